@@ -1,0 +1,1 @@
+//! What the HTTP API speaks: requests and answers.

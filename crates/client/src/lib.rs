@@ -1,0 +1,1 @@
+//! Typed API client for the CLI, tests and tools.

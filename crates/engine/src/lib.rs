@@ -1,0 +1,1 @@
+//! The brain: command or tick in, events and desired state out.

@@ -1,0 +1,1 @@
+//! Effects carried out: durable state into what each node must run.

@@ -1,0 +1,1 @@
+//! Where each node stands, and which steps are allowed.

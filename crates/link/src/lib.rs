@@ -1,0 +1,3 @@
+//! The agent link: messages, framing, identities and mutual TLS.
+
+pub mod messages;

@@ -1,0 +1,405 @@
+//! What agent and server say to each other. Self-describing JSON, so that a new field is
+//! ignored by an older peer; job output travels as binary chunks beside it.
+
+use muster_model::command::Observed;
+use muster_model::ids::{AttemptKey, Epoch, Seq, SiteId};
+use muster_model::job::ArrayTask;
+use muster_model::names::{NodeName, ProjectName};
+use muster_model::node::Inventory;
+use muster_model::placement::Slot;
+use muster_model::spec::{CheckpointSpec, OnPartition, RunSpec, Simulate, Volume};
+use muster_model::units::{Bytes, Span, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Version of this protocol. A server accepts its own and the one before.
+pub const PROTOCOL: u32 = 1;
+
+/// From agent to server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FromAgent {
+    /// First and only message of a connection without a client certificate.
+    Join {
+        /// Version spoken.
+        protocol: u32,
+        /// The join token's id and secret (never its pin).
+        token: JoinSecret,
+        /// Name the node wants.
+        node: NodeName,
+        /// Identity of the machine.
+        machine: String,
+        /// Certificate request, PEM.
+        csr: String,
+    },
+    /// First message of a connection with a certificate: everything the agent sees.
+    Hello(Box<Hello>),
+    /// Still here.
+    Heartbeat {
+        /// Agent's wall clock, so that skew can be seen.
+        at: Time,
+    },
+    /// Something changed on one attempt. Sent until the server says `Forget` (ended) or has
+    /// answered with a later `Desired`.
+    Report {
+        /// Attempt.
+        key: AttemptKey,
+        /// What was seen.
+        observed: Observed,
+    },
+    /// What a rank said through `MUSTER_REPORT`.
+    Voice {
+        /// Attempt.
+        key: AttemptKey,
+        /// Global rank.
+        rank: u32,
+        /// What it said.
+        report: VoiceReport,
+    },
+    /// A summary of the last seconds. Never logged.
+    Telemetry(Box<Telemetry>),
+    /// A new certificate, please: the present one ends soon.
+    Renew {
+        /// Certificate request, PEM.
+        csr: String,
+    },
+    /// What an injected fault did.
+    Injected {
+        /// Whether this node can do it.
+        ok: bool,
+        /// In words.
+        message: String,
+    },
+}
+
+/// A join token's id and secret. Never printed.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JoinSecret(pub String);
+
+impl fmt::Debug for JoinSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JoinSecret(…)")
+    }
+}
+
+/// Everything an agent sees, told on every connection.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Hello {
+    /// Version spoken.
+    pub protocol: u32,
+    /// Version of the agent.
+    pub version: String,
+    /// The node.
+    pub node: NodeName,
+    /// Identity of the machine.
+    pub machine: String,
+    /// Random for each agent process: two at once with one identity are told apart by it.
+    pub instance: String,
+    /// Boot id.
+    pub boot: String,
+    /// Address that ranks reach it under.
+    pub address: String,
+    /// Operating-system instance (nodes that share it share ports).
+    pub host: String,
+    /// What is in the machine.
+    pub inventory: Inventory,
+    /// Site it serves, once it knows.
+    pub site: Option<SiteId>,
+    /// Highest sequence number it has seen.
+    pub seq: Seq,
+    /// Highest leader's epoch it has seen.
+    pub epoch: Epoch,
+    /// Every attempt it knows of.
+    pub observed: Vec<(AttemptKey, Observed)>,
+    /// Its wall clock.
+    pub at: Time,
+}
+
+/// What a rank said through `MUSTER_REPORT`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VoiceReport {
+    /// Progress, at most one a second for each rank.
+    Step {
+        /// Step number.
+        step: u64,
+        /// Seconds it took.
+        t: Option<f64>,
+        /// Seconds by stage.
+        #[serde(default)]
+        stages: BTreeMap<String, f64>,
+        /// Loss.
+        loss: Option<f64>,
+    },
+    /// A checkpoint.
+    Checkpoint {
+        /// `started`, `done` or `failed`.
+        state: String,
+        /// Step.
+        step: Option<u64>,
+        /// Where.
+        path: Option<String>,
+        /// Size.
+        bytes: Option<u64>,
+        /// Seconds it held the job up.
+        blocked_s: Option<f64>,
+    },
+    /// Lines that were not understood since the last such message.
+    Garbled {
+        /// How many.
+        lines: u64,
+    },
+}
+
+/// Ten seconds of a node in numbers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Telemetry {
+    /// When it was taken.
+    pub at: Time,
+    /// Names of the columns of `gpus`; sent when they change, empty otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+    /// One row per GPU; a value the device does not have is null.
+    pub gpus: Vec<Vec<Option<f32>>>,
+    /// Host figures by name.
+    #[serde(default)]
+    pub host: BTreeMap<String, f64>,
+}
+
+/// From server to agent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FromServer {
+    /// Answer to `Join`.
+    Joined {
+        /// The node's certificate, PEM.
+        cert: String,
+        /// The site's authority, PEM.
+        ca: String,
+        /// The site.
+        site: SiteId,
+    },
+    /// Answer to `Hello`.
+    Welcome {
+        /// The site.
+        site: SiteId,
+        /// Leader's epoch.
+        epoch: Epoch,
+        /// Durable end of the log.
+        seq: Seq,
+        /// How often to send a heartbeat.
+        heartbeat: Span,
+        /// How often to send telemetry.
+        telemetry: Span,
+        /// The agent has seen more of the log than this server: keep everything as it is.
+        protected: bool,
+    },
+    /// The request is refused; the connection closes.
+    Refused {
+        /// `token`, `identity`, `duplicate`, `protocol`, `site`, `stale_leader` or `retired`.
+        code: String,
+        /// In words, with what to do.
+        message: String,
+        /// Whether trying again later makes sense.
+        retry: bool,
+    },
+    /// Everything that must exist on the node. What is not named is stopped.
+    Desired {
+        /// Leader's epoch; an older one is refused.
+        epoch: Epoch,
+        /// State of the log this follows from.
+        seq: Seq,
+        /// The list.
+        runs: Vec<RunOrder>,
+    },
+    /// Heard you; the log is durable up to here.
+    Ack {
+        /// Durable end of the log.
+        seq: Seq,
+    },
+    /// Output up to these offsets is kept.
+    LogKept {
+        /// What is kept.
+        kept: Vec<LogMark>,
+    },
+    /// The end of these attempts is in the log; their traces on the node may go.
+    Forget {
+        /// Which.
+        keys: Vec<AttemptKey>,
+    },
+    /// Ask the ranks of an attempt for a checkpoint.
+    AskCheckpoint {
+        /// Which.
+        key: AttemptKey,
+    },
+    /// Answer to `Renew`.
+    Renewed {
+        /// The new certificate, PEM.
+        cert: String,
+    },
+    /// Make a simulated node fail.
+    Inject {
+        /// What.
+        fault: Fault,
+    },
+}
+
+/// Faults a simulated node can be told to have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "fault", rename_all = "snake_case")]
+pub enum Fault {
+    /// Everything on it dies; it is back (with a new boot) after so long.
+    Crash {
+        /// How long it is away.
+        down: Span,
+    },
+    /// It goes on working but hears and says nothing for so long.
+    Partition {
+        /// How long.
+        length: Span,
+    },
+    /// The ranks of one attempt are killed.
+    KillRanks {
+        /// Which.
+        key: AttemptKey,
+    },
+    /// A GPU falls off the bus.
+    LoseGpu {
+        /// Index.
+        gpu: u32,
+    },
+}
+
+/// Output of one rank up to an offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogMark {
+    /// Attempt.
+    pub key: AttemptKey,
+    /// Global rank.
+    pub rank: u32,
+    /// Stdout or stderr.
+    pub stream: Stream,
+    /// Everything before this is kept.
+    pub offset: u64,
+}
+
+/// Stdout or stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// A piece of a rank's output. Travels as a binary frame. Every byte of a slot's output is sent
+/// before the report that it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogChunk {
+    /// Attempt.
+    pub key: AttemptKey,
+    /// Global rank.
+    pub rank: u32,
+    /// Stdout or stderr.
+    pub stream: Stream,
+    /// Offset of its first byte in the stream. A gap means that the node had to drop output.
+    pub offset: u64,
+    /// The bytes.
+    pub data: bytes::Bytes,
+}
+
+/// One attempt that must exist on the node.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunOrder {
+    /// Attempt.
+    pub key: AttemptKey,
+    /// Run it, or stop it.
+    pub action: Action,
+    /// Everything needed to start it; left out when the agent already has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Arc<RunDetail>>,
+}
+
+/// What to do with an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Its ranks must be up (started once; never started again after they ended).
+    Run,
+    /// SIGTERM, then SIGKILL after the grace.
+    Stop {
+        /// Between the two.
+        grace: Span,
+    },
+}
+
+/// Everything needed to start a gang's share of one node.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunDetail {
+    /// Job's name.
+    pub name: String,
+    /// Owner.
+    pub project: ProjectName,
+    /// Who submitted it.
+    pub user: String,
+    /// What runs.
+    pub run: RunSpec,
+    /// This node's share.
+    pub slot: Slot,
+    /// Nodes of the gang in rank order.
+    pub nodes: Vec<NodeName>,
+    /// Ranks in all.
+    pub world_size: u32,
+    /// Address of the first rank's node.
+    pub master_addr: String,
+    /// Port of its rendezvous.
+    pub master_port: u16,
+    /// Place in an array.
+    #[serde(default)]
+    pub array: Option<ArrayTask>,
+    /// Limits of the cgroup.
+    pub limits: Limits,
+    /// Directories to bind.
+    #[serde(default)]
+    pub volumes: Vec<Volume>,
+    /// Secrets by name. Never stored on the node, never printed.
+    #[serde(default)]
+    pub secrets: Secrets,
+    /// Checkpoints.
+    #[serde(default)]
+    pub checkpoint: Option<CheckpointSpec>,
+    /// Path of the checkpoint to go on from.
+    #[serde(default)]
+    pub resume: Option<String>,
+    /// What to do without a server.
+    pub on_partition: OnPartition,
+    /// Pretend (simulated nodes only).
+    #[serde(default)]
+    pub simulate: Option<Simulate>,
+}
+
+/// Limits of a slot's cgroup; none means no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Limits {
+    /// Processors.
+    pub cpus: Option<u32>,
+    /// Memory.
+    pub memory: Option<Bytes>,
+    /// Processes.
+    pub pids: Option<u32>,
+}
+
+/// Secrets by name; prints only the names.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secrets(pub BTreeMap<String, String>);
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}

@@ -1,0 +1,322 @@
+//! What somebody wants, and what the brain answers.
+
+use crate::ids::{AttemptKey, JobId, Seq};
+use crate::job::SlotEnd;
+use crate::names::{Label, NodeName, ProjectName};
+use crate::node::Inventory;
+use crate::spec::{JobSpec, SpecProblem};
+use crate::tenant::Role;
+use crate::topology::Topology;
+use crate::units::{Span, Time};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor {
+    /// `user:NAME`, `node:NAME` or `system`.
+    pub name: String,
+    /// What they may do.
+    pub role: Role,
+    /// The one project they are bound to; none means all.
+    pub project: Option<ProjectName>,
+}
+
+impl Actor {
+    /// The server itself.
+    #[must_use]
+    pub fn system() -> Actor {
+        Actor { name: "system".into(), role: Role::Admin, project: None }
+    }
+}
+
+/// Makes a write safe to repeat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdempotencyKey {
+    /// As the client gave it, scoped by the actor.
+    pub key: String,
+    /// Hash of the request it came with.
+    pub fingerprint: String,
+    /// Forgotten after this.
+    pub keep_until: Time,
+}
+
+/// A request with who, when and under which key.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Who asks.
+    pub actor: Actor,
+    /// The server's clock when it arrived.
+    pub at: Time,
+    /// Makes a repeat harmless.
+    pub key: Option<IdempotencyKey>,
+    /// The version the caller last saw, when it insists.
+    pub if_version: Option<Seq>,
+    /// What is wanted.
+    pub command: Command,
+}
+
+/// What an agent saw of one attempt on its node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Observed {
+    /// Its ranks are up.
+    Running,
+    /// Its ranks are gone.
+    Ended(SlotEnd),
+}
+
+/// What somebody wants.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// First record of a site's log.
+    CreateSite {
+        /// The site's id, made by the caller.
+        site: String,
+    },
+    /// A server took the lead.
+    Lead {
+        /// Its fencing token.
+        epoch: crate::ids::Epoch,
+        /// Who it is.
+        server: String,
+    },
+    /// Run this. `spec.run` is empty here: what runs is kept beside the log.
+    Submit {
+        /// The spec.
+        spec: Arc<JobSpec>,
+    },
+    /// End a job.
+    Cancel {
+        /// Which.
+        job: JobId,
+    },
+    /// Keep a waiting job from starting.
+    Hold {
+        /// Which.
+        job: JobId,
+    },
+    /// Let it start again.
+    Release {
+        /// Which.
+        job: JobId,
+    },
+    /// Stop the attempt that goes on, and try again; or queue an ended job anew.
+    Requeue {
+        /// Which.
+        job: JobId,
+    },
+    /// Ask a running job for a checkpoint.
+    AskCheckpoint {
+        /// Which.
+        job: JobId,
+    },
+    /// A job said it has written one.
+    CheckpointDone {
+        /// Which attempt.
+        key: AttemptKey,
+        /// Step it is at.
+        step: Option<u64>,
+        /// Where it is.
+        path: Option<String>,
+        /// How large.
+        bytes: Option<u64>,
+        /// How long it held the job up.
+        blocked_ms: Option<u64>,
+    },
+    /// An agent was let in with a join token.
+    Enroll {
+        /// Its node's name.
+        node: NodeName,
+        /// Identity of its machine.
+        machine: String,
+        /// Id of the token it showed.
+        token: String,
+    },
+    /// An agent connected and told everything it sees.
+    NodeConnected {
+        /// The node.
+        node: NodeName,
+        /// Identity of its machine.
+        machine: String,
+        /// Boot id.
+        boot: String,
+        /// Address that ranks reach it under.
+        address: String,
+        /// Operating-system instance it runs on.
+        host: String,
+        /// What is in it.
+        inventory: Box<Inventory>,
+        /// Every attempt it knows of.
+        observed: Vec<(AttemptKey, Observed)>,
+        /// It has seen more of the log than this server has.
+        ahead: bool,
+    },
+    /// The agent has not been heard for too long.
+    NodeLost {
+        /// The node.
+        node: NodeName,
+        /// When it was last heard.
+        last_seen: Time,
+    },
+    /// A change that the agent saw on one attempt.
+    SlotReport {
+        /// The node.
+        node: NodeName,
+        /// The attempt.
+        key: AttemptKey,
+        /// What it saw.
+        observed: Observed,
+    },
+    /// No new work for a node.
+    Cordon {
+        /// Which.
+        node: NodeName,
+        /// Why.
+        reason: String,
+    },
+    /// New work again.
+    Uncordon {
+        /// Which.
+        node: NodeName,
+    },
+    /// No new work, and what runs leaves: by itself, or at once when `stop` is set.
+    Drain {
+        /// Which.
+        node: NodeName,
+        /// Why.
+        reason: String,
+        /// Stop and requeue what runs there instead of letting it end.
+        stop: bool,
+    },
+    /// Take work again after a drain.
+    Undrain {
+        /// Which.
+        node: NodeName,
+    },
+    /// Forget a node that will not come back.
+    Retire {
+        /// Which.
+        node: NodeName,
+    },
+    /// After a restored backup: let the server decide again about a node that is ahead of it.
+    Reconcile {
+        /// Which.
+        node: NodeName,
+    },
+    /// Where nodes stand.
+    SetTopology {
+        /// The tree.
+        topology: Arc<Topology>,
+    },
+    /// A new project.
+    CreateProject {
+        /// Its name.
+        name: ProjectName,
+        /// What it is for.
+        description: String,
+    },
+    /// A new token; the secret was made by the caller, only its hash comes here.
+    CreateToken {
+        /// Public part.
+        id: String,
+        /// What a person calls it.
+        name: Label,
+        /// Hex SHA-256 of the secret.
+        hash: String,
+        /// What it is for.
+        usage: crate::tenant::TokenUse,
+        /// How long it works.
+        ttl: Option<Span>,
+    },
+    /// End a token.
+    RevokeToken {
+        /// Public part.
+        id: String,
+    },
+    /// A secret was stored or replaced; its value never comes here.
+    SetSecret {
+        /// Whose.
+        project: ProjectName,
+        /// Its name.
+        name: Label,
+    },
+    /// A secret is gone.
+    DeleteSecret {
+        /// Whose.
+        project: ProjectName,
+        /// Its name.
+        name: Label,
+    },
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// Nothing more to say than that it is done.
+    Done,
+    /// Jobs that were made: the first id and how many in a row.
+    Submitted {
+        /// First id.
+        first: JobId,
+        /// How many.
+        count: u32,
+    },
+}
+
+/// Why a request is refused. Nothing has changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// For programs.
+    pub code: RefusalCode,
+    /// For people.
+    pub message: String,
+    /// Field at fault.
+    pub field: Option<String>,
+    /// How to mend it.
+    pub hint: Option<String>,
+}
+
+/// Kinds of refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalCode {
+    /// The request makes no sense.
+    Invalid,
+    /// No such thing.
+    NotFound,
+    /// The caller may not.
+    NotAllowed,
+    /// It contradicts the present state.
+    Conflict,
+    /// A rule says no.
+    Policy,
+    /// This version cannot do it yet.
+    Unsupported,
+}
+
+impl Refusal {
+    /// A refusal without field or hint.
+    pub fn new(code: RefusalCode, message: impl Into<String>) -> Refusal {
+        Refusal { code, message: message.into(), field: None, hint: None }
+    }
+    /// Names the field at fault.
+    #[must_use]
+    pub fn field(mut self, field: impl Into<String>) -> Refusal {
+        self.field = Some(field.into());
+        self
+    }
+    /// Says how to mend it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Refusal {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl From<SpecProblem> for Refusal {
+    fn from(p: SpecProblem) -> Refusal {
+        let SpecProblem { field, message, hint } = p;
+        Refusal { code: RefusalCode::Invalid, message, field: Some(field), hint }
+    }
+}

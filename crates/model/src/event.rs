@@ -1,0 +1,394 @@
+//! What happened. Past tense; the only way state changes; readable for ever.
+//!
+//! Rules for this file: never rename or remove a variant or a field; a new field has a
+//! default; a new variant is written only once every server of the site knows it.
+
+use crate::command::IdempotencyKey;
+use crate::ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
+use crate::job::{Checkpoint, Dependency, SlotEnd, StopReason, Verdict};
+use crate::names::{Label, NodeName, ProjectName};
+use crate::node::Inventory;
+use crate::placement::Placement;
+use crate::spec::{Group, JobSpec};
+use crate::tenant::TokenUse;
+use crate::topology::{Location, Topology};
+use crate::units::{Span, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Newest shape of records that this version writes.
+pub const SCHEMA: u32 = 1;
+
+/// One entry of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its place; dense.
+    pub seq: Seq,
+    /// When; never before the record before it.
+    pub at: Time,
+    /// Shape of this record.
+    pub v: u32,
+    /// Organisation it belongs to.
+    pub org: String,
+    /// Project it belongs to, if any: those who may see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<ProjectName>,
+    /// Who caused it.
+    pub actor: String,
+    /// The key of the request that caused it (on its first record).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<IdempotencyKey>,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// Whether an event is something the world told us or something we chose. A what-if replay
+/// feeds the inputs and lets another policy decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A submission, an observation, an operator's word.
+    Input,
+    /// Our own choice.
+    Decision,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "snake_case")]
+pub enum Event {
+    /// The log begins.
+    SiteCreated {
+        /// The site's id.
+        site: SiteId,
+    },
+    /// A server took the lead.
+    LeaderChanged {
+        /// Its fencing token.
+        epoch: Epoch,
+        /// Who it is.
+        server: String,
+    },
+    /// A job, or a whole array of jobs with ids in a row, was accepted.
+    JobSubmitted {
+        /// First (or only) id; also the key of what runs.
+        id: JobId,
+        /// Name.
+        name: Label,
+        /// Owner.
+        project: ProjectName,
+        /// Who submitted it.
+        user: String,
+        /// The spec without what runs.
+        spec: Arc<JobSpec>,
+        /// The gang with defaults filled in.
+        groups: Arc<[Group]>,
+        /// Jobs that must end first.
+        #[serde(default, skip_serializing_if = "empty")]
+        depends: Arc<[Dependency]>,
+        /// Indices of the array; empty for a single job.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        array: Vec<u32>,
+        /// Held from the start.
+        #[serde(default)]
+        held: bool,
+    },
+    /// A waiting job may not start.
+    JobHeld {
+        /// Which.
+        job: JobId,
+        /// By whom.
+        by: String,
+    },
+    /// It may again.
+    JobReleased {
+        /// Which.
+        job: JobId,
+    },
+    /// A gang was given its nodes.
+    JobPlaced {
+        /// Job and number of the attempt.
+        key: AttemptKey,
+        /// What it was given.
+        placement: Arc<Placement>,
+    },
+    /// The ranks of an attempt are up on a node.
+    SlotStarted {
+        /// Attempt.
+        key: AttemptKey,
+        /// Node.
+        node: NodeName,
+    },
+    /// Every rank of an attempt is up.
+    AttemptStarted {
+        /// Attempt.
+        key: AttemptKey,
+        /// When it will have run too long.
+        deadline: Option<Time>,
+    },
+    /// The ranks of an attempt are gone from a node; what it held there is free.
+    SlotEnded {
+        /// Attempt.
+        key: AttemptKey,
+        /// Node.
+        node: NodeName,
+        /// How.
+        end: SlotEnd,
+    },
+    /// What an attempt does on a node is unknown: the node is lost.
+    SlotLost {
+        /// Attempt.
+        key: AttemptKey,
+        /// Node.
+        node: NodeName,
+    },
+    /// An attempt is being stopped.
+    StopOrdered {
+        /// Attempt.
+        key: AttemptKey,
+        /// Why.
+        reason: StopReason,
+        /// Between SIGTERM and SIGKILL.
+        grace: Span,
+        /// No other attempt starts before this; none means: not before the lost node is heard.
+        fence_until: Option<Time>,
+    },
+    /// An attempt is over.
+    AttemptEnded {
+        /// Attempt.
+        key: AttemptKey,
+        /// Whose doing.
+        verdict: Verdict,
+        /// In words.
+        reason: String,
+    },
+    /// A job goes back to the queue with its age.
+    JobRequeued {
+        /// Which.
+        job: JobId,
+        /// Why.
+        reason: String,
+    },
+    /// A job ended well.
+    JobSucceeded {
+        /// Which.
+        job: JobId,
+    },
+    /// A job ended badly.
+    JobFailed {
+        /// Which.
+        job: JobId,
+        /// Why.
+        reason: String,
+        /// Exit code to hand on.
+        exit_code: i32,
+    },
+    /// A job was ended by somebody.
+    JobCancelled {
+        /// Which.
+        job: JobId,
+        /// Why.
+        reason: String,
+    },
+    /// Jobs that ended long ago leave the working state (the log keeps them).
+    JobsForgotten {
+        /// Which.
+        jobs: Vec<JobId>,
+    },
+    /// A checkpoint was asked for.
+    CheckpointAsked {
+        /// Attempt.
+        key: AttemptKey,
+    },
+    /// A checkpoint was written.
+    CheckpointDone {
+        /// Which job.
+        job: JobId,
+        /// What.
+        checkpoint: Checkpoint,
+    },
+    /// An agent was let in.
+    NodeEnrolled {
+        /// Its node.
+        node: NodeName,
+        /// Identity of its machine.
+        machine: String,
+        /// Token it showed.
+        token: String,
+        /// Where it stands.
+        location: Location,
+    },
+    /// An agent is heard again.
+    NodeBack {
+        /// The node.
+        node: NodeName,
+        /// Boot id.
+        boot: String,
+        /// Address that ranks reach it under.
+        address: String,
+        /// Operating-system instance.
+        host: String,
+        /// Attempts that run there and must be stopped first.
+        orphans: BTreeSet<AttemptKey>,
+        /// It is ahead of this server: nothing is done there.
+        #[serde(default)]
+        protected: bool,
+    },
+    /// What is in a node has changed, or is told for the first time.
+    NodeInventoried {
+        /// The node.
+        node: NodeName,
+        /// What is in it.
+        inventory: Box<Inventory>,
+    },
+    /// An agent is not heard any more.
+    NodeLost {
+        /// The node.
+        node: NodeName,
+        /// When it last was.
+        last_seen: Time,
+    },
+    /// An orphaned attempt is gone from a node.
+    OrphanGone {
+        /// The node.
+        node: NodeName,
+        /// Attempt.
+        key: AttemptKey,
+    },
+    /// No new work for a node.
+    NodeCordoned {
+        /// The node.
+        node: NodeName,
+        /// Why.
+        reason: String,
+    },
+    /// New work again.
+    NodeUncordoned {
+        /// The node.
+        node: NodeName,
+    },
+    /// A node is being drained.
+    DrainStarted {
+        /// The node.
+        node: NodeName,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing runs there any more.
+    NodeDrained {
+        /// The node.
+        node: NodeName,
+    },
+    /// It may take work.
+    NodeReady {
+        /// The node.
+        node: NodeName,
+        /// Why.
+        reason: String,
+    },
+    /// It is gone for good.
+    NodeRetired {
+        /// The node.
+        node: NodeName,
+    },
+    /// An operator let the server decide again about a node that was ahead of it.
+    NodeReconciled {
+        /// The node.
+        node: NodeName,
+    },
+    /// Where nodes stand.
+    TopologySet {
+        /// The tree.
+        topology: Arc<Topology>,
+    },
+    /// A project was made.
+    ProjectCreated {
+        /// Its name.
+        name: ProjectName,
+        /// What it is for.
+        description: String,
+    },
+    /// A token was made.
+    TokenCreated {
+        /// Public part.
+        id: String,
+        /// Its name.
+        name: Label,
+        /// Hex SHA-256 of the secret.
+        hash: String,
+        /// What it is for.
+        usage: TokenUse,
+        /// When it stops working.
+        expires_at: Option<Time>,
+    },
+    /// A token was ended.
+    TokenRevoked {
+        /// Public part.
+        id: String,
+    },
+    /// A secret has a new value.
+    SecretSet {
+        /// Whose.
+        project: ProjectName,
+        /// Its name.
+        name: Label,
+    },
+    /// A secret is gone.
+    SecretDeleted {
+        /// Whose.
+        project: ProjectName,
+        /// Its name.
+        name: Label,
+    },
+}
+
+fn empty<T>(v: &Arc<[T]>) -> bool {
+    v.is_empty()
+}
+
+impl Event {
+    /// Input or decision?
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        match self {
+            Event::JobPlaced { .. }
+            | Event::AttemptStarted { .. }
+            | Event::StopOrdered { .. }
+            | Event::AttemptEnded { .. }
+            | Event::JobRequeued { .. }
+            | Event::JobSucceeded { .. }
+            | Event::JobFailed { .. }
+            | Event::JobCancelled { .. }
+            | Event::JobsForgotten { .. }
+            | Event::SlotLost { .. }
+            | Event::NodeDrained { .. }
+            | Event::NodeReady { .. } => Origin::Decision,
+            Event::SiteCreated { .. }
+            | Event::LeaderChanged { .. }
+            | Event::JobSubmitted { .. }
+            | Event::JobHeld { .. }
+            | Event::JobReleased { .. }
+            | Event::SlotStarted { .. }
+            | Event::SlotEnded { .. }
+            | Event::CheckpointAsked { .. }
+            | Event::CheckpointDone { .. }
+            | Event::NodeEnrolled { .. }
+            | Event::NodeBack { .. }
+            | Event::NodeInventoried { .. }
+            | Event::NodeLost { .. }
+            | Event::OrphanGone { .. }
+            | Event::NodeCordoned { .. }
+            | Event::NodeUncordoned { .. }
+            | Event::DrainStarted { .. }
+            | Event::NodeRetired { .. }
+            | Event::NodeReconciled { .. }
+            | Event::TopologySet { .. }
+            | Event::ProjectCreated { .. }
+            | Event::TokenCreated { .. }
+            | Event::TokenRevoked { .. }
+            | Event::SecretSet { .. }
+            | Event::SecretDeleted { .. } => Origin::Input,
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! A job as the log knows it: its state, its attempts and how they ended.
+
+use crate::ids::{AttemptKey, JobId, Seq};
+use crate::names::{Label, NodeName, ProjectName};
+use crate::placement::Placement;
+use crate::spec::{Group, JobSpec};
+use crate::units::{Span, Time};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Waits for its turn, for others, or for room.
+    Queued,
+    /// Placed; not every rank is up yet.
+    Starting,
+    /// Every rank is up.
+    Running,
+    /// Ranks are being stopped.
+    Stopping,
+    /// Every rank ended with code 0.
+    Succeeded,
+    /// Ended badly, and is not tried again.
+    Failed,
+    /// Ended because somebody asked.
+    Cancelled,
+}
+
+impl JobState {
+    /// Over for good?
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, JobState::Succeeded | JobState::Failed | JobState::Cancelled)
+    }
+    /// Does it hold resources?
+    #[must_use]
+    pub fn is_active(self) -> bool {
+        matches!(self, JobState::Starting | JobState::Running | JobState::Stopping)
+    }
+    /// The word users see.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            JobState::Queued => "queued",
+            JobState::Starting => "starting",
+            JobState::Running => "running",
+            JobState::Stopping => "stopping",
+            JobState::Succeeded => "succeeded",
+            JobState::Failed => "failed",
+            JobState::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// How the other job must have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Condition {
+    /// Succeeded.
+    Ok,
+    /// Failed or was cancelled.
+    Fail,
+    /// Ended in any way.
+    Any,
+}
+
+/// A job that must end first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Dependency {
+    /// The other job; with an array, its first task.
+    pub job: JobId,
+    /// How many jobs in a row from there (an array's tasks).
+    pub count: u32,
+    /// How they must end.
+    pub condition: Condition,
+}
+
+/// A task's place in its array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ArrayTask {
+    /// The array's id: its first task's.
+    pub parent: JobId,
+    /// This task's index.
+    pub index: u32,
+    /// Tasks in all.
+    pub count: u32,
+}
+
+/// How a rank ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Exit {
+    /// Global rank.
+    pub rank: u32,
+    /// Exit code, if it exited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    /// Signal, if it was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// More, when there is more to say (out of memory, for example).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+impl Exit {
+    /// The code a shell would show.
+    #[must_use]
+    pub fn shell_code(&self) -> i32 {
+        self.code.or(self.signal.map(|s| 128 + s)).unwrap_or(1)
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.code, self.signal) {
+            (Some(c), _) => write!(f, "rank {} exited with code {c}", self.rank)?,
+            (_, Some(s)) => write!(f, "rank {} was killed by signal {s}", self.rank)?,
+            _ => write!(f, "rank {} ended", self.rank)?,
+        }
+        if !self.note.is_empty() {
+            write!(f, " ({})", self.note)?;
+        }
+        Ok(())
+    }
+}
+
+/// How a slot (a gang's share of one node) ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum SlotEnd {
+    /// Every rank exited with code 0.
+    Ok,
+    /// A rank failed by itself; the first one is told.
+    Failed {
+        /// The first rank that failed.
+        exit: Exit,
+    },
+    /// The ranks could not be started, and the job is to blame (no such program, for example).
+    Unstartable {
+        /// Why.
+        reason: String,
+    },
+    /// The node could not do it, and the job is not to blame.
+    NodeFault {
+        /// Why.
+        reason: String,
+    },
+    /// Stopped because it was asked to.
+    Stopped,
+}
+
+/// Where a slot stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum SlotState {
+    /// Wanted; not yet reported up.
+    Pending,
+    /// Its ranks are up.
+    Running,
+    /// Its node is lost; what runs there is unknown.
+    Lost,
+    /// Over: holds nothing any more.
+    Ended {
+        /// How.
+        end: SlotEnd,
+    },
+}
+
+/// Why an attempt is being stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "why", rename_all = "snake_case")]
+pub enum StopReason {
+    /// Somebody cancelled the job.
+    Cancelled {
+        /// Who.
+        by: String,
+    },
+    /// Somebody asked for a new attempt.
+    Requeued {
+        /// Who.
+        by: String,
+    },
+    /// It ran past its limit.
+    TimeLimit {
+        /// The limit.
+        limit: Span,
+    },
+    /// A slot ended badly; the rest of the gang goes with it.
+    SlotFailed {
+        /// Its node.
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
+        node: NodeName,
+        /// How.
+        end: SlotEnd,
+    },
+    /// A node of the gang was lost.
+    NodeLost {
+        /// The node.
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
+        node: NodeName,
+    },
+    /// A node of the gang is being drained.
+    Drain {
+        /// The node.
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
+        node: NodeName,
+    },
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StopReason::Cancelled { by } => write!(f, "cancelled by {by}"),
+            StopReason::Requeued { by } => write!(f, "requeued by {by}"),
+            StopReason::TimeLimit { limit } => write!(f, "ran past its time limit of {limit}"),
+            StopReason::SlotFailed { node, end } => match end {
+                SlotEnd::Failed { exit } => write!(f, "{exit} on {node}"),
+                SlotEnd::Unstartable { reason } => write!(f, "could not start on {node}: {reason}"),
+                SlotEnd::NodeFault { reason } => write!(f, "node {node} failed it: {reason}"),
+                SlotEnd::Ok | SlotEnd::Stopped => write!(f, "ended early on {node}"),
+            },
+            StopReason::NodeLost { node } => write!(f, "node {node} was lost"),
+            StopReason::Drain { node } => write!(f, "node {node} is being drained"),
+        }
+    }
+}
+
+/// Whose doing an attempt's end was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It did what it should.
+    Success,
+    /// The job's own.
+    Application,
+    /// The platform's.
+    Infrastructure,
+    /// A person's.
+    Operator,
+}
+
+/// An attempt that goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Counts from 1.
+    pub no: u32,
+    /// What it was given.
+    pub placement: Arc<Placement>,
+    /// State of each slot, in the placement's order.
+    pub slots: Vec<SlotState>,
+    /// When it was placed.
+    pub placed_at: Time,
+    /// When every rank was up.
+    pub started_at: Option<Time>,
+    /// When it will have run too long.
+    pub deadline: Option<Time>,
+    /// Set once it is being stopped.
+    pub stop: Option<Stop>,
+}
+
+/// An attempt is being stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop {
+    /// Why.
+    pub reason: StopReason,
+    /// Since when.
+    pub at: Time,
+    /// How long the ranks get between SIGTERM and SIGKILL.
+    pub grace: Span,
+    /// Until then a slot on a lost node may still write; no other attempt starts before. None
+    /// means: until the node is heard again.
+    pub fence_until: Option<Time>,
+}
+
+/// An attempt that is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PastAttempt {
+    /// Counts from 1.
+    pub no: u32,
+    /// First nodes of its placement (at most 16 are kept).
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub nodes: Vec<NodeName>,
+    /// When it was placed.
+    pub placed_at: Time,
+    /// When every rank was up, if ever.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub ended_at: Time,
+    /// Whose doing.
+    pub verdict: Verdict,
+    /// In words.
+    pub reason: String,
+}
+
+/// A checkpoint that a job said it has written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Checkpoint {
+    /// Attempt that wrote it.
+    pub attempt: u32,
+    /// Training step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u64>,
+    /// Where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// How large.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// How long it held the job up, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_ms: Option<u64>,
+    /// When it was reported.
+    pub at: Time,
+}
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its number.
+    pub id: JobId,
+    /// Its name.
+    pub name: Label,
+    /// Who owns it.
+    pub project: ProjectName,
+    /// Who submitted it.
+    pub user: String,
+    /// The spec without what runs.
+    pub spec: Arc<JobSpec>,
+    /// The gang with every default filled in.
+    pub groups: Arc<[Group]>,
+    /// The key under which what runs is kept beside the log.
+    pub payload: JobId,
+    /// Its place in an array.
+    pub array: Option<ArrayTask>,
+    /// Jobs that must end first.
+    pub depends: Arc<[Dependency]>,
+    /// Where it stands.
+    pub state: JobState,
+    /// Held: by whom.
+    pub held: Option<String>,
+    /// When it was submitted; its age counts from here through every retry.
+    pub submitted_at: Time,
+    /// When an attempt first had every rank up.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub ended_at: Option<Time>,
+    /// Why it ended, or why the last attempt did.
+    pub reason: Option<String>,
+    /// Exit code, once it has ended by itself.
+    pub exit_code: Option<i32>,
+    /// The attempt that goes on.
+    pub attempt: Option<Attempt>,
+    /// Attempts that are over, oldest first (at most 16 are kept).
+    pub past: Vec<PastAttempt>,
+    /// Attempts made so far.
+    pub attempts: u32,
+    /// Attempts that the platform failed.
+    pub infrastructure_failures: u32,
+    /// Attempts that failed by themselves.
+    pub application_failures: u32,
+    /// Its newest checkpoint.
+    pub checkpoint: Option<Checkpoint>,
+    /// When a checkpoint was last asked for and not yet answered.
+    pub checkpoint_asked: Option<Time>,
+    /// Sequence number of the last record that changed it.
+    pub version: Seq,
+}
+
+impl Job {
+    /// Key of the attempt that goes on.
+    #[must_use]
+    pub fn attempt_key(&self) -> Option<AttemptKey> {
+        self.attempt.as_ref().map(|a| AttemptKey { job: self.id, attempt: a.no })
+    }
+
+    /// `42`, or `42_3` for a task of an array.
+    #[must_use]
+    pub fn display_id(&self) -> String {
+        match self.array {
+            Some(a) => format!("{}_{}", a.parent, a.index),
+            None => self.id.to_string(),
+        }
+    }
+}

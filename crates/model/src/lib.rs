@@ -1,0 +1,22 @@
+//! The nouns of Muster: ids, units, topology, nodes, jobs, tenants, commands and events.
+//!
+//! Everything here is plain data. Nothing reads a clock, a file or a socket, and every
+//! type that reaches the log keeps its serialised shape for good.
+
+pub mod command;
+pub mod event;
+pub mod ids;
+pub mod job;
+pub mod names;
+pub mod node;
+pub mod placement;
+pub mod spec;
+pub mod tenant;
+pub mod topology;
+pub mod units;
+
+pub use command::{Actor, Answer, Command, IdempotencyKey, Refusal, RefusalCode, Request};
+pub use event::{Event, Origin, Record};
+pub use ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
+pub use names::{NodeName, ProjectName};
+pub use units::{Bytes, Span, Time};

@@ -1,0 +1,200 @@
+//! A node: what is in it, and how it stands. The axes are separate on purpose: a node can be
+//! ready, unreachable and cordoned at once.
+
+use crate::ids::AttemptKey;
+use crate::names::NodeName;
+use crate::placement::GpuSet;
+use crate::topology::Location;
+use crate::units::{Bytes, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the agent found in the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Inventory {
+    /// Processor model.
+    pub cpu_model: String,
+    /// Logical processors offered to jobs.
+    pub cpus: u32,
+    /// Processor sockets.
+    #[serde(default)]
+    pub sockets: u32,
+    /// NUMA nodes with their processors as a list such as `0-15,32-47`.
+    #[serde(default)]
+    pub numa: Vec<Numa>,
+    /// Memory offered to jobs.
+    pub memory: Bytes,
+    /// GPUs in index order.
+    #[serde(default)]
+    pub gpus: Vec<Gpu>,
+    /// Network cards.
+    #[serde(default)]
+    pub nics: Vec<Nic>,
+    /// Disks.
+    #[serde(default)]
+    pub disks: Vec<Disk>,
+    /// Kernel release.
+    pub kernel: String,
+    /// Operating system's pretty name.
+    #[serde(default)]
+    pub os: String,
+    /// Versions by component: driver, cuda, nccl, bios, agent.
+    #[serde(default)]
+    pub versions: BTreeMap<String, String>,
+    /// How ranks are fenced in here: `cgroup2`, `cgroup1`, `hybrid` or `process-group`.
+    #[serde(default)]
+    pub isolation: String,
+    /// True for a node whose devices are simulated.
+    #[serde(default)]
+    pub simulated: bool,
+}
+
+/// A NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Numa {
+    /// Number.
+    pub id: u32,
+    /// Its processors, for example `0-15`.
+    pub cpus: String,
+    /// Its memory.
+    pub memory: Bytes,
+}
+
+/// A GPU. What a device does not tell is absent, never zero.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Gpu {
+    /// Index on the node, as in `CUDA_VISIBLE_DEVICES`.
+    pub index: u32,
+    /// Short SKU name such as `h100-sxm`.
+    pub sku: String,
+    /// Unique id of the device.
+    pub uuid: String,
+    /// Serial number of the board.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Device memory.
+    pub memory: Bytes,
+    /// PCI address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pci: Option<String>,
+    /// NUMA node it hangs on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa: Option<u32>,
+    /// MIG mode, where the device has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig: Option<bool>,
+}
+
+/// A network card.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Nic {
+    /// Interface name.
+    pub name: String,
+    /// `ethernet` or `infiniband`.
+    pub kind: String,
+    /// Hardware address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Speed in megabits per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed_mbps: Option<u64>,
+    /// Link state as the kernel says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Rail it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rail: Option<String>,
+}
+
+/// A disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Disk {
+    /// Device name.
+    pub name: String,
+    /// Capacity.
+    pub size: Bytes,
+    /// Model, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Spinning or not, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotational: Option<bool>,
+}
+
+/// Where a node stands in its life (F3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Has joined, never been reported yet.
+    Enrolled,
+    /// May take work.
+    Ready,
+    /// Gets no new work; what runs may finish or is being moved.
+    Draining,
+    /// Drained: holds no work.
+    Drained,
+    /// Gone for good.
+    Retired,
+}
+
+/// A node as the log knows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its name.
+    pub name: NodeName,
+    /// Stage of life.
+    pub stage: Stage,
+    /// True while its agent is heard.
+    pub reachable: bool,
+    /// Set by an operator: no new work, running work untouched. Holds the reason.
+    pub cordon: Option<String>,
+    /// What is in it.
+    pub inventory: Inventory,
+    /// Where it stands.
+    pub location: Location,
+    /// Address that other ranks reach it under.
+    pub address: String,
+    /// The operating-system instance it runs on: nodes that share it also share ports.
+    pub host: String,
+    /// Identity of the machine that enrolled; another machine with the same certificate is refused.
+    pub machine: String,
+    /// Boot id last reported; a new one means that nothing survived.
+    pub boot: String,
+    /// Attempts that still run there although the log has given up on them; they are stopped
+    /// before the node takes new work.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub orphans: BTreeSet<AttemptKey>,
+    /// True while the agent has seen more of the log than the server has (restored backup):
+    /// nothing is started or stopped there until an operator says so.
+    #[serde(default)]
+    pub protected: bool,
+    /// GPUs that no job may use (set by health; none in this version).
+    #[serde(default)]
+    pub excluded_gpus: GpuSet,
+    /// When it joined.
+    pub enrolled_at: Time,
+    /// When its agent was last lost or came back.
+    pub changed_at: Time,
+    /// Sequence number of the last record that changed it.
+    pub version: crate::ids::Seq,
+}
+
+impl Node {
+    /// All GPUs the machine has, as a set.
+    #[must_use]
+    pub fn gpu_set(&self) -> GpuSet {
+        GpuSet::first(u32::try_from(self.inventory.gpus.len()).unwrap_or(0))
+    }
+
+    /// The SKU of its GPUs, or `cpu`.
+    #[must_use]
+    pub fn sku(&self) -> &str {
+        self.inventory.gpus.first().map_or("cpu", |g| g.sku.as_str())
+    }
+}

@@ -1,0 +1,358 @@
+//! A job as its author writes it, and the gang that follows from it.
+
+use crate::names::{Label, ProjectName};
+use crate::topology::Level;
+use crate::units::{Bytes, Span};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What is wrong with a spec: where, what, and how to mend it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct SpecProblem {
+    /// Dotted path of the field.
+    pub field: String,
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it.
+    pub hint: Option<String>,
+}
+
+/// Builds a [`SpecProblem`].
+pub fn problem(field: &str, message: impl Into<String>, hint: impl Into<String>) -> SpecProblem {
+    let hint = Some(hint.into()).filter(|h| !h.is_empty());
+    SpecProblem { field: field.into(), message: message.into(), hint }
+}
+
+/// The one kind of workload this version runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Kind {
+    /// Work that ends.
+    #[default]
+    Job,
+}
+
+/// A job spec, as in the file or the request body.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct JobSpec {
+    /// Always `Job`.
+    pub kind: Kind,
+    /// A name for people; need not be unique.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 128))]
+    pub name: Option<Label>,
+    /// Project that owns it; the caller's default when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 63))]
+    pub project: Option<ProjectName>,
+    /// How much it needs.
+    pub gang: GangSpec,
+    /// Where it wants to be.
+    #[serde(skip_serializing_if = "is_default")]
+    pub topology: TopologySpec,
+    /// What runs. Kept beside the log, never in it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub run: RunSpec,
+    /// Stopped after this long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_limit: Option<Span>,
+    /// Priority class.
+    pub priority: Priority,
+    /// Price class.
+    pub tier: Tier,
+    /// Checkpoints.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointSpec>,
+    /// How often it is tried again.
+    pub retries: Retries,
+    /// What its ranks do when their node loses the server.
+    pub on_partition: OnPartition,
+    /// Jobs that must end first: `ID` or `NAME`, with `:ok` (default), `:fail` or `:any`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// Indices of an array: `0-9`, `1,3,5-7`, `0-30:10`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub array: Option<String>,
+    /// Directories bound into the ranks' view.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<Volume>,
+    /// Names of the project's secrets that the ranks may see.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub secrets: Vec<Label>,
+    /// Smallest and largest size (not scheduled in this version).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elastic: Option<Elastic>,
+    /// Pretend to work, on simulated nodes only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulate: Option<Simulate>,
+    /// Free words for reports.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
+    /// Submitted on hold.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
+}
+
+fn is_default<T: Default + PartialEq>(v: &T) -> bool {
+    *v == T::default()
+}
+
+/// Size of a gang. Either the flat fields (one group), or `groups`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct GangSpec {
+    /// Nodes; 1 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+    /// Whole GPUs on each node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus_per_node: Option<u32>,
+    /// Short for one node with so many GPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
+    /// Processes on each node; one per GPU when absent, or one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranks_per_node: Option<u32>,
+    /// Logical processors on each node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus_per_node: Option<u32>,
+    /// Memory on each node; also the limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_per_node: Option<Bytes>,
+    /// SKU of the GPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sku: Option<String>,
+    /// MIG profile (not scheduled in this version).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mig: Option<String>,
+    /// Several groups of different shape that start together.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupSpec>,
+}
+
+/// One group of a gang as written.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct GroupSpec {
+    /// What it is called.
+    pub name: String,
+    /// Nodes; 1 when absent.
+    pub nodes: Option<u32>,
+    /// Whole GPUs on each node.
+    pub gpus_per_node: Option<u32>,
+    /// Processes on each node.
+    pub ranks_per_node: Option<u32>,
+    /// Logical processors on each node.
+    pub cpus_per_node: Option<u32>,
+    /// Memory on each node.
+    pub memory_per_node: Option<Bytes>,
+    /// SKU of the GPUs.
+    pub sku: Option<String>,
+}
+
+/// Where a gang wants to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct TopologySpec {
+    /// The whole gang inside one domain of this level, or it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub required: Option<Level>,
+    /// The same as a wish.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preferred: Option<Level>,
+}
+
+/// What runs. Either `script` (a shell script) or `command` (a program and its arguments).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct RunSpec {
+    /// Run by `/bin/sh`, or by its `#!` line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// Program and arguments, started without a shell.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Container image (not run in this version).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Environment of every rank.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Directory the ranks start in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workdir: Option<String>,
+}
+
+/// Priority classes, lowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    /// Runs when nothing else wants to.
+    Low,
+    /// The default.
+    #[default]
+    Normal,
+    /// Before normal work.
+    High,
+    /// Before everything.
+    Critical,
+}
+
+/// Price classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Tier {
+    /// Cheapest; first to go.
+    Spot,
+    /// The default.
+    #[default]
+    OnDemand,
+    /// Bought ahead.
+    Reserved,
+}
+
+/// Checkpoints of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CheckpointSpec {
+    /// Where they are written; `MUSTER_CHECKPOINT_DIR` for the ranks.
+    pub dir: String,
+    /// How one is asked for.
+    #[serde(default)]
+    pub request: CheckpointRequest,
+    /// How long the ranks get to write one before they are stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Span>,
+    /// `auto`, or how often the job writes one by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<String>,
+}
+
+/// How a checkpoint is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct CheckpointRequest {
+    /// A signal such as `SIGUSR1`, sent to every rank.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+}
+
+/// How often a job is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Retries {
+    /// After the platform failed it.
+    #[cfg_attr(feature = "openapi", schema(maximum = 10000))]
+    pub infrastructure: u32,
+    /// After it failed by itself.
+    #[cfg_attr(feature = "openapi", schema(maximum = 10000))]
+    pub application: u32,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Retries { infrastructure: 20, application: 0 }
+    }
+}
+
+/// What ranks do when their node has lost the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum OnPartition {
+    /// Stop after so long, so that another attempt may safely start elsewhere.
+    StopAfter(Span),
+    /// Go on; then no other attempt starts until the node is heard again or is removed.
+    Continue,
+}
+
+impl Default for OnPartition {
+    fn default() -> Self {
+        OnPartition::StopAfter(Span::secs(60))
+    }
+}
+
+/// A directory bound into the ranks' view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Volume {
+    /// Path on the node.
+    pub from: String,
+    /// Path the ranks see.
+    pub at: String,
+    /// Whether they may only read.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+/// Smallest and largest number of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Elastic {
+    /// Smallest.
+    pub min_nodes: u32,
+    /// Largest.
+    pub max_nodes: u32,
+}
+
+/// Pretended work: it lives on the simulated node's clock and starts no process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Simulate {
+    /// How long it runs.
+    pub run: Span,
+    /// Time of a step; reported when set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Span>,
+    /// How often it writes a checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Span>,
+    /// Exit code at the end.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 255))]
+    pub exit_code: u8,
+}
+
+/// One group of a gang with every default filled in.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Group {
+    /// What it is called.
+    pub name: String,
+    /// Nodes.
+    pub nodes: u32,
+    /// GPUs on each.
+    pub gpus: u32,
+    /// Processes on each.
+    pub ranks: u32,
+    /// Processors on each.
+    pub cpus: u32,
+    /// Memory on each; zero reserves nothing.
+    pub memory: Bytes,
+    /// SKU of the GPUs, when it matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sku: Option<String>,
+}
+
+/// Largest gang, in nodes: more than any site has.
+pub const MAX_NODES: u32 = 200_000;
+/// Largest number of processes of a gang.
+pub const MAX_RANKS: u64 = 4_000_000;
+/// Largest array.
+pub const MAX_ARRAY: usize = 10_000;

@@ -1,0 +1,72 @@
+//! Projects, roles and tokens.
+
+use crate::ids::Seq;
+use crate::names::{Label, ProjectName};
+use crate::units::Time;
+use serde::{Deserialize, Serialize};
+
+/// What a token may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Read within its project.
+    Viewer,
+    /// Also submit and steer jobs of its project.
+    User,
+    /// Also every project's jobs and the nodes.
+    Operator,
+    /// Everything, tokens included.
+    Admin,
+}
+
+/// A project.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Project {
+    /// Its name.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub name: ProjectName,
+    /// What it is for.
+    #[serde(default)]
+    pub description: String,
+    /// Sequence number of the last record that changed it.
+    pub version: Seq,
+}
+
+/// What a token is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "for", rename_all = "snake_case")]
+pub enum TokenUse {
+    /// Calls of the API.
+    Api {
+        /// What it may do.
+        role: Role,
+        /// The one project it is bound to; none means all.
+        project: Option<ProjectName>,
+    },
+    /// Enrolling agents.
+    Join {
+        /// How many nodes may still join with it; none means any number until it expires.
+        uses_left: Option<u32>,
+    },
+}
+
+/// A token as the log knows it: never the secret, only its hash.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    /// Public part, also the beginning of the secret.
+    pub id: String,
+    /// What a person called it.
+    pub name: Label,
+    /// Hex SHA-256 of the secret.
+    pub hash: String,
+    /// What it is for.
+    pub usage: TokenUse,
+    /// When it was made.
+    pub created_at: Time,
+    /// When it stops working.
+    pub expires_at: Option<Time>,
+    /// Sequence number of the last record that changed it.
+    pub version: Seq,
+}

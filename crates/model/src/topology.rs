@@ -1,0 +1,138 @@
+//! Where a node stands: the tree of the fabric, and the power feed beside it.
+
+use crate::names::NodeName;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// A level of the tree, from the widest to the narrowest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// A place on the map.
+    Region,
+    /// One fabric; a collective never leaves it.
+    Cluster,
+    /// A group of leaves under the same spines.
+    Spine,
+    /// Nodes that reach each other over one tier of switches.
+    Leaf,
+    /// A cabinet.
+    Rack,
+    /// GPUs joined by NVLink: an NVL72 rack, or one HGX node.
+    Nvlink,
+    /// One machine.
+    Node,
+}
+
+impl Level {
+    /// All levels, widest first.
+    pub const ALL: [Level; 7] = [
+        Level::Region,
+        Level::Cluster,
+        Level::Spine,
+        Level::Leaf,
+        Level::Rack,
+        Level::Nvlink,
+        Level::Node,
+    ];
+
+    /// The word users write.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Region => "region",
+            Level::Cluster => "cluster",
+            Level::Spine => "spine",
+            Level::Leaf => "leaf",
+            Level::Rack => "rack",
+            Level::Nvlink => "nvlink",
+            Level::Node => "node",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for Level {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        Level::ALL.into_iter().find(|l| l.word() == s).ok_or_else(|| {
+            format!("`{s}` is not a level: use region, cluster, spine, leaf, rack, nvlink or node")
+        })
+    }
+}
+
+/// Where one node stands. Domain names are unique per level within their parent; the full path
+/// tells two leaves called `l1` in different spines apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Location {
+    /// Region.
+    pub region: String,
+    /// Cluster.
+    pub cluster: String,
+    /// Spine group.
+    pub spine: String,
+    /// Leaf (or the group of rail switches that serves the same nodes).
+    pub leaf: String,
+    /// Rack.
+    pub rack: String,
+    /// NVLink domain; the node's own name when NVLink ends at the node.
+    pub nvlink: String,
+    /// Power feed that the rack hangs on.
+    pub feed: String,
+    /// Rails of the node's NICs, in order; empty when there is one network.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rails: Vec<String>,
+}
+
+impl Location {
+    /// A place for a node that no topology file mentions: alone in its own rack, so that no
+    /// closeness is claimed that nobody stated.
+    #[must_use]
+    pub fn unplaced(node: &NodeName) -> Location {
+        Location {
+            region: "default".into(),
+            cluster: "default".into(),
+            spine: "unplaced".into(),
+            leaf: "unplaced".into(),
+            rack: format!("unplaced-{node}"),
+            nvlink: node.to_string(),
+            feed: "unknown".into(),
+            rails: Vec::new(),
+        }
+    }
+
+    /// Names from the widest level down to `level`, which together name one domain.
+    #[must_use]
+    pub fn path<'a>(&'a self, node: &'a NodeName, level: Level) -> Vec<&'a str> {
+        let all = [
+            self.region.as_str(),
+            &self.cluster,
+            &self.spine,
+            &self.leaf,
+            &self.rack,
+            &self.nvlink,
+            node.as_str(),
+        ];
+        all[..=level as usize].to_vec()
+    }
+}
+
+/// The whole tree, as imported: where every known node stands, and the names of the SKUs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    /// Place of each node.
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, Location>))]
+    pub nodes: BTreeMap<NodeName, Location>,
+}

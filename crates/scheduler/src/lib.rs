@@ -1,0 +1,1 @@
+//! Which work runs where, when, and why not.

@@ -1,0 +1,1 @@
+//! The brain's real body: loop, HTTP API, agent link, logs, web page.

@@ -1,0 +1,1 @@
+//! One pure model of a simulated node: devices, telemetry, simulated work, faults.

@@ -1,0 +1,1 @@
+//! Files that people write: job specs, scripts with directives, topology files.

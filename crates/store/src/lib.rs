@@ -1,0 +1,1 @@
+//! The log and its snapshots: SQLite embedded, PostgreSQL.
