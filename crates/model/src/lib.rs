@@ -10,6 +10,7 @@ pub mod job;
 pub mod names;
 pub mod node;
 pub mod placement;
+pub mod resolve;
 pub mod spec;
 pub mod tenant;
 pub mod topology;
