@@ -1,1 +1,56 @@
-//! What the HTTP API speaks: requests and answers.
+//! What the HTTP API speaks: requests and answers under `/v1`, in `snake_case` JSON.
+//!
+//! Times are RFC 3339 text, ids are text, and every object carries `id`, `kind`, `name`,
+//! `state` and `version`. These types are what `GET /openapi.json` is generated from.
+
+pub mod admin;
+pub mod error;
+pub mod event;
+pub mod explain;
+pub mod job;
+pub mod logs;
+pub mod node;
+pub mod query;
+mod schema;
+pub mod server;
+pub mod time;
+
+pub use admin::{
+    CreateProject, CreateToken, Project, ProjectList, SecretList, SecretName, SetSecret, Token,
+    TokenCreated, TokenList, WhoAmI,
+};
+pub use error::{ErrorBody, ErrorInfo};
+pub use event::{Event, EventList};
+pub use explain::{Ahead, Constraint, Estimate, Explanation};
+pub use job::{Attempt, Job, JobArray, JobList, Progress, Slot, Submitted};
+pub use logs::{LogLine, LogStream};
+pub use node::{AgentInfo, Node, NodeJob, NodeList, NodeUse, Topology};
+pub use query::{EventsQuery, JobsQuery, LogsQuery, NodesQuery, ProjectQuery, SubmitQuery};
+pub use server::{CordonRequest, DrainRequest, Inject, Injected, ServerInfo, StoreStatus};
+pub use time::Timestamp;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum Kind {
+    /// A job.
+    Job,
+    /// Several jobs that were submitted as one.
+    JobArray,
+    /// A node.
+    Node,
+    /// A project.
+    Project,
+    /// A token.
+    Token,
+    /// A secret's name.
+    Secret,
+    /// Where nodes stand.
+    Topology,
+    /// Why a job waits.
+    Explanation,
+    /// The server itself.
+    Server,
+}

@@ -1,0 +1,135 @@
+//! The log as the API shows it.
+
+use crate::Timestamp;
+use muster_model::event::{Origin, Record};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Event {
+    /// Its place in the log.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
+    /// What: `job_submitted`, `job_placed`, `node_lost`, …
+    pub kind: String,
+    /// Whether the world told us (`input`) or we chose (`decision`).
+    pub origin: EventOrigin,
+    /// Project it belongs to.
+    pub project: Option<String>,
+    /// Who caused it.
+    pub actor: String,
+    /// The particulars, in the log's own shape (times in milliseconds since 1970).
+    #[schema(value_type = Object)]
+    pub data: serde_json::Value,
+}
+
+/// Input or decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventOrigin {
+    /// A submission, an observation, an operator's word.
+    Input,
+    /// The control plane's own choice.
+    Decision,
+}
+
+/// A page of events, oldest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct EventList {
+    /// The events.
+    pub items: Vec<Event>,
+    /// Goes into `after` for the next page; null when this page reached the log's end.
+    pub cursor: Option<String>,
+}
+
+impl Event {
+    /// The record as the API shows it. The hashes of tokens stay inside.
+    #[must_use]
+    pub fn of(record: &Record) -> Event {
+        let Record { seq, at, v: _, org: _, project, actor, key: _, event } = record;
+        let (mut kind, mut data) = (String::new(), serde_json::Value::Null);
+        if let Ok(serde_json::Value::Object(mut tagged)) = serde_json::to_value(event) {
+            if let Some(serde_json::Value::String(word)) = tagged.remove("kind") {
+                kind = word;
+            }
+            data = tagged.remove("data").unwrap_or_default();
+        }
+        if let Some(fields) = data.as_object_mut() {
+            fields.remove("hash");
+        }
+        Event {
+            seq: seq.0,
+            at: (*at).into(),
+            kind,
+            origin: match event.origin() {
+                Origin::Input => EventOrigin::Input,
+                Origin::Decision => EventOrigin::Decision,
+            },
+            project: project.as_ref().map(ToString::to_string),
+            actor: actor.clone(),
+            data,
+        }
+    }
+
+    /// The job it is about, if it is about one.
+    #[must_use]
+    pub fn job(&self) -> Option<u64> {
+        let d = &self.data;
+        d.get("job")
+            .or_else(|| d.get("key")?.get("job"))
+            .and_then(serde_json::Value::as_u64)
+            .or_else(|| (self.kind == "job_submitted").then(|| d.get("id")?.as_u64()).flatten())
+    }
+
+    /// The node it is about, if it is about one.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        self.data.get("node").and_then(serde_json::Value::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::ids::{AttemptKey, JobId, Seq};
+    use muster_model::tenant::{Role, TokenUse};
+    use muster_model::units::Time;
+
+    fn record(event: muster_model::Event) -> Record {
+        Record {
+            seq: Seq(7),
+            at: Time(0),
+            v: 1,
+            org: "default".into(),
+            project: None,
+            actor: "system".into(),
+            key: None,
+            event,
+        }
+    }
+
+    #[test]
+    fn a_tokens_hash_never_leaves() {
+        let e = Event::of(&record(muster_model::Event::TokenCreated {
+            id: "ab".into(),
+            name: "ci".parse().expect("a valid name"),
+            hash: "feedbeef".into(),
+            usage: TokenUse::Api { role: Role::User, project: None },
+            expires_at: None,
+        }));
+        assert_eq!(e.kind, "token_created");
+        assert!(!serde_json::to_string(&e).expect("plain data").contains("feedbeef"));
+    }
+
+    #[test]
+    fn an_event_knows_its_job_and_node() {
+        let e = Event::of(&record(muster_model::Event::SlotStarted {
+            key: AttemptKey { job: JobId(42), attempt: 1 },
+            node: "hgx-1".parse().expect("a valid name"),
+        }));
+        assert_eq!((e.job(), e.node()), (Some(42), Some("hgx-1")));
+        assert_eq!(e.origin, EventOrigin::Input);
+    }
+}

@@ -1,0 +1,65 @@
+//! Why a job waits.
+
+use crate::{Kind, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Why a job waits, and what would make it start sooner. Also the answer to a dry run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Explanation {
+    /// Always `Explanation`.
+    pub kind: Kind,
+    /// The job; null for a dry run.
+    pub job: Option<String>,
+    /// The job's state, or `would start`, `would wait`, `can never start` for a dry run.
+    pub state: String,
+    /// False when the gang could not start even on an empty fleet.
+    pub possible: bool,
+    /// One sentence.
+    pub summary: String,
+    /// Each constraint in the order in which it is applied.
+    pub constraints: Vec<Constraint>,
+    /// Jobs that go first (the first few).
+    pub ahead: Vec<Ahead>,
+    /// How many go first in all.
+    pub ahead_count: u64,
+    /// When it will probably start.
+    pub estimated_start: Option<Estimate>,
+    /// What would make it start sooner.
+    pub suggestions: Vec<String>,
+}
+
+/// One thing that a gang needs, and what it leaves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Constraint {
+    /// In a word: `sku`, `gpus`, `topology`, …
+    pub name: String,
+    /// In words.
+    pub detail: String,
+    /// Nodes that are left after it.
+    pub nodes_left: u64,
+    /// Free GPUs that are left after it.
+    pub gpus_left: u64,
+    /// Whether this is what the job waits for.
+    pub binding: bool,
+}
+
+/// A job that goes first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Ahead {
+    /// Its id.
+    pub id: String,
+    /// Its name; null when the caller may not see it.
+    pub name: Option<String>,
+    /// Why it goes first.
+    pub why: String,
+}
+
+/// When a job will probably start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Estimate {
+    /// When.
+    pub at: Timestamp,
+    /// What that rests on.
+    pub basis: String,
+}

@@ -1,0 +1,476 @@
+//! Jobs.
+
+use crate::{Kind, Timestamp, schema};
+use muster_model::job as m;
+use muster_model::job::{ArrayTask, Dependency, JobState, SlotEnd, StopReason, Verdict};
+use muster_model::spec::{Group, JobSpec};
+use muster_model::topology::Level;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Job {
+    /// `42`, or `42_3` for a task of an array.
+    pub id: String,
+    /// The plain number: what `SLURM_JOB_ID` says.
+    pub number: u64,
+    /// Always `Job`.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    #[schema(value_type = schema::JobState)]
+    pub state: JobState,
+    /// Sequence number of the last record that changed it; goes into `If-Match`.
+    pub version: u64,
+    /// Who owns it.
+    pub project: String,
+    /// Who submitted it.
+    pub user: String,
+    /// As submitted; secrets are names only.
+    #[schema(value_type = schema::JobSpec)]
+    pub spec: Arc<JobSpec>,
+    /// The gang with every default filled in.
+    #[schema(value_type = Vec<schema::Group>)]
+    pub groups: Arc<[Group]>,
+    /// Its place in an array.
+    #[schema(value_type = Option<schema::ArrayTask>)]
+    pub array: Option<ArrayTask>,
+    /// Jobs that must end first.
+    #[schema(value_type = Vec<schema::Dependency>)]
+    pub depends: Arc<[Dependency]>,
+    /// When it was submitted.
+    pub submitted_at: Timestamp,
+    /// When an attempt first had every rank up.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Why it ended, or why the last attempt did.
+    pub reason: Option<String>,
+    /// Exit code, once it has ended by itself.
+    pub exit_code: Option<i32>,
+    /// Held: by whom.
+    pub held: Option<String>,
+    /// Attempts made so far.
+    pub attempts: u32,
+    /// Attempts that the platform failed.
+    pub infrastructure_failures: u32,
+    /// Attempts that failed by themselves.
+    pub application_failures: u32,
+    /// The attempt that goes on.
+    pub attempt: Option<Attempt>,
+    /// Attempts that are over, oldest first.
+    pub past: Vec<PastAttempt>,
+    /// Its newest checkpoint.
+    pub checkpoint: Option<Checkpoint>,
+    /// When a checkpoint was asked for and not yet answered.
+    pub checkpoint_asked: Option<Timestamp>,
+    /// The newest step it reported.
+    pub progress: Option<Progress>,
+    /// Why it waits, in a few words; only while it is queued.
+    pub waiting: Option<String>,
+}
+
+/// An attempt that goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Attempt {
+    /// Counts from 1.
+    pub no: u32,
+    /// `starting`, `running` or `stopping`.
+    #[schema(value_type = schema::JobState)]
+    pub state: JobState,
+    /// When it was placed.
+    pub placed_at: Timestamp,
+    /// When every rank was up.
+    pub started_at: Option<Timestamp>,
+    /// When it will have run too long.
+    pub deadline: Option<Timestamp>,
+    /// The narrowest domain that holds the gang.
+    pub domain: String,
+    /// That domain's level.
+    #[schema(value_type = schema::Level)]
+    pub level: Level,
+    /// Port of the first rank's rendezvous.
+    pub port: u16,
+    /// What it holds on each node.
+    pub slots: Vec<Slot>,
+    /// Set once it is being stopped.
+    pub stop: Option<Stop>,
+}
+
+/// An attempt is being stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stop {
+    /// Why, for programs.
+    #[schema(value_type = schema::StopReason)]
+    pub reason: StopReason,
+    /// Why, for people.
+    pub message: String,
+    /// Since when.
+    pub at: Timestamp,
+    /// Time between SIGTERM and SIGKILL.
+    #[schema(value_type = schema::Span)]
+    pub grace: muster_model::units::Span,
+    /// No other attempt starts before this.
+    pub fence_until: Option<Timestamp>,
+}
+
+/// A gang's share of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Slot {
+    /// The node.
+    pub node: String,
+    /// Index of the group in the gang.
+    pub group: u32,
+    /// Index of this slot in rank order.
+    pub node_rank: u32,
+    /// First global rank here.
+    pub first_rank: u32,
+    /// Ranks here.
+    pub ranks: u32,
+    /// GPUs held, by index.
+    pub gpus: Vec<u32>,
+    /// Logical processors held.
+    pub cpus: u32,
+    /// Memory held.
+    #[schema(value_type = schema::Bytes)]
+    pub memory: muster_model::units::Bytes,
+    /// `pending`, `running`, `lost` or `ended`.
+    pub state: String,
+    /// How it ended, once it has.
+    #[schema(value_type = Option<schema::SlotEnd>)]
+    pub end: Option<SlotEnd>,
+}
+
+/// An attempt that is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PastAttempt {
+    /// Counts from 1.
+    pub no: u32,
+    /// First nodes of its placement.
+    pub nodes: Vec<String>,
+    /// When it was placed.
+    pub placed_at: Timestamp,
+    /// When every rank was up, if ever.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// Whose doing.
+    #[schema(value_type = schema::Verdict)]
+    pub verdict: Verdict,
+    /// In words.
+    pub reason: String,
+}
+
+/// A checkpoint that the job said it has written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Checkpoint {
+    /// Attempt that wrote it.
+    pub attempt: u32,
+    /// Training step.
+    pub step: Option<u64>,
+    /// Where.
+    pub path: Option<String>,
+    /// How large, in bytes.
+    pub bytes: Option<u64>,
+    /// How long it held the job up, in milliseconds.
+    pub blocked_ms: Option<u64>,
+    /// When it was reported.
+    pub at: Timestamp,
+}
+
+/// The newest step a job reported through `MUSTER_REPORT`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Progress {
+    /// Step number.
+    pub step: u64,
+    /// Rank that said it.
+    pub rank: u32,
+    /// Seconds the step took.
+    pub t: Option<f64>,
+    /// Loss.
+    pub loss: Option<f64>,
+    /// When it was heard.
+    pub at: Timestamp,
+}
+
+/// A page of jobs, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobList {
+    /// The jobs.
+    pub items: Vec<Job>,
+    /// Where the next page starts; null on the last one.
+    pub cursor: Option<String>,
+}
+
+/// What a submission made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum Submitted {
+    /// Several jobs. First, because a job lacks `count` and `items` and cannot be taken for one.
+    Array(JobArray),
+    /// One job.
+    Job(Box<Job>),
+}
+
+impl Submitted {
+    /// The id to print: the job's, or the array's.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        match self {
+            Submitted::Array(a) => &a.id,
+            Submitted::Job(j) => &j.id,
+        }
+    }
+}
+
+/// Several jobs that were submitted as one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobArray {
+    /// The array's id: its first task's number.
+    pub id: String,
+    /// Always `JobArray`.
+    pub kind: Kind,
+    /// Name of every task.
+    pub name: String,
+    /// State of the task that is least far.
+    #[schema(value_type = schema::JobState)]
+    pub state: JobState,
+    /// Sequence number of the record that made them.
+    pub version: u64,
+    /// How many tasks.
+    pub count: u32,
+    /// The tasks in order of their index.
+    pub items: Vec<ArrayItem>,
+}
+
+/// A task of an array, in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ArrayItem {
+    /// `42_3`.
+    pub id: String,
+    /// Its plain number.
+    pub number: u64,
+    /// Its index.
+    pub index: u32,
+    /// Where it stands.
+    #[schema(value_type = schema::JobState)]
+    pub state: JobState,
+}
+
+impl Job {
+    /// The job as the API shows it. `progress` and `waiting` are not in the log: the caller
+    /// fills them in.
+    #[must_use]
+    pub fn of(job: &m::Job) -> Job {
+        let m::Job {
+            id,
+            name,
+            project,
+            user,
+            spec,
+            groups,
+            payload: _,
+            array,
+            depends,
+            state,
+            held,
+            submitted_at,
+            started_at,
+            ended_at,
+            reason,
+            exit_code,
+            attempt,
+            past,
+            attempts,
+            infrastructure_failures,
+            application_failures,
+            checkpoint,
+            checkpoint_asked,
+            version,
+        } = job;
+        Job {
+            id: job.display_id(),
+            number: id.0,
+            kind: Kind::Job,
+            name: name.to_string(),
+            state: *state,
+            version: version.0,
+            project: project.to_string(),
+            user: user.clone(),
+            spec: Arc::clone(spec),
+            groups: Arc::clone(groups),
+            array: *array,
+            depends: Arc::clone(depends),
+            submitted_at: (*submitted_at).into(),
+            started_at: started_at.map(Into::into),
+            ended_at: ended_at.map(Into::into),
+            reason: reason.clone(),
+            exit_code: *exit_code,
+            held: held.clone(),
+            attempts: *attempts,
+            infrastructure_failures: *infrastructure_failures,
+            application_failures: *application_failures,
+            attempt: attempt.as_ref().map(|a| Attempt::of(a, *state)),
+            past: past.iter().map(PastAttempt::of).collect(),
+            checkpoint: checkpoint.as_ref().map(Checkpoint::of),
+            checkpoint_asked: checkpoint_asked.map(Into::into),
+            progress: None,
+            waiting: None,
+        }
+    }
+
+    /// Nodes of the gang.
+    #[must_use]
+    pub fn nodes(&self) -> u64 {
+        self.groups.iter().map(|g| u64::from(g.nodes)).sum()
+    }
+
+    /// GPUs of the gang.
+    #[must_use]
+    pub fn gpus(&self) -> u64 {
+        self.groups.iter().map(|g| u64::from(g.nodes) * u64::from(g.gpus)).sum()
+    }
+
+    /// Ranks of the gang.
+    #[must_use]
+    pub fn ranks(&self) -> u64 {
+        self.groups.iter().map(|g| u64::from(g.nodes) * u64::from(g.ranks)).sum()
+    }
+}
+
+impl Attempt {
+    /// The attempt as the API shows it; `state` is its job's.
+    #[must_use]
+    pub fn of(attempt: &m::Attempt, state: JobState) -> Attempt {
+        let m::Attempt { no, placement, slots, placed_at, started_at, deadline, stop } = attempt;
+        Attempt {
+            no: *no,
+            state,
+            placed_at: (*placed_at).into(),
+            started_at: started_at.map(Into::into),
+            deadline: deadline.map(Into::into),
+            domain: placement.domain.clone(),
+            level: placement.level,
+            port: placement.port,
+            slots: placement.slots.iter().zip(slots).map(|(s, state)| Slot::of(s, state)).collect(),
+            stop: stop.as_ref().map(Stop::of),
+        }
+    }
+}
+
+impl Stop {
+    /// The stop as the API shows it.
+    #[must_use]
+    pub fn of(stop: &m::Stop) -> Stop {
+        let m::Stop { reason, at, grace, fence_until } = stop;
+        Stop {
+            message: reason.to_string(),
+            reason: reason.clone(),
+            at: (*at).into(),
+            grace: *grace,
+            fence_until: fence_until.map(Into::into),
+        }
+    }
+}
+
+impl Slot {
+    /// The slot as the API shows it.
+    #[must_use]
+    pub fn of(slot: &muster_model::placement::Slot, state: &m::SlotState) -> Slot {
+        let muster_model::placement::Slot {
+            node,
+            group,
+            node_rank,
+            first_rank,
+            ranks,
+            gpus,
+            cpus,
+            memory,
+        } = slot;
+        let (state, end) = match state {
+            m::SlotState::Pending => ("pending", None),
+            m::SlotState::Running => ("running", None),
+            m::SlotState::Lost => ("lost", None),
+            m::SlotState::Ended { end } => ("ended", Some(end.clone())),
+        };
+        Slot {
+            node: node.to_string(),
+            group: *group,
+            node_rank: *node_rank,
+            first_rank: *first_rank,
+            ranks: *ranks,
+            gpus: gpus.iter().collect(),
+            cpus: *cpus,
+            memory: *memory,
+            state: state.into(),
+            end,
+        }
+    }
+}
+
+impl PastAttempt {
+    /// The attempt as the API shows it.
+    #[must_use]
+    pub fn of(past: &m::PastAttempt) -> PastAttempt {
+        let m::PastAttempt { no, nodes, placed_at, started_at, ended_at, verdict, reason } = past;
+        PastAttempt {
+            no: *no,
+            nodes: nodes.iter().map(ToString::to_string).collect(),
+            placed_at: (*placed_at).into(),
+            started_at: started_at.map(Into::into),
+            ended_at: (*ended_at).into(),
+            verdict: *verdict,
+            reason: reason.clone(),
+        }
+    }
+}
+
+impl Checkpoint {
+    /// The checkpoint as the API shows it.
+    #[must_use]
+    pub fn of(checkpoint: &m::Checkpoint) -> Checkpoint {
+        let m::Checkpoint { attempt, step, path, bytes, blocked_ms, at } = checkpoint;
+        Checkpoint {
+            attempt: *attempt,
+            step: *step,
+            path: path.clone(),
+            bytes: *bytes,
+            blocked_ms: *blocked_ms,
+            at: (*at).into(),
+        }
+    }
+}
+
+impl JobArray {
+    /// The tasks of an array, in order of their index; none when there is no task.
+    #[must_use]
+    pub fn of<'a>(tasks: impl IntoIterator<Item = &'a m::Job>) -> Option<JobArray> {
+        let mut tasks = tasks.into_iter().peekable();
+        let first = *tasks.peek()?;
+        let (id, name) = (first.array.map_or(first.id, |a| a.parent), first.name.to_string());
+        let (mut state, mut version, mut items) = (JobState::Cancelled, 0, Vec::new());
+        for task in tasks {
+            state = state.min(task.state);
+            version = version.max(task.version.0);
+            items.push(ArrayItem {
+                id: task.display_id(),
+                number: task.id.0,
+                index: task.array.map_or(0, |a| a.index),
+                state: task.state,
+            });
+        }
+        let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
+        Some(JobArray {
+            id: id.to_string(),
+            kind: Kind::JobArray,
+            name,
+            state,
+            version,
+            count,
+            items,
+        })
+    }
+}

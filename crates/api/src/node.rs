@@ -1,0 +1,204 @@
+//! Nodes and where they stand.
+
+use crate::{Kind, Timestamp, schema};
+use muster_model::job::JobState;
+use muster_model::node as m;
+use muster_model::node::{Inventory, Stage};
+use muster_model::placement::GpuSet;
+use muster_model::topology::Location;
+use muster_model::units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Node {
+    /// Its name again: nodes are named by it.
+    pub id: String,
+    /// Always `Node`.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// The axes below in one word: `ready`, `cordoned`, `draining`, `drained`, `lost`,
+    /// `protected`, `enrolled` or `retired`.
+    pub state: String,
+    /// Sequence number of the last record that changed it; goes into `If-Match`.
+    pub version: u64,
+    /// Stage of life.
+    #[schema(value_type = schema::Stage)]
+    pub stage: Stage,
+    /// True while its agent is heard.
+    pub reachable: bool,
+    /// Reason for which it gets no new work.
+    pub cordon: Option<String>,
+    /// True while its agent has seen more of the log than the server has.
+    pub protected: bool,
+    /// Where it stands.
+    #[schema(value_type = schema::Location)]
+    pub location: Location,
+    /// Address that ranks reach it under.
+    pub address: String,
+    /// The operating-system instance it runs on.
+    pub host: String,
+    /// SKU of its GPUs, or `cpu`.
+    pub sku: String,
+    /// GPUs it has.
+    pub gpus_total: u32,
+    /// GPUs that jobs hold.
+    pub gpus_used: u32,
+    /// GPUs that no job may use, by index.
+    pub gpus_excluded: Vec<u32>,
+    /// Logical processors it offers.
+    pub cpus_total: u32,
+    /// Logical processors that jobs hold.
+    pub cpus_used: u32,
+    /// Memory it offers.
+    #[schema(value_type = schema::Bytes)]
+    pub memory_total: Bytes,
+    /// Memory that jobs hold.
+    #[schema(value_type = schema::Bytes)]
+    pub memory_used: Bytes,
+    /// What is in it.
+    #[schema(value_type = schema::Inventory)]
+    pub inventory: Inventory,
+    /// What holds something there.
+    pub jobs: Vec<NodeJob>,
+    /// Attempts that still run there although they were given up, as `JOB.ATTEMPT`.
+    pub orphans: Vec<String>,
+    /// Its agent, as far as this server has heard it.
+    pub agent: Option<AgentInfo>,
+    /// When it joined.
+    pub enrolled_at: Timestamp,
+    /// When its agent was last lost or came back.
+    pub changed_at: Timestamp,
+}
+
+/// A job on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeJob {
+    /// `42`, or `42_3`.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Who owns it.
+    pub project: String,
+    /// Where it stands.
+    #[schema(value_type = schema::JobState)]
+    pub state: JobState,
+    /// GPUs it holds here, by index.
+    pub gpus: Vec<u32>,
+}
+
+/// What the server has heard of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AgentInfo {
+    /// Its version.
+    pub version: String,
+    /// When it was last heard.
+    pub last_heard: Timestamp,
+    /// How far its clock is ahead of the server's, in milliseconds.
+    pub skew_ms: i64,
+}
+
+/// What jobs hold on a node: not in the node's own record, so the caller says it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeUse {
+    /// GPUs held.
+    pub gpus: GpuSet,
+    /// Processors held.
+    pub cpus: u32,
+    /// Memory held.
+    pub memory: Bytes,
+    /// By which jobs.
+    pub jobs: Vec<NodeJob>,
+}
+
+/// A page of nodes in order of their names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeList {
+    /// The nodes.
+    pub items: Vec<Node>,
+    /// Where the next page starts; null on the last one.
+    pub cursor: Option<String>,
+}
+
+/// Where nodes stand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Topology {
+    /// Always `Topology`.
+    pub kind: Kind,
+    /// Sequence number of the record that set it; goes into `If-Match`.
+    pub version: u64,
+    /// Place of each node, also of those that have not joined yet.
+    #[schema(value_type = BTreeMap<String, schema::Location>)]
+    pub nodes: BTreeMap<String, Location>,
+}
+
+/// A node's separate axes in one word for people: the one that matters most.
+#[must_use]
+pub fn state_word(node: &m::Node) -> &'static str {
+    match node.stage {
+        Stage::Retired => "retired",
+        Stage::Enrolled => "enrolled",
+        _ if !node.reachable => "lost",
+        _ if node.protected => "protected",
+        Stage::Draining => "draining",
+        Stage::Drained => "drained",
+        Stage::Ready if node.cordon.is_some() => "cordoned",
+        Stage::Ready => "ready",
+    }
+}
+
+impl Node {
+    /// The node as the API shows it.
+    #[must_use]
+    pub fn of(node: &m::Node, used: NodeUse, agent: Option<AgentInfo>) -> Node {
+        let m::Node {
+            name,
+            stage,
+            reachable,
+            cordon,
+            inventory,
+            location,
+            address,
+            host,
+            machine: _,
+            boot: _,
+            orphans,
+            protected,
+            excluded_gpus,
+            enrolled_at,
+            changed_at,
+            version,
+        } = node;
+        Node {
+            id: name.to_string(),
+            kind: Kind::Node,
+            name: name.to_string(),
+            state: state_word(node).into(),
+            version: version.0,
+            stage: *stage,
+            reachable: *reachable,
+            cordon: cordon.clone(),
+            protected: *protected,
+            location: location.clone(),
+            address: address.clone(),
+            host: host.clone(),
+            sku: node.sku().into(),
+            gpus_total: node.gpu_set().len(),
+            gpus_used: used.gpus.len(),
+            gpus_excluded: excluded_gpus.iter().collect(),
+            cpus_total: inventory.cpus,
+            cpus_used: used.cpus,
+            memory_total: inventory.memory,
+            memory_used: used.memory,
+            inventory: inventory.clone(),
+            jobs: used.jobs,
+            orphans: orphans.iter().map(ToString::to_string).collect(),
+            agent,
+            enrolled_at: (*enrolled_at).into(),
+            changed_at: (*changed_at).into(),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What may stand behind the `?` of an address.
+
+use muster_model::job::JobState;
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+
+/// `POST /v1/jobs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct SubmitQuery {
+    /// Only say what would happen.
+    pub dry_run: bool,
+}
+
+/// `GET /v1/jobs`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct JobsQuery {
+    /// Only jobs in this state; several are separated by commas; `active` means not yet ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Only this project's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Only this user's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Only jobs with this name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// At most so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+    /// Where the last page ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// `GET /v1/nodes`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct NodesQuery {
+    /// Only nodes in this state (the one word of `state`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// At most so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+    /// Where the last page ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// `GET /v1/events`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct EventsQuery {
+    /// Only events after this one: a sequence number, or the cursor of a page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// At most so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+}
+
+/// `GET /v1/jobs/{id}/logs`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct LogsQuery {
+    /// Only this rank's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// This attempt's; the newest when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// Stay and send what comes, until the job has ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub follow: bool,
+    /// Only the last so many lines of each rank.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail: Option<u32>,
+}
+
+/// `…?project=`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct ProjectQuery {
+    /// The project; the caller's own when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+}
+
+impl JobsQuery {
+    /// Whether a job in this state is asked for; an error names the word that is no state.
+    pub fn wants(&self, state: JobState) -> Result<bool, String> {
+        let Some(words) = &self.state else { return Ok(true) };
+        let mut wanted = false;
+        for word in words.split(',').map(str::trim) {
+            wanted |= match word {
+                "active" => !state.is_final(),
+                "ended" => state.is_final(),
+                _ if ALL_STATES.iter().any(|s| s.word() == word) => state.word() == word,
+                _ => {
+                    let given: String =
+                        word.chars().take(40).flat_map(char::escape_debug).collect();
+                    return Err(format!(
+                        "`{given}` is not a state: use queued, starting, running, stopping, \
+                         succeeded, failed, cancelled, active or ended"
+                    ));
+                }
+            };
+        }
+        Ok(wanted)
+    }
+}
+
+const ALL_STATES: [JobState; 7] = [
+    JobState::Queued,
+    JobState::Starting,
+    JobState::Running,
+    JobState::Stopping,
+    JobState::Succeeded,
+    JobState::Failed,
+    JobState::Cancelled,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_chosen_by_word_and_a_wrong_word_is_named() {
+        let q = |s: &str| JobsQuery { state: Some(s.into()), ..JobsQuery::default() };
+        assert_eq!(q("active").wants(JobState::Queued), Ok(true));
+        assert_eq!(q("active").wants(JobState::Failed), Ok(false));
+        assert_eq!(q("failed,queued").wants(JobState::Failed), Ok(true));
+        assert!(q("failing").wants(JobState::Failed).unwrap_err().contains("failing"));
+        assert_eq!(JobsQuery::default().wants(JobState::Queued), Ok(true));
+    }
+}

@@ -1,0 +1,37 @@
+//! Names under which the model's types stand in the OpenAPI description.
+
+#[cfg(feature = "model-schemas")]
+pub(crate) use muster_model::{
+    ids::AttemptKey,
+    job::{ArrayTask, Dependency, JobState, SlotEnd, StopReason, Verdict},
+    node::{Inventory, Stage},
+    spec::{Group, JobSpec},
+    tenant::Role,
+    topology::{Level, Location},
+    units::{Bytes, Span},
+};
+
+/// Without the model's schemas, its types are described as what they look like from afar.
+#[cfg(not(feature = "model-schemas"))]
+mod plain {
+    use serde_json::Value;
+
+    pub(crate) type AttemptKey = Value;
+    pub(crate) type ArrayTask = Value;
+    pub(crate) type Dependency = Value;
+    pub(crate) type JobState = String;
+    pub(crate) type SlotEnd = Value;
+    pub(crate) type StopReason = Value;
+    pub(crate) type Verdict = String;
+    pub(crate) type Inventory = Value;
+    pub(crate) type Stage = String;
+    pub(crate) type Group = Value;
+    pub(crate) type JobSpec = Value;
+    pub(crate) type Role = String;
+    pub(crate) type Level = String;
+    pub(crate) type Location = Value;
+    pub(crate) type Bytes = String;
+    pub(crate) type Span = String;
+}
+#[cfg(not(feature = "model-schemas"))]
+pub(crate) use plain::*;
