@@ -53,6 +53,8 @@ pub struct Job {
     pub exit_code: Option<i32>,
     /// Held: by whom.
     pub held: Option<String>,
+    /// It does not start before this: a job that keeps failing is tried ever more slowly.
+    pub not_before: Option<Timestamp>,
     /// Attempts made so far.
     pub attempts: u32,
     /// Attempts that the platform failed.
@@ -289,6 +291,7 @@ impl Job {
             application_failures,
             checkpoint,
             checkpoint_asked,
+            not_before,
             version,
         } = job;
         Job {
@@ -310,6 +313,7 @@ impl Job {
             reason: reason.clone(),
             exit_code: *exit_code,
             held: held.clone(),
+            not_before: (not_before.0 > 0).then_some((*not_before).into()),
             attempts: *attempts,
             infrastructure_failures: *infrastructure_failures,
             application_failures: *application_failures,

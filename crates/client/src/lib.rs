@@ -1,1 +1,18 @@
-//! Typed API client for the CLI, tests and tools.
+//! A typed client of the HTTP API, for the CLI, tests and tools.
+//!
+//! Every write carries an idempotency key, so that it is safely repeated when the server is
+//! away for a moment; streams go on where they broke off.
+
+mod admin;
+mod error;
+mod fleet;
+mod http;
+mod jobs;
+mod logs;
+mod sse;
+
+pub use error::ClientError;
+pub use http::{Builder, Client};
+pub use jobs::JobAction;
+pub use logs::{LogFollow, Piece};
+pub use sse::EventFollow;

@@ -1,0 +1,132 @@
+//! Nodes, topology, events, the server itself.
+
+use crate::{Client, ClientError};
+use muster_api::{
+    CordonRequest, DrainRequest, EventList, EventsQuery, Inject, Injected, Node, NodeList,
+    NodesQuery, ServerInfo, Topology,
+};
+use reqwest::Method;
+
+impl Client {
+    /// One page of nodes.
+    pub async fn nodes(&self, query: &NodesQuery) -> Result<NodeList, ClientError> {
+        let NodesQuery { state, limit, cursor } = query.clone();
+        let call = self.get(&["v1", "nodes"]).query(&[
+            ("state", state),
+            ("limit", limit.map(|n| n.to_string())),
+            ("cursor", cursor),
+        ]);
+        self.json(call).await
+    }
+
+    /// Every node.
+    pub async fn all_nodes(&self, state: Option<&str>) -> Result<Vec<Node>, ClientError> {
+        let mut query = NodesQuery { state: state.map(Into::into), limit: Some(500), cursor: None };
+        let mut items = Vec::new();
+        loop {
+            let page = self.nodes(&query).await?;
+            let got_none = page.items.is_empty();
+            items.extend(page.items);
+            if page.cursor.is_none() || got_none {
+                return Ok(items);
+            }
+            query.cursor = page.cursor;
+        }
+    }
+
+    /// One node.
+    pub async fn node(&self, name: &str) -> Result<Node, ClientError> {
+        self.json(self.get(&["v1", "nodes", name])).await
+    }
+
+    /// No new work for a node.
+    pub async fn cordon(&self, name: &str, body: &CordonRequest) -> Result<Node, ClientError> {
+        self.json(self.post(&["v1", "nodes", name, "cordon"]).body(body)?).await
+    }
+
+    /// No new work, and what runs leaves.
+    pub async fn drain(&self, name: &str, body: &DrainRequest) -> Result<Node, ClientError> {
+        self.json(self.post(&["v1", "nodes", name, "drain"]).body(body)?).await
+    }
+
+    /// New work again after a cordon.
+    pub async fn uncordon(&self, name: &str) -> Result<Node, ClientError> {
+        self.json(self.post(&["v1", "nodes", name, "uncordon"])).await
+    }
+
+    /// New work again after a drain.
+    pub async fn undrain(&self, name: &str) -> Result<Node, ClientError> {
+        self.json(self.post(&["v1", "nodes", name, "undrain"])).await
+    }
+
+    /// Forget a node that will not come back.
+    pub async fn retire(&self, name: &str) -> Result<Node, ClientError> {
+        self.json(self.post(&["v1", "nodes", name, "retire"])).await
+    }
+
+    /// Let the server decide again about a node that is ahead of it.
+    pub async fn reconcile(&self, name: &str) -> Result<Node, ClientError> {
+        self.json(self.post(&["v1", "nodes", name, "reconcile"])).await
+    }
+
+    /// Make a simulated node fail.
+    pub async fn inject(&self, name: &str, fault: &Inject) -> Result<Injected, ClientError> {
+        self.json(self.post(&["v1", "nodes", name, "inject"]).body(fault)?).await
+    }
+
+    /// Where nodes stand.
+    pub async fn topology(&self) -> Result<Topology, ClientError> {
+        self.json(self.get(&["v1", "topology"])).await
+    }
+
+    /// Says where nodes stand; refused when the version seen has moved.
+    pub async fn set_topology(
+        &self,
+        topology: &muster_model::topology::Topology,
+        if_version: Option<u64>,
+    ) -> Result<Topology, ClientError> {
+        let mut call = self.call(Method::PUT, &["v1", "topology"]).body(topology)?;
+        call.if_match = if_version;
+        self.json(call).await
+    }
+
+    /// One page of events.
+    pub async fn events(&self, query: &EventsQuery) -> Result<EventList, ClientError> {
+        let EventsQuery { after, limit } = query.clone();
+        let call = self
+            .get(&["v1", "events"])
+            .query(&[("after", after), ("limit", limit.map(|n| n.to_string()))]);
+        self.json(call).await
+    }
+
+    /// The server itself.
+    pub async fn server_info(&self) -> Result<ServerInfo, ClientError> {
+        self.json(self.get(&["v1", "server"])).await
+    }
+
+    /// Is it alive?
+    pub async fn healthz(&self) -> Result<String, ClientError> {
+        self.text("healthz").await
+    }
+
+    /// Does it serve?
+    pub async fn readyz(&self) -> Result<String, ClientError> {
+        self.text("readyz").await
+    }
+
+    /// Its metrics in Prometheus text.
+    pub async fn metrics(&self) -> Result<String, ClientError> {
+        self.text("metrics").await
+    }
+
+    /// Its OpenAPI description.
+    pub async fn openapi(&self) -> Result<serde_json::Value, ClientError> {
+        self.json(self.get(&["openapi.json"])).await
+    }
+
+    async fn text(&self, path: &str) -> Result<String, ClientError> {
+        let mut call = self.get(&[path]);
+        call.accept = "*/*";
+        Ok(String::from_utf8_lossy(&self.bytes(call).await?).into_owned())
+    }
+}
