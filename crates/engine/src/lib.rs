@@ -1,1 +1,159 @@
-//! The brain: command or tick in, events and desired state out.
+//! The brain: a command or a tick goes in; records come out, and state follows from records
+//! alone. No clock, no I/O, no randomness: the same log always gives the same state.
+//!
+//! - [`Engine::handle`] decides on a request: a refusal (nothing changed) or records.
+//! - [`Engine::tick`] lets time pass: deadlines, fences, the scheduling cycle.
+//! - [`State::apply`] folds one record in. It holds no policy: every id, deadline and choice is
+//!   in the record.
+
+mod apply;
+mod decide;
+mod explain;
+mod index;
+mod settle;
+mod snapshot;
+mod state;
+mod tick;
+
+pub use apply::ApplyError;
+pub use decide::permissions::may_see;
+pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
+pub use state::{KeyEntry, State};
+
+use muster_model::command::{Answer, Refusal, Request};
+use muster_model::event::{Event, Record, SCHEMA};
+use muster_model::ids::Seq;
+use muster_model::names::ProjectName;
+use muster_model::units::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What operators may choose about the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// The scheduler's part.
+    pub scheduling: muster_scheduler::Policy,
+    /// Between SIGTERM and SIGKILL when a job does not say.
+    pub grace: Span,
+    /// Added to a fence for clocks, the way of the last message and the grace of the agent.
+    pub fence_margin: Span,
+    /// Ended jobs kept in the working state.
+    pub keep_ended: usize,
+    /// First and last port that gangs may rendezvous on.
+    pub ports: (u16, u16),
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy {
+            scheduling: muster_scheduler::Policy::default(),
+            grace: Span::secs(30),
+            fence_margin: Span::secs(10),
+            // About 1.5 KiB each: 150 MiB at most.
+            keep_ended: 100_000,
+            // Below the ephemeral range (32768…), so that no outgoing connection sits there.
+            ports: (20_000, 29_999),
+        }
+    }
+}
+
+/// The state machine.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    state: State,
+    policy: Policy,
+    /// Records made since the caller last took them.
+    out: Vec<Record>,
+    /// Who the records under way are written for.
+    actor: String,
+    key: Option<muster_model::command::IdempotencyKey>,
+    /// Nodes whose orders may have changed since the caller last asked.
+    touched: BTreeSet<muster_model::names::NodeName>,
+    /// Something may be schedulable.
+    dirty: bool,
+    /// Demands known to fit an empty fleet, with the shape of the fleet this was found for.
+    possible: BTreeMap<muster_scheduler::Demand, u64>,
+}
+
+impl Engine {
+    /// An engine over a state.
+    #[must_use]
+    pub fn new(state: State, policy: Policy) -> Engine {
+        Engine {
+            state,
+            policy,
+            out: Vec::new(),
+            actor: "system".into(),
+            key: None,
+            touched: BTreeSet::new(),
+            dirty: true,
+            possible: BTreeMap::new(),
+        }
+    }
+
+    /// What it knows.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Decides on a request and applies what follows. The records are in [`Engine::take`].
+    ///
+    /// # Errors
+    /// A [`Refusal`]; then nothing has changed.
+    pub fn handle(&mut self, req: &Request) -> Result<Answer, Refusal> {
+        if let Some(key) = &req.key
+            && let Some(seen) = self.state.keys.get(&key.key)
+        {
+            return decide::replay(seen, key);
+        }
+        self.advance(req.at);
+        self.actor.clone_from(&req.actor.name);
+        self.key.clone_from(&req.key);
+        let before = self.out.len();
+        let answer = decide::decide(self, req);
+        debug_assert!(answer.is_ok() || self.out.len() == before, "a refusal changes nothing");
+        self.key = None;
+        self.actor = "system".into();
+        answer
+    }
+
+    /// Time never runs backwards, whatever the clock does.
+    fn advance(&mut self, now: Time) {
+        self.state.now = self.state.now.max(now);
+    }
+
+    /// Records made since the last call.
+    pub fn take(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Nodes whose orders may have changed since the last call.
+    pub fn take_touched(&mut self) -> Vec<muster_model::names::NodeName> {
+        std::mem::take(&mut self.touched).into_iter().collect()
+    }
+
+    /// Makes an event a record, applies it and remembers it.
+    fn emit(&mut self, project: Option<&ProjectName>, event: Event) {
+        let record = Record {
+            seq: self.state.seq.next(),
+            at: self.state.now.max(self.state.at),
+            v: SCHEMA,
+            org: "default".into(),
+            project: project.cloned(),
+            actor: self.actor.clone(),
+            // Only the first record of a request carries its key.
+            key: self.key.take(),
+            event,
+        };
+        apply::touched_by(&self.state, &record.event, &mut self.touched);
+        self.state.apply(&record).expect("the engine only makes records that follow its own state");
+        self.dirty = true;
+        self.out.push(record);
+    }
+
+    /// Sequence number of the newest record.
+    #[must_use]
+    pub fn seq(&self) -> Seq {
+        self.state.seq
+    }
+}

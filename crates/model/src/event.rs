@@ -169,6 +169,9 @@ pub enum Event {
         job: JobId,
         /// Why.
         reason: String,
+        /// It does not start before this: a job that keeps failing is tried ever more slowly.
+        #[serde(default)]
+        not_before: Time,
     },
     /// A job ended well.
     JobSucceeded {

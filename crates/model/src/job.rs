@@ -360,6 +360,9 @@ pub struct Job {
     pub held: Option<String>,
     /// When it was submitted; its age counts from here through every retry.
     pub submitted_at: Time,
+    /// Does not start before this (after a failed attempt).
+    #[serde(default)]
+    pub not_before: Time,
     /// When an attempt first had every rank up.
     pub started_at: Option<Time>,
     /// When it ended.

@@ -6,7 +6,9 @@ use std::ops::{Add, Sub};
 use std::str::FromStr;
 
 /// A moment: milliseconds since 1970-01-01 UTC. Always handed in, never read from a clock here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Time(pub i64);
 
@@ -56,8 +58,14 @@ impl Sub<Span> for Time {
     }
 }
 
-const UNITS: [(&str, u64); 6] =
-    [("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+const UNITS: [(&str, u64); 6] = [
+    ("w", 604_800_000),
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1000),
+    ("ms", 1),
+];
 
 impl Span {
     /// So many seconds.
@@ -211,14 +219,20 @@ macro_rules! text_serde {
                 impl serde::de::Visitor<'_> for V {
                     type Value = $name;
                     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str(concat!("a ", stringify!($name), " written as text with its unit"))
+                        f.write_str(concat!(
+                            "a ",
+                            stringify!($name),
+                            " written as text with its unit"
+                        ))
                     }
                     fn visit_str<E: serde::de::Error>(self, v: &str) -> Result<$name, E> {
                         v.parse().map_err(E::custom)
                     }
                     fn visit_u64<E: serde::de::Error>(self, v: u64) -> Result<$name, E> {
                         // A bare 0 needs no unit; anything else does for spans, and is bytes for memory.
-                        v.to_string().parse().or_else(|e| if v == 0 { Ok($name(0)) } else { Err(E::custom(e)) })
+                        v.to_string()
+                            .parse()
+                            .or_else(|e| if v == 0 { Ok($name(0)) } else { Err(E::custom(e)) })
                     }
                 }
                 d.deserialize_any(V)

@@ -1,0 +1,531 @@
+//! Folds one record into the state. No policy here: only what the record says.
+
+use crate::index::Index;
+use crate::state::{KeyEntry, State};
+use muster_model::command::Answer;
+use muster_model::event::{Event, Record};
+use muster_model::ids::{AttemptKey, JobId, Seq};
+use muster_model::job::{
+    ArrayTask, Attempt, Job, JobState, PastAttempt, SlotEnd, SlotState, Stop, Verdict,
+};
+use muster_model::names::NodeName;
+use muster_model::node::{Inventory, Node, Stage};
+use muster_model::placement::GpuSet;
+use muster_model::tenant::{Project, Token, TokenUse};
+use muster_model::topology::Location;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A record that does not follow the state: the log is broken, or from a newer version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// A number is missing or repeated.
+    #[error("record {got} does not follow record {after}")]
+    NotDense {
+        /// Last one applied.
+        after: Seq,
+        /// The one at hand.
+        got: Seq,
+    },
+    /// It speaks of something that is not there.
+    #[error("record {seq} speaks of {what}, which is not there")]
+    Unknown {
+        /// Which record.
+        seq: Seq,
+        /// Of what.
+        what: String,
+    },
+}
+
+/// Keys kept at most: a bound on memory, not a promise; the promise is `keep_until`.
+const KEYS_MAX: usize = 500_000;
+/// Past attempts kept with a job.
+const PAST_MAX: usize = 16;
+
+/// Nodes whose orders an event may change.
+pub(crate) fn touched_by(state: &State, event: &Event, out: &mut BTreeSet<NodeName>) {
+    match event {
+        Event::JobPlaced { placement, .. } => {
+            out.extend(placement.slots.iter().map(|s| s.node.clone()));
+        }
+        Event::StopOrdered { key, .. }
+        | Event::AttemptEnded { key, .. }
+        | Event::CheckpointAsked { key } => {
+            if let Some(a) = state.jobs.get(&key.job).and_then(|j| j.attempt.as_ref()) {
+                out.extend(a.placement.slots.iter().map(|s| s.node.clone()));
+            }
+        }
+        Event::NodeBack { node, .. } | Event::NodeReconciled { node } => {
+            out.insert(node.clone());
+        }
+        _ => {}
+    }
+}
+
+impl State {
+    /// Folds one record in.
+    ///
+    /// # Errors
+    /// [`ApplyError`] when the record does not follow; then the state must be thrown away.
+    pub fn apply(&mut self, r: &Record) -> Result<(), ApplyError> {
+        if r.seq != self.seq.next() {
+            return Err(ApplyError::NotDense { after: self.seq, got: r.seq });
+        }
+        self.seq = r.seq;
+        self.at = r.at;
+        self.now = self.now.max(r.at);
+        self.apply_event(r)?;
+        self.remember_key(r);
+        Ok(())
+    }
+
+    fn remember_key(&mut self, r: &Record) {
+        let Some(k) = &r.key else { return };
+        let answer = match &r.event {
+            Event::JobSubmitted { id, array, .. } => Answer::Submitted {
+                first: *id,
+                count: u32::try_from(array.len().max(1)).unwrap_or(u32::MAX),
+            },
+            _ => Answer::Done,
+        };
+        let entry = KeyEntry {
+            fingerprint: k.fingerprint.clone(),
+            answer,
+            seq: r.seq,
+            keep_until: k.keep_until,
+        };
+        self.keys.insert(k.key.clone(), entry);
+        self.index.keys.insert((k.keep_until, k.key.clone()));
+        while let Some((until, key)) = self.index.keys.first().cloned() {
+            if until >= r.at && self.index.keys.len() <= KEYS_MAX {
+                break;
+            }
+            self.index.keys.pop_first();
+            // A key that was used again after its time has a newer entry.
+            if self.keys.get(&key).is_some_and(|e| e.keep_until == until) {
+                self.keys.remove(&key);
+            }
+        }
+    }
+
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one arm per kind of event, each short; splitting hides that all are there"
+    )]
+    fn apply_event(&mut self, r: &Record) -> Result<(), ApplyError> {
+        match &r.event {
+            Event::SiteCreated { site } => self.site = Some(site.clone()),
+            Event::LeaderChanged { epoch, .. } => self.epoch = *epoch,
+            Event::JobSubmitted { .. } => self.submitted(r),
+            Event::JobHeld { job, by } => self.job(r.seq, *job, |j| j.held = Some(by.clone()))?,
+            Event::JobReleased { job } => self.job(r.seq, *job, |j| j.held = None)?,
+            Event::JobPlaced { key, placement } => self.job(r.seq, key.job, |j| {
+                j.state = JobState::Starting;
+                j.attempts = key.attempt;
+                j.attempt = Some(Attempt {
+                    no: key.attempt,
+                    slots: vec![SlotState::Pending; placement.slots.len()],
+                    placement: placement.clone(),
+                    placed_at: r.at,
+                    started_at: None,
+                    deadline: None,
+                    stop: None,
+                });
+            })?,
+            Event::SlotStarted { key, node } => {
+                self.slot(r.seq, key, node, |s| {
+                    if *s == SlotState::Pending {
+                        *s = SlotState::Running;
+                    }
+                })?;
+            }
+            Event::SlotEnded { key, node, end } => {
+                self.slot(r.seq, key, node, |s| {
+                    if !matches!(s, SlotState::Ended { .. }) {
+                        *s = SlotState::Ended { end: end.clone() };
+                    }
+                })?;
+            }
+            Event::SlotLost { key, node } => {
+                self.slot(r.seq, key, node, |s| {
+                    if !matches!(s, SlotState::Ended { .. }) {
+                        *s = SlotState::Lost;
+                    }
+                })?;
+            }
+            Event::AttemptStarted { key, deadline } => self.job(r.seq, key.job, |j| {
+                j.state = JobState::Running;
+                j.started_at = j.started_at.or(Some(r.at));
+                if let Some(a) = &mut j.attempt {
+                    a.started_at = Some(r.at);
+                    a.deadline = *deadline;
+                }
+            })?,
+            Event::StopOrdered { key, reason, grace, fence_until } => {
+                self.job(r.seq, key.job, |j| {
+                    j.state = JobState::Stopping;
+                    if let Some(a) = &mut j.attempt {
+                        a.stop = Some(Stop {
+                            reason: reason.clone(),
+                            at: r.at,
+                            grace: *grace,
+                            fence_until: *fence_until,
+                        });
+                    }
+                })?;
+            }
+            Event::AttemptEnded { key, verdict, reason } => {
+                self.attempt_ended(r, key, *verdict, reason)?;
+            }
+            Event::JobRequeued { job, reason, not_before } => self.job(r.seq, *job, |j| {
+                j.state = JobState::Queued;
+                j.reason = Some(reason.clone());
+                j.not_before = *not_before;
+                j.ended_at = None;
+                j.exit_code = None;
+            })?,
+            Event::JobSucceeded { job } => self.job(r.seq, *job, |j| {
+                j.state = JobState::Succeeded;
+                j.ended_at = Some(r.at);
+                j.reason = None;
+                j.exit_code = Some(0);
+            })?,
+            Event::JobFailed { job, reason, exit_code } => self.job(r.seq, *job, |j| {
+                j.state = JobState::Failed;
+                j.ended_at = Some(r.at);
+                j.reason = Some(reason.clone());
+                j.exit_code = Some(*exit_code);
+            })?,
+            Event::JobCancelled { job, reason } => self.job(r.seq, *job, |j| {
+                j.state = JobState::Cancelled;
+                j.ended_at = Some(r.at);
+                j.reason = Some(reason.clone());
+            })?,
+            Event::JobsForgotten { jobs } => {
+                for id in jobs {
+                    if let Some(job) = self.jobs.remove(id) {
+                        let mut ix = std::mem::take(&mut self.index);
+                        ix.remove(self, &job);
+                        self.index = ix;
+                    }
+                }
+            }
+            Event::CheckpointAsked { key } => {
+                self.job(r.seq, key.job, |j| j.checkpoint_asked = Some(r.at))?;
+            }
+            Event::CheckpointDone { job, checkpoint } => self.job(r.seq, *job, |j| {
+                j.checkpoint = Some(checkpoint.clone());
+                j.checkpoint_asked = None;
+            })?,
+            Event::NodeEnrolled { .. }
+            | Event::NodeBack { .. }
+            | Event::NodeInventoried { .. }
+            | Event::NodeLost { .. }
+            | Event::OrphanGone { .. }
+            | Event::NodeCordoned { .. }
+            | Event::NodeUncordoned { .. }
+            | Event::DrainStarted { .. }
+            | Event::NodeDrained { .. }
+            | Event::NodeReady { .. }
+            | Event::NodeRetired { .. }
+            | Event::NodeReconciled { .. } => self.apply_node(r)?,
+            Event::TopologySet { topology } => {
+                self.topology = topology.clone();
+                let names: Vec<NodeName> = self.nodes.keys().cloned().collect();
+                for name in names {
+                    let location = topology
+                        .nodes
+                        .get(&name)
+                        .cloned()
+                        .unwrap_or_else(|| Location::unplaced(&name));
+                    self.node(r.seq, &name, |n| n.location = location)?;
+                }
+            }
+            Event::ProjectCreated { name, description } => {
+                let p = Project {
+                    name: name.clone(),
+                    description: description.clone(),
+                    version: r.seq,
+                };
+                self.projects.insert(name.clone(), p);
+            }
+            Event::TokenCreated { id, name, hash, usage, expires_at } => {
+                let token = Token {
+                    id: id.clone(),
+                    name: name.clone(),
+                    hash: hash.clone(),
+                    usage: usage.clone(),
+                    created_at: r.at,
+                    expires_at: *expires_at,
+                    version: r.seq,
+                };
+                self.tokens.insert(id.clone(), token);
+            }
+            Event::TokenRevoked { id } => {
+                self.tokens.remove(id);
+            }
+            Event::SecretSet { project, name } => {
+                self.secrets.insert((project.clone(), name.clone()));
+            }
+            Event::SecretDeleted { project, name } => {
+                self.secrets.remove(&(project.clone(), name.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn submitted(&mut self, r: &Record) {
+        let Event::JobSubmitted { id, name, project, user, spec, groups, depends, array, held } =
+            &r.event
+        else {
+            return;
+        };
+        let count = u32::try_from(array.len().max(1)).unwrap_or(u32::MAX);
+        for n in 0..count {
+            let job_id = JobId(id.0 + u64::from(n));
+            let task = array.get(n as usize);
+            let job = Job {
+                id: job_id,
+                name: name.clone(),
+                project: project.clone(),
+                user: user.clone(),
+                spec: spec.clone(),
+                groups: groups.clone(),
+                payload: *id,
+                array: task.map(|&index| ArrayTask { parent: *id, index, count }),
+                depends: depends.clone(),
+                state: JobState::Queued,
+                held: held.then(|| r.actor.clone()),
+                submitted_at: r.at,
+                not_before: muster_model::units::Time(0),
+                started_at: None,
+                ended_at: None,
+                reason: None,
+                exit_code: None,
+                attempt: None,
+                past: Vec::new(),
+                attempts: 0,
+                infrastructure_failures: 0,
+                application_failures: 0,
+                checkpoint: None,
+                checkpoint_asked: None,
+                version: r.seq,
+            };
+            self.with_index(|ix, s| ix.add(s, &job));
+            self.jobs.insert(job_id, Arc::new(job));
+        }
+        self.next_job = self.next_job.max(id.0 + u64::from(count));
+    }
+
+    /// Runs `f` on the index while it looks at the state.
+    fn with_index(&mut self, f: impl FnOnce(&mut Index, &State)) {
+        let mut ix = std::mem::take(&mut self.index);
+        f(&mut ix, self);
+        self.index = ix;
+    }
+
+    /// Changes a job and keeps the index in step, waiters on it included.
+    fn job(&mut self, seq: Seq, id: JobId, f: impl FnOnce(&mut Job)) -> Result<(), ApplyError> {
+        let old = self.jobs.get(&id).cloned().ok_or_else(|| unknown(seq, format!("job {id}")))?;
+        self.with_index(|ix, s| ix.remove(s, &old));
+        let was_final = old.state.is_final();
+        let mut job = (*old).clone();
+        f(&mut job);
+        job.version = seq;
+        let now_final = job.state.is_final();
+        let job = Arc::new(job);
+        self.jobs.insert(id, job.clone());
+        self.with_index(|ix, s| ix.add(s, &job));
+        if was_final != now_final {
+            self.rejudge_waiters(id);
+        }
+        Ok(())
+    }
+
+    /// Jobs that wait for this one may now be free to start, or never.
+    fn rejudge_waiters(&mut self, id: JobId) {
+        let waiters: Vec<JobId> =
+            self.index.waiters.get(&id).into_iter().flatten().copied().collect();
+        for w in waiters {
+            if let Some(job) = self.jobs.get(&w).cloned() {
+                self.with_index(|ix, s| {
+                    ix.remove(s, &job);
+                    ix.add(s, &job);
+                });
+            }
+        }
+    }
+
+    /// Changes the slots of an attempt on one node. Costs what changes: a gang of thousands
+    /// reports one node at a time.
+    fn slot(
+        &mut self,
+        seq: Seq,
+        key: &AttemptKey,
+        node: &NodeName,
+        f: impl Fn(&mut SlotState),
+    ) -> Result<(), ApplyError> {
+        let what = || format!("attempt {key} on {node}");
+        let old = self.jobs.get(&key.job).ok_or_else(|| unknown(seq, what()))?;
+        let mine = State::slots_on(old, node);
+        if old.attempt.as_ref().is_none_or(|a| a.no != key.attempt) || mine.is_empty() {
+            return Err(unknown(seq, what()));
+        }
+        let arc = self.jobs.get_mut(&key.job).ok_or_else(|| unknown(seq, what()))?;
+        let job = Arc::make_mut(arc);
+        job.version = seq;
+        for (i, _) in mine {
+            let Some(a) = &mut job.attempt else { break };
+            let before = a.slots[i].clone();
+            let mut after = before.clone();
+            f(&mut after);
+            if crate::index::live(&before) && !crate::index::live(&after) {
+                self.index.slot_gone(job, i);
+            }
+            if let Some(a) = &mut job.attempt {
+                a.slots[i] = after;
+            }
+        }
+        self.index.slot_ended(arc, node);
+        Ok(())
+    }
+
+    fn attempt_ended(
+        &mut self,
+        r: &Record,
+        key: &AttemptKey,
+        verdict: Verdict,
+        reason: &str,
+    ) -> Result<(), ApplyError> {
+        self.job(r.seq, key.job, |j| {
+            let Some(a) = j.attempt.take() else { return };
+            j.past.push(PastAttempt {
+                no: a.no,
+                nodes: a.placement.slots.iter().take(16).map(|s| s.node.clone()).collect(),
+                placed_at: a.placed_at,
+                started_at: a.started_at,
+                ended_at: r.at,
+                verdict,
+                reason: reason.to_string(),
+            });
+            if j.past.len() > PAST_MAX {
+                j.past.remove(0);
+            }
+            j.checkpoint_asked = None;
+            // A drained node is the operator's doing, and a rank's own failure is the job's.
+            match (verdict, a.stop.map(|s| s.reason)) {
+                (Verdict::Infrastructure, Some(muster_model::job::StopReason::Drain { .. })) => {}
+                (Verdict::Infrastructure, _) => j.infrastructure_failures += 1,
+                (Verdict::Application, _) => j.application_failures += 1,
+                (Verdict::Success | Verdict::Operator, _) => {}
+            }
+        })
+    }
+
+    /// Changes a node and keeps the index in step.
+    fn node(
+        &mut self,
+        seq: Seq,
+        name: &NodeName,
+        f: impl FnOnce(&mut Node),
+    ) -> Result<(), ApplyError> {
+        let arc = self.nodes.get_mut(name).ok_or_else(|| unknown(seq, format!("node {name}")))?;
+        let node = Arc::make_mut(arc);
+        f(node);
+        node.version = seq;
+        let node = arc.clone();
+        self.index.node_changed(&node);
+        Ok(())
+    }
+
+    fn apply_node(&mut self, r: &Record) -> Result<(), ApplyError> {
+        match &r.event {
+            Event::NodeEnrolled { node, machine, token, location } => {
+                self.use_token(token);
+                let fresh = Node {
+                    name: node.clone(),
+                    stage: Stage::Enrolled,
+                    reachable: false,
+                    cordon: None,
+                    inventory: Inventory::default(),
+                    location: location.clone(),
+                    address: String::new(),
+                    host: String::new(),
+                    machine: machine.clone(),
+                    boot: String::new(),
+                    orphans: BTreeSet::new(),
+                    protected: false,
+                    excluded_gpus: GpuSet::EMPTY,
+                    enrolled_at: r.at,
+                    changed_at: r.at,
+                    version: r.seq,
+                };
+                // The same machine that enrols again keeps its life; only its certificate is new.
+                let keep = self.nodes.get(node).filter(|n| n.stage != Stage::Retired);
+                if keep.is_none() {
+                    self.index.node_changed(&fresh);
+                    self.nodes.insert(node.clone(), Arc::new(fresh));
+                }
+                Ok(())
+            }
+            Event::NodeBack { node, boot, address, host, orphans, protected } => {
+                // Ports are counted by host, so the jobs there are taken out and put back in.
+                let here: Vec<Arc<Job>> = self.attempts_on(node).cloned().collect();
+                self.with_index(|ix, s| here.iter().for_each(|j| ix.remove(s, j)));
+                self.node(r.seq, node, |n| {
+                    n.reachable = true;
+                    n.boot.clone_from(boot);
+                    n.address.clone_from(address);
+                    n.host.clone_from(host);
+                    n.orphans.clone_from(orphans);
+                    n.protected = *protected;
+                    n.changed_at = r.at;
+                })?;
+                self.with_index(|ix, s| here.iter().for_each(|j| ix.add(s, j)));
+                Ok(())
+            }
+            Event::NodeInventoried { node, inventory } => {
+                self.node(r.seq, node, |n| n.inventory = (**inventory).clone())
+            }
+            Event::NodeLost { node, .. } => self.node(r.seq, node, |n| {
+                n.reachable = false;
+                n.changed_at = r.at;
+            }),
+            Event::OrphanGone { node, key } => self.node(r.seq, node, |n| {
+                n.orphans.remove(key);
+            }),
+            Event::NodeCordoned { node, reason } => {
+                self.node(r.seq, node, |n| n.cordon = Some(reason.clone()))
+            }
+            Event::NodeUncordoned { node } => self.node(r.seq, node, |n| n.cordon = None),
+            Event::DrainStarted { node, .. } => {
+                self.node(r.seq, node, |n| n.stage = Stage::Draining)
+            }
+            Event::NodeDrained { node } => self.node(r.seq, node, |n| n.stage = Stage::Drained),
+            Event::NodeReady { node, .. } => self.node(r.seq, node, |n| n.stage = Stage::Ready),
+            Event::NodeRetired { node } => self.node(r.seq, node, |n| {
+                n.stage = Stage::Retired;
+                n.reachable = false;
+            }),
+            Event::NodeReconciled { node } => self.node(r.seq, node, |n| n.protected = false),
+            _ => Ok(()),
+        }
+    }
+
+    fn use_token(&mut self, id: &str) {
+        if let Some(t) = self.tokens.get_mut(id)
+            && let TokenUse::Join { uses_left: Some(n) } = &mut t.usage
+        {
+            *n = n.saturating_sub(1);
+        }
+    }
+}
+
+fn unknown(seq: Seq, what: String) -> ApplyError {
+    ApplyError::Unknown { seq, what }
+}
+
+/// A slot's end that the gang survives.
+pub(crate) fn fine(end: &SlotEnd) -> bool {
+    matches!(end, SlotEnd::Ok)
+}

@@ -1,0 +1,221 @@
+//! Commands about jobs.
+
+use super::check_version;
+use crate::Engine;
+use muster_model::command::{Answer, Refusal, RefusalCode, Request};
+use muster_model::event::Event;
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::{Checkpoint, Dependency, Job, JobState, StopReason};
+use muster_model::names::{Label, ProjectName};
+use muster_model::resolve::{AfterRef, resolve};
+use muster_model::spec::JobSpec;
+use muster_model::units::Time;
+use muster_scheduler::Demand;
+use std::sync::Arc;
+
+pub(crate) fn no_job(job: JobId) -> Refusal {
+    Refusal::new(RefusalCode::NotFound, format!("there is no job {job}"))
+        .hint("`muster ps -a` lists the jobs")
+}
+
+fn find(e: &Engine, req: &Request, id: JobId) -> Result<Arc<Job>, Refusal> {
+    let job = e.state.jobs.get(&id).cloned().ok_or_else(|| no_job(id))?;
+    check_version(req, job.version)?;
+    Ok(job)
+}
+
+pub(super) fn submit(
+    e: &mut Engine,
+    req: &Request,
+    spec: &Arc<JobSpec>,
+) -> Result<Answer, Refusal> {
+    let r = resolve(spec)?;
+    let project = match (&spec.project, &req.actor.project) {
+        (Some(p), _) | (None, Some(p)) => p.clone(),
+        (None, None) => default_project()?,
+    };
+    if !e.state.projects.contains_key(&project) {
+        let known: Vec<&str> = e.state.projects.keys().map(ProjectName::as_str).take(8).collect();
+        return Err(Refusal::new(RefusalCode::NotFound, format!("there is no project {project}"))
+            .field("project")
+            .hint(format!("known projects: {}", known.join(", "))));
+    }
+    for name in &spec.secrets {
+        if !e.state.secrets.contains(&(project.clone(), name.clone())) {
+            return Err(Refusal::new(
+                RefusalCode::NotFound,
+                format!("project {project} has no secret {name}"),
+            )
+            .field("secrets")
+            .hint(format!("store it with `muster secret set {name}`")));
+        }
+    }
+    let depends =
+        r.after.iter().map(|a| dependency(e, &project, a)).collect::<Result<Vec<_>, _>>()?;
+    let demand = Demand {
+        groups: r.groups.into(),
+        required: spec.topology.required,
+        preferred: spec.topology.preferred,
+        simulated: spec.simulate.is_some(),
+    };
+    e.refuse_impossible(&demand)?;
+    let id = JobId(e.state.next_job.max(1));
+    let count = u32::try_from(r.array.len().max(1)).unwrap_or(u32::MAX);
+    let name = match &spec.name {
+        Some(n) => n.clone(),
+        None => {
+            "job".parse::<Label>().map_err(|x| Refusal::new(RefusalCode::Invalid, x.to_string()))?
+        }
+    };
+    let user = req.actor.name.strip_prefix("user:").unwrap_or(&req.actor.name).to_string();
+    let event = Event::JobSubmitted {
+        id,
+        name,
+        project: project.clone(),
+        user,
+        spec: spec.clone(),
+        groups: demand.groups,
+        depends: depends.into(),
+        array: r.array,
+        held: spec.hold,
+    };
+    e.emit(Some(&project), event);
+    Ok(Answer::Submitted { first: id, count })
+}
+
+fn default_project() -> Result<ProjectName, Refusal> {
+    "default".parse().map_err(|x: muster_model::names::NameError| {
+        Refusal::new(RefusalCode::Invalid, x.to_string())
+    })
+}
+
+/// `42`, or the newest job of that name in the project; an array stands for all its tasks.
+fn dependency(e: &Engine, project: &ProjectName, a: &AfterRef) -> Result<Dependency, Refusal> {
+    let by_id = a.job.parse::<JobId>().ok().and_then(|id| e.state.jobs.get(&id));
+    let found = by_id.or_else(|| {
+        e.state.jobs.values().rev().find(|j| j.name.as_str() == a.job && j.project == *project)
+    });
+    let Some(job) = found.filter(|j| j.project == *project) else {
+        return Err(Refusal::new(
+            RefusalCode::NotFound,
+            format!("`after` names {}, but project {project} has no such job", a.job),
+        )
+        .field("after")
+        .hint("give a job's number or its name; `muster ps -a` lists them"));
+    };
+    let (job, count) = match job.array {
+        Some(t) => (t.parent, t.count),
+        None => (job.id, 1),
+    };
+    Ok(Dependency { job, count, condition: a.condition })
+}
+
+pub(super) fn cancel(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
+    let job = find(e, req, id)?;
+    let by = req.actor.name.clone();
+    match job.state {
+        s if s.is_final() => {}
+        JobState::Queued => {
+            let reason = format!("cancelled by {by}");
+            e.emit(Some(&job.project), Event::JobCancelled { job: id, reason });
+        }
+        _ => {
+            let stopping = job.attempt.as_ref().and_then(|a| a.stop.as_ref());
+            if !stopping.is_some_and(|s| matches!(s.reason, StopReason::Cancelled { .. })) {
+                e.order_stop(&job, StopReason::Cancelled { by }, None);
+                e.settle_job(id);
+            }
+        }
+    }
+    Ok(Answer::Done)
+}
+
+pub(super) fn hold(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
+    let job = find(e, req, id)?;
+    if job.state != JobState::Queued {
+        return Err(Refusal::new(
+            RefusalCode::Conflict,
+            format!("job {id} is {}: only a waiting job can be held", job.state),
+        )
+        .hint("`muster requeue` stops it and puts it back into the queue"));
+    }
+    if job.held.is_none() {
+        e.emit(Some(&job.project), Event::JobHeld { job: id, by: req.actor.name.clone() });
+    }
+    Ok(Answer::Done)
+}
+
+pub(super) fn release(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
+    let job = find(e, req, id)?;
+    if job.held.is_some() {
+        e.emit(Some(&job.project), Event::JobReleased { job: id });
+    }
+    Ok(Answer::Done)
+}
+
+pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
+    let job = find(e, req, id)?;
+    let by = req.actor.name.clone();
+    match job.state {
+        JobState::Queued => {}
+        s if s.is_final() => {
+            let reason = format!("requeued by {by}");
+            let event = Event::JobRequeued { job: id, reason, not_before: Time(0) };
+            e.emit(Some(&job.project), event);
+        }
+        _ => {
+            e.order_stop(&job, StopReason::Requeued { by }, None);
+            e.settle_job(id);
+        }
+    }
+    Ok(Answer::Done)
+}
+
+pub(super) fn ask_checkpoint(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
+    let job = find(e, req, id)?;
+    let Some(key) = job.attempt_key().filter(|_| job.state == JobState::Running) else {
+        return Err(Refusal::new(
+            RefusalCode::Conflict,
+            format!("job {id} is {}: only a running job can write a checkpoint", job.state),
+        ));
+    };
+    let asks = job.spec.checkpoint.as_ref().and_then(|c| c.request.signal.as_ref());
+    if asks.is_none() {
+        return Err(Refusal::new(
+            RefusalCode::Policy,
+            format!("job {id} does not say how a checkpoint is asked for"),
+        )
+        .field("checkpoint.request.signal")
+        .hint("set checkpoint: {dir: …, request: {signal: SIGUSR1}} in its spec"));
+    }
+    e.emit(Some(&job.project), Event::CheckpointAsked { key });
+    Ok(Answer::Done)
+}
+
+/// A report about an attempt that is over changes nothing.
+pub(super) fn checkpoint_done(e: &mut Engine, key: AttemptKey, checkpoint: Checkpoint) -> Answer {
+    if let Some(job) = e.state.jobs.get(&key.job).cloned()
+        && job.attempt_key() == Some(key)
+    {
+        let event = Event::CheckpointDone { job: key.job, checkpoint };
+        e.emit(Some(&job.project), event);
+    }
+    Answer::Done
+}
+
+impl Engine {
+    /// Asked for every submission, so the answer is remembered until the fleet changes.
+    fn refuse_impossible(&mut self, d: &Demand) -> Result<(), Refusal> {
+        let shape = self.state.index.fleet.shape();
+        if self.possible.get(d) == Some(&shape) {
+            return Ok(());
+        }
+        self.state.refuse_impossible(d, self.state.now)?;
+        // Few sites see more different demands than this between two changes of the fleet.
+        if self.possible.len() >= 4096 {
+            self.possible.clear();
+        }
+        self.possible.insert(d.clone(), shape);
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! Decides on a request: a refusal before anything changes, or records.
+
+mod jobs;
+mod nodes;
+pub(crate) mod permissions;
+mod tenants;
+
+use crate::Engine;
+use crate::state::KeyEntry;
+use muster_model::command::{Answer, Command, IdempotencyKey, Refusal, RefusalCode, Request};
+use muster_model::event::Event;
+use muster_model::ids::{Seq, SiteId};
+
+/// Answers a request whose key was seen before.
+pub(crate) fn replay(seen: &KeyEntry, key: &IdempotencyKey) -> Result<Answer, Refusal> {
+    if seen.fingerprint == key.fingerprint {
+        return Ok(seen.answer.clone());
+    }
+    Err(Refusal::new(
+        RefusalCode::Conflict,
+        "this Idempotency-Key was used before with another request",
+    )
+    .field("Idempotency-Key")
+    .hint("use a new key for a new request, and the same key only to repeat one"))
+}
+
+pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
+    permissions::check(&e.state, req)?;
+    match &req.command {
+        Command::CreateSite { site } => {
+            if e.state.site.is_some() {
+                return Err(Refusal::new(RefusalCode::Conflict, "the site exists already"));
+            }
+            e.emit(None, Event::SiteCreated { site: SiteId(site.clone()) });
+            Ok(Answer::Done)
+        }
+        Command::Lead { epoch, server } => {
+            e.emit(None, Event::LeaderChanged { epoch: *epoch, server: server.clone() });
+            Ok(Answer::Done)
+        }
+        Command::Submit { spec } => jobs::submit(e, req, spec),
+        Command::Cancel { job } => jobs::cancel(e, req, *job),
+        Command::Hold { job } => jobs::hold(e, req, *job),
+        Command::Release { job } => jobs::release(e, req, *job),
+        Command::Requeue { job } => jobs::requeue(e, req, *job),
+        Command::AskCheckpoint { job } => jobs::ask_checkpoint(e, req, *job),
+        Command::CheckpointDone { key, step, path, bytes, blocked_ms } => {
+            let c = muster_model::job::Checkpoint {
+                attempt: key.attempt,
+                step: *step,
+                path: path.clone(),
+                bytes: *bytes,
+                blocked_ms: *blocked_ms,
+                at: e.state.now,
+            };
+            Ok(jobs::checkpoint_done(e, *key, c))
+        }
+        Command::Enroll { node, machine, token } => nodes::enroll(e, node, machine, token),
+        Command::NodeConnected { .. } => nodes::connected(e, &req.command),
+        Command::NodeLost { node, last_seen } => nodes::lost(e, node, *last_seen),
+        Command::SlotReport { node, key, observed } => Ok(nodes::report(e, node, *key, observed)),
+        Command::Cordon { node, reason } => nodes::cordon(e, req, node, reason),
+        Command::Uncordon { node } => nodes::uncordon(e, req, node),
+        Command::Drain { node, reason, stop } => nodes::drain(e, req, node, reason, *stop),
+        Command::Undrain { node } => nodes::undrain(e, req, node),
+        Command::Retire { node } => nodes::retire(e, req, node),
+        Command::Reconcile { node } => nodes::reconcile(e, req, node),
+        Command::SetTopology { topology } => {
+            if *e.state.topology != **topology {
+                e.emit(None, Event::TopologySet { topology: topology.clone() });
+            }
+            Ok(Answer::Done)
+        }
+        Command::CreateProject { name, description } => tenants::project(e, name, description),
+        Command::CreateToken { .. } => tenants::token(e, &req.command),
+        Command::RevokeToken { id } => tenants::revoke(e, id),
+        Command::SetSecret { project, name } => tenants::set_secret(e, project, name),
+        Command::DeleteSecret { project, name } => tenants::delete_secret(e, project, name),
+    }
+}
+
+/// The caller insists on the version it saw.
+pub(crate) fn check_version(req: &Request, version: Seq) -> Result<(), Refusal> {
+    match req.if_version {
+        Some(v) if v != version => Err(Refusal::new(
+            RefusalCode::Conflict,
+            format!("it has changed: you saw version {v}, it is at {version}"),
+        )
+        .field("If-Match")
+        .hint("read it again and decide anew")),
+        _ => Ok(()),
+    }
+}

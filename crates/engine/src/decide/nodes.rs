@@ -1,0 +1,304 @@
+//! Commands about nodes, and what agents report.
+
+use super::check_version;
+use crate::Engine;
+use crate::state::State;
+use muster_lifecycle::Step;
+use muster_model::command::{Answer, Command, Observed, Refusal, RefusalCode, Request};
+use muster_model::event::Event;
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::{Job, SlotEnd, SlotState, StopReason};
+use muster_model::names::NodeName;
+use muster_model::node::{Node, Stage};
+use muster_model::topology::Location;
+use muster_model::units::Time;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+fn find(e: &Engine, name: &NodeName) -> Result<Arc<Node>, Refusal> {
+    e.state.nodes.get(name).cloned().ok_or_else(|| {
+        Refusal::new(RefusalCode::NotFound, format!("there is no node {name}"))
+            .hint("`muster nodes` lists them")
+    })
+}
+
+fn find_versioned(e: &Engine, req: &Request, name: &NodeName) -> Result<Arc<Node>, Refusal> {
+    let n = find(e, name)?;
+    check_version(req, n.version)?;
+    Ok(n)
+}
+
+pub(super) fn enroll(
+    e: &mut Engine,
+    node: &NodeName,
+    machine: &str,
+    token: &str,
+) -> Result<Answer, Refusal> {
+    if let Some(n) = e.state.nodes.get(node)
+        && n.stage != Stage::Retired
+        && n.machine != machine
+    {
+        return Err(Refusal::new(
+            RefusalCode::Conflict,
+            format!("node {node} is enrolled on another machine"),
+        )
+        .hint(format!("choose another name, or `muster node retire {node}` first")));
+    }
+    let location =
+        e.state.topology.nodes.get(node).cloned().unwrap_or_else(|| Location::unplaced(node));
+    let event = Event::NodeEnrolled {
+        node: node.clone(),
+        machine: machine.into(),
+        token: token.into(),
+        location,
+    };
+    e.emit(None, event);
+    Ok(Answer::Done)
+}
+
+/// How an attempt that an agent names stands in the log.
+enum Standing {
+    /// Wanted there and alive as far as the log knows.
+    Live(Arc<Job>, SlotState),
+    /// The node was lost with it; it may not go on.
+    Lost(Arc<Job>),
+    /// Nobody waits for it.
+    Orphan,
+}
+
+fn standing(state: &State, node: &NodeName, key: AttemptKey) -> Standing {
+    let Some(job) = state.jobs.get(&key.job) else { return Standing::Orphan };
+    if job.attempt_key() != Some(key) {
+        return Standing::Orphan;
+    }
+    let slots = State::slots_on(job, node);
+    match slots.into_iter().map(|(_, s)| s).find(|s| !matches!(s, SlotState::Ended { .. })) {
+        Some(SlotState::Lost) => Standing::Lost(job.clone()),
+        Some(s) => Standing::Live(job.clone(), s),
+        None => Standing::Orphan,
+    }
+}
+
+pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> {
+    let Command::NodeConnected { node, machine, boot, address, host, inventory, observed, ahead } =
+        c
+    else {
+        return Ok(Answer::Done);
+    };
+    let n = find(e, node)?;
+    if n.machine != *machine {
+        return Err(Refusal::new(
+            RefusalCode::Conflict,
+            format!("node {node} is enrolled on another machine"),
+        )
+        .hint("two agents use one identity; enrol this one under its own name"));
+    }
+    if n.stage == Stage::Retired {
+        return Err(Refusal::new(RefusalCode::Conflict, format!("node {node} is retired"))
+            .hint("enrol it anew with a join token"));
+    }
+    let seen: BTreeMap<AttemptKey, &Observed> = observed.iter().map(|(k, o)| (*k, o)).collect();
+    let orphans: BTreeSet<AttemptKey> = seen
+        .iter()
+        .filter(|(_, o)| matches!(o, Observed::Running))
+        .filter(|(k, _)| !matches!(standing(&e.state, node, **k), Standing::Live(..)))
+        .map(|(k, _)| *k)
+        .collect();
+    let same = n.reachable
+        && n.boot == *boot
+        && n.address == *address
+        && n.host == *host
+        && n.orphans == orphans
+        && n.protected == *ahead;
+    if !same {
+        let event = Event::NodeBack {
+            node: node.clone(),
+            boot: boot.clone(),
+            address: address.clone(),
+            host: host.clone(),
+            orphans,
+            protected: *ahead,
+        };
+        e.emit(None, event);
+    }
+    if n.inventory != **inventory {
+        let event = Event::NodeInventoried { node: node.clone(), inventory: inventory.clone() };
+        e.emit(None, event);
+    }
+    if n.stage == Stage::Enrolled {
+        let reason = "joined and told its inventory".to_string();
+        e.emit(None, Event::NodeReady { node: node.clone(), reason });
+    }
+    // A server that is behind the node draws no conclusions from what it sees there.
+    if *ahead {
+        return Ok(Answer::Done);
+    }
+    let here: Vec<Arc<Job>> = e.state.attempts_on(node).cloned().collect();
+    for job in here {
+        let Some(key) = job.attempt_key() else { continue };
+        reconcile_attempt(e, node, key, seen.get(&key).copied());
+    }
+    Ok(Answer::Done)
+}
+
+fn reconcile_attempt(e: &mut Engine, node: &NodeName, key: AttemptKey, seen: Option<&Observed>) {
+    match (standing(&e.state, node, key), seen) {
+        (_, Some(o)) => {
+            report(e, node, key, o);
+        }
+        // Never started there: the order goes out again.
+        (Standing::Live(_, SlotState::Pending) | Standing::Orphan, None) => {}
+        (Standing::Live(job, _) | Standing::Lost(job), None) => {
+            let reason = "its ranks are gone: the node or its agent started anew".to_string();
+            end_slot(e, &job, key, node, SlotEnd::NodeFault { reason });
+        }
+    }
+}
+
+/// What an agent saw of one attempt. Repeats and reports about the past change nothing.
+pub(super) fn report(
+    e: &mut Engine,
+    node: &NodeName,
+    key: AttemptKey,
+    observed: &Observed,
+) -> Answer {
+    let orphan = e.state.nodes.get(node).is_some_and(|n| n.orphans.contains(&key));
+    match (observed, standing(&e.state, node, key)) {
+        (Observed::Running, Standing::Live(job, SlotState::Pending)) => {
+            e.emit(Some(&job.project), Event::SlotStarted { key, node: node.clone() });
+            e.settle_job(key.job);
+        }
+        (Observed::Running, _) => {}
+        (Observed::Ended(end), Standing::Live(job, _)) => {
+            end_slot(e, &job, key, node, end.clone());
+        }
+        (Observed::Ended(_), Standing::Lost(job)) => {
+            end_slot(e, &job, key, node, SlotEnd::Stopped);
+        }
+        (Observed::Ended(_), Standing::Orphan) => {}
+    }
+    if orphan && matches!(observed, Observed::Ended(_)) {
+        e.emit(None, Event::OrphanGone { node: node.clone(), key });
+    }
+    Answer::Done
+}
+
+fn end_slot(e: &mut Engine, job: &Arc<Job>, key: AttemptKey, node: &NodeName, end: SlotEnd) {
+    e.emit(Some(&job.project), Event::SlotEnded { key, node: node.clone(), end });
+    e.settle_job(key.job);
+    e.settle_node(node);
+}
+
+pub(super) fn lost(e: &mut Engine, name: &NodeName, last_seen: Time) -> Result<Answer, Refusal> {
+    let n = find(e, name)?;
+    if !n.reachable {
+        return Ok(Answer::Done);
+    }
+    e.emit(None, Event::NodeLost { node: name.clone(), last_seen });
+    let here: Vec<JobId> = e.state.attempts_on(name).map(|j| j.id).collect();
+    for id in here {
+        let Some(job) = e.state.jobs.get(&id).cloned() else { continue };
+        let Some(key) = job.attempt_key() else { continue };
+        e.emit(Some(&job.project), Event::SlotLost { key, node: name.clone() });
+        let Some(job) = e.state.jobs.get(&id).cloned() else { continue };
+        let reason = match job.attempt.as_ref().and_then(|a| a.stop.as_ref()) {
+            // An order that stands keeps its reason; only the fence is added.
+            Some(s) => s.reason.clone(),
+            None => StopReason::NodeLost { node: name.clone() },
+        };
+        e.order_stop(&job, reason, Some(last_seen));
+        e.settle_job(id);
+    }
+    e.settle_node(name);
+    Ok(Answer::Done)
+}
+
+pub(super) fn cordon(
+    e: &mut Engine,
+    req: &Request,
+    name: &NodeName,
+    reason: &str,
+) -> Result<Answer, Refusal> {
+    let n = find_versioned(e, req, name)?;
+    if n.cordon.as_deref() != Some(reason) {
+        e.emit(None, Event::NodeCordoned { node: name.clone(), reason: reason.into() });
+    }
+    Ok(Answer::Done)
+}
+
+pub(super) fn uncordon(e: &mut Engine, req: &Request, name: &NodeName) -> Result<Answer, Refusal> {
+    let n = find_versioned(e, req, name)?;
+    if n.cordon.is_some() {
+        e.emit(None, Event::NodeUncordoned { node: name.clone() });
+    }
+    Ok(Answer::Done)
+}
+
+fn step(n: &Node, s: Step) -> Result<bool, Refusal> {
+    muster_lifecycle::step(n, s)
+        .map(|to| to.is_some())
+        .map_err(|x| Refusal::new(RefusalCode::Conflict, x.to_string()))
+}
+
+pub(super) fn drain(
+    e: &mut Engine,
+    req: &Request,
+    name: &NodeName,
+    reason: &str,
+    stop: bool,
+) -> Result<Answer, Refusal> {
+    let n = find_versioned(e, req, name)?;
+    if step(&n, Step::Drain)? {
+        e.emit(None, Event::DrainStarted { node: name.clone(), reason: reason.into() });
+    }
+    if stop {
+        let here: Vec<Arc<Job>> = e.state.attempts_on(name).cloned().collect();
+        for job in here {
+            if job.attempt.as_ref().is_some_and(|a| a.stop.is_none()) {
+                e.order_stop(&job, StopReason::Drain { node: name.clone() }, None);
+                e.settle_job(job.id);
+            }
+        }
+    }
+    e.settle_node(name);
+    Ok(Answer::Done)
+}
+
+pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<Answer, Refusal> {
+    let n = find_versioned(e, req, name)?;
+    if n.stage == Stage::Enrolled {
+        return Err(Refusal::new(
+            RefusalCode::Conflict,
+            format!("node {name} has not been heard yet; it becomes ready when its agent connects"),
+        ));
+    }
+    if step(&n, Step::Serve)? {
+        let reason = format!("undrained by {}", req.actor.name);
+        e.emit(None, Event::NodeReady { node: name.clone(), reason });
+    }
+    Ok(Answer::Done)
+}
+
+pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<Answer, Refusal> {
+    let n = find_versioned(e, req, name)?;
+    step(&n, Step::Retire)?;
+    // What was lost with it will not come back: nothing there can write any more, says the
+    // operator's word.
+    let here: Vec<Arc<Job>> = e.state.attempts_on(name).cloned().collect();
+    for job in here {
+        if let Some(key) = job.attempt_key() {
+            let reason = format!("node {name} was retired");
+            end_slot(e, &job, key, name, SlotEnd::NodeFault { reason });
+        }
+    }
+    e.emit(None, Event::NodeRetired { node: name.clone() });
+    Ok(Answer::Done)
+}
+
+pub(super) fn reconcile(e: &mut Engine, req: &Request, name: &NodeName) -> Result<Answer, Refusal> {
+    let n = find_versioned(e, req, name)?;
+    if n.protected {
+        e.emit(None, Event::NodeReconciled { node: name.clone() });
+    }
+    Ok(Answer::Done)
+}

@@ -1,0 +1,97 @@
+//! Who may do what. One table, asked for every command.
+
+use crate::state::State;
+use muster_model::command::{Actor, Command, Refusal, RefusalCode, Request};
+use muster_model::ids::JobId;
+use muster_model::names::ProjectName;
+use muster_model::tenant::Role;
+
+/// May this actor see things of that project?
+#[must_use]
+pub fn may_see(actor: &Actor, project: Option<&ProjectName>) -> bool {
+    match (&actor.project, project) {
+        (None, _) => true,
+        (Some(mine), Some(p)) => mine == p,
+        // What belongs to no project (nodes, tokens) is the operators'.
+        (Some(_), None) => false,
+    }
+}
+
+pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
+    let a = &req.actor;
+    match &req.command {
+        Command::Submit { spec } => {
+            need(a, Role::User, "submit jobs")?;
+            match &spec.project {
+                Some(p) if !may_see(a, Some(p)) => Err(Refusal::new(
+                    RefusalCode::NotAllowed,
+                    format!("this token may not use project {p}"),
+                )
+                .field("project")),
+                _ => Ok(()),
+            }
+        }
+        Command::Cancel { job }
+        | Command::Hold { job }
+        | Command::Release { job }
+        | Command::Requeue { job }
+        | Command::AskCheckpoint { job } => {
+            visible(state, a, *job)?;
+            need(a, Role::User, "steer jobs")
+        }
+        Command::SetSecret { project, .. } | Command::DeleteSecret { project, .. } => {
+            need(a, Role::User, "change secrets")?;
+            if may_see(a, Some(project)) {
+                Ok(())
+            } else {
+                Err(Refusal::new(
+                    RefusalCode::NotAllowed,
+                    format!("this token may not use project {project}"),
+                ))
+            }
+        }
+        Command::Cordon { .. }
+        | Command::Uncordon { .. }
+        | Command::Drain { .. }
+        | Command::Undrain { .. }
+        | Command::Retire { .. }
+        | Command::Reconcile { .. } => need(a, Role::Operator, "steer nodes"),
+        Command::SetTopology { .. } => need(a, Role::Operator, "change the topology"),
+        Command::CreateProject { .. } => need(a, Role::Admin, "create projects"),
+        Command::CreateToken { .. } | Command::RevokeToken { .. } => {
+            need(a, Role::Admin, "manage tokens")
+        }
+        // These come from the server's own edges, never from a request body.
+        Command::CreateSite { .. }
+        | Command::Lead { .. }
+        | Command::CheckpointDone { .. }
+        | Command::Enroll { .. }
+        | Command::NodeConnected { .. }
+        | Command::NodeLost { .. }
+        | Command::SlotReport { .. } => need(a, Role::Admin, "speak for the server"),
+    }
+}
+
+fn need(a: &Actor, role: Role, what: &str) -> Result<(), Refusal> {
+    // A token bound to a project never reaches beyond it, whatever its role.
+    let bound = a.project.is_some() && role >= Role::Operator;
+    if a.role >= role && !bound {
+        return Ok(());
+    }
+    let word = match role {
+        Role::Viewer => "viewer",
+        Role::User => "user",
+        Role::Operator => "operator",
+        Role::Admin => "admin",
+    };
+    Err(Refusal::new(RefusalCode::NotAllowed, format!("{} may not {what}", a.name))
+        .hint(format!("use a token with the role {word} or more")))
+}
+
+/// A job of somebody else's project does not exist for this actor.
+fn visible(state: &State, a: &Actor, job: JobId) -> Result<(), Refusal> {
+    match state.jobs.get(&job) {
+        Some(j) if may_see(a, Some(&j.project)) => Ok(()),
+        _ => Err(super::jobs::no_job(job)),
+    }
+}

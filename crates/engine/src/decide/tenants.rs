@@ -1,0 +1,84 @@
+//! Commands about projects, tokens and secrets.
+
+use crate::Engine;
+use muster_model::command::{Answer, Command, Refusal, RefusalCode};
+use muster_model::event::Event;
+use muster_model::names::{Label, ProjectName};
+use muster_model::tenant::TokenUse;
+
+pub(super) fn project(
+    e: &mut Engine,
+    name: &ProjectName,
+    description: &str,
+) -> Result<Answer, Refusal> {
+    if e.state.projects.contains_key(name) {
+        return Err(Refusal::new(RefusalCode::Conflict, format!("project {name} exists already")));
+    }
+    let event = Event::ProjectCreated { name: name.clone(), description: description.into() };
+    e.emit(Some(name), event);
+    Ok(Answer::Done)
+}
+
+pub(super) fn token(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> {
+    let Command::CreateToken { id, name, hash, usage, ttl } = c else { return Ok(Answer::Done) };
+    if e.state.tokens.contains_key(id) {
+        return Err(Refusal::new(RefusalCode::Conflict, format!("token {id} exists already")));
+    }
+    if let TokenUse::Api { project: Some(p), .. } = usage {
+        known_project(e, p)?;
+    }
+    let event = Event::TokenCreated {
+        id: id.clone(),
+        name: name.clone(),
+        hash: hash.clone(),
+        usage: usage.clone(),
+        expires_at: ttl.map(|t| e.state.now + t),
+    };
+    e.emit(None, event);
+    Ok(Answer::Done)
+}
+
+pub(super) fn revoke(e: &mut Engine, id: &str) -> Result<Answer, Refusal> {
+    if !e.state.tokens.contains_key(id) {
+        return Err(Refusal::new(RefusalCode::NotFound, format!("there is no token {id}"))
+            .hint("`muster token list` shows them"));
+    }
+    e.emit(None, Event::TokenRevoked { id: id.into() });
+    Ok(Answer::Done)
+}
+
+fn known_project(e: &Engine, p: &ProjectName) -> Result<(), Refusal> {
+    if e.state.projects.contains_key(p) {
+        return Ok(());
+    }
+    Err(Refusal::new(RefusalCode::NotFound, format!("there is no project {p}"))
+        .field("project")
+        .hint(format!("`muster project create {p}` makes it")))
+}
+
+pub(super) fn set_secret(
+    e: &mut Engine,
+    project: &ProjectName,
+    name: &Label,
+) -> Result<Answer, Refusal> {
+    known_project(e, project)?;
+    let event = Event::SecretSet { project: project.clone(), name: name.clone() };
+    e.emit(Some(project), event);
+    Ok(Answer::Done)
+}
+
+pub(super) fn delete_secret(
+    e: &mut Engine,
+    project: &ProjectName,
+    name: &Label,
+) -> Result<Answer, Refusal> {
+    if !e.state.secrets.contains(&(project.clone(), name.clone())) {
+        return Err(Refusal::new(
+            RefusalCode::NotFound,
+            format!("project {project} has no secret {name}"),
+        ));
+    }
+    let event = Event::SecretDeleted { project: project.clone(), name: name.clone() };
+    e.emit(Some(project), event);
+    Ok(Answer::Done)
+}

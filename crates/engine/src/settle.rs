@@ -1,0 +1,205 @@
+//! Consequences: what follows for a job when something about its attempt has changed.
+
+use crate::Engine;
+use crate::apply::fine;
+use muster_model::event::Event;
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::{Attempt, Job, JobState, SlotEnd, SlotState, Stop, StopReason, Verdict};
+use muster_model::names::NodeName;
+use muster_model::spec::OnPartition;
+use muster_model::units::{Span, Time};
+use std::sync::Arc;
+
+impl Engine {
+    /// Draws every conclusion that is due for a job.
+    pub(crate) fn settle_job(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.get(&id).cloned() else { return };
+        let Some(a) = &job.attempt else { return };
+        let key = AttemptKey { job: id, attempt: a.no };
+        match &a.stop {
+            None => self.settle_going(&job, a, key),
+            Some(stop) => self.settle_stopping(&job, a, stop, key),
+        }
+    }
+
+    fn settle_going(&mut self, job: &Arc<Job>, a: &Attempt, key: AttemptKey) {
+        let bad = a.placement.slots.iter().zip(&a.slots).find_map(|(slot, st)| match st {
+            SlotState::Ended { end } if !fine(end) => Some((slot.node.clone(), end.clone())),
+            _ => None,
+        });
+        if let Some((node, end)) = bad {
+            self.order_stop(job, StopReason::SlotFailed { node, end }, None);
+            self.settle_job(job.id);
+            return;
+        }
+        let up = |s: &SlotState| matches!(s, SlotState::Running | SlotState::Ended { .. });
+        if a.started_at.is_none() && a.slots.iter().all(up) {
+            let deadline = job.spec.time_limit.map(|l| self.state.now + l);
+            self.emit(Some(&job.project), Event::AttemptStarted { key, deadline });
+        }
+        if a.slots.iter().all(|s| matches!(s, SlotState::Ended { .. })) {
+            let reason = "every rank ended with code 0".to_string();
+            let verdict = Verdict::Success;
+            self.emit(Some(&job.project), Event::AttemptEnded { key, verdict, reason });
+            self.emit(Some(&job.project), Event::JobSucceeded { job: job.id });
+            self.after_end(a);
+        }
+    }
+
+    fn settle_stopping(&mut self, job: &Arc<Job>, a: &Attempt, stop: &Stop, key: AttemptKey) {
+        if a.slots.iter().any(|s| matches!(s, SlotState::Pending | SlotState::Running)) {
+            return;
+        }
+        let lost = a.slots.contains(&SlotState::Lost);
+        let again = self.next_step(job, &stop.reason);
+        // A new attempt never writes where the old one still can.
+        if lost && matches!(again, Next::Again(..)) && job.spec.checkpoint.is_some() {
+            match stop.fence_until {
+                Some(t) if self.state.now >= t => {}
+                _ => return,
+            }
+        }
+        // Without a checkpoint directory only `continue` keeps the old ranks' claim alive.
+        if lost
+            && matches!(again, Next::Again(..))
+            && job.spec.on_partition == OnPartition::Continue
+        {
+            return;
+        }
+        let verdict = verdict(&stop.reason);
+        let reason = stop.reason.to_string();
+        let project = Some(&job.project);
+        self.emit(project, Event::AttemptEnded { key, verdict, reason: reason.clone() });
+        let job = job.id;
+        match again {
+            Next::Cancelled => self.emit(project, Event::JobCancelled { job, reason }),
+            Next::Failed(exit_code) => {
+                self.emit(project, Event::JobFailed { job, reason, exit_code });
+            }
+            Next::Exhausted(exit_code) => {
+                let reason = format!("{reason}; no retry is left");
+                self.emit(project, Event::JobFailed { job, reason, exit_code });
+            }
+            Next::Again(not_before) => {
+                self.emit(project, Event::JobRequeued { job, reason, not_before });
+            }
+        }
+        self.after_end(a);
+    }
+
+    fn next_step(&self, job: &Job, why: &StopReason) -> Next {
+        let infrastructure = || {
+            if job.infrastructure_failures < job.spec.retries.infrastructure {
+                Next::Again(self.state.now + back_off(job.infrastructure_failures))
+            } else {
+                Next::Exhausted(1)
+            }
+        };
+        match why {
+            StopReason::Cancelled { .. } => Next::Cancelled,
+            StopReason::Requeued { .. } | StopReason::Drain { .. } => Next::Again(Time(0)),
+            // The code that `timeout` uses.
+            StopReason::TimeLimit { .. } => Next::Failed(124),
+            StopReason::NodeLost { .. } => infrastructure(),
+            StopReason::SlotFailed { end, .. } => match end {
+                SlotEnd::Failed { exit } => {
+                    if job.application_failures < job.spec.retries.application {
+                        Next::Again(self.state.now + back_off(job.application_failures))
+                    } else if job.spec.retries.application > 0 {
+                        Next::Exhausted(exit.shell_code())
+                    } else {
+                        Next::Failed(exit.shell_code())
+                    }
+                }
+                // The code that shells use for a command that cannot be run.
+                SlotEnd::Unstartable { .. } => Next::Failed(127),
+                SlotEnd::NodeFault { .. } | SlotEnd::Ok | SlotEnd::Stopped => infrastructure(),
+            },
+        }
+    }
+
+    /// Orders an attempt to stop. A later order replaces the reason and keeps the fence.
+    pub(crate) fn order_stop(
+        &mut self,
+        job: &Arc<Job>,
+        reason: StopReason,
+        lost_since: Option<Time>,
+    ) {
+        let Some(a) = &job.attempt else { return };
+        let grace = job
+            .spec
+            .checkpoint
+            .as_ref()
+            .and_then(|c| c.grace)
+            .filter(|_| !matches!(reason, StopReason::SlotFailed { .. }))
+            .unwrap_or(self.policy.grace);
+        let fence = match (lost_since, job.spec.on_partition) {
+            (Some(t), OnPartition::StopAfter(after)) => {
+                Some(t + after + grace + self.policy.fence_margin)
+            }
+            _ => None,
+        };
+        let old = a.stop.as_ref().and_then(|s| s.fence_until);
+        let key = AttemptKey { job: job.id, attempt: a.no };
+        let fence_until = fence.max(old);
+        self.emit(Some(&job.project), Event::StopOrdered { key, reason, grace, fence_until });
+    }
+
+    /// Nodes that were only waiting for this attempt to leave.
+    fn after_end(&mut self, a: &Attempt) {
+        for slot in &a.placement.slots {
+            self.settle_node(&slot.node);
+        }
+    }
+
+    /// A draining node on which nothing runs is drained.
+    pub(crate) fn settle_node(&mut self, node: &NodeName) {
+        let Some(n) = self.state.nodes.get(node) else { return };
+        if n.stage == muster_model::node::Stage::Draining
+            && self.state.attempts_on(node).next().is_none()
+        {
+            self.emit(None, Event::NodeDrained { node: node.clone() });
+        }
+    }
+
+    /// Jobs that wait for one that can never end as they need are over too.
+    pub(crate) fn settle_dependents(&mut self, due: Vec<JobId>) {
+        for id in due {
+            let Some(job) = self.state.jobs.get(&id).cloned() else { continue };
+            if job.state != JobState::Queued || job.held.is_some() {
+                continue;
+            }
+            if let crate::index::Depends::Broken(other) = crate::index::depends(&self.state, &job) {
+                let reason = format!("job {other}, which it depends on, did not end as required");
+                self.emit(Some(&job.project), Event::JobCancelled { job: id, reason });
+            }
+        }
+    }
+}
+
+enum Next {
+    Cancelled,
+    Failed(i32),
+    Exhausted(i32),
+    Again(Time),
+}
+
+fn verdict(why: &StopReason) -> Verdict {
+    match why {
+        StopReason::Cancelled { .. } | StopReason::Requeued { .. } => Verdict::Operator,
+        StopReason::TimeLimit { .. } => Verdict::Application,
+        StopReason::NodeLost { .. } | StopReason::Drain { .. } => Verdict::Infrastructure,
+        StopReason::SlotFailed { end, .. } => match end {
+            SlotEnd::Failed { .. } | SlotEnd::Unstartable { .. } => Verdict::Application,
+            SlotEnd::NodeFault { .. } | SlotEnd::Ok | SlotEnd::Stopped => Verdict::Infrastructure,
+        },
+    }
+}
+
+/// At once the first time, then ever more slowly, up to a minute.
+fn back_off(failures: u32) -> Span {
+    match failures {
+        0 => Span(0),
+        n => Span((500u64 << n.min(7)).min(60_000)),
+    }
+}

@@ -1,0 +1,119 @@
+//! The state as bytes, and its digest. Snapshots keep the same promise as events: a later
+//! version reads them.
+
+use crate::index::Index;
+use crate::state::{KeyEntry, State};
+use muster_model::ids::{Epoch, Seq, SiteId};
+use muster_model::job::Job;
+use muster_model::names::{Label, ProjectName};
+use muster_model::node::Node;
+use muster_model::tenant::{Project, Token};
+use muster_model::topology::Topology;
+use muster_model::units::Time;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Shape of the bytes.
+pub const SNAPSHOT_FORMAT: u32 = 1;
+
+/// Why a snapshot cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// From a newer version.
+    #[error("the snapshot has format {0}, this version reads up to {SNAPSHOT_FORMAT}")]
+    Newer(u32),
+    /// Not what it should be.
+    #[error("the snapshot cannot be read")]
+    Unreadable(#[source] serde_json::Error),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    site: Option<SiteId>,
+    epoch: Epoch,
+    seq: Seq,
+    at: Time,
+    next_job: u64,
+    jobs: Vec<Arc<Job>>,
+    nodes: Vec<Arc<Node>>,
+    projects: Vec<Project>,
+    tokens: Vec<Token>,
+    secrets: Vec<(ProjectName, Label)>,
+    topology: Arc<Topology>,
+    keys: Vec<(String, KeyEntry)>,
+}
+
+impl State {
+    /// The state as bytes.
+    ///
+    /// # Errors
+    /// Never for a state that came from records.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, SnapshotError> {
+        let State {
+            site,
+            epoch,
+            seq,
+            at,
+            now: _,
+            jobs,
+            next_job,
+            nodes,
+            projects,
+            tokens,
+            secrets,
+            topology,
+            keys,
+            index: _,
+        } = self;
+        let stored = Stored {
+            site: site.clone(),
+            epoch: *epoch,
+            seq: *seq,
+            at: *at,
+            next_job: *next_job,
+            jobs: jobs.values().cloned().collect(),
+            nodes: nodes.values().cloned().collect(),
+            projects: projects.values().cloned().collect(),
+            tokens: tokens.values().cloned().collect(),
+            secrets: secrets.iter().cloned().collect(),
+            topology: topology.clone(),
+            keys: keys.iter().map(|(k, e)| (k.clone(), e.clone())).collect(),
+        };
+        serde_json::to_vec(&stored).map_err(SnapshotError::Unreadable)
+    }
+
+    /// A state from bytes.
+    ///
+    /// # Errors
+    /// When the bytes are from a newer version or are damaged.
+    pub fn from_bytes(format: u32, bytes: &[u8]) -> Result<State, SnapshotError> {
+        if format > SNAPSHOT_FORMAT {
+            return Err(SnapshotError::Newer(format));
+        }
+        let s: Stored = serde_json::from_slice(bytes).map_err(SnapshotError::Unreadable)?;
+        let mut state = State {
+            site: s.site,
+            epoch: s.epoch,
+            seq: s.seq,
+            at: s.at,
+            now: s.at,
+            jobs: s.jobs.into_iter().map(|j| (j.id, j)).collect(),
+            next_job: s.next_job,
+            nodes: s.nodes.into_iter().map(|n| (n.name.clone(), n)).collect(),
+            projects: s.projects.into_iter().map(|p| (p.name.clone(), p)).collect(),
+            tokens: s.tokens.into_iter().map(|t| (t.id.clone(), t)).collect(),
+            secrets: s.secrets.into_iter().collect(),
+            topology: s.topology,
+            keys: s.keys.into_iter().collect(),
+            index: Index::default(),
+        };
+        state.index = Index::build(&state);
+        Ok(state)
+    }
+
+    /// Fingerprint of everything the log adds up to.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        self.to_bytes().map_or_else(|e| e.to_string(), |b| blake3::hash(&b).to_hex().to_string())
+    }
+}

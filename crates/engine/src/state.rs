@@ -1,0 +1,128 @@
+//! What the log adds up to.
+
+use crate::index::Index;
+use muster_model::command::Answer;
+use muster_model::ids::{Epoch, JobId, Seq, SiteId};
+use muster_model::job::{Job, SlotState};
+use muster_model::names::{Label, NodeName, ProjectName};
+use muster_model::node::Node;
+use muster_model::tenant::{Project, Token};
+use muster_model::topology::Topology;
+use muster_model::units::Time;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What came of a request with an idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyEntry {
+    /// Hash of the request.
+    pub fingerprint: String,
+    /// What was answered.
+    pub answer: Answer,
+    /// Record it made.
+    pub seq: Seq,
+    /// Forgotten after this.
+    pub keep_until: Time,
+}
+
+/// Everything the log adds up to. Cloning is cheap enough for a snapshot beside the loop: jobs
+/// and nodes are shared.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// The site.
+    pub site: Option<SiteId>,
+    /// Leader's fencing token.
+    pub epoch: Epoch,
+    /// Newest record.
+    pub seq: Seq,
+    /// Its time.
+    pub at: Time,
+    /// The clock as last told; at or after `at`. Not part of the log.
+    pub(crate) now: Time,
+    /// Jobs: all that go on, and those that ended lately.
+    pub jobs: BTreeMap<JobId, Arc<Job>>,
+    /// Number the next job gets.
+    pub next_job: u64,
+    /// Nodes.
+    pub nodes: BTreeMap<NodeName, Arc<Node>>,
+    /// Projects.
+    pub projects: BTreeMap<ProjectName, Project>,
+    /// Tokens by their public part.
+    pub tokens: BTreeMap<String, Token>,
+    /// Names of secrets.
+    pub secrets: BTreeSet<(ProjectName, Label)>,
+    /// Where nodes stand.
+    pub topology: Arc<Topology>,
+    /// Requests that must not be done twice.
+    pub keys: BTreeMap<String, KeyEntry>,
+    /// Derived from the above; never stored.
+    pub(crate) index: Index,
+}
+
+impl State {
+    /// Jobs whose present attempt holds something on a node, in order.
+    pub fn attempts_on<'a>(
+        &'a self,
+        node: &NodeName,
+    ) -> impl Iterator<Item = &'a Arc<Job>> + use<'a> {
+        self.index.on_node.get(node).into_iter().flatten().filter_map(|id| self.jobs.get(id))
+    }
+
+    /// The present attempt's slots of a job on a node: index and state.
+    pub(crate) fn slots_on(job: &Job, node: &NodeName) -> Vec<(usize, SlotState)> {
+        let Some(a) = &job.attempt else { return Vec::new() };
+        a.placement
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.node == *node)
+            .map(|(i, _)| (i, a.slots[i].clone()))
+            .collect()
+    }
+
+    /// GPUs of a node that attempts hold.
+    #[must_use]
+    pub fn used_gpus(&self, node: &NodeName) -> muster_model::placement::GpuSet {
+        self.index.fleet.used_gpus(node)
+    }
+
+    /// Waiting jobs that compete for room, in their order.
+    pub fn queue(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.index.queue.iter().map(|(t, _)| t.job)
+    }
+
+    /// How many jobs compete for room.
+    #[must_use]
+    pub fn queue_len(&self) -> usize {
+        self.index.queue.len()
+    }
+
+    /// Checks that the derived indexes equal a fresh rebuild, and the invariants that must hold
+    /// after every record. Returns what is wrong, in words.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let mut out = self.index.problems(self);
+        let mut held: BTreeMap<(&NodeName, u32), JobId> = BTreeMap::new();
+        for job in self.jobs.values() {
+            let Some(a) = &job.attempt else { continue };
+            if a.slots.len() != a.placement.slots.len() {
+                out.push(format!("job {}: slots and their states differ in number", job.id));
+            }
+            for (slot, state) in a.placement.slots.iter().zip(&a.slots) {
+                if matches!(state, SlotState::Ended { .. } | SlotState::Lost) {
+                    continue;
+                }
+                for g in slot.gpus.iter() {
+                    if let Some(other) = held.insert((&slot.node, g), job.id) {
+                        out.push(format!(
+                            "gpu {g} of {} is held by jobs {other} and {}",
+                            slot.node, job.id
+                        ));
+                    }
+                }
+            }
+        }
+        out
+    }
+}
