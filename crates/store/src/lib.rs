@@ -1,1 +1,41 @@
-//! The log and its snapshots: SQLite embedded, PostgreSQL.
+//! The log and its snapshots behind one synchronous trait: SQLite embedded, PostgreSQL.
+//!
+//! A [`Store`] keeps the log's bodies as opaque bytes. Every row carries a link of a checksum
+//! chain, every append is fenced by the leader's epoch inside its own transaction, and anything
+//! that is missing or altered is an error that names the place, never a shorter answer.
+//!
+//! Both implementations block. Call them from a thread of their own: the PostgreSQL client runs
+//! a small runtime inside and panics when it is driven (or dropped) from an async task.
+
+pub mod failpoint;
+pub mod seal;
+
+mod chain;
+mod error;
+mod files;
+mod lines;
+mod migrate;
+mod postgres;
+mod segment;
+mod sqlite;
+mod types;
+mod url;
+mod walk;
+
+pub use error::StoreError;
+pub use types::{
+    ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head, LeaseAnswer, LoadMode,
+    SecretWrite, Snapshot, Store, StoreInfo,
+};
+pub use url::{StoreUrl, StoreUrlError};
+
+/// Opens the store, creating it or bringing its schema up to date. The same store may be open
+/// several times at once: one handle for the writer, others for readers.
+pub fn open(url: &StoreUrl) -> Result<Box<dyn Store>, StoreError> {
+    Ok(match url {
+        StoreUrl::Sqlite(path) => Box::new(sqlite::SqliteStore::open(path)?),
+        StoreUrl::Postgres(_) => {
+            return Err(StoreError::other("PostgreSQL is not compiled in yet"));
+        }
+    })
+}

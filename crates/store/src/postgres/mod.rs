@@ -1,0 +1,4 @@
+//! The PostgreSQL store.
+
+pub(crate) mod config;
+mod tls;

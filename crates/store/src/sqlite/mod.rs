@@ -1,0 +1,448 @@
+//! The embedded store: one SQLite file, in WAL mode, synced at every commit.
+
+mod rows;
+mod schema;
+
+use crate::chain::{self, Link};
+use crate::error::db_int;
+use crate::files::parent;
+use crate::walk::{self, Fill, Rows};
+use crate::{
+    ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head, LeaseAnswer, LoadMode,
+    Snapshot, Store, StoreError, StoreInfo, failpoint, migrate, segment,
+};
+use muster_model::{Epoch, JobId, Seq, Span, Time};
+use rows::{Db, RESTORED};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
+};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long a call waits for another handle's write.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// A store in a file.
+pub(crate) struct SqliteStore {
+    conn: Connection,
+    path: PathBuf,
+    /// The last link this handle wrote or verified: the next append must find it again.
+    tail: Option<(Seq, Link)>,
+    /// The last link this handle read.
+    seen: Option<(Seq, Link)>,
+}
+
+/// The lease of an embedded store goes by this machine's clock.
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// What SQLite's error means for the caller.
+fn fail(e: rusqlite::Error) -> StoreError {
+    let detail = e.to_string();
+    match e.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full { detail },
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            StoreError::corrupt("a page of the file", detail)
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Unavailable {
+            detail: format!("another process holds the file ({detail})"),
+            outcome_unknown: false,
+        },
+        Some(ErrorCode::SystemIoFailure) => StoreError::Unavailable {
+            detail: format!("the disk failed ({detail}); look into the kernel's log"),
+            outcome_unknown: false,
+        },
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+            StoreError::Other {
+                what: format!(
+                    "the store's file cannot be written ({detail}): check its owner, its mode and its directory's"
+                ),
+                source: Some(Box::new(e)),
+            }
+        }
+        _ => match e {
+            // A row with a value of the wrong type: strict tables cannot hold one unless damaged.
+            rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::Utf8Error(..) => StoreError::corrupt("a row", detail),
+            e => StoreError::Other {
+                what: format!("SQLite refused: {detail}"),
+                source: Some(Box::new(e)),
+            },
+        },
+    }
+}
+
+/// The same for the moment of commit, when an I/O error leaves the outcome open.
+fn fail_commit(e: rusqlite::Error) -> StoreError {
+    match fail(e) {
+        StoreError::Unavailable { detail, outcome_unknown: false }
+            if detail.starts_with("the disk failed") =>
+        {
+            StoreError::Unavailable { detail, outcome_unknown: true }
+        }
+        other => other,
+    }
+}
+
+impl SqliteStore {
+    /// Opens the file, creating it or bringing it up to date.
+    pub(crate) fn open(path: &Path) -> Result<SqliteStore, StoreError> {
+        let dir = parent(path);
+        if !dir.is_dir() {
+            return Err(StoreError::other(format!(
+                "the directory {} of the store does not exist: create it, or name another with \
+                 --store sqlite:PATH",
+                dir.display()
+            )));
+        }
+        // Scripts and environments are inside: nobody else may read it. SQLite gives its side
+        // files the same mode.
+        OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(|e| StoreError::io(format!("cannot open the store {}", path.display()), e))?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(path, flags).map_err(fail)?;
+        conn.busy_timeout(BUSY).map_err(fail)?;
+        let mode: String =
+            conn.query_row("PRAGMA journal_mode = WAL", [], |r| r.get(0)).map_err(fail)?;
+        if mode != "wal" {
+            return Err(StoreError::other(format!(
+                "the file system of {} cannot share memory, which SQLite's WAL needs: put the \
+                 store on a local disk, or use PostgreSQL",
+                path.display()
+            )));
+        }
+        conn.execute_batch(
+            "PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; PRAGMA trusted_schema = OFF;
+             PRAGMA cell_size_check = ON; PRAGMA wal_autocheckpoint = 4000;",
+        )
+        .map_err(fail)?;
+        conn.set_prepared_statement_cache_capacity(64);
+        let mut store = SqliteStore { conn, path: path.to_owned(), tail: None, seen: None };
+        store.migrate()?;
+        Ok(store)
+    }
+
+    /// The connection, for the backup.
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.conn
+    }
+
+    fn recorded(conn: &Connection) -> Result<Vec<(u32, String)>, StoreError> {
+        let there: bool = conn
+            .query_row(
+                "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'",
+                [],
+                |r| r.get(0),
+            )
+            .map_err(fail)?;
+        if !there {
+            return Ok(Vec::new());
+        }
+        let mut q =
+            conn.prepare("SELECT version, hash FROM migrations ORDER BY version").map_err(fail)?;
+        q.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))
+            .map_err(fail)?
+            .collect::<Result<_, _>>()
+            .map_err(fail)
+    }
+
+    fn migrate(&mut self) -> Result<(), StoreError> {
+        // Most opens find nothing to do and must not wait for the writer.
+        if migrate::pending(schema::MIGRATIONS, &Self::recorded(&self.conn)?)?.is_empty() {
+            return Ok(());
+        }
+        let tx = self.begin()?;
+        tx.execute_batch(schema::RECORD).map_err(fail)?;
+        for step in migrate::pending(schema::MIGRATIONS, &Self::recorded(&tx)?)? {
+            tx.execute_batch(step.sql).map_err(fail)?;
+            tx.execute(
+                "INSERT INTO migrations VALUES (?1, ?2, ?3, ?4)",
+                params![step.version, step.name, step.hash(), now().0],
+            )
+            .map_err(fail)?;
+            tracing::info!(version = step.version, name = step.name, "store schema migrated");
+        }
+        tx.commit().map_err(fail_commit)
+    }
+
+    fn begin(&mut self) -> Result<Transaction<'_>, StoreError> {
+        self.conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)
+    }
+
+    /// The head, if the lease is still of this epoch.
+    fn fenced(tx: &Transaction<'_>, epoch: Epoch) -> Result<walk::HeadRow, StoreError> {
+        let (head, holder, _) = Db(tx).lease()?;
+        if head.epoch != epoch || holder.is_empty() {
+            return Err(StoreError::StaleLease { mine: epoch, current: head.epoch });
+        }
+        Ok(head)
+    }
+}
+
+/// Entries with their links, if they follow `seq` without a gap.
+pub(crate) fn linked(
+    entries: &[Entry],
+    mut seq: Seq,
+    mut link: Link,
+) -> Result<Vec<Link>, StoreError> {
+    let mut links = Vec::with_capacity(entries.len());
+    for e in entries {
+        if e.seq != seq.next() {
+            return Err(StoreError::NotDense { expected: seq.next(), got: e.seq });
+        }
+        link = chain::of_entry(&link, e);
+        seq = e.seq;
+        links.push(link);
+    }
+    Ok(links)
+}
+
+impl Store for SqliteStore {
+    fn info(&self) -> StoreInfo {
+        StoreInfo {
+            kind: "sqlite",
+            url: format!("sqlite:{}", self.path.display()),
+            schema: migrate::newest(schema::MIGRATIONS),
+        }
+    }
+
+    fn head(&mut self) -> Result<Head, StoreError> {
+        walk::head(&mut Db(&self.conn))
+    }
+
+    fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let known = self.tail;
+        let tx = self.begin()?;
+        let head = Self::fenced(&tx, batch.epoch)?;
+        let mut db = Db(&tx);
+        // The head is not taken at its word: the row it speaks of must say the same.
+        let last = match known {
+            Some((seq, link)) if seq == head.seq => Some(link),
+            _ if head.seq == head.base_seq => Some(head.base_chain),
+            _ => db.chain_at(head.seq)?,
+        };
+        if last != Some(head.chain) {
+            return Err(StoreError::corrupt(
+                format!("entry {}", head.seq),
+                "the last entry and the head of the log disagree",
+            ));
+        }
+        let links = linked(&batch.entries, head.seq, head.chain)?;
+        {
+            let mut q = tx
+                .prepare_cached("INSERT INTO log (seq, at, body, chain) VALUES (?1, ?2, ?3, ?4)")
+                .map_err(fail)?;
+            for (e, link) in batch.entries.iter().zip(&links) {
+                q.execute(params![db_int(e.seq.0)?, e.at.0, e.body, link.as_slice()])
+                    .map_err(fail)?;
+            }
+        }
+        let mut tail = (head.seq, head.chain);
+        if let (Some(e), Some(link)) = (batch.entries.last(), links.last()) {
+            tail = (e.seq, *link);
+            tx.prepare_cached("UPDATE head SET seq = ?1, at = ?2, chain = ?3")
+                .and_then(|mut q| {
+                    let seq = i64::try_from(e.seq.0).unwrap_or(i64::MAX);
+                    q.execute(params![seq, e.at.0, link.as_slice()])
+                })
+                .map_err(fail)?;
+        }
+        for (job, body) in &batch.payloads {
+            db.insert_payload(*job, body)?;
+        }
+        for s in &batch.secrets {
+            match &s.value {
+                Some(value) => db.insert_secret(&s.project, &s.name, value)?,
+                None => {
+                    tx.prepare_cached("DELETE FROM secrets WHERE project = ?1 AND name = ?2")
+                        .and_then(|mut q| q.execute(params![s.project, s.name]))
+                        .map_err(fail)?;
+                }
+            }
+        }
+        failpoint::hit("store.append.before_commit");
+        tx.commit().map_err(fail_commit)?;
+        failpoint::hit("store.append.after_commit");
+        self.tail = Some(tail);
+        Ok(())
+    }
+
+    fn read(&mut self, after: Seq, limit: usize) -> Result<Vec<Entry>, StoreError> {
+        walk::read(&mut Db(&self.conn), &mut self.seen, after, limit)
+    }
+
+    fn latest_snapshot(&mut self) -> Result<Option<Snapshot>, StoreError> {
+        walk::latest_snapshot(&mut Db(&self.conn))
+    }
+
+    fn put_snapshot(&mut self, epoch: Epoch, s: &Snapshot) -> Result<(), StoreError> {
+        let tx = self.begin()?;
+        let head = Self::fenced(&tx, epoch)?;
+        walk::snapshot_fits(&head, s)?;
+        Db(&tx).insert_snapshot(s)?;
+        tx.execute(
+            "DELETE FROM snapshots WHERE seq NOT IN \
+             (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT 2)",
+            [],
+        )
+        .map_err(fail)?;
+        failpoint::hit("store.snapshot.before_commit");
+        tx.commit().map_err(fail_commit)?;
+        failpoint::hit("store.snapshot.after_commit");
+        Ok(())
+    }
+
+    fn archive(
+        &mut self,
+        epoch: Epoch,
+        upto: Seq,
+        dir: &Path,
+    ) -> Result<ArchiveReport, StoreError> {
+        let mut db = Db(&self.conn);
+        let (head, holder, _) = db.lease()?;
+        if head.epoch != epoch || holder.is_empty() {
+            return Err(StoreError::StaleLease { mine: epoch, current: head.epoch });
+        }
+        let to = segment::limit(&mut db, upto)?.min(head.seq);
+        let from = head.base_seq.next();
+        if to < from {
+            return Ok(ArchiveReport { from, to: head.base_seq, file: None });
+        }
+        let file = segment::write(&mut db, &head, to, dir)?;
+        for (end, link) in segment::pieces(&mut db, from, to)? {
+            let tx = self.begin()?;
+            Self::fenced(&tx, epoch)?;
+            let end = db_int(end.0)?;
+            tx.execute("DELETE FROM log WHERE seq <= ?1", [end]).map_err(fail)?;
+            tx.execute(
+                "UPDATE head SET base_seq = ?1, base_chain = ?2",
+                params![end, link.as_slice()],
+            )
+            .map_err(fail)?;
+            tx.commit().map_err(fail_commit)?;
+        }
+        Ok(ArchiveReport { from, to, file: Some(file) })
+    }
+
+    fn acquire_lease(&mut self, holder: &str, ttl: Span) -> Result<LeaseAnswer, StoreError> {
+        walk::holder_fits(holder)?;
+        let tx = self.begin()?;
+        let (head, current, expires) = Db(&tx).lease()?;
+        if head.held && current != holder {
+            return Ok(LeaseAnswer::Held { holder: current, expires_in: expires.since(now()) });
+        }
+        let epoch = Epoch(head.epoch.0 + 1);
+        tx.execute(
+            "UPDATE head SET epoch = ?1, holder = ?2, expires = ?3",
+            params![db_int(epoch.0)?, holder, (now() + ttl).0],
+        )
+        .map_err(fail)?;
+        tx.commit().map_err(fail_commit)?;
+        Ok(LeaseAnswer::Granted(epoch))
+    }
+
+    fn renew_lease(&mut self, epoch: Epoch, ttl: Span) -> Result<(), StoreError> {
+        let tx = self.begin()?;
+        Self::fenced(&tx, epoch)?;
+        tx.execute("UPDATE head SET expires = ?1", [(now() + ttl).0]).map_err(fail)?;
+        tx.commit().map_err(fail_commit)
+    }
+
+    fn release_lease(&mut self, epoch: Epoch) -> Result<(), StoreError> {
+        let tx = self.begin()?;
+        Self::fenced(&tx, epoch)?;
+        tx.execute("UPDATE head SET holder = '', expires = 0", []).map_err(fail)?;
+        tx.commit().map_err(fail_commit)
+    }
+
+    fn payload(&mut self, job: JobId) -> Result<Option<Vec<u8>>, StoreError> {
+        let Ok(id) = i64::try_from(job.0) else { return Ok(None) };
+        let mut q = self
+            .conn
+            .prepare_cached("SELECT body, sum FROM payloads WHERE job = ?1")
+            .map_err(fail)?;
+        let found: Option<(Vec<u8>, Vec<u8>)> =
+            q.query_row([id], |r| Ok((r.get(0)?, r.get(1)?))).optional().map_err(fail)?;
+        found.map(|(body, sum)| walk::whole_payload(job, body, &sum)).transpose()
+    }
+
+    fn erase_payload(&mut self, job: JobId) -> Result<(), StoreError> {
+        let Ok(id) = i64::try_from(job.0) else { return Ok(()) };
+        self.conn.execute("DELETE FROM payloads WHERE job = ?1", [id]).map_err(fail_commit)?;
+        Ok(())
+    }
+
+    fn secret(&mut self, project: &str, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut q = self
+            .conn
+            .prepare_cached("SELECT value, sum FROM secrets WHERE project = ?1 AND name = ?2")
+            .map_err(fail)?;
+        let found: Option<(Vec<u8>, Vec<u8>)> = q
+            .query_row([project, name], |r| Ok((r.get(0)?, r.get(1)?)))
+            .optional()
+            .map_err(fail)?;
+        found.map(|(value, sum)| walk::whole_secret(project, name, value, &sum)).transpose()
+    }
+
+    fn check(&mut self) -> Result<CheckReport, StoreError> {
+        // One read transaction: a writer beside it does not look like damage.
+        let tx = self.conn.unchecked_transaction().map_err(fail)?;
+        let mut problems = Vec::new();
+        let said: Result<Vec<String>, _> = tx
+            .prepare("PRAGMA integrity_check(50)")
+            .and_then(|mut q| q.query_map([], |r| r.get(0))?.collect());
+        match said.map_err(fail) {
+            Ok(lines) => problems.extend(lines.into_iter().filter(|l| l != "ok")),
+            Err(StoreError::Corrupt { place, detail }) => {
+                problems.push(format!("{place}: {detail}"))
+            }
+            Err(e) => return Err(e),
+        }
+        walk::check(&mut Db(&tx), problems)
+    }
+
+    fn dump(
+        &mut self,
+        sink: &mut dyn FnMut(DumpItem) -> Result<(), StoreError>,
+    ) -> Result<DumpHeader, StoreError> {
+        let tx = self.conn.unchecked_transaction().map_err(fail)?;
+        walk::dump(&mut Db(&tx), sink)
+    }
+
+    fn load(
+        &mut self,
+        items: &mut dyn Iterator<Item = Result<DumpItem, StoreError>>,
+        mode: LoadMode,
+    ) -> Result<DumpHeader, StoreError> {
+        let tx = self.begin()?;
+        let header = walk::load(&mut Db(&tx), items, mode)?;
+        tx.commit().map_err(fail_commit)?;
+        (self.tail, self.seen) = (None, None);
+        Ok(header)
+    }
+
+    fn restored(&mut self) -> Result<Option<Seq>, StoreError> {
+        let found: Option<String> = self
+            .conn
+            .query_row("SELECT value FROM meta WHERE key = ?1", [RESTORED], |r| r.get(0))
+            .optional()
+            .map_err(fail)?;
+        found.map(|text| walk::restored_mark(&text)).transpose()
+    }
+
+    fn clear_restored(&mut self) -> Result<(), StoreError> {
+        self.conn.execute("DELETE FROM meta WHERE key = ?1", [RESTORED]).map_err(fail_commit)?;
+        Ok(())
+    }
+}
