@@ -1,0 +1,91 @@
+//! Renews the lease, writes snapshots and archives the old log, beside the loop.
+
+use super::{BrainConfig, Shared};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use muster_engine::SNAPSHOT_FORMAT;
+use muster_model::ids::{Epoch, Seq};
+use muster_store::failpoint::hit;
+use muster_store::{Snapshot, Store, StoreError};
+use std::io::Write;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Runs until the server stops or the lease is lost; returns why.
+pub(crate) fn run(
+    shared: &Shared,
+    store: &mut dyn Store,
+    epoch: Epoch,
+    config: &BrainConfig,
+) -> Option<StoreError> {
+    let every = config.lease.to_std() / 3;
+    let mut renewed = Instant::now();
+    let mut last_snapshot = store.latest_snapshot().ok().flatten().map_or(Seq(0), |s| s.seq);
+    let mut older_snapshot = last_snapshot;
+    while !shared.stopping.load(Ordering::Acquire) {
+        std::thread::sleep(Duration::from_millis(100));
+        if renewed.elapsed() >= every {
+            match store.renew_lease(epoch, config.lease) {
+                Ok(()) => renewed = Instant::now(),
+                Err(e @ StoreError::StaleLease { .. }) => return Some(e),
+                // Appends are fenced by themselves; a store that is away for a moment is no reason
+                // to give up the lead.
+                Err(e) => {
+                    tracing::warn!(error = %e, "the lease could not be renewed; trying again");
+                    renewed = Instant::now() - every + Duration::from_secs(1);
+                }
+            }
+        }
+        let durable = *shared.durable.borrow();
+        if durable.0 >= last_snapshot.0 + config.snapshot_every {
+            match snapshot(shared, store, epoch) {
+                Ok(seq) => {
+                    older_snapshot = last_snapshot;
+                    last_snapshot = seq;
+                    shared.stats.snapshots.fetch_add(1, Ordering::Relaxed);
+                    archive(store, epoch, config, durable, older_snapshot);
+                }
+                Err(e @ StoreError::StaleLease { .. }) => return Some(e),
+                Err(e) => {
+                    tracing::error!(error = %e, "the snapshot could not be written");
+                    // Try again after as many records as usual, not at once.
+                    last_snapshot = durable;
+                }
+            }
+        }
+    }
+    let _ = store.release_lease(epoch);
+    let _ = older_snapshot;
+    None
+}
+
+/// Writes the durable state as it is now. The view is only held for the copy, whose jobs and
+/// nodes are shared.
+fn snapshot(shared: &Shared, store: &mut dyn Store, epoch: Epoch) -> Result<Seq, StoreError> {
+    let state = shared.view.read().unwrap_or_else(PoisonError::into_inner).clone();
+    let bytes = state.to_bytes().map_err(|e| StoreError::other(e.to_string()))?;
+    let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
+    gz.write_all(&bytes).map_err(|e| StoreError::other(e.to_string()))?;
+    let body = gz.finish().map_err(|e| StoreError::other(e.to_string()))?;
+    let s = Snapshot { seq: state.seq, at: state.at, format: SNAPSHOT_FORMAT, body };
+    hit("brain.before_snapshot");
+    store.put_snapshot(epoch, &s)?;
+    hit("brain.after_snapshot");
+    tracing::info!(seq = %state.seq, bytes = s.body.len(), "snapshot written");
+    Ok(state.seq)
+}
+
+fn archive(store: &mut dyn Store, epoch: Epoch, config: &BrainConfig, durable: Seq, older: Seq) {
+    let upto = Seq(durable.0.saturating_sub(config.retain).min(older.0));
+    if upto.0 == 0 {
+        return;
+    }
+    match store.archive(epoch, upto, &config.archive) {
+        Ok(r) if r.entries() > 0 => {
+            tracing::info!(from = %r.from, to = %r.to, "old records archived");
+        }
+        Ok(_) => {}
+        Err(e) => tracing::error!(error = %e, "old records could not be archived"),
+    }
+}

@@ -1,0 +1,293 @@
+//! Takes the lead: lease, load, threads; and the engine's own loop.
+
+use super::writer::Round;
+use super::{
+    BACKLOG, Brain, BrainConfig, BrainError, Call, Committed, LoadError, Shared, clock, keeper,
+    load, reader, secret_label, stats, writer,
+};
+use muster_engine::Engine;
+use muster_model::command::{Actor, Answer, Command, Request};
+use muster_model::ids::{Epoch, Seq};
+use muster_store::seal::{SealError, SealKey};
+use muster_store::{LeaseAnswer, SecretWrite, Store, StoreError};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use tokio::sync::{broadcast, watch};
+
+/// Why the brain did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store failed.
+    #[error("the store cannot be used")]
+    Store(#[from] StoreError),
+    /// The log cannot be lived on.
+    #[error("the log cannot be loaded")]
+    Load(#[from] LoadError),
+    /// The key for secrets cannot be used.
+    #[error("the key that seals secrets cannot be used")]
+    Seal(#[from] SealError),
+    /// A thread could not be started.
+    #[error("a thread could not be started")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Requests decided in one round; more wait for the next, so that the first ones are not held up.
+const ROUND: usize = 1024;
+/// Rounds that may wait for the disk. Each is a group commit; two keep the disk busy while the
+/// engine decides the next.
+const AHEAD: usize = 2;
+
+impl Brain {
+    /// Waits for the lease, loads the log and starts to decide. Blocks: call it from a thread
+    /// that may. `standby` is told who leads while this server waits.
+    ///
+    /// # Errors
+    /// [`StartError`] when the store, the log or the key cannot be used.
+    pub fn lead(config: &BrainConfig, mut standby: impl FnMut(&str)) -> Result<Brain, StartError> {
+        let seal = SealKey::load_or_create(&config.seal_key)?;
+        let mut store = muster_store::open(&config.store)?;
+        let epoch = loop {
+            match store.acquire_lease(&config.holder, config.lease)? {
+                LeaseAnswer::Granted(epoch) => break epoch,
+                LeaseAnswer::Held { holder, expires_in } => {
+                    standby(&holder);
+                    std::thread::sleep(expires_in.to_std().min(Duration::from_millis(500)));
+                }
+            }
+        };
+        let started = Instant::now();
+        let state = load::state(&mut *store)?;
+        tracing::info!(seq = %state.seq, epoch = %epoch, took = ?started.elapsed(), "log loaded");
+        let (calls, inbox) = sync_channel(BACKLOG);
+        let (reads, read_inbox) = sync_channel(4096);
+        let shared = Arc::new(Shared {
+            calls,
+            durable: watch::Sender::new(state.seq),
+            view: RwLock::new(state.clone()),
+            ring: RwLock::new(VecDeque::new()),
+            touched: broadcast::Sender::new(1024),
+            reads,
+            leading: AtomicBool::new(true),
+            stopping: AtomicBool::new(false),
+            epoch: AtomicU64::new(epoch.0),
+            stats: stats::Counters::default(),
+            seal,
+            down: Mutex::new(None),
+            over: watch::Sender::new(false),
+        });
+        let engine = Engine::new(state, config.policy.clone());
+        start_threads(&shared, config, engine, store, epoch, inbox, read_inbox)?;
+        Ok(Brain { shared })
+    }
+
+    /// Stops deciding: what was acknowledged is durable, the lease is given back.
+    pub fn stop(&self) {
+        self.shared.stopping.store(true, Ordering::Release);
+    }
+
+    /// Speaks for the server itself.
+    ///
+    /// # Errors
+    /// As [`Brain::call`].
+    pub async fn system(&self, command: Command) -> Result<Committed, BrainError> {
+        let request =
+            Request { actor: Actor::system(), at: clock(), key: None, if_version: None, command };
+        self.call(request, super::Attach::default()).await
+    }
+}
+
+fn start_threads(
+    shared: &Arc<Shared>,
+    config: &BrainConfig,
+    engine: Engine,
+    mut writer_store: Box<dyn Store>,
+    epoch: Epoch,
+    inbox: Receiver<Call>,
+    read_inbox: Receiver<reader::Read>,
+) -> Result<(), StartError> {
+    let (rounds, round_inbox) = sync_channel(AHEAD);
+    let (failures, failure_inbox) = channel();
+    let s = shared.clone();
+    spawn("muster-writer", move || {
+        writer::run(&s, &mut *writer_store, epoch, &round_inbox, &failures);
+    })?;
+    let mut reader_store = muster_store::open(&config.store)?;
+    let s = shared.clone();
+    spawn("muster-reader", move || reader::run(&s, &mut *reader_store, &read_inbox))?;
+    let mut keeper_store = muster_store::open(&config.store)?;
+    let (s, c) = (shared.clone(), config.clone());
+    spawn("muster-keeper", move || {
+        if let Some(e) = keeper::run(&s, &mut *keeper_store, epoch, &c) {
+            end(&s, &e.to_string());
+        }
+    })?;
+    let (s, c) = (shared.clone(), config.clone());
+    spawn("muster-engine", move || {
+        let mut thinking =
+            Thinking { shared: &s, config: &c, engine, epoch, generation: 0, rounds };
+        thinking.run(&inbox, &failure_inbox);
+    })?;
+    Ok(())
+}
+
+fn spawn(name: &str, f: impl FnOnce() + Send + 'static) -> Result<(), StartError> {
+    std::thread::Builder::new().name(name.into()).spawn(f).map(|_| ()).map_err(StartError::Thread)
+}
+
+/// This server's lead is over.
+fn end(shared: &Shared, why: &str) {
+    tracing::error!(why, "this server no longer leads");
+    shared.leading.store(false, Ordering::Release);
+    *shared.down.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_string());
+    shared.stopping.store(true, Ordering::Release);
+    shared.over.send_replace(true);
+}
+
+struct Thinking<'a> {
+    shared: &'a Shared,
+    config: &'a BrainConfig,
+    engine: Engine,
+    epoch: Epoch,
+    generation: u64,
+    rounds: SyncSender<Round>,
+}
+
+impl Thinking<'_> {
+    fn run(&mut self, inbox: &Receiver<Call>, failures: &Receiver<StoreError>) {
+        let server = self.config.holder.clone();
+        let command = Command::Lead { epoch: self.epoch, server };
+        let request =
+            Request { actor: Actor::system(), at: clock(), key: None, if_version: None, command };
+        let _ = self.engine.handle(&request);
+        let mut more = true;
+        while !self.shared.stopping.load(Ordering::Acquire) {
+            let first = if more { inbox.try_recv().ok() } else { self.wait(inbox) };
+            if let Ok(e) = failures.try_recv()
+                && !self.reload(&e)
+            {
+                return;
+            }
+            let mut round = Round { generation: self.generation, ..Round::default() };
+            for call in first.into_iter().chain(inbox.try_iter()).take(ROUND) {
+                self.decide(call, &mut round);
+            }
+            let started = Instant::now();
+            more = self.engine.tick(clock());
+            round.records = self.engine.take();
+            round.touched = self.engine.take_touched();
+            if round.records.is_empty() && round.replies.is_empty() {
+                continue;
+            }
+            self.shared.stats.cycle.observe(started.elapsed());
+            if self.rounds.send(round).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Until a request comes or the engine has something to do.
+    fn wait(&self, inbox: &Receiver<Call>) -> Option<Call> {
+        let mut nap = Duration::from_millis(500);
+        if let Some(t) = self.engine.next_wake() {
+            nap = nap.min(t.since(clock()).to_std());
+        }
+        match inbox.recv_timeout(nap) {
+            Ok(call) => Some(call),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                self.shared.stopping.store(true, Ordering::Release);
+                None
+            }
+        }
+    }
+
+    fn decide(&mut self, call: Call, round: &mut Round) {
+        let Call { request, attach, reply } = call;
+        self.shared.stats.requests.fetch_add(1, Ordering::Relaxed);
+        let before = self.engine.seq();
+        let result = self.engine.handle(&request);
+        let seq = self.engine.seq();
+        let answer = result.map_err(BrainError::Refused).and_then(|answer| {
+            // A repeat that changed nothing carries nothing.
+            if seq > before {
+                self.attach(&answer, attach, round)?;
+            }
+            Ok(Committed { answer, seq })
+        });
+        round.replies.push((reply, answer));
+    }
+
+    fn attach(
+        &self,
+        answer: &Answer,
+        attach: super::Attach,
+        round: &mut Round,
+    ) -> Result<(), BrainError> {
+        let broken = |e: String| BrainError::Unavailable(e);
+        if let (Some(run), Answer::Submitted { first, .. }) = (&attach.payload, answer) {
+            let bytes = serde_json::to_vec(run).map_err(|e| broken(e.to_string()))?;
+            round.payloads.push((*first, bytes));
+        }
+        if let Some((project, name, value)) = attach.secret {
+            let label = secret_label(project.as_str(), name.as_str());
+            let value = value
+                .map(|v| self.shared.seal.seal(v.as_bytes(), &label))
+                .transpose()
+                .map_err(|e| broken(e.to_string()))?;
+            let (project, name) = (project.to_string(), name.to_string());
+            round.secrets.push(SecretWrite { project, name, value });
+        }
+        Ok(())
+    }
+
+    /// Throws the memory away and reads it anew from the store. The view needs no change: it
+    /// never ran ahead. Returns false when the lead is over.
+    fn reload(&mut self, cause: &StoreError) -> bool {
+        self.generation += 1;
+        self.shared.stats.reloads.fetch_add(1, Ordering::Relaxed);
+        if matches!(cause, StoreError::StaleLease { .. }) {
+            end(self.shared, &cause.to_string());
+            return false;
+        }
+        let mut wait = Duration::from_millis(50);
+        loop {
+            if self.shared.stopping.load(Ordering::Acquire) {
+                return false;
+            }
+            match self.read_anew() {
+                Ok(()) => return true,
+                Err(e) => {
+                    tracing::error!(error = %e, "the log could not be read again; trying on");
+                    *self.shared.down.lock().unwrap_or_else(PoisonError::into_inner) =
+                        Some(e.to_string());
+                }
+            }
+            std::thread::sleep(wait);
+            wait = (wait * 2).min(Duration::from_secs(2));
+        }
+    }
+
+    fn read_anew(&mut self) -> Result<(), StartError> {
+        let mut store = muster_store::open(&self.config.store)?;
+        let state = load::state(&mut *store)?;
+        // The outcome of the failed append may have been unknown: what did get in is shown now.
+        let seq = state.seq;
+        let mut view = self.shared.view.write().unwrap_or_else(PoisonError::into_inner);
+        if seq > view.seq {
+            *view = state.clone();
+            // Followers read from the store what memory missed.
+            self.shared.ring.write().unwrap_or_else(PoisonError::into_inner).clear();
+            drop(view);
+            self.shared.durable.send_replace(seq);
+        } else {
+            drop(view);
+        }
+        self.engine = Engine::new(state, self.config.policy.clone());
+        *self.shared.down.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let _: Seq = seq;
+        Ok(())
+    }
+}

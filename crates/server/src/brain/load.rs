@@ -1,0 +1,81 @@
+//! From the store to a state: the newest snapshot, then what came after it.
+
+use flate2::read::GzDecoder;
+use muster_engine::{ApplyError, SnapshotError, State};
+use muster_model::event::{Record, SCHEMA};
+use muster_model::ids::Seq;
+use muster_store::{Store, StoreError};
+use std::io::Read;
+
+/// Why a log cannot be lived on.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The store failed.
+    #[error("the store cannot be read")]
+    Store(#[from] StoreError),
+    /// The snapshot is damaged or from a newer version.
+    #[error("the snapshot at record {seq} cannot be used")]
+    Snapshot {
+        /// Its place.
+        seq: Seq,
+        /// Why.
+        #[source]
+        source: SnapshotError,
+    },
+    /// The snapshot does not unpack.
+    #[error("the snapshot at record {seq} does not unpack")]
+    Packed {
+        /// Its place.
+        seq: Seq,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A record is of a kind this version does not know: a server like that may not lead.
+    #[error("record {seq} cannot be read by this version; upgrade before you start it here")]
+    Record {
+        /// Its place.
+        seq: Seq,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A record does not follow.
+    #[error("the log does not add up")]
+    Apply(#[from] ApplyError),
+}
+
+/// Parses a record's bytes.
+pub(crate) fn record(seq: Seq, body: &[u8]) -> Result<Record, LoadError> {
+    let r: Record =
+        serde_json::from_slice(body).map_err(|source| LoadError::Record { seq, source })?;
+    if r.v > SCHEMA {
+        let source = serde::de::Error::custom(format!("schema {} is newer than {SCHEMA}", r.v));
+        return Err(LoadError::Record { seq, source });
+    }
+    Ok(r)
+}
+
+/// Loads the whole state.
+pub(crate) fn state(store: &mut dyn Store) -> Result<State, LoadError> {
+    let mut state = match store.latest_snapshot()? {
+        Some(s) => {
+            let mut bytes = Vec::new();
+            GzDecoder::new(&s.body[..])
+                .read_to_end(&mut bytes)
+                .map_err(|source| LoadError::Packed { seq: s.seq, source })?;
+            State::from_bytes(s.format, &bytes)
+                .map_err(|source| LoadError::Snapshot { seq: s.seq, source })?
+        }
+        None => State::default(),
+    };
+    loop {
+        let page = store.read(state.seq, 4096)?;
+        if page.is_empty() {
+            return Ok(state);
+        }
+        for e in page {
+            state.apply(&record(e.seq, &e.body)?)?;
+        }
+    }
+}

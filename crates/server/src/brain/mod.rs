@@ -1,0 +1,271 @@
+//! The brain's real body: a clock, a durable log, and threads that never wait for each other
+//! longer than they must.
+//!
+//! - The *engine* thread decides and applies ahead of the disk.
+//! - The *writer* thread commits what was decided, several requests at a time, then makes it
+//!   visible: view, watchers, answers, orders, in this order and never before the commit.
+//! - The *reader* thread answers from the store what memory no longer holds.
+//! - The *keeper* thread renews the lease, writes snapshots and archives the old log.
+//!
+//! A failed append throws the engine's memory away and reloads it from the store; a lease that
+//! was lost ends the server's lead.
+
+mod keeper;
+pub mod lead;
+mod load;
+mod reader;
+mod stats;
+mod writer;
+
+pub use load::LoadError;
+pub use stats::{BrainStats, Histogram};
+
+use muster_engine::{Policy, State};
+use muster_model::command::{Answer, Refusal, Request};
+use muster_model::event::Record;
+use muster_model::ids::{Epoch, JobId, Seq};
+use muster_model::names::{Label, NodeName, ProjectName};
+use muster_model::spec::RunSpec;
+use muster_model::units::{Span, Time};
+use muster_store::StoreUrl;
+use muster_store::seal::SealKey;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use tokio::sync::{broadcast, oneshot, watch};
+
+/// What the brain needs to start.
+#[derive(Debug, Clone)]
+pub struct BrainConfig {
+    /// Where the log is.
+    pub store: StoreUrl,
+    /// Name of this server in the lease; the same after a restart.
+    pub holder: String,
+    /// Where old log segments go.
+    pub archive: PathBuf,
+    /// Key that seals secrets.
+    pub seal_key: PathBuf,
+    /// The engine's policy.
+    pub policy: Policy,
+    /// The lease's length; a dead leader is replaced after it.
+    pub lease: Span,
+    /// Records between two snapshots.
+    pub snapshot_every: u64,
+    /// Records that stay in the store after a snapshot.
+    pub retain: u64,
+}
+
+/// What a write carries beside its command.
+#[derive(Debug, Clone, Default)]
+pub struct Attach {
+    /// What a submitted job runs.
+    pub payload: Option<RunSpec>,
+    /// A secret's new value; none deletes it.
+    pub secret: Option<(ProjectName, Label, Option<String>)>,
+}
+
+/// A request that is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// What came of it.
+    pub answer: Answer,
+    /// The log up to which it is durable; a later read may demand it.
+    pub seq: Seq,
+}
+
+/// Why a request was not done.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum BrainError {
+    /// Refused; nothing changed.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// The server cannot decide now. With an idempotency key it is safe to try again.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+pub(crate) struct Call {
+    request: Request,
+    attach: Attach,
+    reply: oneshot::Sender<Result<Committed, BrainError>>,
+}
+
+/// Records kept in memory for followers of the log.
+const RING: usize = 65_536;
+/// Requests that may wait for the engine; more are told to come back.
+const BACKLOG: usize = 20_000;
+
+pub(crate) struct Shared {
+    calls: SyncSender<Call>,
+    view: RwLock<State>,
+    ring: RwLock<VecDeque<Arc<Record>>>,
+    durable: watch::Sender<Seq>,
+    touched: broadcast::Sender<Arc<Vec<NodeName>>>,
+    reads: SyncSender<reader::Read>,
+    leading: AtomicBool,
+    stopping: AtomicBool,
+    epoch: AtomicU64,
+    stats: stats::Counters,
+    seal: SealKey,
+    down: Mutex<Option<String>>,
+    over: watch::Sender<bool>,
+}
+
+/// A handle on the brain. Cheap to clone.
+#[derive(Clone)]
+pub struct Brain {
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Brain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Brain").field("durable", &self.durable()).finish_non_exhaustive()
+    }
+}
+
+/// The wall clock.
+#[must_use]
+pub fn clock() -> Time {
+    let ms = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX));
+    Time(ms)
+}
+
+impl Brain {
+    /// Asks for something and waits until it is durable.
+    ///
+    /// # Errors
+    /// A refusal, or that the server cannot decide now.
+    pub async fn call(&self, request: Request, attach: Attach) -> Result<Committed, BrainError> {
+        let (reply, answer) = oneshot::channel();
+        match self.shared.calls.try_send(Call { request, attach, reply }) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                return Err(BrainError::Unavailable(
+                    "the server has more requests than it can take; try again shortly".into(),
+                ));
+            }
+            Err(TrySendError::Disconnected(_)) => return Err(self.gone()),
+        }
+        answer.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
+    fn gone(&self) -> BrainError {
+        let why = self.shared.down.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        BrainError::Unavailable(why.unwrap_or_else(|| "the server is stopping".into()))
+    }
+
+    /// Looks at the durable state. Keep the closure short: it holds up the writer.
+    pub fn read<R>(&self, f: impl FnOnce(&State) -> R) -> R {
+        f(&self.shared.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Durable end of the log.
+    #[must_use]
+    pub fn durable(&self) -> Seq {
+        *self.shared.durable.borrow()
+    }
+
+    /// Leader's fencing token.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        Epoch(self.shared.epoch.load(Ordering::Acquire))
+    }
+
+    /// The clock.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        clock()
+    }
+
+    /// Does this server decide?
+    #[must_use]
+    pub fn is_leading(&self) -> bool {
+        self.shared.leading.load(Ordering::Acquire)
+    }
+
+    /// Follows the durable end of the log.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<Seq> {
+        self.shared.durable.subscribe()
+    }
+
+    /// Nodes whose orders may have changed, after each commit.
+    #[must_use]
+    pub fn touched(&self) -> broadcast::Receiver<Arc<Vec<NodeName>>> {
+        self.shared.touched.subscribe()
+    }
+
+    /// Figures about itself.
+    #[must_use]
+    pub fn stats(&self) -> BrainStats {
+        self.shared.stats.read()
+    }
+
+    /// Becomes true when the server has lost its lead or its store for good.
+    #[must_use]
+    pub fn over(&self) -> watch::Receiver<bool> {
+        self.shared.over.subscribe()
+    }
+
+    /// Records after `after`, at most `limit`, all of them durable.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or the range was archived.
+    pub async fn records(&self, after: Seq, limit: usize) -> Result<Vec<Arc<Record>>, BrainError> {
+        let durable = self.durable();
+        if after >= durable {
+            return Ok(Vec::new());
+        }
+        {
+            let ring = self.shared.ring.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(first) = ring.front()
+                && first.seq <= after.next()
+            {
+                let skip = usize::try_from(after.0 + 1 - first.seq.0).unwrap_or(usize::MAX);
+                return Ok(ring.iter().skip(skip).take(limit).cloned().collect());
+            }
+        }
+        self.ask(|reply| reader::Read::Records { after, limit, reply }).await
+    }
+
+    /// What a job runs.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn payload(&self, job: JobId) -> Result<Option<RunSpec>, BrainError> {
+        self.ask(|reply| reader::Read::Payload { job, reply }).await
+    }
+
+    /// A secret's value.
+    ///
+    /// # Errors
+    /// When the store cannot be read or the seal does not open.
+    pub async fn secret(
+        &self,
+        project: &ProjectName,
+        name: &str,
+    ) -> Result<Option<String>, BrainError> {
+        let (project, name) = (project.to_string(), name.to_string());
+        self.ask(|reply| reader::Read::Secret { project, name, reply }).await
+    }
+
+    async fn ask<T>(
+        &self,
+        make: impl FnOnce(oneshot::Sender<Result<T, BrainError>>) -> reader::Read,
+    ) -> Result<T, BrainError> {
+        let (reply, answer) = oneshot::channel();
+        if self.shared.reads.try_send(make(reply)).is_err() {
+            return Err(BrainError::Unavailable("the store's reader is busy; try again".into()));
+        }
+        answer.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+}
+
+/// Text under which a secret is sealed: it opens only for this project and name.
+pub(crate) fn secret_label(project: &str, name: &str) -> Vec<u8> {
+    format!("secret\0{project}\0{name}").into_bytes()
+}
