@@ -1,1 +1,22 @@
 //! Files that people write: job specs, scripts with directives, topology files.
+//!
+//! Text in, checked nouns of the model out. Nothing here opens a file, so the same code serves
+//! the command line, the server and the tests. Every error says what is wrong, where in the
+//! file, and how to mend it.
+
+pub mod draw;
+pub mod error;
+pub mod export;
+pub mod flags;
+pub mod generate;
+pub mod hostlist;
+pub mod job;
+mod sbatch;
+mod script;
+pub mod topology;
+mod tree;
+pub mod words;
+
+pub use error::FileError;
+pub use flags::JobFlags;
+pub use job::{Note, Parsed};

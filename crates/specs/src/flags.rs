@@ -1,0 +1,464 @@
+//! The flags of `muster submit`, shared by the command line and by `#MUSTER` directives.
+
+use crate::error::{did_you_mean, shown};
+use muster_model::spec::{
+    CheckpointRequest, CheckpointSpec, JobSpec, Priority, SpecProblem, Tier, Volume, problem,
+};
+use muster_model::topology::Level;
+use muster_model::{Bytes, Span};
+use std::str::FromStr;
+
+/// Every flag that describes a job, as typed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobFlags {
+    /// `--name`.
+    pub name: Option<String>,
+    /// `--nodes`.
+    pub nodes: Option<String>,
+    /// `--gpus`, on each node.
+    pub gpus: Option<String>,
+    /// `--ranks-per-node`.
+    pub ranks_per_node: Option<String>,
+    /// `--cpus`, on each node.
+    pub cpus: Option<String>,
+    /// `--memory`, on each node.
+    pub memory: Option<String>,
+    /// `--sku`.
+    pub sku: Option<String>,
+    /// `--mig`.
+    pub mig: Option<String>,
+    /// `--topology [required:]LEVEL|preferred:LEVEL`, both with a comma between, or `none`.
+    pub topology: Option<String>,
+    /// `--time`.
+    pub time: Option<String>,
+    /// `--priority`.
+    pub priority: Option<String>,
+    /// `--tier`.
+    pub tier: Option<String>,
+    /// `--array`.
+    pub array: Option<String>,
+    /// `--after JOB[:ok|:fail|:any]`.
+    pub after: Vec<String>,
+    /// `--image`.
+    pub image: Option<String>,
+    /// `--env K=V`.
+    pub env: Vec<String>,
+    /// `--secret NAME`.
+    pub secret: Vec<String>,
+    /// `--volume SRC:DST[:ro]`.
+    pub volume: Vec<String>,
+    /// `--tag K=V`.
+    pub tag: Vec<String>,
+    /// `--project`.
+    pub project: Option<String>,
+    /// `--workdir`.
+    pub workdir: Option<String>,
+    /// `--checkpoint-dir`.
+    pub checkpoint_dir: Option<String>,
+    /// `--retries`, after the job failed by itself.
+    pub retries: Option<String>,
+    /// `--hold`.
+    pub hold: bool,
+}
+
+/// Names of all flags, without their dashes.
+pub const NAMES: [&str; 24] = [
+    "name",
+    "nodes",
+    "gpus",
+    "ranks-per-node",
+    "cpus",
+    "memory",
+    "sku",
+    "mig",
+    "topology",
+    "time",
+    "priority",
+    "tier",
+    "array",
+    "after",
+    "image",
+    "env",
+    "secret",
+    "volume",
+    "tag",
+    "project",
+    "workdir",
+    "checkpoint-dir",
+    "retries",
+    "hold",
+];
+
+impl JobFlags {
+    /// The spec that these flags and the command after `--` stand for.
+    ///
+    /// # Errors
+    /// When a flag's value is not understood. The spec is not resolved yet.
+    pub fn into_spec(self, command: Vec<String>) -> Result<JobSpec, SpecProblem> {
+        let mut spec = JobSpec::default();
+        self.apply_to(&mut spec)?;
+        spec.run.command = command;
+        Ok(spec)
+    }
+
+    /// Lays these flags over a spec, so that a flag wins over what a file says.
+    ///
+    /// # Errors
+    /// When a flag's value is not understood.
+    pub fn apply_to(self, spec: &mut JobSpec) -> Result<(), SpecProblem> {
+        let single = [
+            ("name", self.name),
+            ("nodes", self.nodes),
+            ("gpus", self.gpus),
+            ("ranks-per-node", self.ranks_per_node),
+            ("cpus", self.cpus),
+            ("memory", self.memory),
+            ("sku", self.sku),
+            ("mig", self.mig),
+            ("topology", self.topology),
+            ("time", self.time),
+            ("priority", self.priority),
+            ("tier", self.tier),
+            ("array", self.array),
+            ("image", self.image),
+            ("project", self.project),
+            ("workdir", self.workdir),
+            ("checkpoint-dir", self.checkpoint_dir),
+            ("retries", self.retries),
+        ];
+        for (flag, value) in single {
+            if let Some(value) = value {
+                apply(spec, flag, Some(&value))?;
+            }
+        }
+        let many = [
+            ("after", self.after),
+            ("env", self.env),
+            ("secret", self.secret),
+            ("volume", self.volume),
+            ("tag", self.tag),
+        ];
+        for (flag, values) in many {
+            for value in values {
+                apply(spec, flag, Some(&value))?;
+            }
+        }
+        if self.hold {
+            apply(spec, "hold", None)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a flag is followed by a value.
+#[must_use]
+pub fn takes_value(flag: &str) -> bool {
+    flag != "hold"
+}
+
+/// The field of the spec that a flag sets.
+#[must_use]
+pub fn field_of(flag: &str) -> &'static str {
+    match flag {
+        "name" => "name",
+        "nodes" => "gang.nodes",
+        "gpus" => "gang.gpus_per_node",
+        "ranks-per-node" => "gang.ranks_per_node",
+        "cpus" => "gang.cpus_per_node",
+        "memory" => "gang.memory_per_node",
+        "sku" => "gang.sku",
+        "mig" => "gang.mig",
+        "topology" => "topology",
+        "time" => "time_limit",
+        "priority" => "priority",
+        "tier" => "tier",
+        "array" => "array",
+        "after" => "after",
+        "image" => "run.image",
+        "env" => "run.env",
+        "secret" => "secrets",
+        "volume" => "volumes",
+        "tag" => "tags",
+        "project" => "project",
+        "workdir" => "run.workdir",
+        "checkpoint-dir" => "checkpoint",
+        "retries" => "retries",
+        "hold" => "hold",
+        _ => "",
+    }
+}
+
+/// Applies one flag (its name without dashes) to a spec. The problem's field is the flag.
+///
+/// # Errors
+/// When the flag is unknown, lacks its value, or the value is not understood.
+pub fn apply(spec: &mut JobSpec, flag: &str, value: Option<&str>) -> Result<(), SpecProblem> {
+    let dashed = format!("--{flag}");
+    if !NAMES.contains(&flag) {
+        let flag = shown(flag);
+        let hint = did_you_mean(&flag, &NAMES);
+        return Err(problem(&format!("--{flag}"), format!("unknown flag `--{flag}`"), hint));
+    }
+    if !takes_value(flag) {
+        return match value {
+            None => {
+                spec.hold = true;
+                Ok(())
+            }
+            Some(_) => Err(problem(&dashed, "it takes no value", "write the flag alone")),
+        };
+    }
+    let Some(value) = value else {
+        return Err(problem(&dashed, "its value is missing", format!("write --{flag} VALUE")));
+    };
+    let at = Flag { dashed: &dashed, value };
+    match flag {
+        "name" => spec.name = Some(at.parse("letters, digits, `-`, `_` and `.`")?),
+        "nodes" => set_nodes(spec, at.number()?),
+        "gpus" => set_gpus(spec, at.number()?),
+        "ranks-per-node" => spec.gang.ranks_per_node = Some(at.number()?),
+        "cpus" => spec.gang.cpus_per_node = Some(at.number()?),
+        "memory" => spec.gang.memory_per_node = Some(at.parse::<Bytes>("write it like 512GiB")?),
+        "sku" => spec.gang.sku = Some(value.into()),
+        "mig" => spec.gang.mig = Some(value.into()),
+        "topology" => topology(spec, &at)?,
+        "time" => spec.time_limit = Some(time(&at)?),
+        "priority" => {
+            let known = [
+                ("low", Priority::Low),
+                ("normal", Priority::Normal),
+                ("high", Priority::High),
+                ("critical", Priority::Critical),
+            ];
+            spec.priority = at.one_of(&known)?;
+        }
+        "tier" => {
+            let known =
+                [("spot", Tier::Spot), ("on-demand", Tier::OnDemand), ("reserved", Tier::Reserved)];
+            spec.tier = at.one_of(&known)?;
+        }
+        "array" => spec.array = Some(value.into()),
+        "after" => spec.after.extend(value.split(',').map(|s| s.trim().to_owned())),
+        "image" => spec.run.image = Some(value.into()),
+        "env" => {
+            let (k, v) = at.pair()?;
+            spec.run.env.insert(k, v);
+        }
+        "tag" => {
+            let (k, v) = at.pair()?;
+            spec.tags.insert(k, v);
+        }
+        "secret" => spec.secrets.push(at.parse("name a secret of the project")?),
+        "volume" => spec.volumes.push(volume(&at)?),
+        "project" => spec.project = Some(at.parse("name a project")?),
+        "workdir" => spec.run.workdir = Some(value.into()),
+        "checkpoint-dir" => match &mut spec.checkpoint {
+            Some(c) => c.dir = value.into(),
+            none => {
+                let request = CheckpointRequest::default();
+                *none = Some(CheckpointSpec {
+                    dir: value.into(),
+                    request,
+                    grace: None,
+                    interval: None,
+                });
+            }
+        },
+        _ => spec.retries.application = at.number()?,
+    }
+    Ok(())
+}
+
+// A flag wins over the file's shorthand: `gpus: 4` and `--nodes 2` are two nodes with four each.
+fn set_nodes(spec: &mut JobSpec, n: u32) {
+    spec.gang.nodes = Some(n);
+    if let Some(g) = spec.gang.gpus.take() {
+        spec.gang.gpus_per_node = Some(g);
+    }
+}
+
+fn set_gpus(spec: &mut JobSpec, n: u32) {
+    spec.gang.gpus = None;
+    spec.gang.gpus_per_node = Some(n);
+}
+
+struct Flag<'a> {
+    dashed: &'a str,
+    value: &'a str,
+}
+
+impl Flag<'_> {
+    fn bad(&self, message: impl Into<String>, hint: impl Into<String>) -> SpecProblem {
+        problem(self.dashed, message, hint)
+    }
+
+    fn number(&self) -> Result<u32, SpecProblem> {
+        let digits = !self.value.is_empty() && self.value.bytes().all(|b| b.is_ascii_digit());
+        if !digits {
+            let message = format!("`{}` is not a whole number", shown(self.value));
+            return Err(self.bad(message, "write a number like 8"));
+        }
+        let too_large = |_| self.bad(format!("`{}` is too large", shown(self.value)), "use less");
+        self.value.parse().map_err(too_large)
+    }
+
+    fn parse<T: FromStr<Err: std::fmt::Display>>(&self, hint: &str) -> Result<T, SpecProblem> {
+        self.value.parse().map_err(|e: T::Err| self.bad(e.to_string(), hint))
+    }
+
+    fn one_of<T: Copy>(&self, known: &[(&str, T)]) -> Result<T, SpecProblem> {
+        let names: Vec<&str> = known.iter().map(|(n, _)| *n).collect();
+        let hit = known.iter().find(|(n, _)| *n == self.value).map(|(_, v)| *v);
+        hit.ok_or_else(|| {
+            let message = format!("`{}` is not one of {}", shown(self.value), names.join(", "));
+            self.bad(message, did_you_mean(self.value, &names))
+        })
+    }
+
+    fn pair(&self) -> Result<(String, String), SpecProblem> {
+        let pair = self.value.split_once('=').filter(|(k, _)| !k.is_empty());
+        let (k, v) = pair.ok_or_else(|| {
+            self.bad(format!("`{}` has no `=`", shown(self.value)), "write it like NAME=value")
+        })?;
+        Ok((k.to_owned(), v.to_owned()))
+    }
+}
+
+fn topology(spec: &mut JobSpec, at: &Flag<'_>) -> Result<(), SpecProblem> {
+    if at.value == "none" {
+        spec.topology = muster_model::spec::TopologySpec::default();
+        return Ok(());
+    }
+    for part in at.value.split(',') {
+        let (kind, level) = part.trim().split_once(':').unwrap_or(("required", part.trim()));
+        let words: Vec<&str> = Level::ALL.iter().map(|l| l.word()).collect();
+        let level = level.parse::<Level>().map_err(|e| at.bad(e, did_you_mean(level, &words)))?;
+        match kind {
+            "required" => spec.topology.required = Some(level),
+            "preferred" => spec.topology.preferred = Some(level),
+            other => {
+                return Err(at.bad(
+                    format!("`{}` is neither `required` nor `preferred`", shown(other)),
+                    "write leaf, required:leaf, preferred:rack or required:leaf,preferred:rack",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn time(at: &Flag<'_>) -> Result<Span, SpecProblem> {
+    if at.value.contains([':', '-'])
+        && let Some(span) = slurm_time(at.value)
+    {
+        return Ok(span);
+    }
+    at.parse::<Span>("write it like 30m, 24h, 1d12h or 12:00:00")
+}
+
+fn volume(at: &Flag<'_>) -> Result<Volume, SpecProblem> {
+    let parts: Vec<&str> = at.value.split(':').collect();
+    let (from, to, mode) = match parts.as_slice() {
+        [from, to] => (*from, *to, "rw"),
+        [from, to, mode] => (*from, *to, *mode),
+        _ => ("", "", "rw"),
+    };
+    if from.is_empty() || to.is_empty() || !matches!(mode, "rw" | "ro") {
+        let message = format!("`{}` is not a volume", shown(at.value));
+        return Err(at.bad(message, "write SRC:DST, or SRC:DST:ro for reading only"));
+    }
+    Ok(Volume { from: from.into(), at: to.into(), read_only: mode == "ro" })
+}
+
+/// A time as Slurm writes it: `MIN`, `MIN:SEC`, `H:MIN:SEC`, `D-H`, `D-H:MIN`, `D-H:MIN:SEC`.
+#[must_use]
+pub fn slurm_time(text: &str) -> Option<Span> {
+    let (days, rest) = match text.split_once('-') {
+        Some((d, rest)) => (Some(d), rest),
+        None => (None, text),
+    };
+    let number = |s: &str| {
+        let good = (1..=9).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_digit());
+        if good { s.parse::<u64>().ok() } else { None }
+    };
+    let parts = rest.split(':').map(number).collect::<Option<Vec<u64>>>()?;
+    let (h, m, s) = match (days.is_some(), parts.as_slice()) {
+        (false, [m]) => (0, *m, 0),
+        (false, [m, s]) => (0, *m, *s),
+        (true, [h]) => (*h, 0, 0),
+        (true, [h, m]) => (*h, *m, 0),
+        (_, [h, m, s]) => (*h, *m, *s),
+        _ => return None,
+    };
+    let days = days.map_or(Some(0), number)?;
+    let secs = days * 86_400 + h * 3600 + m * 60 + s;
+    // The same bound as every other length of time in a spec.
+    (secs <= 100 * 366 * 86_400).then(|| Span::secs(secs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_and_command_make_a_spec() {
+        let flags = JobFlags {
+            name: Some("a".into()),
+            nodes: Some("2".into()),
+            gpus: Some("8".into()),
+            memory: Some("16G".into()),
+            topology: Some("required:leaf,preferred:rack".into()),
+            time: Some("1-12:00".into()),
+            env: vec!["LR=3e-4=x".into()],
+            volume: vec!["/a:/b:ro".into()],
+            checkpoint_dir: Some("/c".into()),
+            retries: Some("3".into()),
+            hold: true,
+            ..JobFlags::default()
+        };
+        let s = flags.into_spec(vec!["true".into()]).unwrap();
+        assert_eq!((s.gang.nodes, s.gang.gpus_per_node), (Some(2), Some(8)));
+        assert_eq!(s.gang.memory_per_node, Some(Bytes::gib(16)));
+        assert_eq!(s.topology.preferred, Some(Level::Rack));
+        assert_eq!(s.time_limit, Some(Span::mins(36 * 60)));
+        assert_eq!(s.run.env["LR"], "3e-4=x");
+        assert!(s.volumes[0].read_only && s.hold);
+        assert_eq!(s.retries.application, 3);
+        assert_eq!(s.run.command, ["true"]);
+        assert!(muster_model::resolve::resolve(&s).is_ok());
+    }
+
+    #[test]
+    fn bad_values_name_the_flag_and_a_way_out() {
+        let bad = |flag: &str, value: &str| {
+            let e = apply(&mut JobSpec::default(), flag, Some(value)).unwrap_err();
+            format!("{e} ({})", e.hint.as_deref().unwrap_or_default())
+        };
+        assert_eq!(
+            bad("nodes", "-1"),
+            "--nodes: `-1` is not a whole number (write a number like 8)"
+        );
+        assert_eq!(bad("nodes", "99999999999"), "--nodes: `99999999999` is too large (use less)");
+        assert!(bad("priority", "hihg").ends_with("(did you mean `high`?)"));
+        assert!(bad("nods", "1").ends_with("(did you mean `nodes`?)"));
+        assert!(bad("topology", "leef").ends_with("(did you mean `leaf`?)"));
+        assert!(bad("volume", "/a").contains("write SRC:DST"));
+        assert!(bad("env", "A").contains("has no `=`"));
+        assert!(apply(&mut JobSpec::default(), "hold", Some("x")).is_err());
+        assert!(apply(&mut JobSpec::default(), "name", None).is_err());
+    }
+
+    #[test]
+    fn slurm_times_read_as_slurm_reads_them() {
+        let secs = |t: &str| slurm_time(t).map(|s| s.0 / 1000);
+        assert_eq!(secs("30"), Some(1800));
+        assert_eq!(secs("1:30"), Some(90));
+        assert_eq!(secs("2:00:00"), Some(7200));
+        assert_eq!(secs("1-0"), Some(86_400));
+        assert_eq!(secs("1-2:30"), Some(95_400));
+        assert_eq!(secs("7-00:00:01"), Some(604_801));
+        for bad in ["", "a", "1:2:3:4", "-1", "1-", "1::2", "999999999-0", "1-2:3:4:5"] {
+            assert_eq!(secs(bad), None, "{bad:?}");
+        }
+    }
+}

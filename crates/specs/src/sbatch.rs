@@ -1,0 +1,688 @@
+//! `#SBATCH` directives: what each option of Slurm means here.
+
+use crate::error::{FileError, did_you_mean, shown};
+use crate::flags::slurm_time;
+use crate::job::Note;
+use crate::script::Set;
+use crate::tree::Place;
+use crate::words::Word;
+use muster_model::resolve::signal_number;
+use muster_model::spec::{JobSpec, Priority};
+use muster_model::topology::Level;
+use muster_model::{Bytes, Span};
+
+/// Whether an option takes a value.
+#[derive(Clone, Copy, PartialEq)]
+enum Takes {
+    No,
+    Value,
+    /// Only as `--option=VALUE`.
+    Maybe,
+}
+use Takes::{Maybe, No, Value};
+
+/// Options with a meaning here: short, long, value.
+const OPTIONS: [(&str, &str, Takes); 40] = [
+    ("J", "job-name", Value),
+    ("N", "nodes", Value),
+    ("n", "ntasks", Value),
+    ("", "ntasks-per-node", Value),
+    ("", "tasks-per-node", Value),
+    ("", "ntasks-per-gpu", Value),
+    ("", "gpus-per-node", Value),
+    ("", "gpus-per-task", Value),
+    ("", "gres", Value),
+    ("G", "gpus", Value),
+    ("c", "cpus-per-task", Value),
+    ("", "cpus-per-gpu", Value),
+    ("", "mem", Value),
+    ("", "mem-per-cpu", Value),
+    ("", "mem-per-gpu", Value),
+    ("t", "time", Value),
+    ("p", "partition", Value),
+    ("q", "qos", Value),
+    ("A", "account", Value),
+    ("a", "array", Value),
+    ("d", "dependency", Value),
+    ("D", "chdir", Value),
+    ("", "workdir", Value),
+    ("", "export", Value),
+    ("", "requeue", No),
+    ("", "no-requeue", No),
+    ("", "signal", Value),
+    ("", "exclusive", Maybe),
+    ("C", "constraint", Value),
+    ("o", "output", Value),
+    ("e", "error", Value),
+    ("", "comment", Value),
+    ("", "mail-type", Value),
+    ("", "mail-user", Value),
+    ("", "switches", Value),
+    ("H", "hold", No),
+    ("", "container-image", Value),
+    ("", "begin", Value),
+    ("b", "begin", Value),
+    ("", "wrap", Value),
+];
+
+/// Options that are known and have no effect: short, long, value, why.
+const IGNORED: [(&str, &str, Takes, &str); 48] = [
+    ("", "parsable", No, ""),
+    ("Q", "quiet", No, ""),
+    ("v", "verbose", No, ""),
+    ("W", "wait", No, "use `muster wait JOB`"),
+    ("", "test-only", No, "use `muster submit --dry-run`"),
+    ("i", "input", Value, "the ranks read from /dev/null"),
+    ("", "open-mode", Value, "output is kept for each attempt; use `muster logs`"),
+    ("w", "nodelist", Value, "nodes are chosen by the scheduler; use `--topology` of #MUSTER"),
+    ("x", "exclude", Value, "nodes are chosen by the scheduler; an operator can cordon a node"),
+    ("", "reservation", Value, "reservations are not supported yet"),
+    ("L", "licenses", Value, "licences are not counted"),
+    ("M", "clusters", Value, "choose the site with --server"),
+    ("", "nice", Maybe, "use --priority of #MUSTER"),
+    ("", "priority", Value, "use --priority of #MUSTER"),
+    ("", "deadline", Value, "deadlines are not supported yet"),
+    ("", "wckey", Value, ""),
+    ("O", "overcommit", No, "GPUs and processors are never shared between jobs"),
+    ("s", "oversubscribe", No, "GPUs and processors are never shared between jobs"),
+    ("k", "no-kill", Maybe, "a gang that loses a node starts again from its checkpoint"),
+    ("", "kill-on-invalid-dep", Value, "a job whose dependency cannot be met is cancelled"),
+    ("", "spread-job", No, "gangs are packed, not spread"),
+    ("", "contiguous", No, "use `--topology leaf` of #MUSTER"),
+    ("", "use-min-nodes", No, ""),
+    ("m", "distribution", Value, "ranks are numbered node by node"),
+    ("", "cpu-bind", Value, ""),
+    ("", "gpu-bind", Value, "each rank sees the GPUs of its node; use LOCAL_RANK"),
+    ("", "mem-bind", Value, ""),
+    ("", "hint", Value, ""),
+    ("", "threads-per-core", Value, ""),
+    ("", "ntasks-per-core", Value, ""),
+    ("", "ntasks-per-socket", Value, ""),
+    ("", "sockets-per-node", Value, ""),
+    ("", "cores-per-socket", Value, ""),
+    ("B", "extra-node-info", Value, ""),
+    ("S", "core-spec", Value, ""),
+    ("", "thread-spec", Value, ""),
+    ("", "cpu-freq", Value, ""),
+    ("", "gpu-freq", Value, ""),
+    ("", "tmp", Value, "local disks are not scheduled"),
+    ("", "get-user-env", Maybe, "the submitting shell's environment is not passed on"),
+    ("", "propagate", Maybe, ""),
+    ("", "profile", Value, ""),
+    ("", "acctg-freq", Value, ""),
+    ("", "network", Value, ""),
+    ("", "x11", Maybe, ""),
+    ("", "reboot", No, ""),
+    ("", "ignore-pbs", No, ""),
+    ("F", "nodefile", Value, ""),
+];
+
+/// What the directives of a script said so far.
+#[derive(Default)]
+pub(crate) struct Slurm {
+    /// Whether there was any directive.
+    pub(crate) seen: bool,
+    /// What the author should know.
+    pub(crate) notes: Vec<Note>,
+    given: Vec<Given>,
+    signal: Option<(String, Option<u64>, u32)>,
+}
+
+/// One option as written.
+struct Given {
+    name: &'static str,
+    value: String,
+    place: Place,
+}
+
+impl Slurm {
+    /// Takes in one directive line.
+    pub(crate) fn line(
+        &mut self,
+        line: u32,
+        words: &[Word],
+        origin: &str,
+    ) -> Result<(), FileError> {
+        self.seen = true;
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let place = Place { line, column: word.column };
+            let fail = |message: String| FileError::new(origin, message).at(line, word.column);
+            let (long, inline) = match (word.text.strip_prefix("--"), word.text.strip_prefix('-')) {
+                (Some(long), _) if !long.is_empty() => match long.split_once('=') {
+                    Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                    None => (long.to_owned(), None),
+                },
+                (None, Some(short)) if !short.is_empty() => {
+                    short_option(short).ok_or_else(|| {
+                        fail(format!("unknown option `{}`", shown(&word.text))).hint(
+                            "options with one letter: -J -N -n -G -c -t -p -q -A -a -d -D -C -o -e",
+                        )
+                    })?
+                }
+                _ => {
+                    return Err(fail(format!("`{}` is not an option", shown(&word.text)))
+                        .hint("options are written like --nodes=2 or -N 2"));
+                }
+            };
+            let (name, takes, why) = known(&long).ok_or_else(|| {
+                let mut names: Vec<&str> = OPTIONS.iter().map(|o| o.1).collect();
+                names.extend(IGNORED.iter().map(|o| o.1));
+                let hint = crate::error::closest(&long, &names).map_or_else(
+                    || "remove it, or put `##` before the line to keep it as a comment".to_owned(),
+                    |k| format!("did you mean `--{k}`?"),
+                );
+                fail(format!("unknown option `--{}`", shown(&long))).hint(hint)
+            })?;
+            let value = match (takes, inline) {
+                (No, Some(_)) => return Err(fail(format!("`--{name}` takes no value"))),
+                (Value, None) => match words.next() {
+                    Some(w) => w.text.clone(),
+                    None => {
+                        return Err(fail(format!("`--{name}` lacks its value"))
+                            .hint(format!("write --{name}=VALUE")));
+                    }
+                },
+                (_, inline) => inline.unwrap_or_default(),
+            };
+            match why {
+                Some(why) => {
+                    let end = if why.is_empty() { String::new() } else { format!(": {why}") };
+                    self.note(line, format!("`--{name}` has no effect{end}"));
+                }
+                None => self.given.push(Given { name, value, place }),
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, line: u32, message: impl Into<String>) {
+        self.notes.push(Note { line, message: message.into() });
+    }
+
+    /// Writes everything into the spec; says which directive set which field.
+    pub(crate) fn finish(&mut self, spec: &mut JobSpec, origin: &str) -> Result<Set, FileError> {
+        let mut set = Set::new();
+        if !self.seen {
+            return Ok(set);
+        }
+        let mut size = Size::default();
+        for g in std::mem::take(&mut self.given) {
+            let at = At { given: &g, origin };
+            self.option(spec, &mut size, &at, &mut set)?;
+        }
+        size.finish(self, spec, origin, &mut set)?;
+        Ok(set)
+    }
+
+    fn option(
+        &mut self,
+        spec: &mut JobSpec,
+        size: &mut Size,
+        at: &At<'_>,
+        set: &mut Set,
+    ) -> Result<(), FileError> {
+        let (value, place) = (at.given.value.as_str(), at.given.place);
+        let line = place.line;
+        let field = match at.given.name {
+            "job-name" => {
+                spec.name = Some(at.parse("letters, digits, `-`, `_` and `.`")?);
+                "name"
+            }
+            "time" => {
+                spec.time_limit = at.time()?;
+                "time_limit"
+            }
+            "partition" => {
+                spec.tags.insert("partition".into(), value.into());
+                self.note(line, "partitions do not exist here; kept as the tag `partition`");
+                "tags"
+            }
+            "qos" => {
+                match value {
+                    "high" => spec.priority = Priority::High,
+                    "normal" => spec.priority = Priority::Normal,
+                    "low" => spec.priority = Priority::Low,
+                    _ => {
+                        spec.tags.insert("qos".into(), value.into());
+                        self.note(line, "this QOS is not a priority here; kept as the tag `qos`");
+                    }
+                }
+                "priority"
+            }
+            "account" => {
+                spec.project = Some(at.parse("an account of Slurm is a project here")?);
+                "project"
+            }
+            "array" => {
+                spec.array = Some(value.into());
+                "array"
+            }
+            "dependency" => {
+                spec.after.extend(at.dependencies()?);
+                "after"
+            }
+            "chdir" | "workdir" => {
+                spec.run.workdir = Some(value.into());
+                "run.workdir"
+            }
+            "export" => {
+                self.export(spec, at)?;
+                "run.env"
+            }
+            "requeue" => "retries",
+            "no-requeue" => {
+                spec.retries.infrastructure = 0;
+                "retries"
+            }
+            "signal" => {
+                self.signal = Some(at.signal()?);
+                "checkpoint.request"
+            }
+            "exclusive" => {
+                self.note(line, "`--exclusive` has no effect: ask for all GPUs of the node");
+                return Ok(());
+            }
+            "constraint" => {
+                self.note(line, "`--constraint` has no effect: choose GPUs with --sku of #MUSTER");
+                return Ok(());
+            }
+            "output" | "error" => {
+                let message = format!("`--{}` has no effect: use `muster logs`", at.given.name);
+                self.note(line, message);
+                return Ok(());
+            }
+            "mail-type" | "mail-user" => {
+                self.note(line, "no mail is sent: use `muster wait` or the event stream");
+                return Ok(());
+            }
+            "comment" => {
+                spec.tags.insert("comment".into(), value.into());
+                "tags"
+            }
+            "switches" => {
+                at.number(value.split('@').next().unwrap_or(value))?;
+                spec.topology.preferred = Some(Level::Leaf);
+                "topology.preferred"
+            }
+            "hold" => {
+                spec.hold = true;
+                "hold"
+            }
+            "container-image" => {
+                spec.run.image = Some(value.into());
+                "run.image"
+            }
+            "begin" => {
+                return Err(at
+                    .fail("`--begin` is not supported yet")
+                    .hint("submit with --hold and release it later"));
+            }
+            "wrap" => {
+                return Err(at
+                    .fail("`--wrap` belongs on the command line")
+                    .hint("write the command"));
+            }
+            _ => {
+                size.option(self, at)?;
+                return Ok(());
+            }
+        };
+        set.push((field.to_owned(), place));
+        Ok(())
+    }
+
+    fn export(&mut self, spec: &mut JobSpec, at: &At<'_>) -> Result<(), FileError> {
+        for part in at.given.value.split(',') {
+            match part.split_once('=') {
+                Some((k, v)) if !k.is_empty() => {
+                    spec.run.env.insert(k.into(), v.into());
+                }
+                Some(_) => return Err(at.fail(format!("`{}` has no name", shown(part)))),
+                None if matches!(part, "NONE" | "NIL" | "") => {}
+                None => {
+                    let what = if part == "ALL" { "environment" } else { "variables" };
+                    let message = format!(
+                        "the submitting shell's {what} are not passed on: write NAME=value"
+                    );
+                    self.note(
+                        at.given.place.line,
+                        message.replace("environment are", "environment is"),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What depends on Muster's own directives.
+    pub(crate) fn after_ours(&mut self, spec: &mut JobSpec) {
+        let Some((signal, before, line)) = self.signal.take() else { return };
+        match &mut spec.checkpoint {
+            Some(c) => {
+                c.request.signal.get_or_insert(signal);
+                if let Some(s) = before {
+                    c.grace.get_or_insert(Span::secs(s));
+                }
+            }
+            None => self.note(
+                line,
+                "`--signal` asks for a checkpoint here; add `#MUSTER --checkpoint-dir DIR` to use it",
+            ),
+        }
+    }
+}
+
+/// `N2`, `N` or `J` with its value glued on.
+fn short_option(short: &str) -> Option<(String, Option<String>)> {
+    let letter = short.chars().next()?;
+    let rest = &short[letter.len_utf8()..];
+    let letter = letter.to_string();
+    let options = OPTIONS.iter().map(|o| (o.0, o.1));
+    let ignored = IGNORED.iter().map(|o| (o.0, o.1));
+    let long = options.chain(ignored).find(|(s, _)| *s == letter)?.1;
+    Some((long.to_owned(), Some(rest.to_owned()).filter(|r| !r.is_empty())))
+}
+
+/// Name, value, and for ignored options why.
+fn known(long: &str) -> Option<(&'static str, Takes, Option<&'static str>)> {
+    if let Some((_, name, takes)) = OPTIONS.iter().find(|o| o.1 == long) {
+        return Some((name, *takes, None));
+    }
+    IGNORED.iter().find(|o| o.1 == long).map(|(_, name, takes, why)| (*name, *takes, Some(*why)))
+}
+
+/// An option at its place, for reading its value.
+struct At<'a> {
+    given: &'a Given,
+    origin: &'a str,
+}
+
+impl At<'_> {
+    fn fail(&self, message: impl Into<String>) -> FileError {
+        FileError::new(self.origin, message)
+            .at(self.given.place.line, self.given.place.column)
+            .about(format!("--{}", self.given.name))
+    }
+
+    fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(
+        &self,
+        hint: &str,
+    ) -> Result<T, FileError> {
+        self.given.value.parse().map_err(|e: T::Err| self.fail(e.to_string()).hint(hint))
+    }
+
+    fn number(&self, text: &str) -> Result<u32, FileError> {
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let n = if digits { text.parse().ok() } else { None };
+        n.ok_or_else(|| {
+            self.fail(format!("`{}` is not a whole number", shown(text))).hint("write it like 8")
+        })
+    }
+
+    fn time(&self) -> Result<Option<Span>, FileError> {
+        let value = self.given.value.as_str();
+        if value == "0" || matches!(value.to_ascii_uppercase().as_str(), "UNLIMITED" | "INFINITE") {
+            return Ok(None);
+        }
+        let bad = || {
+            self.fail(format!("`{}` is not a time", shown(value)))
+                .hint("write minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS")
+        };
+        slurm_time(value).map(Some).ok_or_else(bad)
+    }
+
+    /// `64G`, `512M`, `4000` (megabytes). None for 0: all of the node.
+    fn memory(&self) -> Result<Option<u64>, FileError> {
+        let value = self.given.value.as_str();
+        let bad = || {
+            self.fail(format!("`{}` is not an amount of memory", shown(value)))
+                .hint("write megabytes, or a number with K, M, G or T")
+        };
+        let digits = value.bytes().take_while(u8::is_ascii_digit).count();
+        let n: u64 = value[..digits].parse().map_err(|_| bad())?;
+        let unit: u64 = match value[digits..].to_ascii_uppercase().trim_end_matches('B') {
+            "K" => 1 << 10,
+            "" | "M" => 1 << 20,
+            "G" => 1 << 30,
+            "T" => 1 << 40,
+            _ => return Err(bad()),
+        };
+        let bytes = n.checked_mul(unit).filter(|b| *b < 1 << 60).ok_or_else(bad)?;
+        Ok(Some(bytes).filter(|b| *b > 0))
+    }
+
+    /// Kind and number of GPUs from `8`, `h100:8`, or for gres `gpu`, `gpu:8`, `gpu:h100:8`.
+    fn gpus(&self, text: &str) -> Result<(Option<String>, u32), FileError> {
+        let text = text.split('(').next().unwrap_or(text);
+        match text.rsplit_once(':') {
+            Some((kind, n)) => Ok((Some(kind.to_ascii_lowercase()), self.number(n)?)),
+            None => Ok((None, self.number(text)?)),
+        }
+    }
+
+    fn dependencies(&self) -> Result<Vec<String>, FileError> {
+        let value = self.given.value.as_str();
+        let mut out = Vec::new();
+        if value.contains('?') {
+            return Err(self
+                .fail("dependencies of which one is enough (`?`) are not supported yet")
+                .hint("separate them with commas: all must be met"));
+        }
+        for part in value.split(',') {
+            let (kind, jobs) = part.split_once(':').unwrap_or((part, ""));
+            let end = match kind {
+                "afterok" => "ok",
+                "afternotok" => "fail",
+                "afterany" => "any",
+                "singleton" | "after" | "aftercorr" | "afterburstbuffer" => {
+                    return Err(self
+                        .fail(format!("dependency `{kind}` is not supported yet"))
+                        .hint("use afterok:JOB, afternotok:JOB or afterany:JOB"));
+                }
+                other => {
+                    let known = ["afterok", "afternotok", "afterany"];
+                    return Err(self
+                        .fail(format!("`{}` is not a kind of dependency", shown(other)))
+                        .hint(did_you_mean(other, &known)));
+                }
+            };
+            if jobs.is_empty() {
+                return Err(self.fail(format!("`{kind}` names no job")).hint("write afterok:JOB"));
+            }
+            out.extend(jobs.split(':').map(|job| format!("{job}:{end}")));
+        }
+        Ok(out)
+    }
+
+    /// Signal, seconds before the end, line; from `B:USR1@120`.
+    fn signal(&self) -> Result<(String, Option<u64>, u32), FileError> {
+        let value = self.given.value.as_str();
+        let (head, seconds) = match value.split_once('@') {
+            Some((head, s)) => (head, Some(u64::from(self.number(s)?))),
+            None => (value, None),
+        };
+        let name = head.rsplit(':').next().unwrap_or(head);
+        let name = match name {
+            "10" => "USR1",
+            "12" => "USR2",
+            "15" => "TERM",
+            other => other.strip_prefix("SIG").unwrap_or(other),
+        };
+        if signal_number(name).is_none() {
+            return Err(self
+                .fail(format!("`{}` is not a signal that a rank can be asked with", shown(name)))
+                .hint("use USR1, USR2, HUP, INT or TERM"));
+        }
+        Ok((format!("SIG{name}"), seconds, self.given.place.line))
+    }
+}
+
+/// Options that together say how large the gang is.
+#[derive(Default)]
+struct Size {
+    nodes: Option<(u32, Place)>,
+    tasks: Option<(u32, Place)>,
+    per_node: Option<(u32, Place)>,
+    per_gpu: Option<(u32, Place)>,
+    gpus: Option<(u32, Place)>,
+    gpus_total: Option<(u32, Place)>,
+    gpus_per_task: Option<(u32, Place)>,
+    sku: Option<(String, Place)>,
+    cpus_per_task: Option<(u32, Place)>,
+    cpus_per_gpu: Option<(u32, Place)>,
+    memory: Option<(u64, Place)>,
+    memory_per_cpu: Option<(u64, Place)>,
+    memory_per_gpu: Option<(u64, Place)>,
+}
+
+impl Size {
+    fn option(&mut self, slurm: &mut Slurm, at: &At<'_>) -> Result<(), FileError> {
+        let (value, place) = (at.given.value.as_str(), at.given.place);
+        let gpus = |size: &mut Size, text: &str| {
+            let (kind, n) = at.gpus(text)?;
+            if let Some(kind) = kind {
+                size.sku = Some((kind, place));
+            }
+            Ok::<_, FileError>(Some((n, place)))
+        };
+        let memory = |slurm: &mut Slurm| {
+            let m = at.memory()?;
+            if m.is_none() {
+                slurm
+                    .note(place.line, "all memory of a node cannot be asked for; none is reserved");
+            }
+            Ok::<_, FileError>(m.map(|m| (m, place)))
+        };
+        match at.given.name {
+            "nodes" => {
+                let (least, most) = value.split_once('-').unwrap_or((value, value));
+                if least != most {
+                    at.number(most)?;
+                    slurm.note(
+                        place.line,
+                        "a range of nodes is not supported yet: the least is used",
+                    );
+                }
+                self.nodes = Some((at.number(least)?, place));
+            }
+            "ntasks" => self.tasks = Some((at.number(value)?, place)),
+            "ntasks-per-node" | "tasks-per-node" => {
+                self.per_node = Some((at.number(value)?, place));
+            }
+            "ntasks-per-gpu" => self.per_gpu = Some((at.number(value)?, place)),
+            "gpus-per-node" => self.gpus = gpus(self, value)?,
+            "gpus" => self.gpus_total = gpus(self, value)?,
+            "gpus-per-task" => self.gpus_per_task = gpus(self, value)?,
+            "gres" => {
+                for part in value.split(',') {
+                    if part == "gpu" {
+                        self.gpus = Some((1, place));
+                    } else if let Some(rest) = part.strip_prefix("gpu:") {
+                        // `gpu:h100` alone is one of that kind.
+                        let count =
+                            rest.starts_with(|c: char| c.is_ascii_digit()) || rest.contains(':');
+                        let one = format!("{rest}:1");
+                        self.gpus = gpus(self, if count { rest } else { &one })?;
+                    } else if part != "none" {
+                        let message = format!("`{}` is not scheduled here", shown(part));
+                        slurm.note(place.line, message);
+                    }
+                }
+            }
+            "cpus-per-task" => self.cpus_per_task = Some((at.number(value)?, place)),
+            "cpus-per-gpu" => self.cpus_per_gpu = Some((at.number(value)?, place)),
+            "mem" => self.memory = memory(slurm)?,
+            "mem-per-cpu" => self.memory_per_cpu = memory(slurm)?,
+            "mem-per-gpu" => self.memory_per_gpu = memory(slurm)?,
+            other => return Err(at.fail(format!("`--{other}` is not understood"))),
+        }
+        Ok(())
+    }
+
+    fn finish(
+        self,
+        slurm: &mut Slurm,
+        spec: &mut JobSpec,
+        origin: &str,
+        set: &mut Set,
+    ) -> Result<(), FileError> {
+        let fail = |p: Place, message: String| FileError::new(origin, message).at(p.line, p.column);
+        let divide = |total: (u32, Place), by: u32, what: &str, hint: &str| {
+            if by == 0 || !total.0.is_multiple_of(by) {
+                let message =
+                    format!("{} {what} cannot be shared evenly among {by} nodes", total.0);
+                return Err(fail(total.1, message).hint(hint));
+            }
+            Ok(total.0 / by)
+        };
+        let gang = &mut spec.gang;
+        let mut nodes = self.nodes;
+        if let (None, Some(tasks), Some((per, _))) = (nodes, self.tasks, self.per_node) {
+            if per == 0 {
+                return Err(fail(tasks.1, "no tasks on a node".into()).hint("use at least 1"));
+            }
+            nodes = Some((tasks.0.div_ceil(per), tasks.1));
+        }
+        let count = nodes.map_or(1, |(n, _)| n);
+        let gpus = match (self.gpus, self.gpus_total) {
+            (Some(g), _) => Some(g),
+            (None, Some(t)) => {
+                if nodes.is_none() && t.0 > 1 {
+                    slurm.note(t.1.line, "all GPUs are asked on one node: add --nodes for more");
+                }
+                Some((divide(t, count, "GPUs", "use --gpus-per-node")?, t.1))
+            }
+            (None, None) => None,
+        };
+        let mut ranks = self.per_node;
+        if ranks.is_none()
+            && let Some(t) = self.tasks
+        {
+            ranks = Some((divide(t, count, "tasks", "use --ntasks-per-node")?, t.1));
+        }
+        if let (None, Some((n, p)), Some((g, _))) = (ranks, self.per_gpu, gpus) {
+            ranks = Some((n.saturating_mul(g), p));
+        }
+        // Slurm starts one task on a node unless told otherwise, whatever its GPUs.
+        let per_node = ranks.map_or(1, |(n, _)| n);
+        let gpus = gpus.or(self.gpus_per_task.map(|(n, p)| (n.saturating_mul(per_node), p)));
+        let cpus = match (self.cpus_per_task, self.cpus_per_gpu, gpus) {
+            (Some((c, p)), _, _) => Some((c.saturating_mul(per_node), p)),
+            (None, Some((c, p)), Some((g, _))) => Some((c.saturating_mul(g), p)),
+            _ => None,
+        };
+        let each =
+            |m: Option<(u64, Place)>, n: u32| m.map(|(b, p)| (b.saturating_mul(n.into()), p));
+        let memory = self
+            .memory
+            .or(each(self.memory_per_cpu, cpus.map_or(per_node, |(c, _)| c)))
+            .or(each(self.memory_per_gpu, gpus.map_or(0, |(g, _)| g)));
+        let mut mark = |field: &str, place: Place| set.push((field.to_owned(), place));
+        gang.ranks_per_node = Some(per_node);
+        if let Some((n, p)) = nodes {
+            gang.nodes = Some(n);
+            mark("gang.nodes", p);
+        }
+        if let Some((n, p)) = gpus {
+            gang.gpus_per_node = Some(n);
+            mark("gang.gpus_per_node", p);
+        }
+        if let Some((_, p)) = ranks {
+            mark("gang.ranks_per_node", p);
+        }
+        if let Some((n, p)) = cpus {
+            gang.cpus_per_node = Some(n);
+            mark("gang.cpus_per_node", p);
+        }
+        if let Some((b, p)) = memory {
+            gang.memory_per_node = Some(Bytes(b));
+            mark("gang.memory_per_node", p);
+        }
+        if let Some((sku, p)) = self.sku {
+            gang.sku = Some(sku);
+            mark("gang.sku", p);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! Shell scripts with directives: which lines count, and what they say.
+
+use crate::error::FileError;
+use crate::flags;
+use crate::job::{Note, Parsed, check};
+use crate::sbatch::Slurm;
+use crate::tree::Place;
+use crate::words::{self, Word};
+use muster_model::spec::{JobSpec, SpecProblem};
+
+const OURS: &str = "#MUSTER";
+const SLURMS: &str = "#SBATCH";
+
+/// The rest of a directive line, if it is one. `##SBATCH` and `# SBATCH` are comments.
+fn directive<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
+    line.strip_prefix(mark).filter(|r| r.is_empty() || r.starts_with(char::is_whitespace))
+}
+
+/// Whether the text is a script: it starts with `#!`, or has a directive before its first command.
+pub(crate) fn is_script(text: &str) -> bool {
+    text.starts_with("#!")
+        || header(text).any(|(_, l)| directive(l, OURS).is_some() || directive(l, SLURMS).is_some())
+}
+
+/// Lines before the first command, with their numbers.
+fn header(text: &str) -> impl Iterator<Item = (u32, &str)> {
+    (1u32..).zip(text.lines()).take_while(|(_, l)| {
+        let l = l.trim_start();
+        l.is_empty() || l.starts_with('#')
+    })
+}
+
+/// Reads a script.
+pub(crate) fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
+    let mut slurm = Slurm::default();
+    let mut ours: Vec<(Place, Vec<Word>)> = Vec::new();
+    let mut last = 0;
+    for (line, content) in header(text) {
+        last = line;
+        for mark in [OURS, SLURMS] {
+            let Some(rest) = directive(content, mark) else { continue };
+            let begin = u32::try_from(mark.len()).unwrap_or(0) + 1;
+            let words = words::split(rest, begin).map_err(|e| {
+                FileError::new(origin, e.to_string()).at(line, e.column).hint("close the quote")
+            })?;
+            if mark == SLURMS {
+                slurm.line(line, &words, origin)?;
+            } else {
+                ours.push((Place { line, column: 1 }, words));
+            }
+        }
+    }
+    let mut notes = Vec::new();
+    for (line, content) in (1u32..).zip(text.lines()).skip(last as usize) {
+        if directive(content, OURS).is_some() || directive(content, SLURMS).is_some() {
+            let message = "this directive stands after the first command and has no effect";
+            notes.push(Note { line, message: message.into() });
+        }
+    }
+    let mut spec = JobSpec::default();
+    let mut set = slurm.finish(&mut spec, origin)?;
+    // Muster's own directives win over Slurm's, so one script can serve both.
+    for (place, words) in &ours {
+        own_line(&mut spec, place.line, words, origin, &mut set)?;
+    }
+    slurm.after_ours(&mut spec);
+    notes.append(&mut slurm.notes);
+    if slurm.seen
+        && let Some(line) = calls_srun(text, last)
+    {
+        let message = "the script runs once for every rank already, so `srun` would start \
+                       everything again; call the program itself";
+        notes.push(Note { line, message: message.into() });
+    }
+    notes.sort_by_key(|n| n.line);
+    if spec.name.is_none() {
+        spec.name = name_of(origin);
+    }
+    spec.run.script = Some(text.into());
+    check(&spec).map_err(|p| located(origin, p, &set))?;
+    Ok(Parsed { spec, notes })
+}
+
+/// A field of the spec and the directive that set it.
+pub(crate) type Set = Vec<(String, Place)>;
+
+fn own_line(
+    spec: &mut JobSpec,
+    line: u32,
+    words: &[Word],
+    origin: &str,
+    set: &mut Set,
+) -> Result<(), FileError> {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let place = Place { line, column: word.column };
+        let fail = |p: SpecProblem| FileError::from_problem(origin, p).at(place.line, place.column);
+        let Some(flag) = word.text.strip_prefix("--").filter(|f| !f.is_empty()) else {
+            let given = crate::error::shown(&word.text);
+            return Err(FileError::new(origin, format!("`{given}` is not a flag"))
+                .at(line, word.column)
+                .hint("flags are written like --nodes 2 --gpus 8"));
+        };
+        let (flag, inline) = match flag.split_once('=') {
+            Some((f, v)) => (f, Some(v)),
+            None => (flag, None),
+        };
+        let known = flags::NAMES.contains(&flag);
+        let value = match inline {
+            None if known && flags::takes_value(flag) => words.next().map(|w| w.text.as_str()),
+            other => other,
+        };
+        flags::apply(spec, flag, value).map_err(fail)?;
+        set.push((flags::field_of(flag).to_owned(), place));
+    }
+    Ok(())
+}
+
+/// A problem of the spec, with the place of the directive that caused it.
+fn located(origin: &str, p: SpecProblem, set: &Set) -> FileError {
+    let touches = |field: &str| p.field.starts_with(field) || field.starts_with(&p.field);
+    let place = set.iter().rev().find(|(f, _)| touches(f)).map(|(_, p)| *p);
+    let error = FileError::from_problem(origin, p);
+    match place {
+        Some(place) => error.at(place.line, place.column),
+        None => error,
+    }
+}
+
+/// The first line after the header that calls `srun`.
+fn calls_srun(text: &str, skip: u32) -> Option<u32> {
+    let calls = |l: &str| {
+        let l = l.trim_start();
+        l.split(|c: char| c.is_whitespace() || matches!(c, ';' | '&' | '|'))
+            .find(|w| !w.is_empty() && !w.contains('=') && *w != "exec" && *w != "time")
+            .is_some_and(|w| w == "srun")
+    };
+    (1u32..).zip(text.lines()).skip(skip as usize).find(|(_, l)| calls(l)).map(|(n, _)| n)
+}
+
+/// A script without a name is called after its file, as Slurm does it.
+fn name_of(origin: &str) -> Option<muster_model::names::Label> {
+    let file = origin.rsplit('/').next()?;
+    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+    stem.parse().ok()
+}
