@@ -1,0 +1,97 @@
+//! Side-by-side benchmarks: ours and a peer's on the same machine, one after the other.
+//! `cargo xtask bench NAME` builds and runs them.
+
+mod agents;
+mod http;
+mod load;
+mod machine;
+mod report;
+mod slurm;
+mod stats;
+mod submit;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Runs one benchmark beside its peers.
+#[derive(Debug, Parser)]
+#[command(name = "muster-bench")]
+struct Options {
+    /// Which benchmark.
+    name: String,
+    /// `table` or `json`.
+    #[arg(short, long, default_value = "table", value_parser = ["table", "json"])]
+    output: String,
+    /// A short run of the same thing.
+    #[arg(long)]
+    quick: bool,
+    /// Install the peers that are missing.
+    #[arg(long)]
+    install: bool,
+    /// Also write the result to bench/results/.
+    #[arg(long)]
+    save: bool,
+    /// Simulated nodes (agents: 10,000 unless said; a tenth of it with --quick).
+    #[arg(long)]
+    nodes: Option<u32>,
+    /// Measure only this side.
+    #[arg(long, value_parser = ["ours", "theirs"])]
+    side: Option<String>,
+    /// The binary that is measured.
+    #[arg(long, value_name = "FILE")]
+    muster: Option<PathBuf>,
+    /// Where data directories are made: the disk matters.
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+impl Options {
+    fn muster(&self) -> PathBuf {
+        self.muster.clone().unwrap_or_else(|| xtask::target_dir().join("release/muster"))
+    }
+
+    /// Beside the build by default: a temporary directory may be memory, where syncing is free.
+    fn scratch(&self) -> PathBuf {
+        self.scratch.clone().unwrap_or_else(|| xtask::target_dir().join("bench"))
+    }
+
+    fn measures(&self, side: &str) -> bool {
+        self.side.as_deref().is_none_or(|s| s == side)
+    }
+}
+
+fn run(options: &Options) -> Result<()> {
+    let report = match options.name.as_str() {
+        "submit" => submit::run(options)?,
+        "agents" => agents::run(options)?,
+        other => {
+            bail!(
+                "there is no benchmark {other:?}; there are:\n{}",
+                xtask::bench::list().trim_end()
+            )
+        }
+    };
+    if options.save {
+        let file = report.save()?;
+        eprintln!("written to {}", file.display());
+    }
+    if options.output == "json" {
+        println!("{}", serde_json::to_string_pretty(&report).context("cannot write the result")?);
+    } else {
+        print!("{}", report.table());
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match xtask::proc::stop_everything_on_signals().and_then(|()| run(&options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `cargo xtask bench`: builds for release and runs one benchmark of `bench/`.
+
+use crate::{cargo, proc, target_dir};
+use anyhow::{Context, Result, bail};
+use std::process::{Command, ExitCode};
+
+/// The benchmarks there are, and what each measures.
+pub const BENCHMARKS: &[(&str, &str)] = &[
+    ("submit", "submissions, start latency and trivial jobs per second, beside Slurm"),
+    ("agents", "cost of many connected nodes to the server, and how fast they come back"),
+];
+
+/// What `cargo xtask bench` takes.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Which benchmark.
+    #[arg(required_unless_present = "list")]
+    name: Option<String>,
+    /// Name the benchmarks.
+    #[arg(long)]
+    list: bool,
+    /// How the result is printed.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = ["table", "json"])]
+    output: String,
+    /// A short run of the same thing.
+    #[arg(long)]
+    quick: bool,
+    /// Install the peers that are missing.
+    #[arg(long)]
+    install: bool,
+    /// Also write the result to bench/results/.
+    #[arg(long)]
+    save: bool,
+    /// Passed on to the benchmark (see `-- --help`).
+    #[arg(last = true)]
+    rest: Vec<String>,
+    /// Number of simulated nodes, where the benchmark has any.
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
+}
+
+/// The names, one a line, with what they measure.
+#[must_use]
+pub fn list() -> String {
+    BENCHMARKS.iter().map(|(name, what)| format!("{name:<10} {what}\n")).collect()
+}
+
+/// Runs it.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    if options.list {
+        print!("{}", list());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let name = options.name.as_deref().context("which benchmark? (--list names them)")?;
+    if !BENCHMARKS.iter().any(|(known, _)| *known == name) {
+        bail!("there is no benchmark {name:?}; there are:\n{}", list().trim_end());
+    }
+    let built = cargo()
+        .args(["build", "--release", "-p", "muster-bench", "-p", "muster-cli"])
+        .status()
+        .context("cannot start cargo")?;
+    if !built.success() {
+        bail!("it does not compile");
+    }
+    let mut command = Command::new(target_dir().join("release/muster-bench"));
+    command.arg(name).args(["--output", &options.output]);
+    for (flag, given) in
+        [("--quick", options.quick), ("--install", options.install), ("--save", options.save)]
+    {
+        if given {
+            command.arg(flag);
+        }
+    }
+    if let Some(nodes) = options.nodes {
+        command.args(["--nodes", &nodes.to_string()]);
+    }
+    command.args(&options.rest);
+    let status = proc::foreground(&mut command)?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,60 @@
+//! `cargo xtask layers`: pure crates stay pure, arrows point down, files stay readable.
+
+mod files;
+mod graph;
+mod rules;
+mod source;
+
+use anyhow::{Context, Result};
+use std::fmt;
+use std::process::ExitCode;
+
+/// One thing that is wrong: what, where, and why it is forbidden.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// File and line, or package.
+    pub place: String,
+    /// What is there.
+    pub what: String,
+    /// Why it must not be.
+    pub why: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}\n    {}", self.place, self.what, self.why)
+    }
+}
+
+/// Checks the whole workspace and prints what it found.
+pub fn run() -> Result<ExitCode> {
+    let graph = graph::Graph::of_workspace().context("cannot read the workspace's dependencies")?;
+    let mut findings = graph::impure_dependencies(&graph);
+    findings.extend(graph::arrows_that_do_not_point_down(&graph));
+    let mut scanned = 0;
+    for package in graph.members() {
+        if rules::PURE.contains(&package.name.as_str()) {
+            scanned += 1;
+            findings.extend(source::scan_crate(&package.dir)?);
+        }
+        findings.extend(files::lints_not_inherited(package)?);
+    }
+    let (too_long, long) = files::long_files(&crate::root())?;
+    findings.extend(too_long);
+    for warning in &long {
+        eprintln!("warning: {warning}");
+    }
+    findings.sort();
+    findings.dedup();
+    for finding in &findings {
+        eprintln!("error: {finding}");
+    }
+    let packages = graph.members().count();
+    if findings.is_empty() {
+        println!("layers: {packages} packages, {scanned} of them pure, nothing forbidden");
+        Ok(ExitCode::SUCCESS)
+    } else {
+        println!("layers: {} forbidden", findings.len());
+        Ok(ExitCode::FAILURE)
+    }
+}

@@ -1,0 +1,447 @@
+//! Processes and directories that are gone when we are, also after a failure or a Ctrl-C.
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// What a signal handler must still clean up, oldest first.
+struct Registry {
+    processes: Vec<(Pid, Signal)>,
+    dirs: Vec<PathBuf>,
+}
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { processes: Vec::new(), dirs: Vec::new() });
+
+fn registry() -> std::sync::MutexGuard<'static, Registry> {
+    REGISTRY.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// On SIGINT, SIGTERM and SIGHUP: stops every [`Daemon`], removes every [`TempDir`], exits 130.
+pub fn stop_everything_on_signals() -> Result<()> {
+    ctrlc::set_handler(|| {
+        let (processes, dirs) = {
+            let mut all = registry();
+            (std::mem::take(&mut all.processes), std::mem::take(&mut all.dirs))
+        };
+        for (pid, signal) in processes.iter().rev() {
+            stop_pid(*pid, *signal, Duration::from_secs(5));
+        }
+        for dir in dirs {
+            kill_inhabitants(&dir);
+            let _ = fs::remove_dir_all(dir);
+        }
+        std::process::exit(130);
+    })
+    .context("cannot handle signals")
+}
+
+/// Whether the process runs: a zombie does not.
+#[must_use]
+pub fn is_running(pid: Pid) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())) else {
+        return false;
+    };
+    // The state is the first field after the command, which is in parentheses.
+    !matches!(stat.rsplit(')').next().and_then(|s| s.trim().chars().next()), Some('Z' | 'X'))
+}
+
+fn stop_pid(pid: Pid, signal: Signal, patience: Duration) {
+    let _ = kill_process(pid, signal);
+    let until = Instant::now() + patience;
+    while is_running(pid) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The whole group: whatever it left behind (it was started as the leader of its own).
+    let _ = kill_process_group(pid, Signal::KILL);
+}
+
+/// Kills every process that works in a directory of ours: what a daemon started and left behind
+/// in a session of its own, such as the supervisor of a job.
+fn kill_inhabitants(dir: &Path) {
+    for _ in 0..10 {
+        let inhabitants: Vec<Pid> = fs::read_dir("/proc")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|e| e.file_name().to_str()?.parse().ok())
+            .filter(|pid| {
+                fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(dir))
+            })
+            .filter_map(Pid::from_raw)
+            .filter(|pid| *pid != rustix::process::getpid() && is_running(*pid))
+            .collect();
+        if inhabitants.is_empty() {
+            return;
+        }
+        for pid in inhabitants {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A directory that is removed when dropped, with whatever process still works in it.
+#[derive(Debug)]
+pub struct TempDir(PathBuf);
+
+impl TempDir {
+    /// Makes one in the system's temporary directory.
+    pub fn new(what: &str) -> Result<TempDir> {
+        TempDir::in_dir(&std::env::temp_dir(), what)
+    }
+
+    /// Makes one in `parent`, for when the disk matters.
+    pub fn in_dir(parent: &Path, what: &str) -> Result<TempDir> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!(
+            "muster-{what}-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        // As the kernel shows it: working directories are compared with it.
+        let path = parent.canonicalize()?.join(name);
+        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        registry().dirs.push(path.clone());
+        Ok(TempDir(path))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Makes a directory inside and says where it is.
+    pub fn sub(&self, name: &str) -> Result<PathBuf> {
+        let path = self.0.join(name);
+        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        registry().dirs.retain(|d| d != &self.0);
+        kill_inhabitants(&self.0);
+        if std::env::var_os("MUSTER_XTASK_KEEP").is_some() {
+            eprintln!("kept {}", self.0.display());
+        } else if let Err(error) = fs::remove_dir_all(&self.0) {
+            eprintln!("warning: cannot remove {}: {error}", self.0.display());
+        }
+    }
+}
+
+/// A background process that is stopped when dropped. Leads its own process group, so that a
+/// Ctrl-C on the terminal reaches it through us, in the right order.
+#[derive(Debug)]
+pub struct Daemon {
+    name: String,
+    child: Child,
+    pid: Pid,
+    log: PathBuf,
+    stop_with: Signal,
+}
+
+impl Daemon {
+    /// Starts `command` with both outputs appended to `log`.
+    pub fn spawn(name: &str, mut command: Command, log: &Path) -> Result<Daemon> {
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .with_context(|| format!("cannot open {}", log.display()))?;
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot start {name} ({:?})", command.get_program()))?;
+        let pid = Pid::from_child(&child);
+        registry().processes.push((pid, Signal::TERM));
+        Ok(Daemon { name: name.into(), child, pid, log: log.into(), stop_with: Signal::TERM })
+    }
+
+    /// Uses another signal than SIGTERM to stop it.
+    #[must_use]
+    pub fn stopped_with(mut self, signal: Signal) -> Daemon {
+        self.stop_with = signal;
+        for entry in &mut registry().processes {
+            if entry.0 == self.pid {
+                entry.1 = signal;
+            }
+        }
+        self
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// What it printed so far.
+    #[must_use]
+    pub fn output(&self) -> String {
+        fs::read(&self.log).map_or_else(|_| String::new(), |b| String::from_utf8_lossy(&b).into())
+    }
+
+    /// Fails with the end of its log when it has ended.
+    pub fn must_be_running(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => {
+                bail!("{} ended ({status}); its last words:\n{}", self.name, self.last_words())
+            }
+        }
+    }
+
+    /// The last lines of its log, indented.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        let output = self.output();
+        let lines: Vec<&str> = output.lines().collect();
+        let from = lines.len().saturating_sub(20);
+        lines[from..].iter().map(|l| format!("    {l}\n")).collect()
+    }
+
+    /// Waits until `ready` gives something; fails when the process ends or time runs out.
+    pub fn wait_ready<T>(
+        &mut self,
+        within: Duration,
+        mut ready: impl FnMut(&Daemon) -> Option<T>,
+    ) -> Result<T> {
+        let until = Instant::now() + within;
+        loop {
+            if let Some(value) = ready(self) {
+                return Ok(value);
+            }
+            self.must_be_running()?;
+            if Instant::now() > until {
+                bail!(
+                    "{} was not ready within {within:?}; its last words:\n{}",
+                    self.name,
+                    self.last_words()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Kills it with SIGKILL and waits for its end; its children live on.
+    pub fn kill_9(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        registry().processes.retain(|(pid, _)| *pid != self.pid);
+        Ok(())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        registry().processes.retain(|(pid, _)| *pid != self.pid);
+        if matches!(self.child.try_wait(), Ok(None)) {
+            stop_pid(self.pid, self.stop_with, Duration::from_secs(15));
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// A TCP port of 127.0.0.1 that was free a moment ago.
+pub fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// Whether we are root.
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// User and group id of an account of this machine.
+#[must_use]
+pub fn account(name: &str) -> Option<(u32, u32)> {
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        if fields.next()? != name {
+            return None;
+        }
+        let uid = fields.nth(1)?.parse().ok()?;
+        Some((uid, fields.next()?.parse().ok()?))
+    })
+}
+
+/// Finds a program on the path or in the system's own directories, which are not always on it.
+#[must_use]
+pub fn which(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into(), "/usr/local/bin".into()])
+        .map(|dir| dir.join(program))
+        .find(|p| p.is_file())
+}
+
+/// Runs to the end; fails with what it said when it fails.
+pub fn check(command: &mut Command) -> Result<String> {
+    let words = describe(command);
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("cannot start `{words}`"))?;
+    if !output.status.success() {
+        bail!(
+            "`{words}` failed ({}):\n{}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The command as one would type it.
+#[must_use]
+pub fn describe(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|w| w.to_string_lossy().into_owned())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Runs to the end with our own input and output; stopped when we are.
+pub fn foreground(command: &mut Command) -> Result<ExitStatus> {
+    let mut child =
+        command.spawn().with_context(|| format!("cannot start `{}`", describe(command)))?;
+    let pid = Pid::from_child(&child);
+    registry().processes.push((pid, Signal::TERM));
+    let status = child.wait()?;
+    registry().processes.retain(|(p, _)| *p != pid);
+    Ok(status)
+}
+
+/// Runs to the end, passing its lines on as they come, and gives them all. Stopped after `cap`.
+pub fn tee(command: &mut Command, cap: Duration) -> Result<(ExitStatus, String)> {
+    let words = describe(command);
+    eprintln!("$ {words}");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start `{words}`"))?;
+    let pid = Pid::from_child(&child);
+    registry().processes.push((pid, Signal::TERM));
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let readers = [
+        std::thread::spawn(move || out.map(pass_on).unwrap_or_default()),
+        std::thread::spawn(move || err.map(pass_on).unwrap_or_default()),
+    ];
+    let until = Instant::now() + cap;
+    let mut out_of_time = false;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if Instant::now() > until {
+            out_of_time = true;
+            let _ = kill_process(pid, Signal::TERM);
+            std::thread::sleep(Duration::from_secs(3));
+            let _ = child.kill();
+            break child.wait()?;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    registry().processes.retain(|(p, _)| *p != pid);
+    let mut all = String::new();
+    for reader in readers {
+        all += &reader.join().map_err(|_| anyhow!("a reader of `{words}` panicked"))?;
+    }
+    if out_of_time {
+        bail!("`{words}` was stopped: it took longer than {cap:?}");
+    }
+    Ok((status, all))
+}
+
+fn pass_on(stream: impl std::io::Read) -> String {
+    let mut all = String::new();
+    let mut reader = BufReader::new(stream);
+    let mut line = Vec::new();
+    while matches!(reader.read_until(b'\n', &mut line), Ok(n) if n > 0) {
+        let text = String::from_utf8_lossy(&line);
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        all += &text;
+        line.clear();
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_daemon_is_gone_with_its_children() {
+        let dir = TempDir::new("proc-test").unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1000 & echo child $!; wait"]);
+        let mut daemon = Daemon::spawn("sh", command, &dir.path().join("log")).unwrap();
+        let child: i32 = daemon
+            .wait_ready(Duration::from_secs(10), |d| {
+                d.output().trim().strip_prefix("child ")?.parse().ok()
+            })
+            .unwrap();
+        let pid = daemon.pid();
+        drop(daemon);
+        assert!(!is_running(pid));
+        let child = Pid::from_raw(child).unwrap();
+        let until = Instant::now() + Duration::from_secs(10);
+        while is_running(child) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!is_running(child));
+    }
+
+    #[test]
+    fn a_daemon_that_ends_early_says_its_last_words() {
+        let dir = TempDir::new("proc-test").unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo no such disk >&2; exit 3"]);
+        let mut daemon = Daemon::spawn("sh", command, &dir.path().join("log")).unwrap();
+        let error =
+            daemon.wait_ready(Duration::from_secs(10), |_| None::<()>).unwrap_err().to_string();
+        assert!(error.contains("no such disk") && error.contains('3'), "{error}");
+    }
+
+    #[test]
+    fn a_temporary_directory_goes_with_its_owner() {
+        let dir = TempDir::new("proc-test").unwrap();
+        let path = dir.path().to_path_buf();
+        fs::write(dir.sub("a/b").unwrap().join("c"), "x").unwrap();
+        drop(dir);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_process_left_in_a_temporary_directory_goes_with_it() {
+        let dir = TempDir::new("proc-test").unwrap();
+        let mut left = Command::new("setsid")
+            .args(["sleep", "1000"])
+            .current_dir(dir.sub("deep").unwrap())
+            .spawn()
+            .unwrap();
+        drop(dir);
+        assert!(!left.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_command_that_takes_too_long_is_stopped_and_named() {
+        let error = tee(Command::new("sleep").arg("1000"), Duration::from_millis(200)).unwrap_err();
+        assert!(error.to_string().contains("sleep 1000"), "{error}");
+    }
+}
