@@ -1,0 +1,241 @@
+//! One slot's group.
+
+use super::find::{Cgroups, enable};
+use crate::process;
+use muster_link::messages::Limits;
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The directories of one slot, in every tree that matters. Plain data, so that the supervisor
+/// and a restarted agent find it again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Group {
+    dirs: Vec<PathBuf>,
+    #[serde(default)]
+    memory: Option<PathBuf>,
+    #[serde(default)]
+    freezer: Option<PathBuf>,
+    #[serde(default)]
+    unified: Option<PathBuf>,
+}
+
+impl Group {
+    /// Makes the group of a slot with its limits; none when this machine has no control groups.
+    pub(crate) fn create(
+        on: &Cgroups,
+        node: &str,
+        slot: &str,
+        limits: Limits,
+    ) -> io::Result<Option<Group>> {
+        if !on.usable() {
+            return Ok(None);
+        }
+        let mut group = Group::default();
+        for (name, parent) in &on.v1 {
+            let dir = parent.join(node).join(slot);
+            make(&dir)?;
+            match *name {
+                "memory" => group.memory = Some(dir.clone()),
+                "freezer" => group.freezer = Some(dir.clone()),
+                _ => {}
+            }
+            limit_v1(&dir, name, limits).map_err(|e| named(&dir, &e))?;
+            group.dirs.push(dir);
+        }
+        if let Some((parent, controllers)) = &on.v2 {
+            let above = parent.join(node);
+            let dir = above.join(slot);
+            make(&above)?;
+            enable(&above, controllers).map_err(|e| named(&above, &e))?;
+            make(&dir)?;
+            for c in controllers {
+                limit_v2(&dir, c, limits).map_err(|e| named(&dir, &e))?;
+            }
+            if controllers.contains(&"memory") {
+                group.memory = Some(dir.clone());
+            }
+            group.unified = Some(dir.clone());
+            group.dirs.push(dir);
+        }
+        Ok(Some(group))
+    }
+
+    /// Files into which a process writes `0` to join.
+    pub(crate) fn entrances(&self) -> impl Iterator<Item = PathBuf> {
+        self.dirs.iter().map(|d| d.join("cgroup.procs"))
+    }
+
+    /// Every process in it.
+    pub(crate) fn pids(&self) -> Vec<i32> {
+        let mut pids = Vec::new();
+        for dir in &self.dirs {
+            let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+            pids.extend(text.lines().filter_map(|l| l.parse::<i32>().ok()));
+        }
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    }
+
+    /// Sends a signal to every process in it.
+    pub(crate) fn signal(&self, signal: Signal) {
+        for pid in self.pids() {
+            process::signal(pid, signal);
+        }
+    }
+
+    /// Kills everything in it, also what forks meanwhile. Does not wait for the end.
+    pub(crate) fn kill(&self) {
+        if let Some(dir) = &self.unified
+            && fs::write(dir.join("cgroup.kill"), "1").is_ok()
+        {
+            return;
+        }
+        // Nothing forks while it is frozen, so one round of signals reaches everybody.
+        let frozen = self.freezer.as_ref().map(|d| d.join("freezer.state"));
+        if let Some(file) = &frozen
+            && fs::write(file, "FROZEN").is_ok()
+        {
+            for _ in 0..50 {
+                if fs::read_to_string(file).is_ok_and(|s| s.trim() == "FROZEN") {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        self.signal(Signal::KILL);
+        if let Some(file) = &frozen {
+            let _ = fs::write(file, "THAWED");
+        }
+    }
+
+    /// Whether no process is left in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pids().is_empty()
+    }
+
+    /// Kills until nothing is left or the time is over; says whether it is empty.
+    pub(crate) fn kill_and_wait(&self, most: Duration) -> bool {
+        let steps = (most.as_millis() / 2).max(1);
+        for _ in 0..steps {
+            if self.is_empty() {
+                return true;
+            }
+            self.kill();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.is_empty()
+    }
+
+    /// How many processes the kernel killed for want of memory.
+    pub(crate) fn oom_kills(&self) -> u64 {
+        let Some(dir) = &self.memory else { return 0 };
+        let count = |file: &str| {
+            let text = fs::read_to_string(dir.join(file)).ok()?;
+            text.lines().find_map(|l| l.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok())
+        };
+        count("memory.events").or_else(|| count("memory.oom_control")).unwrap_or(0)
+    }
+
+    /// Takes the directories away. One that still holds a dying process is tried again shortly.
+    pub(crate) fn remove(&self) {
+        for dir in &self.dirs {
+            for _ in 0..20 {
+                match fs::remove_dir(dir) {
+                    Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {
+                        std::thread::sleep(Duration::from_millis(2));
+                    }
+                    _ => break,
+                }
+            }
+        }
+    }
+}
+
+fn named(path: &Path, e: &io::Error) -> io::Error {
+    io::Error::new(e.kind(), format!("{}: {e}", path.display()))
+}
+
+fn make(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir).map_err(|e| named(dir, &e))
+}
+
+const PERIOD_US: u64 = 100_000;
+
+fn limit_v1(dir: &Path, controller: &str, limits: Limits) -> io::Result<()> {
+    match controller {
+        "memory" => {
+            if let Some(m) = limits.memory.filter(|m| m.0 > 0) {
+                fs::write(dir.join("memory.limit_in_bytes"), m.0.to_string())?;
+                // Swap would only make a job that is too large slow; not every kernel counts it.
+                let _ = fs::write(dir.join("memory.memsw.limit_in_bytes"), m.0.to_string());
+                let _ = fs::write(dir.join("memory.swappiness"), "0");
+            }
+        }
+        "cpu" => {
+            if let Some(c) = limits.cpus.filter(|c| *c > 0) {
+                fs::write(dir.join("cpu.cfs_period_us"), PERIOD_US.to_string())?;
+                fs::write(dir.join("cpu.cfs_quota_us"), (u64::from(c) * PERIOD_US).to_string())?;
+            }
+        }
+        "pids" => {
+            if let Some(p) = limits.pids.filter(|p| *p > 0) {
+                fs::write(dir.join("pids.max"), p.to_string())?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn limit_v2(dir: &Path, controller: &str, limits: Limits) -> io::Result<()> {
+    match controller {
+        "memory" => {
+            if let Some(m) = limits.memory.filter(|m| m.0 > 0) {
+                fs::write(dir.join("memory.max"), m.0.to_string())?;
+                let _ = fs::write(dir.join("memory.swap.max"), "0");
+            }
+        }
+        "cpu" => {
+            if let Some(c) = limits.cpus.filter(|c| *c > 0) {
+                let quota = u64::from(c) * PERIOD_US;
+                fs::write(dir.join("cpu.max"), format!("{quota} {PERIOD_US}"))?;
+            }
+        }
+        "pids" => {
+            if let Some(p) = limits.pids.filter(|p| *p > 0) {
+                fs::write(dir.join("pids.max"), p.to_string())?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::units::Bytes;
+
+    #[test]
+    fn limits_are_written_as_version_2_wants_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let on = Cgroups {
+            v2: Some((dir.path().to_path_buf(), vec!["memory", "cpu", "pids"])),
+            ..Cgroups::none()
+        };
+        let limits = Limits { cpus: Some(3), memory: Some(Bytes::mib(64)), pids: Some(7) };
+        let g = Group::create(&on, "n1", "5.1", limits).unwrap().unwrap();
+        let at = |f: &str| fs::read_to_string(dir.path().join("n1/5.1").join(f)).unwrap();
+        assert_eq!(at("memory.max"), (64 << 20).to_string());
+        assert_eq!(at("memory.swap.max"), "0");
+        assert_eq!(at("cpu.max"), "300000 100000");
+        assert_eq!(at("pids.max"), "7");
+        fs::write(dir.path().join("n1/5.1/memory.events"), "low 0\noom 2\noom_kill 2\n").unwrap();
+        assert_eq!(g.oom_kills(), 2);
+    }
+}

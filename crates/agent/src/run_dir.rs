@@ -1,0 +1,199 @@
+//! What is kept on disk about one attempt, so that a restarted agent knows it again. Never a
+//! secret, never the value of a variable.
+
+use crate::cgroup::Group;
+use crate::process::ProcessId;
+use muster_link::messages::RunDetail;
+use muster_model::ids::AttemptKey;
+use muster_model::job::{Exit, SlotEnd};
+use muster_model::spec::RunSpec;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// How one rank ended, as the supervisor saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RankEnd {
+    pub(crate) rank: u32,
+    #[serde(default)]
+    pub(crate) code: Option<i32>,
+    #[serde(default)]
+    pub(crate) signal: Option<i32>,
+}
+
+impl RankEnd {
+    pub(crate) fn failed(self) -> bool {
+        self.code != Some(0)
+    }
+
+    pub(crate) fn exit(self, note: String) -> Exit {
+        Exit { rank: self.rank, code: self.code, signal: self.signal, note }
+    }
+}
+
+/// `first.json`: the first rank that failed, written while others may still run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct FirstFailure {
+    pub(crate) end: RankEnd,
+    pub(crate) oom: bool,
+}
+
+/// `end.json`: every rank is gone.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct EndFile {
+    pub(crate) ranks: Vec<RankEnd>,
+    #[serde(default)]
+    pub(crate) first: Option<FirstFailure>,
+    /// Could not be started, and the job is to blame.
+    #[serde(default)]
+    pub(crate) unstartable: Option<String>,
+    /// Could not be started, and the node is to blame.
+    #[serde(default)]
+    pub(crate) fault: Option<String>,
+}
+
+/// `pids.json`: the ranks are up.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct PidsFile {
+    pub(crate) pids: Vec<i32>,
+}
+
+/// `shim.json`: who supervises. Whoever writes it first decides: the supervisor, or an agent
+/// that gave the attempt up before the supervisor came.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ShimFile {
+    pub(crate) process: Option<ProcessId>,
+}
+
+/// `meta.json`: what the agent must know after a restart.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct MetaFile {
+    pub(crate) detail: RunDetail,
+    #[serde(default)]
+    pub(crate) group: Option<Group>,
+    pub(crate) boot: String,
+}
+
+/// Why ranks are being stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Why {
+    /// The server said so.
+    Asked,
+    /// A rank of this slot failed; the rest goes with it.
+    RankFailed,
+    /// This node is at fault.
+    Fault(String),
+}
+
+/// `state.json`: how far things have come. Losing it repeats work, never loses it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct StateFile {
+    /// Output kept by the server, by local rank: stdout, stderr.
+    #[serde(default)]
+    pub(crate) kept: Vec<[u64; 2]>,
+    /// How far the reports were read, by local rank.
+    #[serde(default)]
+    pub(crate) voice: Vec<u64>,
+    #[serde(default)]
+    pub(crate) stop: Option<Why>,
+    /// The end, once it is known.
+    #[serde(default)]
+    pub(crate) end: Option<SlotEnd>,
+}
+
+/// The directory of one attempt.
+#[derive(Debug, Clone)]
+pub(crate) struct RunDir(pub(crate) PathBuf);
+
+impl RunDir {
+    pub(crate) fn of(runs: &Path, key: AttemptKey) -> RunDir {
+        RunDir(runs.join(key.to_string()))
+    }
+
+    pub(crate) fn create(&self) -> io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(crate) fn secrets(&self) -> PathBuf {
+        self.path("secrets")
+    }
+
+    /// Reads a file; none when it is missing or torn.
+    pub(crate) fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_slice(&fs::read(self.path(name)).ok()?).ok()
+    }
+
+    /// Writes a file so that it is seen whole or not at all.
+    pub(crate) fn write<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
+        let tmp = self.path(&format!("{name}.tmp"));
+        write_private(&tmp, &serde_json::to_vec(value)?)?;
+        fs::rename(tmp, self.path(name))
+    }
+
+    /// Writes a file unless it is there already; says whether it was written.
+    pub(crate) fn claim<T: Serialize>(&self, name: &str, value: &T) -> io::Result<bool> {
+        let tmp = self.path(&format!("{name}.{}", std::process::id()));
+        write_private(&tmp, &serde_json::to_vec(value)?)?;
+        let linked = fs::hard_link(&tmp, self.path(name));
+        let _ = fs::remove_file(&tmp);
+        match linked {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    pub(crate) fn remove(&self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Writes a file that only its owner may read.
+pub(crate) fn write_private(path: &Path, data: &[u8]) -> io::Result<()> {
+    use std::io::Write;
+    let mut file =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(data)
+}
+
+/// The order without what must not be stored: secrets, the values of variables, the script.
+pub(crate) fn sanitised(detail: &RunDetail) -> RunDetail {
+    let mut d = detail.clone();
+    d.secrets.0.clear();
+    let env = d.run.env.into_keys().map(|k| (k, String::new())).collect();
+    d.run = RunSpec { env, ..RunSpec::default() };
+    d
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::detail;
+
+    #[test]
+    fn what_is_stored_holds_no_secret_and_no_value() {
+        let mut d = detail("echo $TOKEN topsecret1");
+        d.run.env.insert("TOKEN".into(), "topsecret2".into());
+        d.secrets.0.insert("key".into(), "topsecret3".into());
+        let text = serde_json::to_string(&sanitised(&d)).unwrap();
+        assert!(!text.contains("topsecret"), "{text}");
+        assert!(text.contains("TOKEN"));
+    }
+
+    #[test]
+    fn only_one_of_two_claims_wins() {
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = RunDir(tmp.path().join("1.1"));
+        dir.create().unwrap();
+        assert!(dir.claim("shim.json", &ShimFile { process: None }).unwrap());
+        assert!(!dir.claim("shim.json", &ShimFile { process: None }).unwrap());
+    }
+}

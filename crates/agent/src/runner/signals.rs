@@ -1,0 +1,76 @@
+//! Reaching the processes of a slot.
+
+use crate::cgroup::Group;
+use crate::process::{self, ProcessId};
+use rustix::process::{Pid, Signal};
+
+/// Where the processes of a slot can be found.
+pub(super) struct Reach<'a> {
+    pub(super) group: Option<&'a Group>,
+    pub(super) shim: Option<&'a ProcessId>,
+    /// The ranks, each the leader of its process group.
+    pub(super) ranks: &'a [i32],
+}
+
+impl Reach<'_> {
+    fn everybody(&self) -> Vec<i32> {
+        match (self.group, self.shim) {
+            (Some(group), _) => group.pids(),
+            (None, Some(shim)) if shim.alive() => process::descendants(shim.pid),
+            _ => Vec::new(),
+        }
+    }
+
+    /// SIGTERM once to every process: by the ranks' groups, and one by one to whoever left them.
+    pub(super) fn terminate(&self) {
+        for rank in self.ranks {
+            process::signal_group(*rank, Signal::TERM);
+        }
+        for pid in self.everybody() {
+            let group = Pid::from_raw(pid).and_then(|p| rustix::process::getpgid(Some(p)).ok());
+            if group.is_some_and(|g| !self.ranks.contains(&g.as_raw_nonzero().get())) {
+                process::signal(pid, Signal::TERM);
+            }
+        }
+    }
+
+    /// Kills everything at once.
+    pub(super) fn kill(&self) {
+        if let Some(group) = self.group {
+            group.kill();
+            return;
+        }
+        let everybody = self.everybody();
+        if self.shim.is_some_and(ProcessId::alive) {
+            for rank in self.ranks {
+                process::signal_group(*rank, Signal::KILL);
+            }
+        }
+        for pid in everybody {
+            process::signal(pid, Signal::KILL);
+        }
+    }
+
+    /// Sends a signal to every process that has a handler for it, and says to how many. The
+    /// shell around a training script has none and would die of it.
+    pub(super) fn signal_handlers(&self, signal: Signal) -> usize {
+        let mut sent = 0;
+        for pid in self.everybody() {
+            if handles(pid, signal) {
+                process::signal(pid, signal);
+                sent += 1;
+            }
+        }
+        sent
+    }
+}
+
+fn handles(pid: i32, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|l| l.strip_prefix("SigCgt:"))
+        .and_then(|m| u64::from_str_radix(m.trim(), 16).ok())
+        .unwrap_or(0);
+    mask >> (signal.as_raw() - 1) & 1 == 1
+}

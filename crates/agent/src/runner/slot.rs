@@ -1,0 +1,507 @@
+//! One attempt on this node, from its start to its last byte.
+
+use super::signals::Reach;
+use super::{GRACE, RankPermit, RunnerConfig, start};
+use crate::cgroup::Group;
+use crate::env::Env;
+use crate::logs::Tail;
+use crate::process::{self, ProcessId};
+use crate::run_dir::{
+    EndFile, FirstFailure, MetaFile, PidsFile, RunDir, ShimFile, StateFile, Why, sanitised,
+};
+use crate::shim::remove_secrets;
+use crate::voice::Voice;
+use muster_link::messages::{LogChunk, RunDetail, Stream, VoiceReport};
+use muster_model::command::Observed;
+use muster_model::ids::AttemptKey;
+use muster_model::job::SlotEnd;
+use muster_model::spec::OnPartition;
+use muster_model::units::Span;
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// How long a supervisor that nobody saw start may take to show itself.
+const APPEAR: Duration = Duration::from_secs(2);
+/// Progress is written down at most this often.
+const SAVE: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    /// The supervisor is on its way.
+    Starting,
+    Running,
+    /// Every rank is gone; output is still to be shipped.
+    Draining(SlotEnd),
+    /// Told to the server.
+    Ended(SlotEnd),
+}
+
+#[derive(Debug)]
+struct Stopping {
+    termed: bool,
+    kill_at: Instant,
+    kills: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Slot {
+    key: AttemptKey,
+    dir: RunDir,
+    detail: RunDetail,
+    group: Option<Group>,
+    since: Instant,
+    shim: Option<ProcessId>,
+    child: Option<Child>,
+    ranks: Vec<i32>,
+    phase: Phase,
+    stop: Option<Stopping>,
+    tails: Vec<[Tail; 2]>,
+    voices: Vec<Voice>,
+    state: StateFile,
+    dirty: bool,
+    saved: Instant,
+    permit: Option<RankPermit>,
+}
+
+impl Slot {
+    fn new(
+        key: AttemptKey,
+        dir: RunDir,
+        detail: RunDetail,
+        config: &RunnerConfig,
+        state: StateFile,
+        now: Instant,
+    ) -> Slot {
+        let ranks = || detail.slot.first_rank..detail.slot.first_rank + detail.slot.ranks.min(4096);
+        let kept = |i: usize, s: usize| state.kept.get(i).map_or(0, |k| k[s]);
+        let tail = |i: usize, s: usize, rank: u32, suffix: &str| {
+            Tail::new(&dir.path(&format!("{rank}.{suffix}")), kept(i, s), config.log_cap)
+        };
+        let tails = ranks()
+            .enumerate()
+            .map(|(i, r)| [tail(i, 0, r, "out"), tail(i, 1, r, "err")])
+            .collect();
+        let voices = ranks().enumerate().map(|(i, r)| {
+            let from = state.voice.get(i).copied().unwrap_or(0);
+            Voice::new(&dir.path(&format!("{r}.report")), from)
+        });
+        let voices = voices.collect();
+        Slot {
+            key,
+            dir,
+            detail,
+            group: None,
+            since: now,
+            shim: None,
+            child: None,
+            ranks: Vec::new(),
+            phase: Phase::Starting,
+            stop: None,
+            tails,
+            voices,
+            state,
+            dirty: false,
+            saved: now,
+            permit: None,
+        }
+    }
+
+    /// Starts the ranks; a failure shows as the slot's end.
+    pub(super) fn start(
+        key: AttemptKey,
+        dir: RunDir,
+        detail: &RunDetail,
+        config: &RunnerConfig,
+        base: &Env,
+        now: Instant,
+        made: impl FnOnce(&Path),
+    ) -> Slot {
+        let permit = match config.budget.take(detail.slot.ranks) {
+            Ok(permit) => permit,
+            Err(used) => {
+                let reason = format!(
+                    "this machine runs {used} ranks already; {} more do not fit (limit {})",
+                    detail.slot.ranks, config.budget.most
+                );
+                return Slot::refused(key, dir, detail, config, SlotEnd::NodeFault { reason });
+            }
+        };
+        let started = start::start(key, &dir, detail, config, base, made);
+        let mut slot = Slot::new(key, dir, sanitised(detail), config, StateFile::default(), now);
+        match started.child {
+            Ok(child) => {
+                slot.group = started.group;
+                slot.child = Some(child);
+                slot.permit = Some(permit);
+            }
+            Err(end) => slot.conclude(end),
+        }
+        slot
+    }
+
+    /// An attempt that ended before it began.
+    pub(super) fn refused(
+        key: AttemptKey,
+        dir: RunDir,
+        detail: &RunDetail,
+        config: &RunnerConfig,
+        end: SlotEnd,
+    ) -> Slot {
+        let now = Instant::now();
+        let mut slot = Slot::new(key, dir, sanitised(detail), config, StateFile::default(), now);
+        let meta = MetaFile { detail: slot.detail.clone(), group: None, boot: process::boot_id() };
+        // Kept, so that it is not tried again after a restart of the agent.
+        let _ = slot.dir.create().and_then(|()| slot.dir.write("meta.json", &meta));
+        slot.conclude(end);
+        slot
+    }
+
+    /// Finds an attempt of an earlier agent again. None when it never began.
+    pub(super) fn adopt(
+        key: AttemptKey,
+        dir: RunDir,
+        config: &RunnerConfig,
+        now: Instant,
+    ) -> Option<Slot> {
+        let meta: MetaFile = dir.read("meta.json")?;
+        let state: StateFile = dir.read("state.json").unwrap_or_default();
+        let mut slot = Slot::new(key, dir, meta.detail, config, state, now);
+        slot.group = meta.group;
+        if let Some(end) = slot.state.end.clone() {
+            slot.phase = Phase::Draining(end);
+            return Some(slot);
+        }
+        if meta.boot != process::boot_id() && !slot.dir.path("end.json").exists() {
+            slot.conclude(SlotEnd::NodeFault { reason: "the node was restarted".into() });
+            return Some(slot);
+        }
+        // Ranks of an earlier agent run whether or not they fit the budget of this one.
+        slot.permit = config.budget.take(slot.detail.slot.ranks).ok();
+        if slot.state.stop.is_some() {
+            // The grace began before the restart; what is left of it is not known.
+            slot.stop = Some(Stopping { termed: true, kill_at: now + GRACE.to_std(), kills: 0 });
+        }
+        Some(slot)
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir.0
+    }
+
+    pub(super) fn phase_name(&self) -> &'static str {
+        match self.phase {
+            Phase::Starting => "starting",
+            Phase::Running => "running",
+            Phase::Draining(_) | Phase::Ended(_) => "ended",
+        }
+    }
+
+    pub(super) fn on_partition(&self) -> OnPartition {
+        self.detail.on_partition
+    }
+
+    /// Whether ranks may still be up.
+    pub(super) fn active(&self) -> bool {
+        matches!(self.phase, Phase::Starting | Phase::Running)
+    }
+
+    pub(super) fn stopping(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// Whether nothing here ever changes again by itself.
+    pub(super) fn settled(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_)) && self.child.is_none() && !self.dirty
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        let kill = self.stop.as_ref().filter(|_| self.active()).map(|s| s.kill_at);
+        self.voices.iter().filter_map(Voice::due).chain(kill).min()
+    }
+
+    pub(super) fn observed(&self) -> Observed {
+        match &self.phase {
+            Phase::Ended(end) => Observed::Ended(end.clone()),
+            // Its output comes first; then its end is reported.
+            _ => Observed::Running,
+        }
+    }
+
+    fn reach(&self) -> Reach<'_> {
+        Reach { group: self.group.as_ref(), shim: self.shim.as_ref(), ranks: &self.ranks }
+    }
+
+    pub(super) fn stop(&mut self, why: Why, grace: Span, now: Instant) {
+        if !self.active() {
+            return;
+        }
+        let kill_at = now.checked_add(grace.to_std()).unwrap_or(now + GRACE.to_std());
+        match &mut self.stop {
+            // Asked again: only a shorter grace changes anything.
+            Some(stop) => stop.kill_at = stop.kill_at.min(kill_at),
+            None => {
+                self.stop = Some(Stopping { termed: false, kill_at, kills: 0 });
+                self.state.stop = Some(why);
+                self.save(true, now);
+            }
+        }
+        self.drive_stop(now);
+    }
+
+    fn drive_stop(&mut self, now: Instant) {
+        let Some(stop) = &mut self.stop else { return };
+        let (term, kill) = (!stop.termed && !self.ranks.is_empty(), now >= stop.kill_at);
+        if term {
+            stop.termed = true;
+        }
+        if kill {
+            stop.kills += 1;
+            stop.kill_at = now + Duration::from_millis(500);
+        }
+        // Ranks that do not come up, or a supervisor that does not go down with them, hang in
+        // something; then the supervisor is ended too.
+        let hangs = kill && (self.ranks.is_empty() || stop.kills > 10);
+        if term && !kill {
+            self.reach().terminate();
+        }
+        if kill {
+            self.reach().kill();
+        }
+        if hangs && let Some(shim) = self.shim.as_ref().filter(|s| s.alive()) {
+            process::signal(shim.pid, rustix::process::Signal::KILL);
+        }
+    }
+
+    pub(super) fn ask_checkpoint(&self) {
+        let wanted = self.detail.checkpoint.as_ref().and_then(|c| c.request.signal.as_deref());
+        let Some(name) = wanted.filter(|_| self.active()) else { return };
+        match process::signal_named(name) {
+            Some(signal) => {
+                if self.reach().signal_handlers(signal) == 0 {
+                    tracing::warn!(attempt = %self.key, signal = name,
+                        "no rank handles the signal that asks for a checkpoint; it was not sent");
+                }
+            }
+            None => tracing::warn!(attempt = %self.key, signal = name,
+                "a checkpoint cannot be asked for by this signal; use SIGUSR1 or SIGUSR2"),
+        }
+    }
+
+    pub(super) fn kill_ranks(&self) {
+        self.reach().kill();
+    }
+
+    pub(super) fn poll(&mut self, now: Instant, connected: bool) -> Option<Observed> {
+        if let Some(child) = &mut self.child
+            && !matches!(child.try_wait(), Ok(None))
+        {
+            self.child = None;
+        }
+        for voice in &mut self.voices {
+            if let Err(e) = voice.read() {
+                tracing::warn!(attempt = %self.key, error = %e, "cannot read a report file");
+            }
+        }
+        let seen = if self.active() { self.watch_ranks(now) } else { None };
+        self.save(false, now);
+        if let Phase::Draining(end) = &self.phase
+            && connected
+            && self.tails.iter_mut().flatten().all(Tail::drained)
+        {
+            let end = end.clone();
+            self.phase = Phase::Ended(end.clone());
+            return Some(Observed::Ended(end));
+        }
+        seen
+    }
+
+    /// Looks after ranks that may be up.
+    fn watch_ranks(&mut self, now: Instant) -> Option<Observed> {
+        // Asked before the file is read: a supervisor writes it before it goes.
+        let supervised = self.supervised(now);
+        if let Some(end) = self.dir.read::<EndFile>("end.json") {
+            let end = self.verdict(&end);
+            self.conclude(end);
+            return None;
+        }
+        if !supervised {
+            self.reach().kill();
+            let end = match &self.state.stop {
+                Some(Why::Asked) => SlotEnd::Stopped,
+                Some(Why::Fault(reason)) => SlotEnd::NodeFault { reason: reason.clone() },
+                _ => SlotEnd::NodeFault { reason: "the supervisor of the ranks died".into() },
+            };
+            self.conclude(end);
+            return None;
+        }
+        let mut seen = None;
+        if self.ranks.is_empty()
+            && let Some(up) = self.dir.read::<PidsFile>("pids.json")
+        {
+            self.ranks = up.pids;
+            if self.phase == Phase::Starting {
+                self.phase = Phase::Running;
+                seen = Some(Observed::Running);
+            }
+        }
+        if self.stop.is_none() && self.dir.path("first.json").exists() {
+            let grace = self.detail.checkpoint.as_ref().and_then(|c| c.grace).unwrap_or(GRACE);
+            self.stop(Why::RankFailed, grace, now);
+        }
+        self.drive_stop(now);
+        seen
+    }
+
+    /// Whether somebody looks after the ranks.
+    fn supervised(&mut self, now: Instant) -> bool {
+        if self.shim.is_none() {
+            match self.dir.read::<ShimFile>("shim.json") {
+                Some(ShimFile { process: Some(p) }) => self.shim = Some(p),
+                Some(ShimFile { process: None }) => return false,
+                None if self.child.is_some() => return true,
+                None if now.saturating_duration_since(self.since) < APPEAR => return true,
+                // Nobody came. Whoever writes the file first decides, so a supervisor that comes
+                // later finds the attempt given up and starts nothing.
+                None => {
+                    let given_up = self.dir.claim("shim.json", &ShimFile { process: None });
+                    return !given_up.unwrap_or(true);
+                }
+            }
+        }
+        self.shim.as_ref().is_some_and(ProcessId::alive)
+    }
+
+    /// What the supervisor's record means.
+    fn verdict(&self, end: &EndFile) -> SlotEnd {
+        if let Some(reason) = &end.unstartable {
+            return SlotEnd::Unstartable { reason: reason.clone() };
+        }
+        if let Some(reason) = &end.fault {
+            return SlotEnd::NodeFault { reason: reason.clone() };
+        }
+        let failed = |f: &FirstFailure| {
+            let note = match self.detail.limits.memory.filter(|_| f.oom) {
+                Some(limit) => format!("out of memory: limit {limit}"),
+                None if f.oom => "out of memory".into(),
+                None => String::new(),
+            };
+            SlotEnd::Failed { exit: f.end.exit(note) }
+        };
+        match (&self.state.stop, &end.first) {
+            // A failure that the stop did not cause still counts as one.
+            (Some(Why::Asked), Some(f)) if self.before_stop(f) => failed(f),
+            (Some(Why::Asked), _) => SlotEnd::Stopped,
+            (Some(Why::Fault(reason)), _) => SlotEnd::NodeFault { reason: reason.clone() },
+            (_, Some(f)) => failed(f),
+            (_, None) => SlotEnd::Ok,
+        }
+    }
+
+    /// Whether a rank had failed before the stop reached it: it did not die of our signals, and
+    /// left its mark while others still ran and nothing had been sent.
+    fn before_stop(&self, first: &FirstFailure) -> bool {
+        let sent = self.stop.as_ref().is_some_and(|s| s.termed || s.kills > 0);
+        !sent && first.end.signal.is_none()
+    }
+
+    /// Every rank is gone: gives everything back and remembers how it ended.
+    fn conclude(&mut self, end: SlotEnd) {
+        if let Some(group) = self.group.take() {
+            group.kill_and_wait(Duration::from_secs(2));
+            group.remove();
+        }
+        remove_secrets(&self.dir.secrets());
+        self.permit = None;
+        self.state.end = Some(end.clone());
+        self.phase = Phase::Draining(end);
+        self.save(true, Instant::now());
+    }
+
+    pub(super) fn logs(&mut self, left: &mut usize, out: &mut Vec<LogChunk>) {
+        let first = self.detail.slot.first_rank;
+        for (rank, pair) in (first..).zip(&mut self.tails) {
+            for (tail, stream) in pair.iter_mut().zip([Stream::Stdout, Stream::Stderr]) {
+                if *left == 0 {
+                    return;
+                }
+                match tail.read() {
+                    Ok(Some((offset, data))) => {
+                        *left = left.saturating_sub(data.len());
+                        out.push(LogChunk { key: self.key, rank, stream, offset, data });
+                    }
+                    Ok(None) => {}
+                    Err(e) => {
+                        tracing::warn!(attempt = %self.key, rank, error = %e, "cannot read output");
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn voices(&mut self, now: Instant, mut tell: impl FnMut(u32, VoiceReport)) {
+        let last = !self.active();
+        let first = self.detail.slot.first_rank;
+        for (rank, voice) in (first..).zip(&mut self.voices) {
+            for report in voice.tell(now, last) {
+                self.dirty = true;
+                tell(rank, report);
+            }
+        }
+    }
+
+    pub(super) fn kept(&mut self, rank: u32, stream: usize, offset: u64) {
+        let local =
+            rank.checked_sub(self.detail.slot.first_rank).and_then(|r| usize::try_from(r).ok());
+        if let Some(pair) = local.and_then(|l| self.tails.get_mut(l)) {
+            pair[stream].keep(offset);
+            self.dirty = true;
+        }
+    }
+
+    pub(super) fn rewind(&mut self) {
+        self.tails.iter_mut().flatten().for_each(Tail::rewind);
+        if let Phase::Ended(end) = &self.phase
+            && !self.tails.iter_mut().flatten().all(Tail::drained)
+        {
+            // The end may not have arrived, and output belongs before it.
+            self.phase = Phase::Draining(end.clone());
+        }
+    }
+
+    pub(super) fn save(&mut self, now_please: bool, now: Instant) {
+        let due = self.dirty && now.saturating_duration_since(self.saved) >= SAVE;
+        if !(now_please || due) {
+            return;
+        }
+        self.state.kept = self.tails.iter().map(|p| [p[0].kept(), p[1].kept()]).collect();
+        self.state.voice = self.voices.iter().map(Voice::position).collect();
+        if let Err(e) = self.dir.write("state.json", &self.state) {
+            tracing::warn!(attempt = %self.key, error = %e, "cannot write state.json");
+        }
+        self.dirty = false;
+        self.saved = now;
+    }
+
+    /// Removes every trace; hands back a supervisor that has not been reaped.
+    pub(super) fn forget(self) -> Option<Child> {
+        if let Some(group) = &self.group {
+            group.remove();
+        }
+        self.dir.remove();
+        self.child
+    }
+
+    pub(super) fn crash(self) -> Option<Child> {
+        if self.active() {
+            self.reach().kill();
+            if let Some(shim) = self.shim.as_ref().filter(|s| s.alive()) {
+                process::signal(shim.pid, rustix::process::Signal::KILL);
+            }
+            if let Some(group) = &self.group {
+                group.kill_and_wait(Duration::from_secs(2));
+            }
+        }
+        self.forget()
+    }
+}

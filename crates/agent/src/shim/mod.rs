@@ -1,0 +1,155 @@
+//! The supervisor of one slot's ranks: a small process of its own that outlives the agent, so
+//! that a restarted agent finds its ranks running and learns how they ended.
+
+mod launch;
+mod mounts;
+mod order;
+
+pub(crate) use mounts::remove_secrets;
+pub(crate) use order::{Order, RankOrder};
+
+use crate::process::{self, ProcessId};
+use crate::run_dir::{EndFile, FirstFailure, PidsFile, RankEnd, RunDir, ShimFile};
+use launch::LaunchError;
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::time::Duration;
+
+/// First argument with which an executable is to call [`main`].
+pub const SHIM_ARG: &str = "__shim";
+
+/// Runs the supervisor: reads its order from standard input, starts the ranks, waits for them
+/// and writes down how they ended. An executable whose first argument is [`SHIM_ARG`] must call
+/// this before anything else.
+pub fn main() -> ! {
+    detach();
+    let mut text = Vec::new();
+    let read = std::io::stdin().lock().read_to_end(&mut text);
+    // A torn order means that the agent died while it wrote: nobody waits for these ranks.
+    let order = read.ok().and_then(|_| serde_json::from_slice::<Order>(&text).ok());
+    drop(text);
+    let Some(order) = order else {
+        eprintln!("no whole order on standard input; this is an internal command");
+        std::process::exit(2);
+    };
+    std::process::exit(match supervise(order) {
+        Ok(()) => 0,
+        Err(e) => {
+            eprintln!("{e}");
+            1
+        }
+    })
+}
+
+/// Leaves the agent's session and its fate, and becomes the parent of whatever the ranks leave
+/// behind.
+fn detach() {
+    let _ = rustix::process::setsid();
+    let _ = std::env::set_current_dir("/");
+    #[expect(unsafe_code, reason = "signal dispositions have no safe interface")]
+    // SAFETY: SIG_IGN is a valid disposition, and no other thread exists in this process.
+    unsafe {
+        for s in [libc::SIGHUP, libc::SIGINT, libc::SIGPIPE] {
+            libc::signal(s, libc::SIG_IGN);
+        }
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    }
+}
+
+fn supervise(order: Order) -> std::io::Result<()> {
+    let claimed = RunDir(order.dir.clone());
+    if !claimed.claim("shim.json", &ShimFile { process: Some(ProcessId::me()) })? {
+        return Ok(());
+    }
+    // From here on the directory is reached through its descriptor: a volume may be mounted
+    // over the path.
+    let handle = std::fs::File::open(&order.dir)?;
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&handle);
+    let dir = RunDir(format!("/proc/self/fd/{fd}").into());
+    let group = order.group.clone();
+    let mut ranks = match launch::launch(&order, &dir) {
+        Ok(ranks) => ranks,
+        Err((started, error)) => {
+            for pid in started.keys() {
+                process::signal_group(*pid, Signal::KILL);
+            }
+            end_leftovers(group.as_ref());
+            let mut end = EndFile::default();
+            match error {
+                LaunchError::Job(m) => end.unstartable = Some(m),
+                LaunchError::Node(m) => end.fault = Some(m),
+            }
+            mounts::clear_secrets(&order);
+            return dir.write("end.json", &end);
+        }
+    };
+    dir.write("pids.json", &PidsFile { pids: ranks.keys().copied().collect() })?;
+    let oom = || group.as_ref().is_some_and(|g| g.oom_kills() > 0);
+    let mut end = EndFile::default();
+    while !ranks.is_empty() {
+        let Some((pid, code, signal)) = wait_any() else { break };
+        let Some(rank) = ranks.remove(&pid) else { continue };
+        let rank_end = RankEnd { rank, code, signal };
+        end.ranks.push(rank_end);
+        if rank_end.failed() && end.first.is_none() {
+            let first = FirstFailure { end: rank_end, oom: oom() };
+            if !ranks.is_empty() {
+                dir.write("first.json", &first)?;
+            }
+            end.first = Some(first);
+        }
+    }
+    end_leftovers(group.as_ref());
+    end.ranks.sort_by_key(|r| r.rank);
+    mounts::clear_secrets(&order);
+    dir.write("end.json", &end)
+}
+
+/// Waits for any child; none when there is none left.
+fn wait_any() -> Option<(i32, Option<i32>, Option<i32>)> {
+    loop {
+        let mut status = 0;
+        #[expect(unsafe_code, reason = "the ranks are waited for together, by number")]
+        // SAFETY: `status` is a valid place for an int.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, 0) };
+        if pid > 0 {
+            if libc::WIFEXITED(status) {
+                return Some((pid, Some(libc::WEXITSTATUS(status)), None));
+            }
+            if libc::WIFSIGNALED(status) {
+                return Some((pid, None, Some(libc::WTERMSIG(status))));
+            }
+        } else if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            return None;
+        }
+    }
+}
+
+/// Ends what the ranks left behind: a slot that is over holds nothing.
+fn end_leftovers(group: Option<&crate::cgroup::Group>) {
+    let me = std::process::id().cast_signed();
+    if let Some(group) = group {
+        group.kill_and_wait(Duration::from_secs(5));
+    }
+    for _ in 0..500 {
+        let left = process::descendants(me);
+        if left.is_empty() {
+            break;
+        }
+        for pid in left {
+            process::signal(pid, Signal::KILL);
+        }
+        reap_now();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn reap_now() {
+    #[expect(unsafe_code, reason = "orphans are reaped by number")]
+    // SAFETY: a null status pointer is allowed.
+    while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
+}
+
+/// Ranks by process number.
+type Ranks = BTreeMap<i32, u32>;

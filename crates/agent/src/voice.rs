@@ -1,0 +1,267 @@
+//! What a rank says through `MUSTER_REPORT`: one JSON object a line. Whatever else is in the
+//! file is counted and passed over; nothing a job writes there can harm the agent.
+
+use muster_link::messages::VoiceReport;
+use serde::Deserialize;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Longest line that is read; a longer one is passed over.
+const LINE: usize = 64 * 1024;
+/// Most that is read at one look.
+const LOOK: usize = 1 << 20;
+/// Checkpoint reports that wait while there is no server; the oldest go first.
+const WAITING: usize = 256;
+/// Steps are told at most this often.
+const PACE: Duration = Duration::from_secs(1);
+
+/// One rank's reports.
+#[derive(Debug)]
+pub(crate) struct Voice {
+    path: PathBuf,
+    file: Option<File>,
+    /// Next byte to read.
+    position: u64,
+    /// Start of a line whose end has not been written yet.
+    partial: Vec<u8>,
+    /// The line is too long: pass over it up to its end.
+    skipping: bool,
+    step: Option<VoiceReport>,
+    step_told: Option<Instant>,
+    checkpoints: VecDeque<VoiceReport>,
+    garbled: u64,
+    warned: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Checkpoint {
+        checkpoint: CheckpointLine,
+    },
+    Step {
+        step: u64,
+        #[serde(default)]
+        t: Option<f64>,
+        #[serde(default)]
+        stages: BTreeMap<String, f64>,
+        #[serde(default)]
+        loss: Option<f64>,
+    },
+}
+
+#[derive(Deserialize)]
+struct CheckpointLine {
+    state: String,
+    #[serde(default)]
+    step: Option<u64>,
+    #[serde(default)]
+    path: Option<String>,
+    #[serde(default)]
+    bytes: Option<u64>,
+    #[serde(default)]
+    blocked_s: Option<f64>,
+}
+
+/// Understands one line.
+fn parse(line: &[u8]) -> Option<VoiceReport> {
+    match serde_json::from_slice(line).ok()? {
+        Line::Checkpoint { checkpoint: c } => {
+            let known = matches!(c.state.as_str(), "started" | "done" | "failed");
+            known.then_some(VoiceReport::Checkpoint {
+                state: c.state,
+                step: c.step,
+                path: c.path,
+                bytes: c.bytes,
+                blocked_s: c.blocked_s,
+            })
+        }
+        Line::Step { step, t, stages, loss } => {
+            // A job with a thousand stages has lost its way; the first few tell enough.
+            let stages = stages.into_iter().take(32).collect();
+            Some(VoiceReport::Step { step, t, stages, loss })
+        }
+    }
+}
+
+impl Voice {
+    pub(crate) fn new(path: &Path, position: u64) -> Voice {
+        Voice {
+            path: path.to_path_buf(),
+            file: None,
+            position,
+            partial: Vec::new(),
+            skipping: false,
+            step: None,
+            step_told: None,
+            checkpoints: VecDeque::new(),
+            garbled: 0,
+            warned: false,
+        }
+    }
+
+    /// How far it has been read, up to the last whole line.
+    pub(crate) fn position(&self) -> u64 {
+        self.position - self.partial.len() as u64
+    }
+
+    /// Reads what is new.
+    pub(crate) fn read(&mut self) -> io::Result<()> {
+        if self.file.is_none() {
+            match File::open(&self.path) {
+                Ok(f) => self.file = Some(f),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+        let mut buffer = vec![0; 64 * 1024];
+        let mut looked = 0;
+        while looked < LOOK {
+            let got = match &self.file {
+                Some(file) => file.read_at(&mut buffer, self.position)?,
+                None => 0,
+            };
+            if got == 0 {
+                break;
+            }
+            self.position += got as u64;
+            looked += got;
+            let partial = std::mem::take(&mut self.partial);
+            self.partial = self.lines(partial, &buffer[..got]);
+        }
+        Ok(())
+    }
+
+    /// Takes whole lines; returns the start of the unfinished one.
+    fn lines(&mut self, mut partial: Vec<u8>, mut data: &[u8]) -> Vec<u8> {
+        while let Some(end) = data.iter().position(|b| *b == b'\n') {
+            let (line, rest) = data.split_at(end);
+            data = &rest[1..];
+            if std::mem::take(&mut self.skipping) || partial.len() + line.len() > LINE {
+                self.garbled += 1;
+                partial.clear();
+            } else if partial.is_empty() {
+                self.take(line);
+            } else {
+                partial.extend_from_slice(line);
+                self.take(&partial);
+                partial.clear();
+            }
+        }
+        if !self.skipping {
+            partial.extend_from_slice(data);
+        }
+        if partial.len() > LINE {
+            self.skipping = true;
+            partial.clear();
+        }
+        partial
+    }
+
+    fn take(&mut self, line: &[u8]) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        match parse(line) {
+            Some(step @ VoiceReport::Step { .. }) => self.step = Some(step),
+            Some(other) => {
+                if self.checkpoints.len() >= WAITING {
+                    self.checkpoints.pop_front();
+                }
+                self.checkpoints.push_back(other);
+            }
+            None => self.garbled += 1,
+        }
+    }
+
+    /// What is to be told now. `last` tells everything, whatever the pace.
+    pub(crate) fn tell(&mut self, now: Instant, last: bool) -> Vec<VoiceReport> {
+        let mut out: Vec<VoiceReport> = self.checkpoints.drain(..).collect();
+        let due = self.step_told.is_none_or(|t| now.duration_since(t) >= PACE);
+        if (due || last)
+            && let Some(step) = self.step.take()
+        {
+            out.push(step);
+            self.step_told = Some(now);
+        }
+        if self.garbled > 0 && (due || last) {
+            if !std::mem::replace(&mut self.warned, true) {
+                tracing::warn!(file = %self.path.display(), lines = self.garbled,
+                    "lines in the report file are not understood and were ignored");
+            }
+            out.push(VoiceReport::Garbled { lines: std::mem::take(&mut self.garbled) });
+        }
+        out
+    }
+
+    /// When a step that waits for its turn may be told.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.step.as_ref().and(self.step_told).map(|t| t + PACE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Write;
+
+    fn heard(data: &[u8]) -> Vec<VoiceReport> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        std::fs::write(&path, data).unwrap();
+        let mut v = Voice::new(&path, 0);
+        v.read().unwrap();
+        v.tell(Instant::now(), true)
+    }
+
+    #[test]
+    fn steps_are_coalesced_and_checkpoints_are_not() {
+        let text = r#"{"step":1,"t":0.4}
+{"checkpoint":{"state":"started","step":1}}
+{"step":2,"t":0.412,"stages":{"read":0.02},"loss":2.1}
+{"checkpoint":{"state":"done","step":2,"path":"/c/2","bytes":5,"blocked_s":1.1}}
+"#;
+        let reports = heard(text.as_bytes());
+        assert_eq!(reports.len(), 3, "{reports:?}");
+        assert!(matches!(&reports[1], VoiceReport::Checkpoint { state, path: Some(p), .. }
+            if state == "done" && p == "/c/2"));
+        assert!(matches!(&reports[2], VoiceReport::Step { step: 2, loss: Some(_), .. }));
+    }
+
+    #[test]
+    fn a_line_written_in_two_halves_is_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let mut file = File::create(&path).unwrap();
+        let mut v = Voice::new(&path, 0);
+        file.write_all(b"{\"step\":").unwrap();
+        v.read().unwrap();
+        assert_eq!(v.position(), 0, "an unfinished line is read again after a restart");
+        assert!(v.tell(Instant::now(), true).is_empty());
+        file.write_all(b"7}\n").unwrap();
+        v.read().unwrap();
+        assert!(matches!(v.tell(Instant::now(), true)[..], [VoiceReport::Step { step: 7, .. }]));
+    }
+
+    #[test]
+    fn garbage_and_overlong_lines_are_counted_and_passed_over() {
+        let mut data = b"hello\n\xff\xfe\x00\n{\"checkpoint\":{\"state\":\"maybe\"}}\n".to_vec();
+        data.extend(std::iter::repeat_n(b'a', 200_000));
+        data.extend(b"\n{\"step\":3}\n");
+        let reports = heard(&data);
+        assert!(matches!(reports[0], VoiceReport::Step { step: 3, .. }), "{reports:?}");
+        assert_eq!(reports[1], VoiceReport::Garbled { lines: 4 });
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(data in prop::collection::vec(any::<u8>(), 0..2000)) {
+            heard(&data);
+        }
+    }
+}

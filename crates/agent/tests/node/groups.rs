@@ -1,0 +1,89 @@
+//! Control groups of this machine, when we may use them.
+
+use crate::support::{Bench, alive, key, number_in};
+use muster_agent::cgroup::Cgroups;
+use muster_agent::runner::RankBudget;
+use muster_agent::testing::detail;
+use muster_link::messages::Stream;
+use muster_model::job::SlotEnd;
+use muster_model::units::{Bytes, Span};
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(crate) fn all() -> Vec<crate::Test> {
+    crate::tests![groups:
+        a_memory_hog_dies_at_its_limit_and_its_neighbour_lives,
+        processes_are_limited_in_number,
+        a_kill_reaches_grandchildren_that_left_the_session,
+        a_group_is_gone_after_the_end,
+    ]
+}
+
+/// A bench on real groups; none, with a word, where the machine does not let us.
+fn bench(needs: &str) -> Option<Bench> {
+    let groups = Cgroups::detect();
+    if !groups.has(needs) {
+        println!("skipped: no control group for {needs} here ({:?})", groups.warning());
+        return None;
+    }
+    Some(Bench::with(Arc::new(groups), RankBudget::unlimited()))
+}
+
+pub(crate) fn a_memory_hog_dies_at_its_limit_and_its_neighbour_lives() {
+    let Some(mut b) = bench("memory") else { return };
+    let (hog, neighbour) = (key(), key());
+    b.runner.start(neighbour, &detail("exec sleep 1000"), Instant::now());
+    let mut d = detail("x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done");
+    d.limits.memory = Some(Bytes::mib(64));
+    b.runner.start(hog, &d, Instant::now());
+    match b.end(hog) {
+        SlotEnd::Failed { exit } => {
+            assert_eq!(exit.note, "out of memory: limit 64MiB", "{exit:?}");
+            assert_eq!(exit.signal, Some(9));
+        }
+        other => panic!("{other:?}"),
+    }
+    b.running(neighbour);
+    assert_eq!(b.runner.active().collect::<Vec<_>>(), vec![neighbour]);
+    b.runner.stop(neighbour, Span(0), Instant::now());
+    assert_eq!(b.end(neighbour), SlotEnd::Stopped);
+}
+
+pub(crate) fn processes_are_limited_in_number() {
+    let Some(mut b) = bench("pids") else { return };
+    let k = key();
+    let mut d = detail("for i in 1 2 3 4 5 6 7 8 9; do sleep 1000 & done; wait");
+    d.limits.pids = Some(5);
+    b.runner.start(k, &d, Instant::now());
+    b.until("a refused fork", |b| b.text(k, 0, Stream::Stderr).contains("fork"));
+    b.runner.stop(k, Span(0), Instant::now());
+    b.end(k);
+}
+
+pub(crate) fn a_kill_reaches_grandchildren_that_left_the_session() {
+    let Some(mut b) = bench("pids") else { return };
+    let k = key();
+    let pid_file = b.dir.path().join("pid");
+    let script = format!(
+        "setsid setsid sh -c 'trap \"\" TERM; echo $$ > {}; while :; do sleep 1; done' & sleep 1000",
+        pid_file.display()
+    );
+    b.runner.start(k, &detail(&script), Instant::now());
+    b.until("the grandchild", |_| number_in(&pid_file).is_some());
+    let pid = number_in(&pid_file).unwrap();
+    assert!(alive(pid));
+    b.runner.stop(k, Span(50), Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Stopped);
+    assert!(!alive(pid));
+}
+
+pub(crate) fn a_group_is_gone_after_the_end() {
+    let Some(mut b) = bench("pids") else { return };
+    let k = key();
+    b.runner.start(k, &detail("cat /proc/self/cgroup"), Instant::now());
+    b.end(k);
+    assert!(b.out(k).contains(&format!("/muster/node-1/{k}")), "{}", b.out(k));
+    for tree in std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
+        assert!(!tree.path().join("muster/node-1").join(k.to_string()).exists());
+    }
+}

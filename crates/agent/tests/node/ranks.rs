@@ -1,0 +1,397 @@
+//! Ranks from start to end, without a server.
+
+use crate::support::{Bench, alive, key, number_in};
+use muster_agent::cgroup::Cgroups;
+use muster_agent::runner::RankBudget;
+use muster_agent::testing::detail;
+use muster_link::messages::{LogMark, Stream, VoiceReport};
+use muster_model::command::Observed;
+use muster_model::job::SlotEnd;
+use muster_model::spec::{CheckpointRequest, CheckpointSpec, OnPartition, Volume};
+use muster_model::units::Span;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub(crate) fn all() -> Vec<crate::Test> {
+    crate::tests![ranks:
+        every_rank_prints_and_the_end_comes_after_the_last_byte,
+        a_failing_rank_takes_the_others_with_it,
+        a_signal_is_told_as_one,
+        a_program_that_does_not_exist_is_the_jobs_fault,
+        a_missing_workdir_is_the_jobs_fault,
+        a_script_runs_by_its_first_line,
+        a_stopped_rank_gets_its_grace,
+        a_rank_that_ignores_sigterm_is_killed,
+        a_restarted_agent_adopts_running_ranks,
+        an_end_while_the_agent_is_away_is_told_after_its_restart,
+        a_stop_that_began_before_a_restart_is_still_a_stop,
+        a_dead_supervisor_is_the_nodes_fault,
+        an_attempt_is_never_started_twice,
+        volumes_are_bound_for_the_ranks_only,
+        secrets_are_seen_by_the_ranks_and_never_on_disk,
+        output_is_shipped_again_from_what_is_kept,
+        ranks_are_heard_and_asked_for_a_checkpoint,
+        without_a_server_an_attempt_stops_itself,
+        ranks_beyond_the_budget_are_refused_with_the_reason,
+        forgetting_removes_every_trace,
+        odd_output_comes_through_unchanged,
+        leftovers_die_with_their_rank,
+    ]
+}
+
+pub(crate) fn every_rank_prints_and_the_end_comes_after_the_last_byte() {
+    let mut b = Bench::new();
+    let k = key();
+    let mut d = detail("echo out $RANK of $WORLD_SIZE; echo err $LOCAL_RANK >&2");
+    d.slot.ranks = 3;
+    d.slot.first_rank = 4;
+    d.world_size = 7;
+    b.runner.start(k, &d, Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Ok);
+    for local in 0..3 {
+        let rank = 4 + local;
+        assert_eq!(b.text(k, rank, Stream::Stdout), format!("out {rank} of 7\n"));
+        assert_eq!(b.text(k, rank, Stream::Stderr), format!("err {local}\n"));
+    }
+}
+
+pub(crate) fn a_failing_rank_takes_the_others_with_it() {
+    let mut b = Bench::new();
+    let k = key();
+    let mut d = detail("[ $RANK = 1 ] && exit 7; exec sleep 1000");
+    d.slot.ranks = 3;
+    b.runner.start(k, &d, Instant::now());
+    match b.end(k) {
+        SlotEnd::Failed { exit } => assert_eq!((exit.rank, exit.code), (1, Some(7))),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn a_signal_is_told_as_one() {
+    let mut b = Bench::new();
+    let k = key();
+    b.runner.start(k, &detail("kill -SEGV $$"), Instant::now());
+    assert!(matches!(b.end(k), SlotEnd::Failed { exit } if exit.signal == Some(11)));
+}
+
+pub(crate) fn a_program_that_does_not_exist_is_the_jobs_fault() {
+    let mut b = Bench::new();
+    let k = key();
+    let mut d = detail("");
+    d.run.script = None;
+    d.run.command = vec!["no-such-program-here".into()];
+    b.runner.start(k, &d, Instant::now());
+    match b.end(k) {
+        SlotEnd::Unstartable { reason } => assert!(reason.contains("no-such-program"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn a_missing_workdir_is_the_jobs_fault() {
+    let mut b = Bench::new();
+    let k = key();
+    let mut d = detail("pwd");
+    d.run.workdir = Some("/no/such/dir".into());
+    b.runner.start(k, &d, Instant::now());
+    match b.end(k) {
+        SlotEnd::Unstartable { reason } => assert!(reason.contains("/no/such/dir"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    let (k, d) = (key(), &mut detail("pwd"));
+    d.run.workdir = Some("/usr".into());
+    b.runner.start(k, d, Instant::now());
+    b.end(k);
+    assert_eq!(b.out(k), "/usr\n");
+}
+
+pub(crate) fn a_script_runs_by_its_first_line() {
+    let mut b = Bench::new();
+    let k = key();
+    b.runner.start(k, &detail("#!/bin/cat\nhello\n"), Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Ok);
+    assert_eq!(b.out(k), "#!/bin/cat\nhello\n");
+    let k = key();
+    b.runner.start(k, &detail("#!/no/such/interpreter\n"), Instant::now());
+    assert!(matches!(b.end(k), SlotEnd::Unstartable { .. }));
+}
+
+pub(crate) fn a_stopped_rank_gets_its_grace() {
+    let mut b = Bench::new();
+    let k = key();
+    b.runner.start(
+        k,
+        &detail("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done"),
+        Instant::now(),
+    );
+    b.running(k);
+    b.until("up", |b| b.out(k).contains("up"));
+    b.runner.stop(k, Span::secs(60), Instant::now());
+    b.runner.stop(k, Span::secs(60), Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Stopped);
+    assert_eq!(b.out(k), "up\nsaved\n");
+}
+
+pub(crate) fn a_rank_that_ignores_sigterm_is_killed() {
+    let mut b = Bench::new();
+    let k = key();
+    let script = "trap '' TERM; echo up; while :; do sleep 0.05; done";
+    b.runner.start(k, &detail(script), Instant::now());
+    b.until("up", |b| b.out(k).contains("up"));
+    b.runner.stop(k, Span(100), Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Stopped);
+}
+
+pub(crate) fn a_restarted_agent_adopts_running_ranks() {
+    let mut b = Bench::new();
+    let k = key();
+    let go = b.dir.path().join("go");
+    let script = format!("echo one; until [ -e {} ]; do sleep 0.02; done; echo two", go.display());
+    b.runner.start(k, &detail(&script), Instant::now());
+    b.running(k);
+    b.until("one", |b| b.out(k) == "one\n");
+    let mut b = b.restarted();
+    assert_eq!(b.runner.observed(), vec![(k, Observed::Running)]);
+    b.runner.start(k, &detail(&script), Instant::now());
+    std::fs::write(go, "").unwrap();
+    assert_eq!(b.end(k), SlotEnd::Ok);
+    // Nothing was known to be kept, so everything is shipped again, once.
+    assert_eq!(b.out(k), "one\ntwo\n");
+}
+
+pub(crate) fn an_end_while_the_agent_is_away_is_told_after_its_restart() {
+    let mut b = Bench::new();
+    let k = key();
+    let script = format!("echo $$ > {}/pid; sleep 0.2; echo bye; exit 3", b.dir.path().display());
+    b.runner.start(k, &detail(&script), Instant::now());
+    b.running(k);
+    let dir = b.dir.clone();
+    let end = b.run_dir(k).join("end.json");
+    let b = b;
+    let mut b = {
+        // Nobody looks while it ends.
+        while !end.exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        b.restarted()
+    };
+    match b.end(k) {
+        SlotEnd::Failed { exit } => assert_eq!(exit.code, Some(3)),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(b.out(k), "bye\n");
+    assert!(!alive(number_in(&dir.path().join("pid")).unwrap()));
+    // And a second restart tells the same again.
+    let mut b = b.restarted();
+    assert!(matches!(b.end(k), SlotEnd::Failed { .. }));
+}
+
+pub(crate) fn a_stop_that_began_before_a_restart_is_still_a_stop() {
+    let mut b = Bench::new();
+    let k = key();
+    let script = "trap 'sleep 0.2; exit 5' TERM; echo up; while :; do sleep 0.02; done";
+    b.runner.start(k, &detail(script), Instant::now());
+    b.until("up", |b| b.out(k) == "up\n");
+    b.runner.stop(k, Span::secs(30), Instant::now());
+    let mut b = b.restarted();
+    assert_eq!(b.end(k), SlotEnd::Stopped);
+}
+
+pub(crate) fn a_dead_supervisor_is_the_nodes_fault() {
+    let mut b = Bench::new();
+    let k = key();
+    let pid_file = b.dir.path().join("pid");
+    let script = format!("echo $$ > {}; exec sleep 1000", pid_file.display());
+    b.runner.start(k, &detail(&script), Instant::now());
+    b.running(k);
+    b.until("the pid", |_| number_in(&pid_file).is_some());
+    let shim: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(b.run_dir(k).join("shim.json")).unwrap()).unwrap();
+    let shim = i32::try_from(shim["process"]["pid"].as_i64().unwrap()).unwrap();
+    let shim = rustix::process::Pid::from_raw(shim).unwrap();
+    rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
+    assert!(matches!(b.end(k), SlotEnd::NodeFault { reason } if reason.contains("supervisor")));
+    let rank = number_in(&pid_file).unwrap();
+    b.until("the rank's death", |_| !alive(rank));
+}
+
+pub(crate) fn an_attempt_is_never_started_twice() {
+    let mut b = Bench::new();
+    let k = key();
+    let d = detail("echo once");
+    b.runner.start(k, &d, Instant::now());
+    b.runner.start(k, &d, Instant::now());
+    b.end(k);
+    b.runner.start(k, &d, Instant::now());
+    let mut b = b.restarted();
+    b.runner.start(k, &d, Instant::now());
+    b.end(k);
+    assert_eq!(b.out(k), "once\n");
+}
+
+pub(crate) fn volumes_are_bound_for_the_ranks_only() {
+    let mut b = Bench::new();
+    let from = tempfile::tempdir().unwrap();
+    let at = tempfile::tempdir().unwrap();
+    std::fs::write(from.path().join("data"), "treasure").unwrap();
+    let k = key();
+    let mut d = detail("cat data; touch new 2>/dev/null || echo ' read-only'");
+    d.run.workdir = Some(at.path().display().to_string());
+    d.volumes = vec![Volume {
+        from: from.path().display().to_string(),
+        at: at.path().display().to_string(),
+        read_only: true,
+    }];
+    b.runner.start(k, &d, Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Ok);
+    assert_eq!(b.out(k), "treasure read-only\n");
+    assert!(!at.path().join("data").exists(), "the node itself does not see it");
+    let k = key();
+    d.volumes[0].from = "/no/such/volume".into();
+    b.runner.start(k, &d, Instant::now());
+    assert!(
+        matches!(b.end(k), SlotEnd::Unstartable { reason } if reason.contains("/no/such/volume"))
+    );
+}
+
+pub(crate) fn secrets_are_seen_by_the_ranks_and_never_on_disk() {
+    let mut b = Bench::new();
+    let k = key();
+    let go = b.dir.path().join("go");
+    let mut d = detail(&format!(
+        "echo $WANDB_KEY | rev; rev $MUSTER_SECRETS_DIR/wandb-key; until [ -e {} ]; do sleep 0.02; done",
+        go.display()
+    ));
+    d.secrets.0.insert("wandb-key".into(), "hunter2value".into());
+    d.run.env.insert("LR".into(), "envvalue42".into());
+    b.runner.start(k, &d, Instant::now());
+    b.until("both", |b| b.out(k).matches("eulav2retnuh").count() == 2);
+    let grep = std::process::Command::new("grep")
+        .args(["-r", "-l", "-e", "hunter2value", "-e", "envvalue42"])
+        .arg(b.dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&grep.stdout), "", "nothing in the state directory");
+    std::fs::write(go, "").unwrap();
+    assert_eq!(b.end(k), SlotEnd::Ok);
+}
+
+pub(crate) fn output_is_shipped_again_from_what_is_kept() {
+    let mut b = Bench::new();
+    let k = key();
+    b.runner.start(k, &detail("printf 0123456789"), Instant::now());
+    b.end(k);
+    b.runner.kept(LogMark { key: k, rank: 0, stream: Stream::Stdout, offset: 4 });
+    b.runner.rewind();
+    assert_eq!(b.runner.observed(), vec![(k, Observed::Running)], "its output comes first");
+    let again = b.runner.logs(1 << 20);
+    assert_eq!((again[0].offset, &again[0].data[..]), (4, &b"456789"[..]));
+    assert_eq!(b.runner.poll(Instant::now(), true), vec![(k, Observed::Ended(SlotEnd::Ok))]);
+    b.runner.save();
+    let mut b = b.restarted();
+    b.until("output", |b| !b.logs.is_empty());
+    assert_eq!(b.logs[0].offset, 4, "a restarted agent knows what is kept");
+}
+
+pub(crate) fn ranks_are_heard_and_asked_for_a_checkpoint() {
+    let mut b = Bench::new();
+    let k = key();
+    // The shell that waits in the foreground has no handler and must survive the signal.
+    let inner = r#"trap 'echo "{\"checkpoint\":{\"state\":\"done\",\"step\":9}}" >> $MUSTER_REPORT; exit 0' USR1
+echo '{"step":8,"t":0.5}' >> $MUSTER_REPORT
+echo nonsense >> $MUSTER_REPORT
+while :; do sleep 0.02; done"#;
+    let mut d = detail(&format!("cat > inner.sh <<'EOF'\n{inner}\nEOF\nsh inner.sh\necho after"));
+    d.run.workdir = Some(b.dir.path().display().to_string());
+    d.checkpoint = Some(CheckpointSpec {
+        dir: "/tmp".into(),
+        request: CheckpointRequest { signal: Some("SIGUSR1".into()) },
+        grace: None,
+        interval: None,
+    });
+    b.runner.start(k, &d, Instant::now());
+    b.until("a step", |b| b.voices.iter().any(|v| matches!(v, VoiceReport::Step { step: 8, .. })));
+    b.until("a garbled line", |b| b.voices.contains(&VoiceReport::Garbled { lines: 1 }));
+    b.runner.ask_checkpoint(k);
+    assert_eq!(b.end(k), SlotEnd::Ok);
+    assert_eq!(b.out(k), "after\n");
+    assert!(b.voices.iter().any(
+        |v| matches!(v, VoiceReport::Checkpoint { state, step: Some(9), .. } if state == "done")
+    ));
+}
+
+pub(crate) fn without_a_server_an_attempt_stops_itself() {
+    let mut b = Bench::new();
+    let (k, stays) = (key(), key());
+    let mut d = detail("exec sleep 1000");
+    d.on_partition = OnPartition::StopAfter(Span::secs(60));
+    b.runner.start(k, &d, Instant::now());
+    d.on_partition = OnPartition::Continue;
+    b.runner.start(stays, &d, Instant::now());
+    b.running(k);
+    b.running(stays);
+    let heard = Instant::now();
+    b.runner.unheard(heard, heard + Duration::from_secs(59));
+    assert_eq!(b.runner.active().count(), 2);
+    assert_eq!(b.runner.unheard_due(heard), Some(heard + Duration::from_secs(60)));
+    b.runner.unheard(heard, heard + Duration::from_secs(61));
+    assert!(matches!(b.end(k), SlotEnd::NodeFault { reason } if reason == "no server for 1m"));
+    assert_eq!(b.runner.active().collect::<Vec<_>>(), vec![stays]);
+    b.runner.stop(stays, Span(0), Instant::now());
+    assert_eq!(b.end(stays), SlotEnd::Stopped);
+}
+
+pub(crate) fn ranks_beyond_the_budget_are_refused_with_the_reason() {
+    let mut b = Bench::with(Arc::new(Cgroups::none()), RankBudget::new(2));
+    let (one, two) = (key(), key());
+    let mut d = detail("exec sleep 1000");
+    d.slot.ranks = 2;
+    b.runner.start(one, &d, Instant::now());
+    b.runner.start(two, &d, Instant::now());
+    assert!(
+        matches!(b.end(two), SlotEnd::NodeFault { reason } if reason.contains("2 ranks already"))
+    );
+    b.runner.stop(one, Span(0), Instant::now());
+    b.end(one);
+    let three = key();
+    d.run.script = Some("true".into());
+    b.runner.start(three, &d, Instant::now());
+    assert_eq!(b.end(three), SlotEnd::Ok);
+}
+
+pub(crate) fn forgetting_removes_every_trace() {
+    let mut b = Bench::new();
+    let k = key();
+    b.runner.start(k, &detail("exec sleep 1000"), Instant::now());
+    b.running(k);
+    b.runner.forget(k);
+    assert!(b.runner.knows(k), "what runs is not forgotten");
+    b.runner.stop(k, Span(0), Instant::now());
+    b.end(k);
+    b.runner.forget(k);
+    assert!(!b.runner.knows(k) && !b.run_dir(k).exists());
+    b.until("rest", |b| b.runner.due().is_none());
+}
+
+pub(crate) fn odd_output_comes_through_unchanged() {
+    let mut b = Bench::new();
+    let k = key();
+    let script = r"printf '\033[31m\000\377\n'; head -c 200000 /dev/zero | tr '\0' y; echo";
+    b.runner.start(k, &detail(script), Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Ok);
+    let bytes: Vec<u8> = b.logs.iter().flat_map(|c| c.data.to_vec()).collect();
+    assert_eq!(&bytes[..8], b"\x1b[31m\x00\xff\n");
+    assert_eq!(bytes.len(), 8 + 200_000 + 1);
+}
+
+pub(crate) fn leftovers_die_with_their_rank() {
+    let mut b = Bench::new();
+    let k = key();
+    let pid_file = b.dir.path().join("pid");
+    let script = format!(
+        "setsid sh -c 'echo $$ > {0}; exec sleep 1000' & until [ -s {0} ]; do sleep 0.01; done",
+        pid_file.display()
+    );
+    b.runner.start(k, &detail(&script), Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Ok);
+    assert!(!alive(number_in(&pid_file).unwrap()));
+}

@@ -1,0 +1,138 @@
+//! A runner in a directory of its own, and waiting for things to happen.
+
+use muster_agent::cgroup::Cgroups;
+use muster_agent::runner::{RankBudget, Runner, RunnerConfig, ShimCommand};
+use muster_agent::shim::SHIM_ARG;
+use muster_link::messages::{LogChunk, Stream, VoiceReport};
+use muster_model::command::Observed;
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::SlotEnd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Long enough for any machine; only ever reached when something is broken.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+pub(crate) fn shim() -> ShimCommand {
+    ShimCommand { program: std::env::current_exe().unwrap(), args: vec![SHIM_ARG.into()] }
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A key that no other test uses: groups are named by it.
+pub(crate) fn key() -> AttemptKey {
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    AttemptKey { job: JobId(u64::from(std::process::id()) * 1000 + n), attempt: 1 }
+}
+
+pub(crate) struct Bench {
+    pub(crate) dir: Arc<tempfile::TempDir>,
+    pub(crate) runner: Runner,
+    pub(crate) logs: Vec<LogChunk>,
+    pub(crate) seen: Vec<(AttemptKey, Observed)>,
+    pub(crate) voices: Vec<VoiceReport>,
+    pub(crate) cgroups: Arc<Cgroups>,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Bench {
+        Bench::with(Arc::new(Cgroups::none()), RankBudget::unlimited())
+    }
+
+    pub(crate) fn with(cgroups: Arc<Cgroups>, budget: Arc<RankBudget>) -> Bench {
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        Bench::open(dir, cgroups, budget)
+    }
+
+    fn open(dir: Arc<tempfile::TempDir>, cgroups: Arc<Cgroups>, budget: Arc<RankBudget>) -> Bench {
+        let config = RunnerConfig {
+            state: dir.path().to_path_buf(),
+            node: "node-1".parse().unwrap(),
+            shim: shim(),
+            cgroups: cgroups.clone(),
+            log_cap: 256 << 20,
+            budget,
+        };
+        let runner = Runner::open(config).unwrap();
+        Bench { dir, runner, logs: vec![], seen: vec![], voices: vec![], cgroups }
+    }
+
+    /// Another agent on the same directory; the old one is simply gone.
+    pub(crate) fn restarted(self) -> Bench {
+        let (dir, cgroups) = (self.dir.clone(), self.cgroups.clone());
+        drop(self);
+        Bench::open(dir, cgroups, RankBudget::unlimited())
+    }
+
+    pub(crate) fn turn(&mut self) {
+        let now = Instant::now();
+        let early = self.runner.poll(now, false);
+        self.seen.extend(early);
+        self.logs.extend(self.runner.logs(1 << 20));
+        self.voices.extend(self.runner.voices(now).into_iter().map(|v| v.2));
+        self.seen.extend(self.runner.poll(now, true));
+        std::thread::sleep(Duration::from_millis(3));
+    }
+
+    pub(crate) fn until(&mut self, what: &str, mut done: impl FnMut(&mut Bench) -> bool) {
+        let from = Instant::now();
+        while !done(self) {
+            assert!(from.elapsed() < LONG, "never happened: {what}; seen {:?}", self.seen);
+            self.turn();
+        }
+    }
+
+    pub(crate) fn end(&mut self, key: AttemptKey) -> SlotEnd {
+        let of = |b: &Bench| {
+            b.seen.iter().find_map(|(k, o)| match o {
+                Observed::Ended(end) if *k == key => Some(end.clone()),
+                _ => None,
+            })
+        };
+        self.until("the end", |b| of(b).is_some());
+        of(self).unwrap()
+    }
+
+    pub(crate) fn running(&mut self, key: AttemptKey) {
+        self.until("running", |b| b.seen.contains(&(key, Observed::Running)));
+    }
+
+    pub(crate) fn text(&self, key: AttemptKey, rank: u32, stream: Stream) -> String {
+        let mut out = Vec::new();
+        for c in self.logs.iter().filter(|c| (c.key, c.rank, c.stream) == (key, rank, stream)) {
+            assert_eq!(c.offset, out.len() as u64, "no gap and no repeat");
+            out.extend_from_slice(&c.data);
+        }
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    pub(crate) fn out(&self, key: AttemptKey) -> String {
+        self.text(key, 0, Stream::Stdout)
+    }
+
+    pub(crate) fn run_dir(&self, key: AttemptKey) -> std::path::PathBuf {
+        self.dir.path().join("runs").join(key.to_string())
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // A test that failed must not leave its ranks behind.
+        if std::thread::panicking() {
+            self.runner.crash();
+        }
+    }
+}
+
+/// Whether a process runs (a zombie does not).
+pub(crate) fn alive(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rfind(')').is_some_and(|at| !stat[at + 2..].starts_with(['Z', 'X']))
+}
+
+/// A number that a rank wrote into a file, once it is there.
+pub(crate) fn number_in(path: &Path) -> Option<i32> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
