@@ -1,1 +1,3 @@
 //! Effects carried out: durable state into what each node must run.
+
+pub mod native;

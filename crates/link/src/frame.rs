@@ -138,12 +138,14 @@ fn log_chunk(mut b: Bytes) -> Result<LogChunk, LinkError> {
 pub struct FrameWriter<W> {
     inner: W,
     buf: BytesMut,
+    /// Something was queued since the last whole flush.
+    dirty: bool,
 }
 
 impl<W: AsyncWrite + Unpin> FrameWriter<W> {
     /// Writes to `inner`.
     pub fn new(inner: W) -> FrameWriter<W> {
-        FrameWriter { inner, buf: BytesMut::new() }
+        FrameWriter { inner, buf: BytesMut::new(), dirty: false }
     }
 
     /// Sends a message.
@@ -151,6 +153,16 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
     /// # Errors
     /// When it is too large, or the connection breaks.
     pub async fn send<T: Serialize>(&mut self, message: &T) -> Result<(), LinkError> {
+        self.queue(message)?;
+        self.spill(STEP).await
+    }
+
+    /// Puts a message behind what waits to be sent, without waiting; [`FrameWriter::flush`]
+    /// sends it.
+    ///
+    /// # Errors
+    /// When it is too large.
+    pub fn queue<T: Serialize>(&mut self, message: &T) -> Result<(), LinkError> {
         let start = self.buf.len();
         self.buf.put_bytes(0, HEADER);
         let written = serde_json::to_writer((&mut self.buf).writer(), message);
@@ -167,7 +179,19 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
             return Err(e);
         }
         self.header(start, len, JSON);
-        self.spill(STEP).await
+        Ok(())
+    }
+
+    /// Whether something waits to be flushed.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    /// Bytes that wait to be sent.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.buf.len()
     }
 
     /// Sends a piece of output.
@@ -199,6 +223,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         self.buf[start..start + 4].copy_from_slice(&len.to_be_bytes());
         self.buf[start + 4] = kind;
+        self.dirty = true;
     }
 
     async fn spill(&mut self, keep: usize) -> Result<(), LinkError> {
@@ -218,6 +243,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         self.spill(0).await?;
         self.buf = BytesMut::new();
         self.inner.flush().await?;
+        self.dirty = false;
         Ok(())
     }
 

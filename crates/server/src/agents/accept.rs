@@ -1,0 +1,110 @@
+//! The door: TCP, TLS, and the first message.
+
+use super::{Inner, hello, join, refused, session};
+use muster_link::LinkError;
+use muster_link::frame::{Frame, FrameReader, FrameWriter, MAX_FROM_AGENT};
+use muster_link::messages::{FromAgent, FromServer};
+use muster_link::tls;
+use rustls::server::Acceptor;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// How long a newcomer has to say something, at each step.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+pub(super) struct Conn {
+    pub(super) r: FrameReader<ReadHalf<TlsStream<TcpStream>>>,
+    pub(super) w: FrameWriter<WriteHalf<TlsStream<TcpStream>>>,
+}
+
+impl Conn {
+    /// Says one last thing.
+    pub(super) async fn part(mut self, message: &FromServer) -> Result<(), LinkError> {
+        self.w.send(message).await?;
+        match timeout(PATIENCE, self.w.close()).await {
+            Ok(done) => done,
+            Err(_) => Err(slow("the goodbye")),
+        }
+    }
+}
+
+fn slow(what: &'static str) -> LinkError {
+    LinkError::Slow { what, seconds: PATIENCE.as_secs() }
+}
+
+pub(super) async fn listen(inner: Arc<Inner>, listener: TcpListener) {
+    loop {
+        let accepted = tokio::select! {
+            a = listener.accept() => a,
+            () = inner.stop.cancelled() => return,
+        };
+        match accepted {
+            Ok((tcp, addr)) => {
+                let inner = inner.clone();
+                tokio::spawn(async move {
+                    if let Err(e) = greet(inner, tcp, addr).await {
+                        let cause = std::error::Error::source(&e).map(ToString::to_string);
+                        tracing::debug!(%addr, error = %e, cause, "an agent was not let in");
+                    }
+                });
+            }
+            Err(e) => {
+                // Out of files, most likely; those that are open go on.
+                tracing::warn!(error = %e, "cannot accept agents");
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        }
+    }
+}
+
+async fn greet(inner: Arc<Inner>, tcp: TcpStream, addr: SocketAddr) -> Result<(), LinkError> {
+    tls::tune(&tcp)?;
+    // Whoever says nothing takes no place among the handshakes.
+    let start = timeout(PATIENCE, LazyConfigAcceptor::new(Acceptor::default(), tcp))
+        .await
+        .map_err(|_| slow("the first word"))??;
+    let stream = {
+        let Ok(_place) = inner.handshakes.acquire().await else { return Ok(()) };
+        timeout(PATIENCE, start.into_stream(inner.tls.clone()))
+            .await
+            .map_err(|_| slow("the handshake"))??
+    };
+    let peer = tls::peer(stream.get_ref().1)?;
+    let (r, w) = tokio::io::split(stream);
+    let mut conn = Conn { r: FrameReader::new(r, MAX_FROM_AGENT), w: FrameWriter::new(w) };
+    let first = timeout(PATIENCE, conn.r.next()).await.map_err(|_| slow("the first message"))??;
+    match (peer, first) {
+        (_, None) => Ok(()),
+        (_, Some(Frame::Message(FromAgent::Join { protocol, token, node, machine, csr }))) => {
+            let asked = join::Asked { protocol, token, node, machine, csr };
+            let answer = join::join(&inner, asked).await?;
+            conn.part(&answer).await
+        }
+        (Some(peer), Some(Frame::Message(FromAgent::Hello(hello)))) => {
+            match hello::enter(&inner, &peer, &hello, addr).await? {
+                Ok(entered) => {
+                    // A task of its own: this one has the size of a handshake.
+                    tokio::spawn(session::run(inner, conn, entered));
+                    Ok(())
+                }
+                Err(refusal) => {
+                    tracing::warn!(node = %hello.node, %addr, ?refusal, "an agent was refused");
+                    conn.part(&refusal).await
+                }
+            }
+        }
+        (None, Some(_)) => {
+            let why = "this connection shows no certificate: join with a join token first";
+            conn.part(&refused("identity", why, false)).await
+        }
+        (Some(_), Some(_)) => {
+            conn.part(&refused("protocol", "the first message must be a hello", false)).await
+        }
+    }
+}

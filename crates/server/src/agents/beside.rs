@@ -1,0 +1,75 @@
+//! What is kept beside the log, read once when a gang starts on a thousand nodes at a time.
+
+use crate::brain::{Brain, BrainError};
+use muster_model::ids::JobId;
+use muster_model::names::{Label, ProjectName};
+use muster_model::spec::RunSpec;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::OnceCell;
+
+/// How often a busy store is asked again, and after how long.
+const TRIES: u32 = 30;
+const PAUSE: Duration = Duration::from_millis(100);
+
+type Shelf<K, V> = Mutex<HashMap<K, Arc<OnceCell<Option<V>>>>>;
+
+/// Answers of the last seconds. Emptied often: secrets and payloads may be replaced or erased.
+#[derive(Default)]
+pub(super) struct Beside {
+    payloads: Shelf<JobId, Arc<RunSpec>>,
+    secrets: Shelf<(ProjectName, Label), String>,
+}
+
+async fn once<K: Hash + Eq, V: Clone, F>(
+    shelf: &Shelf<K, V>,
+    key: K,
+    fetch: impl Fn() -> F,
+) -> Result<Option<V>, BrainError>
+where
+    F: Future<Output = Result<Option<V>, BrainError>>,
+{
+    let cell = {
+        let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        shelf.entry(key).or_default().clone()
+    };
+    let mut tries = 1;
+    loop {
+        match cell.get_or_try_init(&fetch).await {
+            Err(BrainError::Unavailable(_)) if tries < TRIES => {
+                tries += 1;
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(e) => return Err(e),
+            Ok(value) => return Ok(value.clone()),
+        }
+    }
+}
+
+impl Beside {
+    pub(super) async fn payload(
+        &self,
+        brain: &Brain,
+        job: JobId,
+    ) -> Result<Option<Arc<RunSpec>>, BrainError> {
+        once(&self.payloads, job, || async move { Ok(brain.payload(job).await?.map(Arc::new)) })
+            .await
+    }
+
+    pub(super) async fn secret(
+        &self,
+        brain: &Brain,
+        project: &ProjectName,
+        name: &Label,
+    ) -> Result<Option<String>, BrainError> {
+        let key = (project.clone(), name.clone());
+        once(&self.secrets, key, || brain.secret(project, name.as_str())).await
+    }
+
+    pub(super) fn clear(&self) {
+        self.payloads.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}

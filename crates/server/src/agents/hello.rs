@@ -1,0 +1,163 @@
+//! An agent with a certificate says who it is and everything it sees.
+
+use super::seat::{SKEW_MS, Seat, Session};
+use super::{Inner, join, refused};
+use crate::brain::{Attach, BrainError};
+use muster_engine::State;
+use muster_link::LinkError;
+use muster_link::messages::{FromServer, Hello};
+use muster_link::tls::Peer;
+use muster_model::command::{Command, Observed};
+use muster_model::ids::AttemptKey;
+use muster_model::node::Stage;
+use muster_model::units::Time;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a session begins with.
+pub(super) struct Entered {
+    pub(super) seat: Arc<Seat>,
+    pub(super) session: Arc<Session>,
+    pub(super) welcome: FromServer,
+    pub(super) protected: bool,
+    /// Attempts the agent knows everything about.
+    pub(super) known: Vec<AttemptKey>,
+    /// Those whose end is in the log now.
+    pub(super) ended: Vec<AttemptKey>,
+}
+
+/// Leaves the seat again unless the session begins.
+struct Claim<'a> {
+    seat: &'a Seat,
+    session: &'a Session,
+    kept: bool,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.seat.leave(self.session);
+        }
+    }
+}
+
+fn judge(state: &State, peer: &Peer, hello: &Hello, now: Time) -> Result<(), FromServer> {
+    join::speaks(hello.protocol)?;
+    let node = &hello.node;
+    if peer.not_after < now {
+        let message = format!("the certificate of node {node} has ended: join again with a token");
+        return Err(refused("identity", message, false));
+    }
+    if peer.node != *node {
+        let message = format!(
+            "the certificate is of node {}, but the agent calls itself {node}: start it with its own name or its own state directory",
+            peer.node
+        );
+        return Err(refused("identity", message, false));
+    }
+    let site = state.site.as_ref();
+    if site != Some(&peer.site) || hello.site.as_ref().is_some_and(|s| Some(s) != site) {
+        let here = site.map_or("no site", |s| s.0.as_str());
+        let message = format!(
+            "the agent belongs to site {}, and this server serves {here}: check the server's address, or join again",
+            hello.site.as_ref().unwrap_or(&peer.site)
+        );
+        return Err(refused("site", message, false));
+    }
+    let Some(n) = state.nodes.get(node) else {
+        let message = format!("this site does not know node {node}: join again with a token");
+        return Err(refused("identity", message, false));
+    };
+    if n.stage == Stage::Retired {
+        let message = format!("node {node} is retired: join again with a token to use it anew");
+        return Err(refused("retired", message, false));
+    }
+    if n.machine != hello.machine {
+        let message = format!(
+            "this certificate belongs to another machine: node {node} is enrolled elsewhere; join this machine under a name of its own"
+        );
+        return Err(refused("identity", message, false));
+    }
+    Ok(())
+}
+
+pub(super) async fn enter(
+    inner: &Inner,
+    peer: &Peer,
+    hello: &Hello,
+    addr: SocketAddr,
+) -> Result<Result<Entered, FromServer>, LinkError> {
+    let now = inner.brain.now();
+    let verdict = inner.brain.read(|s| judge(s, peer, hello, now).map(|()| s.site.clone()));
+    let site = match verdict {
+        Ok(site) => site.unwrap_or_default(),
+        Err(no) => return Ok(Err(no)),
+    };
+    let node = &hello.node;
+    let seat = inner.seat_or_new(node);
+    let id = inner.next_session.fetch_add(1, Ordering::Relaxed);
+    let session = Arc::new(Session::new(id, hello, addr, now));
+    let lost_after = inner.config.lost_after;
+    let fresh = |_: &Session| seat.heard().is_some_and(|h| inner.clock().since(h) < lost_after);
+    if let Err(other) = seat.claim(&session, fresh) {
+        let message = format!(
+            "another agent with the identity of node {node} is connected from {}: stop one of the two; if it is gone, this one is let in after {lost_after}",
+            other.addr
+        );
+        return Ok(Err(refused("duplicate", message, true)));
+    }
+    let mut claim = Claim { seat: &seat, session: &session, kept: false };
+    let skew = session.skew_ms.load(Ordering::Relaxed);
+    if skew.abs() > SKEW_MS {
+        tracing::warn!(%node, skew_ms = skew, "the node's clock is off: synchronise it");
+    }
+    let ahead = hello.seq > inner.brain.durable() || hello.epoch > inner.brain.epoch();
+    if ahead {
+        tracing::error!(
+            %node, agent_seq = hello.seq.0, server_seq = inner.brain.durable().0,
+            "the node has seen more of the log than this server has (a restored backup?): nothing is started or stopped there until `muster node reconcile`"
+        );
+    }
+    seat.hear(inner.clock());
+    let command = Command::NodeConnected {
+        node: node.clone(),
+        machine: hello.machine.clone(),
+        boot: hello.boot.clone(),
+        address: hello.address.clone(),
+        host: hello.host.clone(),
+        inventory: Box::new(hello.inventory.clone()),
+        observed: hello.observed.clone(),
+        ahead,
+    };
+    session.busy.fetch_add(1, Ordering::Relaxed);
+    let answer = inner.brain.call(inner.request(node, command), Attach::default()).await;
+    session.busy.fetch_sub(1, Ordering::Relaxed);
+    match answer {
+        Ok(_) => {}
+        Err(BrainError::Refused(r)) => {
+            let hint = r.hint.map(|h| format!(": {h}")).unwrap_or_default();
+            return Ok(Err(refused("identity", format!("{}{hint}", r.message), false)));
+        }
+        Err(e) => {
+            let message = format!("the server cannot take agents now: {e}");
+            return Ok(Err(refused("stale_leader", message, true)));
+        }
+    }
+    seat.hear(inner.clock());
+    let protected = inner.brain.read(|s| s.nodes.get(node).is_some_and(|n| n.protected)) || ahead;
+    let welcome = FromServer::Welcome {
+        site,
+        epoch: inner.brain.epoch(),
+        seq: inner.brain.durable(),
+        heartbeat: inner.config.heartbeat,
+        telemetry: inner.config.telemetry,
+        protected,
+    };
+    claim.kept = true;
+    drop(claim);
+    let over = |o: &Observed| matches!(o, Observed::Ended(_)) && !protected;
+    let ended = hello.observed.iter().filter(|(_, o)| over(o)).map(|(k, _)| *k).collect();
+    let known = hello.observed.iter().map(|(k, _)| *k).collect();
+    Ok(Ok(Entered { seat, session, welcome, protected, known, ended }))
+}

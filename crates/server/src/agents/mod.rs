@@ -1,0 +1,249 @@
+//! The server's side of the agent link: who is connected, what they are told, what they said.
+
+mod accept;
+mod beside;
+mod hello;
+mod join;
+mod orders;
+mod seat;
+mod session;
+mod steps;
+mod sweep;
+mod telemetry;
+
+pub use seat::SessionInfo;
+pub use steps::RankStep;
+pub use telemetry::{Columns, Row, Window};
+
+use crate::brain::Brain;
+use crate::logs::LogKeeper;
+use muster_link::LinkError;
+use muster_link::messages::{Fault, FromServer};
+use muster_link::pki::Authority;
+use muster_link::tls;
+use muster_model::command::{Actor, Command, Request};
+use muster_model::ids::AttemptKey;
+use muster_model::names::NodeName;
+use muster_model::tenant::Role;
+use muster_model::units::{Span, Time};
+use seat::{Seat, Session};
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// How long an injected fault may take to be answered.
+const INJECT: Duration = Duration::from_secs(10);
+
+/// What operators may choose about the link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentsConfig {
+    /// How often agents say that they are there.
+    pub heartbeat: Span,
+    /// How often they send telemetry.
+    pub telemetry: Span,
+    /// A node that was not heard for this long is lost.
+    pub lost_after: Span,
+    /// How long a node's certificate works; agents renew theirs well before.
+    pub certificate: Span,
+    /// Handshakes under way at once. Few enough that the API's requests find their turn
+    /// between them when a whole site comes back, and enough to fill the processors.
+    pub handshakes: usize,
+    /// Names and addresses of this server, for its certificate.
+    pub names: Vec<String>,
+}
+
+impl Default for AgentsConfig {
+    fn default() -> Self {
+        AgentsConfig {
+            heartbeat: Span::secs(10),
+            telemetry: Span::secs(10),
+            lost_after: Span::secs(30),
+            certificate: Span::secs(30 * 24 * 3600),
+            handshakes: 32,
+            names: Vec::new(),
+        }
+    }
+}
+
+/// Who is connected. Clones share it.
+#[derive(Clone)]
+pub struct Agents {
+    inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for Agents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agents").field("config", &self.inner.config).finish_non_exhaustive()
+    }
+}
+
+struct Inner {
+    brain: Brain,
+    authority: Arc<Authority>,
+    keeper: LogKeeper,
+    config: AgentsConfig,
+    tls: Arc<rustls::ServerConfig>,
+    handshakes: Semaphore,
+    /// One for each node that was heard since the start.
+    seats: RwLock<HashMap<NodeName, Arc<Seat>>>,
+    steps: Mutex<steps::Steps>,
+    columns: Mutex<telemetry::Interned>,
+    beside: beside::Beside,
+    /// The wall clock may be set at any moment; whether a node is silent is measured from here.
+    started: (Instant, Time),
+    /// No node is lost because it was not heard before this.
+    since: Mutex<Time>,
+    next_session: AtomicU64,
+    stop: CancellationToken,
+}
+
+impl Inner {
+    /// A clock that never jumps: the wall clock at the start plus the time since.
+    fn clock(&self) -> Time {
+        let (at, time) = self.started;
+        time + Span(u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn seat(&self, node: &NodeName) -> Option<Arc<Seat>> {
+        self.seats.read().unwrap_or_else(PoisonError::into_inner).get(node).cloned()
+    }
+
+    fn seat_or_new(&self, node: &NodeName) -> Arc<Seat> {
+        if let Some(seat) = self.seat(node) {
+            return seat;
+        }
+        let mut seats = self.seats.write().unwrap_or_else(PoisonError::into_inner);
+        seats.entry(node.clone()).or_default().clone()
+    }
+
+    /// Every seat with somebody on it.
+    fn live(&self) -> Vec<(Arc<Seat>, Arc<Session>)> {
+        let seats = self.seats.read().unwrap_or_else(PoisonError::into_inner);
+        seats.values().filter_map(|s| Some((s.clone(), s.session()?))).collect()
+    }
+
+    /// A request in a node's name. Only this side of the link makes them, after it has checked
+    /// who speaks.
+    fn request(&self, node: &NodeName, command: Command) -> Request {
+        Request {
+            actor: Actor { name: format!("node:{node}"), role: Role::Admin, project: None },
+            at: self.brain.now(),
+            key: None,
+            if_version: None,
+            command,
+        }
+    }
+}
+
+fn refused(code: &str, message: impl Into<String>, retry: bool) -> FromServer {
+    FromServer::Refused { code: code.into(), message: message.into(), retry }
+}
+
+/// Serves agents on `listener` until [`Agents::stop`].
+///
+/// # Errors
+/// When no server identity can be made.
+pub fn serve(
+    listener: TcpListener,
+    brain: Brain,
+    authority: Arc<Authority>,
+    keeper: LogKeeper,
+    config: AgentsConfig,
+) -> Result<Agents, LinkError> {
+    let now = brain.now();
+    let identity = authority.server_identity(&config.names)?;
+    let inner = Arc::new(Inner {
+        tls: tls::server_config(&authority, &identity)?,
+        handshakes: Semaphore::new(config.handshakes.max(1)),
+        seats: RwLock::default(),
+        steps: Mutex::default(),
+        columns: Mutex::default(),
+        beside: beside::Beside::default(),
+        since: Mutex::new(now),
+        started: (Instant::now(), now),
+        next_session: AtomicU64::new(1),
+        stop: CancellationToken::new(),
+        brain,
+        authority,
+        keeper,
+        config,
+    });
+    tokio::spawn(accept::listen(inner.clone(), listener));
+    tokio::spawn(sweep::dispatch(inner.clone()));
+    tokio::spawn(sweep::watch(inner.clone()));
+    Ok(Agents { inner })
+}
+
+impl Agents {
+    /// Everybody who is connected, by name.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<SessionInfo> {
+        let mut all: Vec<SessionInfo> =
+            self.inner.live().iter().map(|(seat, s)| s.info(seat)).collect();
+        all.sort_by(|a, b| a.node.cmp(&b.node));
+        all
+    }
+
+    /// How many are connected.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.inner.live().len()
+    }
+
+    /// The agent of a node, when it is connected.
+    #[must_use]
+    pub fn session(&self, node: &NodeName) -> Option<SessionInfo> {
+        let seat = self.inner.seat(node)?;
+        seat.session().map(|s| s.info(&seat))
+    }
+
+    /// When a node was last heard by this server.
+    #[must_use]
+    pub fn last_heard(&self, node: &NodeName) -> Option<Time> {
+        self.inner.seat(node)?.heard()
+    }
+
+    /// The last minutes of a node in numbers.
+    #[must_use]
+    pub fn telemetry(&self, node: &NodeName) -> Option<Window> {
+        self.inner.seat(node)?.window()
+    }
+
+    /// The newest step of each rank of an attempt.
+    #[must_use]
+    pub fn steps(&self, key: AttemptKey) -> Vec<RankStep> {
+        self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner).of(key)
+    }
+
+    /// Makes a simulated node fail, and says what came of it.
+    ///
+    /// # Errors
+    /// In words, when the node is not there or cannot do it.
+    pub async fn inject(&self, node: &NodeName, fault: Fault) -> Result<String, String> {
+        let session = self
+            .inner
+            .seat(node)
+            .and_then(|s| s.session())
+            .ok_or_else(|| format!("the agent of node {node} is not connected"))?;
+        let (tx, rx) = oneshot::channel();
+        session.ask_injected(FromServer::Inject { fault }, tx);
+        match tokio::time::timeout(INJECT, rx).await {
+            Ok(Ok(answer)) => answer,
+            // A crash or a partition takes the answer with it.
+            Ok(Err(_)) => Ok(format!("the agent of node {node} went away")),
+            Err(_) => Err(format!("the agent of node {node} did not answer within {INJECT:?}")),
+        }
+    }
+
+    /// Ends every session and takes no new ones. Agents keep their work and look for a server.
+    pub fn stop(&self) {
+        self.inner.stop.cancel();
+        for (_, s) in self.inner.live() {
+            s.close();
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What one agent was told, and what it must be told next.
+
+use super::Inner;
+use crate::brain::BrainError;
+use muster_executors::native::{self, DetailError, WantedRun};
+use muster_link::messages::{Action, FromServer, RunDetail, RunOrder, Secrets};
+use muster_model::ids::{AttemptKey, Epoch, Seq};
+use muster_model::names::NodeName;
+use muster_model::spec::RunSpec;
+use muster_model::units::Time;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Bytes of detail in one message; well below what a frame may have.
+const MOST: usize = 8 << 20;
+
+/// What one agent was told on this connection.
+#[derive(Default)]
+pub(super) struct Orders {
+    /// Attempts whose detail it has.
+    known: BTreeSet<AttemptKey>,
+    /// Attempts that cannot be ordered, and were reported so.
+    hopeless: BTreeSet<AttemptKey>,
+    /// The list it has; none before the first.
+    told: Option<Vec<(AttemptKey, Action)>>,
+    /// Checkpoints it was asked for.
+    asked: BTreeMap<AttemptKey, Time>,
+}
+
+/// What to tell it now.
+#[derive(Default)]
+pub(super) struct News {
+    pub(super) messages: Vec<FromServer>,
+    /// Attempts that cannot run there, and why.
+    pub(super) hopeless: Vec<(AttemptKey, String)>,
+}
+
+struct Look {
+    seq: Seq,
+    epoch: Epoch,
+    wanted: Vec<(WantedRun, Option<Result<RunDetail, DetailError>>)>,
+}
+
+impl Orders {
+    pub(super) fn knows(&mut self, keys: &[AttemptKey]) {
+        self.known.extend(keys);
+    }
+
+    pub(super) fn forget(&mut self, key: AttemptKey) {
+        self.known.remove(&key);
+        self.hopeless.remove(&key);
+        self.asked.remove(&key);
+    }
+
+    /// Compares what must be with what was told. `again` repeats the list though it is the same.
+    pub(super) async fn refresh(
+        &mut self,
+        inner: &Inner,
+        node: &NodeName,
+        again: bool,
+    ) -> Result<News, BrainError> {
+        let look = inner.brain.read(|s| {
+            let wanted = native::orders_for(s, node).into_iter().map(|w| {
+                let new = w.action == Action::Run
+                    && !self.known.contains(&w.key)
+                    && !self.hopeless.contains(&w.key);
+                let detail = new.then(|| native::detail(s, &w));
+                (w, detail)
+            });
+            Look { seq: s.seq, epoch: s.epoch, wanted: wanted.collect() }
+        });
+        let mut news = News::default();
+        let mut list: Vec<(AttemptKey, Action)> = Vec::new();
+        let mut runs: Vec<RunOrder> = Vec::new();
+        let mut later: Vec<RunOrder> = Vec::new();
+        let mut size = 0;
+        for (w, detail) in look.wanted {
+            if self.hopeless.contains(&w.key) && w.action == Action::Run {
+                continue;
+            }
+            self.ask_checkpoint(&w, &mut news);
+            let detail = match detail {
+                None => None,
+                Some(Ok(d)) => match fill(inner, &w, d).await? {
+                    Ok(d) => Some(d),
+                    Err(why) => {
+                        self.hopeless.insert(w.key);
+                        news.hopeless.push((w.key, why));
+                        continue;
+                    }
+                },
+                Some(Err(e)) => {
+                    self.hopeless.insert(w.key);
+                    news.hopeless.push((w.key, e.to_string()));
+                    continue;
+                }
+            };
+            list.push((w.key, w.action));
+            let cost = detail.as_ref().map_or(0, weight);
+            let order = RunOrder { key: w.key, action: w.action, detail: detail.map(Arc::new) };
+            if cost > 0 && size > 0 && size + cost > MOST {
+                later.push(order);
+            } else {
+                size += cost;
+                runs.push(order);
+            }
+        }
+        if self.told.as_ref() == Some(&list) && !again {
+            return Ok(news);
+        }
+        self.known.extend(runs.iter().chain(&later).filter(|r| r.detail.is_some()).map(|r| r.key));
+        self.told = Some(list);
+        let Look { seq, epoch, .. } = look;
+        // The list is always whole but for those that the agent has never heard of: leaving one
+        // of them for the next message stops nothing.
+        let mut have: Vec<RunOrder> =
+            runs.iter().map(|r| RunOrder { detail: None, ..r.clone() }).collect();
+        news.messages.insert(0, FromServer::Desired { epoch, seq, runs });
+        for (n, order) in later.into_iter().enumerate() {
+            let told = RunOrder { detail: None, ..order.clone() };
+            let runs = have.iter().cloned().chain([order]).collect();
+            news.messages.insert(n + 1, FromServer::Desired { epoch, seq, runs });
+            have.push(told);
+        }
+        Ok(news)
+    }
+
+    fn ask_checkpoint(&mut self, w: &WantedRun, news: &mut News) {
+        let Some(at) = w.job.checkpoint_asked else { return };
+        if w.action == Action::Run && self.asked.insert(w.key, at) != Some(at) {
+            news.messages.push(FromServer::AskCheckpoint { key: w.key });
+        }
+    }
+}
+
+/// Puts in what runs and the secrets, which are kept beside the log.
+async fn fill(
+    inner: &Inner,
+    w: &WantedRun,
+    mut d: RunDetail,
+) -> Result<Result<RunDetail, String>, BrainError> {
+    d.run = match inner.beside.payload(&inner.brain, w.job.payload).await? {
+        Some(run) => RunSpec::clone(&run),
+        None if d.simulate.is_some() => RunSpec::default(),
+        None => return Ok(Err("what the job runs is not kept any more: submit it again".into())),
+    };
+    let mut secrets = BTreeMap::new();
+    for name in &w.job.spec.secrets {
+        let Some(value) = inner.beside.secret(&inner.brain, &w.job.project, name).await? else {
+            let project = &w.job.project;
+            return Ok(Err(format!(
+                "project {project} has no secret {name}: set it, then requeue the job"
+            )));
+        };
+        secrets.insert(name.to_string(), value);
+    }
+    d.secrets = Secrets(secrets);
+    Ok(Ok(d))
+}
+
+/// About how many bytes a detail takes.
+fn weight(d: &RunDetail) -> usize {
+    let run = &d.run;
+    let text = run.script.as_ref().map_or(0, String::len)
+        + run.command.iter().map(String::len).sum::<usize>()
+        + run.env.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>()
+        + d.secrets.0.values().map(String::len).sum::<usize>();
+    // JSON may escape each byte of a script into six; most scripts into little more than one.
+    2048 + 2 * text + 40 * d.nodes.len()
+}

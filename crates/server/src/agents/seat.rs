@@ -1,0 +1,197 @@
+//! A node's place here, and the agent that sits on it.
+
+use super::telemetry::{Ring, Window};
+use muster_link::messages::FromServer;
+use muster_model::names::NodeName;
+use muster_model::units::Time;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, oneshot};
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while holding these; a poisoned lock still guards sound data.
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connected agent as others see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// The node.
+    pub node: NodeName,
+    /// Since when.
+    pub since: Time,
+    /// When it was last heard.
+    pub last_heard: Time,
+    /// How far its clock is ahead of the server's, in milliseconds.
+    pub skew_ms: i64,
+    /// Version of the agent.
+    pub version: String,
+    /// Where it connects from.
+    pub addr: SocketAddr,
+}
+
+/// Clocks further apart than this are complained about.
+pub(super) const SKEW_MS: i64 = 30_000;
+
+/// A node's place: outlives its connections.
+#[derive(Debug, Default)]
+pub(super) struct Seat {
+    /// Zero: never.
+    heard: AtomicI64,
+    session: Mutex<Option<Arc<Session>>>,
+    ring: Mutex<Ring>,
+}
+
+impl Seat {
+    pub(super) fn heard(&self) -> Option<Time> {
+        Some(Time(self.heard.load(Ordering::Relaxed))).filter(|t| t.0 != 0)
+    }
+
+    pub(super) fn hear(&self, now: Time) {
+        self.heard.fetch_max(now.0, Ordering::Relaxed);
+    }
+
+    pub(super) fn session(&self) -> Option<Arc<Session>> {
+        lock(&self.session).clone()
+    }
+
+    /// Sits a new session down. The one that sits there goes, unless it is another agent process
+    /// that `alive` says was heard just now.
+    pub(super) fn claim(
+        &self,
+        new: &Arc<Session>,
+        alive: impl FnOnce(&Session) -> bool,
+    ) -> Result<(), Arc<Session>> {
+        let mut seat = lock(&self.session);
+        if let Some(old) = seat.as_ref() {
+            if old.instance != new.instance && !old.is_closing() && alive(old) {
+                return Err(old.clone());
+            }
+            old.close();
+        }
+        *seat = Some(new.clone());
+        Ok(())
+    }
+
+    pub(super) fn leave(&self, session: &Session) {
+        let mut seat = lock(&self.session);
+        if seat.as_ref().is_some_and(|s| s.id == session.id) {
+            *seat = None;
+        }
+    }
+
+    pub(super) fn ring(&self) -> MutexGuard<'_, Ring> {
+        lock(&self.ring)
+    }
+
+    pub(super) fn window(&self) -> Option<Window> {
+        lock(&self.ring).window()
+    }
+}
+
+type InjectAnswer = oneshot::Sender<Result<String, String>>;
+
+/// What others need of a connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) id: u64,
+    pub(super) node: NodeName,
+    pub(super) instance: String,
+    pub(super) version: String,
+    pub(super) addr: SocketAddr,
+    pub(super) since: Time,
+    pub(super) skew_ms: AtomicI64,
+    /// Reports of its that the brain has not answered yet: it is not silent, we are slow.
+    pub(super) busy: AtomicU32,
+    poke: Notify,
+    stale: AtomicBool,
+    closing: AtomicBool,
+    out: Mutex<Vec<FromServer>>,
+    injected: Mutex<VecDeque<InjectAnswer>>,
+}
+
+impl Session {
+    pub(super) fn new(
+        id: u64,
+        hello: &muster_link::messages::Hello,
+        addr: SocketAddr,
+        now: Time,
+    ) -> Session {
+        Session {
+            id,
+            node: hello.node.clone(),
+            instance: hello.instance.clone(),
+            version: hello.version.clone(),
+            addr,
+            since: now,
+            skew_ms: AtomicI64::new(hello.at.0.saturating_sub(now.0)),
+            busy: AtomicU32::new(0),
+            poke: Notify::new(),
+            stale: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            out: Mutex::default(),
+            injected: Mutex::default(),
+        }
+    }
+
+    pub(super) fn info(&self, seat: &Seat) -> SessionInfo {
+        SessionInfo {
+            node: self.node.clone(),
+            since: self.since,
+            last_heard: seat.heard().unwrap_or(self.since),
+            skew_ms: self.skew_ms.load(Ordering::Relaxed),
+            version: self.version.clone(),
+            addr: self.addr,
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.poke.notify_one();
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// What must run there may have changed.
+    pub(super) fn touch(&self) {
+        self.stale.store(true, Ordering::Release);
+        self.poke.notify_one();
+    }
+
+    pub(super) fn take_stale(&self) -> bool {
+        self.stale.swap(false, Ordering::AcqRel)
+    }
+
+    pub(super) async fn poked(&self) {
+        self.poke.notified().await;
+    }
+
+    pub(super) fn take_out(&self) -> Vec<FromServer> {
+        std::mem::take(&mut *lock(&self.out))
+    }
+
+    pub(super) fn ask_injected(&self, message: FromServer, answer: InjectAnswer) {
+        // Both under one lock, so that answers come back in the order of the questions.
+        let mut out = lock(&self.out);
+        lock(&self.injected).push_back(answer);
+        out.push(message);
+        drop(out);
+        self.poke.notify_one();
+    }
+
+    pub(super) fn answer_injected(&self, answer: Result<String, String>) {
+        if let Some(tx) = lock(&self.injected).pop_front() {
+            // Whoever asked may have given up.
+            let _ = tx.send(answer);
+        }
+    }
+
+    /// Whoever still waits for an answer hears that the agent is gone.
+    pub(super) fn abandon(&self) {
+        lock(&self.injected).clear();
+    }
+}

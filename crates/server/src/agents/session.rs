@@ -1,0 +1,399 @@
+//! One connected agent. One task reads, answers and writes; nothing in it waits for the brain or
+//! the disk, so a heartbeat is heard while reports are being committed.
+
+use super::Inner;
+use super::accept::Conn;
+use super::hello::Entered;
+use super::orders::Orders;
+use super::seat::{SKEW_MS, Seat, Session};
+use crate::brain::{Attach, BrainError};
+use crate::logs::LogError;
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+use muster_link::LinkError;
+use muster_link::frame::Frame;
+use muster_link::messages::{FromAgent, FromServer, LogChunk, LogMark, VoiceReport};
+use muster_model::command::{Command, Observed};
+use muster_model::ids::AttemptKey;
+use muster_model::job::SlotEnd;
+use muster_model::units::Time;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+/// Reports and chunks under way; then reading waits.
+const UNDER_WAY: usize = 64;
+/// Marks gathered into one message.
+const MARKS: usize = 32;
+/// An agent that does not read this much is not there.
+const BACKLOG: usize = 64 << 20;
+
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error("the agent closed the connection")]
+    Closed,
+    #[error("another session took over, or the node was lost")]
+    Replaced,
+    #[error("the agent does not read what it is sent")]
+    Backlog,
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error("the log cannot be written")]
+    Brain(#[source] BrainError),
+    #[error("output cannot be kept")]
+    Logs(#[source] LogError),
+}
+
+/// What came of something under way.
+enum Done {
+    Reported { key: AttemptKey, ended: bool, result: Result<(), BrainError> },
+    Noted(Result<(), BrainError>),
+    Kept(Result<LogMark, LogError>),
+}
+
+struct Live {
+    inner: Arc<Inner>,
+    seat: Arc<Seat>,
+    session: Arc<Session>,
+    orders: Orders,
+    protected: bool,
+    work: FuturesUnordered<BoxFuture<'static, Done>>,
+    appends: usize,
+    reports: u32,
+    /// Send the list again though it may be the same: a report was taken in.
+    again: bool,
+    marks: Vec<LogMark>,
+    /// Which ranks of an attempt this node may speak for.
+    ranks: HashMap<AttemptKey, Vec<Range<u32>>>,
+    /// Checkpoints told on this connection.
+    checkpoints: BTreeMap<AttemptKey, (Option<u64>, Option<String>)>,
+    skew_told: bool,
+}
+
+pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: Entered) {
+    let Entered { seat, session, welcome, protected, known, ended } = entered;
+    let mut live = Live {
+        skew_told: session.skew_ms.load(Ordering::Relaxed).abs() > SKEW_MS,
+        inner,
+        seat: seat.clone(),
+        session: session.clone(),
+        orders: Orders::default(),
+        protected,
+        work: FuturesUnordered::new(),
+        appends: 0,
+        reports: 0,
+        again: false,
+        marks: Vec::new(),
+        ranks: HashMap::new(),
+        checkpoints: BTreeMap::new(),
+    };
+    live.orders.knows(&known);
+    let end = match live.begin(&mut conn, &welcome, ended).await {
+        Ok(()) => live.talk(&mut conn).await,
+        Err(e) => e,
+    };
+    seat.leave(&session);
+    session.abandon();
+    let cause = std::error::Error::source(&end).map(ToString::to_string);
+    tracing::debug!(node = %session.node, end = %end, cause, "session ended");
+    if !matches!(end, End::Closed | End::Link(_)) {
+        // The other side may not listen any more; nothing is lost if it does not.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(5), conn.w.close()).await;
+    }
+}
+
+impl Live {
+    async fn begin(
+        &mut self,
+        conn: &mut Conn,
+        welcome: &FromServer,
+        ended: Vec<AttemptKey>,
+    ) -> Result<(), End> {
+        conn.w.queue(welcome)?;
+        if !ended.is_empty() {
+            ended.iter().for_each(|k| self.orders.forget(*k));
+            conn.w.queue(&FromServer::Forget { keys: ended })?;
+        }
+        self.refresh(conn).await
+    }
+
+    async fn talk(&mut self, conn: &mut Conn) -> End {
+        loop {
+            if let Err(e) = self.turn(conn).await {
+                return e;
+            }
+        }
+    }
+
+    async fn turn(&mut self, conn: &mut Conn) -> Result<(), End> {
+        if self.session.is_closing() {
+            return Err(End::Replaced);
+        }
+        if conn.w.waiting() > BACKLOG {
+            return Err(End::Backlog);
+        }
+        let session = self.session.clone();
+        tokio::select! {
+            Some(done) = self.work.next(), if !self.work.is_empty() => self.done(conn, done)?,
+            frame = conn.r.next::<FromAgent>(), if self.work.len() < UNDER_WAY => {
+                let now = self.inner.brain.now();
+                self.seat.hear(self.inner.clock());
+                match frame? {
+                    None => return Err(End::Closed),
+                    Some(Frame::Log(chunk)) => self.log(chunk),
+                    Some(Frame::Message(m)) => self.message(conn, m, now)?,
+                }
+            }
+            () = session.poked() => {
+                for m in session.take_out() {
+                    conn.w.queue(&m)?;
+                }
+            }
+            flushed = conn.w.flush(), if conn.w.is_dirty() => flushed?,
+        }
+        if !self.marks.is_empty() && (self.appends == 0 || self.marks.len() >= MARKS) {
+            let kept = std::mem::take(&mut self.marks);
+            conn.w.queue(&FromServer::LogKept { kept })?;
+        }
+        let stale = session.take_stale();
+        if stale || (self.again && self.reports == 0) {
+            self.refresh(conn).await?;
+        }
+        Ok(())
+    }
+
+    async fn refresh(&mut self, conn: &mut Conn) -> Result<(), End> {
+        let node = &self.session.node;
+        if self.protected {
+            let still = self.inner.brain.read(|s| s.nodes.get(node).is_some_and(|n| n.protected));
+            if still {
+                return Ok(());
+            }
+            // An operator let us decide again: the agent may take our word from here on.
+            self.protected = false;
+            let welcome = FromServer::Welcome {
+                site: self.inner.brain.read(|s| s.site.clone()).unwrap_or_default(),
+                epoch: self.inner.brain.epoch(),
+                seq: self.inner.brain.durable(),
+                heartbeat: self.inner.config.heartbeat,
+                telemetry: self.inner.config.telemetry,
+                protected: false,
+            };
+            conn.w.queue(&welcome)?;
+        }
+        let again = std::mem::take(&mut self.again);
+        let news = self.orders.refresh(&self.inner, node, again).await.map_err(End::Brain)?;
+        for m in &news.messages {
+            conn.w.queue(m)?;
+        }
+        for (key, reason) in news.hopeless {
+            tracing::warn!(attempt = %key, reason, "an attempt cannot be ordered");
+            self.report(key, Observed::Ended(SlotEnd::Unstartable { reason }));
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, conn: &mut Conn, m: FromAgent, now: Time) -> Result<(), End> {
+        match m {
+            FromAgent::Heartbeat { at } => {
+                self.skew(at, now);
+                conn.w.queue(&FromServer::Ack { seq: self.inner.brain.durable() })?;
+            }
+            FromAgent::Telemetry(t) => {
+                if !self.seat.ring().push(*t, &self.inner.columns) {
+                    tracing::debug!(node = %self.session.node, "telemetry that makes no sense");
+                }
+            }
+            // A server that is behind the node draws no conclusions from what it sees there.
+            FromAgent::Report { .. } if self.protected => {}
+            FromAgent::Report { key, observed } => self.report(key, observed),
+            FromAgent::Voice { key, rank, report } => self.voice(key, rank, report, now),
+            FromAgent::Renew { csr } => self.renew(conn, &csr, now)?,
+            FromAgent::Injected { ok, message } => {
+                self.session.answer_injected(if ok { Ok(message) } else { Err(message) });
+            }
+            FromAgent::Join { .. } | FromAgent::Hello(_) => {
+                return Err(End::Link(LinkError::Garbled("a second greeting".into())));
+            }
+        }
+        Ok(())
+    }
+
+    fn skew(&mut self, at: Time, now: Time) {
+        let skew = at.0.saturating_sub(now.0);
+        self.session.skew_ms.store(skew, Ordering::Relaxed);
+        let off = skew.abs() > SKEW_MS;
+        if off && !self.skew_told {
+            tracing::warn!(node = %self.session.node, skew_ms = skew, "the node's clock is off: synchronise it");
+        }
+        self.skew_told = off;
+    }
+
+    fn report(&mut self, key: AttemptKey, observed: Observed) {
+        let node = self.session.node.clone();
+        let ended = matches!(observed, Observed::Ended(_));
+        let request =
+            self.inner.request(&node, Command::SlotReport { node: node.clone(), key, observed });
+        let inner = self.inner.clone();
+        // Whoever sees the end in the log finds all of the output.
+        let settle = ended && self.appends > 0;
+        self.reports += 1;
+        self.session.busy.fetch_add(1, Ordering::Relaxed);
+        self.work.push(Box::pin(async move {
+            if settle {
+                // A keeper that stopped keeps nothing more; the end is still true.
+                let _ = inner.keeper.settled().await;
+            }
+            let result = inner.brain.call(request, Attach::default()).await.map(drop);
+            Done::Reported { key, ended, result }
+        }));
+    }
+
+    fn done(&mut self, conn: &mut Conn, done: Done) -> Result<(), End> {
+        match done {
+            Done::Reported { key, ended, result } => {
+                self.reports -= 1;
+                self.session.busy.fetch_sub(1, Ordering::Relaxed);
+                match result {
+                    Ok(()) => {}
+                    // Nothing waits for it, so it need not be told again.
+                    Err(BrainError::Refused(r)) => {
+                        tracing::debug!(attempt = %key, refusal = %r, "a report was refused");
+                    }
+                    Err(e) => return Err(End::Brain(e)),
+                }
+                if ended {
+                    self.orders.forget(key);
+                    self.ranks.remove(&key);
+                    self.checkpoints.remove(&key);
+                    conn.w.queue(&FromServer::Forget { keys: vec![key] })?;
+                } else {
+                    self.again = true;
+                }
+            }
+            Done::Noted(Ok(()) | Err(BrainError::Refused(_))) => {}
+            Done::Noted(Err(e)) => return Err(End::Brain(e)),
+            Done::Kept(kept) => {
+                self.appends -= 1;
+                self.mark(kept.map_err(End::Logs)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, mark: LogMark) {
+        let same =
+            |m: &&mut LogMark| (m.key, m.rank, m.stream) == (mark.key, mark.rank, mark.stream);
+        match self.marks.iter_mut().find(same) {
+            Some(m) => m.offset = m.offset.max(mark.offset),
+            None => self.marks.push(mark),
+        }
+    }
+
+    fn log(&mut self, chunk: LogChunk) {
+        if !self.speaks_for(chunk.key, chunk.rank) {
+            // Not this node's to tell; it may forget it.
+            let offset = chunk.offset.saturating_add(chunk.data.len() as u64);
+            self.mark(LogMark { key: chunk.key, rank: chunk.rank, stream: chunk.stream, offset });
+            return;
+        }
+        let keeper = self.inner.keeper.clone();
+        self.appends += 1;
+        self.work.push(Box::pin(async move { Done::Kept(keeper.append(chunk).await) }));
+    }
+
+    /// Did this node run that rank?
+    fn speaks_for(&mut self, key: AttemptKey, rank: u32) -> bool {
+        let node = &self.session.node;
+        let ranges = self.ranks.entry(key).or_insert_with(|| {
+            self.inner.brain.read(|s| {
+                let Some(job) = s.jobs.get(&key.job) else { return Vec::new() };
+                match &job.attempt {
+                    Some(a) if a.no == key.attempt => a
+                        .placement
+                        .slots
+                        .iter()
+                        .filter(|s| s.node == *node)
+                        .map(|s| s.first_rank..s.first_rank.saturating_add(s.ranks))
+                        .collect(),
+                    // An attempt that is over: which of its ranks ran here is not known any more.
+                    _ => job
+                        .past
+                        .iter()
+                        .filter(|p| p.no == key.attempt && p.nodes.contains(node))
+                        .map(|_| 0..u32::MAX)
+                        .collect(),
+                }
+            })
+        });
+        ranges.iter().any(|r| r.contains(&rank))
+    }
+
+    fn voice(&mut self, key: AttemptKey, rank: u32, report: VoiceReport, now: Time) {
+        if !self.speaks_for(key, rank) {
+            return;
+        }
+        match report {
+            VoiceReport::Step { .. } => {
+                let mut steps = self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner);
+                steps.note(key, rank, now, report);
+            }
+            VoiceReport::Checkpoint { state, step, path, bytes, blocked_s } => match &state[..] {
+                "done" => self.checkpoint(key, step, path, bytes, blocked_s),
+                "failed" => tracing::warn!(attempt = %key, rank, step, "a checkpoint failed"),
+                _ => {}
+            },
+            VoiceReport::Garbled { lines } => {
+                tracing::debug!(attempt = %key, rank, lines, "reports that were not understood");
+            }
+        }
+    }
+
+    /// Every rank may tell of the same checkpoint; the log hears of it once.
+    fn checkpoint(
+        &mut self,
+        key: AttemptKey,
+        step: Option<u64>,
+        path: Option<String>,
+        bytes: Option<u64>,
+        blocked_s: Option<f64>,
+    ) {
+        let path = path.filter(|p| p.len() <= 4096);
+        let told = (step, path.clone());
+        let known = self.inner.brain.read(|s| {
+            let c = s.jobs.get(&key.job).filter(|j| j.checkpoint_asked.is_none())?;
+            let c = c.checkpoint.as_ref().filter(|c| c.attempt == key.attempt)?;
+            Some((c.step, c.path.clone()))
+        });
+        if step.is_some() && known.as_ref() == Some(&told)
+            || self.checkpoints.insert(key, told.clone()).as_ref() == Some(&told) && step.is_some()
+        {
+            return;
+        }
+        let blocked_ms = blocked_s
+            .filter(|b| b.is_finite() && (0.0..1e9).contains(b))
+            .map(|b| std::time::Duration::from_secs_f64(b).as_millis())
+            .and_then(|ms| u64::try_from(ms).ok());
+        let command = Command::CheckpointDone { key, step, path, bytes, blocked_ms };
+        let request = self.inner.request(&self.session.node, command);
+        let brain = self.inner.brain.clone();
+        self.work.push(Box::pin(async move {
+            Done::Noted(brain.call(request, Attach::default()).await.map(drop))
+        }));
+    }
+
+    fn renew(&self, conn: &mut Conn, csr: &str, now: Time) -> Result<(), End> {
+        let node = &self.session.node;
+        let Some(site) = self.inner.brain.read(|s| s.site.clone()) else { return Ok(()) };
+        let ttl = self.inner.config.certificate;
+        match self.inner.authority.sign_node(csr, node, &site, ttl, now) {
+            Ok(cert) => {
+                tracing::info!(%node, "renewed the node's certificate");
+                conn.w.queue(&FromServer::Renewed { cert })?;
+            }
+            Err(e) => tracing::warn!(%node, error = %e, "a certificate could not be renewed"),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! How far each rank has come, as it says itself. Kept in memory only.
+
+use muster_link::messages::VoiceReport;
+use muster_model::ids::AttemptKey;
+use muster_model::units::Time;
+use std::collections::{BTreeMap, HashMap};
+
+/// The newest step of a rank.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RankStep {
+    /// Global rank.
+    pub rank: u32,
+    /// When it was told.
+    pub at: Time,
+    /// Step number.
+    pub step: u64,
+    /// Seconds it took.
+    pub t: Option<f64>,
+    /// Seconds by stage.
+    pub stages: BTreeMap<String, f64>,
+    /// Loss.
+    pub loss: Option<f64>,
+}
+
+/// Stages of a step that are kept.
+const STAGES: usize = 16;
+
+#[derive(Debug, Default)]
+pub(super) struct Steps(HashMap<AttemptKey, BTreeMap<u32, RankStep>>);
+
+impl Steps {
+    pub(super) fn note(&mut self, key: AttemptKey, rank: u32, at: Time, report: VoiceReport) {
+        let VoiceReport::Step { step, t, stages, loss } = report else { return };
+        let stages = stages.into_iter().filter(|(k, _)| k.len() <= 64).take(STAGES).collect();
+        let step = RankStep { rank, at, step, t, stages, loss };
+        self.0.entry(key).or_default().insert(rank, step);
+    }
+
+    pub(super) fn of(&self, key: AttemptKey) -> Vec<RankStep> {
+        self.0.get(&key).map(|m| m.values().cloned().collect()).unwrap_or_default()
+    }
+
+    pub(super) fn keys(&self) -> Vec<AttemptKey> {
+        self.0.keys().copied().collect()
+    }
+
+    pub(super) fn remove(&mut self, key: AttemptKey) {
+        self.0.remove(&key);
+    }
+}

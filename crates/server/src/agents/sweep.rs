@@ -1,0 +1,136 @@
+//! One task tells sessions that their orders changed; one looks for nodes that fell silent.
+
+use super::Inner;
+use muster_model::command::{Actor, Command, Request};
+use muster_model::names::NodeName;
+use muster_model::node::Stage;
+use muster_model::units::Time;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
+
+/// Pokes the sessions of nodes whose orders may have changed.
+pub(super) async fn dispatch(inner: Arc<Inner>) {
+    let mut touched = inner.brain.touched();
+    loop {
+        let news = tokio::select! {
+            news = touched.recv() => news,
+            () = inner.stop.cancelled() => return,
+        };
+        match news {
+            Ok(nodes) => {
+                for node in nodes.iter() {
+                    if let Some(session) = inner.seat(node).and_then(|s| s.session()) {
+                        session.touch();
+                    }
+                }
+            }
+            Err(RecvError::Lagged(_)) => inner.live().iter().for_each(|(_, s)| s.touch()),
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+/// Declares nodes lost that were not heard for too long.
+pub(super) async fn watch(inner: Arc<Inner>) {
+    let lost_after = inner.config.lost_after;
+    let every = Duration::from_millis((lost_after.0 / 10).clamp(50, 3000));
+    let mut last = inner.clock();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(every) => {}
+            () = inner.stop.cancelled() => return,
+        }
+        let now = inner.clock();
+        // We were away ourselves (stopped, suspended, starved): the silence is ours.
+        if now.since(last).to_std() > every * 2 + Duration::from_secs(1) {
+            tracing::warn!(
+                away_ms = now.since(last).0,
+                "this server was not running for a while; nodes get their time anew"
+            );
+            *inner.since.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        }
+        last = now;
+        for (node, heard) in silent(&inner, now) {
+            lose(&inner, node, heard).await;
+            last = inner.clock();
+        }
+        tidy(&inner);
+    }
+}
+
+/// Nodes the log believes reachable that were not heard for too long, and since when.
+fn silent(inner: &Inner, now: Time) -> Vec<(NodeName, Time)> {
+    let since = *inner.since.lock().unwrap_or_else(PoisonError::into_inner);
+    let believed: Vec<NodeName> = inner.brain.read(|s| {
+        s.nodes
+            .values()
+            .filter(|n| n.reachable && n.stage != Stage::Retired)
+            .map(|n| n.name.clone())
+            .collect()
+    });
+    let seats = inner.seats.read().unwrap_or_else(PoisonError::into_inner);
+    believed
+        .into_iter()
+        .filter_map(|node| {
+            let seat = seats.get(&node);
+            let heard = seat.and_then(|s| s.heard()).map_or(since, |h| h.max(since));
+            if now.since(heard) < inner.config.lost_after {
+                return None;
+            }
+            let busy =
+                seat.and_then(|s| s.session()).is_some_and(|s| s.busy.load(Ordering::Relaxed) > 0);
+            (!busy).then_some((node, heard))
+        })
+        .collect()
+}
+
+async fn lose(inner: &Inner, node: NodeName, heard: Time) {
+    // Looked at again: it may have spoken while others were being declared lost.
+    let seat = inner.seat(&node);
+    if seat.as_ref().and_then(|s| s.heard()).is_some_and(|h| h > heard) {
+        return;
+    }
+    tracing::warn!(%node, silent_ms = inner.clock().since(heard).0, "the node is lost");
+    if let Some(session) = seat.and_then(|s| s.session()) {
+        // It must tell everything again before it counts.
+        session.close();
+    }
+    let now = inner.brain.now();
+    let last_seen = now - inner.clock().since(heard);
+    let request = Request {
+        actor: Actor::system(),
+        at: now,
+        key: None,
+        if_version: None,
+        command: Command::NodeLost { node: node.clone(), last_seen },
+    };
+    if let Err(e) = inner.brain.call(request, crate::brain::Attach::default()).await {
+        tracing::warn!(%node, error = %e, "the loss of a node is not in the log yet");
+    }
+}
+
+/// Drops what nobody needs any more: steps of attempts that are over, sessions of retired nodes.
+fn tidy(inner: &Inner) {
+    inner.beside.clear();
+    let keys = inner.steps.lock().unwrap_or_else(PoisonError::into_inner).keys();
+    if !keys.is_empty() {
+        let over: Vec<_> = inner.brain.read(|s| {
+            let current = |k: &muster_model::ids::AttemptKey| {
+                s.jobs.get(&k.job).is_some_and(|j| j.attempt_key() == Some(*k))
+            };
+            keys.into_iter().filter(|k| !current(k)).collect()
+        });
+        let mut steps = inner.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        over.into_iter().for_each(|k| steps.remove(k));
+    }
+    let retired: Vec<NodeName> = inner.brain.read(|s| {
+        s.nodes.values().filter(|n| n.stage == Stage::Retired).map(|n| n.name.clone()).collect()
+    });
+    for node in retired {
+        if let Some(session) = inner.seat(&node).and_then(|s| s.session()) {
+            session.close();
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The last ten minutes of each node in numbers. In memory only, never logged.
+
+use muster_link::messages::Telemetry;
+use muster_model::units::Time;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Rows kept for each node.
+const ROWS: usize = 60;
+/// More than any machine sends; what is larger is not believed.
+const MOST_GPUS: usize = 64;
+const MOST_COLUMNS: usize = 64;
+
+/// Names of columns, shared by all nodes that have the same.
+pub type Columns = Arc<[String]>;
+
+/// The newest rows of a node, oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct Window {
+    /// Names of the figures of a GPU.
+    pub gpu_columns: Columns,
+    /// Names of the host's figures.
+    pub host_columns: Columns,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// One summary. A value that a device does not have is `NaN`.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// When it was taken, by the node's clock.
+    pub at: Time,
+    /// GPU after GPU, each with one value per column.
+    pub gpus: Arc<[f32]>,
+    /// One value per host column.
+    pub host: Arc<[f32]>,
+}
+
+/// Lists of names that were seen; a site has very few different ones.
+#[derive(Debug, Default)]
+pub(super) struct Interned(BTreeSet<Columns>);
+
+impl Interned {
+    /// Past this a node makes names up; its own copy is used.
+    const MOST: usize = 256;
+
+    fn get(&mut self, names: Vec<String>) -> Columns {
+        if let Some(known) = self.0.get(names.as_slice()) {
+            return known.clone();
+        }
+        let new: Columns = names.into();
+        if self.0.len() < Self::MOST {
+            self.0.insert(new.clone());
+        }
+        new
+    }
+}
+
+/// A node's rows.
+#[derive(Debug, Default)]
+pub(super) struct Ring {
+    gpu_columns: Columns,
+    host_columns: Columns,
+    rows: VecDeque<Row>,
+}
+
+impl Ring {
+    /// Takes a summary in; says no to one that makes no sense.
+    pub(super) fn push(&mut self, t: Telemetry, shared: &Mutex<Interned>) -> bool {
+        if t.gpus.len() > MOST_GPUS || t.columns.len() > MOST_COLUMNS || t.host.len() > MOST_COLUMNS
+        {
+            return false;
+        }
+        let host_changed = !self.host_columns.iter().eq(t.host.keys());
+        let gpus_changed = !t.columns.is_empty() && *t.columns != *self.gpu_columns;
+        if host_changed || gpus_changed {
+            let mut names = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            if gpus_changed {
+                self.gpu_columns = names.get(t.columns);
+            }
+            if host_changed {
+                self.host_columns = names.get(t.host.keys().cloned().collect());
+            }
+            // Old rows have other columns.
+            self.rows.clear();
+        }
+        let width = self.gpu_columns.len();
+        if t.gpus.iter().any(|g| g.len() != width) {
+            return false;
+        }
+        #[allow(clippy::cast_possible_truncation)] // a figure for people and detectors
+        let host = t.host.values().map(|v| *v as f32).collect();
+        let gpus = t.gpus.iter().flatten().map(|v| v.unwrap_or(f32::NAN)).collect();
+        if self.rows.len() >= ROWS {
+            self.rows.pop_front();
+        }
+        self.rows.push_back(Row { at: t.at, gpus, host });
+        true
+    }
+
+    pub(super) fn window(&self) -> Option<Window> {
+        (!self.rows.is_empty()).then(|| Window {
+            gpu_columns: self.gpu_columns.clone(),
+            host_columns: self.host_columns.clone(),
+            rows: self.rows.iter().cloned().collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(columns: &[&str], gpus: Vec<Vec<Option<f32>>>) -> Telemetry {
+        let columns = columns.iter().map(ToString::to_string).collect();
+        Telemetry { at: Time(1), columns, gpus, host: [("load".to_string(), 0.5)].into() }
+    }
+
+    #[test]
+    fn the_window_keeps_the_newest_rows_and_shares_the_names() {
+        let names = Mutex::default();
+        let (mut a, mut b) = (Ring::default(), Ring::default());
+        assert!(a.window().is_none());
+        assert!(a.push(summary(&["temp", "util"], vec![vec![Some(1.0), None]]), &names));
+        assert!(b.push(summary(&["temp", "util"], vec![vec![None, None]]), &names));
+        assert!(Arc::ptr_eq(&a.gpu_columns, &b.gpu_columns));
+        for i in 0..100u8 {
+            assert!(a.push(summary(&[], vec![vec![Some(f32::from(i)), None]]), &names));
+        }
+        let w = a.window().unwrap();
+        assert_eq!(w.rows.len(), ROWS);
+        assert_eq!(w.rows[ROWS - 1].gpus[0], 99.0);
+        assert!(w.rows[0].gpus[1].is_nan());
+    }
+
+    #[test]
+    fn a_summary_that_does_not_fit_its_columns_is_not_believed() {
+        let names = Mutex::default();
+        let mut r = Ring::default();
+        assert!(!r.push(summary(&["temp"], vec![vec![Some(1.0), Some(2.0)]]), &names));
+        assert!(!r.push(summary(&[], vec![vec![]; 65]), &names));
+        assert!(r.window().is_none());
+    }
+}

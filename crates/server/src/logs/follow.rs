@@ -1,0 +1,102 @@
+//! Output as it comes.
+
+use super::{LogError, LogKeeper, LogPiece};
+use muster_link::messages::Stream;
+use muster_model::ids::AttemptKey;
+use std::collections::{BTreeMap, BTreeSet};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+/// Hints that may wait for a slow reader; after that it looks at every stream.
+const HINTS: usize = 256;
+/// Most bytes of one piece.
+const PIECE: usize = 64 << 10;
+
+/// Follows an attempt's output. Every byte that is kept comes once, in order for each stream;
+/// what was dropped is told. Hints only say where to look: the bytes come from the files.
+#[derive(Debug)]
+pub struct Follow {
+    keeper: LogKeeper,
+    key: AttemptKey,
+    rank: Option<u32>,
+    hints: broadcast::Receiver<(u32, Stream)>,
+    at: BTreeMap<(u32, Stream), u64>,
+    /// Streams that may have more than was read.
+    open: BTreeSet<(u32, Stream)>,
+    /// Which streams there are is not known.
+    lost: bool,
+}
+
+impl Follow {
+    pub(super) fn new(keeper: LogKeeper, key: AttemptKey, rank: Option<u32>) -> Follow {
+        let hints = keeper
+            .shared
+            .followers()
+            .entry(key)
+            .or_insert_with(|| broadcast::Sender::new(HINTS))
+            .subscribe();
+        Follow { keeper, key, rank, hints, at: BTreeMap::new(), open: BTreeSet::new(), lost: true }
+    }
+
+    /// Goes on from here instead of the beginning.
+    pub fn seek(&mut self, rank: u32, stream: Stream, offset: u64) {
+        self.at.insert((rank, stream), offset);
+    }
+
+    fn hint(&mut self, rank: u32, stream: Stream) {
+        if self.rank.is_none_or(|r| r == rank) {
+            self.open.insert((rank, stream));
+        }
+    }
+
+    /// The next piece that is there already; `None` when everything kept so far was given.
+    ///
+    /// # Errors
+    /// When the disk cannot be read.
+    pub async fn ready(&mut self) -> Result<Option<LogPiece>, LogError> {
+        loop {
+            match self.hints.try_recv() {
+                Ok((rank, stream)) => self.hint(rank, stream),
+                Err(broadcast::error::TryRecvError::Lagged(_)) => self.lost = true,
+                Err(_) => break,
+            }
+        }
+        if self.lost {
+            for s in self.keeper.ranks(self.key).await? {
+                self.hint(s.rank, s.stream);
+            }
+            self.lost = false;
+        }
+        while let Some(&(rank, stream)) = self.open.first() {
+            let at = self.at.get(&(rank, stream)).copied().unwrap_or(0);
+            let piece = self.keeper.read(self.key, rank, stream, at, PIECE).await?;
+            // Remembered only once it is handed over, so that a dropped call loses nothing.
+            if piece.data.is_empty() {
+                self.open.remove(&(rank, stream));
+                if piece.dropped == 0 {
+                    continue;
+                }
+            }
+            self.at.insert((rank, stream), piece.next());
+            return Ok(Some(piece));
+        }
+        Ok(None)
+    }
+
+    /// The next piece, once there is one. Safe to drop halfway.
+    ///
+    /// # Errors
+    /// When the disk cannot be read.
+    pub async fn next(&mut self) -> Result<LogPiece, LogError> {
+        loop {
+            if let Some(piece) = self.ready().await? {
+                return Ok(piece);
+            }
+            match self.hints.recv().await {
+                Ok((rank, stream)) => self.hint(rank, stream),
+                Err(RecvError::Lagged(_)) => self.lost = true,
+                Err(RecvError::Closed) => return Err(LogError::Stopped),
+            }
+        }
+    }
+}

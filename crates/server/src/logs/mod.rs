@@ -1,0 +1,264 @@
+//! The log keeper: what ranks print, kept on the server's disk.
+//!
+//! A stream (one rank's stdout or stderr) is a row of segments, each a plain file that begins at
+//! the offset in its name. What the node had to drop, what the disk had no room for and what fell
+//! to the cap are all the same thing: a hole between two segments, which a reader is told of.
+//! Offsets are those of the rank's own output, for ever.
+
+mod follow;
+mod segments;
+mod writer;
+
+pub use follow::Follow;
+
+use bytes::Bytes;
+use muster_link::messages::{LogChunk, LogMark, Stream};
+use muster_model::ids::AttemptKey;
+use segments::Index;
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+/// Whether an attempt still goes on: its output is never removed to make room.
+pub type Live = Arc<dyn Fn(AttemptKey) -> bool + Send + Sync>;
+
+/// What operators may choose about kept output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogConfig {
+    /// Most bytes kept of one stream: the first half of it for ever, the rest for what came last.
+    pub per_stream: u64,
+    /// Most bytes kept in all; beyond it the output of the oldest finished jobs goes.
+    pub total: u64,
+    /// Files held open.
+    pub open_files: usize,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        LogConfig { per_stream: 64 << 20, total: 20 << 30, open_files: 256 }
+    }
+}
+
+/// What can go wrong with kept output.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The disk said no.
+    #[error("cannot {what} {}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The server is going down.
+    #[error("the log keeper has stopped")]
+    Stopped,
+}
+
+/// A piece of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogPiece {
+    /// Global rank.
+    pub rank: u32,
+    /// Stdout or stderr.
+    pub stream: Stream,
+    /// Bytes before `offset` that were asked for and are not kept.
+    pub dropped: u64,
+    /// Offset of the first byte of `data`.
+    pub offset: u64,
+    /// The bytes, exactly as they were printed. Empty at the end of what is there.
+    pub data: Bytes,
+}
+
+impl LogPiece {
+    /// Where to go on.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        self.offset + self.data.len() as u64
+    }
+
+    /// A line for people about what is missing before this piece.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        (self.dropped > 0).then(|| format!("[muster: {} bytes were dropped here]\n", self.dropped))
+    }
+}
+
+/// What is kept of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogStream {
+    /// Global rank.
+    pub rank: u32,
+    /// Stdout or stderr.
+    pub stream: Stream,
+    /// Offset after the last byte.
+    pub end: u64,
+    /// Bytes that are not kept.
+    pub dropped: u64,
+}
+
+/// How the keeper stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogStats {
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Bytes that could not be written since the start (disk full, for example).
+    pub lost: u64,
+}
+
+/// Keeps job output. Clones share it.
+#[derive(Clone)]
+pub struct LogKeeper {
+    shared: Arc<Shared>,
+    to_writer: mpsc::Sender<writer::Job>,
+}
+
+impl std::fmt::Debug for LogKeeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogKeeper").field("dir", &self.shared.dir).finish_non_exhaustive()
+    }
+}
+
+struct Shared {
+    dir: PathBuf,
+    config: LogConfig,
+    index: Mutex<Index>,
+    followers: Mutex<HashMap<AttemptKey, broadcast::Sender<(u32, Stream)>>>,
+    bytes: AtomicU64,
+    lost: AtomicU64,
+    live: Live,
+}
+
+impl Shared {
+    fn index(&self) -> MutexGuard<'_, Index> {
+        // Nothing panics while holding it; a poisoned lock still guards sound data.
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn followers(&self) -> MutexGuard<'_, HashMap<AttemptKey, broadcast::Sender<(u32, Stream)>>> {
+        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LogKeeper {
+    /// Keeps output under `dir`, which is made when it is missing.
+    ///
+    /// # Errors
+    /// When `dir` cannot be made or read.
+    pub fn open(dir: &Path, config: LogConfig, live: Live) -> Result<LogKeeper, LogError> {
+        std::fs::create_dir_all(dir).map_err(|source| LogError::Io {
+            what: "create",
+            path: dir.into(),
+            source,
+        })?;
+        let shared = Arc::new(Shared {
+            dir: dir.into(),
+            config,
+            index: Mutex::new(Index::new(dir)),
+            followers: Mutex::default(),
+            bytes: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            live,
+        });
+        let to_writer = writer::start(shared.clone()).map_err(|source| LogError::Io {
+            what: "start the writer for",
+            path: dir.into(),
+            source,
+        })?;
+        Ok(LogKeeper { shared, to_writer })
+    }
+
+    /// Keeps a chunk. One that is already there changes nothing; what the disk does not take is
+    /// counted as lost, so the job goes on. The mark says up to where the node may forget.
+    ///
+    /// # Errors
+    /// Only when the keeper has stopped.
+    pub async fn append(&self, chunk: LogChunk) -> Result<LogMark, LogError> {
+        let (tx, rx) = oneshot::channel();
+        let job = writer::Job::Append(chunk, tx);
+        self.to_writer.send(job).await.map_err(|_| LogError::Stopped)?;
+        rx.await.map_err(|_| LogError::Stopped)
+    }
+
+    /// Waits until every chunk given before is kept.
+    ///
+    /// # Errors
+    /// Only when the keeper has stopped.
+    pub async fn settled(&self) -> Result<(), LogError> {
+        let (tx, rx) = oneshot::channel();
+        self.to_writer.send(writer::Job::Settle(tx)).await.map_err(|_| LogError::Stopped)?;
+        rx.await.map_err(|_| LogError::Stopped)
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&Shared) -> Result<T, LogError> + Send + 'static,
+    ) -> Result<T, LogError> {
+        let shared = self.shared.clone();
+        tokio::task::spawn_blocking(move || f(&shared)).await.map_err(|_| LogError::Stopped)?
+    }
+
+    /// At most `max` bytes from `offset` on. Stops at a hole; reading on from `next` tells of it.
+    ///
+    /// # Errors
+    /// When the disk cannot be read.
+    pub async fn read(
+        &self,
+        key: AttemptKey,
+        rank: u32,
+        stream: Stream,
+        offset: u64,
+        max: usize,
+    ) -> Result<LogPiece, LogError> {
+        self.blocking(move |s| segments::read(s, key, rank, stream, offset, max)).await
+    }
+
+    /// The last `max` bytes that are kept without a hole.
+    ///
+    /// # Errors
+    /// When the disk cannot be read.
+    pub async fn tail(
+        &self,
+        key: AttemptKey,
+        rank: u32,
+        stream: Stream,
+        max: usize,
+    ) -> Result<LogPiece, LogError> {
+        self.blocking(move |s| {
+            let from = s.index().get(key)?.tail_start(rank, stream, max as u64);
+            segments::read(s, key, rank, stream, from, max)
+        })
+        .await
+    }
+
+    /// Every stream of an attempt, by rank.
+    ///
+    /// # Errors
+    /// When the disk cannot be read.
+    pub async fn ranks(&self, key: AttemptKey) -> Result<Vec<LogStream>, LogError> {
+        self.blocking(move |s| Ok(s.index().get(key)?.streams())).await
+    }
+
+    /// Follows an attempt's output from its beginning, all ranks or one.
+    #[must_use]
+    pub fn follow(&self, key: AttemptKey, rank: Option<u32>) -> Follow {
+        Follow::new(self.clone(), key, rank)
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn stats(&self) -> LogStats {
+        LogStats {
+            bytes: self.shared.bytes.load(Ordering::Relaxed),
+            lost: self.shared.lost.load(Ordering::Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

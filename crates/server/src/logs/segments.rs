@@ -1,0 +1,217 @@
+//! Which segments there are, in memory as on disk.
+
+use super::{LogError, LogPiece, LogStream, Shared};
+use bytes::Bytes;
+use muster_link::messages::Stream;
+use muster_model::ids::AttemptKey;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Attempts whose segments are remembered; others are looked up on disk again.
+const REMEMBERED: usize = 4096;
+/// Jobs in one directory.
+const SHARD: u64 = 1000;
+
+/// A file: offset of its first byte and its length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Segment {
+    pub(super) start: u64,
+    pub(super) len: u64,
+}
+
+impl Segment {
+    pub(super) fn end(self) -> u64 {
+        self.start + self.len
+    }
+}
+
+/// One rank's stdout or stderr.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StreamLog {
+    /// In order; never overlapping.
+    pub(super) segments: Vec<Segment>,
+    /// Everything before this was taken, kept or not.
+    pub(super) taken: u64,
+}
+
+impl StreamLog {
+    fn kept(&self) -> u64 {
+        self.segments.iter().map(|s| s.len).sum()
+    }
+}
+
+/// All streams of an attempt.
+#[derive(Debug, Clone, Default)]
+pub(super) struct AttemptLog {
+    pub(super) streams: BTreeMap<(u32, Stream), StreamLog>,
+    used: u64,
+}
+
+impl AttemptLog {
+    pub(super) fn streams(&self) -> Vec<LogStream> {
+        let one = |(&(rank, stream), s): (&(u32, Stream), &StreamLog)| LogStream {
+            rank,
+            stream,
+            end: s.taken,
+            dropped: s.taken.saturating_sub(s.kept()),
+        };
+        self.streams.iter().map(one).collect()
+    }
+
+    pub(super) fn tail_start(&self, rank: u32, stream: Stream, max: u64) -> u64 {
+        let last = self.streams.get(&(rank, stream)).and_then(|s| s.segments.last());
+        last.map_or(0, |s| s.end().saturating_sub(max).max(s.start))
+    }
+}
+
+/// The segments of the attempts that were used last.
+#[derive(Debug)]
+pub(super) struct Index {
+    dir: PathBuf,
+    attempts: HashMap<AttemptKey, AttemptLog>,
+    clock: u64,
+}
+
+impl Index {
+    pub(super) fn new(dir: &Path) -> Index {
+        Index { dir: dir.into(), attempts: HashMap::new(), clock: 0 }
+    }
+
+    pub(super) fn get(&mut self, key: AttemptKey) -> Result<&mut AttemptLog, LogError> {
+        self.clock += 1;
+        if !self.attempts.contains_key(&key) {
+            let found = load(&attempt_dir(&self.dir, key))?;
+            self.make_room();
+            self.attempts.insert(key, found);
+        }
+        let log = self.attempts.entry(key).or_default();
+        log.used = self.clock;
+        Ok(log)
+    }
+
+    /// Forgets the quarter that was not used for longest.
+    fn make_room(&mut self) {
+        if self.attempts.len() < REMEMBERED {
+            return;
+        }
+        let mut used: Vec<u64> = self.attempts.values().map(|a| a.used).collect();
+        let (_, cut, _) = used.select_nth_unstable(REMEMBERED / 4);
+        let cut = *cut;
+        self.attempts.retain(|_, a| a.used > cut);
+    }
+
+    pub(super) fn forget(&mut self, key: AttemptKey) {
+        self.attempts.remove(&key);
+    }
+}
+
+pub(super) fn attempt_dir(dir: &Path, key: AttemptKey) -> PathBuf {
+    dir.join((key.job.0 / SHARD).to_string()).join(key.to_string())
+}
+
+pub(super) fn segment_path(
+    dir: &Path,
+    key: AttemptKey,
+    rank: u32,
+    stream: Stream,
+    start: u64,
+) -> PathBuf {
+    let kind = match stream {
+        Stream::Stdout => "out",
+        Stream::Stderr => "err",
+    };
+    let name = if start == 0 { format!("{rank}.{kind}") } else { format!("{rank}.{kind}.{start}") };
+    attempt_dir(dir, key).join(name)
+}
+
+fn parse_name(name: &str) -> Option<(u32, Stream, u64)> {
+    let mut parts = name.split('.');
+    let rank = parts.next()?.parse().ok()?;
+    let stream = match parts.next()? {
+        "out" => Stream::Stdout,
+        "err" => Stream::Stderr,
+        _ => return None,
+    };
+    let start = parts.next().map_or(Some(0), |s| s.parse().ok())?;
+    parts.next().is_none().then_some((rank, stream, start))
+}
+
+fn load(dir: &Path) -> Result<AttemptLog, LogError> {
+    let failed = |source| LogError::Io { what: "list", path: dir.into(), source };
+    let mut log = AttemptLog::default();
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(log),
+        Err(e) => return Err(failed(e)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let Some((rank, stream, start)) = name.to_str().and_then(parse_name) else { continue };
+        let len = entry.metadata().map_err(failed)?.len();
+        log.streams.entry((rank, stream)).or_default().segments.push(Segment { start, len });
+    }
+    for s in log.streams.values_mut() {
+        s.segments.sort_unstable();
+        s.taken = s.segments.last().map_or(0, |l| l.end());
+    }
+    Ok(log)
+}
+
+pub(super) fn read(
+    shared: &Shared,
+    key: AttemptKey,
+    rank: u32,
+    stream: Stream,
+    offset: u64,
+    max: usize,
+) -> Result<LogPiece, LogError> {
+    let mut asked = offset;
+    loop {
+        let (found, taken) = {
+            let mut index = shared.index();
+            let log = index.get(key)?.streams.get(&(rank, stream));
+            let segment =
+                log.and_then(|s| s.segments.iter().find(|s| s.end() > asked && s.len > 0));
+            (segment.copied(), log.map_or(0, |s| s.taken))
+        };
+        let Some(segment) = found else {
+            // A loss at the very end is told too.
+            let dropped = taken.saturating_sub(offset);
+            let offset = offset.max(taken);
+            return Ok(LogPiece { rank, stream, dropped, offset, data: Bytes::new() });
+        };
+        let from = asked.max(segment.start);
+        let want = usize::try_from(segment.end() - from).unwrap_or(usize::MAX).min(max);
+        let path = segment_path(&shared.dir, key, rank, stream, segment.start);
+        let data = match read_at(&path, from - segment.start, want) {
+            Ok(data) => data,
+            // It fell to the cap since we looked.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                asked = segment.end();
+                continue;
+            }
+            Err(source) => return Err(LogError::Io { what: "read", path, source }),
+        };
+        return Ok(LogPiece { rank, stream, dropped: from - offset, offset: from, data });
+    }
+}
+
+fn read_at(path: &Path, at: u64, len: usize) -> io::Result<Bytes> {
+    let file = File::open(path)?;
+    let mut data = vec![0; len];
+    let mut have = 0;
+    while have < len {
+        match file.read_at(&mut data[have..], at + have as u64) {
+            Ok(0) => break,
+            Ok(n) => have += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    data.truncate(have);
+    Ok(data.into())
+}

@@ -1,0 +1,195 @@
+use super::*;
+use muster_model::ids::JobId;
+
+fn key(job: u64) -> AttemptKey {
+    AttemptKey { job: JobId(job), attempt: 1 }
+}
+
+fn chunk(offset: u64, data: &[u8]) -> LogChunk {
+    LogChunk {
+        key: key(1),
+        rank: 0,
+        stream: Stream::Stdout,
+        offset,
+        data: Bytes::copy_from_slice(data),
+    }
+}
+
+fn keeper(dir: &Path, config: LogConfig) -> LogKeeper {
+    LogKeeper::open(dir, config, Arc::new(|_| false)).unwrap()
+}
+
+async fn all(k: &LogKeeper, rank: u32, stream: Stream) -> Vec<(u64, Bytes)> {
+    let (mut at, mut out) = (0, Vec::new());
+    loop {
+        let p = k.read(key(1), rank, stream, at, 1 << 20).await.unwrap();
+        at = p.next();
+        if p.data.is_empty() {
+            return out;
+        }
+        out.push((p.dropped, p.data));
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_chunk_changes_nothing_and_an_overlap_adds_only_its_end() {
+    let d = tempfile::tempdir().unwrap();
+    let k = keeper(d.path(), LogConfig::default());
+    assert_eq!(k.append(chunk(0, b"hello ")).await.unwrap().offset, 6);
+    assert_eq!(k.append(chunk(0, b"hello ")).await.unwrap().offset, 6);
+    assert_eq!(k.append(chunk(3, b"lo world")).await.unwrap().offset, 11);
+    assert_eq!(k.append(chunk(2, b"l")).await.unwrap().offset, 11);
+    let got = all(&k, 0, Stream::Stdout).await;
+    assert_eq!(got, [(0, Bytes::from("hello world"))]);
+    assert!(all(&k, 0, Stream::Stderr).await.is_empty());
+    assert!(all(&k, 9, Stream::Stdout).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_gap_is_told_where_it_is() {
+    let d = tempfile::tempdir().unwrap();
+    let k = keeper(d.path(), LogConfig::default());
+    k.append(chunk(0, b"before")).await.unwrap();
+    k.append(chunk(1000, b"after")).await.unwrap();
+    let got = all(&k, 0, Stream::Stdout).await;
+    assert_eq!(got, [(0, Bytes::from("before")), (994, Bytes::from("after"))]);
+    let p = k.read(key(1), 0, Stream::Stdout, 6, 100).await.unwrap();
+    assert_eq!((p.offset, p.next()), (1000, 1005));
+    assert!(p.note().unwrap().contains("994 bytes"));
+    let s = k.ranks(key(1)).await.unwrap();
+    assert_eq!((s[0].end, s[0].dropped), (1005, 994));
+    // What came too late for its place stays dropped.
+    k.append(chunk(6, b"late")).await.unwrap();
+    assert_eq!(all(&k, 0, Stream::Stdout).await.len(), 2);
+}
+
+#[tokio::test]
+async fn control_bytes_and_long_lines_are_kept_exactly() {
+    let d = tempfile::tempdir().unwrap();
+    let k = keeper(d.path(), LogConfig::default());
+    let mut data: Vec<u8> = (0..=255).collect();
+    data.extend(vec![b'x'; 64 << 10]);
+    data.extend(b"\x1b[31m\0\r\n");
+    k.append(chunk(0, &data)).await.unwrap();
+    let got = all(&k, 0, Stream::Stdout).await;
+    assert_eq!(got, [(0, Bytes::from(data.clone()))]);
+    let t = k.tail(key(1), 0, Stream::Stdout, 8).await.unwrap();
+    assert_eq!(&t.data[..], &data[data.len() - 8..]);
+}
+
+#[tokio::test]
+async fn a_long_stream_keeps_its_head_and_its_newest_tail() {
+    let d = tempfile::tempdir().unwrap();
+    let k = keeper(d.path(), LogConfig { per_stream: 1600, ..LogConfig::default() });
+    for i in 0..100u64 {
+        let line = format!("{i:099}\n");
+        k.append(chunk(i * 100, line.as_bytes())).await.unwrap();
+    }
+    let got = all(&k, 0, Stream::Stdout).await;
+    assert!(got[0].1.starts_with(format!("{:099}\n", 0).as_bytes()), "the head is kept");
+    assert!(got.last().unwrap().1.ends_with(format!("{:099}\n", 99).as_bytes()));
+    let kept: usize = got.iter().map(|(_, b)| b.len()).sum();
+    let dropped: u64 = got.iter().map(|(d, _)| *d).sum();
+    assert!((800..=1600).contains(&kept), "{kept}");
+    assert_eq!(kept as u64 + dropped, 10_000);
+    assert_eq!(k.stats().bytes, kept as u64);
+    assert_eq!(k.ranks(key(1)).await.unwrap()[0].dropped, dropped);
+}
+
+#[tokio::test]
+async fn a_restart_goes_on_where_the_files_end() {
+    let d = tempfile::tempdir().unwrap();
+    let k = keeper(d.path(), LogConfig::default());
+    k.append(chunk(0, b"one")).await.unwrap();
+    k.append(chunk(10, b"two")).await.unwrap();
+    drop(k);
+    let k = keeper(d.path(), LogConfig::default());
+    assert_eq!(k.append(chunk(10, b"two")).await.unwrap().offset, 13);
+    k.append(chunk(13, b"three")).await.unwrap();
+    let got = all(&k, 0, Stream::Stdout).await;
+    assert_eq!(got, [(0, Bytes::from("one")), (7, Bytes::from("twothree"))]);
+    assert_eq!(k.stats().bytes, 11);
+}
+
+#[tokio::test]
+async fn more_streams_than_open_files_all_get_their_bytes() {
+    let d = tempfile::tempdir().unwrap();
+    let k = keeper(d.path(), LogConfig { open_files: 2, ..LogConfig::default() });
+    for round in 0..3u64 {
+        for rank in 0..10 {
+            let c = LogChunk { rank, ..chunk(round * 2, format!("{round}\n").as_bytes()) };
+            k.append(c).await.unwrap();
+        }
+    }
+    for rank in 0..10 {
+        assert_eq!(all(&k, rank, Stream::Stdout).await, [(0, Bytes::from("0\n1\n2\n"))]);
+    }
+    assert_eq!(k.ranks(key(1)).await.unwrap().len(), 10);
+}
+
+#[tokio::test]
+async fn the_oldest_finished_output_makes_room_and_what_runs_stays() {
+    let d = tempfile::tempdir().unwrap();
+    let config = LogConfig { total: 10_000, ..LogConfig::default() };
+    let k = LogKeeper::open(d.path(), config, Arc::new(|k| k == key(1))).unwrap();
+    for job in 1..=30 {
+        let c = LogChunk { key: key(job), ..chunk(0, &[b'x'; 1000]) };
+        k.append(c).await.unwrap();
+    }
+    assert!(k.stats().bytes <= 10_000);
+    let kept = async |job| k.tail(key(job), 0, Stream::Stdout, 10).await.unwrap().data.len();
+    assert_eq!(kept(1).await, 10, "it still runs");
+    assert_eq!(kept(2).await, 0);
+    assert_eq!(kept(30).await, 10);
+}
+
+#[tokio::test]
+async fn a_disk_that_takes_nothing_loses_output_but_stops_nobody() {
+    let d = tempfile::tempdir().unwrap();
+    let k = keeper(d.path(), LogConfig::default());
+    k.append(chunk(0, b"kept")).await.unwrap();
+    // A directory where the next segment's file would be.
+    std::fs::create_dir_all(segments::segment_path(d.path(), key(1), 0, Stream::Stdout, 10))
+        .unwrap();
+    assert_eq!(k.append(chunk(10, b"lost")).await.unwrap().offset, 14, "the node may forget it");
+    assert_eq!(k.stats().lost, 4);
+    k.append(chunk(14, b"again")).await.unwrap();
+    let got = all(&k, 0, Stream::Stdout).await;
+    assert_eq!(got, [(0, Bytes::from("kept")), (10, Bytes::from("again"))]);
+}
+
+#[tokio::test]
+async fn following_gives_every_byte_once_from_all_ranks() {
+    let d = tempfile::tempdir().unwrap();
+    let k = keeper(d.path(), LogConfig::default());
+    k.append(chunk(0, b"early ")).await.unwrap();
+    let mut f = k.follow(key(1), None);
+    assert_eq!(&f.next().await.unwrap().data[..], b"early ");
+    assert_eq!(f.ready().await.unwrap(), None);
+    let writer = tokio::spawn({
+        let k = k.clone();
+        async move {
+            // More than the hints that are kept for a slow reader.
+            for i in 0..500u64 {
+                let c = LogChunk { rank: 1, stream: Stream::Stderr, ..chunk(i, b".") };
+                k.append(c).await.unwrap();
+            }
+            k.append(chunk(6, b"late")).await.unwrap();
+        }
+    });
+    let (mut dots, mut late) = (0, Vec::new());
+    while dots < 500 || late.len() < 4 {
+        let p = f.next().await.unwrap();
+        assert_eq!(p.dropped, 0);
+        match p.rank {
+            1 => dots += p.data.len(),
+            _ => late.extend_from_slice(&p.data),
+        }
+    }
+    assert_eq!((dots, &late[..]), (500, &b"late"[..]));
+    writer.await.unwrap();
+    let mut one = k.follow(key(1), Some(0));
+    one.seek(0, Stream::Stdout, 6);
+    assert_eq!(&one.next().await.unwrap().data[..], b"late");
+    assert_eq!(one.ready().await.unwrap(), None);
+}

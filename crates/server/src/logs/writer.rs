@@ -1,0 +1,278 @@
+//! One thread writes, so that a slow disk never holds up the network or the API.
+
+use super::Shared;
+use super::segments::{Segment, StreamLog, attempt_dir, segment_path};
+use muster_link::messages::{LogChunk, LogMark, Stream};
+use muster_model::ids::AttemptKey;
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+
+/// Chunks that may wait; then the agents' connections wait.
+const QUEUE: usize = 256;
+/// Segments of the rolling tail of a stream.
+const TAIL_SEGMENTS: u64 = 8;
+/// Segments a stream may have, however many holes it has.
+const MOST_SEGMENTS: usize = 64;
+/// How often a full disk is complained about.
+const COMPLAIN: Duration = Duration::from_secs(30);
+
+pub(super) enum Job {
+    Append(LogChunk, oneshot::Sender<LogMark>),
+    Settle(oneshot::Sender<()>),
+}
+
+type StreamId = (AttemptKey, u32, Stream);
+
+struct Writer {
+    shared: Arc<Shared>,
+    files: HashMap<StreamId, (File, u64, u64)>,
+    clock: u64,
+    complained: Option<Instant>,
+    /// Room is not looked for again before this much more has been written.
+    prune_at: u64,
+}
+
+pub(super) fn start(shared: Arc<Shared>) -> io::Result<mpsc::Sender<Job>> {
+    let (tx, mut rx) = mpsc::channel(QUEUE);
+    let prune_at = shared.config.total;
+    std::thread::Builder::new().name("log-keeper".into()).spawn(move || {
+        let bytes = disk_use(&shared.dir);
+        shared.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let mut w = Writer { shared, files: HashMap::new(), clock: 0, complained: None, prune_at };
+        // Ends with the last keeper.
+        while let Some(job) = rx.blocking_recv() {
+            match job {
+                Job::Append(chunk, done) => {
+                    let _ = done.send(w.append(&chunk));
+                }
+                Job::Settle(done) => {
+                    let _ = done.send(());
+                }
+            }
+        }
+    })?;
+    Ok(tx)
+}
+
+impl Writer {
+    fn append(&mut self, chunk: &LogChunk) -> LogMark {
+        let LogChunk { key, rank, stream, offset, data } = chunk;
+        let end = offset.saturating_add(data.len() as u64);
+        let mark = |offset| LogMark { key: *key, rank: *rank, stream: *stream, offset };
+        let known = self
+            .shared
+            .index()
+            .get(*key)
+            .map(|a| a.streams.get(&(*rank, *stream)).cloned().unwrap_or_default());
+        let mut log = match known {
+            Ok(log) => log,
+            Err(e) => {
+                self.lose(data.len(), &e);
+                return mark(end);
+            }
+        };
+        if end <= log.taken {
+            return mark(log.taken);
+        }
+        let skip = usize::try_from(log.taken.saturating_sub(*offset)).unwrap_or(0);
+        let (from, fresh) = (offset + skip as u64, &data[skip.min(data.len())..]);
+        let before: u64 = log.segments.iter().map(|s| s.len).sum();
+        match self.write((*key, *rank, *stream), &mut log, from, fresh) {
+            Ok(()) => {}
+            Err(e) => {
+                let kept = log.segments.last().map_or(0, |s| s.end()).saturating_sub(from);
+                self.lose(fresh.len().saturating_sub(usize::try_from(kept).unwrap_or(0)), &e);
+                self.files.remove(&(*key, *rank, *stream));
+            }
+        }
+        log.taken = end;
+        self.trim((*key, *rank, *stream), &mut log);
+        let after: u64 = log.segments.iter().map(|s| s.len).sum();
+        let bytes = &self.shared.bytes;
+        bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        if let Ok(a) = self.shared.index().get(*key) {
+            a.streams.insert((*rank, *stream), log);
+        }
+        let mut followers = self.shared.followers();
+        if let Some(f) = followers.get(key)
+            && f.send((*rank, *stream)).is_err()
+        {
+            followers.remove(key);
+        }
+        drop(followers);
+        if self.shared.bytes.load(Ordering::Relaxed) > self.prune_at {
+            self.prune();
+        }
+        mark(end)
+    }
+
+    /// Writes at the end of the stream, in a new segment where there is a hole or the last one
+    /// is full. `log` always says what really is on disk.
+    fn write(
+        &mut self,
+        id: StreamId,
+        log: &mut StreamLog,
+        mut from: u64,
+        mut data: &[u8],
+    ) -> io::Result<()> {
+        let half = (self.shared.config.per_stream / 2).max(1);
+        let step = (half / TAIL_SEGMENTS).max(1);
+        while !data.is_empty() {
+            let room = match log.segments.last() {
+                Some(s) if s.end() == from => {
+                    // The first segment is the head; the rest roll.
+                    let most = if log.segments.len() == 1 && s.start == 0 { half } else { step };
+                    most.saturating_sub(s.len)
+                }
+                _ => 0,
+            };
+            if room == 0 {
+                self.create(id, from)?;
+                log.segments.push(Segment { start: from, len: 0 });
+                continue;
+            }
+            let n = data.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+            let Some(last) = log.segments.last_mut() else { continue };
+            let file = self.open(id, last.start)?;
+            let wrote = match file.write_at(&data[..n], last.len) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(wrote) => wrote,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e),
+            };
+            last.len += wrote as u64;
+            from += wrote as u64;
+            data = &data[wrote..];
+        }
+        Ok(())
+    }
+
+    fn path(&self, (key, rank, stream): StreamId, start: u64) -> PathBuf {
+        segment_path(&self.shared.dir, key, rank, stream, start)
+    }
+
+    fn create(&mut self, id: StreamId, start: u64) -> io::Result<()> {
+        let path = self.path(id, start);
+        let make = || OpenOptions::new().write(true).create(true).truncate(true).open(&path);
+        let file = match make() {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(attempt_dir(&self.shared.dir, id.0))?;
+                make()?
+            }
+            other => other?,
+        };
+        self.cache(id, file, start);
+        Ok(())
+    }
+
+    fn open(&mut self, id: StreamId, start: u64) -> io::Result<&File> {
+        self.clock += 1;
+        let clock = self.clock;
+        if self.files.get(&id).is_none_or(|f| f.1 != start) {
+            let file = OpenOptions::new().write(true).open(self.path(id, start))?;
+            self.cache(id, file, start);
+        }
+        match self.files.get_mut(&id) {
+            Some(f) => {
+                f.2 = clock;
+                Ok(&f.0)
+            }
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn cache(&mut self, id: StreamId, file: File, start: u64) {
+        if self.files.len() >= self.shared.config.open_files.max(1)
+            && !self.files.contains_key(&id)
+            && let Some(oldest) = self.files.iter().min_by_key(|(_, f)| f.2).map(|(id, _)| *id)
+        {
+            self.files.remove(&oldest);
+        }
+        self.files.insert(id, (file, start, self.clock));
+    }
+
+    /// Keeps the head and as much of the tail as the cap allows.
+    fn trim(&self, id: StreamId, log: &mut StreamLog) {
+        let cap = self.shared.config.per_stream;
+        let mut sum: u64 = log.segments.iter().map(|s| s.len).sum();
+        while log.segments.len() > 2 && (sum > cap || log.segments.len() > MOST_SEGMENTS) {
+            let second = log.segments.remove(1);
+            sum -= second.len;
+            let path = self.path(id, second.start);
+            if let Err(e) = fs::remove_file(&path) {
+                tracing::warn!(path = %path.display(), error = %e, "cannot remove old output");
+            }
+        }
+    }
+
+    fn lose(&mut self, bytes: usize, why: &dyn std::fmt::Display) {
+        self.shared.lost.fetch_add(bytes as u64, Ordering::Relaxed);
+        if self.complained.is_none_or(|at| at.elapsed() > COMPLAIN) {
+            self.complained = Some(Instant::now());
+            tracing::error!(
+                bytes, error = %why, dir = %self.shared.dir.display(),
+                "job output cannot be kept and is lost; jobs go on. Make room on the disk"
+            );
+        }
+    }
+
+    /// Removes the output of the oldest finished attempts until a tenth of the cap is free.
+    fn prune(&mut self) {
+        let total = self.shared.config.total;
+        let goal = total - total / 10;
+        let mut attempts = attempts(&self.shared.dir);
+        attempts.sort_unstable();
+        for key in attempts {
+            if self.shared.bytes.load(Ordering::Relaxed) <= goal {
+                break;
+            }
+            if (self.shared.live)(key) {
+                continue;
+            }
+            let dir = attempt_dir(&self.shared.dir, key);
+            let freed = disk_use(&dir);
+            if let Err(e) = fs::remove_dir_all(&dir) {
+                tracing::warn!(path = %dir.display(), error = %e, "cannot remove old output");
+                continue;
+            }
+            self.files.retain(|id, _| id.0 != key);
+            self.shared.index().forget(key);
+            self.shared.bytes.fetch_sub(freed, Ordering::Relaxed);
+            tracing::info!(attempt = %key, bytes = freed, "removed old output to make room");
+        }
+        // When everything left is alive, looking again at each chunk would not help.
+        let now = self.shared.bytes.load(Ordering::Relaxed);
+        self.prune_at = if now > total { now + total / 10 } else { total };
+    }
+}
+
+fn attempts(dir: &Path) -> Vec<AttemptKey> {
+    let list = |d: &Path| {
+        fs::read_dir(d).into_iter().flatten().flatten().map(|e| e.path()).collect::<Vec<_>>()
+    };
+    let name = |p: PathBuf| p.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse().ok());
+    list(dir).iter().flat_map(|shard| list(shard)).filter_map(name).collect()
+}
+
+/// Bytes in the files below a directory.
+fn disk_use(dir: &Path) -> u64 {
+    let mut sum = 0;
+    let mut todo = vec![dir.to_path_buf()];
+    while let Some(d) = todo.pop() {
+        for e in fs::read_dir(&d).into_iter().flatten().flatten() {
+            match e.file_type() {
+                Ok(t) if t.is_dir() => todo.push(e.path()),
+                Ok(t) if t.is_file() => sum += e.metadata().map_or(0, |m| m.len()),
+                _ => {}
+            }
+        }
+    }
+    sum
+}
