@@ -106,7 +106,7 @@ pub fn closest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
         let allowed = (g.len().max(p.len()) / 3).max(1);
         (d <= allowed || begins).then_some((if begins { d.min(allowed) } else { d }, *k))
     };
-    known.iter().filter_map(|k| near(&k)).min().map(|(_, k)| k)
+    known.iter().filter_map(near).min().map(|(_, k)| k)
 }
 
 /// "did you mean `x`?", or what there is to choose from.

@@ -1,6 +1,6 @@
 //! The flags of `muster submit`, shared by the command line and by `#MUSTER` directives.
 
-use crate::error::{did_you_mean, shown};
+use crate::error::{closest, did_you_mean, shown};
 use muster_model::spec::{
     CheckpointRequest, CheckpointSpec, JobSpec, Priority, SpecProblem, Tier, Volume, problem,
 };
@@ -196,7 +196,10 @@ pub fn apply(spec: &mut JobSpec, flag: &str, value: Option<&str>) -> Result<(), 
     let dashed = format!("--{flag}");
     if !NAMES.contains(&flag) {
         let flag = shown(flag);
-        let hint = did_you_mean(&flag, &NAMES);
+        let hint = closest(&flag, &NAMES).map_or_else(
+            || format!("known flags: --{}", NAMES.join(" --")),
+            |k| format!("did you mean `--{k}`?"),
+        );
         return Err(problem(&format!("--{flag}"), format!("unknown flag `--{flag}`"), hint));
     }
     if !takes_value(flag) {
@@ -440,7 +443,7 @@ mod tests {
         );
         assert_eq!(bad("nodes", "99999999999"), "--nodes: `99999999999` is too large (use less)");
         assert!(bad("priority", "hihg").ends_with("(did you mean `high`?)"));
-        assert!(bad("nods", "1").ends_with("(did you mean `nodes`?)"));
+        assert!(bad("nods", "1").ends_with("(did you mean `--nodes`?)"));
         assert!(bad("topology", "leef").ends_with("(did you mean `leaf`?)"));
         assert!(bad("volume", "/a").contains("write SRC:DST"));
         assert!(bad("env", "A").contains("has no `=`"));

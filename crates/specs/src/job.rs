@@ -1,6 +1,6 @@
 //! A job from a file: a YAML or JSON spec, or a shell script with `#MUSTER` or `#SBATCH` lines.
 
-use crate::error::FileError;
+use crate::error::{FileError, closest, shown};
 use crate::script;
 use crate::tree::{self, Node, Place};
 use muster_model::resolve::{check_run, resolve};
@@ -88,7 +88,10 @@ fn yaml(text: &str, origin: &str) -> Result<JobSpec, FileError> {
                 .at(1, 1)
                 .hint("a spec is YAML with fields like `name:` and `gang:`; a script starts with `#!`");
         }
-        name_the_field(&mut error, node.as_ref());
+        // A missing field is told at the first of its neighbours, which is not to blame.
+        if !matches!(e.without_snippet(), serde_saphyr::Error::SerdeMissingField { .. }) {
+            name_the_field(&mut error, node.as_ref());
+        }
         error
     })
 }
@@ -101,29 +104,40 @@ fn json(text: &str, origin: &str) -> Result<JobSpec, FileError> {
         let full = e.to_string();
         let message = full.split(" at line ").next().unwrap_or(&full);
         let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let mut error = match unknown_field(message) {
-            Some((field, known)) => tree::unknown_field(origin, field, &known),
-            None => FileError::new(origin, message),
-        };
-        error = error.at(small(e.line()), small(e.column()));
+        let (line, column) = (small(e.line()), small(e.column()));
+        let node = tree::yaml(text, origin).ok();
         // The reader stands behind what it read; the tree knows where that began.
-        if let (Some(field), Ok(node)) = (&error.field, tree::yaml(text, origin))
-            && let Some(place) = key_before(&node, field, small(e.line()), small(e.column()))
+        let (mut error, key) = if let Some((field, known)) = listed(message, "unknown field `") {
+            (tree::unknown_field(origin, field, &known), Some(Some(field)))
+        } else if let Some((word, known)) = listed(message, "unknown variant `") {
+            let message = format!("`{}` is not one of {}", shown(word), known.join(", "));
+            let near = closest(word, &known).map(|k| format!("did you mean `{k}`?"));
+            (FileError::new(origin, message).hint(near.unwrap_or_default()), Some(None))
+        } else if let Some((field, _)) = listed(message, "missing field `") {
+            (tree::missing_field(origin, field), None)
+        } else {
+            (FileError::new(origin, message), Some(None))
+        };
+        error = error.at(line, column);
+        if let (Some(name), Some(node)) = (key, &node)
+            && let Some(place) = key_before(node, name, line, column)
         {
-            error = error.at(place.line, place.column);
-            name_the_field(&mut error, Some(&node));
+            if name.is_some() {
+                error = error.at(place.line, place.column);
+            }
+            error.field = node.path_at(place).or(error.field);
         }
         error
     })
 }
 
-/// Where the last key called `name` before a place stands.
-fn key_before(node: &Node, name: &str, line: u32, column: u32) -> Option<Place> {
+/// Where the last key (called `name`, if given) before a place stands.
+fn key_before(node: &Node, name: Option<&str>, line: u32, column: u32) -> Option<Place> {
     match &node.value {
         tree::Value::Table(entries) => entries
             .iter()
             .flat_map(|(k, n)| {
-                let here = (k.text == name).then_some(k.place);
+                let here = name.is_none_or(|n| n == k.text).then_some(k.place);
                 [here, key_before(n, name, line, column)]
             })
             .flatten()
@@ -137,12 +151,10 @@ fn key_before(node: &Node, name: &str, line: u32, column: u32) -> Option<Place> 
     }
 }
 
-/// The unknown name and the known ones, from serde's message.
-fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
-    let rest = message.strip_prefix("unknown field `")?;
-    let (field, rest) = rest.split_once('`')?;
-    let known = rest.split('`').skip(1).step_by(2).collect();
-    Some((field, known))
+/// The name that serde's message begins with, and the names it lists after that.
+fn listed<'m>(message: &'m str, begins: &str) -> Option<(&'m str, Vec<&'m str>)> {
+    let (name, rest) = message.strip_prefix(begins)?.split_once('`')?;
+    Some((name, rest.split('`').skip(1).step_by(2).collect()))
 }
 
 /// Replaces a bare field name by its whole path, when the tree knows what stands at the place.
@@ -207,7 +219,7 @@ impl<'de> Visitor<'de> for UniqueVisitor {
         while let Some(key) = map.next_key::<String>()? {
             if seen.contains(&key) {
                 map.next_value::<IgnoredAny>()?;
-                let message = format!("`{}` is given twice", crate::error::shown(&key));
+                let message = format!("`{}` is given twice", shown(&key));
                 return Err(serde::de::Error::custom(message));
             }
             map.next_value::<Unique>()?;

@@ -4,7 +4,7 @@ use crate::error::FileError;
 use crate::flags;
 use crate::job::{Note, Parsed, check};
 use crate::sbatch::Slurm;
-use crate::tree::Place;
+use crate::tree::{Place, Places};
 use crate::words::{self, Word};
 use muster_model::spec::{JobSpec, SpecProblem};
 
@@ -32,6 +32,12 @@ fn header(text: &str) -> impl Iterator<Item = (u32, &str)> {
 
 /// Reads a script.
 pub(crate) fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
+    if let Some(at) = text.find("\r\n") {
+        let place = Places::new(text).of(at);
+        return Err(FileError::new(origin, "the script has Windows line ends")
+            .at(place.line, place.column)
+            .hint("a shell takes them for part of each word: convert the file with dos2unix"));
+    }
     let mut slurm = Slurm::default();
     let mut ours: Vec<(Place, Vec<Word>)> = Vec::new();
     let mut last = 0;

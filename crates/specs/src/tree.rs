@@ -244,9 +244,32 @@ pub(crate) fn yaml_error(origin: &str, e: &YamlError) -> FileError {
             "the file holds several documents, but one job a file is allowed",
         )
         .hint("put what follows `---` into a file of its own"),
+        YamlError::SerdeMissingField { field, .. } => missing_field(origin, field),
+        YamlError::InvalidScalar { ty, .. } => FileError::new(origin, not_a(ty)),
+        YamlError::InvalidBooleanStrict { .. } => {
+            FileError::new(origin, "this is neither `true` nor `false`")
+        }
+        YamlError::Unexpected { expected: "mapping start", .. } => {
+            FileError::new(origin, "expected fields here").hint("write them like {name: value}")
+        }
         other => FileError::new(origin, plain_message(other)),
     };
     out.at(place.line, place.column)
+}
+
+/// The error for a field that has to be there.
+pub(crate) fn missing_field(origin: &str, field: &str) -> FileError {
+    FileError::new(origin, format!("`{field}` is missing here")).hint(format!("add `{field}: …`"))
+}
+
+/// What a number's type asks for.
+fn not_a(ty: &str) -> String {
+    match ty {
+        "u8" => "this is not a whole number from 0 to 255".into(),
+        "u16" | "u32" | "u64" | "usize" => "this is not a whole number of at least 0".into(),
+        "i32" | "i64" => "this is not a whole number".into(),
+        other => format!("this is not a valid {other}"),
+    }
 }
 
 /// The reader's message without its own mention of the place.

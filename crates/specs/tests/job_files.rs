@@ -79,9 +79,20 @@ fn wrong_words_and_numbers_are_pointed_at() {
         ("gang: {nodes: two}\n", "job.yaml:1:15: gang.nodes: "),
         ("name: a\ntime_limit: 5 parsecs\n", "job.yaml:2:13: time_limit: "),
         ("name: ''\n", "job.yaml:1:7: name: "),
+        ("volumes: [{from: /a}]\n", "job.yaml:1:12: `at` is missing here"),
+        ("retries: 3\n", "job.yaml:1:10: retries: expected fields here"),
+        ("hold: yes\n", "job.yaml:1:7: hold: this is neither `true` nor `false`"),
     ] {
         let e = yaml(text);
         assert!(e.starts_with(place), "{e:?} should start with {place:?}");
+    }
+    for (text, want) in [
+        ("{\"gang\": {\"nodes\": -1}}", "j.json:1:21: gang.nodes: invalid value"),
+        ("{\"priority\": \"hihg\"}", "did you mean `high`?"),
+        ("{\"checkpoint\": {}}", "j.json:1:17: `dir` is missing here"),
+    ] {
+        let e = error("j.json", text);
+        assert!(e.contains(want), "{e:?} should contain {want:?}");
     }
 }
 
@@ -157,7 +168,7 @@ fn bad_directives_are_pointed_at() {
     );
     assert_eq!(
         script("#!/bin/sh\n#MUSTER --nodes 2 --gpu 8\ntrue\n"),
-        "job.sh:2:19: unknown flag `--gpu`\n  hint: did you mean `gpus`?"
+        "job.sh:2:19: unknown flag `--gpu`\n  hint: did you mean `--gpus`?"
     );
     assert_eq!(
         script("#!/bin/sh\n#SBATCH --time=tomorrow\ntrue\n"),
@@ -200,6 +211,12 @@ fn a_plain_script_runs_as_it_is() {
     assert!(p.notes.is_empty());
     let p = job::parse("#!/bin/sh\ntrue\n", "-").unwrap();
     assert_eq!(p.spec.name, None);
+}
+
+#[test]
+fn windows_line_ends_are_refused_in_scripts() {
+    let e = script("#!/bin/sh\r\ntrue\r\n");
+    assert!(e.starts_with("job.sh:1:10: the script has Windows line ends"), "{e}");
 }
 
 #[test]
