@@ -182,6 +182,14 @@ impl Index {
 
     /// Puts a job's traces in.
     pub(crate) fn add(&mut self, state: &State, job: &Job) {
+        if job.state == JobState::Queued {
+            // Also when the condition is met: the other job may be queued anew.
+            for d in job.depends.iter() {
+                for n in 0..u64::from(d.count) {
+                    self.waiters.entry(JobId(d.job.0 + n)).or_default().insert(job.id);
+                }
+            }
+        }
         match job.state {
             JobState::Queued if job.held.is_none() => match depends(state, job) {
                 Depends::Met if job.not_before <= job.submitted_at => {
@@ -191,13 +199,7 @@ impl Index {
                 Depends::Met => {
                     self.wakes.insert((job.not_before, job.id));
                 }
-                Depends::Waits(_) => {
-                    for d in job.depends.iter() {
-                        for n in 0..u64::from(d.count) {
-                            self.waiters.entry(JobId(d.job.0 + n)).or_default().insert(job.id);
-                        }
-                    }
-                }
+                Depends::Waits(_) => {}
                 // Looked at by the next tick, which ends it.
                 Depends::Broken(_) => {
                     self.wakes.insert((job.not_before, job.id));

@@ -1,0 +1,206 @@
+//! A small world to drive the engine in: nodes that join, jobs that come, reports that arrive.
+
+#![allow(dead_code, reason = "each test binary uses its own part of it")]
+
+use muster_engine::{Engine, Policy, State};
+use muster_model::command::{Actor, Answer, Command, Observed, Refusal, Request};
+use muster_model::event::Record;
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::{Exit, Job, SlotEnd};
+use muster_model::names::NodeName;
+use muster_model::node::{Gpu, Inventory};
+use muster_model::spec::JobSpec;
+use muster_model::topology::{Location, Topology};
+use muster_model::units::{Bytes, Span, Time};
+use std::sync::Arc;
+
+pub struct World {
+    pub engine: Engine,
+    pub now: Time,
+    pub log: Vec<Record>,
+}
+
+pub fn node(i: usize) -> NodeName {
+    format!("n{i:03}").parse().unwrap()
+}
+
+pub fn inventory(gpus: u32) -> Inventory {
+    Inventory {
+        cpu_model: "test".into(),
+        cpus: 64,
+        memory: Bytes::gib(512),
+        gpus: (0..gpus)
+            .map(|index| Gpu {
+                index,
+                sku: "h100-sxm".into(),
+                uuid: format!("GPU-{index}"),
+                serial: None,
+                memory: Bytes::gib(80),
+                pci: None,
+                numa: None,
+                mig: None,
+            })
+            .collect(),
+        kernel: "test".into(),
+        simulated: true,
+        ..Inventory::default()
+    }
+}
+
+/// Four nodes a rack, two racks a leaf, two leaves a spine.
+pub fn topology(nodes: usize) -> Topology {
+    let place = |i: usize| Location {
+        region: "r".into(),
+        cluster: "c".into(),
+        spine: format!("s{}", i / 16),
+        leaf: format!("l{}", i / 8),
+        rack: format!("k{}", i / 4),
+        nvlink: node(i).to_string(),
+        feed: if (i / 4).is_multiple_of(2) { "A" } else { "B" }.into(),
+        rails: Vec::new(),
+    };
+    Topology { nodes: (0..nodes).map(|i| (node(i), place(i))).collect() }
+}
+
+impl World {
+    pub fn new(nodes: usize, gpus: u32) -> World {
+        let mut w = World::empty();
+        w.ok(Command::SetTopology { topology: Arc::new(topology(nodes)) });
+        for i in 0..nodes {
+            w.ok(Command::Enroll { node: node(i), machine: format!("m{i}"), token: "t".into() });
+            w.connect(i, gpus, "boot", Vec::new());
+        }
+        w
+    }
+
+    pub fn empty() -> World {
+        let engine = Engine::new(State::default(), Policy::default());
+        let mut w = World { engine, now: Time(1_000_000), log: Vec::new() };
+        w.ok(Command::CreateSite { site: "test".into() });
+        w.ok(Command::CreateProject {
+            name: "default".parse().unwrap(),
+            description: String::new(),
+        });
+        w
+    }
+
+    pub fn connect(
+        &mut self,
+        i: usize,
+        gpus: u32,
+        boot: &str,
+        observed: Vec<(AttemptKey, Observed)>,
+    ) {
+        self.ok(Command::NodeConnected {
+            node: node(i),
+            machine: format!("m{i}"),
+            boot: boot.into(),
+            address: format!("10.0.0.{i}"),
+            host: format!("h{i}"),
+            inventory: Box::new(inventory(gpus)),
+            observed,
+            ahead: false,
+        });
+    }
+
+    pub fn request(&mut self, req: &Request) -> Result<Answer, Refusal> {
+        let r = self.engine.handle(req);
+        self.tick();
+        r
+    }
+
+    pub fn send(&mut self, command: Command) -> Result<Answer, Refusal> {
+        let (actor, at) = (Actor::system(), self.now);
+        self.request(&Request { actor, at, key: None, if_version: None, command })
+    }
+
+    pub fn ok(&mut self, command: Command) -> Answer {
+        self.send(command).unwrap()
+    }
+
+    pub fn tick(&mut self) {
+        while self.engine.tick(self.now) {}
+        self.log.extend(self.engine.take());
+        let problems = self.engine.state().problems();
+        assert!(problems.is_empty(), "{problems:#?}");
+    }
+
+    pub fn pass(&mut self, span: Span) {
+        self.now = self.now + span;
+        self.tick();
+    }
+
+    pub fn submit(&mut self, yaml_like: JobSpec) -> JobId {
+        match self.ok(Command::Submit { spec: Arc::new(yaml_like) }) {
+            Answer::Submitted { first, .. } => first,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn gang(&mut self, nodes: u32, gpus: u32) -> JobId {
+        self.submit(gang(nodes, gpus))
+    }
+
+    pub fn job(&self, id: JobId) -> &Job {
+        &self.engine.state().jobs[&id]
+    }
+
+    pub fn key(&self, id: JobId) -> AttemptKey {
+        self.job(id).attempt_key().unwrap()
+    }
+
+    pub fn nodes_of(&self, id: JobId) -> Vec<NodeName> {
+        let a = self.job(id).attempt.as_ref().unwrap();
+        a.placement.slots.iter().map(|s| s.node.clone()).collect()
+    }
+
+    pub fn report(&mut self, id: JobId, node: &NodeName, observed: Observed) {
+        let key = self.key(id);
+        self.ok(Command::SlotReport { node: node.clone(), key, observed });
+    }
+
+    pub fn start(&mut self, id: JobId) {
+        for n in self.nodes_of(id) {
+            self.report(id, &n, Observed::Running);
+        }
+    }
+
+    pub fn finish(&mut self, id: JobId) {
+        for n in self.nodes_of(id) {
+            self.report(id, &n, Observed::Ended(SlotEnd::Ok));
+        }
+    }
+
+    /// Every remaining slot of a stopping attempt is gone.
+    pub fn stopped(&mut self, id: JobId) {
+        let key = self.key(id);
+        for node in self.nodes_of(id) {
+            if self.job(id).attempt_key() != Some(key) {
+                break;
+            }
+            let observed = Observed::Ended(SlotEnd::Stopped);
+            self.ok(Command::SlotReport { node, key, observed });
+        }
+    }
+}
+
+pub fn gang(nodes: u32, gpus: u32) -> JobSpec {
+    let mut spec = JobSpec::default();
+    spec.gang.nodes = Some(nodes);
+    spec.gang.gpus_per_node = Some(gpus);
+    spec
+}
+
+pub fn crash(rank: u32, code: i32) -> Observed {
+    let exit = Exit { rank, code: Some(code), signal: None, note: String::new() };
+    Observed::Ended(SlotEnd::Failed { exit })
+}
+
+/// The state that a log adds up to.
+pub fn replay(log: &[Record]) -> State {
+    let mut s = State::default();
+    for r in log {
+        s.apply(r).unwrap();
+    }
+    s
+}

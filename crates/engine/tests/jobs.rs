@@ -1,0 +1,432 @@
+//! The life of jobs, from submission to every kind of end.
+
+mod common;
+
+use common::{World, crash, gang, node};
+use muster_model::command::{Actor, Command, IdempotencyKey, Observed, RefusalCode, Request};
+use muster_model::ids::{JobId, Seq};
+use muster_model::job::{JobState, SlotEnd};
+use muster_model::spec::{CheckpointSpec, OnPartition, Retries};
+use muster_model::tenant::Role;
+use muster_model::topology::Level;
+use muster_model::units::{Span, Time};
+use std::sync::Arc;
+
+#[test]
+fn a_gang_starts_when_every_rank_is_up_and_succeeds_when_every_rank_ended_well() {
+    let mut w = World::new(4, 8);
+    let id = w.gang(2, 8);
+    assert_eq!(w.job(id).state, JobState::Starting);
+    let nodes = w.nodes_of(id);
+    w.report(id, &nodes[0], Observed::Running);
+    assert_eq!(w.job(id).state, JobState::Starting, "one of two is not running");
+    w.report(id, &nodes[1], Observed::Running);
+    assert_eq!(w.job(id).state, JobState::Running);
+    w.finish(id);
+    assert_eq!(w.job(id).state, JobState::Succeeded);
+    assert_eq!(w.job(id).exit_code, Some(0));
+}
+
+#[test]
+fn a_gang_gets_all_its_nodes_or_none() {
+    let mut w = World::new(4, 8);
+    let first = w.gang(3, 8);
+    let second = w.gang(2, 8);
+    assert_eq!(w.job(first).state, JobState::Starting);
+    assert_eq!(w.job(second).state, JobState::Queued, "one free node is not two");
+    w.start(first);
+    w.finish(first);
+    assert_eq!(w.job(second).state, JobState::Starting);
+}
+
+#[test]
+fn one_failing_rank_stops_the_gang_and_its_code_comes_back() {
+    let mut w = World::new(4, 8);
+    let id = w.gang(2, 8);
+    w.start(id);
+    let nodes = w.nodes_of(id);
+    w.report(id, &nodes[1], crash(9, 3));
+    assert_eq!(w.job(id).state, JobState::Stopping, "the other node must be stopped first");
+    w.report(id, &nodes[0], Observed::Ended(SlotEnd::Stopped));
+    assert_eq!(w.job(id).state, JobState::Failed);
+    assert_eq!(w.job(id).exit_code, Some(3));
+    assert!(w.job(id).reason.as_deref().unwrap().contains("rank 9"), "{:?}", w.job(id).reason);
+}
+
+#[test]
+fn a_lost_node_sends_its_gang_elsewhere_and_the_old_ranks_are_stopped_before_it_works_again() {
+    let mut w = World::new(4, 8);
+    let id = w.gang(2, 8);
+    w.start(id);
+    let old = w.key(id);
+    let nodes = w.nodes_of(id);
+    let gone = nodes[0].clone();
+    w.ok(Command::NodeLost { node: gone.clone(), last_seen: w.now });
+    assert_eq!(w.job(id).state, JobState::Stopping);
+    w.report(id, &nodes[1], Observed::Ended(SlotEnd::Stopped));
+    assert_eq!(w.job(id).state, JobState::Starting, "a new attempt on other nodes");
+    assert!(!w.nodes_of(id).contains(&gone));
+    assert_eq!(w.job(id).infrastructure_failures, 1);
+    // It comes back with the old ranks still there.
+    let i = gone.as_str()[1..].parse().unwrap();
+    w.connect(i, 8, "boot", vec![(old, Observed::Running)]);
+    let other = w.gang(2, 8);
+    assert_eq!(w.job(other).state, JobState::Queued, "not before the orphan is gone");
+    w.ok(Command::SlotReport {
+        node: gone.clone(),
+        key: old,
+        observed: Observed::Ended(SlotEnd::Stopped),
+    });
+    assert_eq!(w.job(other).state, JobState::Starting);
+}
+
+#[test]
+fn with_a_checkpoint_directory_no_new_attempt_starts_before_the_old_one_must_have_stopped() {
+    let mut w = World::new(4, 8);
+    let mut spec = gang(1, 8);
+    spec.checkpoint = Some(CheckpointSpec {
+        dir: "/ckpt".into(),
+        request: muster_model::spec::CheckpointRequest::default(),
+        grace: Some(Span::secs(20)),
+        interval: None,
+    });
+    spec.on_partition = OnPartition::StopAfter(Span::secs(60));
+    let id = w.submit(spec);
+    w.start(id);
+    let gone = w.nodes_of(id)[0].clone();
+    w.pass(Span::secs(30));
+    let last_seen = w.now - Span::secs(30);
+    w.ok(Command::NodeLost { node: gone, last_seen });
+    assert_eq!(w.job(id).state, JobState::Stopping);
+    w.pass(Span::secs(59));
+    assert_eq!(w.job(id).state, JobState::Stopping, "fenced until last seen + 60 + 20 + 10 s");
+    w.pass(Span::secs(1));
+    assert_eq!(w.job(id).state, JobState::Starting);
+}
+
+#[test]
+fn a_job_that_goes_on_in_a_partition_is_not_started_twice() {
+    let mut w = World::new(2, 8);
+    let mut spec = gang(1, 8);
+    spec.on_partition = OnPartition::Continue;
+    let id = w.submit(spec);
+    w.start(id);
+    let key = w.key(id);
+    let gone = w.nodes_of(id)[0].clone();
+    w.ok(Command::NodeLost { node: gone.clone(), last_seen: w.now });
+    w.pass(Span::mins(600));
+    assert_eq!(w.job(id).state, JobState::Stopping, "nobody knows whether it still runs");
+    w.connect(
+        gone.as_str()[1..].parse().unwrap(),
+        8,
+        "boot",
+        vec![(key, Observed::Ended(SlotEnd::Ok))],
+    );
+    assert_eq!(w.job(id).state, JobState::Starting, "now it is known: a new attempt");
+}
+
+#[test]
+fn ranks_that_vanished_with_a_reboot_are_the_platforms_fault() {
+    let mut w = World::new(2, 8);
+    let id = w.gang(1, 8);
+    w.start(id);
+    let n = w.nodes_of(id)[0].clone();
+    w.connect(n.as_str()[1..].parse().unwrap(), 8, "another boot", Vec::new());
+    assert_eq!(w.job(id).infrastructure_failures, 1);
+    assert_eq!(w.job(id).state, JobState::Starting);
+}
+
+#[test]
+fn an_order_that_never_arrived_is_not_counted_as_a_failure() {
+    let mut w = World::new(2, 8);
+    let id = w.gang(1, 8);
+    let n = w.nodes_of(id)[0].clone();
+    w.connect(n.as_str()[1..].parse().unwrap(), 8, "boot", Vec::new());
+    assert_eq!(w.job(id).state, JobState::Starting);
+    assert_eq!(w.job(id).attempts, 1);
+}
+
+#[test]
+fn retries_end_and_slow_down() {
+    let mut w = World::new(1, 8);
+    let mut spec = gang(1, 8);
+    spec.retries = Retries { infrastructure: 2, application: 0 };
+    let id = w.submit(spec);
+    for attempt in 1..=3 {
+        w.pass(Span::mins(2));
+        assert_eq!(w.job(id).attempts, attempt);
+        let n = w.nodes_of(id)[0].clone();
+        let end = SlotEnd::NodeFault { reason: "no cgroup".into() };
+        w.report(id, &n, Observed::Ended(end));
+    }
+    assert_eq!(w.job(id).state, JobState::Failed);
+    assert!(w.job(id).reason.as_deref().unwrap().contains("no retry is left"));
+}
+
+#[test]
+fn application_errors_are_not_retried_unless_asked() {
+    let mut w = World::new(1, 8);
+    let mut spec = gang(1, 8);
+    spec.retries.application = 1;
+    let id = w.submit(spec);
+    let n = node(0);
+    w.report(id, &n, crash(0, 1));
+    assert_eq!(w.job(id).attempts, 2, "the first retry comes at once");
+    w.report(id, &n, crash(0, 1));
+    assert_eq!(w.job(id).state, JobState::Failed);
+}
+
+#[test]
+fn a_time_limit_counts_from_the_start_and_ends_the_job() {
+    let mut w = World::new(1, 8);
+    let mut spec = gang(1, 8);
+    spec.time_limit = Some(Span::mins(10));
+    let id = w.submit(spec);
+    w.pass(Span::mins(5));
+    w.start(id);
+    w.pass(Span::mins(9));
+    assert_eq!(w.job(id).state, JobState::Running);
+    assert_eq!(w.engine.next_wake(), Some(w.now + Span::mins(1)));
+    w.pass(Span::mins(1));
+    assert_eq!(w.job(id).state, JobState::Stopping);
+    w.stopped(id);
+    assert_eq!((w.job(id).state, w.job(id).exit_code), (JobState::Failed, Some(124)));
+}
+
+#[test]
+fn cancel_wins_over_a_retry_that_was_under_way() {
+    let mut w = World::new(2, 8);
+    let id = w.gang(2, 8);
+    w.start(id);
+    let nodes = w.nodes_of(id);
+    let end = SlotEnd::NodeFault { reason: "x".into() };
+    w.report(id, &nodes[0], Observed::Ended(end));
+    w.ok(Command::Cancel { job: id });
+    w.report(id, &nodes[1], Observed::Ended(SlotEnd::Stopped));
+    assert_eq!(w.job(id).state, JobState::Cancelled);
+    w.ok(Command::Cancel { job: id });
+}
+
+#[test]
+fn arrays_make_tasks_and_dependencies_wait_for_all_of_them() {
+    let mut w = World::new(4, 8);
+    let mut spec = gang(1, 8);
+    spec.array = Some("0-2".into());
+    spec.name = Some("prep".parse().unwrap());
+    let first = w.submit(spec);
+    assert_eq!(w.job(JobId(first.0 + 2)).display_id(), format!("{first}_2"));
+    let mut spec = gang(1, 1);
+    spec.after = vec!["prep:ok".into()];
+    let next = w.submit(spec);
+    for n in 0..3 {
+        assert_eq!(w.job(next).state, JobState::Queued);
+        let id = JobId(first.0 + n);
+        w.start(id);
+        w.finish(id);
+    }
+    assert_eq!(w.job(next).state, JobState::Starting);
+}
+
+#[test]
+fn a_dependency_that_can_never_be_met_ends_the_job_with_the_reason() {
+    let mut w = World::new(1, 8);
+    let first = w.gang(1, 8);
+    let mut spec = gang(1, 1);
+    spec.after = vec![format!("{first}:ok")];
+    let next = w.submit(spec);
+    w.report(first, &node(0), crash(0, 1));
+    w.tick();
+    assert_eq!(w.job(next).state, JobState::Cancelled);
+    assert!(w.job(next).reason.as_deref().unwrap().contains("depends"));
+}
+
+#[test]
+fn held_jobs_wait_and_released_ones_go_on() {
+    let mut w = World::new(1, 8);
+    let mut spec = gang(1, 8);
+    spec.hold = true;
+    let id = w.submit(spec);
+    assert_eq!(w.job(id).state, JobState::Queued);
+    let why = w.engine.state().explain(id, w.now).unwrap();
+    assert!(why.summary.contains("held"), "{}", why.summary);
+    w.ok(Command::Release { job: id });
+    assert_eq!(w.job(id).state, JobState::Starting);
+    assert!(w.send(Command::Hold { job: id }).is_err(), "too late");
+}
+
+#[test]
+fn an_impossible_gang_is_refused_with_the_exact_reason() {
+    let mut w = World::new(4, 8);
+    let e = w.send(Command::Submit { spec: Arc::new(gang(99, 8)) }).unwrap_err();
+    assert_eq!(e.code, RefusalCode::Policy);
+    assert!(e.message.contains("99 nodes") && e.message.contains("4 nodes"), "{}", e.message);
+    let e = w.send(Command::Submit { spec: Arc::new(gang(1, 16)) }).unwrap_err();
+    assert!(e.message.contains("16 GPUs"), "{}", e.message);
+    let mut spec = gang(8, 8);
+    spec.topology.required = Some(Level::Rack);
+    assert!(w.send(Command::Submit { spec: Arc::new(spec) }).is_err(), "a rack has four nodes");
+}
+
+#[test]
+fn smaller_work_passes_a_waiting_gang_until_its_patience_ends() {
+    let mut w = World::new(2, 8);
+    let first = w.gang(1, 8);
+    w.start(first);
+    let big = w.gang(2, 8);
+    let small = w.gang(1, 4);
+    assert_eq!(w.job(small).state, JobState::Starting, "it fits beside and nobody has waited long");
+    w.pass(Span::mins(11));
+    let late = w.gang(1, 4);
+    assert_eq!(w.job(late).state, JobState::Queued, "the room is kept for the gang now");
+    w.start(small);
+    w.finish(small);
+    w.finish(first);
+    assert_eq!(w.job(big).state, JobState::Starting);
+}
+
+#[test]
+fn an_idempotency_key_repeats_the_answer_and_refuses_another_body() {
+    let mut w = World::new(1, 8);
+    let key = |f: &str| IdempotencyKey {
+        key: "user:a/k1".into(),
+        fingerprint: f.into(),
+        keep_until: Time(2_000_000),
+    };
+    let req = |w: &World, f: &str| Request {
+        actor: Actor::system(),
+        at: w.now,
+        key: Some(key(f)),
+        if_version: None,
+        command: Command::Submit { spec: Arc::new(gang(1, 1)) },
+    };
+    let r = req(&w, "x");
+    let a = w.request(&r).unwrap();
+    let n = w.log.len();
+    assert_eq!(w.request(&r).unwrap(), a);
+    assert_eq!(w.log.len(), n, "nothing happened twice");
+    let r = req(&w, "y");
+    assert_eq!(w.request(&r).unwrap_err().code, RefusalCode::Conflict);
+}
+
+#[test]
+fn a_version_that_moved_is_a_conflict() {
+    let mut w = World::new(1, 8);
+    let mut spec = gang(1, 1);
+    spec.hold = true;
+    let id = w.submit(spec);
+    let v = w.job(id).version;
+    let req = |w: &World, v: Seq, command| Request {
+        actor: Actor::system(),
+        at: w.now,
+        key: None,
+        if_version: Some(v),
+        command,
+    };
+    let r = req(&w, v, Command::Release { job: id });
+    w.request(&r).unwrap();
+    let r = req(&w, v, Command::Cancel { job: id });
+    assert_eq!(w.request(&r).unwrap_err().code, RefusalCode::Conflict);
+}
+
+#[test]
+fn a_bound_token_neither_sees_nor_steers_another_projects_jobs() {
+    let mut w = World::new(1, 8);
+    let id = w.gang(1, 1);
+    w.ok(Command::CreateProject { name: "other".parse().unwrap(), description: String::new() });
+    let actor = Actor {
+        name: "user:eve".into(),
+        role: Role::Admin,
+        project: Some("other".parse().unwrap()),
+    };
+    let at = w.now;
+    let mut ask = |command| {
+        let req = Request { actor: actor.clone(), at, key: None, if_version: None, command };
+        w.request(&req).unwrap_err().code
+    };
+    assert_eq!(ask(Command::Cancel { job: id }), RefusalCode::NotFound);
+    assert_eq!(
+        ask(Command::Drain { node: node(0), reason: String::new(), stop: true }),
+        RefusalCode::NotAllowed
+    );
+    let mut spec = gang(1, 1);
+    spec.project = Some("default".parse().unwrap());
+    assert_eq!(ask(Command::Submit { spec: Arc::new(spec) }), RefusalCode::NotAllowed);
+}
+
+#[test]
+fn draining_lets_work_end_and_takes_nothing_new() {
+    let mut w = World::new(1, 8);
+    let id = w.gang(1, 4);
+    w.start(id);
+    w.ok(Command::Drain { node: node(0), reason: "fan".into(), stop: false });
+    let next = w.gang(1, 4);
+    assert_eq!(w.job(next).state, JobState::Queued);
+    assert_eq!(w.engine.state().nodes[&node(0)].stage, muster_model::node::Stage::Draining);
+    w.finish(id);
+    assert_eq!(w.engine.state().nodes[&node(0)].stage, muster_model::node::Stage::Drained);
+    w.ok(Command::Undrain { node: node(0) });
+    assert_eq!(w.job(next).state, JobState::Starting);
+}
+
+#[test]
+fn a_drain_that_stops_sends_the_work_elsewhere_without_counting_it_as_a_failure() {
+    let mut w = World::new(2, 8);
+    let id = w.gang(1, 8);
+    w.start(id);
+    let n = w.nodes_of(id)[0].clone();
+    w.ok(Command::Drain { node: n.clone(), reason: "fan".into(), stop: true });
+    w.stopped(id);
+    assert_eq!(w.job(id).state, JobState::Starting);
+    assert_ne!(w.nodes_of(id)[0], n);
+    assert_eq!(w.job(id).infrastructure_failures, 0);
+}
+
+#[test]
+fn attempts_on_one_host_never_share_a_port() {
+    let mut w = World::empty();
+    for i in 0..4 {
+        w.ok(Command::Enroll { node: node(i), machine: format!("m{i}"), token: "t".into() });
+        w.ok(Command::NodeConnected {
+            node: node(i),
+            machine: format!("m{i}"),
+            boot: "b".into(),
+            address: "127.0.0.1".into(),
+            host: "one machine".into(),
+            inventory: Box::new(common::inventory(8)),
+            observed: Vec::new(),
+            ahead: false,
+        });
+    }
+    let ids: Vec<_> = (0..32).map(|_| w.gang(1, 1)).collect();
+    let ports: std::collections::BTreeSet<u16> =
+        ids.iter().map(|id| w.job(*id).attempt.as_ref().unwrap().placement.port).collect();
+    assert_eq!(ports.len(), 32);
+}
+
+#[test]
+fn a_node_that_is_ahead_of_the_server_is_left_alone_until_an_operator_says_so() {
+    let mut w = World::new(2, 8);
+    let id = w.gang(1, 8);
+    let n = w.nodes_of(id)[0].clone();
+    let i: usize = n.as_str()[1..].parse().unwrap();
+    w.start(id);
+    let stranger = muster_model::ids::AttemptKey { job: JobId(999), attempt: 1 };
+    w.ok(Command::NodeConnected {
+        node: n.clone(),
+        machine: format!("m{i}"),
+        boot: "boot".into(),
+        address: "a".into(),
+        host: "h".into(),
+        inventory: Box::new(common::inventory(8)),
+        observed: vec![(stranger, Observed::Running)],
+        ahead: true,
+    });
+    assert!(w.engine.state().nodes[&n].protected);
+    assert_eq!(
+        w.job(id).state,
+        JobState::Running,
+        "no conclusion is drawn from what is not seen there"
+    );
+    w.ok(Command::Reconcile { node: n.clone() });
+    assert!(!w.engine.state().nodes[&n].protected);
+}
