@@ -2,7 +2,7 @@
 
 use crate::suite::Counts;
 use crate::{install, proc, root, site::Site, target_dir};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::process::Command;
 use std::time::Duration;
 
@@ -45,29 +45,41 @@ pub fn run() -> Result<Counts> {
     let (status, output) = proc::tee(&mut command, CAP)?;
     site.must_be_running().context("the server did not survive the fuzz")?;
     let mut counts = operations(&output);
-    if status.success() {
-        // The coverage of its output may change; that it passed does not.
-        counts.passed = counts.passed.max(1);
-        counts.failed = 0;
-    } else {
+    if !status.success() {
         counts.failed = counts.failed.max(1);
+    } else if counts.passed == 0 {
+        bail!("the fuzz passed without having tested anything");
     }
     Ok(counts)
 }
 
-/// The fuzzer's words on how many operations it went through: the line of its summary.
+/// Counts operations: tested ones from the fuzzer's summary, failed ones by their headings
+/// (`____ GET /v1/jobs ____`).
 fn operations(output: &str) -> Counts {
-    let number_before = |word: &str| {
-        output
-            .lines()
-            .rev()
-            .find_map(|line| {
-                let words: Vec<&str> =
-                    line.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).collect();
-                let place = words.iter().position(|w| *w == word)?;
-                words.get(place.checked_sub(1)?)?.parse::<u64>().ok()
-            })
-            .unwrap_or(0)
-    };
-    Counts { passed: number_before("passed"), failed: number_before("failed"), skipped: 0 }
+    let tested = output
+        .lines()
+        .find_map(|l| l.trim().strip_prefix("Tested:")?.trim().parse::<u64>().ok())
+        .unwrap_or(0);
+    let failed = output
+        .lines()
+        .filter_map(|l| l.strip_prefix('_')?.strip_suffix('_'))
+        .map(|l| l.trim_matches(['_', ' ']))
+        .filter(|l| !l.is_empty())
+        .collect::<std::collections::BTreeSet<_>>()
+        .len() as u64;
+    Counts { passed: tested.saturating_sub(failed), failed, skipped: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_counted_from_what_the_fuzzer_says() {
+        let good = "API Operations:\n  Selected: 31/31\n  Tested: 31\n";
+        assert_eq!(operations(good), Counts { passed: 31, failed: 0, skipped: 0 });
+        let bad = "=== FAILURES ===\n_______ GET /v1/jobs _______\n1. Test Case ID: x\n\
+                   ____ POST /v1/jobs ____\n  Selected: 9/9\n  Tested: 9\n";
+        assert_eq!(operations(bad), Counts { passed: 7, failed: 2, skipped: 0 });
+    }
 }

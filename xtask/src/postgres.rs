@@ -15,7 +15,7 @@ use std::time::Duration;
 pub struct Postgres {
     // Before the directory: fields are dropped in this order.
     _daemon: Daemon,
-    _dir: TempDir,
+    dir: TempDir,
     port: u16,
 }
 
@@ -91,7 +91,13 @@ impl Postgres {
                 && d.output().contains("ready to accept connections"))
             .then_some(())
         })?;
-        Ok(Postgres { _daemon: daemon, _dir: dir, port })
+        Ok(Postgres { _daemon: daemon, dir, port })
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// How to reach it.
@@ -133,5 +139,25 @@ impl ForTests {
             ForTests::Given(url) => url.clone(),
             ForTests::Own(postgres) => postgres.url(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_postgresql_answers_and_is_gone_afterwards() {
+        if programs().is_none() {
+            eprintln!("PostgreSQL is not installed: nothing to start");
+            return;
+        }
+        let postgres = Postgres::start(false).unwrap();
+        let (port, dir) = (postgres.port, postgres.dir().to_path_buf());
+        assert!(postgres.url().ends_with(&format!(":{port}/postgres")));
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
+        drop(postgres);
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+        assert!(!dir.exists());
     }
 }
