@@ -1,14 +1,11 @@
 //! The checksum chain: each row's link covers the link before it, so that an altered, missing or
 //! reordered row shows.
 
-use crate::{Entry, Snapshot};
+use crate::{Entry, Snapshot, StoreError};
 use muster_model::{JobId, Seq, Time};
 
 /// One link.
 pub(crate) type Link = [u8; 16];
-
-/// The link before the first entry.
-pub(crate) const GENESIS: Link = [0; 16];
 
 fn cut(hash: &blake3::Hash) -> Link {
     let mut link = [0; 16];
@@ -26,6 +23,24 @@ pub(crate) fn next(previous: &Link, seq: Seq, at: Time, body: &[u8]) -> Link {
 /// The link of an entry.
 pub(crate) fn of_entry(previous: &Link, e: &Entry) -> Link {
     next(previous, e.seq, e.at, &e.body)
+}
+
+/// Entries with their links, if they follow `seq` without a gap.
+pub(crate) fn linked(
+    entries: &[Entry],
+    mut seq: Seq,
+    mut link: Link,
+) -> Result<Vec<Link>, StoreError> {
+    let mut links = Vec::with_capacity(entries.len());
+    for e in entries {
+        if e.seq != seq.next() {
+            return Err(StoreError::NotDense { expected: seq.next(), got: e.seq });
+        }
+        link = of_entry(&link, e);
+        seq = e.seq;
+        links.push(link);
+    }
+    Ok(links)
 }
 
 /// A snapshot's own checksum.

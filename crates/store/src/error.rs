@@ -120,7 +120,8 @@ fn outcome(unknown: bool) -> &'static str {
 }
 
 impl StoreError {
-    pub(crate) fn other(what: impl Into<String>) -> StoreError {
+    /// A failure without a kind of its own; `what` also says how to mend it.
+    pub fn other(what: impl Into<String>) -> StoreError {
         StoreError::Other { what: what.into(), source: None }
     }
 

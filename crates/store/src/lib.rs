@@ -18,11 +18,13 @@ mod migrate;
 mod postgres;
 mod segment;
 mod sqlite;
+mod tools;
 mod types;
 mod url;
 mod walk;
 
 pub use error::StoreError;
+pub use tools::{CopyReport, backup, export, import, restore};
 pub use types::{
     ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head, LeaseAnswer, LoadMode,
     SecretWrite, Snapshot, Store, StoreInfo,
@@ -34,8 +36,6 @@ pub use url::{StoreUrl, StoreUrlError};
 pub fn open(url: &StoreUrl) -> Result<Box<dyn Store>, StoreError> {
     Ok(match url {
         StoreUrl::Sqlite(path) => Box::new(sqlite::SqliteStore::open(path)?),
-        StoreUrl::Postgres(_) => {
-            return Err(StoreError::other("PostgreSQL is not compiled in yet"));
-        }
+        StoreUrl::Postgres(text) => Box::new(postgres::PostgresStore::open(text)?),
     })
 }

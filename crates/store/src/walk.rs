@@ -41,6 +41,9 @@ pub(crate) struct Row {
     pub(crate) chain: Link,
 }
 
+/// A payload as stored, with its checksum.
+pub(crate) type PayloadRow = (JobId, Vec<u8>, Vec<u8>);
+
 /// A sealed secret as stored.
 pub(crate) struct SecretRow {
     pub(crate) project: String,
@@ -60,11 +63,7 @@ pub(crate) trait Rows {
     fn snapshot_seqs(&mut self) -> Result<Vec<Seq>, StoreError>;
     fn snapshot_row(&mut self, seq: Seq) -> Result<Option<(Snapshot, Vec<u8>)>, StoreError>;
     /// Payloads of jobs after `after` (-1 for the first), with their checksums.
-    fn payload_rows(
-        &mut self,
-        after: i64,
-        limit: usize,
-    ) -> Result<Vec<(JobId, Vec<u8>, Vec<u8>)>, StoreError>;
+    fn payload_rows(&mut self, after: i64, limit: usize) -> Result<Vec<PayloadRow>, StoreError>;
     fn secret_rows(&mut self) -> Result<Vec<SecretRow>, StoreError>;
 }
 
@@ -484,7 +483,7 @@ pub(crate) fn load(
             }
             DumpItem::Payload(job, body) => r.insert_payload(job, &body)?,
             DumpItem::Secret { project, name, value } => {
-                r.insert_secret(&project, &name, &value)?
+                r.insert_secret(&project, &name, &value)?;
             }
         }
     }

@@ -1,4 +1,545 @@
-//! The PostgreSQL store.
+//! The store of a site with several servers: a PostgreSQL database.
 
 pub(crate) mod config;
+mod error;
+mod rows;
+mod schema;
 mod tls;
+
+use crate::chain::{Link, linked};
+use crate::error::db_int;
+use crate::walk::{self, Fill, HeadRow, Rows};
+use crate::{
+    ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head, LeaseAnswer, LoadMode,
+    Snapshot, Store, StoreError, StoreInfo, StoreUrl, failpoint, migrate, segment,
+};
+use config::Settings;
+use error::{fail, fail_commit};
+use muster_model::{Epoch, JobId, Seq, Span};
+use postgres::types::Type;
+use postgres::{Client, GenericClient, IsolationLevel, NoTls, Statement, Transaction};
+use rows::{Db, RESTORED};
+use std::path::Path;
+
+/// Serialises migrations of all servers that start at once.
+const MIGRATION_LOCK: i64 = 0x6d75_7374_6572;
+
+/// Advances the head if it is where the caller thinks it is and the lease is the caller's, and
+/// with it writes the entries: one statement, so that a batch costs one round trip and a commit.
+const APPEND: &str = "WITH moved AS (
+    UPDATE head SET seq = $4, at = $5, chain = $6
+    WHERE epoch = $1 AND holder <> '' AND seq = $2 AND chain = $3 RETURNING 1
+), written AS (
+    INSERT INTO log (seq, at, body, chain)
+    SELECT * FROM unnest($7::int8[], $8::int8[], $9::bytea[], $10::bytea[])
+    WHERE EXISTS (SELECT 1 FROM moved)
+) SELECT count(*) FROM moved";
+
+/// A store in a database.
+pub(crate) struct PostgresStore {
+    settings: Settings,
+    tls: Option<tls::Tls>,
+    shown: String,
+    conn: Option<Conn>,
+    /// The last link this handle wrote or verified: the next append must find it again.
+    tail: Option<(Seq, Link)>,
+    /// The last link this handle read.
+    seen: Option<(Seq, Link)>,
+}
+
+/// A connection and what was prepared on it.
+struct Conn {
+    client: Client,
+    append: Option<Statement>,
+}
+
+impl PostgresStore {
+    /// Connects, and creates the tables or brings them up to date.
+    pub(crate) fn open(url: &str) -> Result<PostgresStore, StoreError> {
+        let shown = StoreUrl::Postgres(url.to_owned()).to_string();
+        let settings = config::parse(url)
+            .map_err(|why| StoreError::other(format!("{shown} is not a store: {why}")))?;
+        let tls = settings.tls.then(|| tls::Tls::new(settings.root.as_deref())).transpose()?;
+        let mut store = PostgresStore { settings, tls, shown, conn: None, tail: None, seen: None };
+        store.with(migrate_schema)?;
+        Ok(store)
+    }
+
+    fn connect(&self) -> Result<Conn, StoreError> {
+        let mut client = match &self.tls {
+            Some(tls) => self.settings.config.connect(tls.clone()),
+            None => self.settings.config.connect(NoTls),
+        }
+        .map_err(fail)?;
+        // An acknowledged write must be on disk whatever the server's default; and a frozen
+        // leader must not keep the head locked for ever.
+        client
+            .batch_execute(
+                "SELECT set_config('synchronous_commit', 'on', false)
+                 WHERE current_setting('synchronous_commit') = 'off';
+                 SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '15s';
+                 SET client_min_messages = warning",
+            )
+            .map_err(fail)?;
+        Ok(Conn { client, append: None })
+    }
+
+    /// Runs `work` on the connection, reconnecting first if the last call lost it.
+    fn with<T>(
+        &mut self,
+        work: impl FnOnce(&mut Client) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.with_conn(|conn| work(&mut conn.client))
+    }
+
+    fn with_conn<T>(
+        &mut self,
+        work: impl FnOnce(&mut Conn) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut conn = match self.conn.take() {
+            Some(conn) if !conn.client.is_closed() => conn,
+            _ => self.connect()?,
+        };
+        let result = work(&mut conn);
+        if matches!(result, Err(StoreError::Unavailable { .. })) || conn.client.is_closed() {
+            tracing::warn!(store = %self.shown, "the database connection was dropped; the next call reconnects");
+        } else {
+            self.conn = Some(conn);
+        }
+        result
+    }
+
+    fn try_append(&mut self, batch: &Batch, tail: (Seq, Link)) -> Result<Appended, StoreError> {
+        let links = linked(&batch.entries, tail.0, tail.1)?;
+        let next = match (batch.entries.last(), links.last()) {
+            (Some(e), Some(link)) => (e.seq, *link),
+            _ => tail,
+        };
+        let seqs = batch
+            .entries
+            .iter()
+            .map(|e| db_int(e.seq.0))
+            .collect::<Result<Vec<_>, StoreError>>()?;
+        let ats: Vec<i64> = batch.entries.iter().map(|e| e.at.0).collect();
+        let bodies: Vec<&[u8]> = batch.entries.iter().map(|e| e.body.as_slice()).collect();
+        let chains: Vec<&[u8]> = links.iter().map(|l| l.as_slice()).collect();
+        let (epoch, from, to) = (db_int(batch.epoch.0)?, db_int(tail.0.0)?, db_int(next.0.0)?);
+        self.with_conn(|conn| {
+            let statement = match &conn.append {
+                Some(s) => s.clone(),
+                None => {
+                    let s = conn.client.prepare(APPEND).map_err(fail)?;
+                    conn.append.insert(s).clone()
+                }
+            };
+            let mut tx = conn.client.transaction().map_err(fail)?;
+            let moved: i64 = if let Some(last) = ats.last() {
+                tx.query_one(
+                    &statement,
+                    &[
+                        &epoch,
+                        &from,
+                        &tail.1.as_slice(),
+                        &to,
+                        last,
+                        &next.1.as_slice(),
+                        &seqs,
+                        &ats,
+                        &bodies,
+                        &chains,
+                    ],
+                )
+                .map_err(fail)?
+                .get(0)
+            } else {
+                i64::from(held_by(&Db(&mut tx).lock_head()?, batch.epoch))
+            };
+            if moved != 1 {
+                let (head, holder) = Db(&mut tx).lease()?;
+                if !held_by(&(head, holder), batch.epoch) {
+                    return Err(StoreError::StaleLease { mine: batch.epoch, current: head.epoch });
+                }
+                return Ok(Appended::HeadIs(head));
+            }
+            write_side_tables(&mut tx, batch)?;
+            failpoint::hit("store.append.before_commit");
+            tx.commit().map_err(fail_commit)?;
+            failpoint::hit("store.append.after_commit");
+            Ok(Appended::Done(next))
+        })
+    }
+}
+
+/// What became of an append.
+enum Appended {
+    /// Committed; this is the new tail.
+    Done((Seq, Link)),
+    /// The lease is fine and the head is elsewhere than this handle thought.
+    HeadIs(HeadRow),
+}
+
+fn held_by((head, holder): &(HeadRow, String), epoch: Epoch) -> bool {
+    head.epoch == epoch && !holder.is_empty()
+}
+
+/// Locks the head for the transaction, if the lease is still of this epoch.
+fn fenced(tx: &mut Transaction<'_>, epoch: Epoch) -> Result<HeadRow, StoreError> {
+    let found = Db(tx).lock_head()?;
+    if !held_by(&found, epoch) {
+        return Err(StoreError::StaleLease { mine: epoch, current: found.0.epoch });
+    }
+    Ok(found.0)
+}
+
+fn write_side_tables(tx: &mut Transaction<'_>, batch: &Batch) -> Result<(), StoreError> {
+    if !batch.payloads.is_empty() {
+        // One row may be written once in a statement; the last word counts.
+        let last: std::collections::BTreeMap<JobId, &[u8]> =
+            batch.payloads.iter().map(|(job, body)| (*job, body.as_slice())).collect();
+        let jobs = last.keys().map(|j| db_int(j.0)).collect::<Result<Vec<_>, StoreError>>()?;
+        let bodies: Vec<&[u8]> = last.values().copied().collect();
+        let sums: Vec<Vec<u8>> =
+            last.iter().map(|(job, body)| crate::chain::of_payload(*job, body).to_vec()).collect();
+        tx.execute_typed(
+            "INSERT INTO payloads (job, body, sum) SELECT * FROM unnest($1, $2, $3) \
+             ON CONFLICT (job) DO UPDATE SET body = EXCLUDED.body, sum = EXCLUDED.sum",
+            &[(&jobs, Type::INT8_ARRAY), (&bodies, Type::BYTEA_ARRAY), (&sums, Type::BYTEA_ARRAY)],
+        )
+        .map_err(fail)?;
+    }
+    for s in &batch.secrets {
+        match &s.value {
+            Some(value) => Db(tx).insert_secret(&s.project, &s.name, value)?,
+            None => {
+                tx.execute_typed(
+                    "DELETE FROM secrets WHERE project = $1 AND name = $2",
+                    &[(&s.project, Type::TEXT), (&s.name, Type::TEXT)],
+                )
+                .map_err(fail)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn recorded(c: &mut impl GenericClient) -> Result<Vec<(u32, String)>, StoreError> {
+    let there = c
+        .query_typed("SELECT to_regclass('migrations') IS NOT NULL", &[])
+        .map_err(fail)?
+        .first()
+        .is_some_and(|r| r.get(0));
+    if !there {
+        return Ok(Vec::new());
+    }
+    let rows = c
+        .query_typed("SELECT version, hash FROM migrations ORDER BY version", &[])
+        .map_err(fail)?;
+    rows.iter()
+        .map(|r| {
+            let version = u32::try_from(r.get::<_, i32>(0))
+                .map_err(|_| StoreError::corrupt("the migrations", "a version is negative"))?;
+            Ok((version, r.get(1)))
+        })
+        .collect()
+}
+
+fn migrate_schema(client: &mut Client) -> Result<(), StoreError> {
+    if migrate::pending(schema::MIGRATIONS, &recorded(client)?)?.is_empty() {
+        return Ok(());
+    }
+    let mut tx = client.transaction().map_err(fail)?;
+    tx.query_typed("SELECT pg_advisory_xact_lock($1)", &[(&MIGRATION_LOCK, Type::INT8)])
+        .map_err(fail)?;
+    tx.batch_execute(schema::RECORD).map_err(fail)?;
+    for step in migrate::pending(schema::MIGRATIONS, &recorded(&mut tx)?)? {
+        tx.batch_execute(step.sql).map_err(fail)?;
+        let version = i32::try_from(step.version).unwrap_or(i32::MAX);
+        tx.execute_typed(
+            "INSERT INTO migrations (version, name, hash) VALUES ($1, $2, $3)",
+            &[(&version, Type::INT4), (&step.name, Type::TEXT), (&step.hash(), Type::TEXT)],
+        )
+        .map_err(fail)?;
+        tracing::info!(version = step.version, name = step.name, "store schema migrated");
+    }
+    tx.commit().map_err(fail_commit)
+}
+
+/// A length of time as the database takes it.
+fn millis(ttl: Span) -> f64 {
+    // A lease's length only reaches the database's clock here, it decides nothing in the engine.
+    #[allow(clippy::cast_precision_loss)]
+    let ms = ttl.0 as f64;
+    ms
+}
+
+impl Store for PostgresStore {
+    fn info(&self) -> StoreInfo {
+        StoreInfo {
+            kind: "postgres",
+            url: self.shown.clone(),
+            schema: migrate::newest(schema::MIGRATIONS),
+        }
+    }
+
+    fn head(&mut self) -> Result<Head, StoreError> {
+        self.with(|c| walk::head(&mut Db(c)))
+    }
+
+    fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        if let Some(tail) = self.tail {
+            // A batch that does not follow what this handle knows is looked at afresh.
+            if batch.entries.first().is_none_or(|e| e.seq == tail.0.next())
+                && let Appended::Done(tail) = self.try_append(batch, tail)?
+            {
+                self.tail = Some(tail);
+                return Ok(());
+            }
+        }
+        self.tail = None;
+        let tail = self.with(|c| {
+            let (head, holder) = Db(c).lease()?;
+            if !held_by(&(head, holder), batch.epoch) {
+                return Err(StoreError::StaleLease { mine: batch.epoch, current: head.epoch });
+            }
+            // The head is not taken at its word: the row it speaks of must say the same.
+            let last = if head.seq == head.base_seq {
+                Some(head.base_chain)
+            } else {
+                Db(c).chain_at(head.seq)?
+            };
+            if last == Some(head.chain) || Db(c).head_row()?.base_seq != head.base_seq {
+                return Ok((head.seq, head.chain));
+            }
+            Err(StoreError::corrupt(
+                format!("entry {}", head.seq),
+                "the last entry and the head of the log disagree",
+            ))
+        })?;
+        match self.try_append(batch, tail)? {
+            Appended::Done(tail) => {
+                self.tail = Some(tail);
+                Ok(())
+            }
+            // Another handle of the same leader wrote in between.
+            Appended::HeadIs(head) => Err(StoreError::NotDense {
+                expected: head.seq.next(),
+                got: batch.entries.first().map_or(head.seq, |e| e.seq),
+            }),
+        }
+    }
+
+    fn read(&mut self, after: Seq, limit: usize) -> Result<Vec<Entry>, StoreError> {
+        let mut seen = self.seen;
+        let entries = self.with(|c| walk::read(&mut Db(c), &mut seen, after, limit))?;
+        self.seen = seen;
+        Ok(entries)
+    }
+
+    fn latest_snapshot(&mut self) -> Result<Option<Snapshot>, StoreError> {
+        self.with(|c| walk::latest_snapshot(&mut Db(c)))
+    }
+
+    fn put_snapshot(&mut self, epoch: Epoch, s: &Snapshot) -> Result<(), StoreError> {
+        self.with(|c| {
+            let mut tx = c.transaction().map_err(fail)?;
+            // The body goes first: the head, which every append needs, is locked only for the end.
+            Db(&mut tx).insert_snapshot(s)?;
+            let head = fenced(&mut tx, epoch)?;
+            walk::snapshot_fits(&head, s)?;
+            tx.execute_typed(
+                "DELETE FROM snapshots WHERE seq NOT IN \
+                 (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT 2)",
+                &[],
+            )
+            .map_err(fail)?;
+            failpoint::hit("store.snapshot.before_commit");
+            tx.commit().map_err(fail_commit)?;
+            failpoint::hit("store.snapshot.after_commit");
+            Ok(())
+        })
+    }
+
+    fn archive(
+        &mut self,
+        epoch: Epoch,
+        upto: Seq,
+        dir: &Path,
+    ) -> Result<ArchiveReport, StoreError> {
+        self.with(|c| {
+            let found = Db(c).lease()?;
+            if !held_by(&found, epoch) {
+                return Err(StoreError::StaleLease { mine: epoch, current: found.0.epoch });
+            }
+            let head = found.0;
+            let to = segment::limit(&mut Db(c), upto)?.min(head.seq);
+            let from = head.base_seq.next();
+            if to < from {
+                return Ok(ArchiveReport { from, to: head.base_seq, file: None });
+            }
+            let file = segment::write(&mut Db(c), &head, to, dir)?;
+            for (end, link) in segment::pieces(&mut Db(c), from, to)? {
+                let mut tx = c.transaction().map_err(fail)?;
+                fenced(&mut tx, epoch)?;
+                let end = db_int(end.0)?;
+                tx.execute_typed("DELETE FROM log WHERE seq <= $1", &[(&end, Type::INT8)])
+                    .map_err(fail)?;
+                tx.execute_typed(
+                    "UPDATE head SET base_seq = $1, base_chain = $2",
+                    &[(&end, Type::INT8), (&link.as_slice(), Type::BYTEA)],
+                )
+                .map_err(fail)?;
+                tx.commit().map_err(fail_commit)?;
+            }
+            Ok(ArchiveReport { from, to, file: Some(file) })
+        })
+    }
+
+    fn acquire_lease(&mut self, holder: &str, ttl: Span) -> Result<LeaseAnswer, StoreError> {
+        walk::holder_fits(holder)?;
+        self.with(|c| {
+            let mut tx = c.transaction().map_err(fail)?;
+            let (head, current) = Db(&mut tx).lock_head()?;
+            if head.held && current != holder {
+                let rows = tx
+                    .query_typed(
+                        "SELECT ceil(extract(epoch FROM expires - clock_timestamp()) * 1000)::int8 \
+                         FROM head",
+                        &[],
+                    )
+                    .map_err(fail)?;
+                let left = rows.first().map_or(0, |r| r.get::<_, i64>(0));
+                let expires_in = Span(u64::try_from(left).unwrap_or(0));
+                return Ok(LeaseAnswer::Held { holder: current, expires_in });
+            }
+            let epoch = Epoch(head.epoch.0 + 1);
+            tx.execute_typed(
+                "UPDATE head SET epoch = $1, holder = $2, \
+                 expires = clock_timestamp() + $3 * interval '1 millisecond'",
+                &[
+                    (&db_int(epoch.0)?, Type::INT8),
+                    (&holder, Type::TEXT),
+                    (&millis(ttl), Type::FLOAT8),
+                ],
+            )
+            .map_err(fail)?;
+            tx.commit().map_err(fail_commit)?;
+            Ok(LeaseAnswer::Granted(epoch))
+        })
+    }
+
+    fn renew_lease(&mut self, epoch: Epoch, ttl: Span) -> Result<(), StoreError> {
+        self.with(|c| {
+            let mut tx = c.transaction().map_err(fail)?;
+            fenced(&mut tx, epoch)?;
+            tx.execute_typed(
+                "UPDATE head SET expires = clock_timestamp() + $1 * interval '1 millisecond'",
+                &[(&millis(ttl), Type::FLOAT8)],
+            )
+            .map_err(fail)?;
+            tx.commit().map_err(fail_commit)
+        })
+    }
+
+    fn release_lease(&mut self, epoch: Epoch) -> Result<(), StoreError> {
+        self.with(|c| {
+            let mut tx = c.transaction().map_err(fail)?;
+            fenced(&mut tx, epoch)?;
+            tx.execute_typed("UPDATE head SET holder = '', expires = '-infinity'", &[])
+                .map_err(fail)?;
+            tx.commit().map_err(fail_commit)
+        })
+    }
+
+    fn payload(&mut self, job: JobId) -> Result<Option<Vec<u8>>, StoreError> {
+        let Ok(id) = i64::try_from(job.0) else { return Ok(None) };
+        self.with(|c| {
+            let rows = c
+                .query_typed("SELECT body, sum FROM payloads WHERE job = $1", &[(&id, Type::INT8)])
+                .map_err(fail)?;
+            rows.first().map(|r| walk::whole_payload(job, r.get(0), r.get(1))).transpose()
+        })
+    }
+
+    fn erase_payload(&mut self, job: JobId) -> Result<(), StoreError> {
+        let Ok(id) = i64::try_from(job.0) else { return Ok(()) };
+        self.with(|c| {
+            c.execute_typed("DELETE FROM payloads WHERE job = $1", &[(&id, Type::INT8)])
+                .map_err(fail_commit)?;
+            Ok(())
+        })
+    }
+
+    fn secret(&mut self, project: &str, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.with(|c| {
+            let rows = c
+                .query_typed(
+                    "SELECT value, sum FROM secrets WHERE project = $1 AND name = $2",
+                    &[(&project, Type::TEXT), (&name, Type::TEXT)],
+                )
+                .map_err(fail)?;
+            rows.first().map(|r| walk::whole_secret(project, name, r.get(0), r.get(1))).transpose()
+        })
+    }
+
+    fn check(&mut self) -> Result<CheckReport, StoreError> {
+        self.with(|c| {
+            let mut tx = c
+                .build_transaction()
+                .isolation_level(IsolationLevel::RepeatableRead)
+                .read_only(true)
+                .start()
+                .map_err(fail)?;
+            walk::check(&mut Db(&mut tx), Vec::new())
+        })
+    }
+
+    fn dump(
+        &mut self,
+        sink: &mut dyn FnMut(DumpItem) -> Result<(), StoreError>,
+    ) -> Result<DumpHeader, StoreError> {
+        self.with(|c| {
+            let mut tx = c
+                .build_transaction()
+                .isolation_level(IsolationLevel::RepeatableRead)
+                .read_only(true)
+                .start()
+                .map_err(fail)?;
+            // The sink may be a slow pipe.
+            tx.batch_execute("SET LOCAL idle_in_transaction_session_timeout = 0").map_err(fail)?;
+            walk::dump(&mut Db(&mut tx), sink)
+        })
+    }
+
+    fn load(
+        &mut self,
+        items: &mut dyn Iterator<Item = Result<DumpItem, StoreError>>,
+        mode: LoadMode,
+    ) -> Result<DumpHeader, StoreError> {
+        (self.tail, self.seen) = (None, None);
+        self.with(|c| {
+            let mut tx = c.transaction().map_err(fail)?;
+            tx.batch_execute("SET LOCAL idle_in_transaction_session_timeout = 0").map_err(fail)?;
+            Db(&mut tx).lock_head()?;
+            let header = walk::load(&mut Db(&mut tx), items, mode)?;
+            tx.commit().map_err(fail_commit)?;
+            Ok(header)
+        })
+    }
+
+    fn restored(&mut self) -> Result<Option<Seq>, StoreError> {
+        self.with(|c| {
+            let rows = c
+                .query_typed("SELECT value FROM meta WHERE key = $1", &[(&RESTORED, Type::TEXT)])
+                .map_err(fail)?;
+            rows.first().map(|r| walk::restored_mark(r.get(0))).transpose()
+        })
+    }
+
+    fn clear_restored(&mut self) -> Result<(), StoreError> {
+        self.with(|c| {
+            c.execute_typed("DELETE FROM meta WHERE key = $1", &[(&RESTORED, Type::TEXT)])
+                .map_err(fail_commit)?;
+            Ok(())
+        })
+    }
+}

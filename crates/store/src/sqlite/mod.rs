@@ -3,7 +3,7 @@
 mod rows;
 mod schema;
 
-use crate::chain::{self, Link};
+use crate::chain::{Link, linked};
 use crate::error::db_int;
 use crate::files::parent;
 use crate::walk::{self, Fill, Rows};
@@ -13,13 +13,14 @@ use crate::{
 };
 use muster_model::{Epoch, JobId, Seq, Span, Time};
 use rows::{Db, RESTORED};
+use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
 };
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long a call waits for another handle's write.
 const BUSY: Duration = Duration::from_secs(10);
@@ -133,9 +134,34 @@ impl SqliteStore {
         Ok(store)
     }
 
-    /// The connection, for the backup.
-    pub(crate) fn connection(&self) -> &Connection {
-        &self.conn
+    /// Copies the whole store, as of one moment and beside a running writer, into a new file, and
+    /// says what it found there.
+    pub(crate) fn copy_to(&self, target: &Path) -> Result<CheckReport, StoreError> {
+        let mut copy = Connection::open(target).map_err(fail)?;
+        {
+            let work = Backup::new(&self.conn, &mut copy).map_err(fail)?;
+            // All pages in one step: under a steady stream of writes a copy in pieces would start
+            // again and again. Readers do not block the writer in WAL mode.
+            let deadline = Instant::now() + BUSY;
+            loop {
+                match work.step(-1).map_err(fail)? {
+                    StepResult::Done => break,
+                    _ if Instant::now() > deadline => {
+                        return Err(StoreError::Unavailable {
+                            detail: "another process holds the file".into(),
+                            outcome_unknown: false,
+                        });
+                    }
+                    _ => std::thread::sleep(Duration::from_millis(20)),
+                }
+            }
+        }
+        // One plain file, without side files.
+        let _: String =
+            copy.query_row("PRAGMA journal_mode = DELETE", [], |r| r.get(0)).map_err(fail)?;
+        let report = check(&copy)?;
+        copy.close().map_err(|(_, e)| fail(e))?;
+        Ok(report)
     }
 
     fn recorded(conn: &Connection) -> Result<Vec<(u32, String)>, StoreError> {
@@ -190,22 +216,20 @@ impl SqliteStore {
     }
 }
 
-/// Entries with their links, if they follow `seq` without a gap.
-pub(crate) fn linked(
-    entries: &[Entry],
-    mut seq: Seq,
-    mut link: Link,
-) -> Result<Vec<Link>, StoreError> {
-    let mut links = Vec::with_capacity(entries.len());
-    for e in entries {
-        if e.seq != seq.next() {
-            return Err(StoreError::NotDense { expected: seq.next(), got: e.seq });
-        }
-        link = chain::of_entry(&link, e);
-        seq = e.seq;
-        links.push(link);
+/// Everything that is wrong with a file, in one read transaction: a writer beside it does not look
+/// like damage.
+fn check(conn: &Connection) -> Result<CheckReport, StoreError> {
+    let tx = conn.unchecked_transaction().map_err(fail)?;
+    let mut problems = Vec::new();
+    let said: Result<Vec<String>, _> = tx
+        .prepare("PRAGMA integrity_check(50)")
+        .and_then(|mut q| q.query_map([], |r| r.get(0))?.collect());
+    match said.map_err(fail) {
+        Ok(lines) => problems.extend(lines.into_iter().filter(|l| l != "ok")),
+        Err(StoreError::Corrupt { place, detail }) => problems.push(format!("{place}: {detail}")),
+        Err(e) => return Err(e),
     }
-    Ok(links)
+    walk::check(&mut Db(&tx), problems)
 }
 
 impl Store for SqliteStore {
@@ -396,20 +420,7 @@ impl Store for SqliteStore {
     }
 
     fn check(&mut self) -> Result<CheckReport, StoreError> {
-        // One read transaction: a writer beside it does not look like damage.
-        let tx = self.conn.unchecked_transaction().map_err(fail)?;
-        let mut problems = Vec::new();
-        let said: Result<Vec<String>, _> = tx
-            .prepare("PRAGMA integrity_check(50)")
-            .and_then(|mut q| q.query_map([], |r| r.get(0))?.collect());
-        match said.map_err(fail) {
-            Ok(lines) => problems.extend(lines.into_iter().filter(|l| l != "ok")),
-            Err(StoreError::Corrupt { place, detail }) => {
-                problems.push(format!("{place}: {detail}"))
-            }
-            Err(e) => return Err(e),
-        }
-        walk::check(&mut Db(&tx), problems)
+        check(&self.conn)
     }
 
     fn dump(

@@ -3,7 +3,7 @@
 use super::{fail, now};
 use crate::chain::{self, Link};
 use crate::error::{db_int, from_db};
-use crate::walk::{Fill, HeadRow, Row, Rows, SecretRow};
+use crate::walk::{Fill, HeadRow, PayloadRow, Row, Rows, SecretRow};
 use crate::{DumpHeader, Entry, Snapshot, StoreError};
 use muster_model::{Epoch, JobId, Seq, Time};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -135,11 +135,7 @@ impl Rows for Db<'_> {
         .map_err(fail)
     }
 
-    fn payload_rows(
-        &mut self,
-        after: i64,
-        most: usize,
-    ) -> Result<Vec<(JobId, Vec<u8>, Vec<u8>)>, StoreError> {
+    fn payload_rows(&mut self, after: i64, most: usize) -> Result<Vec<PayloadRow>, StoreError> {
         let mut q = self
             .0
             .prepare_cached(

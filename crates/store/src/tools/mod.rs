@@ -1,0 +1,50 @@
+//! Moving a store, and bringing it back: export, import, backup, restore.
+
+mod backup;
+mod export;
+mod import;
+
+pub use backup::{backup, restore};
+pub use export::export;
+pub use import::import;
+
+use crate::{DumpHeader, DumpItem};
+use muster_model::Seq;
+
+/// What was copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CopyReport {
+    /// First entry of the log.
+    pub first: Seq,
+    /// Last entry of the log.
+    pub last: Seq,
+    /// How many entries.
+    pub entries: u64,
+    /// How many snapshots.
+    pub snapshots: u64,
+    /// How many payloads.
+    pub payloads: u64,
+    /// How many secrets.
+    pub secrets: u64,
+    /// Whether the part of the log before `first` is archived and so not included; the copy then
+    /// starts from a snapshot.
+    pub archived: bool,
+}
+
+impl CopyReport {
+    fn count(&mut self, item: &DumpItem) {
+        match item {
+            DumpItem::Header(h) => self.header(h),
+            DumpItem::Snapshot(_) => self.snapshots += 1,
+            DumpItem::Entry(_) => self.entries += 1,
+            DumpItem::Payload(..) => self.payloads += 1,
+            DumpItem::Secret { .. } => self.secrets += 1,
+        }
+    }
+
+    fn header(&mut self, h: &DumpHeader) {
+        self.first = h.base_seq.next();
+        self.last = h.last_seq;
+        self.archived = h.base_seq > Seq(0);
+    }
+}
