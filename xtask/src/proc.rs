@@ -1,6 +1,6 @@
 //! Processes and directories that are gone when we are, also after a failure or a Ctrl-C.
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -8,8 +8,8 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// What a signal handler must still clean up, oldest first.
@@ -337,11 +337,16 @@ pub fn tee(command: &mut Command, cap: Duration) -> Result<(ExitStatus, String)>
         .with_context(|| format!("cannot start `{words}`"))?;
     let pid = Pid::from_child(&child);
     registry().processes.push((pid, Signal::TERM));
-    let (out, err) = (child.stdout.take(), child.stderr.take());
-    let readers = [
-        std::thread::spawn(move || out.map(pass_on).unwrap_or_default()),
-        std::thread::spawn(move || err.map(pass_on).unwrap_or_default()),
-    ];
+    let all = Arc::new(Mutex::new(String::new()));
+    let mut readers = Vec::new();
+    if let Some(out) = child.stdout.take() {
+        let all = Arc::clone(&all);
+        readers.push(std::thread::spawn(move || pass_on(out, &all)));
+    }
+    if let Some(err) = child.stderr.take() {
+        let all = Arc::clone(&all);
+        readers.push(std::thread::spawn(move || pass_on(err, &all)));
+    }
     let until = Instant::now() + cap;
     let mut out_of_time = false;
     let status = loop {
@@ -358,27 +363,30 @@ pub fn tee(command: &mut Command, cap: Duration) -> Result<(ExitStatus, String)>
         std::thread::sleep(Duration::from_millis(50));
     };
     registry().processes.retain(|(p, _)| *p != pid);
-    let mut all = String::new();
-    for reader in readers {
-        all += &reader.join().map_err(|_| anyhow!("a reader of `{words}` panicked"))?;
+    // Something it left running may hold its output open for ever; what was said counts.
+    let patience = Instant::now() + Duration::from_secs(5);
+    while !readers.iter().all(std::thread::JoinHandle::is_finished) && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    if !readers.iter().all(std::thread::JoinHandle::is_finished) {
+        eprintln!("warning: `{words}` left something running that holds its output open");
     }
     if out_of_time {
         bail!("`{words}` was stopped: it took longer than {cap:?}");
     }
-    Ok((status, all))
+    let said = all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    Ok((status, said))
 }
 
-fn pass_on(stream: impl std::io::Read) -> String {
-    let mut all = String::new();
+fn pass_on(stream: impl std::io::Read, all: &Mutex<String>) {
     let mut reader = BufReader::new(stream);
     let mut line = Vec::new();
     while matches!(reader.read_until(b'\n', &mut line), Ok(n) if n > 0) {
         let text = String::from_utf8_lossy(&line);
         let _ = std::io::stderr().write_all(text.as_bytes());
-        all += &text;
+        all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push_str(&text);
         line.clear();
     }
-    all
 }
 
 #[cfg(test)]
@@ -437,6 +445,15 @@ mod tests {
             .unwrap();
         drop(dir);
         assert!(!left.wait().unwrap().success());
+    }
+
+    #[test]
+    fn what_a_command_leaves_running_does_not_keep_us() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 30 & echo started"]);
+        let (status, said) = tee(&mut command, Duration::from_secs(20)).unwrap();
+        assert!(status.success());
+        assert_eq!(said, "started\n");
     }
 
     #[test]
