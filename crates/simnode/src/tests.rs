@@ -1,0 +1,138 @@
+use super::*;
+use muster_model::ids::JobId;
+use proptest::prelude::*;
+
+const START: Time = Time(1_000_000);
+
+fn key(n: u64) -> AttemptKey {
+    AttemptKey { job: JobId(n), attempt: 1 }
+}
+
+fn node(seed: u64, name: &str) -> SimNode {
+    SimNode::new(seed, SimConfig::default(), name, START)
+}
+
+fn work(run: u64, step: Option<u64>, checkpoint: Option<u64>) -> Simulate {
+    Simulate {
+        run: Span(run),
+        step: step.map(Span),
+        checkpoint: checkpoint.map(Span),
+        exit_code: 3,
+    }
+}
+
+#[test]
+fn a_node_is_itself_whichever_others_exist() {
+    let a = node(1, "hgx-0001").inventory();
+    assert_eq!(a, node(1, "hgx-0001").inventory());
+    let b = node(1, "hgx-0002").inventory();
+    assert_ne!(a.gpus[0].uuid, b.gpus[0].uuid);
+    assert_eq!((a.gpus.len(), a.gpus[0].sku.as_str(), a.simulated), (8, "h100-sxm", true));
+}
+
+#[test]
+fn work_steps_checkpoints_and_ends() {
+    let mut n = node(1, "n");
+    n.start(key(1), &work(3500, Some(500), Some(1500)), 0xff, START);
+    assert_eq!(n.next_wake(), Some(START + Span(1000)));
+    let events = n.advance(START + Span(10_000));
+    let times: Vec<(u64, &What)> = events.iter().map(|e| (e.at.since(START).0, &e.what)).collect();
+    let took = Span(500);
+    assert_eq!(
+        times,
+        vec![
+            (1000, &What::Step { step: 2, took }),
+            (1500, &What::Checkpoint { step: Some(3) }),
+            (2000, &What::Step { step: 4, took }),
+            (3000, &What::Step { step: 6, took }),
+            (3000, &What::Checkpoint { step: Some(6) }),
+            (3500, &What::Ended { code: 3 }),
+        ]
+    );
+    assert_eq!(n.next_wake(), None);
+    assert!(!n.works_on(key(1)));
+}
+
+#[test]
+fn a_crash_ends_everything_and_gives_a_new_boot() {
+    let mut n = node(1, "n");
+    let boot = n.boot();
+    n.start(key(1), &work(60_000, None, None), 1, START);
+    let down = n.apply(&Fault::Crash { down: Span::secs(9) }, START);
+    assert_eq!(down, vec![Effect::Down { until: START + Span::secs(9) }]);
+    assert_ne!(n.boot(), boot);
+    assert!(n.advance(START + Span::mins(9)).is_empty());
+}
+
+#[test]
+fn a_lost_gpu_is_gone_from_inventory_and_silent_in_telemetry() {
+    let mut n = node(1, "n");
+    assert_eq!(n.apply(&Fault::LoseGpu { gpu: 3 }, START), vec![Effect::Inventory]);
+    assert_eq!(n.inventory().gpus.len(), 7);
+    assert!(n.telemetry()[3].iter().all(Option::is_none));
+    assert!(matches!(n.apply(&Fault::LoseGpu { gpu: 3 }, START)[..], [Effect::Impossible(_)]));
+}
+
+#[test]
+fn killed_work_is_told_and_unknown_work_is_left_to_real_ranks() {
+    let mut n = node(1, "n");
+    n.start(key(1), &work(60_000, None, None), 1, START);
+    let k = key(1);
+    assert!(matches!(
+        &n.apply(&Fault::KillRanks { key: k }, START)[..],
+        [Effect::Event(SimEvent { what: What::Killed, .. })]
+    ));
+    assert_eq!(n.apply(&Fault::KillRanks { key: k }, START), vec![Effect::KillRanks(k)]);
+}
+
+#[test]
+fn gpus_warm_up_under_load_and_cool_down_after_it() {
+    let mut n = node(1, "n");
+    let temp = |n: &SimNode| n.telemetry()[0][4].unwrap();
+    let cold = temp(&n);
+    n.start(key(1), &work(120_000, None, None), 1, START);
+    n.advance(START + Span::secs(10));
+    let warm = temp(&n);
+    n.advance(START + Span::secs(100));
+    let hot = temp(&n);
+    n.advance(START + Span::mins(10));
+    assert!(cold < warm && warm < hot && temp(&n) < warm, "{cold} {warm} {hot} {}", temp(&n));
+    assert_eq!(n.telemetry()[1].len(), COLUMNS.len());
+}
+
+proptest! {
+    #[test]
+    fn advancing_in_one_or_many_steps_tells_the_same(
+        jobs in prop::collection::vec(
+            (1u64..20_000, prop::option::of(1u64..3000), prop::option::of(1u64..5000)), 1..4),
+        mut stops in prop::collection::vec(0u64..25_000, 0..40),
+        seed in any::<u64>(),
+    ) {
+        let mut one = node(seed, "n");
+        let mut many = node(seed, "n");
+        for (i, (run, step, checkpoint)) in jobs.iter().enumerate() {
+            let w = work(*run, *step, *checkpoint);
+            one.start(key(i as u64), &w, 1 << i, START);
+            many.start(key(i as u64), &w, 1 << i, START);
+        }
+        stops.sort_unstable();
+        stops.push(25_000);
+        let mut events = Vec::new();
+        for s in stops {
+            events.extend(many.advance(START + Span(s)));
+        }
+        prop_assert_eq!(one.advance(START + Span(25_000)), events);
+        prop_assert_eq!(one.boot(), many.boot());
+    }
+
+    #[test]
+    fn waking_when_told_misses_nothing(run in 1u64..20_000, step in 1u64..3000) {
+        let mut n = node(7, "n");
+        n.start(key(1), &work(run, Some(step), None), 1, START);
+        while let Some(at) = n.next_wake() {
+            let events = n.advance(at);
+            prop_assert!(!events.is_empty() && events.iter().all(|e| e.at == at));
+        }
+        prop_assert!(!n.works_on(key(1)));
+    }
+}
