@@ -1,4 +1,8 @@
 //! The brain's real body: loop, HTTP API, agent link, logs, web page.
 
+pub mod agents;
 pub mod brain;
+pub mod http;
+mod listen;
 pub mod logs;
+pub mod serve;

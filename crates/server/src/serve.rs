@@ -1,0 +1,369 @@
+//! Puts the parts together: brain, agent link, log keeper, HTTP.
+
+use crate::agents::{self, Agents, AgentsConfig};
+use crate::brain::lead::StartError;
+use crate::brain::{Brain, BrainConfig, BrainError, clock};
+use crate::http::{self, App, HttpConfig};
+use crate::logs::{LogConfig, LogError, LogKeeper};
+use muster_engine::Policy;
+use muster_link::LinkError;
+use muster_link::pki::Authority;
+use muster_link::token::{ApiToken, JoinToken, hash};
+use muster_model::command::{Command, Refusal};
+use muster_model::ids::SiteId;
+use muster_model::tenant::{Role, TokenUse};
+use muster_model::topology::Topology;
+use muster_model::units::Span;
+use muster_store::StoreUrl;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// Where a certificate and its key are, for HTTPS.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// Certificate chain, PEM.
+    pub cert: PathBuf,
+    /// Private key, PEM.
+    pub key: PathBuf,
+}
+
+/// What a server needs to start.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Everything it keeps.
+    pub data_dir: PathBuf,
+    /// Where the log is.
+    pub store: StoreUrl,
+    /// Where the API listens.
+    pub listen: SocketAddr,
+    /// Where agents connect.
+    pub link_listen: SocketAddr,
+    /// HTTPS instead of HTTP.
+    pub tls: Option<TlsFiles>,
+    /// Where nodes stand; kept as it is when absent.
+    pub topology: Option<Topology>,
+    /// The agent link.
+    pub agents: AgentsConfig,
+    /// The engine's policy.
+    pub policy: Policy,
+    /// Records between two snapshots.
+    pub snapshot_every: u64,
+    /// Records that stay in the store after a snapshot.
+    pub retain: u64,
+    /// Requests per second of one token.
+    pub rate: Option<u32>,
+}
+
+impl ServerConfig {
+    /// The defaults for a data directory.
+    #[must_use]
+    pub fn new(data_dir: PathBuf) -> ServerConfig {
+        ServerConfig {
+            store: StoreUrl::Sqlite(data_dir.join("muster.db")),
+            data_dir,
+            listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
+            link_listen: SocketAddr::from(([127, 0, 0, 1], 7071)),
+            tls: None,
+            topology: None,
+            agents: AgentsConfig::default(),
+            policy: Policy::default(),
+            // A start reads at most this many records after the snapshot: about a second.
+            snapshot_every: 50_000,
+            retain: 1_000_000,
+            rate: None,
+        }
+    }
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A file or a port.
+    #[error("{what}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What came of it.
+        #[source]
+        source: io::Error,
+    },
+    /// Another server uses the data directory.
+    #[error("another muster server already uses {0}; stop it, or choose another --data-dir")]
+    Busy(PathBuf),
+    /// The brain.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Certificates.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// Kept output.
+    #[error(transparent)]
+    Logs(#[from] LogError),
+    /// The site could not be set up.
+    #[error("the site could not be set up: {0}")]
+    Setup(String),
+    /// HTTPS.
+    #[error("the certificate or key for HTTPS cannot be used: {0}")]
+    Tls(String),
+}
+
+fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
+    let what = what.into();
+    move |source| ServeError::Io { what, source }
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Server {
+    /// The brain.
+    pub brain: Brain,
+    /// Who is connected.
+    pub agents: Agents,
+    /// Where the API listens.
+    pub listen: SocketAddr,
+    /// Where agents connect.
+    pub link_listen: SocketAddr,
+    /// The site.
+    pub site: SiteId,
+    /// Where the administrator's token is.
+    pub admin_token: PathBuf,
+    /// Whether the API speaks HTTPS.
+    pub https: bool,
+    pin: String,
+    stop: CancellationToken,
+    _lock: File,
+}
+
+impl Server {
+    /// Starts a server: waits for the lease, loads the log, listens. `standby` is told who leads
+    /// while it waits.
+    ///
+    /// # Errors
+    /// [`ServeError`] with what failed.
+    pub async fn start(
+        config: ServerConfig,
+        standby: impl FnMut(&str) + Send + 'static,
+    ) -> Result<Server, ServeError> {
+        let dir = config.data_dir.clone();
+        let lock = lock_dir(&dir)?;
+        let holder = server_id(&dir)?;
+        let authority = Arc::new(Authority::create_or_load(&dir.join("pki"))?);
+        // Ports are taken before the lease is: a port in use must not cost a running server its lead.
+        let api = bind(config.listen, "the API").await?;
+        let link = bind(config.link_listen, "the agent link").await?;
+        let brain_config = BrainConfig {
+            store: config.store.clone(),
+            holder: holder.clone(),
+            archive: dir.join("archive"),
+            seal_key: dir.join("secrets.key"),
+            policy: config.policy.clone(),
+            lease: Span::secs(15),
+            snapshot_every: config.snapshot_every,
+            retain: config.retain,
+        };
+        let brain = tokio::task::spawn_blocking(move || Brain::lead(&brain_config, standby))
+            .await
+            .map_err(|e| ServeError::Setup(e.to_string()))??;
+        let admin_token = dir.join("admin.token");
+        let site = set_up(&brain, &admin_token, config.topology).await?;
+        let view = brain.clone();
+        let live = Arc::new(move |key: muster_model::ids::AttemptKey| {
+            view.read(|s| s.jobs.get(&key.job).is_some_and(|j| j.attempt_key() == Some(key)))
+        });
+        let logs = LogKeeper::open(&dir.join("logs"), LogConfig::default(), live)?;
+        let listen = api.local_addr().map_err(io_error("the API's address"))?;
+        let link_listen = link.local_addr().map_err(io_error("the link's address"))?;
+        let agents =
+            agents::serve(link, brain.clone(), authority.clone(), logs.clone(), config.agents)?;
+        let mut http_config = HttpConfig {
+            cursor_key: http::load_or_create_key(&dir.join("cursor.key"))
+                .map_err(io_error("the key of cursors"))?,
+            join_pin: Some(authority.pin()),
+            server: holder,
+            store_kind: match config.store {
+                StoreUrl::Sqlite(_) => "sqlite".into(),
+                StoreUrl::Postgres(_) => "postgres".into(),
+            },
+            started_at: clock(),
+            ..HttpConfig::default()
+        };
+        if let Some(n) = config.rate {
+            http_config.rate = http::Rate { per_second: n, burst: n.saturating_mul(2) };
+        }
+        let router = http::router(App::new(brain.clone(), agents.clone(), logs, http_config));
+        let stop = CancellationToken::new();
+        let tls = config.tls.as_ref().map(crate::listen::acceptor).transpose()?;
+        let https = tls.is_some();
+        tokio::spawn(crate::listen::run(api, tls, router, stop.clone()));
+        Ok(Server {
+            brain,
+            agents,
+            listen,
+            link_listen,
+            site,
+            admin_token,
+            https,
+            pin: authority.pin(),
+            stop,
+            _lock: lock,
+        })
+    }
+
+    /// A token with which nodes may join for a while.
+    ///
+    /// # Errors
+    /// When the server cannot decide now.
+    pub async fn join_token(&self, ttl: Span) -> Result<JoinToken, ServeError> {
+        let token = JoinToken::generate(self.pin.clone())?;
+        let command = Command::CreateToken {
+            id: token.id.clone(),
+            name: label("local-fleet")?,
+            hash: hash(&token.secret),
+            usage: TokenUse::Join { uses_left: None },
+            ttl: Some(ttl),
+        };
+        self.brain.system(command).await.map_err(setup)?;
+        Ok(token)
+    }
+
+    /// Ends a token.
+    pub async fn revoke(&self, id: &str) {
+        let _ = self.brain.system(Command::RevokeToken { id: id.into() }).await;
+    }
+
+    /// The API's address as people type it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = if self.https { "https" } else { "http" };
+        format!("{scheme}://{}", self.listen)
+    }
+
+    /// Stops: no new requests, the lease is given back, agents keep their work.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        self.agents.stop();
+        self.brain.stop();
+        // The keeper looks every 100 ms and gives the lease back.
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    }
+}
+
+fn setup(e: BrainError) -> ServeError {
+    ServeError::Setup(e.to_string())
+}
+
+fn label(s: &str) -> Result<muster_model::names::Label, ServeError> {
+    s.parse().map_err(|e: muster_model::names::NameError| ServeError::Setup(e.to_string()))
+}
+
+async fn bind(addr: SocketAddr, what: &str) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(addr)
+        .await
+        .map_err(io_error(format!("cannot listen on {addr} for {what} (is it in use?)")))
+}
+
+/// One server per data directory.
+fn lock_dir(dir: &Path) -> Result<File, ServeError> {
+    std::fs::create_dir_all(dir).map_err(io_error(format!("cannot create {}", dir.display())))?;
+    // Tokens and keys live here.
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))
+        .map_err(io_error(format!("cannot protect {}", dir.display())))?;
+    let path = dir.join("server.lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(io_error(format!("cannot open {}", path.display())))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(ServeError::Busy(dir.into())),
+        Err(std::fs::TryLockError::Error(e)) => {
+            Err(io_error(format!("cannot lock {}", path.display()))(e))
+        }
+    }
+}
+
+/// The name under which this server holds the lease: the same after a restart, so that it need
+/// not wait for its own old lease to end.
+fn server_id(dir: &Path) -> Result<String, ServeError> {
+    let path = dir.join("server.id");
+    if let Ok(text) = std::fs::read_to_string(&path)
+        && !text.trim().is_empty()
+    {
+        return Ok(text.trim().to_string());
+    }
+    let id = format!("server-{}", ApiToken::generate()?.id);
+    write_private(&path, &id)?;
+    Ok(id)
+}
+
+fn write_private(path: &Path, text: &str) -> Result<(), ServeError> {
+    let what = || format!("cannot write {}", path.display());
+    let tmp = path.with_extension("new");
+    let mut f = OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(&tmp)
+        .map_err(io_error(what()))?;
+    f.write_all(text.as_bytes()).and_then(|()| f.sync_all()).map_err(io_error(what()))?;
+    std::fs::rename(&tmp, path).map_err(io_error(what()))
+}
+
+/// The first records of a site, and whatever of them a crash has left undone.
+async fn set_up(
+    brain: &Brain,
+    admin_token: &Path,
+    topology: Option<Topology>,
+) -> Result<SiteId, ServeError> {
+    if brain.read(|s| s.site.is_none()) {
+        let site = format!("site-{}", ApiToken::generate()?.id);
+        brain.system(Command::CreateSite { site }).await.map_err(setup)?;
+    }
+    if brain.read(|s| s.projects.is_empty()) {
+        let name = "default"
+            .parse()
+            .map_err(|e: muster_model::names::NameError| ServeError::Setup(e.to_string()))?;
+        let description = "where jobs go that name no project".to_string();
+        brain.system(Command::CreateProject { name, description }).await.map_err(setup)?;
+    }
+    let token: ApiToken = match std::fs::read_to_string(admin_token) {
+        Ok(text) => text.trim().parse().map_err(|e| {
+            ServeError::Setup(format!("{} does not hold a token: {e}", admin_token.display()))
+        })?,
+        Err(_) => {
+            let token = ApiToken::generate()?;
+            write_private(admin_token, &token.to_string())?;
+            token
+        }
+    };
+    if brain.read(|s| !s.tokens.contains_key(&token.id)) {
+        let command = Command::CreateToken {
+            id: token.id.clone(),
+            name: label("admin")?,
+            hash: hash(&token.secret),
+            usage: TokenUse::Api { role: Role::Admin, project: None },
+            ttl: None,
+        };
+        brain.system(command).await.map_err(setup)?;
+    }
+    if let Some(topology) = topology {
+        let topology = Arc::new(topology);
+        brain.system(Command::SetTopology { topology }).await.map_err(setup)?;
+    }
+    brain.read(|s| s.site.clone()).ok_or_else(|| ServeError::Setup("the site has no id".into()))
+}
+
+impl From<Refusal> for ServeError {
+    fn from(r: Refusal) -> ServeError {
+        ServeError::Setup(r.message)
+    }
+}
