@@ -247,3 +247,6 @@ impl Agents {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! A server, and an agent that says exactly what a test wants.
+
+use crate::agents::{Agents, AgentsConfig, serve};
+use crate::brain::{Attach, Brain, BrainConfig};
+use crate::logs::{LogConfig, LogKeeper};
+use muster_link::LinkError;
+use muster_link::frame::{Frame, FrameReader, FrameWriter, MAX_FROM_SERVER};
+use muster_link::messages::{FromAgent, FromServer, Hello, LogChunk, PROTOCOL};
+use muster_link::pki::{Authority, Identity, new_request};
+use muster_link::tls::{Trust, client_config, connect};
+use muster_link::token::{self, JoinToken};
+use muster_model::command::{Actor, Answer, Command, Request};
+use muster_model::ids::{Epoch, JobId, Seq, SiteId};
+use muster_model::job::Job;
+use muster_model::names::NodeName;
+use muster_model::node::{Gpu, Inventory};
+use muster_model::spec::{JobSpec, RunSpec};
+use muster_model::tenant::TokenUse;
+use muster_model::units::{Bytes, Span};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+pub(super) struct Site {
+    pub(super) brain: Brain,
+    pub(super) agents: Agents,
+    pub(super) keeper: LogKeeper,
+    pub(super) authority: Arc<Authority>,
+    pub(super) addr: String,
+    _dir: tempfile::TempDir,
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.agents.stop();
+        self.brain.stop();
+    }
+}
+
+pub(super) fn node(name: &str) -> NodeName {
+    name.parse().unwrap()
+}
+
+pub(super) async fn site() -> Site {
+    site_with(AgentsConfig::default()).await
+}
+
+pub(super) async fn site_with(config: AgentsConfig) -> Site {
+    let dir = tempfile::tempdir().unwrap();
+    let brain_config = BrainConfig {
+        store: muster_store::StoreUrl::Sqlite(dir.path().join("log.db")),
+        holder: "test".into(),
+        archive: dir.path().join("archive"),
+        seal_key: dir.path().join("seal.key"),
+        policy: muster_engine::Policy::default(),
+        lease: Span::secs(10),
+        snapshot_every: 10_000,
+        retain: 10_000,
+    };
+    let brain = tokio::task::spawn_blocking(move || Brain::lead(&brain_config, |_| {}))
+        .await
+        .unwrap()
+        .unwrap();
+    brain.system(Command::CreateSite { site: "site-1".into() }).await.unwrap();
+    let project =
+        Command::CreateProject { name: "default".parse().unwrap(), description: String::new() };
+    brain.system(project).await.unwrap();
+    let authority = Arc::new(Authority::create_or_load(&dir.path().join("pki")).unwrap());
+    let keeper =
+        LogKeeper::open(&dir.path().join("logs"), LogConfig::default(), Arc::new(|_| true))
+            .unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap().to_string();
+    let agents = serve(listener, brain.clone(), authority.clone(), keeper.clone(), config).unwrap();
+    Site { brain, agents, keeper, authority, addr, _dir: dir }
+}
+
+impl Site {
+    pub(super) async fn token(&self, uses: Option<u32>, ttl: Option<Span>) -> JoinToken {
+        let t = JoinToken::generate(self.authority.pin()).unwrap();
+        let command = Command::CreateToken {
+            id: t.id.clone(),
+            name: "agents".parse().unwrap(),
+            hash: token::hash(&t.secret),
+            usage: TokenUse::Join { uses_left: uses },
+            ttl,
+        };
+        self.brain.system(command).await.unwrap();
+        t
+    }
+
+    /// Joins; the answer, and the key that was asked to be certified.
+    pub(super) async fn join(
+        &self,
+        t: &JoinToken,
+        name: &str,
+        machine: &str,
+    ) -> (FromServer, String) {
+        let (key, csr) = new_request(&node(name)).unwrap();
+        let config = client_config(None, &Trust::Pin(t.pin.clone())).unwrap();
+        let mut line = Line::open(&self.addr, config).await.unwrap();
+        let join = FromAgent::Join {
+            protocol: PROTOCOL,
+            token: t.presented(),
+            node: node(name),
+            machine: machine.into(),
+            csr,
+        };
+        line.say(join).await;
+        (line.hear().await, key)
+    }
+
+    pub(super) async fn enrolled(&self, name: &str) -> Agent {
+        let t = self.token(None, None).await;
+        match self.join(&t, name, &format!("machine-{name}")).await {
+            (FromServer::Joined { cert, ca, .. }, key_pem) => {
+                let id = Identity { cert_pem: cert, key_pem };
+                let config = client_config(Some(&id), &Trust::Ca(ca)).unwrap();
+                Agent { hello: hello(name), config, addr: self.addr.clone() }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// An agent that is connected and was told that there is nothing to do.
+    pub(super) async fn idle(&self, name: &str) -> (Agent, Line) {
+        let agent = self.enrolled(name).await;
+        let (line, welcome) = agent.greet().await;
+        let mut line = line;
+        assert!(matches!(welcome, FromServer::Welcome { protected: false, .. }), "{welcome:?}");
+        assert!(matches!(line.hear().await, FromServer::Desired { runs, .. } if runs.is_empty()));
+        (agent, line)
+    }
+
+    pub(super) async fn submit(&self, spec: JobSpec, run: RunSpec) -> JobId {
+        let request = Request {
+            actor: Actor::system(),
+            at: self.brain.now(),
+            key: None,
+            if_version: None,
+            command: Command::Submit { spec: Arc::new(spec) },
+        };
+        let attach = Attach { payload: Some(run), ..Attach::default() };
+        match self.brain.call(request, attach).await.unwrap().answer {
+            Answer::Submitted { first, .. } => first,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn job(&self, id: JobId) -> Arc<Job> {
+        self.brain.read(|s| s.jobs[&id].clone())
+    }
+
+    /// Waits until the log says so.
+    pub(super) async fn until(&self, mut what: impl FnMut(&muster_engine::State) -> bool) {
+        let wait = async {
+            while !self.brain.read(&mut what) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), wait).await.expect("it never came to be");
+    }
+}
+
+pub(super) fn hello(name: &str) -> Hello {
+    let gpu = |index| Gpu {
+        index,
+        sku: "h100-sxm".into(),
+        uuid: format!("GPU-{name}-{index}"),
+        serial: None,
+        memory: Bytes::gib(80),
+        pci: None,
+        numa: None,
+        mig: None,
+    };
+    Hello {
+        protocol: PROTOCOL,
+        version: "0.1.0".into(),
+        node: node(name),
+        machine: format!("machine-{name}"),
+        instance: "first".into(),
+        boot: "boot-1".into(),
+        address: "127.0.0.1".into(),
+        host: format!("host-{name}"),
+        inventory: Inventory {
+            cpus: 64,
+            memory: Bytes::gib(512),
+            gpus: (0..8).map(gpu).collect(),
+            ..Inventory::default()
+        },
+        site: Some(SiteId("site-1".into())),
+        seq: Seq(0),
+        epoch: Epoch(0),
+        observed: Vec::new(),
+        at: crate::brain::clock(),
+    }
+}
+
+pub(super) struct Agent {
+    pub(super) hello: Hello,
+    pub(super) config: Arc<rustls::ClientConfig>,
+    pub(super) addr: String,
+}
+
+impl Agent {
+    /// Connects and says hello; the first answer.
+    pub(super) async fn greet(&self) -> (Line, FromServer) {
+        let mut line = Line::open(&self.addr, self.config.clone()).await.unwrap();
+        line.say(FromAgent::Hello(Box::new(self.hello.clone()))).await;
+        let first = line.hear().await;
+        (line, first)
+    }
+}
+
+pub(super) struct Line {
+    r: FrameReader<ReadHalf<TlsStream<TcpStream>>>,
+    w: FrameWriter<WriteHalf<TlsStream<TcpStream>>>,
+}
+
+impl Line {
+    pub(super) async fn open(
+        addr: &str,
+        config: Arc<rustls::ClientConfig>,
+    ) -> Result<Line, LinkError> {
+        let (r, w) = tokio::io::split(connect(addr, config).await?);
+        Ok(Line { r: FrameReader::new(r, MAX_FROM_SERVER), w: FrameWriter::new(w) })
+    }
+
+    pub(super) async fn say(&mut self, m: FromAgent) {
+        self.w.send(&m).await.unwrap();
+        self.w.flush().await.unwrap();
+    }
+
+    pub(super) async fn log(&mut self, c: &LogChunk) {
+        self.w.send_log(c).await.unwrap();
+        self.w.flush().await.unwrap();
+    }
+
+    /// The next message; `None` when the server closed.
+    pub(super) async fn next(&mut self) -> Option<FromServer> {
+        let next = tokio::time::timeout(Duration::from_secs(30), self.r.next());
+        match next.await.expect("the server says nothing") {
+            Ok(Some(Frame::Message(m))) => Some(m),
+            Ok(None) | Err(_) => None,
+            Ok(other) => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) async fn hear(&mut self) -> FromServer {
+        self.next().await.expect("the server closed")
+    }
+
+    /// The next message that `pick` picks; others are passed over.
+    pub(super) async fn hear_of<T>(&mut self, mut pick: impl FnMut(FromServer) -> Option<T>) -> T {
+        loop {
+            if let Some(t) = pick(self.hear().await) {
+                return t;
+            }
+        }
+    }
+
+    pub(super) async fn is_closed(&mut self) {
+        while self.next().await.is_some() {}
+    }
+}

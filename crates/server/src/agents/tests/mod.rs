@@ -1,0 +1,5 @@
+//! Sessions against a real brain on a real store, over real sockets.
+
+mod door;
+mod kit;
+mod work;

@@ -1,0 +1,315 @@
+use super::kit::{Line, node, site, site_with};
+use crate::agents::AgentsConfig;
+use crate::brain::Attach;
+use muster_link::messages::{
+    Action, Fault, FromAgent, FromServer, LogChunk, RunOrder, Stream, Telemetry, VoiceReport,
+};
+use muster_model::command::{Actor, Command, Observed, Request};
+use muster_model::ids::{AttemptKey, Seq};
+use muster_model::job::{Exit, JobState, SlotEnd};
+use muster_model::spec::{CheckpointRequest, CheckpointSpec, GangSpec, JobSpec, RunSpec};
+use muster_model::units::{Span, Time};
+
+fn spec(nodes: u32) -> JobSpec {
+    let gang = GangSpec { nodes: Some(nodes), gpus_per_node: Some(4), ..GangSpec::default() };
+    JobSpec { gang, ..JobSpec::default() }
+}
+
+fn script(text: &str) -> RunSpec {
+    RunSpec { script: Some(text.into()), ..RunSpec::default() }
+}
+
+async fn orders(line: &mut Line) -> Vec<RunOrder> {
+    line.hear_of(|m| match m {
+        FromServer::Desired { runs, .. } => Some(runs),
+        _ => None,
+    })
+    .await
+}
+
+/// The first list that names something.
+async fn ordered(line: &mut Line) -> RunOrder {
+    loop {
+        if let Some(first) = orders(line).await.pop() {
+            return first;
+        }
+    }
+}
+
+fn chunk(key: AttemptKey, rank: u32, offset: u64, text: &str) -> LogChunk {
+    let data = bytes::Bytes::copy_from_slice(text.as_bytes());
+    LogChunk { key, rank, stream: Stream::Stdout, offset, data }
+}
+
+async fn forgets(line: &mut Line, key: AttemptKey) {
+    line.hear_of(|m| match m {
+        FromServer::Forget { keys } if keys == [key] => Some(()),
+        _ => None,
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_gang_runs_on_two_nodes_and_its_output_is_kept() {
+    let s = site().await;
+    let (_a, mut one) = s.idle("n1").await;
+    let (_b, mut two) = s.idle("n2").await;
+    let secret = ("default".parse().unwrap(), "key".parse().unwrap());
+    let request = Request {
+        actor: Actor::system(),
+        at: s.brain.now(),
+        key: None,
+        if_version: None,
+        command: Command::SetSecret { project: secret.0, name: secret.1 },
+    };
+    let value = ("default".parse().unwrap(), "key".parse().unwrap(), Some("hush".to_string()));
+    let attach = Attach { secret: Some(value), ..Attach::default() };
+    s.brain.call(request, attach).await.unwrap();
+
+    let spec = JobSpec { secrets: vec!["key".parse().unwrap()], ..spec(2) };
+    let job = s.submit(spec, script("echo hi")).await;
+    let (o1, o2) = (ordered(&mut one).await, ordered(&mut two).await);
+    let key = o1.key;
+    assert_eq!((key.job, o1.action), (job, Action::Run));
+    let (d1, d2) = (o1.detail.unwrap(), o2.detail.unwrap());
+    assert_eq!(d1.run.script.as_deref(), Some("echo hi"));
+    assert_eq!(d1.secrets.0["key"], "hush");
+    assert_eq!((d1.world_size, d1.nodes.len(), d1.limits.cpus), (8, 2, None));
+    let mut first = [d1.slot.first_rank, d2.slot.first_rank];
+    first.sort_unstable();
+    assert_eq!(first, [0, 4]);
+
+    for line in [&mut one, &mut two] {
+        line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+        let again = ordered(line).await;
+        assert!(again.detail.is_none(), "what it has is not sent again");
+    }
+    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+
+    let (r1, r2) = (d1.slot.first_rank, d2.slot.first_rank);
+    one.log(&chunk(key, r1, 0, "hello\n")).await;
+    let kept = one
+        .hear_of(|m| match m {
+            FromServer::LogKept { kept } => Some(kept),
+            _ => None,
+        })
+        .await;
+    assert_eq!((kept[0].rank, kept[0].offset), (r1, 6));
+    // A node speaks for its own ranks only.
+    one.log(&chunk(key, r2, 0, "forged\n")).await;
+
+    one.log(&chunk(key, r1, 6, "bye\n")).await;
+    one.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Ok) }).await;
+    forgets(&mut one, key).await;
+    two.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Ok) }).await;
+    forgets(&mut two, key).await;
+    assert_eq!(s.job(job).state, JobState::Succeeded, "the end is durable before it is forgotten");
+
+    let piece = s.keeper.read(key, r1, Stream::Stdout, 0, 100).await.unwrap();
+    assert_eq!(&piece.data[..], b"hello\nbye\n");
+    assert_eq!(s.keeper.ranks(key).await.unwrap().len(), 1, "the forged output is not kept");
+}
+
+#[tokio::test]
+async fn a_cancelled_job_is_ordered_to_stop() {
+    let s = site().await;
+    let (_a, mut line) = s.idle("n1").await;
+    let job = s.submit(spec(1), script("sleep 1000")).await;
+    let key = ordered(&mut line).await.key;
+    line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    s.brain.system(Command::Cancel { job }).await.unwrap();
+    loop {
+        if matches!(ordered(&mut line).await.action, Action::Stop { .. }) {
+            break;
+        }
+    }
+    line.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Stopped) }).await;
+    forgets(&mut line, key).await;
+    assert_eq!(s.job(job).state, JobState::Cancelled);
+}
+
+#[tokio::test]
+async fn a_failed_rank_gives_its_exit_code() {
+    let s = site().await;
+    let (_a, mut line) = s.idle("n1").await;
+    let job = s.submit(spec(1), script("exit 7")).await;
+    let key = ordered(&mut line).await.key;
+    let exit = Exit { rank: 0, code: Some(7), signal: None, note: String::new() };
+    let end = SlotEnd::Failed { exit };
+    line.say(FromAgent::Report { key, observed: Observed::Ended(end) }).await;
+    forgets(&mut line, key).await;
+    assert_eq!((s.job(job).state, s.job(job).exit_code), (JobState::Failed, Some(7)));
+}
+
+#[tokio::test]
+async fn a_returning_agent_is_told_only_what_it_does_not_know() {
+    let s = site().await;
+    let (mut agent, mut line) = s.idle("n1").await;
+    let job = s.submit(spec(1), script("sleep 1000")).await;
+    let key = ordered(&mut line).await.key;
+    drop(line);
+
+    // It had not started it: everything comes again.
+    let (mut line, _) = agent.greet().await;
+    assert!(ordered(&mut line).await.detail.is_some());
+    drop(line);
+
+    agent.hello.observed = vec![(key, Observed::Running)];
+    let (mut line, _) = agent.greet().await;
+    let order = ordered(&mut line).await;
+    assert_eq!((order.key, order.action, order.detail.is_none()), (key, Action::Run, true));
+    assert_eq!(s.job(job).state, JobState::Running);
+    drop(line);
+
+    agent.hello.observed = vec![(key, Observed::Ended(SlotEnd::Ok))];
+    let (mut line, _) = agent.greet().await;
+    forgets(&mut line, key).await;
+    assert_eq!(s.job(job).state, JobState::Succeeded);
+}
+
+#[tokio::test]
+async fn what_runs_on_a_returning_lost_node_is_not_ordered_any_more() {
+    let config = AgentsConfig { lost_after: Span(400), ..AgentsConfig::default() };
+    let s = site_with(config).await;
+    let (mut agent, mut line) = s.idle("n1").await;
+    let job = s.submit(spec(1), script("sleep 1000")).await;
+    let key = ordered(&mut line).await.key;
+    line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    s.until(|st| !st.nodes[&node("n1")].reachable).await;
+    agent.hello.observed = vec![(key, Observed::Running)];
+    let (mut line, _) = agent.greet().await;
+    assert!(orders(&mut line).await.iter().all(|o| o.key != key));
+}
+
+#[tokio::test]
+async fn nothing_is_ordered_on_a_node_that_is_ahead_until_an_operator_says_so() {
+    let s = site().await;
+    let mut agent = s.enrolled("n1").await;
+    agent.hello.seq = Seq(1_000_000);
+    let foreign = AttemptKey { job: muster_model::ids::JobId(77), attempt: 1 };
+    agent.hello.observed = vec![(foreign, Observed::Running)];
+    let (mut line, welcome) = agent.greet().await;
+    assert!(matches!(welcome, FromServer::Welcome { protected: true, .. }));
+    line.say(FromAgent::Report { key: foreign, observed: Observed::Ended(SlotEnd::Ok) }).await;
+    line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
+    let next = line.hear().await;
+    assert!(matches!(next, FromServer::Ack { .. }), "no orders, no forgetting: {next:?}");
+    s.brain.system(Command::Reconcile { node: node("n1") }).await.unwrap();
+    let next = line.hear().await;
+    assert!(matches!(next, FromServer::Welcome { protected: false, .. }), "{next:?}");
+    assert!(orders(&mut line).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_job_whose_payload_is_gone_ends_with_the_reason() {
+    let s = site().await;
+    let (_a, _line) = s.idle("n1").await;
+    let request = Request {
+        actor: Actor::system(),
+        at: s.brain.now(),
+        key: None,
+        if_version: None,
+        command: Command::Submit { spec: std::sync::Arc::new(spec(1)) },
+    };
+    s.brain.call(request, Attach::default()).await.unwrap();
+    s.until(|st| st.jobs.values().any(|j| j.state == JobState::Failed)).await;
+    let reason = s.brain.read(|st| st.jobs.values().next().unwrap().reason.clone());
+    assert!(reason.as_ref().unwrap().contains("not kept"), "{reason:?}");
+}
+
+#[tokio::test]
+async fn checkpoints_are_asked_for_and_told_of_once() {
+    let s = site().await;
+    let (_a, mut line) = s.idle("n1").await;
+    let checkpoint = CheckpointSpec {
+        dir: "/ckpt".into(),
+        request: CheckpointRequest { signal: Some("SIGUSR1".into()) },
+        grace: None,
+        interval: None,
+    };
+    let job = s.submit(JobSpec { checkpoint: Some(checkpoint), ..spec(1) }, script("x")).await;
+    let key = ordered(&mut line).await.key;
+    line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    s.brain.system(Command::AskCheckpoint { job }).await.unwrap();
+    line.hear_of(|m| matches!(m, FromServer::AskCheckpoint { key: k } if k == key).then_some(()))
+        .await;
+    for rank in 0..4 {
+        let report = VoiceReport::Checkpoint {
+            state: "done".into(),
+            step: Some(10),
+            path: Some("/ckpt/10".into()),
+            bytes: Some(1 << 30),
+            blocked_s: Some(1.5),
+        };
+        line.say(FromAgent::Voice { key, rank, report }).await;
+    }
+    let step = VoiceReport::Step {
+        step: 11,
+        t: Some(0.4),
+        stages: [("data".to_string(), 0.1)].into(),
+        loss: None,
+    };
+    line.say(FromAgent::Voice { key, rank: 3, report: step.clone() }).await;
+    // A rank that does not run there.
+    line.say(FromAgent::Voice { key, rank: 9, report: step }).await;
+    s.until(|st| st.jobs[&job].checkpoint.is_some()).await;
+    line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
+    line.hear_of(|m| matches!(m, FromServer::Ack { .. }).then_some(())).await;
+    let c = s.job(job).checkpoint.clone().unwrap();
+    assert_eq!((c.path.as_deref(), c.blocked_ms), (Some("/ckpt/10"), Some(1500)));
+    assert_eq!(s.job(job).checkpoint_asked, None);
+    let events = s.brain.records(Seq(0), 1000).await.unwrap();
+    let told = |r: &&std::sync::Arc<muster_model::event::Record>| {
+        matches!(r.event, muster_model::event::Event::CheckpointDone { .. })
+    };
+    assert_eq!(events.iter().filter(told).count(), 1);
+    let steps = s.agents.steps(key);
+    assert_eq!((steps.len(), steps[0].rank, steps[0].step), (1, 3, 11));
+}
+
+#[tokio::test]
+async fn telemetry_is_seen_and_never_logged() {
+    let s = site().await;
+    let (_a, mut line) = s.idle("n1").await;
+    let before = s.brain.durable();
+    let t = Telemetry {
+        at: Time(5),
+        columns: vec!["temp".into()],
+        gpus: vec![vec![Some(61.5)], vec![None]],
+        host: [("load".to_string(), 1.0)].into(),
+    };
+    line.say(FromAgent::Telemetry(Box::new(t))).await;
+    line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
+    line.hear().await;
+    let w = s.agents.telemetry(&node("n1")).unwrap();
+    assert_eq!((w.rows.len(), w.rows[0].gpus[0]), (1, 61.5));
+    assert_eq!(s.brain.durable(), before);
+}
+
+#[tokio::test]
+async fn an_injected_fault_is_answered_by_the_node() {
+    let s = site().await;
+    let (_a, mut line) = s.idle("n1").await;
+    let agents = s.agents.clone();
+    let asked =
+        tokio::spawn(async move { agents.inject(&node("n1"), Fault::LoseGpu { gpu: 3 }).await });
+    assert!(matches!(line.hear().await, FromServer::Inject { fault: Fault::LoseGpu { gpu: 3 } }));
+    line.say(FromAgent::Injected { ok: false, message: "this node is real".into() }).await;
+    assert_eq!(asked.await.unwrap(), Err("this node is real".into()));
+    let none = s.agents.inject(&node("n9"), Fault::LoseGpu { gpu: 3 }).await;
+    assert!(none.unwrap_err().contains("not connected"));
+}
+
+#[tokio::test]
+async fn a_second_hello_ends_the_session_and_nothing_else() {
+    let s = site().await;
+    let (agent, mut line) = s.idle("n1").await;
+    let (_b, mut other) = s.idle("n2").await;
+    line.say(FromAgent::Hello(Box::new(agent.hello.clone()))).await;
+    line.is_closed().await;
+    other.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
+    assert!(matches!(other.hear().await, FromServer::Ack { .. }));
+}
