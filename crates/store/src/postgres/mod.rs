@@ -56,13 +56,29 @@ struct Conn {
 impl PostgresStore {
     /// Connects, and creates the tables or brings them up to date.
     pub(crate) fn open(url: &str) -> Result<PostgresStore, StoreError> {
+        let mut store = PostgresStore::new(url)?;
+        store.with(migrate_schema)?;
+        Ok(store)
+    }
+
+    /// Connects to a store that exists, and leaves its schema as it is: a server of an older
+    /// version may be running on it.
+    pub(crate) fn open_as_is(url: &str) -> Result<PostgresStore, StoreError> {
+        let mut store = PostgresStore::new(url)?;
+        let recorded = store.with(|c| recorded(c))?;
+        migrate::pending(schema::MIGRATIONS, &recorded)?;
+        if recorded.is_empty() {
+            return Err(StoreError::other(format!("there is no store at {}", store.shown)));
+        }
+        Ok(store)
+    }
+
+    fn new(url: &str) -> Result<PostgresStore, StoreError> {
         let shown = StoreUrl::Postgres(url.to_owned()).to_string();
         let settings = config::parse(url)
             .map_err(|why| StoreError::other(format!("{shown} is not a store: {why}")))?;
         let tls = settings.tls.then(|| tls::Tls::new(settings.root.as_deref())).transpose()?;
-        let mut store = PostgresStore { settings, tls, shown, conn: None, tail: None, seen: None };
-        store.with(migrate_schema)?;
-        Ok(store)
+        Ok(PostgresStore { settings, tls, shown, conn: None, tail: None, seen: None })
     }
 
     fn connect(&self) -> Result<Conn, StoreError> {

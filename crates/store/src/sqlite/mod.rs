@@ -5,7 +5,7 @@ mod schema;
 
 use crate::chain::{Link, linked};
 use crate::error::db_int;
-use crate::files::parent;
+use crate::files::{parent, sync_parent};
 use crate::walk::{self, Fill, Rows};
 use crate::{
     ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head, LeaseAnswer, LoadMode,
@@ -102,6 +102,7 @@ impl SqliteStore {
                 dir.display()
             )));
         }
+        let fresh = !path.exists();
         // Scripts and environments are inside: nobody else may read it. SQLite gives its side
         // files the same mode.
         OpenOptions::new()
@@ -111,9 +112,10 @@ impl SqliteStore {
             .mode(0o600)
             .open(path)
             .map_err(|e| StoreError::io(format!("cannot open the store {}", path.display()), e))?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let conn = Connection::open_with_flags(path, flags).map_err(fail)?;
-        conn.busy_timeout(BUSY).map_err(fail)?;
+        if fresh {
+            sync_parent(path)?;
+        }
+        let conn = Self::connect(path)?;
         let mode: String =
             conn.query_row("PRAGMA journal_mode = WAL", [], |r| r.get(0)).map_err(fail)?;
         if mode != "wal" {
@@ -134,12 +136,25 @@ impl SqliteStore {
         Ok(store)
     }
 
+    fn connect(path: &Path) -> Result<Connection, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(path, flags).map_err(fail)?;
+        conn.busy_timeout(BUSY).map_err(fail)?;
+        Ok(conn)
+    }
+
     /// Copies the whole store, as of one moment and beside a running writer, into a new file, and
-    /// says what it found there.
-    pub(crate) fn copy_to(&self, target: &Path) -> Result<CheckReport, StoreError> {
+    /// says what it found there. The source is left at its schema: a server of an older version
+    /// may be running on it.
+    pub(crate) fn copy(source: &Path, target: &Path) -> Result<CheckReport, StoreError> {
+        let source = Self::connect(source)?;
+        let known = migrate::pending(schema::MIGRATIONS, &Self::recorded(&source)?)?;
+        if known.len() == schema::MIGRATIONS.len() {
+            return Err(StoreError::other("the file to back up is not a store: it has no schema"));
+        }
         let mut copy = Connection::open(target).map_err(fail)?;
         {
-            let work = Backup::new(&self.conn, &mut copy).map_err(fail)?;
+            let work = Backup::new(&source, &mut copy).map_err(fail)?;
             // All pages in one step: under a steady stream of writes a copy in pieces would start
             // again and again. Readers do not block the writer in WAL mode.
             let deadline = Instant::now() + BUSY;

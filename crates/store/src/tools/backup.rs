@@ -2,6 +2,7 @@
 
 use super::{CopyReport, export, import};
 use crate::files::{self, Draft};
+use crate::postgres::PostgresStore;
 use crate::sqlite::SqliteStore;
 use crate::{DumpItem, LoadMode, Store, StoreError, StoreUrl, open};
 use std::fs::File;
@@ -26,7 +27,7 @@ pub fn backup(url: &StoreUrl, path: &Path) -> Result<CopyReport, StoreError> {
                 return Err(StoreError::other(format!("there is no store at {url}")));
             }
             draft.create()?;
-            let found = SqliteStore::open(source)?.copy_to(draft.path())?;
+            let found = SqliteStore::copy(source, draft.path())?;
             if let Some(problem) = found.problems.first() {
                 return Err(StoreError::corrupt(
                     format!("the store that was to be backed up, {url}"),
@@ -45,9 +46,10 @@ pub fn backup(url: &StoreUrl, path: &Path) -> Result<CopyReport, StoreError> {
                 archived: found.head.first_seq.0 > 1,
             }
         }
-        StoreUrl::Postgres(_) => {
+        StoreUrl::Postgres(text) => {
+            let mut source = PostgresStore::open_as_is(text)?;
             let mut out = BufWriter::new(draft.create()?);
-            let report = export(open(url)?.as_mut(), &mut out)?;
+            let report = export(&mut source, &mut out)?;
             files::finish(out, draft.path())?;
             report
         }

@@ -88,7 +88,39 @@ impl Server {
             );
             return None;
         };
-        Some(Server::start(bin))
+        Some(Server::start(bin, |_| Vec::new()))
+    }
+
+    /// A server that speaks TLS on a port of localhost, and its certificate.
+    pub fn with_tls() -> Option<(Server, String, u16)> {
+        if std::env::var_os("MUSTER_TEST_POSTGRES").is_some() {
+            eprintln!("SKIPPED: TLS is tested with a server of the tests' own");
+            return None;
+        }
+        let bin = Server::get()?.data.as_ref()?.1.clone();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let server = Server::start(bin, |dir| {
+            for (name, text) in [("cert", &cert), ("key", &key)] {
+                let path = dir.join(format!("given-{name}"));
+                std::fs::write(&path, text).unwrap();
+                // Its own copy: the server refuses a key that others can read.
+                let copied = Server::command(Path::new("/bin/sh"))
+                    .args(["-c", r#"umask 077 && cat "$0" > "$1""#])
+                    .args([&path, &dir.join(name)])
+                    .status();
+                assert!(copied.unwrap().success());
+            }
+            vec![
+                "ssl=on".into(),
+                format!("ssl_cert_file={}/cert", dir.display()),
+                format!("ssl_key_file={}/key", dir.display()),
+                "listen_addresses=localhost".into(),
+                format!("port={port}"),
+            ]
+        });
+        Some((server, cert, port))
     }
 
     /// A command as the user the server runs as: PostgreSQL refuses to be root.
@@ -108,7 +140,8 @@ impl Server {
         command
     }
 
-    fn start(bin: PathBuf) -> Server {
+    /// Starts a server; `more` names further settings once its directory is there.
+    fn start(bin: PathBuf, more: impl FnOnce(&Path) -> Vec<String>) -> Server {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::Builder::new().prefix("muster-pg-").tempdir_in("/tmp").unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -123,6 +156,7 @@ impl Server {
             "-c fsync=off -c listen_addresses= -c unix_socket_directories={} -c max_connections=200",
             dir.path().display()
         );
+        let options = more(dir.path()).iter().fold(options, |all, m| format!("{all} -c {m}"));
         let started = Server::command(&bin.join("pg_ctl"))
             .args(["-w", "-t", "60", "-o", &options, "-l"])
             .arg(dir.path().join("log"))
