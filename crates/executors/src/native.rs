@@ -127,3 +127,142 @@ fn asked_for_cpus(job: &Job, group: u32) -> bool {
     }
     gang.groups.get(group as usize).is_some_and(|g| g.cpus_per_node.is_some())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_engine::{Engine, Policy};
+    use muster_model::command::{Actor, Answer, Command, Observed, Request};
+    use muster_model::ids::JobId;
+    use muster_model::node::{Gpu, Inventory};
+    use muster_model::spec::{GangSpec, JobSpec};
+    use muster_model::units::{Bytes, Time};
+
+    fn ask(e: &mut Engine, at: i64, command: Command) -> Answer {
+        let req =
+            Request { actor: Actor::system(), at: Time(at), key: None, if_version: None, command };
+        e.handle(&req).unwrap()
+    }
+
+    fn node(name: &str) -> NodeName {
+        name.parse().unwrap()
+    }
+
+    fn connect(e: &mut Engine, name: &str, observed: Vec<(AttemptKey, Observed)>) {
+        let gpu = |index| Gpu {
+            index,
+            sku: "h100-sxm".into(),
+            uuid: format!("{name}-{index}"),
+            serial: None,
+            memory: Bytes::gib(80),
+            pci: None,
+            numa: None,
+            mig: None,
+        };
+        let inventory = Inventory {
+            cpus: 64,
+            memory: Bytes::gib(512),
+            gpus: (0..8).map(gpu).collect(),
+            ..Inventory::default()
+        };
+        let connected = Command::NodeConnected {
+            node: node(name),
+            machine: name.into(),
+            boot: "b".into(),
+            address: format!("10.0.0.{}", &name[1..]),
+            host: name.into(),
+            inventory: Box::new(inventory),
+            observed,
+            ahead: false,
+        };
+        ask(e, 1000, connected);
+    }
+
+    fn fleet() -> Engine {
+        let mut e = Engine::new(State::default(), Policy::default());
+        ask(&mut e, 1, Command::CreateSite { site: "s".into() });
+        let name = "default".parse().unwrap();
+        ask(&mut e, 1, Command::CreateProject { name, description: String::new() });
+        for name in ["n1", "n2"] {
+            let (machine, token) = (name.to_string(), "t".to_string());
+            ask(&mut e, 1, Command::Enroll { node: node(name), machine, token });
+            connect(&mut e, name, Vec::new());
+        }
+        e
+    }
+
+    fn submit(e: &mut Engine, gang: GangSpec) -> JobId {
+        let spec = Arc::new(JobSpec { gang, ..JobSpec::default() });
+        let Answer::Submitted { first, .. } = ask(e, 2000, Command::Submit { spec }) else {
+            panic!("not submitted")
+        };
+        while e.tick(Time(2000)) {}
+        first
+    }
+
+    fn two_nodes() -> GangSpec {
+        GangSpec { nodes: Some(2), gpus_per_node: Some(8), ..GangSpec::default() }
+    }
+
+    #[test]
+    fn each_node_of_a_gang_is_ordered_its_share() {
+        let mut e = fleet();
+        let job = submit(&mut e, two_nodes());
+        let mut first_ranks = Vec::new();
+        for n in ["n1", "n2"] {
+            let orders = orders_for(e.state(), &node(n));
+            assert_eq!(orders.len(), 1);
+            assert_eq!((orders[0].key.job, orders[0].action), (job, Action::Run));
+            let d = detail(e.state(), &orders[0]).unwrap();
+            assert_eq!(d.slot.node, node(n));
+            assert_eq!((d.world_size, d.nodes.len()), (16, 2));
+            let master = &d.nodes[0];
+            assert_eq!(d.master_addr, format!("10.0.0.{}", &master.as_str()[1..]));
+            assert_eq!((d.limits.cpus, d.limits.pids), (None, Some(8 * PIDS_PER_RANK)));
+            first_ranks.push(d.slot.first_rank);
+        }
+        first_ranks.sort_unstable();
+        assert_eq!(first_ranks, [0, 8]);
+        assert!(orders_for(e.state(), &node("n3")).is_empty());
+    }
+
+    #[test]
+    fn limits_are_what_the_author_asked_for() {
+        let mut e = fleet();
+        let memory_per_node = Some(Bytes::gib(16));
+        let gang = GangSpec { cpus_per_node: Some(4), memory_per_node, ..GangSpec::default() };
+        submit(&mut e, gang);
+        let orders: Vec<WantedRun> =
+            ["n1", "n2"].iter().flat_map(|n| orders_for(e.state(), &node(n))).collect();
+        let limits = detail(e.state(), &orders[0]).unwrap().limits;
+        assert_eq!((limits.cpus, limits.memory), (Some(4), memory_per_node));
+    }
+
+    #[test]
+    fn a_stopped_attempt_is_ordered_to_stop_until_it_is_gone() {
+        let mut e = fleet();
+        let job = submit(&mut e, two_nodes());
+        let key = orders_for(e.state(), &node("n1"))[0].key;
+        ask(&mut e, 3000, Command::Cancel { job });
+        for n in ["n1", "n2"] {
+            assert!(matches!(orders_for(e.state(), &node(n))[0].action, Action::Stop { .. }));
+        }
+        let observed = Observed::Ended(muster_model::job::SlotEnd::Stopped);
+        ask(&mut e, 3000, Command::SlotReport { node: node("n1"), key, observed });
+        assert!(orders_for(e.state(), &node("n1")).is_empty());
+        assert_eq!(orders_for(e.state(), &node("n2")).len(), 1);
+    }
+
+    #[test]
+    fn a_lost_slot_is_ordered_nothing_so_that_what_returns_is_stopped() {
+        let mut e = fleet();
+        submit(&mut e, two_nodes());
+        let key = orders_for(e.state(), &node("n1"))[0].key;
+        ask(&mut e, 3000, Command::NodeLost { node: node("n1"), last_seen: Time(2500) });
+        assert!(orders_for(e.state(), &node("n1")).is_empty());
+        let rest = orders_for(e.state(), &node("n2"));
+        assert!(matches!(rest[0].action, Action::Stop { .. }), "the gang goes with it");
+        connect(&mut e, "n1", vec![(key, Observed::Running)]);
+        assert!(orders_for(e.state(), &node("n1")).iter().all(|o| o.key != key));
+    }
+}
