@@ -65,7 +65,7 @@ impl PostgresStore {
     /// version may be running on it.
     pub(crate) fn open_as_is(url: &str) -> Result<PostgresStore, StoreError> {
         let mut store = PostgresStore::new(url)?;
-        let recorded = store.with(|c| recorded(c))?;
+        let recorded = store.with(recorded)?;
         migrate::pending(schema::MIGRATIONS, &recorded)?;
         if recorded.is_empty() {
             return Err(StoreError::other(format!("there is no store at {}", store.shown)));
