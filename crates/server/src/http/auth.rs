@@ -1,0 +1,252 @@
+//! Who asks, and what they may do.
+
+use super::App;
+use super::error::{Failure, Reply};
+use super::extract::{MUSTER_MIN_SEQ, idempotency_key, if_match, number, text_header};
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use muster_link::token::{self, ApiToken};
+use muster_model::names::ProjectName;
+use muster_model::tenant::{Role, TokenUse};
+use muster_model::{Actor, Command, IdempotencyKey, Request, Seq, Span, Time};
+use sha2::{Digest as _, Sha256};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+/// How long a wrong token waits for its answer.
+const WRONG_TOKEN_DELAY: Duration = Duration::from_millis(50);
+/// How long a read waits for the sequence it demands.
+const MIN_SEQ_WAIT: Duration = Duration::from_secs(5);
+/// How long an idempotency key is remembered.
+const KEY_KEPT: Span = Span::mins(24 * 60);
+
+/// Somebody with a valid token.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) actor: Actor,
+    /// Public part of the token.
+    pub(crate) token: String,
+    pub(crate) expires_at: Option<Time>,
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Failure;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Reply<Self> {
+        match authenticate(&parts.headers, app) {
+            Ok(caller) => match app.callers().take(&caller.token, Instant::now()) {
+                Ok(()) => Ok(caller),
+                Err(wait) => Err(Failure::rate_limited(wait)),
+            },
+            Err(Denied::Missing) => Err(Failure::unauthenticated("this needs a token")),
+            Err(Denied::Wrong(why)) => {
+                let address = parts
+                    .extensions
+                    .get::<ConnectInfo<SocketAddr>>()
+                    .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |c| c.0.ip());
+                if let Err(wait) = app.strangers().take(&address, Instant::now()) {
+                    tracing::warn!(%address, "too many wrong tokens");
+                    return Err(Failure::rate_limited(wait));
+                }
+                tokio::time::sleep(WRONG_TOKEN_DELAY).await;
+                Err(Failure::unauthenticated(why))
+            }
+        }
+    }
+}
+
+enum Denied {
+    Missing,
+    Wrong(String),
+}
+
+fn authenticate(headers: &HeaderMap, app: &App) -> Result<Caller, Denied> {
+    let wrong = |why: &str| Denied::Wrong(why.to_owned());
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    let value = all.next().ok_or(Denied::Missing)?;
+    if all.next().is_some() {
+        return Err(wrong("the Authorization header comes more than once"));
+    }
+    let text = value.to_str().map_err(|_| wrong("the Authorization header is not ASCII"))?;
+    let (scheme, given) =
+        text.trim().split_once(' ').ok_or_else(|| wrong("the token is missing"))?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(wrong("the Authorization header must be `Bearer TOKEN`"));
+    }
+    let given: ApiToken =
+        given.parse().map_err(|e: token::TokenError| Denied::Wrong(e.to_string()))?;
+    let hash = token::hash(&given.secret);
+    let now = app.brain().now();
+    app.brain().read(|state| {
+        let known = state.tokens.get(&given.id);
+        // The comparison is made in any case, so that the time does not tell which ids exist.
+        let right = token::same(known.map_or("", |t| t.hash.as_str()), &hash);
+        let Some(t) = known.filter(|_| right) else {
+            return Err(wrong("this token is not valid here, or was revoked"));
+        };
+        if t.expires_at.is_some_and(|at| at <= now) {
+            return Err(wrong("this token has expired"));
+        }
+        let TokenUse::Api { role, project } = &t.usage else {
+            return Err(wrong("this token only lets agents join"));
+        };
+        let actor =
+            Actor { name: format!("user:{}", t.name), role: *role, project: project.clone() };
+        Ok(Caller { actor, token: given.id.clone(), expires_at: t.expires_at })
+    })
+}
+
+fn word(role: Role) -> &'static str {
+    match role {
+        Role::Viewer => "viewer",
+        Role::User => "user",
+        Role::Operator => "operator",
+        Role::Admin => "admin",
+    }
+}
+
+impl Caller {
+    /// At least this role.
+    pub(crate) fn at_least(&self, role: Role) -> Reply<()> {
+        if self.actor.role >= role {
+            return Ok(());
+        }
+        Err(Failure::not_allowed(format!(
+            "a token with role {} may not do this; it takes {}",
+            word(self.actor.role),
+            word(role)
+        )))
+    }
+
+    /// At least this role, over the whole site.
+    pub(crate) fn over_site(&self, role: Role) -> Reply<()> {
+        self.at_least(role)?;
+        match &self.actor.project {
+            None => Ok(()),
+            Some(p) => Err(Failure::not_allowed(format!("this token is bound to project {p}"))
+                .hint("this concerns the whole site: use a token that is bound to no project")),
+        }
+    }
+
+    /// The project a request is about: the one it names, or the caller's own.
+    pub(crate) fn project(&self, asked: Option<&str>) -> Reply<ProjectName> {
+        let asked: Option<ProjectName> = match asked {
+            Some(p) => Some(p.parse().map_err(|e: muster_model::names::NameError| {
+                Failure::bad(e.to_string()).field("project")
+            })?),
+            None => None,
+        };
+        match (&self.actor.project, asked) {
+            (Some(own), Some(asked)) if *own != asked => {
+                Err(Failure::not_allowed(format!("this token is bound to project {own}"))
+                    .field("project"))
+            }
+            (_, Some(asked)) => Ok(asked),
+            (Some(own), None) => Ok(own.clone()),
+            (None, None) => Ok(default_project()),
+        }
+    }
+
+    /// May the caller know of this project's things?
+    pub(crate) fn sees(&self, project: &ProjectName) -> bool {
+        self.actor.project.as_ref().is_none_or(|own| own == project)
+    }
+
+    /// A position in the log as this caller may see it.
+    pub(crate) fn position(&self, app: &App, seq: Seq) -> String {
+        match &self.actor.project {
+            Some(p) => app.sealer().seal(p, seq),
+            None => seq.to_string(),
+        }
+    }
+
+    /// The position in a text that this caller was given.
+    pub(crate) fn open_position(&self, app: &App, text: &str) -> Option<Seq> {
+        match &self.actor.project {
+            // 0 is where everybody's log begins.
+            Some(_) if text == "0" => Some(Seq(0)),
+            Some(p) => app.sealer().open(p, text),
+            None => number(text).map(Seq),
+        }
+    }
+}
+
+/// The project of those who name none.
+pub(crate) fn default_project() -> ProjectName {
+    "default".parse().expect("a valid name")
+}
+
+/// Somebody who reads. By the time the handler runs, what they demanded to see is there.
+pub(crate) struct Reader(pub(crate) Caller);
+
+impl FromRequestParts<App> for Reader {
+    type Rejection = Failure;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Reply<Self> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        if let Some(text) = text_header(&parts.headers, &MUSTER_MIN_SEQ)? {
+            let seq = caller.open_position(app, text).ok_or_else(|| {
+                Failure::bad("Muster-Min-Seq must be what an answer's Muster-Seq said")
+                    .field("muster-min-seq")
+            })?;
+            let mut durable = app.brain().watch();
+            let there = durable.wait_for(|d| *d >= seq);
+            if !matches!(tokio::time::timeout(MIN_SEQ_WAIT, there).await, Ok(Ok(_))) {
+                return Err(Failure::unavailable(
+                    "this server has not seen that part of the log yet",
+                ));
+            }
+        }
+        Ok(Reader(caller))
+    }
+}
+
+/// Somebody who writes, with the headers that make it safe.
+pub(crate) struct Writer {
+    pub(crate) caller: Caller,
+    key: Option<String>,
+    /// The version the caller insists on.
+    pub(crate) if_version: Option<Seq>,
+    target: String,
+}
+
+impl FromRequestParts<App> for Writer {
+    type Rejection = Failure;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Reply<Self> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        let key = idempotency_key(&parts.headers)?.map(str::to_owned);
+        let target = match &key {
+            Some(_) => format!(
+                "{} {}\n",
+                parts.method,
+                parts.uri.path_and_query().map_or("", |p| p.as_str())
+            ),
+            None => String::new(),
+        };
+        Ok(Writer { caller, key, if_version: if_match(&parts.headers)?, target })
+    }
+}
+
+impl Writer {
+    /// The command with who, when and under which key.
+    pub(crate) fn request(&self, app: &App, body: &[u8], command: Command) -> Request {
+        let at = app.brain().now();
+        let key = self.key.as_ref().map(|key| {
+            let mut digest = Sha256::new();
+            digest.update(self.target.as_bytes());
+            digest.update(body);
+            IdempotencyKey {
+                // By token, not by name: two tokens may bear one name in different projects.
+                key: format!("{}/{key}", self.caller.token),
+                fingerprint: token::hex(&digest.finalize()),
+                keep_until: at + KEY_KEPT,
+            }
+        });
+        Request { actor: self.caller.actor.clone(), at, key, if_version: self.if_version, command }
+    }
+
+    /// The same when the body is a secret: its plain hash could be tried out by whoever reads the
+    /// log, so the site's key goes into it.
+    pub(crate) fn secret_request(&self, app: &App, body: &[u8], command: Command) -> Request {
+        self.request(app, &app.sealer().keyed_hash(body), command)
+    }
+}

@@ -1,0 +1,124 @@
+//! Buckets that keep one caller from taking the server from everybody else.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// So many a second, and so many at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Refilled each second.
+    pub per_second: u32,
+    /// Held at most.
+    pub burst: u32,
+}
+
+const SHARDS: usize = 16;
+/// Callers remembered per shard; beyond it those whose bucket is full again are forgotten.
+const REMEMBERED: usize = 4096;
+
+struct Bucket {
+    /// Thousandths of a request.
+    level: u64,
+    at: Instant,
+}
+
+/// One bucket for each caller.
+pub(crate) struct Buckets<K> {
+    rate: Rate,
+    hasher: RandomState,
+    shards: [Mutex<HashMap<K, Bucket>>; SHARDS],
+}
+
+impl<K: Hash + Eq + Clone> Buckets<K> {
+    pub(crate) fn new(rate: Rate) -> Self {
+        let rate = Rate { per_second: rate.per_second.max(1), burst: rate.burst.max(1) };
+        Buckets {
+            rate,
+            hasher: RandomState::new(),
+            shards: std::array::from_fn(|_| Mutex::default()),
+        }
+    }
+
+    fn full(&self) -> u64 {
+        u64::from(self.rate.burst) * 1000
+    }
+
+    fn level(&self, b: &Bucket, now: Instant) -> u64 {
+        let ms = u64::try_from(now.saturating_duration_since(b.at).as_millis()).unwrap_or(u64::MAX);
+        let refill = ms.saturating_mul(u64::from(self.rate.per_second));
+        b.level.saturating_add(refill).min(self.full())
+    }
+
+    /// Takes one; or says how long to wait until there is one.
+    pub(crate) fn take(&self, who: &K, now: Instant) -> Result<(), Duration> {
+        let shard = usize::try_from(self.hasher.hash_one(who) % SHARDS as u64).unwrap_or(0);
+        let mut shard = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(b) = shard.get_mut(who) {
+            let level = self.level(b, now);
+            if level < 1000 {
+                let wait = (1000 - level).div_ceil(u64::from(self.rate.per_second));
+                return Err(Duration::from_millis(wait.max(1)));
+            }
+            // The clock of a bucket only moves when a whole millisecond was credited, so that
+            // many calls within one millisecond do not starve it of its refill.
+            if now.saturating_duration_since(b.at) >= Duration::from_millis(1) {
+                b.at = now;
+            }
+            b.level = level - 1000;
+            return Ok(());
+        }
+        if shard.len() >= REMEMBERED {
+            let full = self.full();
+            shard.retain(|_, b| self.level(b, now) < full);
+            // Still full of busy callers: forgetting them all is better than growing for ever.
+            if shard.len() >= REMEMBERED {
+                shard.clear();
+            }
+        }
+        shard.insert(who.clone(), Bucket { level: self.full() - 1000, at: now });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_passes_then_the_rate_holds() {
+        let b = Buckets::new(Rate { per_second: 10, burst: 3 });
+        let t = Instant::now();
+        for _ in 0..3 {
+            assert!(b.take(&"a", t).is_ok());
+        }
+        let wait = b.take(&"a", t).unwrap_err();
+        assert_eq!(wait, Duration::from_millis(100));
+        assert!(b.take(&"b", t).is_ok(), "others are not held up");
+        assert!(b.take(&"a", t + Duration::from_millis(100)).is_ok());
+        assert!(b.take(&"a", t + Duration::from_millis(101)).is_err());
+    }
+
+    #[test]
+    fn the_table_does_not_grow_without_bound() {
+        let b = Buckets::new(Rate { per_second: 1, burst: 2 });
+        let t = Instant::now();
+        for i in 0..200_000u32 {
+            let _ = b.take(&i, t);
+        }
+        let held: usize = b.shards.iter().map(|s| s.lock().unwrap().len()).sum();
+        assert!(held <= SHARDS * REMEMBERED, "{held}");
+    }
+
+    #[test]
+    fn calls_within_one_millisecond_do_not_starve_the_refill() {
+        let b = Buckets::new(Rate { per_second: 1000, burst: 1 });
+        let t = Instant::now();
+        let mut passed = 0;
+        for us in (0..1_000_000u64).step_by(100) {
+            passed += u32::from(b.take(&(), t + Duration::from_micros(us)).is_ok());
+        }
+        assert!((900..=1001).contains(&passed), "{passed}");
+    }
+}

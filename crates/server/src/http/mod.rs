@@ -1,0 +1,278 @@
+//! The HTTP API under `/v1`, its description, the figures and the web page.
+
+mod admin;
+mod auth;
+mod error;
+mod events;
+mod extract;
+mod guard;
+mod jobs;
+mod limits;
+mod logs;
+mod metrics;
+mod nodes;
+mod openapi;
+mod paging;
+mod seal;
+mod site;
+#[cfg(test)]
+mod tests;
+mod ui;
+
+pub use limits::Rate;
+pub use seal::load_or_create_key;
+
+use crate::agents::Agents;
+use crate::brain::Brain;
+use crate::logs::LogKeeper;
+use auth::Caller;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use extract::MUSTER_SEQ;
+use limits::Buckets;
+use metrics::HttpMetrics;
+use muster_model::{Seq, Time};
+use seal::Sealer;
+use serde::Serialize;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// What operators may choose about the API.
+#[derive(Clone)]
+pub struct HttpConfig {
+    /// Largest body of a request, in bytes.
+    pub body_limit: usize,
+    /// Requests of one token.
+    pub rate: Rate,
+    /// Wrong tokens from one address.
+    pub wrong_tokens: Rate,
+    /// Requests under way at once.
+    pub concurrency: usize,
+    /// Streams (events, followed logs) open at once.
+    pub streams: usize,
+    /// Longest time until the head of an answer.
+    pub request_timeout: Duration,
+    /// How often an idle stream says that it is alive.
+    pub keep_alive: Duration,
+    /// A reader of a stream that takes nothing for so long is cut off.
+    pub slow_reader: Duration,
+    /// Key of tenants' positions in the log ([`load_or_create_key`]).
+    pub cursor_key: [u8; 32],
+    /// Hex SHA-256 of the site's authority, for join tokens; none when agents cannot join here.
+    pub join_pin: Option<String>,
+    /// What this server is called.
+    pub server: String,
+    /// `sqlite` or `postgres`.
+    pub store_kind: String,
+    /// When this server started.
+    pub started_at: Time,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        HttpConfig {
+            body_limit: 1 << 20,
+            rate: Rate { per_second: 20_000, burst: 40_000 },
+            wrong_tokens: Rate { per_second: 5, burst: 100 },
+            concurrency: 4096,
+            streams: 4096,
+            request_timeout: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(15),
+            slow_reader: Duration::from_secs(30),
+            cursor_key: [0; 32],
+            join_pin: None,
+            server: "server".into(),
+            store_kind: "sqlite".into(),
+            started_at: Time(0),
+        }
+    }
+}
+
+/// Everything a handler needs. Cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Inner>);
+
+struct Inner {
+    brain: Brain,
+    agents: Agents,
+    logs: LogKeeper,
+    config: HttpConfig,
+    sealer: Sealer,
+    callers: Buckets<String>,
+    strangers: Buckets<IpAddr>,
+    metrics: HttpMetrics,
+    room: Semaphore,
+    streams: Arc<Semaphore>,
+    topology_turn: tokio::sync::Mutex<()>,
+}
+
+impl App {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(brain: Brain, agents: Agents, logs: LogKeeper, config: HttpConfig) -> App {
+        App(Arc::new(Inner {
+            brain,
+            agents,
+            logs,
+            sealer: Sealer::new(&config.cursor_key),
+            callers: Buckets::new(config.rate),
+            strangers: Buckets::new(config.wrong_tokens),
+            metrics: HttpMetrics::default(),
+            room: Semaphore::new(config.concurrency.clamp(1, Semaphore::MAX_PERMITS)),
+            streams: Arc::new(Semaphore::new(config.streams.min(Semaphore::MAX_PERMITS))),
+            topology_turn: tokio::sync::Mutex::new(()),
+            config,
+        }))
+    }
+
+    fn brain(&self) -> &Brain {
+        &self.0.brain
+    }
+    fn agents(&self) -> &Agents {
+        &self.0.agents
+    }
+    fn logs(&self) -> &LogKeeper {
+        &self.0.logs
+    }
+    fn config(&self) -> &HttpConfig {
+        &self.0.config
+    }
+    fn sealer(&self) -> &Sealer {
+        &self.0.sealer
+    }
+    fn callers(&self) -> &Buckets<String> {
+        &self.0.callers
+    }
+    fn strangers(&self) -> &Buckets<IpAddr> {
+        &self.0.strangers
+    }
+    fn http_metrics(&self) -> &HttpMetrics {
+        &self.0.metrics
+    }
+    fn room(&self) -> &Semaphore {
+        &self.0.room
+    }
+
+    fn topology_turn(&self) -> &tokio::sync::Mutex<()> {
+        &self.0.topology_turn
+    }
+
+    /// Room for one more stream.
+    fn stream_permit(&self) -> error::Reply<tokio::sync::OwnedSemaphorePermit> {
+        Arc::clone(&self.0.streams)
+            .try_acquire_owned()
+            .map_err(|_| error::Failure::unavailable("too many streams are open"))
+    }
+}
+
+/// JSON with the position it follows from and, for one object, its version.
+fn answer<T: Serialize>(
+    app: &App,
+    caller: &Caller,
+    status: StatusCode,
+    seq: Seq,
+    version: Option<u64>,
+    body: &T,
+) -> Response {
+    let Ok(bytes) = serde_json::to_vec(body) else {
+        tracing::error!("an answer could not be written as JSON");
+        return error::Failure::internal().into_response();
+    };
+    let mut response = (status, bytes).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    mark(headers, app, caller, seq);
+    if let Some(v) = version
+        && let Ok(v) = HeaderValue::try_from(format!("\"{v}\""))
+    {
+        headers.insert(header::ETAG, v);
+    }
+    response
+}
+
+/// Says which part of the log an answer follows from.
+fn mark(headers: &mut axum::http::HeaderMap, app: &App, caller: &Caller, seq: Seq) {
+    if let Ok(v) = HeaderValue::try_from(caller.position(app, seq)) {
+        headers.insert(MUSTER_SEQ, v);
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Muster",
+        description = "A GPU cloud's control plane: jobs, nodes, topology and the log of everything that happened.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    components(schemas(muster_api::ErrorBody, muster_api::LogLine))
+)]
+struct Description;
+
+fn documented() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(jobs::list, jobs::submit))
+        .routes(routes!(jobs::get))
+        .routes(routes!(jobs::explain))
+        .routes(routes!(jobs::cancel))
+        .routes(routes!(jobs::hold))
+        .routes(routes!(jobs::release))
+        .routes(routes!(jobs::requeue))
+        .routes(routes!(jobs::checkpoint))
+        .routes(routes!(logs::logs))
+        .routes(routes!(nodes::list))
+        .routes(routes!(nodes::get))
+        .routes(routes!(nodes::cordon))
+        .routes(routes!(nodes::uncordon))
+        .routes(routes!(nodes::drain))
+        .routes(routes!(nodes::undrain))
+        .routes(routes!(nodes::retire))
+        .routes(routes!(nodes::reconcile))
+        .routes(routes!(nodes::inject))
+        .routes(routes!(nodes::topology, nodes::set_topology))
+        .routes(routes!(events::events))
+        .routes(routes!(admin::projects, admin::create_project))
+        .routes(routes!(admin::tokens, admin::create_token))
+        .routes(routes!(admin::revoke_token))
+        .routes(routes!(admin::secrets))
+        .routes(routes!(admin::set_secret, admin::delete_secret))
+        .routes(routes!(site::whoami))
+        .routes(routes!(site::server))
+        .routes(routes!(site::healthz))
+        .routes(routes!(site::readyz))
+        .routes(routes!(site::metrics))
+}
+
+/// The API's description, as `GET /openapi.json` gives it.
+#[must_use]
+pub fn description() -> serde_json::Value {
+    let doc = serde_json::to_value(documented().into_openapi()).unwrap_or_default();
+    openapi::complete(doc)
+}
+
+/// Everything that is served over HTTP.
+pub fn router(app: App) -> axum::Router {
+    let (router, _) = documented().split_for_parts();
+    let document = Bytes::from(serde_json::to_vec(&description()).unwrap_or_default());
+    let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+    // Small answers are not worth it, and streams must not wait for a block to fill.
+    let worth_it = SizeAbove::new(1024)
+        .and(NotForContentType::SSE)
+        .and(NotForContentType::const_new("application/x-ndjson"))
+        .and(NotForContentType::const_new("application/octet-stream"));
+    router
+        .route("/openapi.json", axum::routing::get(move || async move { (json, document) }))
+        .merge(ui::routes())
+        .fallback(guard::no_such_path)
+        .method_not_allowed_fallback(guard::no_such_method)
+        .layer(CompressionLayer::new().gzip(true).compress_when(worth_it))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), guard::guard))
+        .with_state(app)
+}

@@ -1,0 +1,76 @@
+//! Pages of lists: how many, and where the next one begins.
+
+use super::error::{Failure, Reply};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Items of a page when nothing is said.
+pub(crate) const DEFAULT_LIMIT: u32 = 100;
+/// Most items of a page.
+pub(crate) const MAX_LIMIT: u32 = 1000;
+
+/// How many items the caller wants.
+pub(crate) fn limit(asked: Option<u32>) -> Reply<usize> {
+    match asked.unwrap_or(DEFAULT_LIMIT) {
+        n @ 1..=MAX_LIMIT => Ok(n as usize),
+        n => Err(Failure::bad(format!("limit is {n}; it must be between 1 and {MAX_LIMIT}"))
+            .field("limit")),
+    }
+}
+
+/// The list a cursor belongs to is part of it: one taken from another list is refused.
+#[derive(Serialize, Deserialize)]
+struct Cursor<T> {
+    l: String,
+    p: T,
+}
+
+/// The text of a cursor: goes on after this position.
+pub(crate) fn encode<T: Serialize>(list: &str, position: T) -> String {
+    let cursor = Cursor { l: list.to_owned(), p: position };
+    // Plain numbers and strings always serialise.
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&cursor).unwrap_or_default())
+}
+
+/// The position in a cursor that this list gave out.
+pub(crate) fn decode<T: DeserializeOwned>(list: &str, cursor: Option<&str>) -> Reply<Option<T>> {
+    let Some(text) = cursor else { return Ok(None) };
+    let bad = || {
+        Failure::bad("this cursor is not one that this list gave out")
+            .field("cursor")
+            .hint("start again without a cursor")
+    };
+    if text.len() > 1024 {
+        return Err(bad());
+    }
+    let raw = URL_SAFE_NO_PAD.decode(text).map_err(|_| bad())?;
+    let cursor: Cursor<T> = serde_json::from_slice(&raw).map_err(|_| bad())?;
+    if cursor.l == list { Ok(Some(cursor.p)) } else { Err(bad()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_goes_back_to_the_list_that_gave_it() {
+        let c = encode("jobs", 42u64);
+        assert_eq!(decode::<u64>("jobs", Some(&c)).unwrap(), Some(42));
+        assert!(decode::<u64>("nodes", Some(&c)).is_err());
+        assert!(decode::<String>("jobs", Some(&c)).is_err());
+        assert_eq!(decode::<u64>("jobs", None).unwrap(), None);
+        for bad in ["", "x", "42", "e30", "bnVsbA", &"A".repeat(5000)] {
+            assert_eq!(decode::<u64>("jobs", Some(bad)).unwrap_err().status(), 400);
+        }
+    }
+
+    #[test]
+    fn limits_have_bounds() {
+        assert_eq!(limit(None).unwrap(), 100);
+        assert_eq!(limit(Some(1000)).unwrap(), 1000);
+        assert!(limit(Some(0)).is_err());
+        assert!(limit(Some(1001)).is_err());
+    }
+}

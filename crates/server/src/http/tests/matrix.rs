@@ -1,0 +1,153 @@
+//! Who may do what, for every endpoint that the description lists: one that is missing here fails.
+
+use super::{held, request, site};
+use crate::http::description;
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Who {
+    /// Everybody, without a token.
+    Anybody,
+    /// Every token; what they see differs.
+    Tokens,
+    /// Those who may read the job's project; the job is not there for others.
+    JobReaders,
+    /// Those who may steer the job's project; the job is not there for others.
+    JobSteerers,
+    /// Users and above, each in their own project.
+    Users,
+    Operators,
+    Admins,
+}
+
+fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
+    use Who::{Admins, Anybody, JobReaders, JobSteerers, Operators, Tokens, Users};
+    let no = Value::Null;
+    vec![
+        ("get", "/healthz", Anybody, no.clone()),
+        ("get", "/readyz", Anybody, no.clone()),
+        ("get", "/metrics", Anybody, no.clone()),
+        ("get", "/v1/jobs", Tokens, no.clone()),
+        ("post", "/v1/jobs", Users, held("m")),
+        ("get", "/v1/jobs/{id}", JobReaders, no.clone()),
+        ("get", "/v1/jobs/{id}/explain", JobReaders, no.clone()),
+        ("get", "/v1/jobs/{id}/logs", JobReaders, no.clone()),
+        ("post", "/v1/jobs/{id}/hold", JobSteerers, no.clone()),
+        ("post", "/v1/jobs/{id}/checkpoint", JobSteerers, no.clone()),
+        ("post", "/v1/jobs/{id}/requeue", JobSteerers, no.clone()),
+        ("post", "/v1/jobs/{id}/release", JobSteerers, no.clone()),
+        ("post", "/v1/jobs/{id}/cancel", JobSteerers, no.clone()),
+        ("get", "/v1/nodes", Tokens, no.clone()),
+        ("get", "/v1/nodes/{name}", Tokens, no.clone()),
+        ("post", "/v1/nodes/{name}/cordon", Operators, json!({"reason": "x"})),
+        ("post", "/v1/nodes/{name}/uncordon", Operators, no.clone()),
+        ("post", "/v1/nodes/{name}/drain", Operators, json!({"reason": "x"})),
+        ("post", "/v1/nodes/{name}/undrain", Operators, no.clone()),
+        ("post", "/v1/nodes/{name}/reconcile", Operators, no.clone()),
+        ("post", "/v1/nodes/{name}/inject", Operators, json!({"fault": "lose_gpu", "gpu": 0})),
+        ("post", "/v1/nodes/{name}/retire", Operators, no.clone()),
+        ("get", "/v1/topology", Tokens, no.clone()),
+        ("put", "/v1/topology", Admins, json!({"nodes": {}})),
+        ("get", "/v1/events", Tokens, no.clone()),
+        ("get", "/v1/projects", Tokens, no.clone()),
+        ("post", "/v1/projects", Admins, json!({"name": "gamma"})),
+        ("get", "/v1/tokens", Admins, no.clone()),
+        ("post", "/v1/tokens", Admins, json!({"name": "ci", "project": "alpha"})),
+        ("delete", "/v1/tokens/{id}", Admins, no.clone()),
+        ("get", "/v1/secrets", Tokens, no.clone()),
+        ("put", "/v1/secrets/{name}", Users, json!({"value": "v"})),
+        ("delete", "/v1/secrets/{name}", Users, no.clone()),
+        ("get", "/v1/whoami", Tokens, no.clone()),
+        ("get", "/v1/server", Tokens, no),
+    ]
+}
+
+/// What the endpoint must answer to this caller; none means that it is let in.
+fn refusal(who: Who, caller: &str) -> Option<u16> {
+    match (who, caller) {
+        (Who::Anybody, _) => None,
+        (_, "nobody" | "stranger") => Some(401),
+        (Who::JobReaders, "other") => Some(404),
+        (Who::JobSteerers, "viewer") => Some(403),
+        (Who::JobSteerers, "other") => Some(404),
+        (Who::Users, "viewer") => Some(403),
+        (Who::Operators, "viewer" | "user" | "other") => Some(403),
+        (Who::Admins, c) if c != "admin" => Some(403),
+        _ => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_endpoint_lets_in_whom_it_should_and_answers_only_as_documented() {
+    let s = site().await;
+    let doc = description();
+    let listed: BTreeSet<(String, String)> = doc["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(p, item)| item.as_object().unwrap().keys().map(move |m| (m.clone(), p.clone())))
+        .collect();
+    let table = table();
+    let tested: BTreeSet<(String, String)> =
+        table.iter().map(|(m, p, ..)| ((*m).into(), (*p).into())).collect();
+    assert_eq!(listed, tested, "the table of this test must name every endpoint");
+
+    let job = s.held_job(&s.user).await["id"].as_str().unwrap().to_owned();
+    let stranger = format!("mst_{}_{}", "a".repeat(10), "b".repeat(32));
+    let callers = [
+        ("nobody", ""),
+        ("stranger", &stranger),
+        ("viewer", &s.viewer),
+        ("other", &s.other),
+        ("user", &s.user),
+        ("operator", &s.operator),
+        ("admin", &s.admin),
+    ];
+    for (method, path, who, body) in &table {
+        let name = if path.contains("/nodes/") { "n1" } else { "wandb" };
+        let real = path
+            .replace("{id}", if path.contains("/tokens/") { "absent" } else { &job })
+            .replace("{name}", name);
+        for (caller, token) in callers {
+            let got = s.send(request(token, &method.to_uppercase(), &real, body, &[])).await;
+            let at = format!("{method} {path} by {caller}: {} {:?}", got.status, got.body);
+            match refusal(*who, caller) {
+                Some(status) => {
+                    assert_eq!(got.status, status, "{at}");
+                    got.error();
+                }
+                None => assert!(!matches!(got.status.as_u16(), 401 | 403), "{at}"),
+            }
+            assert!(!got.status.is_server_error(), "{at}");
+            let documented = &doc["paths"][*path][*method]["responses"][got.status.as_str()];
+            assert!(documented.is_object(), "undocumented: {at}");
+            if got.status == StatusCode::OK && path.starts_with("/v1/") {
+                assert!(!got.header("muster-seq").is_empty(), "{at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_reference_of_the_description_leads_somewhere() {
+    fn walk(doc: &Value, v: &Value) {
+        match v {
+            Value::Object(o) => {
+                if let Some(Value::String(r)) = o.get("$ref") {
+                    let pointer = r.strip_prefix('#').unwrap();
+                    assert!(doc.pointer(pointer).is_some(), "{r}");
+                }
+                o.values().for_each(|v| walk(doc, v));
+            }
+            Value::Array(a) => a.iter().for_each(|v| walk(doc, v)),
+            _ => {}
+        }
+    }
+    let doc = description();
+    assert_eq!(doc["openapi"], "3.1.0");
+    walk(&doc, &doc);
+    let kinds = doc["components"]["schemas"]["Kind"]["enum"].as_array().unwrap();
+    assert!(kinds.contains(&json!("Node")), "objects have their kinds: {kinds:?}");
+}
