@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     report.note("ratio: ours divided by theirs; for times (ms), smaller is better.");
     report.note(
         "Ours answers after the event is synced to disk (SQLite, synchronous=FULL). Slurm answers \
-         from memory and saves its state some seconds later.",
+         after writing the script, without a sync, and saves its state in the background.",
     );
     Ok(report)
 }
