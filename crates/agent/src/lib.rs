@@ -1,14 +1,24 @@
 //! A node's eyes and hands: inventory, running ranks, logs, the job's voice.
 
+mod body;
 pub mod cgroup;
 mod env;
+mod error;
 mod hostlist;
+mod hosts;
+mod identity;
+pub mod inventory;
 mod logs;
 mod process;
 mod run_dir;
 pub mod runner;
+mod session;
 pub mod shim;
+mod simulated;
 #[doc(hidden)]
 pub mod testing;
 mod voice;
 mod watch;
+
+pub use error::AgentError;
+pub use hosts::{FleetConfig, LOG_CAP, NodeConfig, run_node, run_sim_fleet};

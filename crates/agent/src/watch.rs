@@ -27,7 +27,7 @@ impl Watcher {
     pub(crate) fn start() -> Watcher {
         let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)
             .map_err(io::Error::from)
-            .and_then(AsyncFd::new);
+            .and_then(register);
         match fd {
             Ok(fd) => {
                 let inner = Arc::new(Inner { fd, wakes: Mutex::default() });
@@ -51,6 +51,13 @@ impl Watcher {
             wakes.insert(id, wake.clone());
         }
     }
+}
+
+fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    #[expect(unsafe_code, reason = "the runtime must trust that the descriptor stays the same")]
+    // SAFETY: the descriptor is owned, is moved in here, and is closed only with the `AsyncFd`.
+    let registered = unsafe { AsyncFd::register(fd) };
+    registered.map_err(io::Error::from)
 }
 
 async fn serve(inner: std::sync::Weak<Inner>) {

@@ -33,7 +33,7 @@ pub(super) fn start(
 ) -> Started {
     let fault = |what: &str, e: &io::Error| SlotEnd::NodeFault { reason: format!("{what}: {e}") };
     let mut group = None;
-    let mut go = || -> Result<Child, SlotEnd> {
+    let go = || -> Result<Child, SlotEnd> {
         check(detail)?;
         dir.create().map_err(|e| fault(&format!("cannot create {}", dir.0.display()), &e))?;
         made(&dir.0);

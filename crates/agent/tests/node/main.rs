@@ -3,6 +3,8 @@
 
 mod groups;
 mod ranks;
+mod server;
+mod session;
 mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,6 +29,7 @@ fn main() {
     let filters: Vec<&String> = args.iter().filter(|a| !a.starts_with('-')).collect();
     let mut all: Vec<Test> = ranks::all();
     all.extend(groups::all());
+    all.extend(session::all());
     if args.iter().any(|a| a == "--list") {
         all.iter().for_each(|(name, _)| println!("{name}: test"));
         return;

@@ -1,0 +1,220 @@
+//! Agents as they are hosted: one for this machine, or many simulated ones in one process.
+
+use crate::body::{Body, Devices};
+use crate::cgroup::Cgroups;
+use crate::error::AgentError;
+use crate::identity::{self, SharedStore, Store};
+use crate::inventory::GpuSource;
+use crate::run_dir::RunDir;
+use crate::runner::{RankBudget, RunnerConfig, ShimCommand};
+use crate::session::{Session, SessionConfig};
+use crate::simulated::{SimClock, Simulated};
+use crate::watch::Watcher;
+use muster_link::token::JoinToken;
+use muster_model::names::NodeName;
+use muster_simnode::SimConfig;
+use std::net::{ToSocketAddrs, UdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// Most output of one stream that waits on the node.
+pub const LOG_CAP: u64 = 256 << 20;
+
+/// An agent for this machine.
+#[derive(Clone)]
+pub struct NodeConfig {
+    /// `HOST:PORT` of the server's agent link.
+    pub server: String,
+    /// Needed until the node has joined.
+    pub token: Option<JoinToken>,
+    /// Name of the node.
+    pub node: NodeName,
+    /// Directory of everything kept; for one agent only.
+    pub state: PathBuf,
+    /// Address that other ranks reach this machine under; found out when absent.
+    pub address: Option<String>,
+    /// How supervisors are started.
+    pub shim: ShimCommand,
+    /// The machine's GPUs.
+    pub gpus: Arc<dyn GpuSource>,
+    /// Control groups; found out when absent.
+    pub cgroups: Option<Arc<Cgroups>>,
+    /// Ranks are ended together with the agent instead of going on without it.
+    pub end_ranks: bool,
+}
+
+/// Many simulated nodes in one process.
+#[derive(Clone)]
+pub struct FleetConfig {
+    /// `HOST:PORT` of the server's agent link.
+    pub server: String,
+    /// Needed until every node has joined.
+    pub token: Option<JoinToken>,
+    /// Directory of everything kept; for one fleet only.
+    pub state: PathBuf,
+    /// The nodes.
+    pub nodes: Vec<(NodeName, SimConfig)>,
+    /// Speed of the nodes' clock.
+    pub speed: f64,
+    /// Makes devices and failures repeatable.
+    pub seed: u64,
+    /// How supervisors are started.
+    pub shim: ShimCommand,
+    /// Most ranks that may run at a time on this machine; 64 for each processor when absent.
+    pub most_ranks: Option<u32>,
+    /// Keep one file for all nodes and no directory for each: for fleets of thousands.
+    pub light: bool,
+    /// Ranks are ended together with the fleet instead of going on without it.
+    pub end_ranks: bool,
+    /// Control groups; found out when absent.
+    pub cgroups: Option<Arc<Cgroups>>,
+}
+
+fn cgroups(given: Option<Arc<Cgroups>>) -> Arc<Cgroups> {
+    let groups = given.unwrap_or_else(|| Arc::new(Cgroups::detect()));
+    if let Some(warning) = groups.warning() {
+        tracing::warn!(isolation = groups.isolation(), "{warning}");
+    }
+    groups
+}
+
+/// The address by which this machine reaches the server, which is how others reach it too.
+fn own_address(server: &str) -> String {
+    let target = server.to_socket_addrs().ok().and_then(|mut a| a.next());
+    let local = target.and_then(|target| {
+        let any = if target.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
+        let socket = UdpSocket::bind(any).ok()?;
+        // Nothing is sent: this only asks the kernel which way it would go.
+        socket.connect(target).ok()?;
+        socket.local_addr().ok()
+    });
+    local.map_or_else(|| "127.0.0.1".into(), |a| a.ip().to_string())
+}
+
+/// Runs the agent of this machine until `shutdown`.
+///
+/// # Errors
+/// When the state directory cannot be used, or the server will not have this node.
+pub async fn run_node(config: NodeConfig, shutdown: CancellationToken) -> Result<(), AgentError> {
+    let _lock = identity::lock(&config.state)?;
+    let groups = cgroups(config.cgroups);
+    let runner = RunnerConfig {
+        state: config.state.clone(),
+        node: config.node.clone(),
+        shim: config.shim,
+        cgroups: groups.clone(),
+        log_cap: LOG_CAP,
+        budget: RankBudget::unlimited(),
+    };
+    let devices = Devices::Real { gpus: config.gpus, cgroups: groups };
+    let body = Body::new(devices, runner, Watcher::start(), false)
+        .map_err(AgentError::file("open", &config.state))?;
+    let session = SessionConfig {
+        machine: identity::machine(&config.state)?,
+        host: identity::host(),
+        address: config.address.unwrap_or_else(|| own_address(&config.server)),
+        server: config.server,
+        token: config.token,
+        node: config.node,
+        store: Store::Dir(config.state),
+        dials: Arc::new(Semaphore::new(1)),
+        end_ranks: config.end_ranks,
+    };
+    Box::pin(Session::new(session, body)?.run(shutdown)).await
+}
+
+/// Nodes of a fleet that may be connecting at once.
+const DIALS: usize = 64;
+
+/// Runs many simulated nodes until `shutdown`. A node that the server refuses for good ends
+/// alone; the first such error is returned once all have ended.
+///
+/// # Errors
+/// When the state directory cannot be used, or the server will not have a node.
+pub async fn run_sim_fleet(
+    config: FleetConfig,
+    shutdown: CancellationToken,
+) -> Result<(), AgentError> {
+    let _lock = identity::lock(&config.state)?;
+    raise_files();
+    let groups = cgroups(config.cgroups.clone());
+    let machine = identity::machine(&config.state)?;
+    let host = identity::host();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let most = config.most_ranks.unwrap_or(u32::try_from(cores * 64).unwrap_or(64));
+    let budget = RankBudget::new(most);
+    let shared = config.light.then(|| SharedStore::open(config.state.join("fleet.json")));
+    let dials = Arc::new(Semaphore::new(DIALS));
+    let clock = SimClock::new(config.speed);
+    let watcher = Watcher::start();
+    let mut sessions = JoinSet::new();
+    for (node, sim) in config.nodes {
+        let state = config.state.join(node.as_str());
+        if !config.light {
+            RunDir(state.clone()).create().map_err(AgentError::file("create", &state))?;
+        }
+        let store = match &shared {
+            Some(shared) => Store::Shared(shared.clone(), node.clone()),
+            None => Store::Dir(state.clone()),
+        };
+        let runner = RunnerConfig {
+            state,
+            node: node.clone(),
+            shim: config.shim.clone(),
+            cgroups: groups.clone(),
+            log_cap: LOG_CAP,
+            budget: budget.clone(),
+        };
+        // What ran before is found again even in a light fleet.
+        let lazy = config.light && !runner.state.join("runs").exists();
+        let simulated = Simulated::new(config.seed, sim, node.as_str(), clock);
+        let body =
+            Body::new(Devices::Simulated(Box::new(simulated)), runner, watcher.clone(), lazy)
+                .map_err(AgentError::file("open", &config.state))?;
+        let session = SessionConfig {
+            server: config.server.clone(),
+            token: config.token.clone(),
+            machine: format!("{machine}-{node}"),
+            host: host.clone(),
+            address: "127.0.0.1".into(),
+            store,
+            dials: dials.clone(),
+            end_ranks: config.end_ranks,
+            node,
+        };
+        sessions.spawn(Box::pin(Session::new(session, body)?.run(shutdown.clone())));
+    }
+    let mut first = Ok(());
+    let mut save = tokio::time::interval(Duration::from_secs(5));
+    loop {
+        tokio::select! {
+            ended = sessions.join_next() => match ended {
+                None => break,
+                Some(Ok(Ok(()))) => {}
+                Some(Ok(Err(e))) => {
+                    tracing::error!(error = %e, "a node of the fleet ended");
+                    if first.is_ok() {
+                        first = Err(e);
+                    }
+                }
+                Some(Err(e)) => tracing::error!(error = %e, "a node of the fleet failed"),
+            },
+            _ = save.tick() => if let Some(shared) = &shared { shared.flush(false) },
+        }
+    }
+    if let Some(shared) = &shared {
+        shared.flush(true);
+    }
+    first
+}
+
+/// Every node is a connection, and every connection a file.
+fn raise_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
+}

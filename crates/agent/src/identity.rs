@@ -1,0 +1,201 @@
+//! Who a node is: its key and certificate, its site, and how much of the log it has seen.
+
+use crate::error::AgentError;
+use crate::process;
+use crate::run_dir::{RunDir, write_private};
+use muster_link::pki::Identity;
+use muster_model::ids::{Epoch, Seq, SiteId};
+use muster_model::names::NodeName;
+use muster_model::units::Time;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How far the node has followed its site.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SiteState {
+    #[serde(default)]
+    pub(crate) site: Option<SiteId>,
+    #[serde(default)]
+    pub(crate) epoch: Epoch,
+    #[serde(default)]
+    pub(crate) seq: Seq,
+    /// When the certificate was given.
+    #[serde(default)]
+    pub(crate) certified: Option<Time>,
+}
+
+/// What a node keeps of who it is.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Stored {
+    pub(crate) cert: String,
+    pub(crate) key: String,
+    pub(crate) ca: String,
+    pub(crate) site: SiteState,
+}
+
+impl Stored {
+    pub(crate) fn identity(&self) -> Identity {
+        Identity { cert_pem: self.cert.clone(), key_pem: self.key.clone() }
+    }
+}
+
+/// Where identities are kept.
+#[derive(Clone)]
+pub(crate) enum Store {
+    /// A directory of the node's own.
+    Dir(PathBuf),
+    /// One file for a whole simulated fleet.
+    Shared(Arc<SharedStore>, NodeName),
+}
+
+impl Store {
+    pub(crate) fn load(&self) -> Result<Option<Stored>, AgentError> {
+        match self {
+            Store::Dir(dir) => load_dir(dir),
+            Store::Shared(shared, node) => Ok(shared.get(node)),
+        }
+    }
+
+    pub(crate) fn save(&self, stored: &Stored) -> Result<(), AgentError> {
+        match self {
+            Store::Dir(dir) => {
+                // The key first: a certificate without its key is worth nothing.
+                for (name, text) in
+                    [("node.key", &stored.key), ("ca.pem", &stored.ca), ("node.pem", &stored.cert)]
+                {
+                    let (path, tmp) = (dir.join(name), dir.join(format!("{name}.tmp")));
+                    write_private(&tmp, text.as_bytes())
+                        .and_then(|()| fs::rename(&tmp, &path))
+                        .map_err(AgentError::file("write", path))?;
+                }
+                self.save_site(&stored.site)
+            }
+            Store::Shared(shared, node) => {
+                shared.put(node, stored.clone());
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn save_site(&self, site: &SiteState) -> Result<(), AgentError> {
+        match self {
+            Store::Dir(dir) => RunDir(dir.clone())
+                .write("site.json", site)
+                .map_err(AgentError::file("write", dir.join("site.json"))),
+            Store::Shared(shared, node) => {
+                shared.note(node, site);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn load_dir(dir: &Path) -> Result<Option<Stored>, AgentError> {
+    let read = |name: &str| match fs::read_to_string(dir.join(name)) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(AgentError::file("read", dir.join(name))(e)),
+    };
+    let (Some(cert), Some(key), Some(ca)) = (read("node.pem")?, read("node.key")?, read("ca.pem")?)
+    else {
+        return Ok(None);
+    };
+    let site = RunDir(dir.to_path_buf()).read("site.json").unwrap_or_default();
+    Ok(Some(Stored { cert, key, ca, site }))
+}
+
+/// Identities of a whole fleet in one file.
+pub(crate) struct SharedStore {
+    path: PathBuf,
+    inner: Mutex<(BTreeMap<NodeName, Stored>, bool)>,
+}
+
+impl SharedStore {
+    pub(crate) fn open(path: PathBuf) -> Arc<SharedStore> {
+        let known = fs::read(&path).ok().and_then(|t| serde_json::from_slice(&t).ok());
+        Arc::new(SharedStore { path, inner: Mutex::new((known.unwrap_or_default(), false)) })
+    }
+
+    fn get(&self, node: &NodeName) -> Option<Stored> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).0.get(node).cloned()
+    }
+
+    fn put(&self, node: &NodeName, stored: Stored) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.0.insert(node.clone(), stored);
+        inner.1 = true;
+    }
+
+    fn note(&self, node: &NodeName, site: &SiteState) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stored) = inner.0.get_mut(node) {
+            stored.site = site.clone();
+        }
+    }
+
+    /// Writes the file when an identity is new, or when told to.
+    pub(crate) fn flush(&self, always: bool) {
+        let text = {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            if !(std::mem::take(&mut inner.1) || always) {
+                return;
+            }
+            serde_json::to_vec(&inner.0)
+        };
+        let tmp = self.path.with_extension("tmp");
+        let done = text
+            .map_err(std::io::Error::from)
+            .and_then(|t| write_private(&tmp, &t))
+            .and_then(|()| fs::rename(&tmp, &self.path));
+        if let Err(e) = done {
+            tracing::warn!(path = %self.path.display(), error = %e, "cannot write identities");
+        }
+    }
+}
+
+/// Takes the state directory for this process, until the file is dropped.
+pub(crate) fn lock(dir: &Path) -> Result<File, AgentError> {
+    RunDir(dir.to_path_buf()).create().map_err(AgentError::file("create", dir))?;
+    let path = dir.join("lock");
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(AgentError::file("open", &path))?;
+    let taken = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+    match taken {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(AgentError::InUse { path: dir.to_path_buf() }),
+        Err(e) => Err(AgentError::file("lock", path)(e.into())),
+    }
+}
+
+/// A random id kept in `dir`, made at the first call.
+fn kept_id(dir: &Path) -> Result<String, AgentError> {
+    let path = dir.join("id");
+    if let Some(id) = crate::inventory::read(&path) {
+        return Ok(id);
+    }
+    let id = process::random_id();
+    write_private(&path, id.as_bytes()).map_err(AgentError::file("write", path))?;
+    Ok(id)
+}
+
+/// Identity of the machine together with the state directory: a copied directory on another
+/// machine is not the same node.
+pub(crate) fn machine(dir: &Path) -> Result<String, AgentError> {
+    Ok(format!("{}-{}", machine_id(), kept_id(dir)?))
+}
+
+fn machine_id() -> String {
+    crate::inventory::read("/etc/machine-id").unwrap_or_else(|| "unnamed".into())
+}
+
+/// The operating-system instance: nodes that share it share ports.
+pub(crate) fn host() -> String {
+    format!("{}/{}", machine_id(), process::boot_id())
+}

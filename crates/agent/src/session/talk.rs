@@ -1,0 +1,292 @@
+//! One connection from hello to the last word.
+
+use super::dial::{Stream, chain};
+use super::wire::Wire;
+use super::{BREATH, Session, fnv};
+use crate::body::{Away, wall};
+use crate::error::AgentError;
+use crate::runner::GRACE;
+use muster_link::frame::{Frame, FrameReader, MAX_FROM_SERVER};
+use muster_link::messages::{Action, FromAgent, FromServer, Hello, PROTOCOL, RunOrder};
+use muster_model::command::Observed;
+use muster_model::job::SlotEnd;
+use muster_model::units::Span;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// How a connection ended.
+pub(super) enum End {
+    Shutdown,
+    Lost { why: String, welcomed: bool },
+    Away(Away),
+    Fatal(AgentError),
+}
+
+/// What the server may take to say welcome.
+const WELCOME: Duration = Duration::from_secs(60);
+/// Without a sign of life for so long, or for three heartbeats, the connection is given up.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// Clocks of one connection.
+struct Beats {
+    heartbeat: Span,
+    telemetry: Span,
+    next_heartbeat: Instant,
+    next_telemetry: Instant,
+    columns_sent: bool,
+}
+
+impl Session {
+    fn hello(&self) -> FromAgent {
+        FromAgent::Hello(Box::new(Hello {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").into(),
+            node: self.config.node.clone(),
+            machine: self.config.machine.clone(),
+            instance: self.instance.clone(),
+            boot: self.body.boot(),
+            address: self.config.address.clone(),
+            host: self.config.host.clone(),
+            inventory: self.body.inventory(),
+            site: self.site.site.clone(),
+            seq: self.site.seq,
+            epoch: self.site.epoch,
+            observed: self.body.observed(),
+            at: wall(),
+        }))
+    }
+
+    pub(super) async fn talk(&mut self, stream: Stream, shutdown: &CancellationToken) -> End {
+        let (reader, writer) = tokio::io::split(stream);
+        let mut reader = FrameReader::new(reader, MAX_FROM_SERVER);
+        let (wire, mut sending) = Wire::new(writer);
+        self.body.rewind();
+        self.look(false);
+        wire.say(self.hello());
+        let opened = Instant::now();
+        let mut last = opened;
+        let mut beats: Option<Beats> = None;
+        let end = loop {
+            let full = match &beats {
+                Some(_) => self.pump(&wire),
+                None => {
+                    self.look(false);
+                    false
+                }
+            };
+            let silence = match &beats {
+                Some(b) => last + SILENCE.max(b.heartbeat.to_std().saturating_mul(3)),
+                None => opened + WELCOME,
+            };
+            let clocks = beats.as_ref().map(|b| b.next_heartbeat.min(b.next_telemetry));
+            let next = self.next_look(Some(clocks.map_or(silence, |c| c.min(silence))), BREATH);
+            let wake = self.body.waker();
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break End::Shutdown,
+                frame = reader.next::<FromServer>() => {
+                    last = Instant::now();
+                    let message = match frame {
+                        Ok(Some(Frame::Message(m))) => m,
+                        Ok(Some(Frame::Log(_))) => continue,
+                        Ok(None) => break lost("the server hung up", &beats),
+                        Err(e) => break lost(&chain(&e), &beats),
+                    };
+                    self.heard = last;
+                    if let Err(end) = self.take(message, &wire, &mut beats) {
+                        break end;
+                    }
+                }
+                () = wake.notified() => tokio::time::sleep_until((self.looked + BREATH).into()).await,
+                () = wire.roomy(), if full => {}
+                done = &mut sending => {
+                    let why = match done {
+                        Ok(Err(e)) => chain(&e),
+                        _ => "the connection ended".into(),
+                    };
+                    break lost(&why, &beats);
+                }
+                () = tokio::time::sleep_until(next.into()) => {}
+            }
+            if Instant::now() >= silence && last + SILENCE.min(WELCOME) <= Instant::now() {
+                break lost("the server says nothing any more", &beats);
+            }
+            if let Some(b) = &mut beats {
+                self.beat(b, &wire);
+            }
+            self.save_site(false);
+        };
+        match &end {
+            // What is left is sent, then the sender hangs up.
+            End::Shutdown => {
+                drop(wire);
+                let _ = tokio::time::timeout(Duration::from_secs(1), sending).await;
+            }
+            _ => sending.abort(),
+        }
+        end
+    }
+
+    /// Hands over what is new, output before reports; says whether output waits for room.
+    fn pump(&mut self, wire: &Wire) -> bool {
+        // Ends are seen first, then their last output is shipped, then they are told.
+        let early = self.look(false);
+        let room = wire.room();
+        let mut left = room;
+        while left > 0 {
+            let chunks = self.body.logs(left);
+            if chunks.is_empty() {
+                break;
+            }
+            for chunk in chunks {
+                left = left.saturating_sub(chunk.data.len());
+                wire.log(chunk);
+            }
+        }
+        let late = self.look(true);
+        for message in early.into_iter().chain(late) {
+            wire.say(message);
+        }
+        left == 0
+    }
+
+    fn beat(&mut self, b: &mut Beats, wire: &Wire) {
+        let now = Instant::now();
+        if now >= b.next_heartbeat {
+            b.next_heartbeat = now + b.heartbeat.to_std();
+            wire.say(FromAgent::Heartbeat { at: wall() });
+            let waiting = self.renewing.as_ref().is_some_and(|(_, at)| at.elapsed() < WELCOME);
+            if !waiting && self.must_renew() {
+                match muster_link::pki::new_request(&self.config.node) {
+                    Ok((key, csr)) => {
+                        self.renewing = Some((key, now));
+                        wire.say(FromAgent::Renew { csr });
+                    }
+                    Err(e) => tracing::warn!(error = %chain(&e), "cannot make a new key"),
+                }
+            }
+        }
+        if now >= b.next_telemetry {
+            b.next_telemetry = now + b.telemetry.to_std();
+            let columns = !std::mem::replace(&mut b.columns_sent, true);
+            wire.say(FromAgent::Telemetry(Box::new(self.body.telemetry(now, columns))));
+        }
+    }
+
+    fn take(
+        &mut self,
+        message: FromServer,
+        wire: &Wire,
+        beats: &mut Option<Beats>,
+    ) -> Result<(), End> {
+        let now = Instant::now();
+        match message {
+            FromServer::Welcome { site, epoch, seq, heartbeat, telemetry, protected } => {
+                if let Some(own) = self.site.site.as_ref().filter(|s| **s != site) {
+                    return Err(End::Fatal(AgentError::WrongSite {
+                        own: own.to_string(),
+                        found: site.to_string(),
+                    }));
+                }
+                self.leader(epoch, beats)?;
+                self.site.site = Some(site);
+                if protected {
+                    tracing::warn!(node = %self.config.node, server = %seq, seen = %self.site.seq,
+                        "the server knows less than this node has seen; everything stays as it is");
+                }
+                *beats = Some(self.beats(heartbeat, telemetry, now));
+                self.save_site(true);
+            }
+            FromServer::Refused { code, message, retry: false } => {
+                let node = self.config.node.to_string();
+                return Err(End::Fatal(AgentError::Refused { node, code, message }));
+            }
+            FromServer::Refused { message, .. } => return Err(lost(&message, beats)),
+            FromServer::Desired { epoch, seq, runs } => {
+                self.leader(epoch, beats)?;
+                self.site.seq = self.site.seq.max(seq);
+                self.save_site(false);
+                self.reconcile(runs, wire, now);
+            }
+            FromServer::Ack { seq } => self.site.seq = self.site.seq.max(seq),
+            FromServer::LogKept { kept } => kept.into_iter().for_each(|m| self.body.kept(m)),
+            FromServer::Forget { keys } => keys.into_iter().for_each(|k| self.body.forget(k)),
+            FromServer::AskCheckpoint { key } => self.body.ask_checkpoint(key, now),
+            FromServer::Renewed { cert } => self.renewed(cert),
+            FromServer::Inject { fault } => {
+                let (outcome, away, inventory) = self.body.inject(&fault, now);
+                let (ok, message) = match outcome {
+                    Ok(m) => (true, m),
+                    Err(m) => (false, m),
+                };
+                wire.say(FromAgent::Injected { ok, message });
+                if let Some(away) = away {
+                    return Err(End::Away(away));
+                }
+                if inventory {
+                    // The whole inventory is told by connecting anew.
+                    return Err(lost("the inventory changed", beats));
+                }
+            }
+            FromServer::Joined { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn beats(&self, heartbeat: Span, telemetry: Span, now: Instant) -> Beats {
+        // At least a little: a server that says zero must not make us spin.
+        let (heartbeat, telemetry) = (heartbeat.max(Span(10)), telemetry.max(Span(10)));
+        let share = |every: Span, what: &str| {
+            Duration::from_millis(fnv(&[self.config.node.as_str(), what]) % every.0)
+        };
+        Beats {
+            next_heartbeat: now + share(heartbeat, "heartbeat"),
+            next_telemetry: now + share(telemetry, "telemetry"),
+            heartbeat,
+            telemetry,
+            columns_sent: false,
+        }
+    }
+
+    /// A leader that was replaced must not be obeyed.
+    fn leader(&mut self, epoch: muster_model::Epoch, beats: &Option<Beats>) -> Result<(), End> {
+        if epoch < self.site.epoch {
+            tracing::warn!(node = %self.config.node, epoch = %epoch, seen = %self.site.epoch,
+                "a server that no longer leads was refused");
+            return Err(lost("the server no longer leads", beats));
+        }
+        self.site.epoch = epoch;
+        Ok(())
+    }
+
+    fn reconcile(&mut self, runs: Vec<RunOrder>, wire: &Wire, now: Instant) {
+        let named: BTreeSet<_> = runs.iter().map(|r| r.key).collect();
+        let observed: BTreeMap<_, _> = self.body.observed().into_iter().collect();
+        for key in self.body.active() {
+            if !named.contains(&key) {
+                tracing::info!(node = %self.config.node, attempt = %key, "no longer wanted");
+                self.body.stop(key, GRACE, now);
+            }
+        }
+        for RunOrder { key, action, detail } in runs {
+            let say = |observed| wire.say(FromAgent::Report { key, observed });
+            match (observed.get(&key), action, detail) {
+                (Some(ended @ Observed::Ended(_)), _, _) => say(ended.clone()),
+                (Some(Observed::Running), Action::Stop { grace }, _) => {
+                    self.body.stop(key, grace, now)
+                }
+                (Some(Observed::Running), Action::Run, _) => {}
+                (None, Action::Stop { .. }, _) => say(Observed::Ended(SlotEnd::Stopped)),
+                (None, Action::Run, Some(detail)) => self.body.start(key, &detail, now),
+                (None, Action::Run, None) => say(Observed::Ended(SlotEnd::NodeFault {
+                    reason: "the node knows nothing of this attempt".into(),
+                })),
+            }
+        }
+    }
+}
+
+fn lost(why: &str, beats: &Option<Beats>) -> End {
+    End::Lost { why: why.to_owned(), welcomed: beats.is_some() }
+}

@@ -1,0 +1,294 @@
+//! The simulated node at work: its model, its clock, and pretended work as attempts.
+
+use crate::body::{Away, wall};
+use muster_link::messages::{Fault, FromAgent, RunDetail, VoiceReport};
+use muster_model::command::Observed;
+use muster_model::ids::AttemptKey;
+use muster_model::job::{Exit, SlotEnd};
+use muster_model::node::Inventory;
+use muster_model::spec::OnPartition;
+use muster_model::units::{Span, Time};
+use muster_simnode::{COLUMNS, Effect, SimConfig, SimEvent, SimNode, What};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// The node's clock: it may run faster or slower than the wall's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SimClock {
+    origin: Instant,
+    start: Time,
+    /// Thousandths of the wall clock's speed.
+    speed_milli: u64,
+}
+
+impl SimClock {
+    pub(crate) fn new(speed: f64) -> SimClock {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+        let speed_milli = (speed * 1000.0).clamp(1.0, 1e9) as u64;
+        SimClock { origin: Instant::now(), start: wall(), speed_milli }
+    }
+
+    fn at(&self, now: Instant) -> Time {
+        let real = u64::try_from(now.saturating_duration_since(self.origin).as_millis());
+        let passed = u128::from(real.unwrap_or(u64::MAX)) * u128::from(self.speed_milli) / 1000;
+        self.start + Span(u64::try_from(passed).unwrap_or(u64::MAX))
+    }
+
+    /// The first moment of the wall clock at which the node's clock shows `t`.
+    fn real(&self, t: Time) -> Instant {
+        let ms = u128::from(t.since(self.start).0) * 1000;
+        let real = u64::try_from(ms.div_ceil(u128::from(self.speed_milli))).unwrap_or(u64::MAX);
+        // A year is as good as never, and cannot overflow.
+        self.origin + Duration::from_millis(real.min(365 * 86_400_000))
+    }
+}
+
+/// An attempt that pretends.
+#[derive(Debug)]
+struct Pretended {
+    rank: u32,
+    speaks: bool,
+    checkpoints: Option<String>,
+    on_partition: OnPartition,
+    running_told: bool,
+    end: Option<SlotEnd>,
+    end_told: bool,
+    step: Option<VoiceReport>,
+    step_told: Option<Instant>,
+    voices: Vec<VoiceReport>,
+}
+
+pub(crate) struct Simulated {
+    node: SimNode,
+    clock: SimClock,
+    work: BTreeMap<AttemptKey, Pretended>,
+    loads: BTreeMap<AttemptKey, u64>,
+}
+
+/// What a fault did.
+pub(crate) struct Injected {
+    pub(crate) outcome: Result<String, String>,
+    pub(crate) away: Option<Away>,
+    pub(crate) crashed: bool,
+    pub(crate) kill: Option<AttemptKey>,
+    pub(crate) inventory: bool,
+}
+
+const PACE: Duration = Duration::from_secs(1);
+
+impl Simulated {
+    pub(crate) fn new(seed: u64, config: SimConfig, name: &str, clock: SimClock) -> Simulated {
+        let node = SimNode::new(seed, config, name, clock.start);
+        Simulated { node, clock, work: BTreeMap::new(), loads: BTreeMap::new() }
+    }
+
+    pub(crate) fn inventory(&self) -> Inventory {
+        self.node.inventory()
+    }
+
+    pub(crate) fn boot(&self) -> String {
+        self.node.boot()
+    }
+
+    pub(crate) fn start(&mut self, key: AttemptKey, detail: &RunDetail, now: Instant) {
+        let Some(simulate) = &detail.simulate else { return };
+        if self.work.contains_key(&key) {
+            return;
+        }
+        self.node.start(key, simulate, detail.slot.gpus.0, self.clock.at(now));
+        self.work.insert(
+            key,
+            Pretended {
+                rank: detail.slot.first_rank,
+                // One rank speaks for the gang; the others would say the same.
+                speaks: detail.slot.first_rank == 0,
+                checkpoints: detail.checkpoint.as_ref().map(|c| c.dir.clone()),
+                on_partition: detail.on_partition,
+                running_told: false,
+                end: None,
+                end_told: false,
+                step: None,
+                step_told: None,
+                voices: Vec::new(),
+            },
+        );
+    }
+
+    pub(crate) fn active(&self) -> impl Iterator<Item = AttemptKey> {
+        self.work.iter().filter(|(_, w)| w.end.is_none()).map(|(k, _)| *k)
+    }
+
+    pub(crate) fn stop(&mut self, key: AttemptKey, now: Instant) {
+        if let Some(event) = self.node.stop(key, self.clock.at(now)) {
+            self.take(event);
+        }
+    }
+
+    pub(crate) fn ask_checkpoint(&mut self, key: AttemptKey, now: Instant) {
+        if let Some(event) = self.node.ask_checkpoint(key, self.clock.at(now)) {
+            self.take(event);
+        }
+    }
+
+    fn take(&mut self, event: SimEvent) {
+        let Some(work) = self.work.get_mut(&event.key) else { return };
+        let exit = |code, signal| SlotEnd::Failed {
+            exit: Exit { rank: work.rank, code, signal, note: String::new() },
+        };
+        match event.what {
+            What::Step { step, took } => {
+                #[expect(clippy::cast_precision_loss, reason = "reports are approximate")]
+                let t = Some(took.0 as f64 / 1000.0);
+                work.step =
+                    Some(VoiceReport::Step { step, t, stages: BTreeMap::new(), loss: None });
+            }
+            What::Checkpoint { step } => {
+                let path = work.checkpoints.as_ref().map(|dir| match step {
+                    Some(step) => format!("{dir}/step-{step}"),
+                    None => dir.clone(),
+                });
+                // With a fast clock there are many; only the latest counts.
+                work.voices.clear();
+                work.voices.push(VoiceReport::Checkpoint {
+                    state: "done".into(),
+                    step,
+                    path,
+                    bytes: None,
+                    blocked_s: None,
+                });
+            }
+            What::Ended { code: 0 } => work.end = Some(SlotEnd::Ok),
+            What::Ended { code } => work.end = Some(exit(Some(i32::from(code)), None)),
+            What::Stopped => work.end = Some(SlotEnd::Stopped),
+            What::Killed => work.end = Some(exit(None, Some(9))),
+        }
+    }
+
+    pub(crate) fn turn(&mut self, now: Instant, connected: bool, out: &mut Vec<FromAgent>) {
+        let at = self.clock.at(now);
+        if self.node.next_wake().is_some_and(|t| t <= at) {
+            for event in self.node.advance(at) {
+                self.take(event);
+            }
+        }
+        if !connected {
+            return;
+        }
+        for (key, w) in &mut self.work {
+            if !std::mem::replace(&mut w.running_told, true) && w.end.is_none() {
+                out.push(FromAgent::Report { key: *key, observed: Observed::Running });
+            }
+            let mut voices = std::mem::take(&mut w.voices);
+            let due = w.step_told.is_none_or(|t| now.saturating_duration_since(t) >= PACE);
+            if (due || w.end.is_some())
+                && let Some(step) = w.step.take()
+            {
+                w.step_told = Some(now);
+                voices.push(step);
+            }
+            if w.speaks {
+                let say = |report| FromAgent::Voice { key: *key, rank: w.rank, report };
+                out.extend(voices.into_iter().map(say));
+            }
+            if let Some(end) = &w.end
+                && !std::mem::replace(&mut w.end_told, true)
+            {
+                let observed = Observed::Ended(end.clone());
+                out.push(FromAgent::Report { key: *key, observed });
+            }
+        }
+    }
+
+    pub(crate) fn forget(&mut self, key: AttemptKey) {
+        if self.work.get(&key).is_some_and(|w| w.end.is_some()) {
+            self.work.remove(&key);
+        }
+    }
+
+    pub(crate) fn observed(&self) -> impl Iterator<Item = (AttemptKey, Observed)> {
+        self.work
+            .iter()
+            .map(|(k, w)| (*k, w.end.clone().map_or(Observed::Running, Observed::Ended)))
+    }
+
+    pub(crate) fn unheard(&mut self, heard: Instant, now: Instant) {
+        let silent = now.saturating_duration_since(heard);
+        let at = self.clock.at(now);
+        for (key, w) in self.work.iter_mut().filter(|(_, w)| w.end.is_none()) {
+            if let OnPartition::StopAfter(most) = w.on_partition
+                && silent >= most.to_std()
+            {
+                self.node.stop(*key, at);
+                w.end = Some(SlotEnd::NodeFault { reason: format!("no server for {most}") });
+            }
+        }
+    }
+
+    pub(crate) fn due(&self, heard: Instant) -> Option<Instant> {
+        let next = self.node.next_wake().map(|t| self.clock.real(t));
+        let stops = self.work.values().filter(|w| w.end.is_none());
+        let stops = stops.filter_map(|w| match w.on_partition {
+            OnPartition::StopAfter(most) => heard.checked_add(most.to_std()),
+            OnPartition::Continue => None,
+        });
+        let untold =
+            self.work.values().any(|w| !w.running_told || (w.end.is_some() && !w.end_told));
+        stops.chain(next).chain(untold.then(Instant::now)).min()
+    }
+
+    pub(crate) fn telemetry(&mut self, now: Instant) -> Vec<Vec<Option<f32>>> {
+        let busy = self.loads.values().fold(0, |a, b| a | b);
+        self.node.set_load(busy, self.clock.at(now));
+        self.node.telemetry()
+    }
+
+    pub(crate) fn columns(&self) -> Vec<String> {
+        COLUMNS.iter().map(|c| (*c).to_owned()).collect()
+    }
+
+    pub(crate) fn set_load(&mut self, key: AttemptKey, gpus: u64, now: Instant) {
+        self.loads.insert(key, gpus);
+        self.telemetry(now);
+    }
+
+    pub(crate) fn clear_load(&mut self, key: AttemptKey, now: Instant) {
+        self.loads.remove(&key);
+        self.telemetry(now);
+    }
+
+    pub(crate) fn inject(&mut self, fault: &Fault, now: Instant) -> Injected {
+        let fault = match fault.clone() {
+            Fault::Crash { down } => muster_simnode::Fault::Crash { down },
+            Fault::Partition { length } => muster_simnode::Fault::Partition { length },
+            Fault::KillRanks { key } => muster_simnode::Fault::KillRanks { key },
+            Fault::LoseGpu { gpu } => muster_simnode::Fault::LoseGpu { gpu },
+        };
+        let mut done = Injected {
+            outcome: Ok("done".into()),
+            away: None,
+            crashed: false,
+            kill: None,
+            inventory: false,
+        };
+        for effect in self.node.apply(&fault, self.clock.at(now)) {
+            match effect {
+                Effect::Down { until } => {
+                    self.work.clear();
+                    self.loads.clear();
+                    done.crashed = true;
+                    done.away = Some(Away { until: self.clock.real(until) });
+                    done.outcome = Ok("the node is down".into());
+                }
+                Effect::Silent { until } => {
+                    done.away = Some(Away { until: self.clock.real(until) });
+                    done.outcome = Ok("the node is cut off".into());
+                }
+                Effect::Event(event) => self.take(event),
+                Effect::KillRanks(key) => done.kill = Some(key),
+                Effect::Inventory => done.inventory = true,
+                Effect::Impossible(why) => done.outcome = Err(why),
+            }
+        }
+        done
+    }
+}

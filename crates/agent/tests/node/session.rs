@@ -1,0 +1,413 @@
+//! Agents against a scripted server.
+
+use crate::server::{Server, run};
+use crate::support::{LONG, key, shim};
+use muster_agent::cgroup::Cgroups;
+use muster_agent::inventory::NoGpus;
+use muster_agent::testing::detail;
+use muster_agent::{AgentError, FleetConfig, NodeConfig, run_node, run_sim_fleet};
+use muster_link::messages::{Action, Fault, FromAgent, FromServer, LogMark, RunOrder, Stream};
+use muster_model::command::Observed;
+use muster_model::ids::{Epoch, Seq, SiteId};
+use muster_model::job::SlotEnd;
+use muster_model::spec::{OnPartition, Simulate};
+use muster_model::units::Span;
+use muster_simnode::{SimConfig, Sku};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) fn all() -> Vec<crate::Test> {
+    crate::tests![session:
+        a_node_joins_runs_and_ships_output_before_the_end,
+        a_restarted_agent_reports_what_still_runs,
+        an_old_leader_is_refused,
+        a_silent_server_makes_an_attempt_stop_itself,
+        a_server_of_another_site_is_refused,
+        a_refusal_for_good_ends_the_agent_with_its_reason,
+        a_second_agent_on_one_directory_is_refused,
+        a_node_without_identity_and_token_says_what_to_do,
+        what_is_not_named_is_stopped_and_what_is_unknown_is_told,
+        a_certificate_is_renewed_before_it_ends,
+        pretended_work_lives_on_the_nodes_clock,
+        a_simulated_node_crashes_and_comes_back_with_a_new_boot,
+        a_light_fleet_rejoins_without_a_token,
+        a_real_node_does_not_pretend,
+    ]
+}
+
+fn block(test: impl Future<Output = ()>) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async { timeout(LONG * 2, test).await.expect("took too long") });
+}
+
+struct Agent {
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), AgentError>>,
+}
+
+impl Agent {
+    async fn ended(self) -> Result<(), AgentError> {
+        timeout(LONG, self.task).await.unwrap().unwrap()
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.ended().await.unwrap();
+    }
+}
+
+fn node(server: &Server, state: &Path, joined: bool) -> Agent {
+    let config = NodeConfig {
+        server: server.addr.clone(),
+        token: (!joined).then(|| server.token.clone()),
+        node: "node-1".parse().unwrap(),
+        state: state.to_path_buf(),
+        address: None,
+        shim: shim(),
+        gpus: Arc::new(NoGpus),
+        cgroups: Some(Arc::new(Cgroups::none())),
+        end_ranks: false,
+    };
+    let stop = CancellationToken::new();
+    Agent { task: tokio::spawn(run_node(config, stop.clone())), stop }
+}
+
+fn fleet(server: &Server, state: &Path, nodes: u32, speed: f64, joined: bool) -> Agent {
+    let name = |i| (format!("sim-{i}").parse().unwrap(), SimConfig::of(Sku::H100Sxm, 8));
+    let config = FleetConfig {
+        server: server.addr.clone(),
+        token: (!joined).then(|| server.token.clone()),
+        state: state.to_path_buf(),
+        nodes: (0..nodes).map(name).collect(),
+        speed,
+        seed: 1,
+        shim: shim(),
+        most_ranks: None,
+        light: true,
+        end_ranks: true,
+        cgroups: Some(Arc::new(Cgroups::none())),
+    };
+    let stop = CancellationToken::new();
+    Agent { task: tokio::spawn(run_sim_fleet(config, stop.clone())), stop }
+}
+
+const TTL: Span = Span::mins(600);
+
+pub(crate) fn a_node_joins_runs_and_ships_output_before_the_end() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = node(&server, dir.path(), false);
+        server.join(TTL).await;
+        let (mut conn, hello) = server.welcome(3).await;
+        assert_eq!((hello.node.as_str(), hello.site.as_ref()), ("node-1", Some(&server.site)));
+        assert!(hello.inventory.cpus > 0 && hello.observed.is_empty());
+        assert_eq!(hello.address, "127.0.0.1");
+        let k = key();
+        let d = detail("i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done; exit 4");
+        conn.desire(3, vec![run(k, &d)]).await;
+        match conn.end(k).await {
+            SlotEnd::Failed { exit } => assert_eq!(exit.code, Some(4)),
+            other => panic!("{other:?}"),
+        }
+        let text = conn.text();
+        assert!(text.ends_with("line 499\n"), "every byte came before the end");
+        // The order stays; the attempt is told again and not run again.
+        conn.desire(3, vec![run(k, &d)]).await;
+        conn.end(k).await;
+        let offset = text.len() as u64;
+        let mark = LogMark { key: k, rank: 0, stream: Stream::Stdout, offset };
+        conn.say(&FromServer::LogKept { kept: vec![mark] }).await;
+        conn.say(&FromServer::Forget { keys: vec![k] }).await;
+        let trace = dir.path().join("runs").join(k.to_string());
+        while trace.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn a_restarted_agent_reports_what_still_runs() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = node(&server, dir.path(), false);
+        server.join(TTL).await;
+        let (mut conn, _) = server.welcome(1).await;
+        let (k, go) = (key(), dir.path().join("go"));
+        let script = format!("echo a; until [ -e {} ]; do sleep 0.02; done; echo b", go.display());
+        let d = detail(&script);
+        conn.desire(1, vec![run(k, &d)]).await;
+        conn.report(k, &Observed::Running).await;
+        agent.stop().await;
+        let agent = node(&server, dir.path(), true);
+        let (mut conn, hello) = server.welcome(2).await;
+        assert_eq!(hello.observed, vec![(k, Observed::Running)]);
+        assert_eq!(hello.epoch, Epoch(1));
+        assert!(hello.seq >= Seq(7));
+        conn.desire(2, vec![RunOrder { key: k, action: Action::Run, detail: None }]).await;
+        std::fs::write(go, "").unwrap();
+        assert_eq!(conn.end(k).await, SlotEnd::Ok);
+        assert_eq!(conn.text(), "a\nb\n");
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn an_old_leader_is_refused() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = node(&server, dir.path(), false);
+        server.join(TTL).await;
+        let (mut conn, _) = server.welcome(5).await;
+        let k = key();
+        conn.desire(4, vec![run(k, &detail("touch started"))]).await;
+        while conn.try_next().await.is_some() {}
+        let (mut conn, hello) = server.welcome(4).await;
+        assert_eq!((hello.epoch, hello.observed.len()), (Epoch(5), 0), "nothing was started");
+        while conn.try_next().await.is_some() {}
+        let (_conn, _) = server.welcome(6).await;
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn a_silent_server_makes_an_attempt_stop_itself() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = node(&server, dir.path(), false);
+        server.join(TTL).await;
+        let (mut conn, _) = server.welcome(1).await;
+        let k = key();
+        let mut d = detail("exec sleep 1000");
+        d.on_partition = OnPartition::StopAfter(Span(700));
+        conn.desire(1, vec![run(k, &d)]).await;
+        conn.report(k, &Observed::Running).await;
+        // Reads everything, answers nothing.
+        loop {
+            if let FromAgent::Report { observed: Observed::Ended(end), .. } = conn.next().await {
+                assert_eq!(end, SlotEnd::NodeFault { reason: "no server for 700ms".into() });
+                break;
+            }
+        }
+        // The same without any connection, told when it is back.
+        let again = key();
+        conn.desire(1, vec![run(again, &d)]).await;
+        conn.report(again, &Observed::Running).await;
+        drop(conn);
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        let (mut conn, _) = server.welcome(1).await;
+        conn.desire(1, vec![RunOrder { key: again, action: Action::Run, detail: None }]).await;
+        assert!(matches!(conn.end(again).await, SlotEnd::NodeFault { .. }));
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn a_server_of_another_site_is_refused() {
+    block(async {
+        let (mut server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = node(&server, dir.path(), false);
+        server.join(TTL).await;
+        server.site = SiteId("site-2".into());
+        let _conn = server.welcome(1).await;
+        let e = agent.ended().await.unwrap_err();
+        assert!(
+            matches!(&e, AgentError::WrongSite { own, found } if own == "site-1" && found == "site-2")
+        );
+    });
+}
+
+pub(crate) fn a_refusal_for_good_ends_the_agent_with_its_reason() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = node(&server, dir.path(), false);
+        let mut conn = server.accept().await;
+        let refusal = |retry, message: &str| FromServer::Refused {
+            code: "token".into(),
+            message: message.into(),
+            retry,
+        };
+        assert!(matches!(conn.next().await, FromAgent::Join { .. }));
+        conn.say(&refusal(true, "busy")).await;
+        let mut conn = server.accept().await;
+        assert!(matches!(conn.next().await, FromAgent::Join { .. }));
+        conn.say(&refusal(false, "the token has expired; make a new one")).await;
+        let e = agent.ended().await.unwrap_err().to_string();
+        assert!(e.contains("expired; make a new one"), "{e}");
+    });
+}
+
+pub(crate) fn a_second_agent_on_one_directory_is_refused() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = node(&server, dir.path(), false);
+        server.join(TTL).await;
+        let second = node(&server, dir.path(), false).ended().await;
+        assert!(matches!(second, Err(AgentError::InUse { .. })), "{second:?}");
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn a_node_without_identity_and_token_says_what_to_do() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let e = node(&server, dir.path(), true).ended().await.unwrap_err().to_string();
+        assert!(e.contains("muster token create"), "{e}");
+    });
+}
+
+pub(crate) fn what_is_not_named_is_stopped_and_what_is_unknown_is_told() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = node(&server, dir.path(), false);
+        server.join(TTL).await;
+        let (mut conn, _) = server.welcome(1).await;
+        let (one, two, three) = (key(), key(), key());
+        conn.desire(1, vec![run(one, &detail("exec sleep 1000"))]).await;
+        conn.report(one, &Observed::Running).await;
+        let stop = Action::Stop { grace: Span::secs(1) };
+        conn.desire(
+            1,
+            vec![
+                RunOrder { key: two, action: stop, detail: None },
+                RunOrder { key: three, action: Action::Run, detail: None },
+            ],
+        )
+        .await;
+        let mut ends = std::collections::BTreeMap::new();
+        while ends.len() < 3 {
+            if let FromAgent::Report { key, observed: Observed::Ended(end) } = conn.next().await {
+                ends.insert(key, end);
+            }
+        }
+        assert_eq!((&ends[&one], &ends[&two]), (&SlotEnd::Stopped, &SlotEnd::Stopped));
+        assert!(matches!(ends[&three], SlotEnd::NodeFault { .. }));
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn a_certificate_is_renewed_before_it_ends() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = node(&server, dir.path(), false);
+        server.join(Span::secs(4)).await;
+        let before = std::fs::read_to_string(dir.path().join("node.pem")).unwrap_or_default();
+        let (mut conn, _) = server.welcome(1).await;
+        let csr = conn
+            .until(|m| match m {
+                FromAgent::Renew { csr } => Some(csr.clone()),
+                _ => None,
+            })
+            .await;
+        let cert = server.certify(&csr, "node-1");
+        conn.say(&FromServer::Renewed { cert: cert.clone() }).await;
+        while std::fs::read_to_string(dir.path().join("node.pem")).unwrap() != cert {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_ne!(before, cert);
+        drop(conn);
+        let (_conn, hello) = server.welcome(1).await;
+        assert_eq!(hello.node.as_str(), "node-1");
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn pretended_work_lives_on_the_nodes_clock() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = fleet(&server, dir.path(), 1, 1000.0, false);
+        server.join(TTL).await;
+        let (mut conn, hello) = server.welcome(1).await;
+        assert!(hello.inventory.simulated);
+        assert_eq!(hello.inventory.gpus.len(), 8);
+        let (k, real) = (key(), key());
+        let mut d = detail("");
+        d.simulate = Some(Simulate {
+            run: Span::mins(20),
+            step: Some(Span::secs(2)),
+            checkpoint: None,
+            exit_code: 0,
+        });
+        conn.desire(1, vec![run(k, &d)]).await;
+        conn.report(k, &Observed::Running).await;
+        conn.until(|m| match m {
+            FromAgent::Voice { rank: 0, .. } => Some(()),
+            _ => None,
+        })
+        .await;
+        let columns = conn
+            .until(|m| match m {
+                FromAgent::Telemetry(t) => Some((t.gpus.len(), t.gpus[0].len())),
+                _ => None,
+            })
+            .await;
+        assert_eq!(columns, (8, 20));
+        assert_eq!(conn.end(k).await, SlotEnd::Ok);
+        // A command on a simulated node really runs.
+        conn.desire(1, vec![run(real, &detail("echo hello from $MUSTER_JOB_ID"))]).await;
+        assert_eq!(conn.end(real).await, SlotEnd::Ok);
+        assert_eq!(conn.text(), format!("hello from {}\n", real.job));
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn a_simulated_node_crashes_and_comes_back_with_a_new_boot() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = fleet(&server, dir.path(), 1, 1.0, false);
+        server.join(TTL).await;
+        let (mut conn, hello) = server.welcome(1).await;
+        let k = key();
+        conn.desire(1, vec![run(k, &detail("exec sleep 1000"))]).await;
+        conn.report(k, &Observed::Running).await;
+        conn.say(&FromServer::Inject { fault: Fault::LoseGpu { gpu: 2 } }).await;
+        let (mut conn, fewer) = server.welcome(1).await;
+        assert_eq!((fewer.inventory.gpus.len(), fewer.observed.len()), (7, 1));
+        conn.say(&FromServer::Inject { fault: Fault::Crash { down: Span(200) } }).await;
+        let (_conn, back) = server.welcome(1).await;
+        assert_ne!(back.boot, hello.boot);
+        assert!(back.observed.is_empty());
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn a_light_fleet_rejoins_without_a_token() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = fleet(&server, dir.path(), 3, 1.0, false);
+        // Joins and welcomes come in any order; answer each as it wants.
+        let mut up = Vec::new();
+        while up.len() < 3 {
+            up.extend(server.meet(TTL).await);
+        }
+        agent.stop().await;
+        let mut names: Vec<String> = up.iter().map(|(_, h)| h.node.to_string()).collect();
+        names.sort();
+        assert_eq!(names, ["sim-0", "sim-1", "sim-2"]);
+        let agent = fleet(&server, dir.path(), 3, 1.0, true);
+        for _ in 0..3 {
+            let (_conn, hello) = server.welcome(1).await;
+            assert_eq!(hello.site, Some(server.site.clone()));
+        }
+        let entries = std::fs::read_dir(dir.path()).unwrap().count();
+        assert!(entries <= 4, "one file for all nodes");
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn a_real_node_does_not_pretend() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = node(&server, dir.path(), false);
+        server.join(TTL).await;
+        let (mut conn, _) = server.welcome(1).await;
+        let k = key();
+        let mut d = detail("echo no");
+        d.simulate =
+            Some(Simulate { run: Span::secs(1), step: None, checkpoint: None, exit_code: 0 });
+        conn.desire(1, vec![run(k, &d)]).await;
+        assert!(matches!(conn.end(k).await, SlotEnd::Unstartable { .. }));
+        agent.stop().await;
+    });
+}
