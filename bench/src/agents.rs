@@ -21,28 +21,36 @@ const TELEMETRY: &str = "10s";
 
 /// The server alone, without nodes of its own.
 fn start_server(options: &Options) -> Result<Site> {
-    let args = ["server", "--no-context"];
-    Site::start(&options.muster(), &options.scratch(), &args, &[])
+    let pace = [("MUSTER_HEARTBEAT", HEARTBEAT), ("MUSTER_TELEMETRY", TELEMETRY)];
+    Site::start(&options.muster(), &options.scratch(), &["server"], &pace)
 }
 
 /// The simulated nodes: light ones, in their own process, over mutual TLS. The one place that
-/// knows how the hidden command is called.
-fn fleet(options: &Options, site: &Site, nodes: u32) -> Result<Command> {
+/// knows how the hidden command is called: it reads its settings as one line of JSON, ends when
+/// its input does, and insists on being the child of the thread that it names.
+fn start_fleet(options: &Options, site: &Site, nodes: u32) -> Result<Daemon> {
     let join = xtask::proc::check(
-        site.cli().args(["token", "create", "--join", "--name", "bench", "-o", "json"]),
+        site.cli().args(["token", "create", "bench", "--join", "--ttl", "2h", "-o", "json"]),
     )?;
     let join: Value = serde_json::from_str(&join).context("the join token cannot be read")?;
-    let secret = join["secret"].as_str().context("the answer has no join token")?;
+    let names: Vec<String> = (1..=nodes).map(|n| format!("sim-{n:05}")).collect();
+    let settings = json!({
+        "parent": std::process::id(),
+        "link": format!("127.0.0.1:{}", site.link_port()),
+        "join": join["secret"].as_str().context("the answer has no join token")?,
+        "names": names,
+        "gpus_per_node": 8,
+        "sku": "h100-sxm",
+        "seed": 1,
+        "speed": 1.0,
+        "local_node": false,
+        "light": true,
+        "data_dir": site.scratch().join("fleet"),
+    });
     let mut command = Command::new(options.muster());
-    command
-        .arg("__fleet")
-        .args(["--server", &site.url()])
-        .args(["--join", secret])
-        .args(["--nodes", &nodes.to_string(), "--gpus-per-node", "8"])
-        .args(["--heartbeat", HEARTBEAT, "--telemetry", TELEMETRY])
-        .arg("--dir")
-        .arg(site.scratch().join("fleet"));
-    Ok(command)
+    command.arg("__fleet").current_dir(site.scratch());
+    let log = site.scratch().join("fleet.log");
+    Daemon::spawn_told("the fleet", command, &log, &format!("{settings}\n"))
 }
 
 pub(crate) fn run(options: &Options) -> Result<Report> {
@@ -51,8 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     raise_file_limit(u64::from(nodes) + 1000)?;
     let mut report = Report::new("agents");
     let mut site = start_server(options)?;
-    let command = fleet(options, &site, nodes)?;
-    let mut fleet = Daemon::spawn("fleet", command, &site.scratch().join("fleet.log"))?;
+    let mut fleet = start_fleet(options, &site, nodes)?;
 
     let began = Instant::now();
     wait_connected(&site, &mut fleet, nodes, Duration::from_secs(600))?;

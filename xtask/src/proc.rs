@@ -154,12 +154,31 @@ pub struct Daemon {
 impl Daemon {
     /// Starts `command` with both outputs appended to `log`.
     pub fn spawn(name: &str, mut command: Command, log: &Path) -> Result<Daemon> {
+        command.stdin(Stdio::null());
+        Daemon::start(name, command, log)
+    }
+
+    /// Starts it, tells it `words` on its input, and keeps that open: it closes with us.
+    pub fn spawn_told(name: &str, mut command: Command, log: &Path, words: &str) -> Result<Daemon> {
+        command.stdin(Stdio::piped());
+        let mut daemon = Daemon::start(name, command, log)?;
+        if let Some(input) = &mut daemon.child.stdin {
+            let told = input.write_all(words.as_bytes()).and_then(|()| input.flush());
+            if let Err(error) = told {
+                daemon.must_be_running()?;
+                return Err(error).with_context(|| format!("cannot speak to {name}"));
+            }
+        }
+        Ok(daemon)
+    }
+
+    fn start(name: &str, mut command: Command, log: &Path) -> Result<Daemon> {
         let file = File::options()
             .create(true)
             .append(true)
             .open(log)
             .with_context(|| format!("cannot open {}", log.display()))?;
-        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
+        command.stdout(file.try_clone()?).stderr(file).process_group(0);
         let child = command
             .spawn()
             .with_context(|| format!("cannot start {name} ({:?})", command.get_program()))?;
@@ -424,6 +443,21 @@ mod tests {
         let error =
             daemon.wait_ready(Duration::from_secs(10), |_| None::<()>).unwrap_err().to_string();
         assert!(error.contains("no such disk") && error.contains('3'), "{error}");
+    }
+
+    #[test]
+    fn a_daemon_hears_what_it_is_told_and_its_input_stays_open() {
+        let dir = TempDir::new("proc-test").unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "read word; echo heard $word; read more || echo closed"]);
+        let log = dir.path().join("log");
+        let mut daemon = Daemon::spawn_told("sh", command, &log, "this\n").unwrap();
+        daemon
+            .wait_ready(Duration::from_secs(10), |d| {
+                d.output().contains("heard this").then_some(())
+            })
+            .unwrap();
+        assert!(!daemon.output().contains("closed"));
     }
 
     #[test]

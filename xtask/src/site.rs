@@ -18,11 +18,12 @@ pub struct Site {
     args: Vec<String>,
     envs: Vec<(String, String)>,
     port: u16,
+    link_port: u16,
     token: String,
 }
 
 impl Site {
-    /// Starts `binary ARGS --data-dir … --listen …` with its data in a fresh directory in
+    /// Starts `binary ARGS --data-dir … --listen … --link-listen …` with its data in a fresh directory in
     /// `parent`, and waits until it serves.
     pub fn start(
         binary: &Path,
@@ -40,6 +41,7 @@ impl Site {
             args: args.iter().map(ToString::to_string).collect(),
             envs: envs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
             port: free_port()?,
+            link_port: free_port()?,
             token: String::new(),
         };
         site.start_again()?;
@@ -55,10 +57,10 @@ impl Site {
             .arg("--data-dir")
             .arg(self.data_dir())
             .args(["--listen", &format!("127.0.0.1:{}", self.port)])
-            .envs(self.envs.iter().map(|(k, v)| (k, v)))
-            .env_remove("MUSTER_SERVER")
-            .env_remove("MUSTER_TOKEN")
+            .args(["--link-listen", &format!("127.0.0.1:{}", self.link_port)])
             .current_dir(self.dir.path());
+        forget_settings(&mut command);
+        command.envs(self.envs.iter().map(|(k, v)| (k, v)));
         // One log per start, so that an old "ready" is not taken for a new one.
         let log = (0..)
             .map(|n| self.dir.path().join(format!("server.{n}.log")))
@@ -111,6 +113,12 @@ impl Site {
         self.port
     }
 
+    /// The port that agents connect to.
+    #[must_use]
+    pub fn link_port(&self) -> u16 {
+        self.link_port
+    }
+
     /// The address of its API.
     #[must_use]
     pub fn url(&self) -> String {
@@ -127,11 +135,21 @@ impl Site {
     #[must_use]
     pub fn cli(&self) -> Command {
         let mut command = Command::new(&self.binary);
+        forget_settings(&mut command);
         command
             .env("MUSTER_SERVER", self.url())
             .env("MUSTER_TOKEN", &self.token)
             .current_dir(self.dir.path());
         command
+    }
+}
+
+/// What the caller's own environment says about a site is not about this one.
+fn forget_settings(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("MUSTER_") {
+            command.env_remove(name);
+        }
     }
 }
 

@@ -24,7 +24,8 @@ pub(super) fn job(hold: bool) -> Value {
 }
 
 fn start(options: &Options) -> Result<Site> {
-    let args = ["up", "--nodes", "4", "--no-context"];
+    // As many nodes as the peer has.
+    let args = ["up", "--nodes", "4", "--no-local-node", "--no-context"];
     Site::start(&options.muster(), &options.scratch(), &args, &[])
 }
 
