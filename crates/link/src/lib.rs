@@ -2,6 +2,7 @@
 
 pub mod error;
 pub mod frame;
+pub mod limits;
 pub mod messages;
 pub mod pki;
 pub mod tls;

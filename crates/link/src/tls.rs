@@ -27,7 +27,7 @@ use tokio_rustls::client::TlsStream;
 use x509_parser::extensions::GeneralName;
 
 /// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(15);
+const CONNECT: Duration = Duration::from_secs(30);
 /// How long a handshake may take: when a whole site comes back at once, one waits its turn.
 const HANDSHAKE: Duration = Duration::from_secs(60);
 

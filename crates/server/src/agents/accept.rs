@@ -15,8 +15,11 @@ use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// How long a newcomer has to say something, at each step.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a newcomer has to say something: long, because when a whole site comes back its
+/// machines are as busy as we are.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a handshake may take, from its first word on. Shorter: others wait for its place.
+const HANDSHAKE: Duration = Duration::from_secs(15);
 
 pub(super) struct Conn {
     pub(super) r: FrameReader<ReadHalf<TlsStream<TcpStream>>>,
@@ -29,13 +32,13 @@ impl Conn {
         self.w.send(message).await?;
         match timeout(PATIENCE, self.w.close()).await {
             Ok(done) => done,
-            Err(_) => Err(slow("the goodbye")),
+            Err(_) => Err(slow("the goodbye", PATIENCE)),
         }
     }
 }
 
-fn slow(what: &'static str) -> LinkError {
-    LinkError::Slow { what, seconds: PATIENCE.as_secs() }
+fn slow(what: &'static str, limit: Duration) -> LinkError {
+    LinkError::Slow { what, seconds: limit.as_secs() }
 }
 
 pub(super) async fn listen(inner: Arc<Inner>, listener: TcpListener) {
@@ -68,17 +71,19 @@ async fn greet(inner: Arc<Inner>, tcp: TcpStream, addr: SocketAddr) -> Result<()
     // Whoever says nothing takes no place among the handshakes.
     let start = timeout(PATIENCE, LazyConfigAcceptor::new(Acceptor::default(), tcp))
         .await
-        .map_err(|_| slow("the first word"))??;
+        .map_err(|_| slow("the first word", PATIENCE))??;
     let stream = {
         let Ok(_place) = inner.handshakes.acquire().await else { return Ok(()) };
-        timeout(PATIENCE, start.into_stream(inner.tls.clone()))
+        timeout(HANDSHAKE, start.into_stream(inner.tls.clone()))
             .await
-            .map_err(|_| slow("the handshake"))??
+            .map_err(|_| slow("the handshake", HANDSHAKE))??
     };
     let peer = tls::peer(stream.get_ref().1)?;
     let (r, w) = tokio::io::split(stream);
     let mut conn = Conn { r: FrameReader::new(r, MAX_FROM_AGENT), w: FrameWriter::new(w) };
-    let first = timeout(PATIENCE, conn.r.next()).await.map_err(|_| slow("the first message"))??;
+    let first = timeout(PATIENCE, conn.r.next())
+        .await
+        .map_err(|_| slow("the first message", PATIENCE))??;
     match (peer, first) {
         (_, None) => Ok(()),
         (_, Some(Frame::Message(FromAgent::Join { protocol, token, node, machine, csr }))) => {

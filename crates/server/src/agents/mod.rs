@@ -155,6 +155,8 @@ pub fn serve(
     config: AgentsConfig,
 ) -> Result<Agents, LinkError> {
     let now = brain.now();
+    let files = muster_link::limits::raise_open_files();
+    tracing::debug!(files, "open files allowed: about as many agents can be connected");
     let identity = authority.server_identity(&config.names)?;
     let inner = Arc::new(Inner {
         tls: tls::server_config(&authority, &identity)?,
