@@ -8,7 +8,8 @@ use utoipa::ToSchema;
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// Its place in the log.
+    /// Its place in the log; 0 where a caller bound to a project may not know it.
+    #[serde(default)]
     pub seq: u64,
     /// When.
     pub at: Timestamp,

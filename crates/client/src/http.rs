@@ -7,6 +7,7 @@ use reqwest::{Method, Response, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Longest pause between two tries.
@@ -19,6 +20,8 @@ pub struct Client {
     base: Url,
     tries: u32,
     timeout: Duration,
+    /// What the newest answer said of its place in the log.
+    seen: Arc<Mutex<Option<String>>>,
 }
 
 /// Sets up a [`Client`].
@@ -100,7 +103,7 @@ impl Builder {
             http = http.tls_certs_only([]);
         }
         let http = http.build().map_err(|e| setup(format!("cannot set up TLS: {e}"), ""))?;
-        Ok(Client { http, base, tries, timeout })
+        Ok(Client { http, base, tries, timeout, seen: Arc::default() })
     }
 }
 
@@ -139,6 +142,13 @@ impl Client {
     #[must_use]
     pub fn server(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
+    }
+
+    /// The place in the log that the newest answer stands for: events after it tell what
+    /// happened since.
+    #[must_use]
+    pub fn position(&self) -> Option<String> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A call of a path, given in segments that are escaped here.
@@ -235,6 +245,11 @@ impl Client {
         }
         let answer = request.send().await.map_err(|e| self.unreachable(e))?;
         if answer.status().is_success() {
+            if let Some(place) = answer.headers().get("muster-seq")
+                && let Ok(place) = place.to_str()
+            {
+                *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(place.into());
+            }
             return Ok(answer);
         }
         let status = answer.status().as_u16();

@@ -95,6 +95,12 @@ impl LogFollow {
         }
     }
 
+    /// After the end: asks again, for what came since (another attempt's output, for example).
+    pub fn reopen(&mut self) {
+        self.answer = None;
+        self.over = false;
+    }
+
     async fn open(&mut self) -> Result<(), ClientError> {
         let LogsQuery { rank, attempt, follow, tail } = self.query.clone();
         // What was seen is skipped by its offset; a tail would move in the meantime.

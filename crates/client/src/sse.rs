@@ -44,7 +44,10 @@ impl EventFollow {
                 }
                 let event: Event = serde_json::from_str(&message.data)
                     .map_err(|e| self.client.garbled(format!("an event: {e}")))?;
-                self.cursor = message.id.or_else(|| Some(event.seq.to_string()));
+                self.cursor = message
+                    .id
+                    .or_else(|| (event.seq > 0).then(|| event.seq.to_string()))
+                    .or(self.cursor.take());
                 self.breaks = 0;
                 return Ok(event);
             }

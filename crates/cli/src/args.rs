@@ -1,0 +1,143 @@
+//! What may be typed.
+
+use crate::cmd;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Runs a GPU cluster, and work on it.
+#[derive(Debug, Parser)]
+#[command(
+    name = "muster",
+    version,
+    about = "Runs a GPU cluster, and work on it",
+    propagate_version = true,
+    max_term_width = 100,
+    after_help = "Examples:\n  muster up                                    a cluster on this machine\n  \
+muster run --nodes 2 --gpus 8 -- nvidia-smi  run a gang and see its output\n  \
+muster ps                                    what runs and what waits\n  \
+muster explain 42                            why job 42 waits\n\n\
+Exit codes: 0 done; 1 it failed; 2 wrong usage; 3 not found; 4 not allowed;\n\
+5 refused by policy or conflict; 6 server unreachable."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// The server's address
+    #[arg(long, global = true, env = "MUSTER_SERVER", value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// The token to show
+    #[arg(long, global = true, env = "MUSTER_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// The project to work in
+    #[arg(long, global = true, env = "MUSTER_PROJECT", value_name = "PROJECT")]
+    pub(crate) project: Option<String>,
+    /// How to print: json and yaml give one document on stdout
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    pub(crate) output: Format,
+    /// Read the settings from this file
+    #[arg(long, global = true, env = "MUSTER_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Certificates (PEM) that the server's own must follow from
+    #[arg(long, global = true, env = "MUSTER_CA", value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+}
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Table,
+    /// One JSON document.
+    Json,
+    /// One YAML document.
+    Yaml,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Up(cmd::up::Up),
+    Server(cmd::server::Server),
+    Agent(cmd::agent::Agent),
+    Run(cmd::run::Run),
+    Submit(cmd::submit::Submit),
+    Ps(cmd::ps::Ps),
+    Get(cmd::get::Get),
+    Describe(cmd::describe::Describe),
+    Logs(cmd::logs::Logs),
+    Cancel(cmd::act::Cancel),
+    Hold(cmd::act::Hold),
+    Release(cmd::act::Release),
+    Requeue(cmd::act::Requeue),
+    Checkpoint(cmd::act::Checkpoint),
+    Wait(cmd::wait::Wait),
+    Explain(cmd::explain::Explain),
+    Nodes(cmd::nodes::Nodes),
+    Node(cmd::node::NodeCmd),
+    Topology(cmd::topology::TopologyCmd),
+    Events(cmd::events::Events),
+    Store(cmd::store::StoreCmd),
+    Token(cmd::token::TokenCmd),
+    Secret(cmd::secret::SecretCmd),
+    Project(cmd::project::ProjectCmd),
+    Whoami(cmd::whoami::Whoami),
+    Doctor(cmd::doctor::Doctor),
+    Completions(cmd::completions::Completions),
+    /// Hosts the simulated fleet and this machine's agent for `up`
+    #[command(name = "__fleet", hide = true)]
+    Fleet,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_make_sense() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_help_with_an_example() {
+        for c in Cli::command().get_subcommands().filter(|c| !c.is_hide_set()) {
+            assert!(c.get_about().is_some(), "{} says what it does", c.get_name());
+            let after = c.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(after.contains("muster "), "{} shows an example", c.get_name());
+        }
+    }
+
+    #[test]
+    fn global_flags_work_after_the_command_too() {
+        let cli = Cli::try_parse_from(["muster", "ps", "-o", "json", "--server", "http://x:1"])
+            .expect("good arguments");
+        assert_eq!(cli.global.output, Format::Json);
+        assert_eq!(cli.global.server.as_deref(), Some("http://x:1"));
+    }
+
+    #[test]
+    fn a_mistyped_flag_is_not_taken_for_the_command_to_run() {
+        let e = Cli::try_parse_from(["muster", "run", "--gpuz", "8", "--", "true"])
+            .expect_err("unknown flag");
+        assert_eq!(e.exit_code(), 2);
+        assert!(e.to_string().contains("--gpus"), "{e}");
+    }
+
+    #[test]
+    fn what_follows_the_dashes_is_the_job() {
+        let cli =
+            Cli::try_parse_from(["muster", "run", "--nodes", "2", "--", "sh", "-c", "echo $RANK"])
+                .expect("good arguments");
+        let Command::Run(run) = cli.command else { panic!("run was typed") };
+        assert_eq!(run.command, ["sh", "-c", "echo $RANK"]);
+        assert_eq!(run.job.nodes.as_deref(), Some("2"));
+    }
+}

@@ -1,0 +1,26 @@
+//! `muster completions`.
+
+use crate::args::Cli;
+use crate::fail::Fail;
+use crate::output;
+use clap::{Args, CommandFactory};
+
+/// Print a shell's completions
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  source <(muster completions bash)\n  muster completions zsh > ~/.zfunc/_muster\n  \
+muster completions fish > ~/.config/fish/completions/muster.fish"
+)]
+pub(crate) struct Completions {
+    /// Which shell
+    shell: clap_complete::Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(self) -> Result<u8, Fail> {
+        let mut text = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "muster", &mut text);
+        output::print_bytes(&text)?;
+        Ok(0)
+    }
+}

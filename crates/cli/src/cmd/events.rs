@@ -1,0 +1,155 @@
+//! `muster events`.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output::table::{Table, cell, number};
+use crate::output::time;
+use crate::{follow, output};
+use clap::Args;
+use muster_api::{Event, EventList, EventsQuery};
+use muster_model::units::Time;
+
+/// Show what happened: the log
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster events\n  muster events -f\n  muster events --after 1200 -o json\n  \
+muster events -f -o json | jq 'select(.kind == \"node_lost\")'    one object a line"
+)]
+pub(crate) struct Events {
+    /// Stay and show what comes
+    #[arg(short, long)]
+    follow: bool,
+    /// Only events after this one
+    #[arg(long, value_name = "SEQ")]
+    after: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    limit: usize,
+}
+
+impl Events {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        if !self.follow {
+            let list = page(&client, self.after.clone(), self.limit.max(1)).await?;
+            if list.cursor.is_some() {
+                output::note("note: there are more; --after goes on, --limit shows more at once");
+            }
+            ctx.show(&list, |l| table(&l.items, now()).render())?;
+            return Ok(0);
+        }
+        let mut events = follow::events(&client, self.after);
+        while let Some(event) = events.recv().await {
+            let event = event?;
+            if ctx.is_table() {
+                let line: String =
+                    line(&event).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+                output::print(&format!("{line}\n"))?;
+            } else {
+                let text = serde_json::to_string(&event)
+                    .map_err(|e| Fail::failed(format!("cannot write JSON: {e}")))?;
+                output::print(&format!("{text}\n"))?;
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Pages until there are no more, or `most`.
+pub(crate) async fn page(
+    client: &muster_client::Client,
+    mut after: Option<String>,
+    most: usize,
+) -> Result<EventList, Fail> {
+    let mut items = Vec::new();
+    loop {
+        let limit = u32::try_from((most - items.len()).min(1000)).unwrap_or(1000);
+        let page = client.events(&EventsQuery { after: after.clone(), limit: Some(limit) }).await?;
+        items.extend(page.items);
+        if page.cursor.is_none() || items.len() >= most || page.cursor == after {
+            return Ok(EventList { items, cursor: page.cursor });
+        }
+        after = page.cursor;
+    }
+}
+
+/// The events as a table.
+pub(crate) fn table(events: &[Event], now: Time) -> Table {
+    let mut table = Table::new(&["SEQ", "WHEN", "EVENT", "ABOUT", "BY"]);
+    for e in events {
+        table.row(vec![
+            number(if e.seq > 0 { e.seq.to_string() } else { String::new() }),
+            cell(time::relative(now, e.at)),
+            cell(&e.kind),
+            cell(about(e)),
+            cell(&e.actor),
+        ]);
+    }
+    table
+}
+
+fn line(e: &Event) -> String {
+    let seq = if e.seq > 0 { format!("{:>8}  ", e.seq) } else { String::new() };
+    format!("{seq}{}  {:<18} {}  {}", e.at, e.kind, about(e), e.actor)
+}
+
+/// What an event is about, in a few words.
+pub(crate) fn about(e: &Event) -> String {
+    let mut words = Vec::new();
+    if let Some(job) = e.job() {
+        words.push(match e.data.pointer("/key/attempt").and_then(serde_json::Value::as_u64) {
+            Some(attempt) => format!("job {job}.{attempt}"),
+            None => format!("job {job}"),
+        });
+    }
+    if let Some(node) = e.node() {
+        words.push(format!("node {node}"));
+    }
+    for field in ["name", "server", "id", "project"] {
+        if words.is_empty()
+            && let Some(text) = e.data.get(field).and_then(serde_json::Value::as_str)
+        {
+            words.push(text.into());
+        }
+    }
+    match e.data.get("reason") {
+        Some(serde_json::Value::String(reason)) if !reason.is_empty() => {
+            words.push(format!("({reason})"));
+        }
+        _ => {}
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_api::event::EventOrigin;
+    use serde_json::json;
+
+    fn event(kind: &str, data: serde_json::Value) -> Event {
+        Event {
+            seq: 7,
+            at: Time(0).into(),
+            kind: kind.into(),
+            origin: EventOrigin::Input,
+            project: None,
+            actor: "system".into(),
+            data,
+        }
+    }
+
+    #[test]
+    fn events_say_what_they_are_about() {
+        let e = event("slot_started", json!({"key": {"job": 42, "attempt": 1}, "node": "hgx-1"}));
+        assert_eq!(about(&e), "job 42.1 node hgx-1");
+        let e = event("node_cordoned", json!({"node": "hgx-1", "reason": "fan"}));
+        assert_eq!(about(&e), "node hgx-1 (fan)");
+        let e = event("project_created", json!({"name": "nlp", "description": ""}));
+        assert_eq!(about(&e), "nlp");
+        assert_eq!(
+            table(&[e], Time(5000)).render_for(None, false),
+            "SEQ  WHEN    EVENT            ABOUT  BY\n  7  5s ago  project_created  nlp    system\n"
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! `muster explain`.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output::colour::{self, Style, paint};
+use crate::output::table::{Table, cell, number};
+use crate::output::time;
+use crate::pick;
+use clap::Args;
+use muster_api::Explanation;
+use muster_model::units::Time;
+
+/// Say why a job waits, what goes first, when it may start, and what would help
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster explain 42\n  muster explain 42 -o json | jq .estimated_start"
+)]
+pub(crate) struct Explain {
+    /// Id or name
+    #[arg(value_name = "JOB")]
+    job: String,
+}
+
+impl Explain {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        let job = pick::job(&client, &self.job).await?;
+        let explanation = client.explain(&job.id).await?;
+        ctx.show(&explanation, text)?;
+        Ok(0)
+    }
+}
+
+/// For people.
+pub(crate) fn text(e: &Explanation) -> String {
+    text_for(e, now(), crate::output::width(), colour::on())
+}
+
+fn text_for(e: &Explanation, now: Time, width: Option<usize>, on: bool) -> String {
+    let Explanation {
+        kind: _,
+        job,
+        state,
+        possible,
+        summary,
+        constraints,
+        ahead,
+        ahead_count,
+        estimated_start,
+        suggestions,
+    } = e;
+    let mut text = String::new();
+    let what = job.as_ref().map_or("This job".into(), |id| format!("Job {id}"));
+    let word = if job.is_some() { format!("is {state}") } else { state.clone() };
+    text.push_str(&format!("{what} {}\n", paint(&word, colour::of_state(state), on)));
+    if !summary.is_empty() {
+        text.push_str(&format!("  {summary}\n"));
+    }
+    if !possible {
+        let line = "  It can never start on this fleet as it is.";
+        text.push_str(&format!("{}\n", paint(line, Style::Bad, on)));
+    }
+    if !constraints.is_empty() {
+        let mut table = Table::new(&["", "CONSTRAINT", "NODES LEFT", "GPUS LEFT", "DETAIL"]);
+        for c in constraints {
+            let style = if c.binding { Style::Warn } else { Style::Plain };
+            table.row(vec![
+                cell(if c.binding { "▶" } else { "" }).style(style),
+                cell(&c.name).style(style),
+                number(c.nodes_left),
+                number(c.gpus_left),
+                cell(&c.detail),
+            ]);
+        }
+        text.push('\n');
+        text.push_str(&table.render_for(width, on));
+    }
+    if *ahead_count > 0 {
+        text.push_str(&format!("\n{}\n", paint(&format!("Ahead: {ahead_count}"), Style::Bold, on)));
+        for a in ahead {
+            let name = a.name.as_deref().map(|n| format!(" ({n})")).unwrap_or_default();
+            text.push_str(&format!("  {}{name}: {}\n", a.id, a.why));
+        }
+        let rest = ahead_count.saturating_sub(ahead.len() as u64);
+        if rest > 0 {
+            text.push_str(&format!("  and {rest} more\n"));
+        }
+    }
+    if let Some(estimate) = estimated_start {
+        text.push_str(&format!(
+            "\nEstimated start: {}; {}\n",
+            time::full(now, estimate.at),
+            estimate.basis
+        ));
+    }
+    if !suggestions.is_empty() {
+        text.push_str(&format!("\n{}\n", paint("Sooner if:", Style::Bold, on)));
+        for s in suggestions {
+            text.push_str(&format!("  - {s}\n"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_api::{Ahead, Constraint, Estimate, Kind, Timestamp};
+
+    #[test]
+    fn an_explanation_marks_what_binds_and_counts_what_is_ahead() {
+        let e = Explanation {
+            kind: Kind::Explanation,
+            job: Some("42".into()),
+            state: "queued".into(),
+            possible: true,
+            summary: "waits for 2 nodes with 8 free GPUs; 1 is free".into(),
+            constraints: vec![
+                Constraint {
+                    name: "sku".into(),
+                    detail: "h100-sxm".into(),
+                    nodes_left: 16,
+                    gpus_left: 128,
+                    binding: false,
+                },
+                Constraint {
+                    name: "gpus".into(),
+                    detail: "8 free on each node".into(),
+                    nodes_left: 1,
+                    gpus_left: 8,
+                    binding: true,
+                },
+            ],
+            ahead: vec![Ahead { id: "41".into(), name: Some("big".into()), why: "older".into() }],
+            ahead_count: 3,
+            estimated_start: Some(Estimate {
+                at: Timestamp(Time(60_000)),
+                basis: "job 40 reaches its time limit".into(),
+            }),
+            suggestions: vec!["ask for 1 node".into()],
+        };
+        assert_eq!(
+            text_for(&e, Time(0), None, false),
+            "Job 42 is queued\n  waits for 2 nodes with 8 free GPUs; 1 is free\n\n   \
+CONSTRAINT  NODES LEFT  GPUS LEFT  DETAIL\n   \
+sku                 16        128  h100-sxm\n\
+▶  gpus                 1          8  8 free on each node\n\n\
+Ahead: 3\n  41 (big): older\n  and 2 more\n\n\
+Estimated start: 1970-01-01T00:01:00Z (in 1m); job 40 reaches its time limit\n\n\
+Sooner if:\n  - ask for 1 node\n"
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! The flags that describe a job, shared by `run` and `submit`.
+
+use crate::ctx::Ctx;
+use crate::fail::Fail;
+use clap::Args;
+use muster_model::spec::JobSpec;
+use muster_specs::JobFlags;
+
+/// The flags that describe a job.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Job")]
+pub(crate) struct JobArgs {
+    /// A name for people
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Nodes of the gang
+    #[arg(long, value_name = "N")]
+    pub(crate) nodes: Option<String>,
+    /// GPUs on each node
+    #[arg(long, value_name = "G")]
+    pub(crate) gpus: Option<String>,
+    /// Processes on each node [default: one per GPU, or 1]
+    #[arg(long, value_name = "R")]
+    pub(crate) ranks_per_node: Option<String>,
+    /// Logical processors on each node
+    #[arg(long, value_name = "N")]
+    pub(crate) cpus: Option<String>,
+    /// Memory on each node, such as 64GiB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
+    /// SKU of the GPUs, such as h100-sxm
+    #[arg(long)]
+    pub(crate) sku: Option<String>,
+    /// MIG profile, such as 3g.40gb
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) mig: Option<String>,
+    /// Keep the gang inside one leaf, rack, nvlink, …: [required:]LEVEL or preferred:LEVEL
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) topology: Option<String>,
+    /// Stop it after this long, such as 24h
+    #[arg(long, value_name = "TIME")]
+    pub(crate) time: Option<String>,
+    /// low, normal, high or critical
+    #[arg(long)]
+    pub(crate) priority: Option<String>,
+    /// spot, on-demand or reserved
+    #[arg(long)]
+    pub(crate) tier: Option<String>,
+    /// Run once for each index, such as 0-9
+    #[arg(long, value_name = "INDICES")]
+    pub(crate) array: Option<String>,
+    /// Start after another job ended: JOB[:ok|:fail|:any]
+    #[arg(long, value_name = "JOB[:HOW]")]
+    pub(crate) after: Vec<String>,
+    /// Container image
+    #[arg(long)]
+    pub(crate) image: Option<String>,
+    /// Environment of every rank
+    #[arg(long, short = 'e', value_name = "K=V")]
+    pub(crate) env: Vec<String>,
+    /// A secret of the project that the ranks may see
+    #[arg(long, value_name = "NAME")]
+    pub(crate) secret: Vec<String>,
+    /// A directory to bind: SRC:DST[:ro]
+    #[arg(long, value_name = "SRC:DST")]
+    pub(crate) volume: Vec<String>,
+    /// A word for reports
+    #[arg(long, value_name = "K=V")]
+    pub(crate) tag: Vec<String>,
+    /// Directory the ranks start in [default: this one, when the server is on this machine]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workdir: Option<String>,
+    /// Where checkpoints are written
+    #[arg(long, value_name = "DIR")]
+    pub(crate) checkpoint_dir: Option<String>,
+    /// Try again so often after the job failed by itself
+    #[arg(long, value_name = "N")]
+    pub(crate) retries: Option<String>,
+    /// Do not start it before `muster release`
+    #[arg(long)]
+    pub(crate) hold: bool,
+}
+
+impl JobArgs {
+    fn flags(self) -> JobFlags {
+        let JobArgs {
+            name,
+            nodes,
+            gpus,
+            ranks_per_node,
+            cpus,
+            memory,
+            sku,
+            mig,
+            topology,
+            time,
+            priority,
+            tier,
+            array,
+            after,
+            image,
+            env,
+            secret,
+            volume,
+            tag,
+            workdir,
+            checkpoint_dir,
+            retries,
+            hold,
+        } = self;
+        JobFlags {
+            name,
+            nodes,
+            gpus,
+            ranks_per_node,
+            cpus,
+            memory,
+            sku,
+            mig,
+            topology,
+            time,
+            priority,
+            tier,
+            array,
+            after,
+            image,
+            env,
+            secret,
+            volume,
+            tag,
+            project: None,
+            workdir,
+            checkpoint_dir,
+            retries,
+            hold,
+        }
+    }
+
+    /// The spec for a command line.
+    pub(crate) fn spec(self, ctx: &Ctx, command: Vec<String>) -> Result<JobSpec, Fail> {
+        let mut spec = self.flags().into_spec(command)?;
+        settle(&mut spec, ctx)?;
+        Ok(spec)
+    }
+
+    /// Lays the flags over what a file says.
+    pub(crate) fn over(self, ctx: &Ctx, spec: &mut JobSpec) -> Result<(), Fail> {
+        self.flags().apply_to(spec)?;
+        settle(spec, ctx)
+    }
+}
+
+/// Project and directory, where nothing was said.
+fn settle(spec: &mut JobSpec, ctx: &Ctx) -> Result<(), Fail> {
+    let settings = ctx.settings()?;
+    let given = ctx.global.project.as_ref().filter(|p| !p.is_empty());
+    // The flag wins over the file, the file over the settings.
+    let chosen = match (given, &spec.project) {
+        (Some(p), _) => Some(p),
+        (None, None) => settings.project.as_ref(),
+        (None, Some(_)) => None,
+    };
+    if let Some(name) = chosen {
+        let name = name.parse().map_err(|e| Fail::usage(format!("--project: {e}")))?;
+        spec.project = Some(name);
+    }
+    if spec.run.workdir.is_none()
+        && spec.simulate.is_none()
+        && is_here(&settings.server)
+        && let Ok(dir) = std::env::current_dir()
+    {
+        spec.run.workdir = dir.to_str().map(Into::into);
+    }
+    Ok(())
+}
+
+/// Whether the server runs on this machine, so that its nodes see the same files.
+fn is_here(server: &str) -> bool {
+    let rest = server.split_once("://").map_or(server, |(_, rest)| rest);
+    let host = rest.split(['/', '?']).next().unwrap_or(rest);
+    let host = host.rsplit_once(':').map_or(host, |(h, _)| h);
+    host.eq_ignore_ascii_case("localhost") || host.starts_with("127.") || host == "[::1]"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_server_on_this_machine_shares_its_directories() {
+        for here in ["http://127.0.0.1:7070", "http://localhost/", "https://[::1]:1"] {
+            assert!(is_here(here), "{here}");
+        }
+        for away in ["http://muster.example:7070", "https://10.0.0.1", "http://localhost.evil"] {
+            assert!(!is_here(away), "{away}");
+        }
+    }
+}

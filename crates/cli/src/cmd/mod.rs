@@ -1,0 +1,99 @@
+//! The commands, one family a file.
+
+pub(crate) mod act;
+pub(crate) mod agent;
+pub(crate) mod completions;
+pub(crate) mod describe;
+pub(crate) mod doctor;
+pub(crate) mod events;
+pub(crate) mod explain;
+pub(crate) mod get;
+pub(crate) mod job_args;
+pub(crate) mod logs;
+pub(crate) mod node;
+pub(crate) mod nodes;
+pub(crate) mod project;
+pub(crate) mod ps;
+pub(crate) mod run;
+pub(crate) mod secret;
+pub(crate) mod server;
+pub(crate) mod store;
+pub(crate) mod submit;
+pub(crate) mod token;
+pub(crate) mod topology;
+pub(crate) mod up;
+pub(crate) mod wait;
+pub(crate) mod watch;
+pub(crate) mod whoami;
+
+use crate::args::{Cli, Command};
+use crate::ctx::Ctx;
+use crate::fail::Fail;
+
+/// Carries the command out; the exit code is the answer.
+pub(crate) fn run(cli: Cli) -> Result<u8, Fail> {
+    let Cli { global, command } = cli;
+    let ctx = Ctx::new(global);
+    match command {
+        Command::Completions(c) => c.run(),
+        // A store blocks, and must not be driven from an async task.
+        Command::Store(c) => c.run(&ctx),
+        Command::Up(c) => serving()?.block_on(c.run(&ctx)),
+        Command::Server(c) => serving()?.block_on(c.run(&ctx)),
+        Command::Agent(c) => serving()?.block_on(c.run(&ctx)),
+        Command::Fleet => serving()?.block_on(crate::up::fleet()),
+        other => asking()?.block_on(client_command(&ctx, other)),
+    }
+}
+
+async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
+    match command {
+        Command::Run(c) => c.run(ctx).await,
+        Command::Submit(c) => c.run(ctx).await,
+        Command::Ps(c) => c.run(ctx).await,
+        Command::Get(c) => c.run(ctx).await,
+        Command::Describe(c) => c.run(ctx).await,
+        Command::Logs(c) => c.run(ctx).await,
+        Command::Cancel(c) => c.run(ctx).await,
+        Command::Hold(c) => c.run(ctx).await,
+        Command::Release(c) => c.run(ctx).await,
+        Command::Requeue(c) => c.run(ctx).await,
+        Command::Checkpoint(c) => c.run(ctx).await,
+        Command::Wait(c) => c.run(ctx).await,
+        Command::Explain(c) => c.run(ctx).await,
+        Command::Nodes(c) => c.run(ctx).await,
+        Command::Node(c) => c.run(ctx).await,
+        Command::Topology(c) => c.run(ctx).await,
+        Command::Events(c) => c.run(ctx).await,
+        Command::Token(c) => c.run(ctx).await,
+        Command::Secret(c) => c.run(ctx).await,
+        Command::Project(c) => c.run(ctx).await,
+        Command::Whoami(c) => c.run(ctx).await,
+        Command::Doctor(c) => c.run(ctx).await,
+        Command::Up(_)
+        | Command::Server(_)
+        | Command::Agent(_)
+        | Command::Store(_)
+        | Command::Completions(_)
+        | Command::Fleet => unreachable!("handled before a client is needed"),
+    }
+}
+
+/// One thread is enough to ask, and starts soonest.
+fn asking() -> Result<tokio::runtime::Runtime, Fail> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Fail::failed(format!("cannot start: {e}")))
+}
+
+fn serving() -> Result<tokio::runtime::Runtime, Fail> {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("MUSTER_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let _ =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Fail::failed(format!("cannot start: {e}")))
+}

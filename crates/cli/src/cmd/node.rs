@@ -1,0 +1,181 @@
+//! `muster node …`: what operators do with nodes.
+
+use crate::ctx::Ctx;
+use crate::fail::{Fail, REFUSED};
+use crate::{output, pick};
+use clap::{Args, Subcommand};
+use muster_api::{CordonRequest, DrainRequest, Inject, Node};
+use muster_client::{Client, ClientError};
+use muster_model::ids::AttemptKey;
+use muster_model::units::Span;
+
+/// Steer nodes: cordon, drain, retire, …
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster node drain hgx-0003 --reason 'replace fan'\n  muster node undrain hgx-0003\n  \
+muster node cordon hgx-0003 hgx-0004\n  muster node inject hgx-0003 crash --down 30s    simulated nodes only"
+)]
+pub(crate) struct NodeCmd {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// No new work; what runs is not touched
+    Cordon {
+        #[command(flatten)]
+        nodes: Names,
+        /// Why
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// New work again after a cordon
+    Uncordon(Names),
+    /// No new work, and what runs leaves
+    Drain {
+        #[command(flatten)]
+        nodes: Names,
+        /// Why
+        #[arg(long, default_value = "")]
+        reason: String,
+        /// Stop and requeue what runs instead of letting it end
+        #[arg(long)]
+        stop: bool,
+    },
+    /// New work again after a drain
+    Undrain(Names),
+    /// Forget nodes that will not come back
+    Retire(Names),
+    /// Decide again about nodes that have seen more than this server (restored from a backup)
+    Reconcile(Names),
+    /// Make a simulated node fail
+    Inject {
+        /// The node
+        node: String,
+        #[command(subcommand)]
+        fault: Fault,
+    },
+    /// Test a node before it takes work
+    Qualify(Names),
+    /// Replace a node by a spare
+    Replace(Names),
+}
+
+#[derive(Debug, Args)]
+struct Names {
+    /// The nodes
+    #[arg(required = true, value_name = "NODE")]
+    nodes: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Fault {
+    /// Everything on it dies; it comes back after a while
+    Crash {
+        /// How long it is away
+        #[arg(long, default_value = "30s")]
+        down: Span,
+    },
+    /// It goes on working, but hears and says nothing for a while
+    Partition {
+        /// How long
+        #[arg(long, default_value = "30s")]
+        length: Span,
+    },
+    /// The ranks of one attempt are killed
+    KillRanks {
+        /// JOB.ATTEMPT, such as 42.1
+        attempt: AttemptKey,
+    },
+    /// A GPU falls off the bus
+    LoseGpu {
+        /// Its index
+        gpu: u32,
+    },
+}
+
+impl NodeCmd {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let (names, verb) = match self.verb {
+            Verb::Cordon { nodes, reason } => (nodes, Act::Cordon(CordonRequest { reason })),
+            Verb::Uncordon(nodes) => (nodes, Act::Uncordon),
+            Verb::Drain { nodes, reason, stop } => {
+                (nodes, Act::Drain(DrainRequest { reason, stop }))
+            }
+            Verb::Undrain(nodes) => (nodes, Act::Undrain),
+            Verb::Retire(nodes) => (nodes, Act::Retire),
+            Verb::Reconcile(nodes) => (nodes, Act::Reconcile),
+            Verb::Inject { node, fault } => return inject(ctx, &node, fault).await,
+            Verb::Qualify(_) => {
+                return Err(not_yet("qualify", "`muster node undrain` lets it take work"));
+            }
+            Verb::Replace(_) => {
+                return Err(not_yet("replace", "`muster node drain` moves work off it"));
+            }
+        };
+        let client = ctx.client()?;
+        let mut after = Vec::new();
+        for name in &names.nodes {
+            match act(&client, name, &verb).await {
+                Ok(node) => {
+                    if ctx.is_table() {
+                        output::print(&format!("node {} is {}\n", node.name, node.state))?;
+                    }
+                    after.push(node);
+                }
+                Err(e) => return Err(pick::mend_node(&client, name, e).await),
+            }
+        }
+        if !ctx.is_table() {
+            match after.as_slice() {
+                [one] => ctx.show(one, |_| String::new())?,
+                _ => {
+                    let list = muster_api::NodeList { items: after, cursor: None };
+                    ctx.show(&list, |_| String::new())?;
+                }
+            }
+        }
+        Ok(0)
+    }
+}
+
+enum Act {
+    Cordon(CordonRequest),
+    Uncordon,
+    Drain(DrainRequest),
+    Undrain,
+    Retire,
+    Reconcile,
+}
+
+async fn act(client: &Client, name: &str, act: &Act) -> Result<Node, ClientError> {
+    match act {
+        Act::Cordon(body) => client.cordon(name, body).await,
+        Act::Uncordon => client.uncordon(name).await,
+        Act::Drain(body) => client.drain(name, body).await,
+        Act::Undrain => client.undrain(name).await,
+        Act::Retire => client.retire(name).await,
+        Act::Reconcile => client.reconcile(name).await,
+    }
+}
+
+async fn inject(ctx: &Ctx, name: &str, fault: Fault) -> Result<u8, Fail> {
+    let client = ctx.client()?;
+    let fault = match fault {
+        Fault::Crash { down } => Inject::Crash { down },
+        Fault::Partition { length } => Inject::Partition { length },
+        Fault::KillRanks { attempt } => Inject::KillRanks { key: attempt },
+        Fault::LoseGpu { gpu } => Inject::LoseGpu { gpu },
+    };
+    let done = match client.inject(name, &fault).await {
+        Ok(done) => done,
+        Err(e) => return Err(pick::mend_node(&client, name, e).await),
+    };
+    ctx.show(&done, |d| format!("node {}: {}\n", d.node, d.message))?;
+    Ok(if done.ok { 0 } else { crate::fail::FAILED })
+}
+
+fn not_yet(verb: &str, instead: &str) -> Fail {
+    Fail::new(REFUSED, format!("`muster node {verb}` is not supported yet")).hint(instead)
+}

@@ -1,0 +1,123 @@
+//! `muster nodes`.
+
+use crate::ctx::Ctx;
+use crate::fail::Fail;
+use crate::output::bar::bar;
+use crate::output::table::{Table, cell, number, state};
+use clap::Args;
+use muster_api::{Node, NodeList};
+
+/// List nodes
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster nodes\n  muster nodes --state lost\n  muster nodes --watch"
+)]
+pub(crate) struct Nodes {
+    /// Only nodes in this state: ready, cordoned, draining, drained, lost, protected, …
+    #[arg(long)]
+    state: Option<String>,
+    /// Draw again whenever something happens
+    #[arg(short, long)]
+    watch: bool,
+}
+
+impl Nodes {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        if self.watch {
+            return super::watch::watch(ctx, &client, async || {
+                let nodes = client.all_nodes(self.state.as_deref()).await?;
+                Ok(table(&nodes).render())
+            })
+            .await;
+        }
+        let items = client.all_nodes(self.state.as_deref()).await?;
+        if ctx.is_table() && items.is_empty() {
+            crate::output::note("no nodes; `muster token create --join NAME` lets one in");
+        }
+        ctx.show(&NodeList { items, cursor: None }, |l| table(&l.items).render())?;
+        Ok(0)
+    }
+}
+
+/// The nodes as a table.
+pub(crate) fn table(nodes: &[Node]) -> Table {
+    let mut table = Table::new(&["NAME", "STATE", "SKU", "GPUS", "CPUS", "LOCATION", "JOBS"]);
+    for node in nodes {
+        let place = &node.location;
+        let jobs: Vec<&str> = node.jobs.iter().map(|j| j.id.as_str()).collect();
+        table.row(vec![
+            cell(&node.name),
+            state(&node.state),
+            cell(&node.sku),
+            cell(bar(node.gpus_used, node.gpus_total)),
+            number(format!("{}/{}", node.cpus_used, node.cpus_total)),
+            cell(format!("{}/{}/{}", place.spine, place.leaf, place.rack)),
+            cell(jobs.join(",")),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use muster_api::{Kind, NodeJob};
+    use muster_model::job::JobState;
+    use muster_model::node::{Inventory, Stage};
+    use muster_model::topology::Location;
+    use muster_model::units::{Bytes, Time};
+
+    pub(crate) fn node(name: &str) -> Node {
+        let node_name = name.parse().expect("a valid name");
+        Node {
+            id: name.into(),
+            kind: Kind::Node,
+            name: name.into(),
+            state: "ready".into(),
+            version: 3,
+            stage: Stage::Ready,
+            reachable: true,
+            cordon: None,
+            protected: false,
+            location: Location::unplaced(&node_name),
+            address: "10.0.0.1".into(),
+            host: "h".into(),
+            sku: "h100-sxm".into(),
+            gpus_total: 8,
+            gpus_used: 4,
+            gpus_excluded: Vec::new(),
+            cpus_total: 128,
+            cpus_used: 32,
+            memory_total: Bytes::gib(1024),
+            memory_used: Bytes(0),
+            inventory: Inventory::default(),
+            jobs: vec![NodeJob {
+                id: "42".into(),
+                name: "train".into(),
+                project: "default".into(),
+                state: JobState::Running,
+                gpus: vec![0, 1, 2, 3],
+            }],
+            orphans: Vec::new(),
+            agent: None,
+            enrolled_at: Time(0).into(),
+            changed_at: Time(0).into(),
+        }
+    }
+
+    #[test]
+    fn nodes_are_listed_with_how_full_they_are() {
+        let mut lost = node("hgx-02");
+        lost.state = "lost".into();
+        lost.gpus_used = 0;
+        lost.jobs.clear();
+        let text = table(&[node("hgx-01"), lost]).render_for(None, false);
+        assert_eq!(
+            text,
+            "NAME    STATE  SKU       GPUS            CPUS  LOCATION                           JOBS\n\
+             hgx-01  ready  h100-sxm  ████░░░░ 4/8  32/128  unplaced/unplaced/unplaced-hgx-01  42\n\
+             hgx-02  lost   h100-sxm  ░░░░░░░░ 0/8  32/128  unplaced/unplaced/unplaced-hgx-02\n"
+        );
+    }
+}

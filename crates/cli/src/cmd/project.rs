@@ -1,0 +1,57 @@
+//! `muster project …`.
+
+use crate::ctx::Ctx;
+use crate::fail::Fail;
+use crate::output::table::{Table, cell};
+use clap::{Args, Subcommand};
+use muster_api::{CreateProject, Project};
+
+/// Make and list projects
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster project create nlp --description 'language models'\n  muster project list"
+)]
+pub(crate) struct ProjectCmd {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Make a project
+    Create {
+        /// Its name
+        name: String,
+        /// What it is for
+        #[arg(long, default_value = "")]
+        description: String,
+    },
+    /// List projects
+    List,
+}
+
+impl ProjectCmd {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        match self.verb {
+            Verb::Create { name, description } => {
+                let made = client.create_project(&CreateProject { name, description }).await?;
+                ctx.show(&made, |p| format!("project {} is made\n", p.name))?;
+            }
+            Verb::List => {
+                let list = client.projects().await?;
+                ctx.show(&list, |l| table(&l.items).render())?;
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// The projects as a table.
+pub(crate) fn table(projects: &[Project]) -> Table {
+    let mut table = Table::new(&["NAME", "DESCRIPTION"]);
+    for p in projects {
+        table.row(vec![cell(&p.name), cell(&p.description)]);
+    }
+    table
+}

@@ -1,0 +1,255 @@
+//! `muster ps`: jobs.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output::table::{Table, cell, number, state};
+use crate::output::time;
+use clap::Args;
+use muster_api::{Job, JobList, JobsQuery};
+use muster_client::Client;
+use muster_model::job::JobState;
+use muster_model::units::{Span, Time};
+
+/// List jobs: those that have not ended, and those that just did
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster ps\n  muster ps -a --user alice\n  muster ps --state queued,running --watch\n  \
+muster ps -o json | jq -r '.items[].id'"
+)]
+pub(crate) struct Ps {
+    /// Also those that ended long ago
+    #[arg(short, long)]
+    all: bool,
+    /// Only jobs in these states: queued, starting, running, stopping, succeeded, failed, cancelled
+    #[arg(long, value_name = "STATE,…")]
+    state: Option<String>,
+    /// Only this user's
+    #[arg(long)]
+    user: Option<String>,
+    /// Only jobs with this name
+    #[arg(long)]
+    name: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    limit: usize,
+    /// Draw again whenever something happens
+    #[arg(short, long)]
+    watch: bool,
+}
+
+/// A job that ended within this is still of interest.
+const RECENT: Span = Span::mins(60);
+
+impl Ps {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        if self.watch {
+            return super::watch::watch(ctx, &client, async || {
+                let list = self.list(ctx, &client).await?;
+                Ok(table(&list.items, now()).render())
+            })
+            .await;
+        }
+        let list = self.list(ctx, &client).await?;
+        if list.cursor.is_some() {
+            crate::output::note("note: there are more; raise --limit to see them");
+        }
+        ctx.show(&list, |l| table(&l.items, now()).render())?;
+        if ctx.is_table() && list.items.is_empty() {
+            crate::output::note(
+                "no jobs; `muster run -- hostname` starts one, `muster ps -a` shows old ones",
+            );
+        }
+        Ok(0)
+    }
+
+    async fn list(&self, ctx: &Ctx, client: &Client) -> Result<JobList, Fail> {
+        let query = JobsQuery {
+            state: self.state.clone(),
+            project: ctx.global.project.clone().filter(|p| !p.is_empty()),
+            user: self.user.clone(),
+            name: self.name.clone(),
+            limit: None,
+            cursor: None,
+        };
+        let limit = self.limit.max(1);
+        if self.all || self.state.is_some() {
+            return Ok(client.jobs_up_to(&query, limit).await?);
+        }
+        let active = JobsQuery { state: Some("active".into()), ..query.clone() };
+        let mut list = client.jobs_up_to(&active, limit).await?;
+        let ended = JobsQuery { state: Some("ended".into()), limit: Some(50), ..query };
+        let since = now() - RECENT;
+        let recent = client.jobs(&ended).await?.items.into_iter();
+        list.items.extend(recent.filter(|j| j.ended_at.is_some_and(|t| t.0 >= since)));
+        list.items.sort_by_key(|j| std::cmp::Reverse(j.number));
+        // A job that ended between the two questions came twice.
+        list.items.dedup_by_key(|j| j.number);
+        list.items.truncate(limit);
+        Ok(list)
+    }
+}
+
+/// The jobs as a table.
+pub(crate) fn table(jobs: &[Job], now: Time) -> Table {
+    let mut table = Table::new(&[
+        "ID", "NAME", "PROJECT", "USER", "STATE", "NODES", "GPUS", "AGE", "TIME", "REASON",
+    ]);
+    for job in jobs {
+        let queued = job.state == JobState::Queued;
+        let word = if queued && job.held.is_some() { "held" } else { job.state.word() };
+        table.row(vec![
+            cell(&job.id),
+            cell(&job.name),
+            cell(&job.project),
+            cell(job.user.strip_prefix("user:").unwrap_or(&job.user)),
+            state(word),
+            number(job.nodes()),
+            number(job.gpus()),
+            number(time::short(now.since(job.submitted_at.0))),
+            number(ran(job, now).map(time::length).unwrap_or_default()),
+            cell(reason(job)),
+        ]);
+    }
+    table
+}
+
+/// How long it has run, or did.
+fn ran(job: &Job, now: Time) -> Option<Span> {
+    let end = job.ended_at.map_or(now, |t| t.0);
+    let start = match &job.attempt {
+        Some(a) => a.started_at,
+        None => job.started_at.filter(|_| job.state.is_final()),
+    };
+    start.map(|s| end.since(s.0))
+}
+
+/// Why it waits, or why it ended; where it runs otherwise.
+fn reason(job: &Job) -> String {
+    if let Some(by) = &job.held
+        && !job.state.is_final()
+    {
+        return format!("held by {by}");
+    }
+    if let Some(waiting) = &job.waiting {
+        return waiting.clone();
+    }
+    match &job.attempt {
+        Some(a) => match &a.stop {
+            Some(stop) => stop.message.clone(),
+            None => {
+                let names: Vec<&str> = a.slots.iter().map(|s| s.node.as_str()).collect();
+                muster_specs::hostlist::compress(names)
+            }
+        },
+        None => job.reason.clone().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use muster_api::{Attempt, Kind, Slot};
+    use muster_model::spec::{Group, JobSpec};
+    use muster_model::topology::Level;
+    use muster_model::units::Bytes;
+
+    pub(crate) fn job(number: u64, state: JobState) -> Job {
+        Job {
+            id: number.to_string(),
+            number,
+            kind: Kind::Job,
+            name: "train".into(),
+            state,
+            version: 9,
+            project: "default".into(),
+            user: "user:alice".into(),
+            spec: JobSpec::default().into(),
+            groups: vec![Group {
+                name: String::new(),
+                nodes: 2,
+                gpus: 8,
+                ranks: 8,
+                cpus: 8,
+                memory: Bytes(0),
+                sku: None,
+            }]
+            .into(),
+            array: None,
+            depends: Vec::new().into(),
+            submitted_at: Time(0).into(),
+            started_at: None,
+            ended_at: None,
+            reason: None,
+            exit_code: None,
+            held: None,
+            not_before: None,
+            attempts: 0,
+            infrastructure_failures: 0,
+            application_failures: 0,
+            attempt: None,
+            past: Vec::new(),
+            checkpoint: None,
+            checkpoint_asked: None,
+            progress: None,
+            waiting: None,
+        }
+    }
+
+    fn slot(node: &str) -> Slot {
+        Slot {
+            node: node.into(),
+            group: 0,
+            node_rank: 0,
+            first_rank: 0,
+            ranks: 8,
+            gpus: (0..8).collect(),
+            cpus: 8,
+            memory: Bytes(0),
+            state: "running".into(),
+            end: None,
+        }
+    }
+
+    #[test]
+    fn jobs_are_listed_with_why_they_wait_or_where_they_run() {
+        let mut running = job(3, JobState::Running);
+        running.attempt = Some(Attempt {
+            no: 1,
+            state: JobState::Running,
+            placed_at: Time(50_000).into(),
+            started_at: Some(Time(60_000).into()),
+            deadline: None,
+            domain: "leaf-1".into(),
+            level: Level::Leaf,
+            port: 29500,
+            slots: vec![slot("hgx-01"), slot("hgx-02")],
+            stop: None,
+        });
+        let mut queued = job(2, JobState::Queued);
+        queued.waiting = Some("waits for 2 nodes".into());
+        let mut failed = job(1, JobState::Failed);
+        failed.started_at = Some(Time(1000).into());
+        failed.ended_at = Some(Time(31_000).into());
+        failed.reason = Some("rank 3 exited with code 7 on hgx-01".into());
+        let text = table(&[running, queued, failed], Time(180_000)).render_for(None, false);
+        assert_eq!(
+            text,
+            "ID  NAME   PROJECT  USER   STATE    NODES  GPUS  AGE   TIME  REASON\n\
+             3   train  default  alice  running      2    16   3m  2m00s  hgx-[01-02]\n\
+             2   train  default  alice  queued       2    16   3m         waits for 2 nodes\n\
+             1   train  default  alice  failed       2    16   3m    30s  rank 3 exited with code 7 on hgx-01\n"
+        );
+    }
+
+    #[test]
+    fn exit_codes_of_jobs_are_handed_on() {
+        let mut j = job(1, JobState::Failed);
+        for (code, want) in [(Some(7), 7), (None, 1), (Some(0), 1), (Some(-1), 1), (Some(300), 1)] {
+            j.exit_code = code;
+            assert_eq!(crate::follow::exit_code(&j), want, "{code:?}");
+        }
+        assert_eq!(crate::follow::exit_code(&job(1, JobState::Succeeded)), 0);
+        assert_eq!(crate::follow::exit_code(&job(1, JobState::Cancelled)), 1);
+    }
+}

@@ -1,0 +1,230 @@
+//! `muster run`: submit, wait with a reason, stream, return the job's exit code.
+
+use super::job_args::JobArgs;
+use crate::ctx::Ctx;
+use crate::fail::Fail;
+use crate::follow::{self, Printer};
+use crate::output;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use muster_api::{Job, LogsQuery, Submitted};
+use muster_client::{Client, JobAction};
+use muster_model::job::JobState;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// Exit code of a shell's Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+/// Run a command on the cluster and see its output
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  muster run -- hostname\n  \
+muster run --nodes 2 --gpus 8 -- sh -c 'echo $RANK of $WORLD_SIZE'\n  \
+muster run --gpus 1 --memory 64GiB --time 1h -- python train.py\n\n\
+The job's exit code is returned. Ctrl-C asks before it cancels; a second one detaches.")]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
+}
+
+impl Run {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        if self.job.array.is_some() {
+            return Err(Fail::usage("`run` shows one job, and an array is many")
+                .hint("use `muster submit --array …`, then `muster logs JOB_INDEX`"));
+        }
+        let spec = self.job.spec(ctx, self.command)?;
+        let client = ctx.client()?;
+        let job = match client.submit(&spec).await? {
+            Submitted::Job(job) => *job,
+            Submitted::Array(a) => {
+                return Err(Fail::failed(format!("the server made an array of it: {}", a.id)));
+            }
+        };
+        let ended = attend(&client, job).await?;
+        let Some(job) = ended else { return Ok(INTERRUPTED) };
+        if job.state != JobState::Succeeded {
+            super::wait::say(&job);
+        }
+        if !ctx.is_table() {
+            ctx.show(&job, |_| String::new())?;
+        }
+        Ok(follow::exit_code(&job))
+    }
+}
+
+/// Watches a job to its end. None when the user detached.
+async fn attend(client: &Client, mut job: Job) -> Result<Option<Job>, Fail> {
+    let mut waiting = Waiting::new(&job);
+    let mut printer = Printer::new(job.ranks() > 1);
+    let mut events = follow::news(client);
+    let mut pieces = None;
+    let mut deaf = false;
+    let mut tick = tokio::time::interval(Duration::from_millis(200));
+    let (mut stale, mut since_look) = (true, 0u32);
+    loop {
+        if pieces.is_none() && job.attempts > 0 {
+            let query = LogsQuery { follow: true, ..LogsQuery::default() };
+            pieces = Some(follow::pieces(client, &job.id, query));
+        }
+        let silent = pieces.is_none();
+        tokio::select! {
+            piece = async { match &mut pieces { Some(rx) => rx.recv().await, None => None } }, if !silent => {
+                match piece {
+                    Some(Ok(piece)) => {
+                        waiting.hide();
+                        printer.print(piece)?;
+                    }
+                    Some(Err(e)) => return Err(detached(&job, e)),
+                    None => {
+                        waiting.hide();
+                        printer.finish()?;
+                        let job = client.job(&job.id).await?;
+                        return Ok(Some(follow::until_final(client, job).await?));
+                    }
+                }
+            }
+            event = events.recv(), if !deaf => match event {
+                // While it waits, what happens to others moves it too.
+                Some(Ok(e)) => stale |= e.job() == Some(job.number) || job.state == JobState::Queued,
+                Some(Err(_)) | None => deaf = true,
+            },
+            _ = tick.tick() => {
+                since_look += 1;
+                if stale && since_look >= 2 || since_look >= if deaf { 5 } else { 50 } {
+                    (stale, since_look) = (false, 0);
+                    job = client.job(&job.id).await.map_err(|e| detached(&job, e))?;
+                    if job.state.is_final() && pieces.is_none() {
+                        waiting.hide();
+                        return Ok(Some(job));
+                    }
+                    waiting.update(client, &job).await;
+                }
+            }
+            signal = tokio::signal::ctrl_c() => {
+                signal.map_err(|e| Fail::failed(format!("cannot hear Ctrl-C: {e}")))?;
+                waiting.hide();
+                match ask(&job).await {
+                    Wish::Cancel => {
+                        client.act(&job.id, JobAction::Cancel).await?;
+                        output::note(&format!("job {} is being cancelled", job.id));
+                    }
+                    Wish::Go => {}
+                    Wish::Detach => {
+                        output::note(&format!(
+                            "detached; job {id} goes on\n  see it:  muster logs -f {id}\n  end it:  muster cancel {id}",
+                            id = job.id
+                        ));
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The server went away: the job did not.
+fn detached(job: &Job, e: muster_client::ClientError) -> Fail {
+    let mut fail = Fail::from(e);
+    fail.hint = Some(format!(
+        "job {id} is not touched by this; come back with `muster logs -f {id}`",
+        id = job.id
+    ));
+    fail
+}
+
+enum Wish {
+    Cancel,
+    Go,
+    Detach,
+}
+
+/// Asks what Ctrl-C was meant to do; a second one detaches at once, and so does a script.
+async fn ask(job: &Job) -> Wish {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Wish::Detach;
+    }
+    eprint!("\nCancel job {}? [y/N] (Ctrl-C again leaves it running) ", job.id);
+    let answer = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map(|_| line)
+    });
+    tokio::select! {
+        line = answer => match line {
+            Ok(Ok(l)) if matches!(l.trim(), "y" | "Y" | "yes") => Wish::Cancel,
+            _ => Wish::Go,
+        },
+        _ = tokio::signal::ctrl_c() => {
+            eprintln!();
+            Wish::Detach
+        }
+    }
+}
+
+/// The spinner that says why the job waits; plain lines where stderr is no terminal.
+struct Waiting {
+    bar: Option<ProgressBar>,
+    terminal: bool,
+    said: String,
+}
+
+impl Waiting {
+    fn new(job: &Job) -> Waiting {
+        let terminal = std::io::stderr().is_terminal();
+        let mut waiting = Waiting { bar: None, terminal, said: String::new() };
+        waiting.show(&format!("job {} is {}", job.id, job.state));
+        waiting
+    }
+
+    fn show(&mut self, text: &str) {
+        let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        if text == self.said {
+            return;
+        }
+        self.said.clone_from(&text);
+        if !self.terminal {
+            output::note(&format!("muster: {text}"));
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        bar.set_message(text);
+    }
+
+    fn hide(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        if self.terminal {
+            self.said.clear();
+        }
+    }
+
+    async fn update(&mut self, client: &Client, job: &Job) {
+        match job.state {
+            JobState::Queued => {
+                let why = match client.explain(&job.id).await {
+                    Ok(e) => Some(e.summary),
+                    Err(_) => job.waiting.clone(),
+                };
+                let why = why.filter(|w| !w.is_empty()).unwrap_or_else(|| "it waits".into());
+                self.show(&format!("job {} is queued: {why}", job.id));
+            }
+            JobState::Starting => {
+                let slots = job.attempt.as_ref().map(|a| a.slots.as_slice()).unwrap_or_default();
+                let up = slots.iter().filter(|s| s.state == "running").count();
+                self.show(&format!("job {} is starting: {up} of {} nodes up", job.id, slots.len()));
+            }
+            _ => self.hide(),
+        }
+    }
+}

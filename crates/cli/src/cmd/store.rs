@@ -1,0 +1,197 @@
+//! `muster store …`: the log itself, without a server.
+
+use crate::config::default_data_dir;
+use crate::ctx::Ctx;
+use crate::fail::{FAILED, Fail};
+use crate::output;
+use clap::{Args, Subcommand};
+use muster_store::{CopyReport, StoreError, StoreUrl};
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+
+/// Check, move, back up and restore the store
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster store check\n  muster store backup site.backup             while the server runs\n  \
+muster store restore site.backup --store sqlite:new.db\n  \
+muster store export - | muster store import - --store postgres://muster@db/muster"
+)]
+pub(crate) struct StoreCmd {
+    #[command(subcommand)]
+    verb: Verb,
+    /// Which store [default: sqlite:DATA_DIR/muster.db]
+    #[arg(long, global = true, env = "MUSTER_STORE", value_name = "URL", hide_env_values = true)]
+    store: Option<StoreUrl>,
+    /// Directory of the default store
+    #[arg(long, global = true, env = "MUSTER_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Read everything and say what is wrong
+    Check,
+    /// Write everything as lines of JSON; `-` means stdout
+    Export {
+        /// Where to
+        file: PathBuf,
+    },
+    /// Fill an empty store from an export: the site moves; `-` means stdin
+    Import {
+        /// Where from
+        file: PathBuf,
+    },
+    /// Copy the store into one file, also while a server uses it
+    Backup {
+        /// Where to; must not exist
+        file: PathBuf,
+    },
+    /// Fill an empty store from a backup: an older state of the site comes back
+    Restore {
+        /// Where from
+        file: PathBuf,
+    },
+}
+
+/// Name of the embedded store's file in the data directory.
+pub(crate) const STORE_FILE: &str = "muster.db";
+
+/// The store that a data directory holds.
+pub(crate) fn default_store(data_dir: &Path) -> StoreUrl {
+    StoreUrl::Sqlite(data_dir.join(STORE_FILE))
+}
+
+impl StoreCmd {
+    pub(crate) fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let dir = self.data_dir.unwrap_or_else(default_data_dir);
+        let url = self.store.unwrap_or_else(|| default_store(&dir));
+        match self.verb {
+            Verb::Check => {
+                let mut store = open_existing(&url)?;
+                let report = store.check().map_err(failed)?;
+                let shown = serde_json::json!({
+                    "store": url.to_string(),
+                    "ok": report.is_ok(),
+                    "first_seq": report.head.first_seq,
+                    "last_seq": report.head.last_seq,
+                    "epoch": report.head.epoch,
+                    "entries": report.entries,
+                    "snapshots": report.snapshots,
+                    "payloads": report.payloads,
+                    "secrets": report.secrets,
+                    "problems": report.problems,
+                });
+                ctx.show(&shown, |_| {
+                    let mut text = format!(
+                        "{url}: {} entries verified ({} to {}), {} snapshots, {} payloads, {} secrets\n",
+                        report.entries, report.head.first_seq, report.head.last_seq,
+                        report.snapshots, report.payloads, report.secrets,
+                    );
+                    for p in &report.problems {
+                        text.push_str(&format!("problem: {p}\n"));
+                    }
+                    if report.is_ok() {
+                        text.push_str("no problem found\n");
+                    }
+                    text
+                })?;
+                Ok(if report.is_ok() { 0 } else { FAILED })
+            }
+            Verb::Export { file } => {
+                let mut store = open_existing(&url)?;
+                if is_dash(&file) {
+                    let mut out = std::io::stdout().lock();
+                    let report = muster_store::export(store.as_mut(), &mut out).map_err(failed)?;
+                    out.flush().map_err(|e| Fail::failed(format!("cannot write: {e}")))?;
+                    output::note(&said("exported", &report));
+                    return Ok(0);
+                }
+                // An export holds the jobs' environments: for its owner's eyes only.
+                if file.exists() {
+                    return Err(Fail::usage(format!("{} exists already", file.display()))
+                        .hint("name a new file"));
+                }
+                let target = crate::config::private_file(&file)
+                    .map_err(|e| Fail::failed(format!("cannot write {}: {e}", file.display())))?;
+                let mut out = std::io::BufWriter::new(target);
+                let report = muster_store::export(store.as_mut(), &mut out).map_err(failed)?;
+                out.into_inner()
+                    .map_err(std::io::IntoInnerError::into_error)
+                    .and_then(|f| f.sync_all())
+                    .map_err(|e| Fail::failed(format!("cannot write {}: {e}", file.display())))?;
+                show(ctx, "exported", &report)
+            }
+            Verb::Import { file } => {
+                let mut store = muster_store::open(&url).map_err(failed)?;
+                let report = if is_dash(&file) {
+                    muster_store::import(&mut std::io::stdin().lock(), store.as_mut())
+                } else {
+                    let f = std::fs::File::open(&file)
+                        .map_err(|e| Fail::usage(format!("cannot read {}: {e}", file.display())))?;
+                    muster_store::import(&mut BufReader::new(f), store.as_mut())
+                };
+                show(ctx, "imported", &report.map_err(failed)?)
+            }
+            Verb::Backup { file } => {
+                let report = muster_store::backup(&url, &file).map_err(failed)?;
+                show(ctx, "backed up", &report)
+            }
+            Verb::Restore { file } => {
+                let report = muster_store::restore(&file, &url).map_err(failed)?;
+                let code = show(ctx, "restored", &report)?;
+                output::note(
+                    "note: nodes that have seen more than this backup are protected until \
+                     `muster node reconcile NODE`",
+                );
+                Ok(code)
+            }
+        }
+    }
+}
+
+fn is_dash(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+/// A store that is only read must not be made by a slip of the keyboard.
+fn open_existing(url: &StoreUrl) -> Result<Box<dyn muster_store::Store>, Fail> {
+    if let StoreUrl::Sqlite(path) = url
+        && !path.exists()
+    {
+        return Err(Fail::new(crate::fail::NOT_FOUND, format!("there is no store at {url}"))
+            .hint("--store or --data-dir names another; `muster up` makes one"));
+    }
+    muster_store::open(url).map_err(failed)
+}
+
+fn failed(e: StoreError) -> Fail {
+    let mut message = e.to_string();
+    let mut cause = std::error::Error::source(&e);
+    while let Some(c) = cause {
+        message = format!("{message}: {c}");
+        cause = c.source();
+    }
+    Fail::failed(message)
+}
+
+fn said(done: &str, r: &CopyReport) -> String {
+    let archived = if r.archived { "; older entries are in archived segments" } else { "" };
+    format!(
+        "{done} {} entries ({} to {}), {} snapshots, {} payloads, {} secrets{archived}",
+        r.entries, r.first, r.last, r.snapshots, r.payloads, r.secrets
+    )
+}
+
+fn show(ctx: &Ctx, done: &str, r: &CopyReport) -> Result<u8, Fail> {
+    let shown = serde_json::json!({
+        "first_seq": r.first,
+        "last_seq": r.last,
+        "entries": r.entries,
+        "snapshots": r.snapshots,
+        "payloads": r.payloads,
+        "secrets": r.secrets,
+        "archived": r.archived,
+    });
+    ctx.show(&shown, |_| format!("{}\n", said(done, r)))?;
+    Ok(0)
+}

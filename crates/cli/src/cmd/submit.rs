@@ -1,0 +1,118 @@
+//! `muster submit`.
+
+use super::job_args::JobArgs;
+use crate::ctx::Ctx;
+use crate::fail::Fail;
+use crate::{follow, output, pick};
+use clap::Args;
+use muster_api::Submitted;
+use muster_model::spec::JobSpec;
+use std::io::Read;
+
+/// Submit a job: a YAML spec, a script with #MUSTER or #SBATCH lines, or a command
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster submit train.yaml\n  muster submit train.sbatch --nodes 4\n  \
+muster submit --nodes 2 --gpus 8 --time 24h -- torchrun train.py\n  \
+muster submit --array 0-9 -- sh -c 'echo task $SLURM_ARRAY_TASK_ID'\n  \
+ID=$(muster submit prepare.yaml) && muster submit train.yaml --after $ID:ok"
+)]
+pub(crate) struct Submit {
+    /// The spec or script; `-` reads it from stdin
+    #[arg(value_name = "FILE", required_unless_present = "command", conflicts_with = "command")]
+    pub(crate) file: Option<String>,
+    /// Only say what would happen
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Wait until it has ended, and return its exit code
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) wait: bool,
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
+}
+
+impl Submit {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let Submit { file, dry_run, wait, job, command } = self;
+        let spec = match file {
+            Some(file) => {
+                let mut spec = read_spec(&file)?;
+                job.over(ctx, &mut spec)?;
+                spec
+            }
+            None => job.spec(ctx, command)?,
+        };
+        let client = ctx.client()?;
+        if dry_run {
+            let explanation = client.dry_run(&spec).await?;
+            ctx.show(&explanation, super::explain::text)?;
+            return Ok(0);
+        }
+        let submitted = client.submit(&spec).await?;
+        if !wait {
+            ctx.show(&submitted, |s| said(s, output::is_terminal()))?;
+            return Ok(0);
+        }
+        output::note(said(&submitted, true).trim_end());
+        let mut code = 0;
+        for job in pick::jobs(&client, submitted.id()).await? {
+            let ended = follow::until_final(&client, job).await?;
+            code = code.max(follow::exit_code(&ended));
+            super::wait::say(&ended);
+        }
+        if ctx.is_table() {
+            output::print(&said(&submitted, false))?;
+        } else {
+            let ended = pick::job(&client, submitted.id()).await?;
+            ctx.show(&ended, |_| String::new())?;
+        }
+        Ok(code)
+    }
+}
+
+/// Just the id for programs; a sentence for people.
+fn said(submitted: &Submitted, terminal: bool) -> String {
+    match submitted {
+        s if !terminal => format!("{}\n", s.id()),
+        Submitted::Job(j) => format!("Submitted job {} ({})\n", j.id, j.name),
+        Submitted::Array(a) => {
+            format!("Submitted job array {} ({}) of {} tasks\n", a.id, a.name, a.count)
+        }
+    }
+}
+
+/// Reads a spec or script; notes go to stderr.
+fn read_spec(file: &str) -> Result<JobSpec, Fail> {
+    let most = muster_specs::job::MAX_FILE as u64 + 1;
+    let mut bytes = Vec::new();
+    let read = if file == "-" {
+        std::io::stdin().lock().take(most).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(file).and_then(|f| f.take(most).read_to_end(&mut bytes))
+    };
+    read.map_err(|e| {
+        let fail = Fail::usage(format!("cannot read {file}: {e}"));
+        match e.kind() {
+            std::io::ErrorKind::NotFound => {
+                fail.hint("to run a command, put it after `--`: muster submit -- CMD")
+            }
+            _ => fail,
+        }
+    })?;
+    let text = String::from_utf8(bytes).map_err(|e| {
+        Fail::usage(format!(
+            "{file} is not text: byte {} is not UTF-8",
+            e.utf8_error().valid_up_to()
+        ))
+        .hint("a job is a YAML spec or a shell script; to run a program, put it after `--`")
+    })?;
+    let origin = if file == "-" { "stdin" } else { file };
+    let muster_specs::Parsed { spec, notes } = muster_specs::job::parse(&text, origin)?;
+    for note in notes {
+        output::note(&format!("note: {origin}:{}: {}", note.line, note.message));
+    }
+    Ok(spec)
+}

@@ -1,0 +1,140 @@
+//! `muster token …`.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::{Fail, NOT_FOUND};
+use crate::output;
+use crate::output::table::{Table, cell, state};
+use crate::output::time::relative;
+use clap::{Args, Subcommand, ValueEnum};
+use muster_api::{CreateToken, Token};
+use muster_model::tenant::Role;
+use muster_model::units::{Span, Time};
+
+/// Make, list and revoke tokens
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster token create ci --role user --project nlp --ttl 90d\n  \
+muster token create --join racks --ttl 1h --uses 16    lets 16 nodes in\n  \
+muster token list\n  muster token revoke ID"
+)]
+pub(crate) struct TokenCmd {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Make a token; its secret is shown this once. With --project (global) it is bound to one
+    Create {
+        /// What to call it
+        #[arg(default_value = "token")]
+        name: String,
+        /// For enrolling agents instead of calling the API
+        #[arg(long)]
+        join: bool,
+        /// What it may do
+        #[arg(long, value_enum, conflicts_with = "join")]
+        role: Option<RoleArg>,
+        /// How long it works, such as 90d
+        #[arg(long)]
+        ttl: Option<Span>,
+        /// How many nodes may join with it
+        #[arg(long, requires = "join", value_name = "N")]
+        uses: Option<u32>,
+    },
+    /// List tokens, without their secrets
+    List,
+    /// End tokens
+    Revoke {
+        /// Ids or names
+        #[arg(required = true)]
+        tokens: Vec<String>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum RoleArg {
+    Viewer,
+    User,
+    Operator,
+    Admin,
+}
+
+impl From<RoleArg> for Role {
+    fn from(r: RoleArg) -> Role {
+        match r {
+            RoleArg::Viewer => Role::Viewer,
+            RoleArg::User => Role::User,
+            RoleArg::Operator => Role::Operator,
+            RoleArg::Admin => Role::Admin,
+        }
+    }
+}
+
+impl TokenCmd {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        match self.verb {
+            Verb::Create { name, join, role, ttl, uses } => {
+                let project = ctx.global.project.clone().filter(|p| !p.is_empty() && !join);
+                let body =
+                    CreateToken { name, role: role.map(Into::into), project, ttl, join, uses };
+                let made = client.create_token(&body).await?;
+                if ctx.is_table() {
+                    let use_with = if join { "muster agent --join …" } else { "MUSTER_TOKEN" };
+                    output::note(&format!(
+                        "token {} ({}); its secret is shown only now, use it with {use_with}:",
+                        made.token.id, made.token.name
+                    ));
+                }
+                ctx.show(&made, |m| format!("{}\n", m.secret))?;
+            }
+            Verb::List => {
+                let list = client.tokens().await?;
+                ctx.show(&list, |l| table(&l.items, now()).render())?;
+            }
+            Verb::Revoke { tokens } => {
+                let known = client.tokens().await?.items;
+                let mut revoked = Vec::new();
+                for given in tokens {
+                    let found = known.iter().find(|t| t.id == given || t.name == given);
+                    let Some(token) = found else {
+                        return Err(Fail::new(NOT_FOUND, format!("there is no token `{given}`"))
+                            .hint("`muster token list` lists them"));
+                    };
+                    client.revoke_token(&token.id).await?;
+                    if ctx.is_table() {
+                        output::print(&format!(
+                            "token {} ({}) is revoked\n",
+                            token.id, token.name
+                        ))?;
+                    }
+                    revoked.push(token.id.clone());
+                }
+                if !ctx.is_table() {
+                    ctx.show(&serde_json::json!({ "revoked": revoked }), |_| String::new())?;
+                }
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// The tokens as a table.
+pub(crate) fn table(tokens: &[Token], now: Time) -> Table {
+    let mut table = Table::new(&["ID", "NAME", "FOR", "PROJECT", "STATE", "CREATED", "EXPIRES"]);
+    for t in tokens {
+        let role = t.role.map(|r| format!("{r:?}").to_lowercase());
+        let uses = t.uses_left.map(|n| format!(" ({n} left)")).unwrap_or_default();
+        table.row(vec![
+            cell(&t.id),
+            cell(&t.name),
+            cell(role.unwrap_or_else(|| format!("join{uses}"))),
+            cell(t.project.as_deref().unwrap_or(if t.join { "" } else { "all" })),
+            state(&t.state),
+            cell(relative(now, t.created_at)),
+            cell(t.expires_at.map_or("never".into(), |e| relative(now, e))),
+        ]);
+    }
+    table
+}

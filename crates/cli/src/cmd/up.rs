@@ -1,0 +1,99 @@
+//! `muster up`.
+
+use crate::config::default_data_dir;
+use crate::ctx::Ctx;
+use crate::fail::Fail;
+use crate::up::UpOptions;
+use clap::Args;
+use muster_store::StoreUrl;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Start a whole cluster on this machine: server, store, simulated nodes and this machine itself
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster up\n  muster up --nodes 64 --sku h100-sxm\n  muster up --topology site.toml --seed 7\n  \
+muster up --nodes 0 --data-dir ./data    this machine only\n\n\
+Work goes on while it is stopped; started again with the same data directory it takes up where it was."
+)]
+pub(crate) struct Up {
+    /// Simulated nodes
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    nodes: u32,
+    /// GPUs of each
+    #[arg(long, default_value_t = 8, value_name = "G", value_parser = clap::value_parser!(u32).range(0..=64))]
+    gpus_per_node: u32,
+    /// SKU of their GPUs
+    #[arg(long, default_value = "h100-sxm")]
+    sku: String,
+    /// Where they stand, from a file instead of the usual tree
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
+    /// Address of the API and the web page
+    #[arg(long, default_value = "127.0.0.1:7070", value_name = "ADDR")]
+    listen: SocketAddr,
+    /// Address that agents connect to
+    #[arg(long, default_value = "127.0.0.1:7071", value_name = "ADDR")]
+    link_listen: SocketAddr,
+    /// Where everything is kept [default: the user's data directory]
+    #[arg(long, env = "MUSTER_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where the log is kept [default: sqlite:DATA_DIR/muster.db]
+    #[arg(long, env = "MUSTER_STORE", value_name = "URL", hide_env_values = true)]
+    store: Option<StoreUrl>,
+    /// Makes the simulated nodes repeatable
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// How fast the simulated nodes' clock runs
+    #[arg(long, default_value_t = 1.0, value_name = "X", value_parser = speed)]
+    speed: f64,
+    /// Leave the user's settings alone
+    #[arg(long)]
+    no_context: bool,
+    /// Do not make this machine a node
+    #[arg(long)]
+    no_local_node: bool,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|x: &f64| x.is_finite() && *x > 0.0 && *x <= 100_000.0)
+        .ok_or_else(|| "write a number above 0, at most 100000".into())
+}
+
+impl Up {
+    pub(crate) async fn run(self, _: &Ctx) -> Result<u8, Fail> {
+        let Up {
+            nodes,
+            gpus_per_node,
+            sku,
+            topology,
+            listen,
+            link_listen,
+            data_dir,
+            store,
+            seed,
+            speed,
+            no_context,
+            no_local_node,
+        } = self;
+        let data_dir = data_dir.unwrap_or_else(default_data_dir);
+        let store = store.unwrap_or_else(|| super::store::default_store(&data_dir));
+        crate::up::run(UpOptions {
+            nodes,
+            gpus_per_node,
+            sku,
+            topology,
+            listen,
+            link_listen,
+            data_dir,
+            store,
+            seed,
+            speed,
+            context: !no_context,
+            local_node: !no_local_node,
+        })
+        .await
+    }
+}

@@ -1,0 +1,32 @@
+//! `muster whoami`.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output::time::relative;
+use clap::Args;
+
+/// Say who the server takes you for
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  muster whoami\n  muster whoami -o json | jq -r .role")]
+pub(crate) struct Whoami {}
+
+impl Whoami {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        let me = client.whoami().await?;
+        ctx.show(&me, |w| {
+            let role = format!("{:?}", w.role).to_lowercase();
+            let project =
+                w.project.as_deref().map_or("all projects".into(), |p| format!("project {p}"));
+            let ends = w.expires_at.map(|t| format!(", token ends {}", relative(now(), t)));
+            format!(
+                "{} ({role}, {project}{}) at {}, site {}\n",
+                w.name,
+                ends.unwrap_or_default(),
+                client.server(),
+                w.site
+            )
+        })?;
+        Ok(0)
+    }
+}

@@ -1,0 +1,48 @@
+//! How things are shown.
+
+pub(crate) mod bar;
+pub(crate) mod clean;
+pub(crate) mod colour;
+pub(crate) mod table;
+pub(crate) mod time;
+
+use crate::fail::Fail;
+use std::io::{IsTerminal, Write};
+
+/// Writes to stdout. A reader that went away (`| head`) is no failure.
+pub(crate) fn print(text: &str) -> Result<(), Fail> {
+    print_bytes(text.as_bytes())
+}
+
+/// The same for bytes.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Fail> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(e) => Err(Fail::failed(format!("cannot write the output: {e}"))),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// A word beside the output; failures to say it do not matter.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Is stdout a terminal?
+pub(crate) fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// Is stderr one that takes colours?
+pub(crate) fn is_terminal_err() -> bool {
+    std::io::stderr().is_terminal() && colour::wanted()
+}
+
+/// Columns of the terminal; none when the output goes elsewhere and need not fit.
+pub(crate) fn width() -> Option<usize> {
+    if !is_terminal() {
+        return None;
+    }
+    crossterm::terminal::size().ok().map(|(w, _)| usize::from(w)).filter(|w| *w >= 20)
+}

@@ -1,0 +1,326 @@
+//! `up`, `server` and `agent`: the parts that stay.
+//!
+//! `up` runs the server in this process. A child process, `muster __fleet`, hosts the simulated
+//! nodes and this machine's own agent; it is told what to do in one line of JSON on its stdin
+//! and ends with its parent. Ranks survive both.
+
+use crate::config;
+use crate::fail::Fail;
+use crate::output;
+use muster_model::NodeName;
+use crate::wire;
+use muster_model::topology::Topology;
+use muster_store::StoreUrl;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio_util::sync::CancellationToken;
+
+/// What `muster up` was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct UpOptions {
+    pub(crate) nodes: u32,
+    pub(crate) gpus_per_node: u32,
+    pub(crate) sku: String,
+    pub(crate) topology: Option<PathBuf>,
+    pub(crate) listen: SocketAddr,
+    pub(crate) link_listen: SocketAddr,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) store: StoreUrl,
+    pub(crate) seed: u64,
+    pub(crate) speed: f64,
+    /// Write a context into the user's settings.
+    pub(crate) context: bool,
+    /// Make this machine a node.
+    pub(crate) local_node: bool,
+}
+
+/// What `muster server` was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerOptions {
+    pub(crate) listen: SocketAddr,
+    pub(crate) link_listen: SocketAddr,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) store: StoreUrl,
+    pub(crate) topology: Option<PathBuf>,
+    /// Certificate and key of the API.
+    pub(crate) tls: Option<(PathBuf, PathBuf)>,
+}
+
+/// What `muster agent` was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct AgentOptions {
+    pub(crate) link: String,
+    pub(crate) join: Option<String>,
+    pub(crate) name: Option<NodeName>,
+    pub(crate) address: Option<String>,
+    pub(crate) data_dir: PathBuf,
+}
+
+/// What `muster __fleet` is told on its stdin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FleetConfig {
+    /// Process that it must not outlive.
+    pub(crate) parent: u32,
+    /// Where agents connect to.
+    pub(crate) link: SocketAddr,
+    /// Join token.
+    pub(crate) join: String,
+    /// Names of the simulated nodes.
+    pub(crate) names: Vec<NodeName>,
+    /// GPUs of each.
+    pub(crate) gpus_per_node: u32,
+    /// SKU of their GPUs.
+    pub(crate) sku: String,
+    /// Makes them repeatable.
+    pub(crate) seed: u64,
+    /// How fast their clock runs.
+    pub(crate) speed: f64,
+    /// Whether this machine is a node too.
+    pub(crate) local_node: bool,
+    /// Keep next to nothing for each node: for fleets of thousands.
+    #[serde(default)]
+    pub(crate) light: bool,
+    /// Where the agents keep their things.
+    pub(crate) data_dir: PathBuf,
+}
+
+/// A server that serves.
+pub(crate) struct Started {
+    /// Where the API is.
+    pub(crate) url: String,
+    /// Where agents connect to.
+    pub(crate) link: SocketAddr,
+    /// File with the administrator's token.
+    pub(crate) token_file: PathBuf,
+    /// A join token for the fleet of this machine.
+    pub(crate) join: String,
+    /// Stops the server.
+    pub(crate) stop: CancellationToken,
+    /// Ends when the server does.
+    pub(crate) served: tokio::task::JoinHandle<Result<(), Fail>>,
+}
+
+/// `muster server`.
+pub(crate) async fn serve(options: ServerOptions) -> Result<u8, Fail> {
+    private_dir(&options.data_dir)?;
+    let topology = options.topology.as_deref().map(wire::topology_file).transpose()?;
+    let started = wire::start_server(&options, topology).await?;
+    output::print(&format!("muster ready at {}\n", started.url))?;
+    output::note(&format!("log in with the token in {}", started.token_file.display()));
+    until_end(started.stop, started.served).await
+}
+
+/// `muster agent`.
+pub(crate) async fn agent(options: AgentOptions) -> Result<u8, Fail> {
+    private_dir(&options.data_dir)?;
+    wire::run_agent(options).await.map(|()| 0)
+}
+
+/// `muster up`.
+pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
+    private_dir(&options.data_dir)?;
+    let server = ServerOptions {
+        listen: options.listen,
+        link_listen: options.link_listen,
+        data_dir: options.data_dir.clone(),
+        store: options.store.clone(),
+        topology: options.topology.clone(),
+        tls: None,
+    };
+    let topology = match &options.topology {
+        Some(path) => wire::topology_file(path)?,
+        None => generated(&options),
+    };
+    let names: Vec<NodeName> = topology.nodes.keys().cloned().collect();
+    let started = wire::start_server(&server, Some(topology)).await?;
+    let (mut fleet, _open) = spawn_fleet(&FleetConfig {
+        parent: std::process::id(),
+        link: started.link,
+        join: started.join.clone(),
+        // Thousands of nodes mostly pretend; a directory for each would only cost.
+        light: names.len() > 2000,
+        names,
+        gpus_per_node: options.gpus_per_node,
+        sku: options.sku.clone(),
+        seed: options.seed,
+        speed: options.speed,
+        local_node: options.local_node,
+        data_dir: options.data_dir.join("fleet"),
+    })
+    .await?;
+    let mut known = false;
+    if options.context
+        && let Some(path) = config::user_config()
+    {
+        match config::write_context(&path, "local", &started.url, &started.token_file) {
+            Ok(()) => known = true,
+            Err(e) => output::note(&format!("note: {}", e.message)),
+        }
+    }
+    output::print(&welcome(&started.url, &started.token_file, known))?;
+    tokio::select! {
+        ended = until_end(started.stop, started.served) => ended,
+        ended = fleet.wait() => {
+            let how = ended.map_or_else(|e| e.to_string(), |s| s.to_string());
+            Err(Fail::failed(format!("the fleet ended: {how}")).hint("its own output above says why"))
+        }
+    }
+}
+
+/// The usual tree for so many nodes of that kind.
+fn generated(options: &UpOptions) -> Topology {
+    if options.sku.eq_ignore_ascii_case("gb200") {
+        let racks = options.nodes.div_ceil(18).max(1);
+        let mut t = muster_specs::generate::nvl72(racks);
+        t.nodes = t.nodes.into_iter().take(options.nodes as usize).collect();
+        return t;
+    }
+    muster_specs::generate::hgx(options.nodes, options.gpus_per_node)
+}
+
+/// What is printed when everything serves.
+fn welcome(url: &str, token_file: &Path, known: bool) -> String {
+    let file = token_file.display();
+    let log_in = if known {
+        format!("you are logged in; the token is in {file}")
+    } else {
+        format!("log in:  export MUSTER_SERVER={url} MUSTER_TOKEN=$(cat {file})")
+    };
+    format!(
+        "muster ready at {url}\n{log_in}\n\ntry, in another terminal:\n  \
+         muster nodes\n  \
+         muster run --nodes 2 --gpus 8 -- sh -c 'echo rank $RANK of $WORLD_SIZE'\n  \
+         muster topology\n"
+    )
+}
+
+/// Waits for the server's end, or for Ctrl-C or SIGTERM.
+async fn until_end(
+    stop: CancellationToken,
+    mut served: tokio::task::JoinHandle<Result<(), Fail>>,
+) -> Result<u8, Fail> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut term = signal(SignalKind::terminate())
+        .map_err(|e| Fail::failed(format!("cannot hear SIGTERM: {e}")))?;
+    tokio::select! {
+        ended = &mut served => return match ended {
+            Ok(result) => result.map(|()| 0),
+            Err(e) => Err(Fail::failed(format!("the server broke down: {e}"))),
+        },
+        _ = tokio::signal::ctrl_c() => {
+            output::note("stopping; running jobs go on, start again to see them");
+        }
+        _ = term.recv() => {}
+    }
+    stop.cancel();
+    let _ = served.await;
+    Ok(0)
+}
+
+/// Keys and tokens are in there.
+fn private_dir(dir: &Path) -> Result<(), Fail> {
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    let cannot = |e: std::io::Error| {
+        Fail::failed(format!("cannot use the data directory {}: {e}", dir.display()))
+            .hint("choose another with --data-dir")
+    };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(cannot)?;
+    let mode = std::fs::metadata(dir).map_err(cannot)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700)).map_err(cannot)?;
+    }
+    Ok(())
+}
+
+/// Starts `muster __fleet`. Its stdin stays open: when it closes, the parent is gone.
+async fn spawn_fleet(
+    config: &FleetConfig,
+) -> Result<(tokio::process::Child, Option<tokio::process::ChildStdin>), Fail> {
+    let cannot = |e: std::io::Error| Fail::failed(format!("cannot start the fleet: {e}"));
+    let program = std::env::current_exe().map_err(cannot)?;
+    let mut child = tokio::process::Command::new(program)
+        .arg("__fleet")
+        .stdin(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        // Ctrl-C is for the parent to hear; the fleet follows it.
+        .process_group(0)
+        .spawn()
+        .map_err(cannot)?;
+    let mut line = serde_json::to_vec(config)
+        .map_err(|e| Fail::failed(format!("cannot write the fleet's settings: {e}")))?;
+    line.push(b'\n');
+    // Waiting for a child closes the stdin it still has; this one must outlive the wait.
+    let mut stdin = child.stdin.take();
+    if let Some(stdin) = &mut stdin {
+        stdin.write_all(&line).await.map_err(cannot)?;
+        stdin.flush().await.map_err(cannot)?;
+    }
+    Ok((child, stdin))
+}
+
+/// `muster __fleet`: the child's side.
+pub(crate) async fn fleet() -> Result<u8, Fail> {
+    // Asked for before the parent is looked at, so that its end in between is not missed.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    let mut stdin = BufReader::new(tokio::io::stdin());
+    let mut line = String::new();
+    stdin
+        .read_line(&mut line)
+        .await
+        .map_err(|e| Fail::failed(format!("cannot read the fleet's settings: {e}")))?;
+    let config: FleetConfig = serde_json::from_str(&line)
+        .map_err(|e| Fail::usage(format!("`__fleet` is started by `muster up` only: {e}")))?;
+    let parent = rustix::process::getppid().map(|p| p.as_raw_nonzero().get().unsigned_abs());
+    if parent != Some(config.parent) {
+        return Ok(0);
+    }
+    let mut end = String::new();
+    tokio::select! {
+        ended = wire::run_fleet(config) => ended.map(|()| 0),
+        _ = stdin.read_line(&mut end) => Ok(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_welcome_names_the_address_how_to_log_in_and_three_commands() {
+        let text = welcome("http://127.0.0.1:7070", Path::new("/d/admin.token"), false);
+        assert!(text.starts_with("muster ready at http://127.0.0.1:7070\n"), "{text}");
+        assert!(text.contains("MUSTER_TOKEN=$(cat /d/admin.token)"), "{text}");
+        assert_eq!(text.lines().filter(|l| l.starts_with("  muster ")).count(), 3, "{text}");
+    }
+
+    #[test]
+    fn the_data_directory_is_made_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().expect("a directory");
+        let data = dir.path().join("a/b");
+        private_dir(&data).expect("made");
+        let mode = std::fs::metadata(&data).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn what_the_fleet_is_told_survives_the_pipe() {
+        let config = FleetConfig {
+            parent: 1,
+            link: "127.0.0.1:7071".parse().expect("an address"),
+            join: "mjt_x".into(),
+            names: vec!["hgx-01".parse().expect("a name")],
+            light: false,
+            gpus_per_node: 8,
+            sku: "h100-sxm".into(),
+            seed: 7,
+            speed: 1.0,
+            local_node: true,
+            data_dir: "/d/fleet".into(),
+        };
+        let text = serde_json::to_string(&config).expect("plain data");
+        assert_eq!(serde_json::from_str::<FleetConfig>(&text).expect("plain data"), config);
+    }
+}

@@ -1,0 +1,189 @@
+//! Where the parts that stay are put together: the server, the fleet of this machine, the agent.
+
+use crate::fail::Fail;
+use crate::output;
+use crate::up::{AgentOptions, FleetConfig, ServerOptions, Started};
+use muster_agent::inventory::NoGpus;
+use muster_agent::runner::ShimCommand;
+use muster_link::token::JoinToken;
+use muster_model::names::NodeName;
+use muster_model::topology::Topology;
+use muster_model::units::Span;
+use muster_server::serve::{ServeError, Server, ServerConfig, TlsFiles};
+use muster_simnode::SimConfig;
+use std::path::Path;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// How long the fleet of this machine may take to join with its token.
+const JOIN: Span = Span::mins(30);
+
+fn chain(e: &dyn std::error::Error) -> String {
+    let mut text = e.to_string();
+    let mut source = e.source();
+    while let Some(s) = source {
+        text.push_str(&format!(": {s}"));
+        source = s.source();
+    }
+    text
+}
+
+/// Reads a topology file.
+pub(crate) fn topology_file(path: &Path) -> Result<Topology, Fail> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Fail::usage(format!("cannot read {}: {e}", path.display())))?;
+    muster_specs::topology::parse(&text, &path.display().to_string()).map_err(|e| {
+        let fail = Fail::usage(&e);
+        match e.hint.clone() {
+            Some(h) => fail.hint(h),
+            None => fail,
+        }
+    })
+}
+
+/// Starts the server and returns once it serves.
+pub(crate) async fn start_server(
+    options: &ServerOptions,
+    topology: Option<Topology>,
+) -> Result<Started, Fail> {
+    let mut config = ServerConfig::new(options.data_dir.clone());
+    config.store = options.store.clone();
+    config.listen = options.listen;
+    config.link_listen = options.link_listen;
+    config.topology = topology;
+    config.tls = options.tls.clone().map(|(cert, key)| TlsFiles { cert, key });
+    config.tune_from_environment();
+    let mut told = false;
+    let standby = move |holder: &str| {
+        if !told {
+            output::note(&format!("standing by: {holder} leads; waiting for its lease to end"));
+            told = true;
+        }
+    };
+    let server = Server::start(config, standby).await.map_err(|e| {
+        let fail = Fail::failed(chain(&e));
+        match e {
+            ServeError::Io { .. } => fail.hint("`muster doctor` looks for what is in the way"),
+            _ => fail,
+        }
+    })?;
+    let join = server.join_token(JOIN).await.map_err(|e| Fail::failed(chain(&e)))?;
+    let url = server.url();
+    let link = server.link_listen;
+    let token_file = server.admin_token.clone();
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let served = tokio::spawn(async move {
+        let lost = tokio::select! {
+            () = lead_lost(server.brain.over()) => true,
+            () = stopped.cancelled() => false,
+        };
+        server.stop().await;
+        if lost {
+            return Err(Fail::failed(
+                "this server no longer leads: another one has taken over, or the store is gone",
+            )
+            .hint("start it again; it waits for its turn"));
+        }
+        Ok(())
+    });
+    Ok(Started { url, link, token_file, join: join.to_string(), stop, served })
+}
+
+async fn lead_lost(mut over: tokio::sync::watch::Receiver<bool>) {
+    let _ = over.wait_for(|gone| *gone).await;
+}
+
+/// Runs the simulated nodes and the local agent until they end.
+pub(crate) async fn run_fleet(config: FleetConfig) -> Result<(), Fail> {
+    let token: JoinToken = config.join.parse().map_err(Fail::usage)?;
+    let shim = ShimCommand::this_executable();
+    let sku = config.sku.parse().map_err(Fail::usage)?;
+    let mut sim = SimConfig::default();
+    sim.sku = sku;
+    sim.gpus = config.gpus_per_node;
+    let shutdown = CancellationToken::new();
+    let fleet = muster_agent::FleetConfig {
+        server: config.link.to_string(),
+        token: Some(token.clone()),
+        state: config.data_dir.join("simulated"),
+        nodes: config.names.into_iter().map(|n| (n, sim.clone())).collect(),
+        speed: config.speed,
+        seed: config.seed,
+        shim: shim.clone(),
+        most_ranks: None,
+        light: config.light,
+        end_ranks: false,
+        cgroups: None,
+    };
+    let simulated = muster_agent::run_sim_fleet(fleet, shutdown.clone());
+    let local = async {
+        if !config.local_node {
+            return std::future::pending().await;
+        }
+        let node = muster_agent::NodeConfig {
+            server: config.link.to_string(),
+            token: Some(token),
+            node: own_name()?,
+            state: config.data_dir.join("local"),
+            address: None,
+            shim,
+            gpus: Arc::new(NoGpus),
+            cgroups: None,
+            end_ranks: false,
+        };
+        muster_agent::run_node(node, shutdown.clone()).await.map_err(|e| Fail::failed(chain(&e)))
+    };
+    tokio::select! {
+        r = simulated => r.map_err(|e| Fail::failed(chain(&e))),
+        r = local => r,
+    }
+}
+
+/// Runs this machine's agent until it ends.
+pub(crate) async fn run_agent(options: AgentOptions) -> Result<(), Fail> {
+    let AgentOptions { link, join, name, address, data_dir } = options;
+    let token = join.map(|t| t.parse::<JoinToken>().map_err(Fail::usage)).transpose()?;
+    let node = match name {
+        Some(n) => n,
+        None => own_name()?,
+    };
+    let shim = ShimCommand::this_executable();
+    let config = muster_agent::NodeConfig {
+        server: link,
+        token,
+        node,
+        state: data_dir,
+        address,
+        shim,
+        gpus: Arc::new(NoGpus),
+        cgroups: None,
+        end_ranks: false,
+    };
+    let shutdown = CancellationToken::new();
+    let stop = shutdown.clone();
+    tokio::spawn(async move {
+        use tokio::signal::unix::{SignalKind, signal};
+        match signal(SignalKind::terminate()) {
+            Ok(mut term) => tokio::select! {
+                _ = term.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            },
+            Err(_) => {
+                let _ = tokio::signal::ctrl_c().await;
+            }
+        }
+        stop.cancel();
+    });
+    muster_agent::run_node(config, shutdown).await.map_err(|e| Fail::failed(chain(&e)))
+}
+
+/// This machine's name as a node: its host name, with what a node name cannot hold replaced.
+fn own_name() -> Result<NodeName, Fail> {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let text: String = host.chars().map(|c| if ok(c) { c } else { '-' }).collect();
+    let text = text.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    let text = if text.is_empty() { "local" } else { text };
+    text.parse().map_err(|e| Fail::usage(format!("{e}")).hint("choose a name with --name"))
+}
