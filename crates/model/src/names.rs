@@ -38,7 +38,7 @@ fn check(what: &'static str, s: &str, max: usize) -> Result<(), NameError> {
 }
 
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $max:tt) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -81,6 +81,28 @@ impl ServerConfig {
     }
 }
 
+impl ServerConfig {
+    /// Figures that tests and unusual sites set by environment: `MUSTER_LOST_AFTER`,
+    /// `MUSTER_HEARTBEAT`, `MUSTER_TELEMETRY` (lengths of time), `MUSTER_SNAPSHOT_EVERY`,
+    /// `MUSTER_RETAIN` (records) and `MUSTER_RATE` (requests a second of one token). What cannot
+    /// be read is ignored with a warning.
+    pub fn tune_from_environment(&mut self) {
+        fn read<T: std::str::FromStr>(name: &str, into: impl FnOnce(T)) {
+            let Ok(text) = std::env::var(name) else { return };
+            match text.parse() {
+                Ok(v) => into(v),
+                Err(_) => tracing::warn!(name, text, "not understood; the default stays"),
+            }
+        }
+        read("MUSTER_LOST_AFTER", |v| self.agents.lost_after = v);
+        read("MUSTER_HEARTBEAT", |v| self.agents.heartbeat = v);
+        read("MUSTER_TELEMETRY", |v| self.agents.telemetry = v);
+        read("MUSTER_SNAPSHOT_EVERY", |v| self.snapshot_every = v);
+        read("MUSTER_RETAIN", |v| self.retain = v);
+        read("MUSTER_RATE", |v| self.rate = Some(v));
+    }
+}
+
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {

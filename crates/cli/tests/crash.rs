@@ -1,0 +1,39 @@
+//! A real server under load is killed at random moments and at every failpoint, and started
+//! again on what it left. Everything acknowledged is there, no gang runs twice, no GPU is held
+//! by two, and running ranks notice nothing.
+//!
+//! `MUSTER_CRASH_KILLS` says how often (50), `MUSTER_CRASH_SEED` with which seed (1; `fresh`
+//! takes one from the clock), `MUSTER_CRASH_KEEP` keeps the directory.
+
+mod crash {
+    pub(crate) mod api;
+    pub(crate) mod audit;
+    pub(crate) mod load;
+    pub(crate) mod ranks;
+    pub(crate) mod rng;
+    pub(crate) mod run;
+    pub(crate) mod site;
+    pub(crate) mod sleepers;
+    pub(crate) mod work;
+}
+
+/// A SQLite file, or a database on a real PostgreSQL server.
+#[path = "../../store/tests/common/mod.rs"]
+mod stores;
+
+#[test]
+fn kills_of_the_server_lose_and_repeat_nothing_on_sqlite() {
+    crash::run::run("sqlite", None);
+}
+
+#[test]
+fn kills_of_the_server_lose_and_repeat_nothing_on_postgresql() {
+    let Some(site) = stores::Site::postgres() else {
+        eprintln!(
+            "SKIPPED: the crash test on PostgreSQL did NOT run: install PostgreSQL, or name a \
+             server where databases may be created in MUSTER_TEST_POSTGRES"
+        );
+        return;
+    };
+    crash::run::run("postgresql", Some(site.url.clone()));
+}

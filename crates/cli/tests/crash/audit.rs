@@ -1,0 +1,285 @@
+//! What must hold after a crash, and at the end.
+
+use super::api::Api;
+use super::load::{Acked, Board, Cancel};
+use super::ranks::{self, RankKey};
+use super::work::{Kind, STEPS};
+use muster_engine::State;
+use muster_model::event::Record;
+use muster_model::ids::Seq;
+use muster_store::StoreUrl;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The first few of a list of problems, as an error.
+pub(crate) fn none_of(problems: &[String]) -> Result<(), String> {
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let shown: Vec<&str> = problems.iter().take(20).map(String::as_str).collect();
+    Err(format!("{} violations:\n  {}", problems.len(), shown.join("\n  ")))
+}
+
+fn is_final(job: &Value) -> bool {
+    matches!(job["state"].as_str(), Some("succeeded" | "failed" | "cancelled"))
+}
+
+/// Every job by its number.
+pub(crate) async fn jobs(api: &Api) -> Result<BTreeMap<u64, Value>, String> {
+    let mut all = BTreeMap::new();
+    for job in api.all("/v1/jobs", "cursor").await? {
+        let number = job["number"].as_u64().ok_or("a job without a number")?;
+        if all.insert(number, job).is_some() {
+            return Err(format!("job {number} is listed twice"));
+        }
+    }
+    Ok(all)
+}
+
+/// Everything acknowledged is there, once, as it was acknowledged.
+pub(crate) async fn acknowledged(api: &Api, board: &Board) -> Result<BTreeMap<u64, Value>, String> {
+    // In this order: what is acknowledged before the list is asked for must be in it.
+    let acked = board.acked();
+    let mut problems = board.problems();
+    let jobs = jobs(api).await?;
+    for a in &acked {
+        match jobs.get(&a.number) {
+            None => {
+                problems.push(format!("job {} ({}) was acknowledged and is gone", a.id, a.name))
+            }
+            Some(job) => {
+                if job["name"] != *a.name {
+                    problems.push(format!(
+                        "job {} was acknowledged as {} and is {}",
+                        a.id, a.name, job["name"]
+                    ));
+                }
+                let goes_on =
+                    matches!(job["state"].as_str(), Some("queued" | "starting" | "running"));
+                if a.cancel == Cancel::Acknowledged && goes_on {
+                    problems.push(format!(
+                        "the cancellation of job {} ({}) was acknowledged and it is {}",
+                        a.id, a.name, job["state"]
+                    ));
+                }
+            }
+        }
+    }
+    let mut names = BTreeSet::new();
+    for job in jobs.values() {
+        if !names.insert(job["name"].as_str()) {
+            problems.push(format!("the job {} was made twice", job["name"]));
+        }
+    }
+    none_of(&problems)?;
+    Ok(jobs)
+}
+
+/// Waits until every job that can end by itself has.
+pub(crate) async fn settled(api: &Api, board: &Board) -> Result<BTreeMap<u64, Value>, String> {
+    let start = Instant::now();
+    loop {
+        let endless: BTreeSet<u64> = board
+            .acked()
+            .iter()
+            .filter(|a| a.kind == Kind::Endless && a.cancel != Cancel::Acknowledged)
+            .map(|a| a.number)
+            .collect();
+        let jobs = jobs(api).await?;
+        let open: Vec<&Value> = jobs
+            .iter()
+            .filter(|(n, j)| !endless.contains(n) && !is_final(j))
+            .map(|(_, j)| j)
+            .collect();
+        if open.is_empty() {
+            return Ok(jobs);
+        }
+        if start.elapsed() > Duration::from_secs(120) {
+            let shown: Vec<String> = open
+                .iter()
+                .take(10)
+                .map(|j| {
+                    format!(
+                        "{} {} {} {} {}",
+                        j["id"], j["name"], j["state"], j["waiting"], j["attempt"]
+                    )
+                })
+                .collect();
+            return Err(format!("{} jobs never end:\n  {}", open.len(), shown.join("\n  ")));
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Each job ended as it had to. `one_attempt`: only the server was killed, which is no reason
+/// to try anything again.
+pub(crate) fn outcomes(
+    acked: &[Acked],
+    jobs: &BTreeMap<u64, Value>,
+    one_attempt: bool,
+) -> Vec<String> {
+    let mut problems = Vec::new();
+    for a in acked {
+        let Some(job) = jobs.get(&a.number) else { continue };
+        let name = format!("job {} ({}, {:?})", a.id, a.name, a.kind);
+        let state = job["state"].as_str().unwrap_or_default();
+        if one_attempt && job["attempts"].as_u64().is_none_or(|n| n > 1) {
+            problems.push(format!(
+                "{name} was tried {} times though only the server was killed: {}",
+                job["attempts"], job["past"]
+            ));
+        }
+        if !is_final(job) {
+            continue;
+        }
+        let right = match a.cancel {
+            Cancel::No => state == a.kind.expected(),
+            Cancel::Asked => state == a.kind.expected() || state == "cancelled",
+            Cancel::Acknowledged => state == "cancelled",
+        };
+        if !right {
+            problems.push(format!(
+                "{name} ended {state} ({}); its cancellation: {:?}",
+                job["reason"], a.cancel
+            ));
+        }
+        if a.kind == Kind::Fail && state == "failed" && job["exit_code"] != 3 {
+            problems.push(format!("{name} ended with exit code {}, not 3", job["exit_code"]));
+        }
+        if a.kind == Kind::Report && state == "succeeded" && job["checkpoint"]["step"] != STEPS {
+            problems
+                .push(format!("{name} wrote checkpoint {STEPS}, known is {}", job["checkpoint"]));
+        }
+    }
+    problems
+}
+
+/// What the ranks wrote agrees with what the jobs say.
+pub(crate) fn witnesses(
+    file: &Path,
+    acked: &[Acked],
+    jobs: &BTreeMap<u64, Value>,
+) -> Result<(), String> {
+    let lines = ranks::read(file)?;
+    let mut problems = ranks::problems(&lines);
+    let mut started: BTreeMap<(u64, u32), BTreeSet<u32>> = BTreeMap::new();
+    for line in lines.iter().filter(|l| l.start) {
+        let RankKey { job, attempt, rank } = line.key;
+        started.entry((job, attempt)).or_default().insert(rank);
+    }
+    let up = ranks::running(&lines);
+    for a in acked.iter().filter(|a| a.kind != Kind::Simulated) {
+        let Some(job) = jobs.get(&a.number).filter(|j| is_final(j)) else { continue };
+        let name = format!("job {} ({})", a.id, a.name);
+        let attempts = job["attempts"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+        if job["state"] == "succeeded" {
+            let want: u64 = job["groups"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|g| g["nodes"].as_u64().unwrap_or(0) * g["ranks"].as_u64().unwrap_or(0))
+                .sum();
+            let got = started.get(&(a.number, attempts)).map_or(0, BTreeSet::len);
+            if u64::try_from(got).unwrap_or(u64::MAX) != want {
+                problems.push(format!("{name} succeeded, but {got} of its {want} ranks ever ran"));
+            }
+        }
+        if let Some(((_, attempt), _)) =
+            started.range((a.number, attempts + 1)..(a.number + 1, 0)).next()
+        {
+            problems.push(format!("attempt {attempt} of {name} ran, and the log knows {attempts}"));
+        }
+        if let Some(line) = up.values().find(|l| l.key.job == a.number) {
+            problems.push(format!(
+                "{name} ended {}, but rank {} of attempt {} (process {}) never did",
+                job["state"], line.key.rank, line.key.attempt, line.pid
+            ));
+        }
+    }
+    none_of(&problems)
+}
+
+/// The whole log: dense, foldable, sound after every record, the same as the API tells it, and
+/// the same as the newest snapshot with what came after it. Blocks: the store does.
+pub(crate) fn log(store: &StoreUrl, told: &[Value]) -> Result<usize, String> {
+    let mut store =
+        muster_store::open(store).map_err(|e| format!("the store does not open: {e}"))?;
+    let mut records: Vec<Record> = Vec::new();
+    loop {
+        let after = records.last().map_or(Seq(0), |r| r.seq);
+        let page = store.read(after, 4096).map_err(|e| format!("the log cannot be read: {e}"))?;
+        if page.is_empty() {
+            break;
+        }
+        for entry in page {
+            let record: Record = serde_json::from_slice(&entry.body)
+                .map_err(|e| format!("record {} cannot be read: {e}", entry.seq))?;
+            let place = u64::try_from(records.len()).unwrap_or(u64::MAX) + 1;
+            if record.seq != Seq(place) || entry.seq != Seq(place) {
+                return Err(format!("record {place} of the log calls itself {}", record.seq));
+            }
+            records.push(record);
+        }
+    }
+    let mut problems = Vec::new();
+    for (record, event) in records.iter().zip(told) {
+        let shown =
+            serde_json::to_value(muster_api::Event::of(record)).map_err(|e| e.to_string())?;
+        if shown != *event {
+            problems.push(format!("record {} is {shown}, and the API told {event}", record.seq));
+        }
+    }
+    if told.len() > records.len() {
+        problems.push(format!("the API told {} events of {}", told.len(), records.len()));
+    }
+    let snapshot = store.latest_snapshot().map_err(|e| e.to_string())?;
+    let mut state = State::default();
+    let mut resumed = None;
+    let mut last_epoch = state.epoch;
+    for (n, record) in records.iter().enumerate() {
+        state.apply(record).map_err(|e| format!("record {} does not follow: {e}", record.seq))?;
+        if let Some(s) = resumed.as_mut() {
+            State::apply(s, record).map_err(|e| format!("after the snapshot: {e}"))?;
+        }
+        if snapshot.as_ref().is_some_and(|s| s.seq == record.seq) {
+            resumed = snapshot.as_ref().map(unpack).transpose()?;
+        }
+        if state.epoch < last_epoch {
+            problems.push(format!("record {} goes back to an older leader", record.seq));
+        }
+        // The thorough look rebuilds every index; what it costs grows with the log.
+        if n % 8 == 0 || state.epoch != last_epoch || n + 1 == records.len() {
+            problems.extend(
+                state.problems().into_iter().map(|p| format!("after record {}: {p}", record.seq)),
+            );
+        }
+        last_epoch = state.epoch;
+    }
+    let mut second = State::default();
+    for record in &records {
+        second.apply(record).map_err(|e| e.to_string())?;
+    }
+    if state.digest() != second.digest() {
+        problems.push("two folds of one log differ".into());
+    }
+    match resumed {
+        Some(s) if s.digest() != state.digest() => {
+            problems.push("the snapshot and what came after it differ from the whole log".into());
+        }
+        None => problems.push("no snapshot was ever written".into()),
+        Some(_) => {}
+    }
+    none_of(&problems)?;
+    Ok(records.len())
+}
+
+fn unpack(snapshot: &muster_store::Snapshot) -> Result<State, String> {
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(&snapshot.body[..])
+        .read_to_end(&mut bytes)
+        .map_err(|e| format!("the snapshot does not unpack: {e}"))?;
+    State::from_bytes(snapshot.format, &bytes).map_err(|e| e.to_string())
+}

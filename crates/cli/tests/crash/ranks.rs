@@ -1,0 +1,148 @@
+//! What the ranks themselves wrote down: the only witness that the control plane cannot fool.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The variable that tells ranks where to write.
+pub(crate) const FILE: &str = "CRASH_FILE";
+
+/// What every rank's script begins with. One short `printf` to a file opened for appending is
+/// one write, so that lines never mix and their order is the order of what happened.
+pub(crate) const PROLOGUE: &str = r#"
+say() {
+  printf '%s %s %s %s %s %s %s\n' "$1" "$MUSTER_JOB_ID" "$MUSTER_ATTEMPT" "$RANK" "$$" \
+    "$MUSTER_NODE" "${CUDA_VISIBLE_DEVICES:--}" >> "$CRASH_FILE"
+}
+child=
+over() { trap '' TERM; say end; exit "$1"; }
+trap 'if [ -n "$child" ]; then kill $child 2>/dev/null; fi; over 143' TERM
+rest() { sleep "$1" & child=$!; wait $child; child=; }
+say start
+"#;
+
+/// One rank of one attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RankKey {
+    pub(crate) job: u64,
+    pub(crate) attempt: u32,
+    pub(crate) rank: u32,
+}
+
+/// One line.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    pub(crate) start: bool,
+    pub(crate) key: RankKey,
+    pub(crate) pid: u32,
+    pub(crate) node: String,
+    pub(crate) gpus: Vec<u32>,
+}
+
+/// Reads the file; a last line without its end is not there yet.
+pub(crate) fn read(path: &Path) -> Result<Vec<Line>, String> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(e) => return Err(format!("cannot read what the ranks wrote: {e}")),
+    };
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole
+        .lines()
+        .map(|l| parse(l).ok_or_else(|| format!("a rank wrote a line that makes no sense: `{l}`")))
+        .collect()
+}
+
+fn parse(line: &str) -> Option<Line> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [word, job, attempt, rank, pid, node, gpus] = words.as_slice() else { return None };
+    let gpus = match *gpus {
+        "-" => Vec::new(),
+        list => list.split(',').map(|g| g.parse().ok()).collect::<Option<Vec<u32>>>()?,
+    };
+    Some(Line {
+        start: match *word {
+            "start" => true,
+            "end" => false,
+            _ => return None,
+        },
+        key: RankKey {
+            job: job.parse().ok()?,
+            attempt: attempt.parse().ok()?,
+            rank: rank.parse().ok()?,
+        },
+        pid: pid.parse().ok()?,
+        node: (*node).to_owned(),
+        gpus,
+    })
+}
+
+/// Lives through the lines in order and says what must not have happened.
+pub(crate) fn problems(lines: &[Line]) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut started: BTreeMap<RankKey, u32> = BTreeMap::new();
+    let mut up: BTreeMap<u64, BTreeMap<RankKey, &Line>> = BTreeMap::new();
+    let mut held: BTreeMap<(&str, u32), BTreeSet<RankKey>> = BTreeMap::new();
+    for line in lines {
+        let key = line.key;
+        let name = format!("job {} attempt {} rank {}", key.job, key.attempt, key.rank);
+        let gpus = line.gpus.iter().map(|g| (line.node.as_str(), *g));
+        if !line.start {
+            if started.get(&key) != Some(&line.pid) {
+                out.push(format!("{name}: process {} ended without having started", line.pid));
+            }
+            if up.get_mut(&key.job).and_then(|ranks| ranks.remove(&key)).is_none() {
+                out.push(format!("{name} ended twice"));
+            }
+            for gpu in gpus {
+                if let Some(holders) = held.get_mut(&gpu) {
+                    holders.remove(&key);
+                }
+            }
+            continue;
+        }
+        if let Some(pid) = started.insert(key, line.pid) {
+            out.push(format!("{name} ran twice: as process {pid} and as {}", line.pid));
+        }
+        let ranks = up.entry(key.job).or_default();
+        if let Some(other) = ranks.keys().find(|k| k.attempt != key.attempt) {
+            out.push(format!("{name} started while attempt {} still ran", other.attempt));
+        }
+        ranks.insert(key, line);
+        for gpu in gpus {
+            let holders = held.entry(gpu).or_default();
+            // The ranks of one slot share its GPUs.
+            let other = holders.iter().find(|k| (k.job, k.attempt) != (key.job, key.attempt));
+            if let Some(o) = other {
+                out.push(format!(
+                    "gpu {} of {} was held by job {} attempt {} when {name} started on it",
+                    gpu.1, gpu.0, o.job, o.attempt
+                ));
+            }
+            holders.insert(key);
+        }
+    }
+    out
+}
+
+/// Ranks that started and have not ended.
+pub(crate) fn running(lines: &[Line]) -> BTreeMap<RankKey, Line> {
+    let mut up = BTreeMap::new();
+    for line in lines {
+        if line.start {
+            up.insert(line.key, line.clone());
+        } else {
+            up.remove(&line.key);
+        }
+    }
+    up
+}
+
+/// When a process started, in the kernel's count: a number that came back to another process
+/// does not count as alive. `None` when it is gone.
+pub(crate) fn birth(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?;
+    let birth = fields.nth(18)?.parse().ok()?;
+    (state != "Z").then_some(birth)
+}

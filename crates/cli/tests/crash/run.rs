@@ -1,0 +1,277 @@
+//! The test itself: load, kills, and what must hold after each of them.
+
+use super::api::{Answer, Api};
+use super::load::{self, Board, Cancel, Load};
+use super::rng::Rng;
+use super::site::{NODES, Process, Site};
+use super::sleepers::Sleepers;
+use super::work::Kind;
+use super::{audit, ranks};
+use muster_store::StoreUrl;
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Where a server may be told to die, and how many passes it may take until then.
+const FAILPOINTS: [(&str, u64); 9] = [
+    ("store.append.before_commit", 25),
+    ("store.append.after_commit", 25),
+    ("brain.before_ack", 25),
+    ("brain.before_dispatch", 25),
+    ("brain.after_dispatch", 25),
+    ("brain.before_snapshot", 2),
+    ("store.snapshot.before_commit", 2),
+    ("store.snapshot.after_commit", 2),
+    ("brain.after_snapshot", 2),
+];
+
+/// How long a server may take to come by its failpoint before it is killed anyway.
+const LONGEST_WAIT: Duration = Duration::from_secs(4);
+
+fn kills() -> u64 {
+    let given = std::env::var("MUSTER_CRASH_KILLS").ok();
+    given.map_or(50, |n| n.parse().expect("MUSTER_CRASH_KILLS is a number"))
+}
+
+fn seed() -> u64 {
+    match std::env::var("MUSTER_CRASH_SEED").as_deref() {
+        Err(_) => 1,
+        Ok("fresh") => {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            now.map_or(0, |d| d.as_secs() * 1_000_000 + u64::from(d.subsec_micros()))
+        }
+        Ok(n) => n.parse().expect("MUSTER_CRASH_SEED is a number or `fresh`"),
+    }
+}
+
+/// Runs the whole test on one store, and panics with everything one needs to repeat it.
+pub(crate) fn run(kind: &str, store: Option<StoreUrl>) {
+    let seed = seed();
+    println!("crash test on {kind}: {} kills, MUSTER_CRASH_SEED={seed}", kills());
+    let mut rng = Rng::new(seed);
+    let mut test = Test {
+        site: Site::new(store, &mut rng),
+        rng,
+        board: Arc::new(Board::default()),
+        join: String::new(),
+        doing: "the first start".into(),
+        at_failpoints: 0,
+    };
+    // The fleet ends with the thread that starts it, so that all of it runs on this one.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let told = runtime.block_on(test.live());
+    let result = told.and_then(|told| {
+        test.doing = "the reading of the log at rest".into();
+        let records = audit::log(&test.site.store, &told)?;
+        test.site.check_store()?;
+        Ok(records)
+    });
+    match result {
+        Ok(records) => println!(
+            "{kind}: {} kills at failpoints, {} jobs, {} submissions repeated, {records} records",
+            test.at_failpoints,
+            test.board.acked().len(),
+            test.board.repeated.load(Ordering::Relaxed)
+        ),
+        Err(what) => panic!(
+            "crash test on {kind} with MUSTER_CRASH_SEED={seed}, during {}:\n{what}\n{}",
+            test.doing,
+            test.site.last_words()
+        ),
+    }
+}
+
+struct Test {
+    site: Site,
+    rng: Rng,
+    board: Arc<Board>,
+    join: String,
+    /// For the message, should it fail.
+    doing: String,
+    at_failpoints: u64,
+}
+
+impl Test {
+    /// Everything that needs the processes; what the API tells of the log at the end.
+    async fn live(&mut self) -> Result<Vec<serde_json::Value>, String> {
+        self.site.start_server(None);
+        self.up().await?;
+        let api = self.site.api()?;
+        let join = json!({ "name": "fleet", "join": true, "ttl": "1h" });
+        self.join = match api.insist("/v1/tokens", "join", Some(&join)).await {
+            Answer::Done(t) => t["secret"].as_str().unwrap_or_default().to_owned(),
+            other => return Err(format!("no join token: {other:?}")),
+        };
+        self.site.start_fleet(&self.join);
+        self.fleet_up(&api).await?;
+        let file = self.site.rank_file();
+        let sleepers = Sleepers::start(&api, &self.board, &file).await?;
+
+        let load = Load::start(&self.board, &api, &file, &self.rng, "server");
+        let (mut round, mut killed) = (0, 0);
+        while killed < kills() {
+            round += 1;
+            killed += self.kill_server(round, &api, &sleepers).await?;
+        }
+        self.doing = "the settling after the last kill of the server".into();
+        self.fleet_up(&api).await?;
+        load.stop().await?;
+        self.settle(&api, &sleepers, true).await?;
+
+        let load = Load::start(&self.board, &api, &file, &self.rng, "agent");
+        for n in 1..=(kills() / 10).max(3) {
+            self.kill_agents(n, &api, &sleepers).await?;
+        }
+        self.doing = "the settling after the last kill of the agents".into();
+        self.fleet_up(&api).await?;
+        load.stop().await?;
+        self.settle(&api, &sleepers, false).await?;
+
+        self.doing = "the end".into();
+        sleepers.end(&api, &self.board).await?;
+        let jobs = audit::settled(&api, &self.board).await?;
+        audit::none_of(&audit::outcomes(&self.board.acked(), &jobs, false))?;
+        audit::witnesses(&file, &self.board.acked(), &jobs)?;
+        let told = api.all("/v1/events", "after").await?;
+        for process in [&mut self.site.fleet, &mut self.site.server] {
+            if let Some(mut p) = process.take()
+                && !p.stop(Duration::from_secs(20))
+            {
+                return Err(format!("process {} does not end when it is asked to", p.pid()));
+            }
+        }
+        Ok(told)
+    }
+
+    async fn up(&mut self) -> Result<(), String> {
+        if self.site.serves().await? { Ok(()) } else { Err("the server ended at its start".into()) }
+    }
+
+    /// Waits until every node is connected to the present server.
+    async fn fleet_up(&mut self, api: &Api) -> Result<(), String> {
+        let start = Instant::now();
+        loop {
+            let nodes = api.all("/v1/nodes", "cursor").await?;
+            let up = nodes.iter().filter(|n| n["agent"].is_object()).count();
+            if u32::try_from(up).is_ok_and(|n| n >= NODES) {
+                return Ok(());
+            }
+            if self.site.fleet.as_mut().is_none_or(Process::ended) {
+                return Err("the host of the agents has ended".into());
+            }
+            if start.elapsed() > Duration::from_secs(60) {
+                return Err(format!("{up} of {NODES} nodes are connected: {nodes:?}"));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Kills the server that runs, and every other time one more at a failpoint; then another
+    /// starts, and nothing is lost. Returns how many were killed.
+    async fn kill_server(&mut self, n: u64, api: &Api, sleepers: &Sleepers) -> Result<u64, String> {
+        let mut killed = 1;
+        self.doing = format!("round {n} of kills of the server (kill -9)");
+        // Half of the servers die before all agents have found them.
+        if self.rng.one_in(2) {
+            self.fleet_up(api).await?;
+        }
+        let pause = self.rng.between(50, 900);
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        self.end_server(false)?;
+        sleepers.live()?;
+        if n.is_multiple_of(2) {
+            let turn = usize::try_from(n / 2 - 1).unwrap_or(0) % FAILPOINTS.len();
+            let (name, most) = FAILPOINTS[turn];
+            let point = format!("{name}:{}", self.rng.between(1, most));
+            self.doing = format!("round {n} of kills of the server (failpoint {point})");
+            self.site.start_server(Some(&point));
+            if self.failpoint().await {
+                self.at_failpoints += 1;
+            } else {
+                eprintln!("note: {} was not come by", self.doing);
+            }
+            self.end_server(true)?;
+            sleepers.live()?;
+            killed += 1;
+        }
+        // Whatever they left behind, the next one must have all of it.
+        self.site.start_server(None);
+        self.up().await?;
+        audit::acknowledged(api, &self.board).await?;
+        sleepers.known(api).await?;
+        audit::none_of(&ranks::problems(&ranks::read(&self.site.rank_file())?))?;
+        Ok(killed)
+    }
+
+    fn end_server(&mut self, may_have_ended: bool) -> Result<(), String> {
+        let Some(mut server) = self.site.server.take() else { return Ok(()) };
+        if server.ended() && !may_have_ended {
+            return Err("the server ended by itself".into());
+        }
+        server.kill();
+        Ok(())
+    }
+
+    /// Waits for the server to come by its failpoint.
+    async fn failpoint(&mut self) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < LONGEST_WAIT {
+            if self.site.server.as_mut().is_none_or(Process::ended) {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        false
+    }
+
+    /// One kill of the agents' host, every other time together with the server.
+    async fn kill_agents(&mut self, n: u64, api: &Api, sleepers: &Sleepers) -> Result<(), String> {
+        let both = n.is_multiple_of(2);
+        self.doing = format!("kill {n} of the agents{}", if both { " and the server" } else { "" });
+        let pause = self.rng.between(300, 1500);
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        self.site.kill_fleet();
+        if both && let Some(mut server) = self.site.server.take() {
+            server.kill();
+        }
+        sleepers.live()?;
+        let away = self.rng.between(100, 1000);
+        tokio::time::sleep(Duration::from_millis(away)).await;
+        if both {
+            self.site.start_server(None);
+            self.up().await?;
+        }
+        sleepers.live()?;
+        self.site.start_fleet(&self.join);
+        self.fleet_up(api).await?;
+        audit::acknowledged(api, &self.board).await?;
+        sleepers.known(api).await?;
+        audit::none_of(&ranks::problems(&ranks::read(&self.site.rank_file())?))
+    }
+
+    /// Cancels what only that ends, waits for quiet, and looks at everything.
+    async fn settle(
+        &mut self,
+        api: &Api,
+        sleepers: &Sleepers,
+        one_attempt: bool,
+    ) -> Result<(), String> {
+        for job in self.board.acked() {
+            let open = job.kind == Kind::Endless && job.cancel != Cancel::Acknowledged;
+            if open && job.name != "sleeper" {
+                load::cancel(&self.board, api, &job).await?;
+            }
+        }
+        audit::acknowledged(api, &self.board).await?;
+        let jobs = audit::settled(api, &self.board).await?;
+        let acked = self.board.acked();
+        audit::none_of(&audit::outcomes(&acked, &jobs, one_attempt))?;
+        audit::witnesses(&self.site.rank_file(), &acked, &jobs)?;
+        sleepers.known(api).await
+    }
+}

@@ -1,0 +1,297 @@
+//! The processes under test: a server, and beside it a host of agents. Nothing of them outlives
+//! the test, however it ends.
+
+use super::api::Api;
+use super::rng::Rng;
+use muster_store::StoreUrl;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::{Value, json};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Simulated nodes, with eight GPUs each.
+pub(crate) const NODES: u32 = 6;
+
+/// Every process of a test carries its directory in this variable, ranks included.
+const MARK: &str = "MUSTER_CRASH_DIR";
+
+/// A process that is killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+}
+
+impl Process {
+    /// Starts it in a process group of its own, with its output at the end of `log`.
+    ///
+    /// Call it from a thread that lives as long as the process shall: a fleet ends with the
+    /// thread that started it.
+    pub(crate) fn start(mut command: Command, log: &Path) -> Process {
+        let log = OpenOptions::new().create(true).append(true).open(log).expect("a log file");
+        let child = command
+            .process_group(0)
+            .stdout(log.try_clone().expect("a second handle"))
+            .stderr(log)
+            .spawn()
+            .expect("the muster binary starts");
+        Process { child }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended by itself.
+    pub(crate) fn ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_some())
+    }
+
+    /// Kills it and waits for its end.
+    pub(crate) fn kill(&mut self) {
+        if !self.ended() {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+
+    /// Asks it to end, and waits.
+    pub(crate) fn stop(&mut self, longest: Duration) -> bool {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let start = Instant::now();
+        while start.elapsed() < longest {
+            if self.ended() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        false
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// One test's directory, addresses and processes.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) store: StoreUrl,
+    pub(crate) listen: SocketAddr,
+    link: SocketAddr,
+    pub(crate) server: Option<Process>,
+    pub(crate) fleet: Option<Process>,
+    dir: tempfile::TempDir,
+}
+
+impl Site {
+    pub(crate) fn new(store: Option<StoreUrl>, rng: &mut Rng) -> Site {
+        let dir = tempfile::Builder::new().prefix("muster-crash-").tempdir().expect("a directory");
+        let store = store.unwrap_or_else(|| StoreUrl::Sqlite(dir.path().join("data/muster.db")));
+        Site {
+            store,
+            listen: free_address(rng),
+            link: free_address(rng),
+            server: None,
+            fleet: None,
+            dir,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// What the ranks write down.
+    pub(crate) fn rank_file(&self) -> PathBuf {
+        self.path("ranks")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+        for name in ["MUSTER_FAILPOINT", "MUSTER_SERVER", "MUSTER_TOKEN", "MUSTER_STORE"] {
+            command.env_remove(name);
+        }
+        command.env(MARK, self.dir.path()).env("NO_COLOR", "1").stdin(Stdio::null());
+        command
+    }
+
+    /// Starts the server, to die at a failpoint if one is named. It may not serve yet.
+    pub(crate) fn start_server(&mut self, failpoint: Option<&str>) {
+        let store = match &self.store {
+            StoreUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
+            // Shown without its password, so not by its own Display.
+            StoreUrl::Postgres(url) => url.clone(),
+        };
+        let mut command = self.command();
+        command
+            .args(["server", "--listen", &self.listen.to_string()])
+            .args(["--link-listen", &self.link.to_string()])
+            .arg("--data-dir")
+            .arg(self.path("data"))
+            .args(["--store", &store])
+            // So that snapshots happen between two kills.
+            .env("MUSTER_SNAPSHOT_EVERY", "40");
+        if let Some(point) = failpoint {
+            command.env("MUSTER_FAILPOINT", point);
+        }
+        let log = self.path("server.log");
+        let mut file = OpenOptions::new().create(true).append(true).open(&log).expect("a log file");
+        let _ = writeln!(file, "--- start, failpoint {failpoint:?}");
+        self.server = Some(Process::start(command, &log));
+    }
+
+    /// Waits until the server serves. `false` when it ended before.
+    pub(crate) async fn serves(&mut self) -> Result<bool, String> {
+        let start = Instant::now();
+        let http = reqwest::Client::builder()
+            .timeout(Duration::from_secs(2))
+            .tls_certs_only([])
+            .build()
+            .expect("a client without TLS needs nothing");
+        while start.elapsed() < Duration::from_secs(60) {
+            if self.server.as_mut().is_none_or(Process::ended) {
+                return Ok(false);
+            }
+            let answer = http.get(format!("http://{}/readyz", self.listen)).send().await;
+            if answer.is_ok_and(|a| a.status().is_success()) {
+                return Ok(true);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Err("the server did not serve within a minute".into())
+    }
+
+    /// A client with the administrator's token; the server must have served once.
+    pub(crate) fn api(&self) -> Result<Api, String> {
+        let file = self.path("data/admin.token");
+        let token = std::fs::read_to_string(&file)
+            .map_err(|e| format!("no administrator's token in {}: {e}", file.display()))?;
+        Ok(Api::new(&format!("http://{}", self.listen), token.trim()))
+    }
+
+    /// Starts the host of the agents, with a join token that is only needed the first time.
+    pub(crate) fn start_fleet(&mut self, join: &str) {
+        let settings: Value = json!({
+            "parent": std::process::id(),
+            "link": self.link,
+            "join": join,
+            "names": (1..=NODES).map(|n| format!("node-{n}")).collect::<Vec<_>>(),
+            "light": false,
+            "gpus_per_node": 8,
+            "sku": "h100-sxm",
+            "seed": 1,
+            "speed": 1.0,
+            "local_node": false,
+            "data_dir": self.path("fleet"),
+        });
+        let mut command = self.command();
+        command.arg("__fleet").stdin(Stdio::piped());
+        let mut fleet = Process::start(command, &self.path("fleet.log"));
+        // Its stdin stays open: when it closes, the fleet ends.
+        let stdin = fleet.child.stdin.as_mut().expect("it was asked for");
+        writeln!(stdin, "{settings}").expect("the fleet reads its settings");
+        self.fleet = Some(fleet);
+    }
+
+    /// Kills the host of the agents; its ranks are in process groups of their own.
+    pub(crate) fn kill_fleet(&mut self) {
+        if let Some(mut fleet) = self.fleet.take() {
+            fleet.kill();
+        }
+    }
+
+    /// `muster store check` on the store at rest.
+    pub(crate) fn check_store(&self) -> Result<(), String> {
+        let store = match &self.store {
+            StoreUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
+            StoreUrl::Postgres(url) => url.clone(),
+        };
+        let out = self
+            .command()
+            .args(["store", "check", "--store", &store, "-o", "json"])
+            .output()
+            .map_err(|e| e.to_string())?;
+        let said: Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
+        if out.status.success() && said["ok"] == true {
+            return Ok(());
+        }
+        let err = String::from_utf8_lossy(&out.stderr);
+        Err(format!("`muster store check` ended with {}: {said} {err}", out.status))
+    }
+
+    /// The ends of the logs, for a failure's message.
+    pub(crate) fn last_words(&self) -> String {
+        let mut text = String::new();
+        for name in ["server.log", "fleet.log"] {
+            let all = std::fs::read(self.path(name)).unwrap_or_default();
+            let all = String::from_utf8_lossy(&all);
+            let lines: Vec<&str> = all.lines().collect();
+            let last = &lines[lines.len().saturating_sub(30)..];
+            text.push_str(&format!("\n=== end of {name}\n{}\n", last.join("\n")));
+        }
+        text
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        drop(self.server.take());
+        drop(self.fleet.take());
+        end_marked(self.dir.path());
+        if std::env::var_os("MUSTER_CRASH_KEEP").is_some() {
+            eprintln!("kept: {}", self.dir.path().display());
+            self.dir.disable_cleanup(true);
+        }
+    }
+}
+
+/// Kills whatever carries the test's directory in its environment, supervisors and ranks too.
+fn end_marked(dir: &Path) {
+    let mark = dir.as_os_str().as_encoded_bytes();
+    let own = std::process::id();
+    // Twice nothing: a supervisor may just have started a rank.
+    let mut quiet = 0;
+    for _ in 0..100 {
+        let mut found = false;
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let pid = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok());
+            let Some(pid) = pid.filter(|p| p.unsigned_abs() != own) else { continue };
+            let holds = ["environ", "cmdline"].iter().any(|f| {
+                std::fs::read(entry.path().join(f))
+                    .is_ok_and(|bytes| bytes.windows(mark.len()).any(|w| w == mark))
+            });
+            if let Some(pid) = Pid::from_raw(pid).filter(|_| holds) {
+                let _ = kill_process(pid, Signal::KILL);
+                found = true;
+            }
+        }
+        quiet = if found { 0 } else { quiet + 1 };
+        if quiet == 2 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// An address that nobody uses. Below the range of ephemeral ports, so that no outgoing
+/// connection takes it while the server is away.
+fn free_address(rng: &mut Rng) -> SocketAddr {
+    // Several tests run at once, perhaps with the same seed.
+    let mut mixed = rng.fork(u64::from(std::process::id()));
+    rng.next();
+    loop {
+        let port = u16::try_from(mixed.between(10_000, 19_999)).expect("in range");
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}

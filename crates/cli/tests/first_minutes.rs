@@ -1,0 +1,229 @@
+//! A stranger's first minutes with the real binary: a cluster in one command, work on it, what
+//! goes wrong and how it is said, and a `kill -9` that loses nothing.
+
+mod minutes {
+    pub(crate) mod cluster;
+}
+
+use minutes::cluster::{Cluster, until};
+use serde_json::Value;
+
+#[test]
+fn a_gang_runs_and_every_rank_is_heard() {
+    let c = Cluster::start(16);
+    let out = c.muster(&[
+        "run",
+        "--gpus",
+        "8",
+        "--nodes",
+        "2",
+        "--",
+        "sh",
+        "-c",
+        "echo $RANK of $WORLD_SIZE",
+    ]);
+    out.code(0);
+    for rank in 0..16 {
+        let line = format!("{rank} of 16");
+        let ending = |l: &&str| *l == line || l.ends_with(&format!(" {line}"));
+        assert_eq!(out.stdout.lines().filter(ending).count(), 1, "rank {rank}: {out:?}");
+    }
+    assert_eq!(out.stdout.lines().count(), 16, "{out:?}");
+}
+
+#[test]
+fn exit_codes_come_back_and_refusals_say_why() {
+    let c = Cluster::start(16);
+    c.muster(&["run", "--", "sh", "-c", "exit 7"]).code(7);
+    let one_fails = "if [ $RANK = 3 ]; then exit 9; fi; sleep 30";
+    c.muster(&["run", "--nodes", "2", "--gpus", "2", "--", "sh", "-c", one_fails]).code(9);
+
+    let out = c.muster(&["run", "--nodes", "99", "--gpus", "8", "--", "true"]);
+    out.code(5);
+    assert!(out.stderr.contains("99") && out.stderr.contains("16"), "the exact reason: {out:?}");
+    assert_eq!(out.stdout, "");
+
+    let out = c.muster(&["get", "job", "4242"]);
+    out.code(3);
+    assert!(out.stderr.contains("4242"), "{out:?}");
+    c.muster(&["cancel", "4242"]).code(3);
+    c.muster(&["logs", "4242"]).code(3);
+
+    let wrong = format!("{}x", &c.token[..c.token.len() - 1]);
+    c.muster(&["--token", &wrong, "ps"]).code(4);
+    let out = c.muster(&["--server", "http://127.0.0.1:1", "--token", &c.token, "ps"]);
+    out.code(6);
+    assert!(out.stderr.contains("127.0.0.1:1"), "{out:?}");
+    c.muster(&["run", "--gpuz", "8", "--", "true"]).code(2);
+}
+
+#[test]
+fn arrays_and_dependencies_run_in_order() {
+    let c = Cluster::start(4);
+    let file = c.path("order");
+    let say = |what: &str| format!("echo {what} >> {}", file.display());
+    let array = say("task-$SLURM_ARRAY_TASK_ID");
+    let id = c.submit(&[
+        "--array",
+        "0-3",
+        "--gpus",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        &format!("sleep 0.5; {array}"),
+    ]);
+    let after = c.submit(&["--after", &id, "--", "sh", "-c", &say("after")]);
+    let never = c.submit(&["--after", &format!("{after}:fail"), "--", "sh", "-c", &say("never")]);
+    c.muster(&["wait", &after]).code(0);
+    let text = std::fs::read_to_string(&file).expect("the jobs wrote");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.last(), Some(&"after"), "{lines:?}");
+    let mut tasks = lines[..lines.len() - 1].to_vec();
+    tasks.sort_unstable();
+    assert_eq!(tasks, ["task-0", "task-1", "task-2", "task-3"]);
+    until("the job that waits for a failure ends", || {
+        c.json(&["get", "job", &never])["state"] == "cancelled"
+    });
+    let tasks = c.json(&["ps", "-a", "-o", "json"]);
+    let ids: Vec<&str> = items(&tasks).iter().filter_map(|j| j["id"].as_str()).collect();
+    for n in 0..4 {
+        assert!(ids.contains(&format!("{id}_{n}").as_str()), "{ids:?}");
+    }
+}
+
+#[test]
+fn a_secret_reaches_the_rank_and_nothing_else() {
+    let c = Cluster::start(2);
+    let value = "hunter2-swordfish-4711";
+    c.muster_with_input(&["secret", "set", "db-key"], value).code(0);
+    let show = "echo got $DB_KEY | tr a-z A-Z";
+    let out = c.muster(&["run", "--name", "uses-it", "--secret", "db-key", "--", "sh", "-c", show]);
+    out.code(0);
+    assert!(out.stdout.contains("GOT HUNTER2-SWORDFISH-4711"), "{out:?}");
+    for args in [
+        &["get", "job", "uses-it", "-o", "json"][..],
+        &["get", "secrets", "-o", "json"],
+        &["describe", "job", "uses-it"],
+        &["events", "-o", "json"],
+    ] {
+        let out = c.muster(args);
+        out.code(0);
+        assert!(!out.stdout.contains(value), "{args:?} shows the secret");
+    }
+    let holding = c.files_with(value.as_bytes());
+    assert!(holding.is_empty(), "in clear on the disk: {holding:?}");
+}
+
+#[test]
+fn waiting_work_is_explained_and_output_for_programs_is_one_document() {
+    let c = Cluster::start(2);
+    let all = c.submit(&[
+        "--name",
+        "all",
+        "--nodes",
+        "2",
+        "--gpus",
+        "8",
+        "--ranks-per-node",
+        "1",
+        "--",
+        "sleep",
+        "600",
+    ]);
+    let waits = c.submit(&["--name", "waits", "--gpus", "1", "--", "true"]);
+    until("the first job runs", || c.json(&["get", "job", &all])["state"] == "running");
+    let out = c.muster(&["explain", &waits]);
+    out.code(0);
+    assert!(out.stdout.to_lowercase().contains("gpu"), "{out:?}");
+    for args in [
+        &["ps"][..],
+        &["nodes"],
+        &["topology"],
+        &["whoami"],
+        &["get", "jobs"],
+        &["get", "nodes"],
+        &["get", "job", "all"],
+        &["describe", "job", "all"],
+        &["explain", &waits],
+        &["events"],
+        &["get", "projects"],
+        &["token", "list"],
+        &["secret", "list"],
+    ] {
+        let mut args = args.to_vec();
+        args.extend(["-o", "json"]);
+        let value = c.json(&args);
+        assert!(value.is_object(), "{args:?}: {value}");
+    }
+    let job = c.json(&["get", "job", &all, "-o", "json"]);
+    for field in ["id", "kind", "name", "state", "version"] {
+        assert!(!job[field].is_null(), "{field} of {job}");
+    }
+    assert!(items(&c.json(&["get", "jobs", "-o", "json"])).len() == 2);
+    c.muster(&["cancel", &all]).code(0);
+    c.muster(&["wait", &waits]).code(0);
+    assert_eq!(c.json(&["get", "job", &all])["state"], "cancelled");
+}
+
+#[test]
+fn a_killed_cluster_comes_back_and_its_ranks_never_noticed() {
+    let mut c = Cluster::start(4);
+    let file = c.path("pid");
+    let script = format!("echo $$ >> {}; exec sleep 600", file.display());
+    let id = c.submit(&[
+        "--name",
+        "sleeper",
+        "--gpus",
+        "4",
+        "--ranks-per-node",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    let done = c.submit(&["--name", "done", "--", "echo", "kept words"]);
+    c.muster(&["wait", &done]).code(0);
+    until("the sleeper runs", || c.json(&["get", "job", &id])["state"] == "running");
+    let pid = || std::fs::read_to_string(&file).unwrap_or_default().trim().to_owned();
+    let before = pid();
+    assert!(!before.is_empty() && !before.contains('\n'), "one process: {before:?}");
+    for _ in 0..2 {
+        c.kill();
+        assert!(c.is_alive(&before), "the rank outlives the server and the agents");
+        c.restart();
+        until("every node is back", || c.nodes_in("ready") == 4);
+        let job = c.json(&["get", "job", &id]);
+        assert_eq!((&job["state"], &job["attempts"]), (&"running".into(), &1.into()), "{job}");
+        assert_eq!(pid(), before, "the same process");
+        assert!(c.is_alive(&before));
+    }
+    assert_eq!(c.json(&["get", "job", &done])["state"], "succeeded");
+    assert!(c.muster(&["logs", &done]).stdout.contains("kept words"));
+    c.muster(&["cancel", &id]).code(0);
+    until("the sleeper is gone", || !c.is_alive(&before));
+    until("the job is cancelled", || c.json(&["get", "job", &id])["state"] == "cancelled");
+}
+
+#[test]
+fn a_crashed_node_costs_its_job_one_attempt() {
+    let c = Cluster::start(2);
+    let script =
+        "if [ $MUSTER_ATTEMPT = 1 ]; then sleep 600; fi; echo second attempt on $MUSTER_NODE";
+    let id = c.submit(&["--gpus", "8", "--ranks-per-node", "1", "--", "sh", "-c", script]);
+    until("the job runs", || c.json(&["get", "job", &id])["state"] == "running");
+    let job = c.json(&["get", "job", &id]);
+    let node = job["attempt"]["slots"][0]["node"].as_str().expect("it is placed").to_owned();
+    c.muster(&["node", "inject", &node, "crash", "--down", "60s"]).code(0);
+    c.muster(&["wait", &id]).code(0);
+    let job = c.json(&["get", "job", &id]);
+    assert_eq!(job["attempts"], 2, "{job}");
+    let out = c.muster(&["logs", &id]);
+    assert!(out.stdout.contains("second attempt on "), "{out:?}");
+    assert!(!out.stdout.contains(&node), "elsewhere than on {node}: {out:?}");
+}
+
+fn items(list: &Value) -> &[Value] {
+    list["items"].as_array().map(Vec::as_slice).unwrap_or_default()
+}

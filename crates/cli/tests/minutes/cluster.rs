@@ -1,0 +1,286 @@
+//! `muster up` in a directory of its own, and the commands a user types at it.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+/// Every process of a cluster carries its directory in this variable, ranks included.
+const MARK: &str = "MUSTER_FIRST_MINUTES_DIR";
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    status: Option<i32>,
+    args: Vec<String>,
+}
+
+impl Said {
+    /// It ended with this exit code.
+    #[track_caller]
+    pub(crate) fn code(&self, want: i32) {
+        assert_eq!(self.status, Some(want), "the exit code of {self:#?}");
+    }
+}
+
+/// A cluster on this machine; nothing of it outlives the test.
+pub(crate) struct Cluster {
+    dir: tempfile::TempDir,
+    listen: SocketAddr,
+    link: SocketAddr,
+    nodes: u32,
+    up: Option<Child>,
+    pub(crate) token: String,
+}
+
+impl Cluster {
+    /// `muster up`, until every node is there.
+    pub(crate) fn start(nodes: u32) -> Cluster {
+        let dir = tempfile::Builder::new().prefix("muster-up-").tempdir().expect("a directory");
+        let (listen, link) = (free_address(), free_address());
+        let mut cluster = Cluster { dir, listen, link, nodes, up: None, token: String::new() };
+        cluster.restart();
+        until("every node is ready", || cluster.nodes_in("ready") == nodes as usize);
+        cluster
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(|n| n.starts_with("MUSTER_")) {
+                command.env_remove(name);
+            }
+        }
+        command
+            .env(MARK, self.dir.path())
+            .env("HOME", self.dir.path())
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_DATA_HOME")
+            .env("MUSTER_SERVER", format!("http://{}", self.listen))
+            .env("MUSTER_TOKEN", &self.token)
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Starts `up` and waits for its word that it serves.
+    pub(crate) fn restart(&mut self) {
+        let log = self.path("up.log");
+        let file = std::fs::File::create(&log).expect("a log file");
+        let up = self
+            .command()
+            .env_remove("MUSTER_SERVER")
+            .env_remove("MUSTER_TOKEN")
+            // Nodes that crash are missed soon.
+            .env("MUSTER_HEARTBEAT", "1s")
+            .env("MUSTER_LOST_AFTER", "5s")
+            .args(["up", "--no-context", "--no-local-node", "--nodes", &self.nodes.to_string()])
+            .args(["--listen", &self.listen.to_string(), "--link-listen", &self.link.to_string()])
+            .arg("--data-dir")
+            .arg(self.path("data"))
+            .stdout(file.try_clone().expect("a second handle"))
+            .stderr(file)
+            .spawn()
+            .expect("the muster binary starts");
+        self.up = Some(up);
+        let ready = format!("muster ready at http://{}", self.listen);
+        let start = Instant::now();
+        loop {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            if said.contains(&ready) {
+                break;
+            }
+            let ended = self.up.as_mut().is_none_or(|up| !matches!(up.try_wait(), Ok(None)));
+            assert!(!ended, "`muster up` ended: {said}");
+            assert!(start.elapsed() < Duration::from_secs(60), "`muster up` never served: {said}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let token = std::fs::read_to_string(self.path("data/admin.token"));
+        self.token = token.expect("the administrator's token").trim().to_owned();
+    }
+
+    /// `kill -9` for `up`; waits until its fleet is gone as well.
+    pub(crate) fn kill(&mut self) {
+        let Some(mut up) = self.up.take() else { return };
+        let _ = up.kill();
+        let _ = up.wait();
+        until("the fleet ends with its parent", || {
+            marked(self.dir.path()).iter().all(|pid| {
+                let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                !line.split(|b| *b == 0).any(|a| a == b"__fleet")
+            })
+        });
+    }
+
+    pub(crate) fn muster(&self, args: &[&str]) -> Said {
+        self.muster_with_input(args, "")
+    }
+
+    /// A command, with something on its stdin.
+    pub(crate) fn muster_with_input(&self, args: &[&str], input: &str) -> Said {
+        let mut child = self
+            .command()
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the muster binary starts");
+        let mut stdin = child.stdin.take().expect("it was asked for");
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        let pid = Pid::from_child(&child);
+        let (done, over) = std::sync::mpsc::channel::<()>();
+        // A command that hangs shall not hang the test.
+        let guard = std::thread::spawn(move || {
+            if over.recv_timeout(Duration::from_secs(120)).is_err() {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        });
+        let out = child.wait_with_output().expect("it ends");
+        let _ = done.send(());
+        let _ = guard.join();
+        Said {
+            stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
+            status: out.status.code(),
+            args: args.iter().map(|a| (*a).to_owned()).collect(),
+        }
+    }
+
+    /// The one JSON document that a command prints.
+    #[track_caller]
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let mut args = args.to_vec();
+        if !args.contains(&"-o") {
+            args.extend(["-o", "json"]);
+        }
+        let out = self.muster(&args);
+        out.code(0);
+        serde_json::from_str(&out.stdout).unwrap_or_else(|e| panic!("one document ({e}): {out:#?}"))
+    }
+
+    /// `muster submit`: the id that it prints.
+    #[track_caller]
+    pub(crate) fn submit(&self, args: &[&str]) -> String {
+        let mut all = vec!["submit"];
+        all.extend(args);
+        let out = self.muster(&all);
+        out.code(0);
+        let id = out.stdout.trim().to_owned();
+        assert!(id.parse::<u64>().is_ok(), "just the id: {out:?}");
+        id
+    }
+
+    pub(crate) fn nodes_in(&self, state: &str) -> usize {
+        let list = self.json(&["get", "nodes"]);
+        let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+        items.iter().filter(|n| n["state"] == state && n["agent"].is_object()).count()
+    }
+
+    /// Whether a process runs.
+    pub(crate) fn is_alive(&self, pid: &str) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    }
+
+    /// Files of the cluster that hold these bytes.
+    pub(crate) fn files_with(&self, bytes: &[u8]) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut open = vec![self.path("data")];
+        while let Some(dir) = open.pop() {
+            for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+                let path = entry.path();
+                match entry.file_type() {
+                    Ok(t) if t.is_dir() => open.push(path),
+                    Ok(t) if t.is_file() => {
+                        let mut all = Vec::new();
+                        let read =
+                            std::fs::File::open(&path).and_then(|mut f| f.read_to_end(&mut all));
+                        if read.is_ok() && all.windows(bytes.len()).any(|w| w == bytes) {
+                            found.push(path);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.path("up.log")).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!("=== end of up.log\n{}", lines[lines.len().saturating_sub(40)..].join("\n"));
+        }
+        if let Some(mut up) = self.up.take() {
+            let _ = up.kill();
+            let _ = up.wait();
+        }
+        for _ in 0..100 {
+            let left = marked(self.dir.path());
+            if left.is_empty() {
+                return;
+            }
+            for pid in left.into_iter().filter_map(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Processes that carry the cluster's directory in their environment.
+fn marked(dir: &Path) -> Vec<i32> {
+    let mark = dir.as_os_str().as_encoded_bytes();
+    let mut pids = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok());
+        let Some(pid) = pid.filter(|p| p.unsigned_abs() != std::process::id()) else { continue };
+        let holds = ["environ", "cmdline"].iter().any(|f| {
+            std::fs::read(entry.path().join(f))
+                .is_ok_and(|bytes| bytes.windows(mark.len()).any(|w| w == mark))
+        });
+        if holds {
+            pids.push(pid);
+        }
+    }
+    pids
+}
+
+/// An address that nobody uses, below the range of ephemeral ports.
+fn free_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let base = u16::try_from(std::process::id() % 8_000).expect("in range");
+        let port = 10_000 + (base + step * 7) % 10_000;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
+
+/// Waits until something is so; the bound only keeps a broken test from hanging.
+#[track_caller]
+pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < Duration::from_secs(90), "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
