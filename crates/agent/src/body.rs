@@ -99,26 +99,37 @@ impl Body {
         self.runner.as_ref().map_or_else(|| self.idle.clone(), Runner::waker)
     }
 
-    pub(crate) fn start(&mut self, key: AttemptKey, detail: &RunDetail, now: Instant) {
+    /// Starts an attempt; an end when it cannot even be written down.
+    pub(crate) fn start(
+        &mut self,
+        key: AttemptKey,
+        detail: &RunDetail,
+        now: Instant,
+    ) -> Option<SlotEnd> {
         let pretend = detail.simulate.is_some();
         match self.simulated() {
-            Some(sim) if pretend => return sim.start(key, detail, now),
+            Some(sim) if pretend => {
+                sim.start(key, detail, now);
+                return None;
+            }
             Some(sim) => sim.set_load(key, detail.slot.gpus.0, now),
             None => {}
         }
-        let end = pretend.then(|| SlotEnd::Unstartable {
-            reason: "`simulate` runs on simulated nodes only, and this is a real one: leave it \
-                     out, or ask for a simulated node"
-                .into(),
-        });
         match self.runner() {
-            Ok(runner) => match end {
-                Some(end) => runner.refuse(key, detail, end),
-                None => runner.start(key, detail, now),
-            },
-            Err(e) => {
-                tracing::error!(attempt = %key, error = %e, "cannot open the state directory")
+            Ok(runner) if pretend => {
+                let reason = "`simulate` runs on simulated nodes only, and this is a real one: \
+                              leave it out, or ask for a simulated node"
+                    .into();
+                runner.refuse(key, detail, SlotEnd::Unstartable { reason });
+                None
             }
+            Ok(runner) => {
+                runner.start(key, detail, now);
+                None
+            }
+            Err(e) => Some(SlotEnd::NodeFault {
+                reason: format!("cannot use the node's state directory: {e}"),
+            }),
         }
     }
 
@@ -128,6 +139,11 @@ impl Body {
             keys.extend(s.active());
         }
         keys
+    }
+
+    /// Whether ranks that really run are up.
+    pub(crate) fn has_ranks(&self) -> bool {
+        self.runner.as_ref().is_some_and(|r| r.active().next().is_some())
     }
 
     pub(crate) fn stop(&mut self, key: AttemptKey, grace: Span, now: Instant) {
@@ -274,8 +290,8 @@ impl Body {
 
     /// Ends every rank; for a fleet that goes away for good.
     pub(crate) fn end_all(&mut self, now: Instant) {
-        for key in self.active() {
-            self.stop(key, Span::secs(2), now);
+        if let Some(runner) = &mut self.runner {
+            runner.shut_down(Span::secs(2), now);
         }
     }
 }

@@ -152,6 +152,10 @@ impl Group {
                     _ => break,
                 }
             }
+            // The node's own directory goes with its last slot.
+            if let Some(node) = dir.parent() {
+                let _ = fs::remove_dir(node);
+            }
         }
     }
 }

@@ -42,11 +42,11 @@ pub struct ShimCommand {
 }
 
 impl ShimCommand {
-    /// This very executable, called with [`crate::shim::SHIM_ARG`].
-    pub fn this_executable() -> io::Result<ShimCommand> {
-        // The link survives an upgrade that replaces the file; the path would name the new one.
-        let program = std::env::current_exe()?;
-        Ok(ShimCommand { program, args: vec![crate::shim::SHIM_ARG.into()] })
+    /// This very executable, called with [`crate::shim::SHIM_ARG`], also when its file has
+    /// been replaced meanwhile.
+    #[must_use]
+    pub fn this_executable() -> ShimCommand {
+        ShimCommand { program: "/proc/self/exe".into(), args: vec![crate::shim::SHIM_ARG.into()] }
     }
 }
 
@@ -235,6 +235,13 @@ impl Runner {
             OnPartition::Continue => None,
         });
         spans.min().and_then(|most| heard.checked_add(most))
+    }
+
+    /// Stops everything because this node goes away.
+    pub fn shut_down(&mut self, grace: Span, now: Instant) {
+        for slot in self.slots.values_mut() {
+            slot.stop(Why::Fault("the node was shut down".into()), grace, now);
+        }
     }
 
     /// Asks the ranks of an attempt for a checkpoint.

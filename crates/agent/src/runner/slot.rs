@@ -268,8 +268,13 @@ impl Slot {
         if kill {
             self.reach().kill();
         }
-        if hangs && let Some(shim) = self.shim.as_ref().filter(|s| s.alive()) {
-            process::signal(shim.pid, rustix::process::Signal::KILL);
+        if hangs {
+            if let Some(shim) = self.shim.as_ref().filter(|s| s.alive()) {
+                process::signal(shim.pid, rustix::process::Signal::KILL);
+            }
+            if let Some(child) = &mut self.child {
+                let _ = child.kill();
+            }
         }
     }
 

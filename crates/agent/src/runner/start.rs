@@ -11,6 +11,7 @@ use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -38,7 +39,7 @@ pub(super) fn start(
         dir.create().map_err(|e| fault(&format!("cannot create {}", dir.0.display()), &e))?;
         made(&dir.0);
         group =
-            Group::create(&config.cgroups, config.node.as_str(), &key.to_string(), detail.limits)
+            Group::create(&config.cgroups, &group_name(config), &key.to_string(), detail.limits)
                 .map_err(|e| fault("cannot make a control group", &e))?;
         let meta =
             MetaFile { detail: sanitised(detail), group: group.clone(), boot: process::boot_id() };
@@ -52,6 +53,15 @@ pub(super) fn start(
         group.remove();
     }
     Started { group, child }
+}
+
+/// Two agents of one machine (two test clusters, say) may well have nodes and jobs of the same
+/// name; their groups must differ.
+fn group_name(config: &RunnerConfig) -> String {
+    let state = std::os::unix::ffi::OsStrExt::as_bytes(config.state.as_os_str());
+    let hash =
+        state.iter().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));
+    format!("{}-{hash:08x}", config.node)
 }
 
 fn check(detail: &RunDetail) -> Result<(), SlotEnd> {
@@ -116,6 +126,7 @@ fn order(
 fn spawn(config: &RunnerConfig, dir: &RunDir, order: &Order) -> io::Result<Child> {
     let log = std::fs::File::create(dir.path("shim.log"))?;
     let mut child = Command::new(&config.shim.program)
+        .arg0("muster")
         .args(&config.shim.args)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

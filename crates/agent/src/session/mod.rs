@@ -178,7 +178,7 @@ impl Session {
     async fn end_ranks(&mut self) {
         self.body.end_all(Instant::now());
         let until = Instant::now() + Duration::from_secs(5);
-        while !self.body.active().is_empty() && Instant::now() < until {
+        while self.body.has_ranks() && Instant::now() < until {
             self.body.turn(Instant::now(), false);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

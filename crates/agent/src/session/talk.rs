@@ -274,11 +274,15 @@ impl Session {
             match (observed.get(&key), action, detail) {
                 (Some(ended @ Observed::Ended(_)), _, _) => say(ended.clone()),
                 (Some(Observed::Running), Action::Stop { grace }, _) => {
-                    self.body.stop(key, grace, now)
+                    self.body.stop(key, grace, now);
                 }
                 (Some(Observed::Running), Action::Run, _) => {}
                 (None, Action::Stop { .. }, _) => say(Observed::Ended(SlotEnd::Stopped)),
-                (None, Action::Run, Some(detail)) => self.body.start(key, &detail, now),
+                (None, Action::Run, Some(detail)) => {
+                    if let Some(end) = self.body.start(key, &detail, now) {
+                        say(Observed::Ended(end));
+                    }
+                }
                 (None, Action::Run, None) => say(Observed::Ended(SlotEnd::NodeFault {
                     reason: "the node knows nothing of this attempt".into(),
                 })),

@@ -48,12 +48,16 @@ fn detach() {
     let _ = rustix::process::setsid();
     let _ = std::env::set_current_dir("/");
     #[expect(unsafe_code, reason = "signal dispositions have no safe interface")]
-    // SAFETY: SIG_IGN is a valid disposition, and no other thread exists in this process.
+    // SAFETY: SIG_IGN is a valid disposition, no other thread exists in this process, and
+    // nothing in it has opened a descriptor yet.
     unsafe {
         for s in [libc::SIGHUP, libc::SIGINT, libc::SIGPIPE] {
             libc::signal(s, libc::SIG_IGN);
         }
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+        // Whatever was left open by whoever started the agent is no business of the ranks. An
+        // old kernel that cannot do this only leaves it open.
+        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0);
     }
 }
 

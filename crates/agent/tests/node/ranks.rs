@@ -36,6 +36,8 @@ pub(crate) fn all() -> Vec<crate::Test> {
         forgetting_removes_every_trace,
         odd_output_comes_through_unchanged,
         leftovers_die_with_their_rank,
+        the_python_example_steps_saves_when_asked_and_resumes,
+        a_node_that_shuts_down_takes_the_blame,
     ]
 }
 
@@ -394,4 +396,54 @@ pub(crate) fn leftovers_die_with_their_rank() {
     b.runner.start(k, &detail(&script), Instant::now());
     assert_eq!(b.end(k), SlotEnd::Ok);
     assert!(!alive(number_in(&pid_file).unwrap()));
+}
+
+pub(crate) fn the_python_example_steps_saves_when_asked_and_resumes() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        println!("skipped: no python3 here");
+        return;
+    }
+    let mut b = Bench::new();
+    let k = key();
+    let dir = b.dir.path().join("ckpt").display().to_string();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/train_toy.py");
+    let mut d = detail(&format!("python3 {example}"));
+    for (name, value) in [("STEPS", "100000"), ("STEP_SECONDS", "0.005"), ("EVERY", "1000000")] {
+        d.run.env.insert(name.into(), value.into());
+    }
+    d.checkpoint = Some(CheckpointSpec {
+        dir: dir.clone(),
+        request: CheckpointRequest { signal: Some("SIGUSR1".into()) },
+        grace: None,
+        interval: None,
+    });
+    b.runner.start(k, &d, Instant::now());
+    b.until("a step", |b| b.voices.iter().any(|v| matches!(v, VoiceReport::Step { .. })));
+    b.runner.ask_checkpoint(k);
+    let done = |b: &Bench| {
+        b.voices.iter().find_map(|v| match v {
+            VoiceReport::Checkpoint { state, path, .. } if state == "done" => path.clone(),
+            _ => None,
+        })
+    };
+    b.until("a checkpoint", |b| done(b).is_some());
+    let path = done(&b).unwrap();
+    assert!(path.starts_with(&dir) && std::path::Path::new(&path).exists(), "{path}");
+    b.runner.stop(k, Span::secs(20), Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Stopped);
+    let again = key();
+    d.resume = Some(path);
+    d.run.env.insert("STEPS".into(), "1".into());
+    b.runner.start(again, &d, Instant::now());
+    assert_eq!(b.end(again), SlotEnd::Ok);
+    assert!(b.out(again).contains("resumed at step"), "{}", b.out(again));
+}
+
+pub(crate) fn a_node_that_shuts_down_takes_the_blame() {
+    let mut b = Bench::new();
+    let k = key();
+    b.runner.start(k, &detail("exec sleep 1000"), Instant::now());
+    b.running(k);
+    b.runner.shut_down(Span(0), Instant::now());
+    assert!(matches!(b.end(k), SlotEnd::NodeFault { reason } if reason.contains("shut down")));
 }

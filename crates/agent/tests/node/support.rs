@@ -2,7 +2,6 @@
 
 use muster_agent::cgroup::Cgroups;
 use muster_agent::runner::{RankBudget, Runner, RunnerConfig, ShimCommand};
-use muster_agent::shim::SHIM_ARG;
 use muster_link::messages::{LogChunk, Stream, VoiceReport};
 use muster_model::command::Observed;
 use muster_model::ids::{AttemptKey, JobId};
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 pub(crate) fn shim() -> ShimCommand {
-    ShimCommand { program: std::env::current_exe().unwrap(), args: vec![SHIM_ARG.into()] }
+    ShimCommand::this_executable()
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
