@@ -115,7 +115,7 @@ fn target(site: &Site) -> Result<Target> {
 }
 
 /// Agents that are connected now, as the server's own figures say.
-fn connected(site: &Site) -> Result<u64> {
+pub(crate) fn connected(site: &Site) -> Result<u64> {
     let target = target(site)?;
     runtime()?.block_on(async move {
         let mut client = Client::new(target);

@@ -23,10 +23,31 @@ pub(super) fn job(hold: bool) -> Value {
     json!({"kind": "Job", "name": "bench", "run": {"script": "true"}, "hold": hold})
 }
 
+/// As many nodes as the peer has.
+const NODES: u64 = 4;
+
 fn start(options: &Options) -> Result<Site> {
-    // As many nodes as the peer has.
-    let args = ["up", "--nodes", "4", "--no-local-node", "--no-context"];
-    Site::start(&options.muster(), &options.scratch(), &args, &[])
+    let nodes = NODES.to_string();
+    let args = ["up", "--nodes", &nodes, "--no-local-node", "--no-context"];
+    let mut site = Site::start(&options.muster(), &options.scratch(), &args, &[])?;
+    // It serves before its nodes have joined; the peer is idle when it is measured, too.
+    let until = Instant::now() + Duration::from_secs(60);
+    while crate::agents::connected(&site)? < NODES || !would_take(&site)? {
+        site.must_be_running()?;
+        ensure!(Instant::now() < until, "the nodes did not join within a minute");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(site)
+}
+
+/// Whether a job would be accepted now.
+fn would_take(site: &Site) -> Result<bool> {
+    let target = target(site)?;
+    runtime()?.block_on(async {
+        let body = Bytes::from(job(true).to_string());
+        let path = "/v1/jobs?dry_run=true";
+        Ok(Client::new(target).call(&Method::POST, path, body).await?.0 == 200)
+    })
 }
 
 fn target(site: &Site) -> Result<Target> {
