@@ -430,3 +430,32 @@ fn a_node_that_is_ahead_of_the_server_is_left_alone_until_an_operator_says_so() 
     w.ok(Command::Reconcile { node: n.clone() });
     assert!(!w.engine.state().nodes[&n].protected);
 }
+
+#[test]
+fn a_join_token_works_as_often_and_as_long_as_it_says() {
+    let mut w = World::empty();
+    w.ok(Command::CreateToken {
+        id: "two".into(),
+        name: "two".parse().unwrap(),
+        hash: String::new(),
+        usage: muster_model::tenant::TokenUse::Join { uses_left: Some(2) },
+        ttl: Some(Span::mins(5)),
+    });
+    let mut join = |w: &mut World, i: usize| {
+        w.send(Command::Enroll { node: node(i), machine: format!("m{i}"), token: "two".into() })
+    };
+    join(&mut w, 0).unwrap();
+    join(&mut w, 1).unwrap();
+    assert_eq!(join(&mut w, 2).unwrap_err().code, RefusalCode::NotAllowed);
+    w.ok(Command::CreateToken {
+        id: "late".into(),
+        name: "late".parse().unwrap(),
+        hash: String::new(),
+        usage: muster_model::tenant::TokenUse::Join { uses_left: None },
+        ttl: Some(Span::mins(5)),
+    });
+    w.pass(Span::mins(5));
+    let late =
+        w.send(Command::Enroll { node: node(3), machine: "m3".into(), token: "late".into() });
+    assert_eq!(late.unwrap_err().code, RefusalCode::NotAllowed);
+}

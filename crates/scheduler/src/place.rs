@@ -164,50 +164,33 @@ fn place_one(fleet: &Fleet, demand: &Demand) -> Result<Placed, NoRoom> {
     Err(NoRoom)
 }
 
-#[derive(Default, Clone, Copy)]
-struct Tentative {
-    gpus: GpuSet,
-    cpus: u32,
-    memory: u64,
-}
-
-/// Fills a gang into a domain, or says that it does not fit. Groups may share nodes; the nodes of
-/// one group are different ones.
+/// Fills a gang into a domain, or says that it does not fit. Every slot of a gang is on a node of
+/// its own: an agent runs one slot of an attempt.
 fn fill(fleet: &Fleet, domain: &Domain, demand: &Demand) -> Option<Vec<Slot>> {
-    let mut tentative: BTreeMap<&Pos, Tentative> = BTreeMap::new();
-    let mut chosen: Vec<(usize, &Pos, GpuSet)> = Vec::new();
+    let mut chosen: BTreeMap<&Pos, (usize, GpuSet)> = BTreeMap::new();
     // Groups with many GPUs a node have the fewest places to go, so they choose first.
     let mut order: Vec<usize> = (0..demand.groups.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse((demand.groups[i].gpus, demand.groups[i].memory)));
     for gi in order {
         let g = &demand.groups[gi];
-        let mut candidates: Vec<(u32, &Pos)> = Vec::new();
-        for pos in &domain.nodes {
-            let e = fleet.entry(pos.ix);
-            let t = tentative.get(pos).copied().unwrap_or_default();
-            let free = e.free_gpus().minus(t.gpus).len();
-            let room = fits(e, g, demand.simulated)
-                && free >= g.gpus
-                && e.free_cpus() >= g.cpus + t.cpus
-                && e.free_memory() >= g.memory.0 + t.memory;
-            if room {
-                candidates.push((free, pos));
-            }
-        }
+        let mut candidates: Vec<(u32, &Pos)> = domain
+            .nodes
+            .iter()
+            .filter(|pos| !chosen.contains_key(pos))
+            .filter(|pos| fits(fleet.entry(pos.ix), g, demand.simulated))
+            .map(|pos| (fleet.entry(pos.ix).free_gpus().len(), pos))
+            .collect();
         if candidates.len() < g.nodes as usize {
             return None;
         }
         candidates.sort();
         for (_, pos) in candidates.into_iter().take(g.nodes as usize) {
-            let e = fleet.entry(pos.ix);
-            let t = tentative.entry(pos).or_default();
-            let gpus = choose(e.free_gpus().minus(t.gpus), g.gpus);
-            t.gpus = t.gpus.or(gpus);
-            t.cpus += g.cpus;
-            t.memory += g.memory.0;
-            chosen.push((gi, pos, gpus));
+            let gpus = choose(fleet.entry(pos.ix).free_gpus(), g.gpus);
+            chosen.insert(pos, (gi, gpus));
         }
     }
+    let mut chosen: Vec<(usize, &Pos, GpuSet)> =
+        chosen.into_iter().map(|(pos, (gi, gpus))| (gi, pos, gpus)).collect();
     // Ranks follow the groups as written, and within a group the order of the topology, so that
     // neighbours in a ring are near each other.
     chosen.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));

@@ -95,7 +95,7 @@ fn ranks_follow_the_topology() {
 
 #[test]
 fn groups_of_different_shape_start_together() {
-    let mut f = fleet(4);
+    let mut f = fleet(5);
     let coordinator = Group { name: "driver".into(), cpus: 16, ..group(1, 0) };
     let p = place(&f, &[coordinator.clone(), group(4, 8)], None).unwrap();
     assert_eq!(p.slots.len(), 5);

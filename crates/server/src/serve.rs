@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
 /// Where a certificate and its key are, for HTTPS.
@@ -177,8 +177,8 @@ impl Server {
         let holder = server_id(&dir)?;
         let authority = Arc::new(Authority::create_or_load(&dir.join("pki"))?);
         // Ports are taken before the lease is: a port in use must not cost a running server its lead.
-        let api = bind(config.listen, "the API").await?;
-        let link = bind(config.link_listen, "the agent link").await?;
+        let api = bind(config.listen, "the API")?;
+        let link = bind(config.link_listen, "the agent link")?;
         let brain_config = BrainConfig {
             store: config.store.clone(),
             holder: holder.clone(),
@@ -284,10 +284,18 @@ fn label(s: &str) -> Result<muster_model::names::Label, ServeError> {
     s.parse().map_err(|e: muster_model::names::NameError| ServeError::Setup(e.to_string()))
 }
 
-async fn bind(addr: SocketAddr, what: &str) -> Result<TcpListener, ServeError> {
-    TcpListener::bind(addr)
-        .await
-        .map_err(io_error(format!("cannot listen on {addr} for {what} (is it in use?)")))
+fn bind(addr: SocketAddr, what: &str) -> Result<TcpListener, ServeError> {
+    let listen = || {
+        let socket = match addr {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        socket.set_reuseaddr(true)?;
+        socket.bind(addr)?;
+        // A whole site that comes back at once must not run into retries of its first packets.
+        socket.listen(4096)
+    };
+    listen().map_err(io_error(format!("cannot listen on {addr} for {what} (is it in use?)")))
 }
 
 /// One server per data directory.

@@ -10,6 +10,7 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, SlotEnd, SlotState, StopReason};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
+use muster_model::tenant::TokenUse;
 use muster_model::topology::Location;
 use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,18 @@ pub(super) fn enroll(
     machine: &str,
     token: &str,
 ) -> Result<Answer, Refusal> {
+    // The edge has compared the secret; here nothing can come in between.
+    let good = e.state.tokens.get(token).is_some_and(|t| {
+        t.expires_at.is_none_or(|at| at > e.state.now)
+            && matches!(t.usage, TokenUse::Join { uses_left } if uses_left != Some(0))
+    });
+    if !good {
+        return Err(Refusal::new(
+            RefusalCode::NotAllowed,
+            "the join token is used up, has expired or was revoked",
+        )
+        .hint("make a new one with `muster token create --join`"));
+    }
     if let Some(n) = e.state.nodes.get(node)
         && n.stage != Stage::Retired
         && n.machine != machine

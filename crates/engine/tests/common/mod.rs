@@ -77,6 +77,13 @@ impl World {
         let engine = Engine::new(State::default(), Policy::default());
         let mut w = World { engine, now: Time(1_000_000), log: Vec::new() };
         w.ok(Command::CreateSite { site: "test".into() });
+        w.ok(Command::CreateToken {
+            id: "t".into(),
+            name: "join".parse().unwrap(),
+            hash: String::new(),
+            usage: muster_model::tenant::TokenUse::Join { uses_left: None },
+            ttl: None,
+        });
         w.ok(Command::CreateProject {
             name: "default".parse().unwrap(),
             description: String::new(),
