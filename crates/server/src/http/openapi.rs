@@ -60,6 +60,10 @@ pub(crate) fn complete(mut doc: Value) -> Value {
     doc["components"]["schemas"]["Kind"] = json!(<muster_api::Kind as PartialSchema>::schema());
     doc["components"]["schemas"]["JobSpec"]["properties"]["kind"] =
         json!({"type": "string", "enum": ["Job"], "description": "Always `Job`."});
+    // What is written is wider than the simplest form that is asked for: `36d10h`.
+    let schemas = &mut doc["components"]["schemas"];
+    schemas["Span"]["pattern"] = json!("^([0-9]{1,15}(\\.[0-9]{1,3})?(ms|s|m|h|d|w))+$");
+    schemas["Bytes"]["pattern"] = json!("^[0-9]{1,19} ?([KMGTP]i?)?B?$");
     let Some(paths) = doc["paths"].as_object_mut() else { return doc };
     for (path, item) in paths {
         let Some(item) = item.as_object_mut() else { continue };
