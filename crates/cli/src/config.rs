@@ -118,6 +118,13 @@ pub(crate) fn default_data_dir() -> PathBuf {
     }
 }
 
+/// The data directory as a path that means the same from everywhere: ranks start elsewhere.
+pub(crate) fn data_dir(given: Option<PathBuf>) -> Result<PathBuf, Fail> {
+    let dir = given.unwrap_or_else(default_data_dir);
+    std::path::absolute(&dir)
+        .map_err(|e| Fail::usage(format!("`{}` is not a directory: {e}", dir.display())))
+}
+
 impl Settings {
     /// What holds for this command.
     pub(crate) fn load(global: &Global) -> Result<Settings, Fail> {

@@ -1,6 +1,6 @@
 //! `muster agent`.
 
-use crate::config::default_data_dir;
+use crate::config;
 use crate::ctx::Ctx;
 use crate::fail::Fail;
 use crate::up::AgentOptions;
@@ -48,7 +48,10 @@ impl Agent {
             }
             (None, None) => None,
         };
-        let data_dir = data_dir.unwrap_or_else(|| default_data_dir().join("agent"));
+        let data_dir = match data_dir {
+            Some(dir) => config::data_dir(Some(dir))?,
+            None => config::data_dir(None)?.join("agent"),
+        };
         crate::up::agent(AgentOptions { link, join, name, address, data_dir }).await
     }
 }

@@ -216,8 +216,8 @@ impl Waiting {
                     Ok(e) => Some(e.summary),
                     Err(_) => job.waiting.clone(),
                 };
-                let why = why.filter(|w| !w.is_empty()).unwrap_or_else(|| "it waits".into());
-                self.show(&format!("job {} is queued: {why}", job.id));
+                let why = why.filter(|w| !w.is_empty()).unwrap_or_else(|| "waits".into());
+                self.show(&format!("job {} (queued) {why}", job.id));
             }
             JobState::Starting => {
                 let slots = job.attempt.as_ref().map(|a| a.slots.as_slice()).unwrap_or_default();

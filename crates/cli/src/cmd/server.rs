@@ -1,6 +1,6 @@
 //! `muster server`.
 
-use crate::config::default_data_dir;
+use crate::config;
 use crate::ctx::Ctx;
 use crate::fail::Fail;
 use crate::up::ServerOptions;
@@ -42,7 +42,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) async fn run(self, _: &Ctx) -> Result<u8, Fail> {
         let Server { listen, link_listen, data_dir, store, topology, tls_cert, tls_key } = self;
-        let data_dir = data_dir.unwrap_or_else(default_data_dir);
+        let data_dir = config::data_dir(data_dir)?;
         let store = store.unwrap_or_else(|| super::store::default_store(&data_dir));
         let tls = tls_cert.zip(tls_key);
         crate::up::serve(ServerOptions { listen, link_listen, data_dir, store, topology, tls })

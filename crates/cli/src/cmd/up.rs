@@ -1,6 +1,6 @@
 //! `muster up`.
 
-use crate::config::default_data_dir;
+use crate::config;
 use crate::ctx::Ctx;
 use crate::fail::Fail;
 use crate::up::UpOptions;
@@ -78,7 +78,7 @@ impl Up {
             no_context,
             no_local_node,
         } = self;
-        let data_dir = data_dir.unwrap_or_else(default_data_dir);
+        let data_dir = config::data_dir(data_dir)?;
         let store = store.unwrap_or_else(|| super::store::default_store(&data_dir));
         crate::up::run(UpOptions {
             nodes,
