@@ -101,6 +101,13 @@ pub(super) async fn site_with(config: HttpConfig) -> Site {
         Command::CreateProject { name: "default".parse().unwrap(), description: String::new() },
         Command::CreateProject { name: "alpha".parse().unwrap(), description: String::new() },
         Command::CreateProject { name: "beta".parse().unwrap(), description: String::new() },
+        Command::CreateToken {
+            id: "t".into(),
+            name: "join".parse().unwrap(),
+            hash: String::new(),
+            usage: TokenUse::Join { uses_left: None },
+            ttl: Some(Span::mins(60)),
+        },
         Command::Enroll { node: "n1".parse().unwrap(), machine: "m1".into(), token: "t".into() },
     ] {
         // What the brain has already made by itself is refused.
