@@ -5,8 +5,8 @@ use super::load::{self, Board, Cancel, Load};
 use super::rng::Rng;
 use super::site::{NODES, Process, Site};
 use super::sleepers::Sleepers;
-use super::work::Kind;
-use super::{audit, ranks};
+use super::work::{Kind, STEPS};
+use super::{audit, ranks, work};
 use muster_store::StoreUrl;
 use serde_json::json;
 use std::sync::Arc;
@@ -133,6 +133,7 @@ impl Test {
         self.settle(&api, &sleepers, false).await?;
 
         self.doing = "the end".into();
+        self.speak(&api).await?;
         sleepers.end(&api, &self.board).await?;
         let jobs = audit::settled(&api, &self.board).await?;
         audit::none_of(&audit::outcomes(&self.board.acked(), &jobs, false))?;
@@ -252,6 +253,18 @@ impl Test {
         audit::acknowledged(api, &self.board).await?;
         sleepers.known(api).await?;
         audit::none_of(&ranks::problems(&ranks::read(&self.site.rank_file())?))
+    }
+
+    /// After all of that a job is still heard to its last word.
+    async fn speak(&mut self, api: &Api) -> Result<(), String> {
+        let spec = work::spec(Kind::Report, "last-word", &self.site.rank_file(), &mut self.rng);
+        let job = load::submit(&self.board, api, "last-word", Kind::Report, &spec).await?;
+        let jobs = audit::settled(api, &self.board).await?;
+        let known = jobs.get(&job).map(|j| &j["checkpoint"]["step"]);
+        if known.and_then(serde_json::Value::as_u64) == Some(STEPS) {
+            return Ok(());
+        }
+        Err(format!("job {job} wrote checkpoint {STEPS}, and known is {known:?}"))
     }
 
     /// Cancels what only that ends, waits for quiet, and looks at everything.

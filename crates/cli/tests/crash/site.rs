@@ -183,7 +183,7 @@ impl Site {
             "parent": std::process::id(),
             "link": self.link,
             "join": join,
-            "names": (1..=NODES).map(|n| format!("node-{n}")).collect::<Vec<_>>(),
+            "names": (1..=NODES).map(|n| format!("n{}-{n}", self.link.port())).collect::<Vec<_>>(),
             "light": false,
             "gpus_per_node": 8,
             "sku": "h100-sxm",

@@ -18,14 +18,14 @@ pub(crate) struct Said {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     status: Option<i32>,
-    args: Vec<String>,
+    what: String,
 }
 
 impl Said {
     /// It ended with this exit code.
     #[track_caller]
     pub(crate) fn code(&self, want: i32) {
-        assert_eq!(self.status, Some(want), "the exit code of {self:#?}");
+        assert_eq!(self.status, Some(want), "`muster {}` said {self:#?}", self.what);
     }
 }
 
@@ -154,7 +154,7 @@ impl Cluster {
             stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
             status: out.status.code(),
-            args: args.iter().map(|a| (*a).to_owned()).collect(),
+            what: args.join(" "),
         }
     }
 
