@@ -27,6 +27,8 @@ pub(crate) fn exit_code(job: &Job) -> u8 {
 #[derive(Debug)]
 pub(crate) struct Printer {
     many: bool,
+    /// Stdout is for a document: the job's own goes to stderr too.
+    aside: bool,
     out_terminal: bool,
     err_terminal: bool,
     attempt: u32,
@@ -41,12 +43,19 @@ impl Printer {
     pub(crate) fn new(many: bool) -> Printer {
         Printer {
             many,
+            aside: false,
             out_terminal: std::io::stdout().is_terminal(),
             err_terminal: std::io::stderr().is_terminal(),
             attempt: 0,
             cleaners: BTreeMap::new(),
             lines: BTreeMap::new(),
         }
+    }
+
+    /// Everything goes to stderr, when stdout is for a document.
+    pub(crate) fn aside(mut self, aside: bool) -> Printer {
+        self.aside = aside;
+        self
     }
 
     /// Takes a piece; gives back what goes to stdout and to stderr.
@@ -124,21 +133,25 @@ impl Printer {
     /// Prints a piece.
     pub(crate) fn print(&mut self, piece: Piece) -> Result<(), Fail> {
         let parts = self.take(piece);
-        write_parts(parts)
+        self.write(parts)
     }
 
     /// Prints what is left.
     pub(crate) fn finish(&mut self) -> Result<(), Fail> {
         let parts = self.rest();
-        write_parts(parts)
+        self.write(parts)
     }
-}
 
-fn write_parts((out, err): (Vec<u8>, Vec<u8>)) -> Result<(), Fail> {
-    if !err.is_empty() {
-        let _ = std::io::stderr().lock().write_all(&err);
+    fn write(&self, (out, err): (Vec<u8>, Vec<u8>)) -> Result<(), Fail> {
+        let mut stderr = std::io::stderr().lock();
+        let _ = stderr.write_all(&err);
+        if self.aside {
+            let _ = stderr.write_all(&out);
+            return Ok(());
+        }
+        drop(stderr);
+        if out.is_empty() { Ok(()) } else { output::print_bytes(&out) }
     }
-    if out.is_empty() { Ok(()) } else { output::print_bytes(&out) }
 }
 
 /// Output of a job through all of its attempts, in a task of its own. The channel closes when

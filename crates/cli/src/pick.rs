@@ -3,6 +3,7 @@
 use crate::fail::{Fail, NOT_FOUND};
 use muster_api::{Job, JobsQuery};
 use muster_client::{Client, ClientError};
+use muster_model::job::ArrayTask;
 use muster_specs::error::closest;
 
 /// `42` or `42_3`?
@@ -38,14 +39,19 @@ pub(crate) async fn job(client: &Client, given: &str) -> Result<Job, Fail> {
 
 /// The id as the user gave it, or the id of the newest job with this name.
 pub(crate) async fn id(client: &Client, given: &str) -> Result<String, Fail> {
-    if is_id(given) { Ok(given.into()) } else { Ok(job(client, given).await?.id) }
+    if is_id(given) {
+        return Ok(given.into());
+    }
+    // A name means the whole array, as its plain id does.
+    let job = job(client, given).await?;
+    Ok(job.array.map_or(job.id, |a| a.parent.to_string()))
 }
 
 /// Every job the user means: an array's id stands for all of its tasks.
 pub(crate) async fn jobs(client: &Client, given: &str) -> Result<Vec<Job>, Fail> {
     let first = job(client, given).await?;
-    let Some(array) = first.array.filter(|a| !given.contains('_') && given == a.parent.to_string())
-    else {
+    let whole = |a: &ArrayTask| !is_id(given) || given == a.parent.to_string();
+    let Some(array) = first.array.filter(whole) else {
         return Ok(vec![first]);
     };
     let mut tasks = Vec::new();

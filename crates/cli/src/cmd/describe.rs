@@ -4,6 +4,7 @@ use crate::ctx::{Ctx, now};
 use crate::fail::Fail;
 use crate::output::bar::bar;
 use crate::output::colour::{self, Style, paint};
+use crate::output::size;
 use crate::output::table::{Table, cell, number, state};
 use crate::output::time::{full, length, relative};
 use crate::pick;
@@ -226,7 +227,8 @@ fn node_text(node: &Node, now: Time, on: bool) -> String {
     let excluded: Vec<String> = node.gpus_excluded.iter().map(ToString::to_string).collect();
     f.line("Excluded", excluded.join(","));
     f.line("CPUs", format!("{} of {} used", node.cpus_used, node.cpus_total));
-    f.line("Memory", format!("{} of {} used", node.memory_used, node.memory_total));
+    let memory = (size(node.memory_used), size(node.memory_total));
+    f.line("Memory", format!("{} of {} used", memory.0, memory.1));
     f.line("Joined", full(now, node.enrolled_at));
     f.line("Changed", full(now, node.changed_at));
     if let Some(a) = &node.agent {
@@ -260,7 +262,7 @@ fn node_text(node: &Node, now: Time, on: bool) -> String {
             t.row(vec![
                 number(g.index),
                 cell(&g.sku),
-                number(g.memory),
+                number(size(g.memory)),
                 number(g.numa.map(|n| n.to_string()).unwrap_or_default()),
                 cell(g.pci.as_deref().unwrap_or_default()),
                 cell(&g.uuid),

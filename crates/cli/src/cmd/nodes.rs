@@ -32,7 +32,7 @@ impl Nodes {
             .await;
         }
         let items = client.all_nodes(self.state.as_deref()).await?;
-        if ctx.is_table() && items.is_empty() {
+        if ctx.is_table() && items.is_empty() && self.state.is_none() {
             crate::output::note("no nodes; `muster token create --join NAME` lets one in");
         }
         ctx.show(&NodeList { items, cursor: None }, |l| table(&l.items).render())?;

@@ -44,7 +44,7 @@ impl Run {
                 return Err(Fail::failed(format!("the server made an array of it: {}", a.id)));
             }
         };
-        let ended = attend(&client, job).await?;
+        let ended = attend(&client, job, !ctx.is_table()).await?;
         let Some(job) = ended else { return Ok(INTERRUPTED) };
         if job.state != JobState::Succeeded {
             super::wait::say(&job);
@@ -57,9 +57,9 @@ impl Run {
 }
 
 /// Watches a job to its end. None when the user detached.
-async fn attend(client: &Client, mut job: Job) -> Result<Option<Job>, Fail> {
+async fn attend(client: &Client, mut job: Job, aside: bool) -> Result<Option<Job>, Fail> {
     let mut waiting = Waiting::new(&job);
-    let mut printer = Printer::new(job.ranks() > 1);
+    let mut printer = Printer::new(job.ranks() > 1).aside(aside);
     let mut events = follow::news(client);
     let mut pieces = None;
     let mut deaf = false;

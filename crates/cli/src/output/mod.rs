@@ -46,3 +46,34 @@ pub(crate) fn width() -> Option<usize> {
     }
     crossterm::terminal::size().ok().map(|(w, _)| usize::from(w)).filter(|w| *w >= 20)
 }
+
+/// `512GiB`, `23.5GiB`: as people say it, where the exact number does not matter.
+pub(crate) fn size(bytes: muster_model::Bytes) -> String {
+    let units = [("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    for (unit, shift) in units {
+        let whole = bytes.0 >> shift;
+        if whole > 0 {
+            let tenths = ((bytes.0 & ((1 << shift) - 1)) * 10) >> shift;
+            return if tenths == 0 {
+                format!("{whole}{unit}")
+            } else {
+                format!("{whole}.{tenths}{unit}")
+            };
+        }
+    }
+    format!("{}B", bytes.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+    use muster_model::Bytes;
+
+    #[test]
+    fn sizes_are_told_in_their_largest_unit() {
+        assert_eq!(size(Bytes(0)), "0B");
+        assert_eq!(size(Bytes::gib(512)), "512GiB");
+        assert_eq!(size(Bytes(24_682_416 << 10)), "23.5GiB");
+        assert_eq!(size(Bytes((1 << 60) - 1)), "1023.9PiB");
+    }
+}
