@@ -224,6 +224,20 @@ fn a_crashed_node_costs_its_job_one_attempt() {
     assert!(!out.stdout.contains(&node), "elsewhere than on {node}: {out:?}");
 }
 
+#[test]
+fn two_clusters_on_one_machine_leave_each_other_alone() {
+    let (a, b) = (Cluster::start(1), Cluster::start(1));
+    // The same node name, job number and attempt in both.
+    let id = a.submit(&["--gpus", "1", "--", "sh", "-c", "sleep 600"]);
+    until("the job runs", || a.json(&["get", "job", &id])["state"] == "running");
+    b.muster(&["run", "--gpus", "1", "--", "true"]).code(0);
+    b.muster(&["run", "--gpus", "1", "--", "sh", "-c", "sleep 600 & exit 5"]).code(5);
+    let job = a.json(&["get", "job", &id]);
+    assert_eq!(job["state"], "running", "{job}");
+    a.muster(&["cancel", &id]).code(0);
+    until("the job is cancelled", || a.json(&["get", "job", &id])["state"] == "cancelled");
+}
+
 fn items(list: &Value) -> &[Value] {
     list["items"].as_array().map(Vec::as_slice).unwrap_or_default()
 }

@@ -49,7 +49,7 @@ pub(crate) async fn acknowledged(api: &Api, board: &Board) -> Result<BTreeMap<u6
     for a in &acked {
         match jobs.get(&a.number) {
             None => {
-                problems.push(format!("job {} ({}) was acknowledged and is gone", a.id, a.name))
+                problems.push(format!("job {} ({}) was acknowledged and is gone", a.id, a.name));
             }
             Some(job) => {
                 if job["name"] != *a.name {

@@ -146,3 +146,39 @@ pub(crate) fn birth(pid: u32) -> Option<u64> {
     let birth = fields.nth(18)?.parse().ok()?;
     (state != "Z").then_some(birth)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{parse, problems};
+
+    fn of(lines: &[&str]) -> Vec<String> {
+        let lines: Vec<_> = lines.iter().map(|l| parse(l).expect("a good line")).collect();
+        problems(&lines)
+    }
+
+    #[test]
+    fn what_is_sound_is_not_complained_about() {
+        let sound = [
+            "start 1 1 0 100 a 0,1",
+            "start 1 1 1 101 a 0,1",
+            "start 2 1 0 102 a 2",
+            "end 1 1 0 100 a 0,1",
+            "end 1 1 1 101 a 0,1",
+            "start 1 2 0 103 a 0,1",
+            "start 3 1 0 104 b -",
+        ];
+        assert_eq!(of(&sound), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_violation_is_seen() {
+        let twice = of(&["start 1 1 0 100 a -", "end 1 1 0 100 a -", "start 1 1 0 101 a -"]);
+        assert!(twice[0].contains("ran twice"), "{twice:?}");
+        let overlap = of(&["start 1 1 0 100 a -", "start 1 2 0 101 b -"]);
+        assert!(overlap[0].contains("still ran"), "{overlap:?}");
+        let shared = of(&["start 1 1 0 100 a 3", "start 2 1 0 101 a 3"]);
+        assert!(shared[0].contains("gpu 3 of a was held by job 1"), "{shared:?}");
+        let ghost = of(&["end 1 1 0 100 a -"]);
+        assert!(ghost[0].contains("without having started"), "{ghost:?}");
+    }
+}

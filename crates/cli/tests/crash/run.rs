@@ -269,7 +269,7 @@ impl Test {
 
     /// Cancels what only that ends, waits for quiet, and looks at everything.
     async fn settle(
-        &mut self,
+        &self,
         api: &Api,
         sleepers: &Sleepers,
         one_attempt: bool,
