@@ -9,6 +9,7 @@ mod crash {
     pub(crate) mod api;
     pub(crate) mod audit;
     pub(crate) mod load;
+    pub(crate) mod log;
     pub(crate) mod ranks;
     pub(crate) mod rng;
     pub(crate) mod run;

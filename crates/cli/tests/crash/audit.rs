@@ -4,13 +4,8 @@ use super::api::Api;
 use super::load::{Acked, Board, Cancel};
 use super::ranks::{self, RankKey};
 use super::work::{Kind, STEPS};
-use muster_engine::State;
-use muster_model::event::Record;
-use muster_model::ids::Seq;
-use muster_store::StoreUrl;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -30,8 +25,21 @@ fn is_final(job: &Value) -> bool {
 
 /// Every job by its number.
 pub(crate) async fn jobs(api: &Api) -> Result<BTreeMap<u64, Value>, String> {
+    by_number(api.all("/v1/jobs", "cursor").await?)
+}
+
+/// The newest jobs by their numbers.
+async fn newest(api: &Api) -> Result<BTreeMap<u64, Value>, String> {
+    let mut page = api.read("/v1/jobs?limit=500").await?;
+    match page["items"].take() {
+        Value::Array(items) => by_number(items),
+        _ => Err(format!("a list without items: {page}")),
+    }
+}
+
+fn by_number(items: Vec<Value>) -> Result<BTreeMap<u64, Value>, String> {
     let mut all = BTreeMap::new();
-    for job in api.all("/v1/jobs", "cursor").await? {
+    for job in items {
         let number = job["number"].as_u64().ok_or("a job without a number")?;
         if all.insert(number, job).is_some() {
             return Err(format!("job {number} is listed twice"));
@@ -40,12 +48,16 @@ pub(crate) async fn jobs(api: &Api) -> Result<BTreeMap<u64, Value>, String> {
     Ok(all)
 }
 
-/// Everything acknowledged is there, once, as it was acknowledged.
-pub(crate) async fn acknowledged(api: &Api, board: &Board) -> Result<BTreeMap<u64, Value>, String> {
+/// Everything acknowledged is there, once, as it was acknowledged. Looks at the newest jobs only
+/// unless `all` are wanted: the whole list after each of a thousand kills takes too long.
+pub(crate) async fn acknowledged(api: &Api, board: &Board, all: bool) -> Result<(), String> {
     // In this order: what is acknowledged before the list is asked for must be in it.
-    let acked = board.acked();
+    let mut acked = board.acked();
     let mut problems = board.problems();
-    let jobs = jobs(api).await?;
+    let jobs = if all { jobs(api).await? } else { newest(api).await? };
+    if let Some((first, _)) = jobs.first_key_value().filter(|_| !all) {
+        acked.retain(|a| a.number >= *first);
+    }
     for a in &acked {
         match jobs.get(&a.number) {
             None => {
@@ -75,8 +87,7 @@ pub(crate) async fn acknowledged(api: &Api, board: &Board) -> Result<BTreeMap<u6
             problems.push(format!("the job {} was made twice", job["name"]));
         }
     }
-    none_of(&problems)?;
-    Ok(jobs)
+    none_of(&problems)
 }
 
 /// Waits until every job that can end by itself has.
@@ -203,90 +214,4 @@ pub(crate) fn witnesses(
         }
     }
     none_of(&problems)
-}
-
-/// The whole log: dense, foldable, sound after every record, the same as the API tells it, and
-/// the same as the newest snapshot with what came after it. Blocks: the store does.
-pub(crate) fn log(store: &StoreUrl, told: &[Value]) -> Result<usize, String> {
-    let mut store =
-        muster_store::open(store).map_err(|e| format!("the store does not open: {e}"))?;
-    let mut records: Vec<Record> = Vec::new();
-    loop {
-        let after = records.last().map_or(Seq(0), |r| r.seq);
-        let page = store.read(after, 4096).map_err(|e| format!("the log cannot be read: {e}"))?;
-        if page.is_empty() {
-            break;
-        }
-        for entry in page {
-            let record: Record = serde_json::from_slice(&entry.body)
-                .map_err(|e| format!("record {} cannot be read: {e}", entry.seq))?;
-            let place = u64::try_from(records.len()).unwrap_or(u64::MAX) + 1;
-            if record.seq != Seq(place) || entry.seq != Seq(place) {
-                return Err(format!("record {place} of the log calls itself {}", record.seq));
-            }
-            records.push(record);
-        }
-    }
-    let mut problems = Vec::new();
-    for (record, event) in records.iter().zip(told) {
-        let shown = serde_json::to_value(muster_api::Event::of(record))
-            .map_err(|e| format!("record {} cannot be shown: {e}", record.seq))?;
-        for field in ["seq", "at", "kind", "origin", "project", "actor", "data"] {
-            if shown[field] != event[field] {
-                let (is, told) = (&shown[field], &event[field]);
-                problems
-                    .push(format!("{field} of record {}: {is}, the API told {told}", record.seq));
-            }
-        }
-    }
-    if told.len() > records.len() {
-        problems.push(format!("the API told {} events of {}", told.len(), records.len()));
-    }
-    let snapshot = store.latest_snapshot().map_err(|e| e.to_string())?;
-    let mut state = State::default();
-    let mut resumed = None;
-    let mut last_epoch = state.epoch;
-    for (n, record) in records.iter().enumerate() {
-        state.apply(record).map_err(|e| format!("record {} does not follow: {e}", record.seq))?;
-        if let Some(s) = resumed.as_mut() {
-            State::apply(s, record).map_err(|e| format!("after the snapshot: {e}"))?;
-        }
-        if snapshot.as_ref().is_some_and(|s| s.seq == record.seq) {
-            resumed = snapshot.as_ref().map(unpack).transpose()?;
-        }
-        if state.epoch < last_epoch {
-            problems.push(format!("record {} goes back to an older leader", record.seq));
-        }
-        // The thorough look rebuilds every index; what it costs grows with the log.
-        if n % 8 == 0 || state.epoch != last_epoch || n + 1 == records.len() {
-            problems.extend(
-                state.problems().into_iter().map(|p| format!("after record {}: {p}", record.seq)),
-            );
-        }
-        last_epoch = state.epoch;
-    }
-    let mut second = State::default();
-    for record in &records {
-        second.apply(record).map_err(|e| e.to_string())?;
-    }
-    if state.digest() != second.digest() {
-        problems.push("two folds of one log differ".into());
-    }
-    match resumed {
-        Some(s) if s.digest() != state.digest() => {
-            problems.push("the snapshot and what came after it differ from the whole log".into());
-        }
-        None => problems.push("no snapshot was ever written".into()),
-        Some(_) => {}
-    }
-    none_of(&problems)?;
-    Ok(records.len())
-}
-
-fn unpack(snapshot: &muster_store::Snapshot) -> Result<State, String> {
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(&snapshot.body[..])
-        .read_to_end(&mut bytes)
-        .map_err(|e| format!("the snapshot does not unpack: {e}"))?;
-    State::from_bytes(snapshot.format, &bytes).map_err(|e| e.to_string())
 }

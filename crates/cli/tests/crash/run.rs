@@ -6,7 +6,7 @@ use super::rng::Rng;
 use super::site::{NODES, Process, Site};
 use super::sleepers::Sleepers;
 use super::work::{Kind, STEPS};
-use super::{audit, ranks, work};
+use super::{audit, log, ranks, work};
 use muster_store::StoreUrl;
 use serde_json::json;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub(crate) fn run(kind: &str, store: Option<StoreUrl>) {
     let told = runtime.block_on(test.live());
     let result = told.and_then(|told| {
         test.doing = "the reading of the log at rest".into();
-        let records = audit::log(&test.site.store, &told)?;
+        let records = log::check(&test.site.store, &told)?;
         test.site.check_store()?;
         Ok(records)
     });
@@ -203,7 +203,7 @@ impl Test {
         // Whatever they left behind, the next one must have all of it.
         self.site.start_server(None);
         self.up().await?;
-        audit::acknowledged(api, &self.board).await?;
+        audit::acknowledged(api, &self.board, n.is_multiple_of(20)).await?;
         sleepers.known(api).await?;
         audit::none_of(&ranks::problems(&ranks::read(&self.site.rank_file())?))?;
         Ok(killed)
@@ -250,7 +250,7 @@ impl Test {
         sleepers.live()?;
         self.site.start_fleet(&self.join);
         self.fleet_up(api).await?;
-        audit::acknowledged(api, &self.board).await?;
+        audit::acknowledged(api, &self.board, true).await?;
         sleepers.known(api).await?;
         audit::none_of(&ranks::problems(&ranks::read(&self.site.rank_file())?))
     }
@@ -280,7 +280,7 @@ impl Test {
                 load::cancel(&self.board, api, &job).await?;
             }
         }
-        audit::acknowledged(api, &self.board).await?;
+        audit::acknowledged(api, &self.board, true).await?;
         let jobs = audit::settled(api, &self.board).await?;
         let acked = self.board.acked();
         audit::none_of(&audit::outcomes(&acked, &jobs, one_attempt))?;
