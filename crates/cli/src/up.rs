@@ -7,8 +7,8 @@
 use crate::config;
 use crate::fail::Fail;
 use crate::output;
-use muster_model::NodeName;
 use crate::wire;
+use muster_model::NodeName;
 use muster_model::topology::Topology;
 use muster_store::StoreUrl;
 use serde::{Deserialize, Serialize};
@@ -96,10 +96,30 @@ pub(crate) struct Started {
     pub(crate) token_file: PathBuf,
     /// A join token for the fleet of this machine.
     pub(crate) join: String,
+    /// Who is connected.
+    pub(crate) agents: muster_server::agents::Agents,
     /// Stops the server.
     pub(crate) stop: CancellationToken,
     /// Ends when the server does.
     pub(crate) served: tokio::task::JoinHandle<Result<(), Fail>>,
+}
+
+/// How long `up` waits for its nodes before it says that it is ready; a large fleet goes on
+/// joining after that.
+const NODES_JOIN: std::time::Duration = std::time::Duration::from_secs(3);
+
+impl Started {
+    async fn nodes_joined(&self, expected: usize, most: std::time::Duration) {
+        let agents = self.agents.clone();
+        let all = async {
+            while agents.count() < expected {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        if tokio::time::timeout(most, all).await.is_err() {
+            output::note(&format!("{} of {expected} nodes have joined so far", agents.count()));
+        }
+    }
 }
 
 /// `muster server`.
@@ -134,6 +154,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         None => generated(&options),
     };
     let names: Vec<NodeName> = topology.nodes.keys().cloned().collect();
+    let expected = names.len() + usize::from(options.local_node);
     let started = wire::start_server(&server, Some(topology)).await?;
     let (mut fleet, _open) = spawn_fleet(&FleetConfig {
         parent: std::process::id(),
@@ -159,6 +180,8 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
             Err(e) => output::note(&format!("note: {}", e.message)),
         }
     }
+    // Whoever types the first command should find the nodes there.
+    started.nodes_joined(expected, NODES_JOIN).await;
     output::print(&welcome(&started.url, &started.token_file, known))?;
     tokio::select! {
         ended = until_end(started.stop, started.served) => ended,

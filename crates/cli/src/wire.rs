@@ -71,6 +71,7 @@ pub(crate) async fn start_server(
     let url = server.url();
     let link = server.link_listen;
     let token_file = server.admin_token.clone();
+    let agents = server.agents.clone();
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     let served = tokio::spawn(async move {
@@ -87,7 +88,7 @@ pub(crate) async fn start_server(
         }
         Ok(())
     });
-    Ok(Started { url, link, token_file, join: join.to_string(), stop, served })
+    Ok(Started { url, link, token_file, join: join.to_string(), agents, stop, served })
 }
 
 async fn lead_lost(mut over: tokio::sync::watch::Receiver<bool>) {

@@ -208,7 +208,7 @@ impl FromStr for Bytes {
 }
 
 macro_rules! text_serde {
-    ($name:ident) => {
+    ($name:ident, $example:literal) => {
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
                 s.collect_str(self)
@@ -230,10 +230,11 @@ macro_rules! text_serde {
                         v.parse().map_err(E::custom)
                     }
                     fn visit_u64<E: serde::de::Error>(self, v: u64) -> Result<$name, E> {
-                        // A bare 0 needs no unit; anything else does for spans, and is bytes for memory.
-                        v.to_string()
-                            .parse()
-                            .or_else(|e| if v == 0 { Ok($name(0)) } else { Err(E::custom(e)) })
+                        // A bare number is ambiguous: minutes or seconds, megabytes or bytes?
+                        Err(E::custom(format!(
+                            "{v} has no unit: write it as text, for example {}",
+                            $example
+                        )))
                     }
                 }
                 d.deserialize_any(V)
@@ -241,8 +242,8 @@ macro_rules! text_serde {
         }
     };
 }
-text_serde!(Span);
-text_serde!(Bytes);
+text_serde!(Span, "90s or 24h");
+text_serde!(Bytes, "512GiB");
 
 #[cfg(test)]
 mod tests {

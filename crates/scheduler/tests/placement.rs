@@ -100,6 +100,7 @@ fn groups_of_different_shape_start_together() {
     let p = place(&f, &[coordinator.clone(), group(4, 8)], None).unwrap();
     assert_eq!(p.slots.len(), 5);
     assert_eq!(p.slots[0].ranks, 1, "groups keep the order they were written in");
+    f.take(&p.slots[3]);
     f.take(&p.slots[4]);
     assert!(place(&f, &[coordinator, group(4, 8)], None).is_none());
 }

@@ -81,6 +81,12 @@ pub enum BrainError {
     /// Refused; nothing changed.
     #[error("{0}")]
     Refused(#[from] Refusal),
+    /// That part of the log is archived; what is kept begins behind this record.
+    #[error("records up to {behind} are archived")]
+    Archived {
+        /// The last record that is not kept any more.
+        behind: Seq,
+    },
     /// The server cannot decide now. With an idempotency key it is safe to try again.
     #[error("{0}")]
     Unavailable(String),

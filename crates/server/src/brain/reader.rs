@@ -44,14 +44,9 @@ fn records(
     limit: usize,
 ) -> Result<Vec<Arc<Record>>, BrainError> {
     let page = store.read(after, limit).map_err(|e| match e {
-        StoreError::Archived { oldest } => BrainError::Refused(
-            muster_model::Refusal::new(
-                muster_model::RefusalCode::NotFound,
-                format!("records before {oldest} were archived"),
-            )
-            .field("after")
-            .hint(format!("start with after={}", oldest.0.saturating_sub(1))),
-        ),
+        StoreError::Archived { oldest } => {
+            BrainError::Archived { behind: Seq(oldest.0.saturating_sub(1)) }
+        }
         e => failed(&e),
     })?;
     page.iter()

@@ -131,6 +131,9 @@ impl From<BrainError> for Failure {
     fn from(e: BrainError) -> Failure {
         match e {
             BrainError::Refused(r) => r.into(),
+            BrainError::Archived { .. } => {
+                Failure::new(StatusCode::GONE, "gone", "this part of the log is archived")
+            }
             BrainError::Unavailable(why) => Failure::unavailable(why)
                 .hint("try again; with the same Idempotency-Key a repeated write is done once"),
         }

@@ -2,7 +2,7 @@
 
 use super::auth::{Caller, Reader};
 use super::error::{Failure, Reply};
-use super::extract::{LAST_EVENT_ID, Query, accepts, asks_for, number, stream_body, text_header};
+use super::extract::{LAST_EVENT_ID, Query, accepts, asks_for, stream_body, text_header};
 use super::{App, answer, mark, paging};
 use crate::brain::BrainError;
 use axum::extract::State;
@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use muster_api::event::EventOrigin;
 use muster_api::{Event, EventsQuery, Timestamp};
-use muster_model::{Record, RefusalCode, Seq};
+use muster_model::{Record, Seq};
 use serde::Serialize;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -109,25 +109,18 @@ fn start(app: &App, caller: &Caller, headers: &HeaderMap, q: &EventsQuery) -> Re
 async fn read(app: &App, caller: &Caller, from: &Place) -> Reply<Vec<Arc<Record>>> {
     match app.brain().records(from.after, BATCH).await {
         Ok(records) => Ok(records),
-        Err(e) => match archived(&e) {
-            None => Err(e.into()),
-            Some(oldest) if !from.named => Ok(app.brain().records(oldest, BATCH).await?),
-            Some(oldest) => {
-                let oldest = caller.position(app, oldest);
-                let value = HeaderValue::try_from(&oldest).unwrap_or(HeaderValue::from_static("0"));
-                Err(Failure::new(StatusCode::GONE, "gone", "this part of the log is archived")
-                    .hint(format!("what is kept begins behind {oldest}"))
-                    .header(MUSTER_OLDEST, value))
-            }
-        },
+        Err(BrainError::Archived { behind }) if !from.named => {
+            Ok(app.brain().records(behind, BATCH).await?)
+        }
+        Err(BrainError::Archived { behind }) => {
+            let oldest = caller.position(app, behind);
+            let value = HeaderValue::try_from(&oldest).unwrap_or(HeaderValue::from_static("0"));
+            Err(Failure::new(StatusCode::GONE, "gone", "this part of the log is archived")
+                .hint(format!("what is kept begins behind {oldest}"))
+                .header(MUSTER_OLDEST, value))
+        }
+        Err(e) => Err(e.into()),
     }
-}
-
-/// The place behind which the log is kept, when that is what an error says.
-fn archived(e: &BrainError) -> Option<Seq> {
-    let BrainError::Refused(r) = e else { return None };
-    let hint = r.hint.as_deref().filter(|_| r.code == RefusalCode::NotFound)?;
-    number(hint.rsplit_once("after=")?.1).map(Seq)
 }
 
 /// Read the log, or follow it with `Accept: text/event-stream`.
