@@ -178,7 +178,8 @@ pub(crate) fn witnesses(
     jobs: &BTreeMap<u64, Value>,
 ) -> Result<(), String> {
     let lines = ranks::read(file)?;
-    let mut problems = ranks::problems(&lines);
+    // Those first that say why.
+    let mut problems = Vec::new();
     let mut started: BTreeMap<(u64, u32), BTreeSet<u32>> = BTreeMap::new();
     for line in lines.iter().filter(|l| l.start) {
         let RankKey { job, attempt, rank } = line.key;
@@ -208,10 +209,17 @@ pub(crate) fn witnesses(
         }
         if let Some(line) = up.values().find(|l| l.key.job == a.number) {
             problems.push(format!(
-                "{name} ended {}, but rank {} of attempt {} (process {}) never did",
-                job["state"], line.key.rank, line.key.attempt, line.pid
+                "{name} ended {} ({}, past {}), but rank {} of attempt {} (process {}, {}) never did",
+                job["state"],
+                job["reason"],
+                job["past"],
+                line.key.rank,
+                line.key.attempt,
+                line.pid,
+                if ranks::birth(line.pid).is_some() { "alive" } else { "gone" }
             ));
         }
     }
+    problems.extend(ranks::problems(&lines));
     none_of(&problems)
 }

@@ -34,6 +34,12 @@ fn kills() -> u64 {
     given.map_or(50, |n| n.parse().expect("MUSTER_CRASH_KILLS is a number"))
 }
 
+fn agent_kills() -> u64 {
+    let given = std::env::var("MUSTER_CRASH_AGENT_KILLS").ok();
+    let fewer = (kills() / 10).max(3);
+    given.map_or(fewer, |n| n.parse().expect("MUSTER_CRASH_AGENT_KILLS is a number"))
+}
+
 fn seed() -> u64 {
     match std::env::var("MUSTER_CRASH_SEED").as_deref() {
         Err(_) => 1,
@@ -124,7 +130,7 @@ impl Test {
         self.settle(&api, &sleepers, true).await?;
 
         let load = Load::start(&self.board, &api, &file, &self.rng, "agent");
-        for n in 1..=(kills() / 10).max(3) {
+        for n in 1..=agent_kills() {
             self.kill_agents(n, &api, &sleepers).await?;
         }
         self.doing = "the settling after the last kill of the agents".into();
