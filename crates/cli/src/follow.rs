@@ -227,8 +227,13 @@ pub(crate) fn events(
 /// Waits until the job has ended. Hears of it through events, and looks now and then in case
 /// that the caller may not read them.
 pub(crate) async fn until_final(client: &Client, mut job: Job) -> Result<Job, Fail> {
+    if job.state.is_final() {
+        return Ok(job);
+    }
     let mut heard = news(client);
     let mut deaf = false;
+    // It may have ended since the caller read it, before the place from which news are heard.
+    job = client.job(&job.id).await?;
     loop {
         if job.state.is_final() {
             return Ok(job);

@@ -95,7 +95,7 @@ pub(crate) struct Started {
     /// File with the administrator's token.
     pub(crate) token_file: PathBuf,
     /// A join token for the fleet of this machine.
-    pub(crate) join: String,
+    pub(crate) join: Option<String>,
     /// Who is connected.
     pub(crate) agents: muster_server::agents::Agents,
     /// Stops the server.
@@ -126,7 +126,7 @@ impl Started {
 pub(crate) async fn serve(options: ServerOptions) -> Result<u8, Fail> {
     private_dir(&options.data_dir)?;
     let topology = options.topology.as_deref().map(wire::topology_file).transpose()?;
-    let started = wire::start_server(&options, topology).await?;
+    let started = wire::start_server(&options, topology, false).await?;
     output::print(&format!("muster ready at {}\n", started.url))?;
     output::note(&format!("log in with the token in {}", started.token_file.display()));
     until_end(started.stop, started.served).await
@@ -140,6 +140,7 @@ pub(crate) async fn agent(options: AgentOptions) -> Result<u8, Fail> {
 
 /// `muster up`.
 pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
+    options.sku.parse::<muster_simnode::Sku>().map_err(Fail::usage)?;
     private_dir(&options.data_dir)?;
     let server = ServerOptions {
         listen: options.listen,
@@ -155,11 +156,11 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
     };
     let names: Vec<NodeName> = topology.nodes.keys().cloned().collect();
     let expected = names.len() + usize::from(options.local_node);
-    let started = wire::start_server(&server, Some(topology)).await?;
+    let started = wire::start_server(&server, Some(topology), true).await?;
     let (mut fleet, _open) = spawn_fleet(&FleetConfig {
         parent: std::process::id(),
         link: started.link,
-        join: started.join.clone(),
+        join: started.join.clone().unwrap_or_default(),
         // Thousands of nodes mostly pretend; a directory for each would only cost.
         light: names.len() > 2000,
         names,

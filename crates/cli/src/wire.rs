@@ -45,6 +45,7 @@ pub(crate) fn topology_file(path: &Path) -> Result<Topology, Fail> {
 pub(crate) async fn start_server(
     options: &ServerOptions,
     topology: Option<Topology>,
+    with_fleet: bool,
 ) -> Result<Started, Fail> {
     let mut config = ServerConfig::new(options.data_dir.clone());
     config.store = options.store.clone();
@@ -67,7 +68,12 @@ pub(crate) async fn start_server(
             _ => fail,
         }
     })?;
-    let join = server.join_token(JOIN).await.map_err(|e| Fail::failed(chain(&e)))?;
+    let join = match with_fleet {
+        true => {
+            Some(server.join_token(JOIN).await.map_err(|e| Fail::failed(chain(&e)))?.to_string())
+        }
+        false => None,
+    };
     let url = server.url();
     let link = server.link_listen;
     let token_file = server.admin_token.clone();
@@ -88,7 +94,7 @@ pub(crate) async fn start_server(
         }
         Ok(())
     });
-    Ok(Started { url, link, token_file, join: join.to_string(), agents, stop, served })
+    Ok(Started { url, link, token_file, join, agents, stop, served })
 }
 
 async fn lead_lost(mut over: tokio::sync::watch::Receiver<bool>) {

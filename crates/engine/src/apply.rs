@@ -39,6 +39,8 @@ pub enum ApplyError {
 
 /// Keys kept at most: a bound on memory, not a promise; the promise is `keep_until`.
 const KEYS_MAX: usize = 500_000;
+/// Changes of leadership remembered.
+const LEADS_MAX: usize = 1000;
 /// Past attempts kept with a job.
 const PAST_MAX: usize = 16;
 
@@ -115,7 +117,13 @@ impl State {
     fn apply_event(&mut self, r: &Record) -> Result<(), ApplyError> {
         match &r.event {
             Event::SiteCreated { site } => self.site = Some(site.clone()),
-            Event::LeaderChanged { epoch, .. } => self.epoch = *epoch,
+            Event::LeaderChanged { epoch, .. } => {
+                self.epoch = *epoch;
+                self.leads.push((r.seq, *epoch));
+                if self.leads.len() > LEADS_MAX {
+                    self.leads.remove(0);
+                }
+            }
             Event::JobSubmitted { .. } => self.submitted(r),
             Event::JobHeld { job, by } => self.job(r.seq, *job, |j| j.held = Some(by.clone()))?,
             Event::JobReleased { job } => self.job(r.seq, *job, |j| j.held = None)?,

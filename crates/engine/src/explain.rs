@@ -53,6 +53,7 @@ impl State {
             out.summary = text;
             out.starts_now = false;
             out.estimate = None;
+            out.suggestions.clear();
         };
         if let Some(by) = &job.held {
             first(

@@ -33,6 +33,8 @@ struct Stored {
     epoch: Epoch,
     seq: Seq,
     at: Time,
+    #[serde(default)]
+    leads: Vec<(Seq, Epoch)>,
     next_job: u64,
     jobs: Vec<Arc<Job>>,
     nodes: Vec<Arc<Node>>,
@@ -52,6 +54,7 @@ impl State {
         let State {
             site,
             epoch,
+            leads,
             seq,
             at,
             now: _,
@@ -70,6 +73,7 @@ impl State {
             epoch: *epoch,
             seq: *seq,
             at: *at,
+            leads: leads.clone(),
             next_job: *next_job,
             jobs: jobs.values().cloned().collect(),
             nodes: nodes.values().cloned().collect(),
@@ -94,6 +98,7 @@ impl State {
         let mut state = State {
             site: s.site,
             epoch: s.epoch,
+            leads: s.leads,
             seq: s.seq,
             at: s.at,
             now: s.at,

@@ -34,6 +34,9 @@ pub struct State {
     pub site: Option<SiteId>,
     /// Leader's fencing token.
     pub epoch: Epoch,
+    /// Where each lead began, oldest first (the last thousand): tells a node that has seen another
+    /// life of this site from one that has not.
+    pub leads: Vec<(Seq, Epoch)>,
     /// Newest record.
     pub seq: Seq,
     /// Its time.
@@ -90,6 +93,14 @@ impl State {
     /// Waiting jobs that compete for room, in their order.
     pub fn queue(&self) -> impl Iterator<Item = JobId> + '_ {
         self.index.queue.iter().map(|(t, _)| t.job)
+    }
+
+    /// Has somebody who saw this record under that lead seen more, or other things, than this log
+    /// holds? True after a backup was restored that is older than what they saw.
+    #[must_use]
+    pub fn is_behind(&self, seq: Seq, epoch: Epoch) -> bool {
+        let written = self.leads.iter().rev().find(|(from, _)| *from <= seq).map(|(_, e)| *e);
+        seq > self.seq || epoch > self.epoch || written.is_some_and(|e| e > epoch)
     }
 
     /// How many jobs compete for room.

@@ -459,3 +459,83 @@ fn a_join_token_works_as_often_and_as_long_as_it_says() {
         w.send(Command::Enroll { node: node(3), machine: "m3".into(), token: "late".into() });
     assert_eq!(late.unwrap_err().code, RefusalCode::NotAllowed);
 }
+
+#[test]
+fn a_restored_log_that_caught_up_still_knows_that_a_node_has_seen_another_life() {
+    let mut w = World::new(1, 8);
+    let lead = |w: &mut World, e: u64| {
+        w.ok(Command::Lead { epoch: muster_model::ids::Epoch(e), server: "s".into() });
+    };
+    lead(&mut w, 1);
+    let seen = w.engine.state().seq;
+    let epoch = muster_model::ids::Epoch;
+    assert!(!w.engine.state().is_behind(seen, epoch(1)));
+    // The agent saw twenty records more of a life that was lost with the disk.
+    let more = Seq(seen.0 + 20);
+    assert!(w.engine.state().is_behind(more, epoch(1)), "more than there is");
+    lead(&mut w, 5_000_001);
+    for _ in 0..40 {
+        w.gang(1, 0);
+    }
+    assert!(w.engine.state().seq > more);
+    assert!(w.engine.state().is_behind(more, epoch(1)), "those records are not the ones it saw");
+    assert!(!w.engine.state().is_behind(seen, epoch(1)), "these are");
+    // A restart is not another life.
+    let now = w.engine.state().seq;
+    lead(&mut w, 5_000_002);
+    assert!(!w.engine.state().is_behind(now, epoch(5_000_001)));
+    assert!(
+        !w.engine.state().is_behind(now, epoch(5_000_002)),
+        "welcomed before the lead was written"
+    );
+}
+
+#[test]
+fn only_an_operator_ends_the_protection_of_a_node() {
+    let mut w = World::new(1, 8);
+    let connect = |w: &mut World, ahead: bool| {
+        w.ok(Command::NodeConnected {
+            node: node(0),
+            machine: "m0".into(),
+            boot: "boot".into(),
+            address: "a".into(),
+            host: "h".into(),
+            inventory: Box::new(common::inventory(8)),
+            observed: Vec::new(),
+            ahead,
+        });
+    };
+    connect(&mut w, true);
+    connect(&mut w, false);
+    assert!(w.engine.state().nodes[&node(0)].protected);
+    let id = w.gang(1, 1);
+    assert_eq!(w.job(id).state, JobState::Queued);
+    w.ok(Command::Reconcile { node: node(0) });
+    connect(&mut w, false);
+    assert_eq!(w.job(id).state, JobState::Starting);
+}
+
+#[test]
+fn a_checkpoint_told_twice_is_written_once_and_never_goes_back() {
+    let mut w = World::new(1, 8);
+    let id = w.gang(1, 1);
+    w.start(id);
+    let key = w.key(id);
+    let tell = |w: &mut World, step: u64| {
+        w.ok(Command::CheckpointDone {
+            key,
+            step: Some(step),
+            path: Some(format!("/c/{step}")),
+            bytes: None,
+            blocked_ms: None,
+        });
+    };
+    tell(&mut w, 5);
+    let n = w.log.len();
+    tell(&mut w, 5);
+    tell(&mut w, 4);
+    assert_eq!(w.log.len(), n);
+    w.finish(id);
+    tell(&mut w, 6);
+    assert_eq!(w.job(id).checkpoint.as_ref().unwrap().step, Some(6), "also after the end");
+}

@@ -121,9 +121,11 @@ pub fn explain(fleet: &Fleet, d: &Demand, free_at: &FreeAt, now: Time) -> Explan
     out.push("hardware", format!("{wanted}{kind}"), (n, gpus));
     if short(fleet, d, has) {
         out.impossible = true;
+        let most: u32 = most_nodes(fleet, d, has).iter().sum();
+        let level = d.required.unwrap_or(Level::Cluster).max(Level::Cluster);
         out.bind(format!(
-            "asks for {wanted}, but this fleet has only {} that could carry a share",
-            plural(n.into(), "node")
+            "asks for {wanted}, but no {level} of this fleet has more than {} that could carry a share",
+            plural(most.into(), "node")
         ));
         out.suggestions.extend(largest(fleet, d, has));
         return out;

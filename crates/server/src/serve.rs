@@ -20,7 +20,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
@@ -140,6 +140,9 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
     move |source| ServeError::Io { what, source }
 }
 
+/// Name of the tokens that `up` makes for its own nodes.
+const LOCAL_FLEET: &str = "local-fleet";
+
 /// A server that runs.
 #[derive(Debug)]
 pub struct Server {
@@ -177,8 +180,8 @@ impl Server {
         let holder = server_id(&dir)?;
         let authority = Arc::new(Authority::create_or_load(&dir.join("pki"))?);
         // Ports are taken before the lease is: a port in use must not cost a running server its lead.
-        let api = bind(config.listen, "the API")?;
-        let link = bind(config.link_listen, "the agent link")?;
+        let ports = Ports::bind(&config)?;
+        let waiting = ports.clone();
         let brain_config = BrainConfig {
             store: config.store.clone(),
             holder: holder.clone(),
@@ -189,9 +192,18 @@ impl Server {
             snapshot_every: config.snapshot_every,
             retain: config.retain,
         };
-        let brain = tokio::task::spawn_blocking(move || Brain::lead(&brain_config, standby))
+        let mut standby = standby;
+        let lead = move || {
+            Brain::lead(&brain_config, |holder| {
+                // Whoever looks for the leader is turned away at once, not left waiting.
+                waiting.close();
+                standby(holder);
+            })
+        };
+        let brain = tokio::task::spawn_blocking(lead)
             .await
             .map_err(|e| ServeError::Setup(e.to_string()))??;
+        let (api, link) = ports.open(&config)?;
         let admin_token = dir.join("admin.token");
         let site = set_up(&brain, &admin_token, config.topology).await?;
         let view = brain.clone();
@@ -237,15 +249,23 @@ impl Server {
         })
     }
 
-    /// A token with which nodes may join for a while.
+    /// A token with which the nodes of this machine may join for a while. Those of earlier starts
+    /// end.
     ///
     /// # Errors
     /// When the server cannot decide now.
     pub async fn join_token(&self, ttl: Span) -> Result<JoinToken, ServeError> {
+        let old: Vec<String> = self.brain.read(|s| {
+            let mine = s.tokens.values().filter(|t| t.name.as_str() == LOCAL_FLEET);
+            mine.map(|t| t.id.clone()).collect()
+        });
+        for id in old {
+            self.revoke(&id).await;
+        }
         let token = JoinToken::generate(self.pin.clone())?;
         let command = Command::CreateToken {
             id: token.id.clone(),
-            name: label("local-fleet")?,
+            name: label(LOCAL_FLEET)?,
             hash: hash(&token.secret),
             usage: TokenUse::Join { uses_left: None },
             ttl: Some(ttl),
@@ -282,6 +302,29 @@ fn setup(e: BrainError) -> ServeError {
 
 fn label(s: &str) -> Result<muster_model::names::Label, ServeError> {
     s.parse().map_err(|e: muster_model::names::NameError| ServeError::Setup(e.to_string()))
+}
+
+/// The ports of a server that may have to stand by.
+#[derive(Clone)]
+struct Ports(Arc<Mutex<Option<(TcpListener, TcpListener)>>>);
+
+impl Ports {
+    fn bind(config: &ServerConfig) -> Result<Ports, ServeError> {
+        Ok(Ports(Arc::new(Mutex::new(Some(Ports::both(config)?)))))
+    }
+
+    fn both(config: &ServerConfig) -> Result<(TcpListener, TcpListener), ServeError> {
+        Ok((bind(config.listen, "the API")?, bind(config.link_listen, "the agent link")?))
+    }
+
+    fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn open(&self, config: &ServerConfig) -> Result<(TcpListener, TcpListener), ServeError> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        kept.map_or_else(|| Ports::both(config), Ok)
+    }
 }
 
 fn bind(addr: SocketAddr, what: &str) -> Result<TcpListener, ServeError> {

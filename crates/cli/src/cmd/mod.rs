@@ -38,10 +38,10 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Fail> {
         Command::Completions(c) => c.run(),
         // A store blocks, and must not be driven from an async task.
         Command::Store(c) => c.run(&ctx),
-        Command::Up(c) => serving()?.block_on(c.run(&ctx)),
-        Command::Server(c) => serving()?.block_on(c.run(&ctx)),
-        Command::Agent(c) => serving()?.block_on(c.run(&ctx)),
-        Command::Fleet => serving()?.block_on(crate::up::fleet()),
+        Command::Up(c) => serving("warn")?.block_on(c.run(&ctx)),
+        Command::Server(c) => serving("info")?.block_on(c.run(&ctx)),
+        Command::Agent(c) => serving("info")?.block_on(c.run(&ctx)),
+        Command::Fleet => serving("warn")?.block_on(crate::up::fleet()),
         other => asking()?.block_on(client_command(&ctx, other)),
     }
 }
@@ -87,11 +87,16 @@ fn asking() -> Result<tokio::runtime::Runtime, Fail> {
         .map_err(|e| Fail::failed(format!("cannot start: {e}")))
 }
 
-fn serving() -> Result<tokio::runtime::Runtime, Fail> {
+/// `level` is what is told unless `MUSTER_LOG` says otherwise: `up` is for somebody who looks at
+/// the terminal, a server's log is for a file.
+fn serving(level: &str) -> Result<tokio::runtime::Runtime, Fail> {
     let filter = tracing_subscriber::EnvFilter::try_from_env("MUSTER_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let _ =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(crate::output::is_terminal_err())
+        .with_writer(std::io::stderr)
+        .try_init();
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

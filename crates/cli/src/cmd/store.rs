@@ -137,6 +137,13 @@ impl StoreCmd {
                 show(ctx, "backed up", &report)
             }
             Verb::Restore { file } => {
+                if let muster_store::StoreUrl::Sqlite(path) = &url
+                    && let Some(dir) = path.parent()
+                {
+                    std::fs::create_dir_all(dir).map_err(|e| {
+                        Fail::failed(format!("cannot create {}: {e}", dir.display()))
+                    })?;
+                }
                 let report = muster_store::restore(&file, &url).map_err(failed)?;
                 let code = show(ctx, "restored", &report)?;
                 output::note(

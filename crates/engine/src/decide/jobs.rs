@@ -192,10 +192,18 @@ pub(super) fn ask_checkpoint(e: &mut Engine, req: &Request, id: JobId) -> Result
     Ok(Answer::Done)
 }
 
-/// A report about an attempt that is over changes nothing.
+/// A later one than what is known? Agents repeat their newest when a connection is made anew.
+fn newer(known: Option<&Checkpoint>, told: &Checkpoint) -> bool {
+    let Some(known) = known else { return true };
+    let same = (known.attempt, known.step, &known.path) == (told.attempt, told.step, &told.path);
+    !same && (told.attempt, told.step) >= (known.attempt, known.step)
+}
+
+/// A report about an attempt before the newest, or about a step that is past, changes nothing.
 pub(super) fn checkpoint_done(e: &mut Engine, key: AttemptKey, checkpoint: Checkpoint) -> Answer {
     if let Some(job) = e.state.jobs.get(&key.job).cloned()
-        && job.attempt_key() == Some(key)
+        && job.attempts == key.attempt
+        && newer(job.checkpoint.as_ref(), &checkpoint)
     {
         let event = Event::CheckpointDone { job: key.job, checkpoint };
         e.emit(Some(&job.project), event);

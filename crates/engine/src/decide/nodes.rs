@@ -110,6 +110,8 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         return Err(Refusal::new(RefusalCode::Conflict, format!("node {node} is retired"))
             .hint("enrol it anew with a join token"));
     }
+    // Once held after a restored backup, only an operator's word lets it go.
+    let protected = *ahead || n.protected;
     let seen: BTreeMap<AttemptKey, &Observed> = observed.iter().map(|(k, o)| (*k, o)).collect();
     let orphans: BTreeSet<AttemptKey> = seen
         .iter()
@@ -122,7 +124,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         && n.address == *address
         && n.host == *host
         && n.orphans == orphans
-        && n.protected == *ahead;
+        && n.protected == protected;
     if !same {
         let event = Event::NodeBack {
             node: node.clone(),
@@ -130,7 +132,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
             address: address.clone(),
             host: host.clone(),
             orphans,
-            protected: *ahead,
+            protected,
         };
         e.emit(None, event);
     }
@@ -143,7 +145,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         e.emit(None, Event::NodeReady { node: node.clone(), reason });
     }
     // A server that is behind the node draws no conclusions from what it sees there.
-    if *ahead {
+    if protected {
         return Ok(Answer::Done);
     }
     let here: Vec<Arc<Job>> = e.state.attempts_on(node).cloned().collect();

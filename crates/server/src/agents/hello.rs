@@ -112,7 +112,8 @@ pub(super) async fn enter(
     if skew.abs() > SKEW_MS {
         tracing::warn!(%node, skew_ms = skew, "the node's clock is off: synchronise it");
     }
-    let ahead = hello.seq > inner.brain.durable() || hello.epoch > inner.brain.epoch();
+    let ahead = hello.epoch > inner.brain.epoch()
+        || inner.brain.read(|s| s.is_behind(hello.seq, hello.epoch));
     if ahead {
         tracing::error!(
             %node, agent_seq = hello.seq.0, server_seq = inner.brain.durable().0,

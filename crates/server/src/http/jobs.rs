@@ -89,7 +89,7 @@ fn view(job: &ModelJob) -> Job {
         shown.waiting = Some(match (&job.held, job.reason.as_deref()) {
             (Some(by), _) => format!("held by {by}"),
             (None, Some(why)) if job.attempts > 0 => format!("waits to be tried again: {why}"),
-            (None, _) => "waits for its turn".into(),
+            (None, _) => format!("waits for room; `muster explain {}` says more", job.display_id()),
         });
     }
     shown

@@ -4,7 +4,7 @@ use super::{
     CHUNK, Fill, HeadRow, Row, Rows, missing, read, snapshot, whole_payload, whole_secret,
 };
 use crate::{DumpHeader, DumpItem, LoadMode, StoreError, chain};
-use muster_model::Seq;
+use muster_model::{Epoch, Seq};
 
 /// Hands everything out, verified. The caller holds one consistent view.
 pub(crate) fn dump(
@@ -103,11 +103,23 @@ pub(crate) fn load(
     }
     // A fencing token is never granted twice, whichever of the two stores granted more.
     header.epoch = header.epoch.max(target.epoch);
+    if mode == LoadMode::Restore {
+        // The site may have gone on after the backup. Its agents then know records and epochs that
+        // this store will give out anew; a jump that nobody else makes tells the two lives apart.
+        header.epoch = Epoch(header.epoch.0 + jump()?);
+    }
     r.set_head(&header)?;
     if mode == LoadMode::Restore {
         r.set_restored(header.last_seq)?;
     }
     Ok(header)
+}
+
+/// From a million to about two thousand million: more than restarts ever add up to.
+fn jump() -> Result<u64, StoreError> {
+    let mut bytes = [0u8; 4];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| StoreError::other("no randomness available"))?;
+    Ok(1_000_000 + u64::from(u32::from_le_bytes(bytes) >> 1))
 }
 
 fn refuse_unless_empty(r: &mut impl Rows, target: &HeadRow) -> Result<(), StoreError> {
