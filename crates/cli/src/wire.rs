@@ -3,7 +3,7 @@
 use crate::fail::Fail;
 use crate::output;
 use crate::up::{AgentOptions, FleetConfig, ServerOptions, Started};
-use muster_agent::inventory::NoGpus;
+use muster_agent::inventory::GpuSource;
 use muster_agent::runner::ShimCommand;
 use muster_link::token::JoinToken;
 use muster_model::names::NodeName;
@@ -14,6 +14,19 @@ use muster_simnode::SimConfig;
 use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+
+/// The GPUs of this machine, by way of the NVIDIA driver; none where there is no driver.
+struct NvidiaGpus;
+
+impl GpuSource for NvidiaGpus {
+    fn gpus(&self) -> Vec<muster_model::node::Gpu> {
+        muster_gpu::nvidia().gpus
+    }
+
+    fn versions(&self) -> std::collections::BTreeMap<String, String> {
+        muster_gpu::nvidia().versions
+    }
+}
 
 /// How long the fleet of this machine may take to join with its token.
 const JOIN: Span = Span::mins(30);
@@ -135,7 +148,7 @@ pub(crate) async fn run_fleet(config: FleetConfig) -> Result<(), Fail> {
             state: config.data_dir.join("local"),
             address: None,
             shim,
-            gpus: Arc::new(NoGpus),
+            gpus: Arc::new(NvidiaGpus),
             cgroups: None,
             end_ranks: false,
         };
@@ -163,7 +176,7 @@ pub(crate) async fn run_agent(options: AgentOptions) -> Result<(), Fail> {
         state: data_dir,
         address,
         shim,
-        gpus: Arc::new(NoGpus),
+        gpus: Arc::new(NvidiaGpus),
         cgroups: None,
         end_ranks: false,
     };

@@ -161,12 +161,19 @@ pub struct GroupSpec {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct TopologySpec {
-    /// The whole gang inside one domain of this level, or it waits.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The whole gang inside one domain of this level, or it waits. `none` is the default.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "level_or_none")]
     pub required: Option<Level>,
     /// The same as a wish.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "level_or_none")]
     pub preferred: Option<Level>,
+}
+
+fn level_or_none<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Level>, D::Error> {
+    match Option::<String>::deserialize(d)?.as_deref() {
+        None | Some("none") => Ok(None),
+        Some(word) => word.parse().map(Some).map_err(serde::de::Error::custom),
+    }
 }
 
 /// What runs. Either `script` (a shell script) or `command` (a program and its arguments).
@@ -356,3 +363,18 @@ pub const MAX_NODES: u32 = 200_000;
 pub const MAX_RANKS: u64 = 4_000_000;
 /// Largest array.
 pub const MAX_ARRAY: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_may_be_named_or_none() {
+        let read = |t: &str| serde_json::from_str::<TopologySpec>(t);
+        assert_eq!(read(r#"{"required":"leaf"}"#).unwrap().required, Some(Level::Leaf));
+        assert_eq!(read(r#"{"required":"none"}"#).unwrap().required, None);
+        assert_eq!(read(r#"{"preferred":null}"#).unwrap().preferred, None);
+        let e = read(r#"{"required":"room"}"#).unwrap_err().to_string();
+        assert!(e.contains("room") && e.contains("leaf"), "{e}");
+    }
+}

@@ -13,6 +13,11 @@ use std::path::Path;
 pub trait GpuSource: Send + Sync {
     /// Every GPU, in index order.
     fn gpus(&self) -> Vec<Gpu>;
+
+    /// Versions that belong to them, by component.
+    fn versions(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
 }
 
 /// A machine without GPUs, or without a driver to ask.
@@ -49,7 +54,11 @@ pub fn collect(gpus: &dyn GpuSource, cgroups: &Cgroups) -> Inventory {
         disks: devices::disks(),
         kernel: read("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
         os: os(&read("/etc/os-release").unwrap_or_default()),
-        versions: BTreeMap::from([("agent".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
+        versions: {
+            let mut all = gpus.versions();
+            all.insert("agent".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+            all
+        },
         isolation: cgroups.isolation().to_owned(),
         simulated: false,
     }
