@@ -539,3 +539,33 @@ fn a_checkpoint_told_twice_is_written_once_and_never_goes_back() {
     tell(&mut w, 6);
     assert_eq!(w.job(id).checkpoint.as_ref().unwrap().step, Some(6), "also after the end");
 }
+
+#[test]
+fn an_unknown_project_or_secret_is_refused_by_name() {
+    let mut w = World::new(1, 8);
+    let mut spec = gang(1, 1);
+    spec.project = Some("nobody".parse().unwrap());
+    let e = w.send(Command::Submit { spec: Arc::new(spec) }).unwrap_err();
+    assert_eq!((e.code, e.field.as_deref()), (RefusalCode::NotFound, Some("project")));
+    assert!(e.hint.unwrap().contains("default"), "the known ones are named");
+    let mut spec = gang(1, 1);
+    spec.secrets = vec!["wandb-key".parse().unwrap()];
+    let e = w.send(Command::Submit { spec: Arc::new(spec) }).unwrap_err();
+    assert!(e.hint.unwrap().contains("muster secret set wandb-key"));
+    assert!(w.engine.state().jobs.is_empty(), "nothing has changed");
+}
+
+#[test]
+fn a_clock_that_runs_backwards_does_not_turn_the_log_back() {
+    let mut w = World::new(1, 8);
+    let mut spec = gang(1, 1);
+    spec.time_limit = Some(Span::mins(10));
+    let id = w.submit(spec);
+    w.start(id);
+    w.pass(Span::mins(5));
+    w.now = w.now - Span::mins(60);
+    w.gang(1, 1);
+    w.tick();
+    assert!(w.log.windows(2).all(|p| p[0].at <= p[1].at), "times never fall");
+    assert_eq!(w.job(id).state, JobState::Running, "nor does a limit pass early");
+}
