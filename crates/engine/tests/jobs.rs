@@ -441,7 +441,7 @@ fn a_join_token_works_as_often_and_as_long_as_it_says() {
         usage: muster_model::tenant::TokenUse::Join { uses_left: Some(2) },
         ttl: Some(Span::mins(5)),
     });
-    let mut join = |w: &mut World, i: usize| {
+    let join = |w: &mut World, i: usize| {
         w.send(Command::Enroll { node: node(i), machine: format!("m{i}"), token: "two".into() })
     };
     join(&mut w, 0).unwrap();

@@ -14,17 +14,17 @@ use muster_model::topology::{Location, Topology};
 use muster_model::units::{Bytes, Span, Time};
 use std::sync::Arc;
 
-pub struct World {
-    pub engine: Engine,
-    pub now: Time,
-    pub log: Vec<Record>,
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) now: Time,
+    pub(crate) log: Vec<Record>,
 }
 
-pub fn node(i: usize) -> NodeName {
+pub(crate) fn node(i: usize) -> NodeName {
     format!("n{i:03}").parse().unwrap()
 }
 
-pub fn inventory(gpus: u32) -> Inventory {
+pub(crate) fn inventory(gpus: u32) -> Inventory {
     Inventory {
         cpu_model: "test".into(),
         cpus: 64,
@@ -48,7 +48,7 @@ pub fn inventory(gpus: u32) -> Inventory {
 }
 
 /// Four nodes a rack, two racks a leaf, two leaves a spine.
-pub fn topology(nodes: usize) -> Topology {
+pub(crate) fn topology(nodes: usize) -> Topology {
     let place = |i: usize| Location {
         region: "r".into(),
         cluster: "c".into(),
@@ -63,7 +63,7 @@ pub fn topology(nodes: usize) -> Topology {
 }
 
 impl World {
-    pub fn new(nodes: usize, gpus: u32) -> World {
+    pub(crate) fn new(nodes: usize, gpus: u32) -> World {
         let mut w = World::empty();
         w.ok(Command::SetTopology { topology: Arc::new(topology(nodes)) });
         for i in 0..nodes {
@@ -73,7 +73,7 @@ impl World {
         w
     }
 
-    pub fn empty() -> World {
+    pub(crate) fn empty() -> World {
         let engine = Engine::new(State::default(), Policy::default());
         let mut w = World { engine, now: Time(1_000_000), log: Vec::new() };
         w.ok(Command::CreateSite { site: "test".into() });
@@ -91,7 +91,7 @@ impl World {
         w
     }
 
-    pub fn connect(
+    pub(crate) fn connect(
         &mut self,
         i: usize,
         gpus: u32,
@@ -110,76 +110,76 @@ impl World {
         });
     }
 
-    pub fn request(&mut self, req: &Request) -> Result<Answer, Refusal> {
+    pub(crate) fn request(&mut self, req: &Request) -> Result<Answer, Refusal> {
         let r = self.engine.handle(req);
         self.tick();
         r
     }
 
-    pub fn send(&mut self, command: Command) -> Result<Answer, Refusal> {
+    pub(crate) fn send(&mut self, command: Command) -> Result<Answer, Refusal> {
         let (actor, at) = (Actor::system(), self.now);
         self.request(&Request { actor, at, key: None, if_version: None, command })
     }
 
-    pub fn ok(&mut self, command: Command) -> Answer {
+    pub(crate) fn ok(&mut self, command: Command) -> Answer {
         self.send(command).unwrap()
     }
 
-    pub fn tick(&mut self) {
+    pub(crate) fn tick(&mut self) {
         while self.engine.tick(self.now) {}
         self.log.extend(self.engine.take());
         let problems = self.engine.state().problems();
         assert!(problems.is_empty(), "{problems:#?}");
     }
 
-    pub fn pass(&mut self, span: Span) {
+    pub(crate) fn pass(&mut self, span: Span) {
         self.now = self.now + span;
         self.tick();
     }
 
-    pub fn submit(&mut self, yaml_like: JobSpec) -> JobId {
+    pub(crate) fn submit(&mut self, yaml_like: JobSpec) -> JobId {
         match self.ok(Command::Submit { spec: Arc::new(yaml_like) }) {
             Answer::Submitted { first, .. } => first,
             other => panic!("{other:?}"),
         }
     }
 
-    pub fn gang(&mut self, nodes: u32, gpus: u32) -> JobId {
+    pub(crate) fn gang(&mut self, nodes: u32, gpus: u32) -> JobId {
         self.submit(gang(nodes, gpus))
     }
 
-    pub fn job(&self, id: JobId) -> &Job {
+    pub(crate) fn job(&self, id: JobId) -> &Job {
         &self.engine.state().jobs[&id]
     }
 
-    pub fn key(&self, id: JobId) -> AttemptKey {
+    pub(crate) fn key(&self, id: JobId) -> AttemptKey {
         self.job(id).attempt_key().unwrap()
     }
 
-    pub fn nodes_of(&self, id: JobId) -> Vec<NodeName> {
+    pub(crate) fn nodes_of(&self, id: JobId) -> Vec<NodeName> {
         let a = self.job(id).attempt.as_ref().unwrap();
         a.placement.slots.iter().map(|s| s.node.clone()).collect()
     }
 
-    pub fn report(&mut self, id: JobId, node: &NodeName, observed: Observed) {
+    pub(crate) fn report(&mut self, id: JobId, node: &NodeName, observed: Observed) {
         let key = self.key(id);
         self.ok(Command::SlotReport { node: node.clone(), key, observed });
     }
 
-    pub fn start(&mut self, id: JobId) {
+    pub(crate) fn start(&mut self, id: JobId) {
         for n in self.nodes_of(id) {
             self.report(id, &n, Observed::Running);
         }
     }
 
-    pub fn finish(&mut self, id: JobId) {
+    pub(crate) fn finish(&mut self, id: JobId) {
         for n in self.nodes_of(id) {
             self.report(id, &n, Observed::Ended(SlotEnd::Ok));
         }
     }
 
     /// Every remaining slot of a stopping attempt is gone.
-    pub fn stopped(&mut self, id: JobId) {
+    pub(crate) fn stopped(&mut self, id: JobId) {
         let key = self.key(id);
         for node in self.nodes_of(id) {
             if self.job(id).attempt_key() != Some(key) {
@@ -191,20 +191,20 @@ impl World {
     }
 }
 
-pub fn gang(nodes: u32, gpus: u32) -> JobSpec {
+pub(crate) fn gang(nodes: u32, gpus: u32) -> JobSpec {
     let mut spec = JobSpec::default();
     spec.gang.nodes = Some(nodes);
     spec.gang.gpus_per_node = Some(gpus);
     spec
 }
 
-pub fn crash(rank: u32, code: i32) -> Observed {
+pub(crate) fn crash(rank: u32, code: i32) -> Observed {
     let exit = Exit { rank, code: Some(code), signal: None, note: String::new() };
     Observed::Ended(SlotEnd::Failed { exit })
 }
 
 /// The state that a log adds up to.
-pub fn replay(log: &[Record]) -> State {
+pub(crate) fn replay(log: &[Record]) -> State {
     let mut s = State::default();
     for r in log {
         s.apply(r).unwrap();
