@@ -201,6 +201,9 @@ impl Body {
     }
 
     pub(crate) fn rewind(&mut self) {
+        if let Some(sim) = self.simulated() {
+            sim.rewind();
+        }
         if let Some(runner) = &mut self.runner {
             runner.rewind();
         }

@@ -18,6 +18,16 @@ pub enum AgentError {
         #[source]
         source: io::Error,
     },
+    /// The server's address is none.
+    #[error(
+        "`{given}` is no address of a server: {why}; write HOST:PORT, or several of them separated by commas"
+    )]
+    Server {
+        /// What was given.
+        given: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Another agent uses the directory.
     #[error("another agent already uses {}: stop it first, or give this one its own state directory", path.display())]
     InUse {

@@ -7,7 +7,7 @@ use crate::identity::{self, SharedStore, Store};
 use crate::inventory::GpuSource;
 use crate::run_dir::RunDir;
 use crate::runner::{RankBudget, RunnerConfig, ShimCommand};
-use crate::session::{Session, SessionConfig};
+use crate::session::{Servers, Session, SessionConfig};
 use crate::simulated::{SimClock, Simulated};
 use crate::watch::Watcher;
 use muster_link::token::JoinToken;
@@ -27,7 +27,8 @@ pub const LOG_CAP: u64 = 256 << 20;
 /// An agent for this machine.
 #[derive(Clone)]
 pub struct NodeConfig {
-    /// `HOST:PORT` of the server's agent link.
+    /// `HOST:PORT` of the server's agent link, or several separated by commas: they are tried
+    /// in turn until one answers that leads.
     pub server: String,
     /// Needed until the node has joined.
     pub token: Option<JoinToken>,
@@ -50,7 +51,7 @@ pub struct NodeConfig {
 /// Many simulated nodes in one process.
 #[derive(Clone)]
 pub struct FleetConfig {
-    /// `HOST:PORT` of the server's agent link.
+    /// `HOST:PORT` of the server's agent link, or several separated by commas.
     pub server: String,
     /// Needed until every node has joined.
     pub token: Option<JoinToken>,
@@ -83,9 +84,9 @@ fn cgroups(given: Option<Arc<Cgroups>>) -> Arc<Cgroups> {
 }
 
 /// The address by which this machine reaches the server, which is how others reach it too.
-fn own_address(server: &str) -> String {
-    let target = server.to_socket_addrs().ok().and_then(|mut a| a.next());
-    let local = target.and_then(|target| {
+fn own_address(servers: &Servers) -> String {
+    let mut targets = servers.iter().flat_map(|s| s.to_socket_addrs().into_iter().flatten());
+    let local = targets.find_map(|target| {
         let any = if target.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
         let socket = UdpSocket::bind(any).ok()?;
         // Nothing is sent: this only asks the kernel which way it would go.
@@ -98,8 +99,9 @@ fn own_address(server: &str) -> String {
 /// Runs the agent of this machine until `shutdown`.
 ///
 /// # Errors
-/// When the state directory cannot be used, or the server will not have this node.
+/// When no server is named, the state directory cannot be used, or the server will not have this node.
 pub async fn run_node(config: NodeConfig, shutdown: CancellationToken) -> Result<(), AgentError> {
+    let servers = Servers::parse(&config.server)?;
     let _lock = identity::lock(&config.state)?;
     let groups = cgroups(config.cgroups);
     let runner = RunnerConfig {
@@ -116,8 +118,8 @@ pub async fn run_node(config: NodeConfig, shutdown: CancellationToken) -> Result
     let session = SessionConfig {
         machine: identity::machine(&config.state)?,
         host: identity::host(),
-        address: config.address.unwrap_or_else(|| own_address(&config.server)),
-        server: config.server,
+        address: config.address.unwrap_or_else(|| own_address(&servers)),
+        servers,
         token: config.token,
         node: config.node,
         store: Store::Dir(config.state),
@@ -134,11 +136,12 @@ const DIALS: usize = 64;
 /// alone; the first such error is returned once all have ended.
 ///
 /// # Errors
-/// When the state directory cannot be used, or the server will not have a node.
+/// When no server is named, the state directory cannot be used, or the server will not have a node.
 pub async fn run_sim_fleet(
     config: FleetConfig,
     shutdown: CancellationToken,
 ) -> Result<(), AgentError> {
+    let servers = Servers::parse(&config.server)?;
     let _lock = identity::lock(&config.state)?;
     raise_files();
     let groups = cgroups(config.cgroups.clone());
@@ -176,7 +179,7 @@ pub async fn run_sim_fleet(
             Body::new(Devices::Simulated(Box::new(simulated)), runner, watcher.clone(), lazy)
                 .map_err(AgentError::file("open", &config.state))?;
         let session = SessionConfig {
-            server: config.server.clone(),
+            servers: servers.clone(),
             token: config.token.clone(),
             machine: format!("{machine}-{node}"),
             host: host.clone(),

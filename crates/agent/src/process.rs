@@ -4,6 +4,7 @@ use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::OnceLock;
 
 /// A process for certain: numbers are used again, start times within one boot are not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +23,7 @@ impl ProcessId {
 
     /// Whether this very process still runs. A zombie does not.
     pub(crate) fn alive(&self) -> bool {
-        self.boot == boot_id() && stat(self.pid).is_some_and(|s| s.start == self.start && !s.dead)
+        self.boot == boot() && stat(self.pid).is_some_and(|s| s.start == self.start && !s.dead)
     }
 }
 
@@ -46,7 +47,15 @@ fn stat(pid: i32) -> Option<Stat> {
 
 /// Random for each boot of the kernel.
 pub(crate) fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+    boot().to_owned()
+}
+
+/// It cannot change while this process lives, so it is read once.
+fn boot() -> &'static str {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    BOOT.get_or_init(|| {
+        fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+    })
 }
 
 /// A fresh random id, from the kernel.

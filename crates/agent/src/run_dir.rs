@@ -3,10 +3,11 @@
 
 use crate::cgroup::Group;
 use crate::process::ProcessId;
-use muster_link::messages::RunDetail;
+use muster_link::messages::{RunDetail, VoiceReport};
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
 use muster_model::spec::RunSpec;
+use muster_model::units::{Span, Time};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -89,6 +90,25 @@ pub(crate) enum Why {
     Fault(String),
 }
 
+/// The end of a grace, by the wall clock: the only one that goes on without the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KillBy {
+    pub(crate) at: Time,
+    /// The whole of it in milliseconds: a number comes back as it was, however large.
+    pub(crate) grace: u64,
+}
+
+impl KillBy {
+    pub(crate) fn after(grace: Span, now: Time) -> KillBy {
+        KillBy { at: now + grace, grace: grace.0 }
+    }
+
+    /// What is left of the grace; never more than all of it, whatever became of the clock.
+    pub(crate) fn left(self, now: Time) -> Span {
+        self.at.since(now).min(Span(self.grace))
+    }
+}
+
 /// `state.json`: how far things have come. Losing it repeats work, never loses it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct StateFile {
@@ -98,8 +118,14 @@ pub(crate) struct StateFile {
     /// How far the reports were read, by local rank.
     #[serde(default)]
     pub(crate) voice: Vec<u64>,
+    /// The newest finished checkpoint, by local rank: told again until the attempt is forgotten.
+    #[serde(default)]
+    pub(crate) done: Vec<Option<VoiceReport>>,
     #[serde(default)]
     pub(crate) stop: Option<Why>,
+    /// When what is being stopped is killed.
+    #[serde(default)]
+    pub(crate) kill: Option<KillBy>,
     /// The end, once it is known.
     #[serde(default)]
     pub(crate) end: Option<SlotEnd>,
@@ -186,6 +212,14 @@ mod tests {
         let text = serde_json::to_string(&sanitised(&d)).unwrap();
         assert!(!text.contains("topsecret"), "{text}");
         assert!(text.contains("TOKEN"));
+    }
+
+    #[test]
+    fn what_is_left_of_a_grace_is_never_more_than_all_of_it() {
+        let by = KillBy::after(Span::secs(30), Time(100_000));
+        assert_eq!(by.left(Time(110_000)), Span::secs(20));
+        assert_eq!(by.left(Time(500_000)), Span(0));
+        assert_eq!(by.left(Time(0)), Span::secs(30), "the clock was set back");
     }
 
     #[test]

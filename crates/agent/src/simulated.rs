@@ -55,7 +55,10 @@ struct Pretended {
     end_told: bool,
     step: Option<VoiceReport>,
     step_told: Option<Instant>,
+    /// Checkpoints to tell.
     voices: Vec<VoiceReport>,
+    /// The newest checkpoint that was told; the next connection hears it again.
+    done: Option<VoiceReport>,
 }
 
 pub(crate) struct Simulated {
@@ -110,6 +113,7 @@ impl Simulated {
                 step: None,
                 step_told: None,
                 voices: Vec::new(),
+                done: None,
             },
         );
     }
@@ -179,6 +183,9 @@ impl Simulated {
                 out.push(FromAgent::Report { key: *key, observed: Observed::Running });
             }
             let mut voices = std::mem::take(&mut w.voices);
+            if let Some(done) = voices.last() {
+                w.done = Some(done.clone());
+            }
             let due = w.step_told.is_none_or(|t| now.saturating_duration_since(t) >= PACE);
             if (due || w.end.is_some())
                 && let Some(step) = w.step.take()
@@ -199,6 +206,18 @@ impl Simulated {
         }
     }
 
+    /// A new connection: the newest checkpoint of each attempt is told again, before its end.
+    pub(crate) fn rewind(&mut self) {
+        for w in self.work.values_mut() {
+            if let Some(done) = w.done.take().filter(|_| w.speaks) {
+                if w.voices.is_empty() {
+                    w.voices.push(done);
+                }
+                w.end_told = false;
+            }
+        }
+    }
+
     pub(crate) fn forget(&mut self, key: AttemptKey) {
         if self.work.get(&key).is_some_and(|w| w.end.is_some()) {
             self.work.remove(&key);
@@ -206,9 +225,11 @@ impl Simulated {
     }
 
     pub(crate) fn observed(&self) -> impl Iterator<Item = (AttemptKey, Observed)> {
-        self.work
-            .iter()
-            .map(|(k, w)| (*k, w.end.clone().map_or(Observed::Running, Observed::Ended)))
+        self.work.iter().map(|(k, w)| match &w.end {
+            // What it has to say of its checkpoint comes first.
+            Some(end) if w.voices.is_empty() || !w.speaks => (*k, Observed::Ended(end.clone())),
+            _ => (*k, Observed::Running),
+        })
     }
 
     pub(crate) fn unheard(&mut self, heard: Instant, now: Instant) {

@@ -33,6 +33,11 @@ pub(crate) struct Voice {
     step: Option<VoiceReport>,
     step_told: Option<Instant>,
     checkpoints: VecDeque<VoiceReport>,
+    /// The newest finished checkpoint that was told. A server that dies may not have written it
+    /// down, so the next one hears it again.
+    done: Option<VoiceReport>,
+    /// There is more in the file than one look may read.
+    behind: bool,
     garbled: u64,
     warned: bool,
 }
@@ -67,6 +72,10 @@ struct CheckpointLine {
     blocked_s: Option<f64>,
 }
 
+fn is_done(report: &VoiceReport) -> bool {
+    matches!(report, VoiceReport::Checkpoint { state, .. } if state == "done")
+}
+
 /// Understands one line.
 fn parse(line: &[u8]) -> Option<VoiceReport> {
     match serde_json::from_slice(line).ok()? {
@@ -89,7 +98,8 @@ fn parse(line: &[u8]) -> Option<VoiceReport> {
 }
 
 impl Voice {
-    pub(crate) fn new(path: &Path, position: u64) -> Voice {
+    /// Reads on from `position`; `done` is the newest finished checkpoint before it.
+    pub(crate) fn new(path: &Path, position: u64, done: Option<VoiceReport>) -> Voice {
         Voice {
             path: path.to_path_buf(),
             file: None,
@@ -98,7 +108,9 @@ impl Voice {
             skipping: false,
             step: None,
             step_told: None,
-            checkpoints: VecDeque::new(),
+            checkpoints: done.into_iter().collect(),
+            done: None,
+            behind: false,
             garbled: 0,
             warned: false,
         }
@@ -109,8 +121,31 @@ impl Voice {
         self.position - self.partial.len() as u64
     }
 
+    /// The newest finished checkpoint among what was read, told or not.
+    pub(crate) fn newest_done(&self) -> Option<VoiceReport> {
+        self.checkpoints.iter().rev().find(|r| is_done(r)).or(self.done.as_ref()).cloned()
+    }
+
+    /// A new connection: the newest finished checkpoint is told again.
+    pub(crate) fn rewind(&mut self) {
+        if let Some(done) = self.done.take() {
+            self.checkpoints.push_front(done);
+        }
+    }
+
+    /// Whether a checkpoint is still to be told, or may still be in the file.
+    pub(crate) fn owes(&self) -> bool {
+        self.behind || !self.checkpoints.is_empty()
+    }
+
+    /// Whether the file holds more than was read.
+    pub(crate) fn behind(&self) -> bool {
+        self.behind
+    }
+
     /// Reads what is new.
     pub(crate) fn read(&mut self) -> io::Result<()> {
+        self.behind = false;
         if self.file.is_none() {
             match File::open(&self.path) {
                 Ok(f) => self.file = Some(f),
@@ -118,9 +153,17 @@ impl Voice {
                 Err(e) => return Err(e),
             }
         }
+        let size = self.file.as_ref().map_or(Ok(0), |f| f.metadata().map(|m| m.len()))?;
+        if size <= self.position {
+            return Ok(());
+        }
         let mut buffer = vec![0; 64 * 1024];
         let mut looked = 0;
-        while looked < LOOK {
+        loop {
+            if looked >= LOOK {
+                self.behind = true;
+                break;
+            }
             let got = match &self.file {
                 Some(file) => file.read_at(&mut buffer, self.position)?,
                 None => 0,
@@ -180,6 +223,9 @@ impl Voice {
 
     /// What is to be told now. `last` tells everything, whatever the pace.
     pub(crate) fn tell(&mut self, now: Instant, last: bool) -> Vec<VoiceReport> {
+        if !self.checkpoints.is_empty() {
+            self.done = self.newest_done();
+        }
         let mut out: Vec<VoiceReport> = self.checkpoints.drain(..).collect();
         let due = self.step_told.is_none_or(|t| now.duration_since(t) >= PACE);
         if (due || last)
@@ -214,9 +260,35 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.report");
         std::fs::write(&path, data).unwrap();
-        let mut v = Voice::new(&path, 0);
+        let mut v = Voice::new(&path, 0, None);
         v.read().unwrap();
         v.tell(Instant::now(), true)
+    }
+
+    #[test]
+    fn the_newest_finished_checkpoint_is_told_again_on_every_connection() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let done =
+            |step: u64| format!("{{\"checkpoint\":{{\"state\":\"done\",\"step\":{step}}}}}\n");
+        let started = "{\"checkpoint\":{\"state\":\"started\",\"step\":3}}\n";
+        std::fs::write(&path, done(1) + &done(2) + started).unwrap();
+        let mut v = Voice::new(&path, 0, None);
+        v.read().unwrap();
+        let now = Instant::now();
+        assert_eq!(v.tell(now, false).len(), 3);
+        assert!(v.tell(now, false).is_empty() && !v.owes());
+        let is_two = |r: &[VoiceReport]| matches!(r, [VoiceReport::Checkpoint { state, step: Some(2), .. }] if state == "done");
+        for _ in 0..3 {
+            v.rewind();
+            v.rewind();
+            assert!(v.owes());
+            assert!(is_two(&v.tell(now, false)));
+        }
+        // And by an agent that starts where this one ends.
+        let mut v = Voice::new(&path, v.position(), v.newest_done());
+        v.read().unwrap();
+        assert!(is_two(&v.tell(now, false)));
     }
 
     #[test]
@@ -238,7 +310,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.report");
         let mut file = File::create(&path).unwrap();
-        let mut v = Voice::new(&path, 0);
+        let mut v = Voice::new(&path, 0, None);
         file.write_all(b"{\"step\":").unwrap();
         v.read().unwrap();
         assert_eq!(v.position(), 0, "an unfinished line is read again after a restart");

@@ -1,8 +1,10 @@
 //! Being woken when an attempt's directory changes: output grew, a rank ended. One watcher
 //! serves every node of a process, because the kernel lends only a few of them to each user.
 
+use muster_model::ids::AttemptKey;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -19,7 +21,60 @@ pub(crate) struct Watcher(Option<Arc<Inner>>);
 #[derive(Debug)]
 struct Inner {
     fd: AsyncFd<OwnedFd>,
-    wakes: Mutex<BTreeMap<i32, Arc<Notify>>>,
+    wakes: Mutex<BTreeMap<i32, (Bell, AttemptKey)>>,
+}
+
+/// Wakes one node's runner and says whose directory changed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Bell(Arc<BellInner>);
+
+#[derive(Debug, Default)]
+struct BellInner {
+    wake: Arc<Notify>,
+    rung: Mutex<Rung>,
+}
+
+/// What changed since the last time somebody asked.
+#[derive(Debug, Default)]
+pub(crate) struct Rung {
+    /// Changes were missed: anything may have changed.
+    pub(crate) all: bool,
+    pub(crate) keys: BTreeSet<AttemptKey>,
+}
+
+impl Bell {
+    /// Completes when it rings.
+    pub(crate) fn waker(&self) -> Arc<Notify> {
+        self.0.wake.clone()
+    }
+
+    /// Wakes without naming anybody.
+    pub(crate) fn nudge(&self) {
+        self.0.wake.notify_one();
+    }
+
+    pub(crate) fn take(&self) -> Rung {
+        std::mem::take(&mut *self.0.rung.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn ring(&self, key: Option<AttemptKey>) {
+        let mut rung = self.0.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        match key {
+            Some(key) => {
+                rung.keys.insert(key);
+            }
+            None => rung.all = true,
+        }
+        drop(rung);
+        self.nudge();
+    }
+}
+
+/// What the agent writes itself, and what is renamed once it is whole, is no news.
+fn is_news(name: Option<&CStr>) -> bool {
+    let name = name.map_or(&b""[..], CStr::to_bytes);
+    let own = [&b"meta.json"[..], b"state.json", b"script", b"shim.json"];
+    !name.ends_with(b".tmp") && !own.iter().any(|o| name.starts_with(o))
 }
 
 impl Watcher {
@@ -41,14 +96,19 @@ impl Watcher {
         }
     }
 
-    /// Wakes `wake` whenever something in `dir` changes. A directory that goes away is
-    /// forgotten by itself.
-    pub(crate) fn watch(&self, dir: &Path, wake: &Arc<Notify>) {
-        let Some(inner) = &self.0 else { return };
+    /// Rings `bell` for `key` whenever something in `dir` changes; says whether it will. A
+    /// directory that goes away is forgotten by itself.
+    pub(crate) fn watch(&self, dir: &Path, bell: &Bell, key: AttemptKey) -> bool {
+        let Some(inner) = &self.0 else { return false };
         let flags = WatchFlags::MODIFY | WatchFlags::MOVED_TO;
-        if let Ok(id) = inotify::add_watch(inner.fd.get_ref(), dir, flags) {
-            let mut wakes = inner.wakes.lock().unwrap_or_else(PoisonError::into_inner);
-            wakes.insert(id, wake.clone());
+        // Held over both steps, so that no change is heard before it is known whose it is.
+        let mut wakes = inner.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+        match inotify::add_watch(inner.fd.get_ref(), dir, flags) {
+            Ok(id) => {
+                wakes.insert(id, (bell.clone(), key));
+                true
+            }
+            Err(_) => false,
         }
     }
 }
@@ -68,26 +128,48 @@ async fn serve(inner: std::sync::Weak<Inner>) {
         let Ok(ready) = ready.await else { continue };
         let Ok(mut ready) = ready else { return };
         let mut reader = inotify::Reader::new(inner.fd.get_ref(), &mut buffer);
-        let mut woken = Vec::new();
+        let mut missed = false;
         loop {
             match reader.next() {
                 Ok(event) => {
                     let mut wakes = inner.wakes.lock().unwrap_or_else(PoisonError::into_inner);
                     if event.events().contains(ReadFlags::IGNORED) {
                         wakes.remove(&event.wd());
-                    } else if let Some(wake) = wakes.get(&event.wd()) {
-                        wake.notify_one();
                     } else if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-                        woken.extend(wakes.values().cloned());
+                        missed = true;
+                    } else if let Some((bell, key)) =
+                        wakes.get(&event.wd()).filter(|_| is_news(event.file_name()))
+                    {
+                        bell.ring(Some(*key));
                     }
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => break,
             }
         }
-        for wake in woken {
-            wake.notify_one();
+        if missed {
+            let wakes = inner.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+            wakes.values().for_each(|(bell, _)| bell.ring(None));
         }
         ready.clear_ready();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_agent_writes_itself_is_no_news() {
+        for (name, news) in [
+            (c"0.out", true),
+            (c"end.json", true),
+            (c"pids.json", true),
+            (c"end.json.tmp", false),
+            (c"state.json", false),
+            (c"shim.json.77", false),
+        ] {
+            assert_eq!(is_news(Some(name)), news, "{name:?}");
+        }
     }
 }

@@ -103,6 +103,17 @@ impl Cgroups {
         }
     }
 
+    /// The controller of version 1 that holds a slot's processes together: none where the
+    /// unified tree does, and can kill them at once.
+    pub(super) fn holding(&self) -> Option<&'static str> {
+        if self.v2.as_ref().is_some_and(|(parent, _)| parent.join("cgroup.kill").exists()) {
+            return None;
+        }
+        let freezer = self.v1.iter().find(|(n, _)| *n == "freezer");
+        // With a unified tree that cannot kill, anything but the freezer adds nothing.
+        freezer.or(self.v1.first().filter(|_| self.v2.is_none())).map(|(n, _)| *n)
+    }
+
     /// True when there is any group to put ranks into.
     #[must_use]
     pub fn usable(&self) -> bool {

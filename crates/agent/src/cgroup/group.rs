@@ -35,7 +35,13 @@ impl Group {
             return Ok(None);
         }
         let mut group = Group::default();
+        // Every directory costs each start and each end: of version 1 only the controllers that
+        // have something to limit, and one to hold the processes together.
+        let holds = on.holding();
         for (name, parent) in &on.v1 {
+            if !limited(name, limits) && holds != Some(*name) {
+                continue;
+            }
             let dir = parent.join(node).join(slot);
             make(&dir)?;
             match *name {
@@ -49,9 +55,20 @@ impl Group {
         if let Some((parent, controllers)) = &on.v2 {
             let above = parent.join(node);
             let dir = above.join(slot);
-            make(&above)?;
-            enable(&above, controllers).map_err(|e| named(&above, &e))?;
-            make(&dir)?;
+            let fresh = match fs::create_dir(&dir) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => true,
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(named(&dir, &e)),
+                _ => false,
+            };
+            if fresh {
+                make(&above)?;
+            }
+            if fresh || controllers.iter().any(|c| limited(c, limits)) {
+                enable(&above, controllers).map_err(|e| named(&above, &e))?;
+            }
+            if fresh {
+                make(&dir)?;
+            }
             for c in controllers {
                 limit_v2(&dir, c, limits).map_err(|e| named(&dir, &e))?;
             }
@@ -168,6 +185,16 @@ fn make(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir).map_err(|e| named(dir, &e))
 }
 
+/// Whether there is anything for a controller to enforce.
+fn limited(controller: &str, limits: Limits) -> bool {
+    match controller {
+        "memory" => limits.memory.is_some_and(|m| m.0 > 0),
+        "cpu" => limits.cpus.is_some_and(|c| c > 0),
+        "pids" => limits.pids.is_some_and(|p| p > 0),
+        _ => false,
+    }
+}
+
 const PERIOD_US: u64 = 100_000;
 
 fn limit_v1(dir: &Path, controller: &str, limits: Limits) -> io::Result<()> {
@@ -224,6 +251,25 @@ fn limit_v2(dir: &Path, controller: &str, limits: Limits) -> io::Result<()> {
 mod tests {
     use super::*;
     use muster_model::units::Bytes;
+
+    #[test]
+    fn a_slot_without_limits_has_one_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let v1 = ["memory", "cpu", "pids", "freezer"].map(|c| (c, dir.path().join(c)));
+        let on = Cgroups { v1: v1.to_vec(), ..Cgroups::none() };
+        let g = Group::create(&on, "n1", "5.1", Limits::default()).unwrap().unwrap();
+        assert_eq!(g.dirs, vec![dir.path().join("freezer/n1/5.1")]);
+        let limits = Limits { pids: Some(9), ..Limits::default() };
+        let g = Group::create(&on, "n1", "5.2", limits).unwrap().unwrap();
+        assert_eq!(g.dirs.len(), 2);
+        // Where the unified tree can kill, nothing else is needed.
+        let unified = dir.path().join("unified");
+        fs::create_dir(&unified).unwrap();
+        fs::write(unified.join("cgroup.kill"), "").unwrap();
+        let on = Cgroups { v2: Some((unified.clone(), vec![])), ..on };
+        let g = Group::create(&on, "n1", "5.3", Limits::default()).unwrap().unwrap();
+        assert_eq!(g.dirs, vec![unified.join("n1/5.3")]);
+    }
 
     #[test]
     fn limits_are_written_as_version_2_wants_them() {

@@ -9,7 +9,7 @@ mod start;
 use crate::cgroup::Cgroups;
 use crate::env::{self, Env};
 use crate::run_dir::{RunDir, Why};
-use crate::watch::Watcher;
+use crate::watch::{Bell, Watcher};
 use muster_link::messages::{LogChunk, LogMark, RunDetail, Stream, VoiceReport};
 use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
@@ -31,6 +31,11 @@ use tokio::sync::Notify;
 pub const GRACE: Span = Span::secs(10);
 /// Everything is looked at this often even when nothing wakes us.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long a start waits for other ranks of this machine to end before it is refused. Short
+/// enough that two gangs which each hold half of the budget do not hold each other up for long.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often a waiting start looks for room.
+const RETRY: Duration = Duration::from_millis(10);
 
 /// How supervisors are started: an executable that calls [`crate::shim::main`].
 #[derive(Debug, Clone)]
@@ -55,19 +60,31 @@ impl ShimCommand {
 pub struct RankBudget {
     most: u32,
     used: AtomicU32,
+    patience: Duration,
 }
 
 impl RankBudget {
     /// So many.
     #[must_use]
     pub fn new(most: u32) -> Arc<RankBudget> {
-        Arc::new(RankBudget { most, used: AtomicU32::new(0) })
+        RankBudget::patient(most, PATIENCE)
+    }
+
+    /// So many; a start that finds no room waits for it at most so long.
+    #[must_use]
+    pub fn patient(most: u32, patience: Duration) -> Arc<RankBudget> {
+        Arc::new(RankBudget { most, used: AtomicU32::new(0), patience })
     }
 
     /// As many as anybody likes.
     #[must_use]
     pub fn unlimited() -> Arc<RankBudget> {
         RankBudget::new(u32::MAX)
+    }
+
+    /// Would so many fit now? More than the budget as a whole never will, so waiting is no use.
+    fn worth_trying(&self, n: u32) -> bool {
+        n > self.most || self.used.load(Ordering::Relaxed).saturating_add(n) <= self.most
     }
 
     fn take(self: &Arc<Self>, n: u32) -> Result<RankPermit, u32> {
@@ -109,31 +126,43 @@ pub struct RunnerConfig {
     pub budget: Arc<RankBudget>,
 }
 
+/// A start that waits for room on this machine.
+#[derive(Debug)]
+struct Waiting {
+    detail: RunDetail,
+    since: Instant,
+}
+
 /// All attempts of one node.
 #[derive(Debug)]
 pub struct Runner {
     config: RunnerConfig,
     base_env: Env,
     slots: BTreeMap<AttemptKey, Slot>,
+    /// In the order of their attempts, which is about the order they came in.
+    waiting: BTreeMap<AttemptKey, Waiting>,
     watcher: Watcher,
-    wake: Arc<Notify>,
+    bell: Bell,
     /// Supervisors of forgotten attempts that have not been reaped yet.
     ending: Vec<Child>,
     looked: Option<Instant>,
+    /// When every attempt was last looked at, changed or not.
+    looked_at_all: Option<Instant>,
 }
 
 impl Runner {
     /// Opens the directory and finds again what ran before. Nothing on disk can make this fail
     /// except the directory itself; an attempt that cannot be read is set aside with a warning.
     pub fn open(config: RunnerConfig) -> io::Result<Runner> {
-        let wake = Arc::new(Notify::new());
         let mut runner = Runner {
             base_env: env::inherited(),
             slots: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             watcher: Watcher::default(),
-            wake,
+            bell: Bell::default(),
             ending: Vec::new(),
             looked: None,
+            looked_at_all: None,
             config,
         };
         let runs = runner.runs();
@@ -158,17 +187,27 @@ impl Runner {
         Ok(runner)
     }
 
-    /// Lets changes wake [`Runner::woken`].
+    /// Lets changes ring the [`Runner::waker`].
     pub(crate) fn watch(&mut self, watcher: &Watcher) {
         self.watcher = watcher.clone();
-        for slot in self.slots.values() {
-            self.watcher.watch(slot.dir(), &self.wake);
+        for (key, slot) in &mut self.slots {
+            let watched = self.watcher.watch(slot.dir(), &self.bell, *key);
+            slot.set_watched(watched);
+            // What changed before is not told.
+            slot.changed();
         }
     }
 
+    /// Watches with a watcher of its own; must be called within a runtime. Without any, every
+    /// [`Runner::poll`] looks at everything.
+    pub fn watch_changes(&mut self) {
+        self.watch(&Watcher::start());
+    }
+
     /// Completes when there may be something to look at.
-    pub(crate) fn waker(&self) -> Arc<Notify> {
-        self.wake.clone()
+    #[must_use]
+    pub fn waker(&self) -> Arc<Notify> {
+        self.bell.waker()
     }
 
     fn runs(&self) -> PathBuf {
@@ -176,43 +215,71 @@ impl Runner {
     }
 
     /// Starts an attempt, once: one that is known, whatever became of it, is left as it is.
+    /// When the machine is full it waits a while for room.
     pub fn start(&mut self, key: AttemptKey, detail: &RunDetail, now: Instant) {
-        if self.slots.contains_key(&key) {
+        if self.knows(key) {
             return;
         }
+        if self.config.budget.worth_trying(detail.slot.ranks) {
+            self.begin(key, detail, now);
+        } else {
+            self.waiting.insert(key, Waiting { detail: detail.clone(), since: now });
+        }
+    }
+
+    /// Starts that waited and now have room, or have waited too long.
+    fn begin_waiting(&mut self, now: Instant) {
+        while let Some((&key, w)) = self.waiting.first_key_value() {
+            let over = now.saturating_duration_since(w.since) >= self.config.budget.patience;
+            if !over && !self.config.budget.worth_trying(w.detail.slot.ranks) {
+                return;
+            }
+            if let Some(w) = self.waiting.remove(&key) {
+                self.begin(key, &w.detail, now);
+            }
+        }
+    }
+
+    fn begin(&mut self, key: AttemptKey, detail: &RunDetail, now: Instant) {
         let dir = RunDir::of(&self.runs(), key);
-        let slot = Slot::start(key, dir, detail, &self.config, &self.base_env, now, |dir| {
-            self.watcher.watch(dir, &self.wake);
+        let mut watched = false;
+        let mut slot = Slot::start(key, dir, detail, &self.config, &self.base_env, now, |dir| {
+            watched = self.watcher.watch(dir, &self.bell, key);
         });
+        slot.set_watched(watched);
         self.slots.insert(key, slot);
         // A failure to start is seen by the next look.
-        self.wake.notify_one();
+        self.bell.nudge();
     }
 
     /// Notes the end of an attempt that never came to anything here.
     pub fn refuse(&mut self, key: AttemptKey, detail: &RunDetail, end: SlotEnd) {
-        if !self.slots.contains_key(&key) {
+        if !self.knows(key) {
             let dir = RunDir::of(&self.runs(), key);
             self.slots.insert(key, Slot::refused(key, dir, detail, &self.config, end));
-            self.wake.notify_one();
+            self.bell.nudge();
         }
     }
 
-    /// Whether the attempt is known, running or ended.
+    /// Whether the attempt is known: waiting, running or ended.
     #[must_use]
     pub fn knows(&self, key: AttemptKey) -> bool {
-        self.slots.contains_key(&key)
+        self.slots.contains_key(&key) || self.waiting.contains_key(&key)
     }
 
     /// Attempts whose ranks may still be up.
     pub fn active(&self) -> impl Iterator<Item = AttemptKey> {
-        self.slots.iter().filter(|(_, s)| s.active()).map(|(k, _)| *k)
+        let running = self.slots.iter().filter(|(_, s)| s.active()).map(|(k, _)| *k);
+        running.chain(self.waiting.keys().copied())
     }
 
     /// Stops an attempt: SIGTERM, SIGKILL after the grace. Asking again changes nothing.
     pub fn stop(&mut self, key: AttemptKey, grace: Span, now: Instant) {
         if let Some(slot) = self.slots.get_mut(&key) {
             slot.stop(Why::Asked, grace, now);
+        }
+        if let Some(w) = self.waiting.remove(&key) {
+            self.refuse(key, &w.detail, SlotEnd::Stopped);
         }
     }
 
@@ -239,6 +306,10 @@ impl Runner {
 
     /// Stops everything because this node goes away.
     pub fn shut_down(&mut self, grace: Span, now: Instant) {
+        for (key, w) in std::mem::take(&mut self.waiting) {
+            let reason = "the node was shut down".to_string();
+            self.refuse(key, &w.detail, SlotEnd::NodeFault { reason });
+        }
         for slot in self.slots.values_mut() {
             slot.stop(Why::Fault("the node was shut down".into()), grace, now);
         }
@@ -251,16 +322,40 @@ impl Runner {
         }
     }
 
-    /// Looks at everything and says what changed. An end is told only while `connected`, and
+    /// Looks at what may have changed and says what did. An end is told only while `connected`, and
     /// only after all output has been handed out by [`Runner::logs`].
     pub fn poll(&mut self, now: Instant, connected: bool) -> Vec<(AttemptKey, Observed)> {
         self.looked = Some(now);
+        self.begin_waiting(now);
         self.ending.retain_mut(|c| matches!(c.try_wait(), Ok(None)));
+        let rung = self.bell.take();
+        // What a missed change or a dead supervisor did is found by looking at everything.
+        let all =
+            rung.all || self.looked_at_all.is_none_or(|l| now.saturating_duration_since(l) >= LOOK);
+        if all {
+            self.looked_at_all = Some(now);
+            self.slots.values_mut().filter(|s| !s.settled()).for_each(Slot::changed);
+        }
+        for key in &rung.keys {
+            if let Some(slot) = self.slots.get_mut(key) {
+                slot.changed();
+            }
+        }
         let mut changed = Vec::new();
+        let mut again = false;
         for (key, slot) in &mut self.slots {
+            if !slot.worth_a_look(now, connected) {
+                continue;
+            }
+            let was_active = slot.active();
             if let Some(observed) = slot.poll(now, connected) {
                 changed.push((*key, observed));
             }
+            // Ended just now, after its output was shipped: the rest of it, then its end.
+            again |= slot.unfinished() || (connected && was_active && !slot.active());
+        }
+        if again {
+            self.bell.nudge();
         }
         changed
     }
@@ -307,7 +402,9 @@ impl Runner {
     /// Every attempt and how it stands.
     #[must_use]
     pub fn observed(&self) -> Vec<(AttemptKey, Observed)> {
-        self.slots.iter().map(|(k, s)| (*k, s.observed())).collect()
+        // One that waits is under way, too: a stop must find it.
+        let waiting = self.waiting.keys().map(|k| (*k, Observed::Running));
+        self.slots.iter().map(|(k, s)| (*k, s.observed())).chain(waiting).collect()
     }
 
     /// The server has the end in its log: the attempt's traces go. One that still runs stays.
@@ -322,10 +419,13 @@ impl Runner {
     /// When to look again at the latest.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
+        if !self.waiting.is_empty() {
+            return Some(self.looked.map_or_else(Instant::now, |l| l + RETRY));
+        }
         if self.slots.values().all(Slot::settled) && self.ending.is_empty() {
             return None;
         }
-        let look = self.looked.map(|l| l + LOOK);
+        let look = self.looked_at_all.map(|l| l + LOOK);
         self.slots.values().filter_map(Slot::due).chain(look).min()
     }
 
@@ -340,6 +440,7 @@ impl Runner {
 
     /// What a power failure does: nothing runs any more, and nothing is remembered.
     pub fn crash(&mut self) {
+        self.waiting.clear();
         for (_, slot) in std::mem::take(&mut self.slots) {
             self.ending.extend(slot.crash());
         }

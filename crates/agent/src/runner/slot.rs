@@ -2,12 +2,13 @@
 
 use super::signals::Reach;
 use super::{GRACE, RankPermit, RunnerConfig, start};
+use crate::body::wall;
 use crate::cgroup::Group;
 use crate::env::Env;
 use crate::logs::Tail;
 use crate::process::{self, ProcessId};
 use crate::run_dir::{
-    EndFile, FirstFailure, MetaFile, PidsFile, RunDir, ShimFile, StateFile, Why, sanitised,
+    EndFile, FirstFailure, KillBy, MetaFile, PidsFile, RunDir, ShimFile, StateFile, Why, sanitised,
 };
 use crate::shim::remove_secrets;
 use crate::voice::Voice;
@@ -40,6 +41,8 @@ enum Phase {
 #[derive(Debug)]
 struct Stopping {
     termed: bool,
+    /// An earlier agent began it, and may have sent signals already.
+    adopted: bool,
     kill_at: Instant,
     kills: u32,
 }
@@ -62,6 +65,12 @@ pub(super) struct Slot {
     dirty: bool,
     saved: Instant,
     permit: Option<RankPermit>,
+    /// Changes in the directory are told to us.
+    watched: bool,
+    /// Something changed since the last look.
+    look: bool,
+    /// There may be output to ship.
+    output: bool,
 }
 
 impl Slot {
@@ -84,7 +93,8 @@ impl Slot {
             .collect();
         let voices = ranks().enumerate().map(|(i, r)| {
             let from = state.voice.get(i).copied().unwrap_or(0);
-            Voice::new(&dir.path(&format!("{r}.report")), from)
+            let done = state.done.get(i).cloned().flatten();
+            Voice::new(&dir.path(&format!("{r}.report")), from, done)
         });
         let voices = voices.collect();
         Slot {
@@ -104,6 +114,9 @@ impl Slot {
             dirty: false,
             saved: now,
             permit: None,
+            watched: false,
+            look: true,
+            output: true,
         }
     }
 
@@ -179,14 +192,40 @@ impl Slot {
         // Ranks of an earlier agent run whether or not they fit the budget of this one.
         slot.permit = config.budget.take(slot.detail.slot.ranks).ok();
         if slot.state.stop.is_some() {
-            // The grace began before the restart; what is left of it is not known.
-            slot.stop = Some(Stopping { termed: true, kill_at: now + GRACE.to_std(), kills: 0 });
+            // What is left of the grace goes on. Whether SIGTERM was sent is not known, and a
+            // second one does no harm.
+            let left = slot.state.kill.map_or(GRACE, |k| k.left(wall()));
+            let kill_at = now.checked_add(left.to_std()).unwrap_or(now + GRACE.to_std());
+            slot.stop = Some(Stopping { termed: false, adopted: true, kill_at, kills: 0 });
         }
         Some(slot)
     }
 
     pub(super) fn dir(&self) -> &Path {
         &self.dir.0
+    }
+
+    /// Whether changes in the directory will be told by [`Slot::changed`].
+    pub(super) fn set_watched(&mut self, watched: bool) {
+        self.watched = watched;
+    }
+
+    /// Something in the directory changed.
+    pub(super) fn changed(&mut self) {
+        self.look = true;
+    }
+
+    /// Whether a look may find anything.
+    pub(super) fn worth_a_look(&self, now: Instant, connected: bool) -> bool {
+        self.look
+            || (connected && matches!(self.phase, Phase::Draining(_)))
+            || (!self.watched && !self.settled())
+            || self.stop.as_ref().is_some_and(|s| self.active() && s.kill_at <= now)
+    }
+
+    /// Whether there is more to do at once, whatever wakes us.
+    pub(super) fn unfinished(&self) -> bool {
+        self.look
     }
 
     pub(super) fn phase_name(&self) -> &'static str {
@@ -239,10 +278,16 @@ impl Slot {
         let kill_at = now.checked_add(grace.to_std()).unwrap_or(now + GRACE.to_std());
         match &mut self.stop {
             // Asked again: only a shorter grace changes anything.
-            Some(stop) => stop.kill_at = stop.kill_at.min(kill_at),
+            Some(stop) if stop.kill_at <= kill_at => {}
+            Some(stop) => {
+                stop.kill_at = kill_at;
+                self.state.kill = Some(KillBy::after(grace, wall()));
+                self.save(true, now);
+            }
             None => {
-                self.stop = Some(Stopping { termed: false, kill_at, kills: 0 });
+                self.stop = Some(Stopping { termed: false, adopted: false, kill_at, kills: 0 });
                 self.state.stop = Some(why);
+                self.state.kill = Some(KillBy::after(grace, wall()));
                 self.save(true, now);
             }
         }
@@ -298,6 +343,8 @@ impl Slot {
     }
 
     pub(super) fn poll(&mut self, now: Instant, connected: bool) -> Option<Observed> {
+        let changed = std::mem::take(&mut self.look);
+        self.output |= changed || !self.watched;
         if let Some(child) = &mut self.child
             && !matches!(child.try_wait(), Ok(None))
         {
@@ -310,8 +357,10 @@ impl Slot {
         }
         let seen = if self.active() { self.watch_ranks(now) } else { None };
         self.save(false, now);
+        self.look = self.voices.iter().any(Voice::behind);
         if let Phase::Draining(end) = &self.phase
             && connected
+            && !self.look
             && self.tails.iter_mut().flatten().all(Tail::drained)
         {
             let end = end.clone();
@@ -327,7 +376,9 @@ impl Slot {
         let supervised = self.supervised(now);
         if let Some(end) = self.dir.read::<EndFile>("end.json") {
             let end = self.verdict(&end);
-            self.conclude(end);
+            self.close(end, true);
+            // What a rank said last was written before this record, perhaps after our last look.
+            self.voices.iter_mut().for_each(|v| drop(v.read()));
             return None;
         }
         if !supervised {
@@ -406,24 +457,37 @@ impl Slot {
     /// Whether a rank had failed before the stop reached it: it did not die of our signals, and
     /// left its mark while others still ran and nothing had been sent.
     fn before_stop(&self, first: &FirstFailure) -> bool {
-        let sent = self.stop.as_ref().is_some_and(|s| s.termed || s.kills > 0);
+        let sent = self.stop.as_ref().is_some_and(|s| s.adopted || s.termed || s.kills > 0);
         !sent && first.end.signal.is_none()
     }
 
     /// Every rank is gone: gives everything back and remembers how it ended.
     fn conclude(&mut self, end: SlotEnd) {
+        self.close(end, false);
+    }
+
+    fn close(&mut self, end: SlotEnd, recorded: bool) {
         if let Some(group) = self.group.take() {
             group.kill_and_wait(Duration::from_secs(2));
             group.remove();
         }
         remove_secrets(&self.dir.secrets());
         self.permit = None;
+        // A supervisor's record is found again after a restart and means the same, unless we
+        // interfered; then, as when there is none, the end is written down at once.
+        let again = recorded && self.state.stop.is_none();
         self.state.end = Some(end.clone());
         self.phase = Phase::Draining(end);
-        self.save(true, Instant::now());
+        self.output = true;
+        self.dirty = true;
+        self.save(!again, Instant::now());
     }
 
     pub(super) fn logs(&mut self, left: &mut usize, out: &mut Vec<LogChunk>) {
+        if !self.output {
+            return;
+        }
+        let before = out.len();
         let first = self.detail.slot.first_rank;
         for (rank, pair) in (first..).zip(&mut self.tails) {
             for (tail, stream) in pair.iter_mut().zip([Stream::Stdout, Stream::Stderr]) {
@@ -442,6 +506,7 @@ impl Slot {
                 }
             }
         }
+        self.output = out.len() > before;
     }
 
     pub(super) fn voices(&mut self, now: Instant, mut tell: impl FnMut(u32, VoiceReport)) {
@@ -465,11 +530,14 @@ impl Slot {
     }
 
     pub(super) fn rewind(&mut self) {
+        (self.look, self.output) = (true, true);
         self.tails.iter_mut().flatten().for_each(Tail::rewind);
+        self.voices.iter_mut().for_each(Voice::rewind);
         if let Phase::Ended(end) = &self.phase
-            && !self.tails.iter_mut().flatten().all(Tail::drained)
+            && (self.voices.iter().any(Voice::owes)
+                || !self.tails.iter_mut().flatten().all(Tail::drained))
         {
-            // The end may not have arrived, and output belongs before it.
+            // The end may not have arrived, and output and checkpoints belong before it.
             self.phase = Phase::Draining(end.clone());
         }
     }
@@ -481,6 +549,7 @@ impl Slot {
         }
         self.state.kept = self.tails.iter().map(|p| [p[0].kept(), p[1].kept()]).collect();
         self.state.voice = self.voices.iter().map(Voice::position).collect();
+        self.state.done = self.voices.iter().map(Voice::newest_done).collect();
         if let Err(e) = self.dir.write("state.json", &self.state) {
             tracing::warn!(attempt = %self.key, error = %e, "cannot write state.json");
         }

@@ -52,7 +52,7 @@ impl Session {
         shutdown: &CancellationToken,
     ) -> Option<Result<Stream, DialError>> {
         let dials = self.config.dials.clone();
-        let server = self.config.server.clone();
+        let server = self.config.servers.current().to_owned();
         if let Some(stored) = self.stored.clone() {
             let known = self.client.clone();
             let connect = async move {

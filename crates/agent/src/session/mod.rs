@@ -2,6 +2,7 @@
 //! goes on by itself for as long as nobody answers.
 
 mod dial;
+mod servers;
 mod talk;
 mod wire;
 
@@ -11,6 +12,7 @@ use crate::identity::{SiteState, Store, Stored};
 use dial::DialError;
 use muster_link::token::JoinToken;
 use muster_model::names::NodeName;
+pub(crate) use servers::Servers;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -24,7 +26,7 @@ const BREATH: Duration = Duration::from_millis(5);
 
 /// Who speaks, and to whom.
 pub(crate) struct SessionConfig {
-    pub(crate) server: String,
+    pub(crate) servers: Servers,
     pub(crate) token: Option<JoinToken>,
     pub(crate) node: NodeName,
     pub(crate) machine: String,
@@ -88,6 +90,11 @@ impl Session {
                     talk::End::Away(a) => (tries, away) = (0, Some(a)),
                     talk::End::Lost { why, welcomed } => {
                         tracing::info!(node = %self.config.node, why, "lost the server");
+                        // Whoever welcomed us may only have lost the line; one that did not
+                        // does not lead.
+                        if !welcomed {
+                            self.config.servers.next();
+                        }
                         tries = if welcomed { 1 } else { tries + 1 };
                     }
                 },
@@ -95,10 +102,11 @@ impl Session {
                 Some(Err(DialError::Again(why))) => {
                     // Once in a while is enough: a server may be away for hours.
                     if tries.is_multiple_of(16) {
-                        tracing::warn!(node = %self.config.node, server = %self.config.server, why,
+                        tracing::warn!(node = %self.config.node, server = self.config.servers.current(), why,
                             "cannot reach the server; trying again");
                     }
                     tries += 1;
+                    self.config.servers.next();
                 }
             }
         };
@@ -119,7 +127,8 @@ impl Session {
         if tries == 0 {
             return Duration::ZERO;
         }
-        let longest = FIRST_PAUSE.saturating_mul(1 << tries.min(6)).min(LONGEST_PAUSE);
+        let rounds = self.config.servers.rounds(tries);
+        let longest = FIRST_PAUSE.saturating_mul(1 << rounds.min(6)).min(LONGEST_PAUSE);
         let spread = u32::try_from(fnv(&[self.config.node.as_str(), &tries.to_string()]) % 1000);
         // Between a half and the whole of it.
         longest / 2 + longest / 2 * spread.unwrap_or(0) / 1000

@@ -137,22 +137,32 @@ fn end_leftovers(group: Option<&crate::cgroup::Group>) {
         group.kill_and_wait(Duration::from_secs(5));
     }
     for _ in 0..500 {
-        let left = process::descendants(me);
-        if left.is_empty() {
+        if no_children() {
             break;
         }
-        for pid in left {
+        for pid in process::descendants(me) {
             process::signal(pid, Signal::KILL);
         }
-        reap_now();
+        if no_children() {
+            break;
+        }
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-fn reap_now() {
-    #[expect(unsafe_code, reason = "orphans are reaped by number")]
-    // SAFETY: a null status pointer is allowed.
-    while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
+/// Reaps whoever has ended; true when nobody is left. Orphans become children of this process,
+/// so that without a child there is no descendant either, and nothing to search for.
+fn no_children() -> bool {
+    loop {
+        #[expect(unsafe_code, reason = "orphans are reaped by number")]
+        // SAFETY: a null status pointer is allowed.
+        let pid = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) };
+        match pid {
+            0 => return false,
+            1.. => {}
+            _ => return std::io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD),
+        }
+    }
 }
 
 /// Ranks by process number.

@@ -33,6 +33,12 @@ pub(crate) fn all() -> Vec<crate::Test> {
         ranks_are_heard_and_asked_for_a_checkpoint,
         without_a_server_an_attempt_stops_itself,
         ranks_beyond_the_budget_are_refused_with_the_reason,
+        a_start_waits_for_room_and_begins_when_it_comes,
+        a_start_that_waits_can_be_stopped,
+        more_ranks_than_the_whole_budget_do_not_wait,
+        a_stop_that_was_never_sent_is_sent_after_a_restart,
+        the_rest_of_a_grace_survives_a_restart,
+        a_checkpoint_is_told_again_after_a_restart_and_on_every_connection,
         forgetting_removes_every_trace,
         odd_output_comes_through_unchanged,
         leftovers_die_with_their_rank,
@@ -343,7 +349,7 @@ pub(crate) fn without_a_server_an_attempt_stops_itself() {
 }
 
 pub(crate) fn ranks_beyond_the_budget_are_refused_with_the_reason() {
-    let mut b = Bench::with(Arc::new(Cgroups::none()), RankBudget::new(2));
+    let mut b = Bench::with(Arc::new(Cgroups::none()), RankBudget::patient(2, Duration::ZERO));
     let (one, two) = (key(), key());
     let mut d = detail("exec sleep 1000");
     d.slot.ranks = 2;
@@ -358,6 +364,117 @@ pub(crate) fn ranks_beyond_the_budget_are_refused_with_the_reason() {
     d.run.script = Some("true".into());
     b.runner.start(three, &d, Instant::now());
     assert_eq!(b.end(three), SlotEnd::Ok);
+}
+
+pub(crate) fn a_start_waits_for_room_and_begins_when_it_comes() {
+    let mut b = Bench::with(Arc::new(Cgroups::none()), RankBudget::new(2));
+    let (one, two) = (key(), key());
+    let mut d = detail("exec sleep 1000");
+    d.slot.ranks = 2;
+    b.runner.start(one, &d, Instant::now());
+    b.running(one);
+    d.run.script = Some("echo ran".into());
+    b.runner.start(two, &d, Instant::now());
+    b.runner.start(two, &d, Instant::now());
+    b.turn();
+    assert!(b.runner.knows(two) && !b.run_dir(two).exists(), "it waits");
+    assert!(b.runner.observed().contains(&(two, Observed::Running)), "a stop must find it");
+    b.runner.stop(one, Span(0), Instant::now());
+    assert_eq!(b.end(two), SlotEnd::Ok);
+    assert_eq!(b.out(two), "ran\n");
+}
+
+pub(crate) fn a_start_that_waits_can_be_stopped() {
+    let mut b = Bench::with(Arc::new(Cgroups::none()), RankBudget::new(1));
+    let (one, two) = (key(), key());
+    let d = detail("exec sleep 1000");
+    b.runner.start(one, &d, Instant::now());
+    b.runner.start(two, &d, Instant::now());
+    assert_eq!(b.runner.active().count(), 2);
+    b.runner.stop(two, Span(0), Instant::now());
+    assert_eq!(b.end(two), SlotEnd::Stopped);
+    b.runner.stop(one, Span(0), Instant::now());
+    assert_eq!(b.end(one), SlotEnd::Stopped);
+    assert!(!b.seen.contains(&(two, Observed::Running)), "it never ran");
+}
+
+pub(crate) fn more_ranks_than_the_whole_budget_do_not_wait() {
+    let mut b = Bench::with(Arc::new(Cgroups::none()), RankBudget::new(1));
+    let k = key();
+    let mut d = detail("true");
+    d.slot.ranks = 2;
+    b.runner.start(k, &d, Instant::now());
+    assert!(matches!(b.end(k), SlotEnd::NodeFault { reason } if reason.contains("limit 1")));
+}
+
+pub(crate) fn a_stop_that_was_never_sent_is_sent_after_a_restart() {
+    let mut b = Bench::new();
+    let k = key();
+    let script = "trap 'echo asked; exit 0' TERM; echo up; while :; do sleep 0.02; done";
+    b.runner.start(k, &detail(script), Instant::now());
+    b.until("up", |b| b.out(k) == "up\n");
+    b.runner.save();
+    // What an agent leaves that dies after it wrote the stop down and before it did anything.
+    let path = b.run_dir(k).join("state.json");
+    let mut state: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    state["stop"] = "asked".into();
+    state["kill"] = serde_json::json!({ "at": i64::MAX, "grace": 600_000 });
+    std::fs::write(&path, state.to_string()).unwrap();
+    let mut b = b.restarted();
+    assert_eq!(b.end(k), SlotEnd::Stopped);
+    assert_eq!(b.out(k), "up\nasked\n");
+}
+
+pub(crate) fn the_rest_of_a_grace_survives_a_restart() {
+    let mut b = Bench::new();
+    let k = key();
+    let script = "trap '' TERM; echo up; while :; do sleep 0.02; done";
+    b.runner.start(k, &detail(script), Instant::now());
+    b.until("up", |b| b.out(k) == "up\n");
+    b.runner.stop(k, Span::mins(60), Instant::now());
+    let mut b = b.restarted();
+    b.running(k);
+    // Far longer than the grace of those who named none.
+    let due = b.runner.due().expect("something runs");
+    assert!(due <= Instant::now() + Duration::from_secs(2));
+    b.runner.poll(Instant::now() + Duration::from_secs(1800), true);
+    assert_eq!(b.runner.active().count(), 1);
+    b.runner.poll(Instant::now() + Duration::from_secs(3601), true);
+    assert_eq!(b.end(k), SlotEnd::Stopped);
+}
+
+pub(crate) fn a_checkpoint_is_told_again_after_a_restart_and_on_every_connection() {
+    let mut b = Bench::new();
+    let k = key();
+    let go = b.dir.path().join("go");
+    let script = format!(
+        r#"echo '{{"checkpoint":{{"state":"done","step":4}}}}' >> $MUSTER_REPORT
+until [ -e {} ]; do sleep 0.02; done"#,
+        go.display()
+    );
+    let told = |b: &Bench| {
+        let done = |v: &&VoiceReport| matches!(v, VoiceReport::Checkpoint { step: Some(4), .. });
+        b.voices.iter().filter(done).count()
+    };
+    b.runner.start(k, &detail(&script), Instant::now());
+    b.until("the checkpoint", |b| told(b) == 1);
+    b.runner.rewind();
+    b.until("the checkpoint again", |b| told(b) == 2);
+    b.runner.save();
+    let mut b = b.restarted();
+    b.until("the checkpoint of an earlier agent", |b| told(b) == 1);
+    std::fs::write(go, "").unwrap();
+    assert_eq!(b.end(k), SlotEnd::Ok);
+    // An end that the server may not have, and the checkpoint that belongs before it.
+    b.runner.rewind();
+    assert_eq!(b.runner.observed(), vec![(k, Observed::Running)]);
+    b.turn();
+    assert_eq!(told(&b), 2);
+    assert!(matches!(b.runner.observed()[..], [(_, Observed::Ended(SlotEnd::Ok))]));
+    // A third agent, to which nobody said that the attempt may be forgotten.
+    let mut b = b.restarted();
+    b.until("the checkpoint of an ended attempt", |b| told(b) == 1);
 }
 
 pub(crate) fn forgetting_removes_every_trace() {

@@ -6,7 +6,9 @@ use muster_agent::cgroup::Cgroups;
 use muster_agent::inventory::NoGpus;
 use muster_agent::testing::detail;
 use muster_agent::{AgentError, FleetConfig, NodeConfig, run_node, run_sim_fleet};
-use muster_link::messages::{Action, Fault, FromAgent, FromServer, LogMark, RunOrder, Stream};
+use muster_link::messages::{
+    Action, Fault, FromAgent, FromServer, LogMark, RunOrder, Stream, VoiceReport,
+};
 use muster_model::command::Observed;
 use muster_model::ids::{Epoch, Seq, SiteId};
 use muster_model::job::SlotEnd;
@@ -36,6 +38,8 @@ pub(crate) fn all() -> Vec<crate::Test> {
         a_simulated_node_crashes_and_comes_back_with_a_new_boot,
         a_light_fleet_rejoins_without_a_token,
         a_real_node_does_not_pretend,
+        a_node_goes_on_to_the_next_server_that_answers,
+        a_checkpoint_reaches_the_next_connection_before_the_end,
     ]
 }
 
@@ -62,8 +66,12 @@ impl Agent {
 }
 
 fn node(server: &Server, state: &Path, joined: bool) -> Agent {
+    node_of(server, &server.addr, state, joined)
+}
+
+fn node_of(server: &Server, addresses: &str, state: &Path, joined: bool) -> Agent {
     let config = NodeConfig {
-        server: server.addr.clone(),
+        server: addresses.to_owned(),
         token: (!joined).then(|| server.token.clone()),
         node: "node-1".parse().unwrap(),
         state: state.to_path_buf(),
@@ -408,6 +416,53 @@ pub(crate) fn a_real_node_does_not_pretend() {
             Some(Simulate { run: Span::secs(1), step: None, checkpoint: None, exit_code: 0 });
         conn.desire(1, vec![run(k, &d)]).await;
         assert!(matches!(conn.end(k).await, SlotEnd::Unstartable { .. }));
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn a_node_goes_on_to_the_next_server_that_answers() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        // Nobody listens at the first one.
+        let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let gone = nobody.local_addr().unwrap();
+        drop(nobody);
+        let agent = node_of(&server, &format!("{gone},{}", server.addr), dir.path(), false);
+        server.join(TTL).await;
+        let (conn, _) = server.welcome(1).await;
+        drop(conn);
+        let (conn, _) = server.welcome(1).await;
+        agent.stop().await;
+        drop(conn);
+        let e = node_of(&server, "a:1,,b:2", dir.path(), true).ended().await.unwrap_err();
+        assert!(e.to_string().contains("an entry is empty"), "{e}");
+    });
+}
+
+pub(crate) fn a_checkpoint_reaches_the_next_connection_before_the_end() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = node(&server, dir.path(), false);
+        server.join(TTL).await;
+        let (mut conn, _) = server.welcome(1).await;
+        let k = key();
+        let line = r#"{"checkpoint":{"state":"done","step":4,"path":"/c/4"}}"#;
+        let d = detail(&format!("echo '{line}' >> $MUSTER_REPORT"));
+        conn.desire(1, vec![run(k, &d)]).await;
+        assert_eq!(conn.end(k).await, SlotEnd::Ok);
+        // This server dies before it has written anything down.
+        drop(conn);
+        let (mut conn, hello) = server.welcome(1).await;
+        assert_eq!(hello.observed, vec![(k, Observed::Running)], "its end is yet to come");
+        conn.until(|m| match m {
+            FromAgent::Voice {
+                key, report: VoiceReport::Checkpoint { step: Some(4), .. }, ..
+            } => Some(assert_eq!(*key, k)),
+            FromAgent::Report { observed: Observed::Ended(_), .. } => panic!("the end came first"),
+            _ => None,
+        })
+        .await;
+        assert_eq!(conn.end(k).await, SlotEnd::Ok);
         agent.stop().await;
     });
 }
