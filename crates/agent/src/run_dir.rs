@@ -11,7 +11,7 @@ use muster_model::units::{Span, Time};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -35,14 +35,14 @@ impl RankEnd {
     }
 }
 
-/// `first.json`: the first rank that failed, written while others may still run.
+/// The first rank that failed, told while others may still run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FirstFailure {
     pub(crate) end: RankEnd,
     pub(crate) oom: bool,
 }
 
-/// `end.json`: every rank is gone.
+/// Every rank is gone.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct EndFile {
     pub(crate) ranks: Vec<RankEnd>,
@@ -56,17 +56,58 @@ pub(crate) struct EndFile {
     pub(crate) fault: Option<String>,
 }
 
-/// `pids.json`: the ranks are up.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct PidsFile {
-    pub(crate) pids: Vec<i32>,
+/// A line of the `record`: what a supervisor tells of its slot. Lines are only ever appended,
+/// each by one write, and one that was not finished does not count.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Entry {
+    /// Who supervises; nobody when an agent gave the attempt up. The first line decides, whoever
+    /// wrote it.
+    Supervisor(Option<ProcessId>),
+    /// The ranks are up.
+    Ranks(Vec<i32>),
+    First(FirstFailure),
+    End(EndFile),
 }
 
-/// `shim.json`: who supervises. Whoever writes it first decides: the supervisor, or an agent
-/// that gave the attempt up before the supervisor came.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct ShimFile {
-    pub(crate) process: Option<ProcessId>,
+/// What the `record` says so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Record {
+    /// None while nobody has come.
+    pub(crate) supervisor: Option<Option<ProcessId>>,
+    pub(crate) ranks: Vec<i32>,
+    pub(crate) first: Option<FirstFailure>,
+    pub(crate) end: Option<EndFile>,
+}
+
+impl Record {
+    fn parse(text: &[u8]) -> Record {
+        let mut record = Record::default();
+        let whole = text.iter().rposition(|b| *b == b'\n').map_or(&[][..], |at| &text[..at]);
+        for (i, line) in whole.split(|b| *b == b'\n').enumerate() {
+            match (i, serde_json::from_slice(line)) {
+                (0, Ok(Entry::Supervisor(who))) => record.supervisor = Some(who),
+                // A torn claim is nobody's.
+                (0, _) if !whole.is_empty() => record.supervisor = Some(None),
+                (_, Ok(Entry::Ranks(pids))) => record.ranks = pids,
+                (_, Ok(Entry::First(first))) => record.first = Some(first),
+                (_, Ok(Entry::End(end))) => record.end = Some(end),
+                _ => {}
+            }
+        }
+        record
+    }
+}
+
+/// Appends one line.
+pub(crate) fn note(mut record: &fs::File, entry: &Entry) -> io::Result<()> {
+    let mut line = serde_json::to_vec(entry)?;
+    line.push(b'\n');
+    let written = record.write(&line)?;
+    if written < line.len() {
+        return Err(io::Error::new(io::ErrorKind::StorageFull, "the record was cut short"));
+    }
+    Ok(())
 }
 
 /// `meta.json`: what the agent must know after a restart.
@@ -164,17 +205,17 @@ impl RunDir {
         fs::rename(tmp, self.path(name))
     }
 
-    /// Writes a file unless it is there already; says whether it was written.
-    pub(crate) fn claim<T: Serialize>(&self, name: &str, value: &T) -> io::Result<bool> {
-        let tmp = self.path(&format!("{name}.{}", std::process::id()));
-        write_private(&tmp, &serde_json::to_vec(value)?)?;
-        let linked = fs::hard_link(&tmp, self.path(name));
-        let _ = fs::remove_file(&tmp);
-        match linked {
-            Ok(()) => Ok(true),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(e) => Err(e),
-        }
+    /// What the supervisor has told.
+    pub(crate) fn record(&self) -> Record {
+        Record::parse(&fs::read(self.path("record")).unwrap_or_default())
+    }
+
+    /// Takes the attempt for a supervisor, or gives it up; the record when that succeeded.
+    pub(crate) fn claim(&self, who: Option<ProcessId>) -> io::Result<Option<fs::File>> {
+        let mut options = fs::OpenOptions::new();
+        let file = options.append(true).create(true).mode(0o600).open(self.path("record"))?;
+        note(&file, &Entry::Supervisor(who.clone()))?;
+        Ok((self.record().supervisor == Some(who)).then_some(file))
     }
 
     pub(crate) fn remove(&self) {
@@ -184,7 +225,6 @@ impl RunDir {
 
 /// Writes a file that only its owner may read.
 pub(crate) fn write_private(path: &Path, data: &[u8]) -> io::Result<()> {
-    use std::io::Write;
     let mut file =
         fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(data)
@@ -227,7 +267,20 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         let dir = RunDir(tmp.path().join("1.1"));
         dir.create().unwrap();
-        assert!(dir.claim("shim.json", &ShimFile { process: None }).unwrap());
-        assert!(!dir.claim("shim.json", &ShimFile { process: None }).unwrap());
+        let me = ProcessId::me();
+        assert!(dir.claim(Some(me.clone())).unwrap().is_some());
+        assert!(dir.claim(None).unwrap().is_none());
+        assert_eq!(dir.record().supervisor, Some(Some(me)));
+    }
+
+    #[test]
+    fn an_unfinished_line_does_not_count() {
+        let first = b"{\"supervisor\":null}\n{\"ranks\":[7]}\n{\"end\":{\"ranks\":[]}}";
+        let record = Record::parse(first);
+        assert_eq!((record.supervisor, record.ranks), (Some(None), vec![7]));
+        assert!(record.end.is_none());
+        assert!(Record::parse(&[&first[..], b"\n"].concat()).end.is_some());
+        assert!(Record::parse(b"{\"supervisor\":nu").supervisor.is_none());
+        assert_eq!(Record::parse(b"{\"supervi{\"supervisor\":null}\n").supervisor, Some(None));
     }
 }

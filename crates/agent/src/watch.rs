@@ -73,7 +73,7 @@ impl Bell {
 /// What the agent writes itself, and what is renamed once it is whole, is no news.
 fn is_news(name: Option<&CStr>) -> bool {
     let name = name.map_or(&b""[..], CStr::to_bytes);
-    let own = [&b"meta.json"[..], b"state.json", b"script", b"shim.json"];
+    let own = [&b"meta.json"[..], b"state.json", b"script"];
     !name.ends_with(b".tmp") && !own.iter().any(|o| name.starts_with(o))
 }
 
@@ -163,11 +163,9 @@ mod tests {
     fn what_the_agent_writes_itself_is_no_news() {
         for (name, news) in [
             (c"0.out", true),
-            (c"end.json", true),
-            (c"pids.json", true),
-            (c"end.json.tmp", false),
+            (c"record", true),
+            (c"state.json.tmp", false),
             (c"state.json", false),
-            (c"shim.json.77", false),
         ] {
             assert_eq!(is_news(Some(name)), news, "{name:?}");
         }

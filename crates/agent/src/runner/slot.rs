@@ -8,7 +8,7 @@ use crate::env::Env;
 use crate::logs::Tail;
 use crate::process::{self, ProcessId};
 use crate::run_dir::{
-    EndFile, FirstFailure, KillBy, MetaFile, PidsFile, RunDir, ShimFile, StateFile, Why, sanitised,
+    EndFile, FirstFailure, KillBy, MetaFile, Record, RunDir, StateFile, Why, sanitised,
 };
 use crate::shim::remove_secrets;
 use crate::voice::Voice;
@@ -185,7 +185,7 @@ impl Slot {
             slot.phase = Phase::Draining(end);
             return Some(slot);
         }
-        if meta.boot != process::boot_id() && !slot.dir.path("end.json").exists() {
+        if meta.boot != process::boot_id() && slot.dir.record().end.is_none() {
             slot.conclude(SlotEnd::NodeFault { reason: "the node was restarted".into() });
             return Some(slot);
         }
@@ -372,16 +372,21 @@ impl Slot {
 
     /// Looks after ranks that may be up.
     fn watch_ranks(&mut self, now: Instant) -> Option<Observed> {
-        // Asked before the file is read: a supervisor writes it before it goes.
-        let supervised = self.supervised(now);
-        if let Some(end) = self.dir.read::<EndFile>("end.json") {
+        let mut record = self.dir.record();
+        let mut gone = false;
+        if record.end.is_none() && !self.supervised(&record, now) {
+            // A supervisor writes before it goes, and it may have gone after our look.
+            record = self.dir.record();
+            gone = true;
+        }
+        if let Some(end) = record.end {
             let end = self.verdict(&end);
             self.close(end, true);
             // What a rank said last was written before this record, perhaps after our last look.
             self.voices.iter_mut().for_each(|v| drop(v.read()));
             return None;
         }
-        if !supervised {
+        if gone {
             self.reach().kill();
             let end = match &self.state.stop {
                 Some(Why::Asked) => SlotEnd::Stopped,
@@ -392,16 +397,14 @@ impl Slot {
             return None;
         }
         let mut seen = None;
-        if self.ranks.is_empty()
-            && let Some(up) = self.dir.read::<PidsFile>("pids.json")
-        {
-            self.ranks = up.pids;
+        if self.ranks.is_empty() && !record.ranks.is_empty() {
+            self.ranks = record.ranks;
             if self.phase == Phase::Starting {
                 self.phase = Phase::Running;
                 seen = Some(Observed::Running);
             }
         }
-        if self.stop.is_none() && self.dir.path("first.json").exists() {
+        if self.stop.is_none() && record.first.is_some() {
             let grace = self.detail.checkpoint.as_ref().and_then(|c| c.grace).unwrap_or(GRACE);
             self.stop(Why::RankFailed, grace, now);
         }
@@ -410,18 +413,18 @@ impl Slot {
     }
 
     /// Whether somebody looks after the ranks.
-    fn supervised(&mut self, now: Instant) -> bool {
+    fn supervised(&mut self, record: &Record, now: Instant) -> bool {
         if self.shim.is_none() {
-            match self.dir.read::<ShimFile>("shim.json") {
-                Some(ShimFile { process: Some(p) }) => self.shim = Some(p),
-                Some(ShimFile { process: None }) => return false,
+            match &record.supervisor {
+                Some(Some(p)) => self.shim = Some(p.clone()),
+                Some(None) => return false,
                 None if self.child.is_some() => return true,
                 None if now.saturating_duration_since(self.since) < APPEAR => return true,
-                // Nobody came. Whoever writes the file first decides, so a supervisor that comes
+                // Nobody came. Whoever writes the first line decides, so a supervisor that comes
                 // later finds the attempt given up and starts nothing.
                 None => {
-                    let given_up = self.dir.claim("shim.json", &ShimFile { process: None });
-                    return !given_up.unwrap_or(true);
+                    let given_up = self.dir.claim(None);
+                    return given_up.is_ok_and(|won| won.is_none());
                 }
             }
         }

@@ -9,6 +9,7 @@ use crate::shim::{Order, RankOrder};
 use muster_link::messages::RunDetail;
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -46,7 +47,7 @@ pub(super) fn start(
         dir.write("meta.json", &meta).map_err(|e| fault("cannot write meta.json", &e))?;
         let argv = argv(dir, detail).map_err(|e| fault("cannot write the script", &e))?;
         let order = order(key, dir, detail, group.clone(), argv, base);
-        spawn(config, dir, &order).map_err(|e| fault("cannot start a supervisor", &e))
+        spawn(config, &order).map_err(|e| fault("cannot start a supervisor", &e))
     };
     let child = go();
     if let (Err(_), Some(group)) = (&child, &group) {
@@ -123,8 +124,9 @@ fn order(
     }
 }
 
-fn spawn(config: &RunnerConfig, dir: &RunDir, order: &Order) -> io::Result<Child> {
-    let log = std::fs::File::create(dir.path("shim.log"))?;
+fn spawn(config: &RunnerConfig, order: &Order) -> io::Result<Child> {
+    // Supervisors share it: they write only when something is wrong.
+    let log = File::options().append(true).create(true).open(config.state.join("shim.log"))?;
     let mut child = Command::new(&config.shim.program)
         .arg0("muster")
         .args(&config.shim.args)

@@ -9,7 +9,7 @@ pub(crate) use mounts::remove_secrets;
 pub(crate) use order::{Order, RankOrder};
 
 use crate::process::{self, ProcessId};
-use crate::run_dir::{EndFile, FirstFailure, PidsFile, RankEnd, RunDir, ShimFile};
+use crate::run_dir::{EndFile, Entry, FirstFailure, RankEnd, RunDir, note};
 use launch::LaunchError;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -33,10 +33,11 @@ pub fn main() -> ! {
         eprintln!("no whole order on standard input; this is an internal command");
         std::process::exit(2);
     };
+    let dir = order.dir.clone();
     std::process::exit(match supervise(order) {
         Ok(()) => 0,
         Err(e) => {
-            eprintln!("{e}");
+            eprintln!("{}: {e}", dir.display());
             1
         }
     })
@@ -63,9 +64,7 @@ fn detach() {
 
 fn supervise(order: Order) -> std::io::Result<()> {
     let claimed = RunDir(order.dir.clone());
-    if !claimed.claim("shim.json", &ShimFile { process: Some(ProcessId::me()) })? {
-        return Ok(());
-    }
+    let Some(record) = claimed.claim(Some(ProcessId::me()))? else { return Ok(()) };
     // From here on the directory is reached through its descriptor: a volume may be mounted
     // over the path.
     let handle = std::fs::File::open(&order.dir)?;
@@ -85,10 +84,10 @@ fn supervise(order: Order) -> std::io::Result<()> {
                 LaunchError::Node(m) => end.fault = Some(m),
             }
             mounts::clear_secrets(&order);
-            return dir.write("end.json", &end);
+            return note(&record, &Entry::End(end));
         }
     };
-    dir.write("pids.json", &PidsFile { pids: ranks.keys().copied().collect() })?;
+    note(&record, &Entry::Ranks(ranks.keys().copied().collect()))?;
     let oom = || group.as_ref().is_some_and(|g| g.oom_kills() > 0);
     let mut end = EndFile::default();
     while !ranks.is_empty() {
@@ -99,7 +98,7 @@ fn supervise(order: Order) -> std::io::Result<()> {
         if rank_end.failed() && end.first.is_none() {
             let first = FirstFailure { end: rank_end, oom: oom() };
             if !ranks.is_empty() {
-                dir.write("first.json", &first)?;
+                note(&record, &Entry::First(first.clone()))?;
             }
             end.first = Some(first);
         }
@@ -107,7 +106,7 @@ fn supervise(order: Order) -> std::io::Result<()> {
     end_leftovers(group.as_ref());
     end.ranks.sort_by_key(|r| r.rank);
     mounts::clear_secrets(&order);
-    dir.write("end.json", &end)
+    note(&record, &Entry::End(end))
 }
 
 /// Waits for any child; none when there is none left.

@@ -173,11 +173,11 @@ pub(crate) fn an_end_while_the_agent_is_away_is_told_after_its_restart() {
     b.runner.start(k, &detail(&script), Instant::now());
     b.running(k);
     let dir = b.dir.clone();
-    let end = b.run_dir(k).join("end.json");
+    let record = b.run_dir(k).join("record");
     let b = b;
     let mut b = {
         // Nobody looks while it ends.
-        while !end.exists() {
+        while !std::fs::read_to_string(&record).unwrap().contains("\"end\"") {
             std::thread::sleep(Duration::from_millis(5));
         }
         b.restarted()
@@ -212,9 +212,9 @@ pub(crate) fn a_dead_supervisor_is_the_nodes_fault() {
     b.runner.start(k, &detail(&script), Instant::now());
     b.running(k);
     b.until("the pid", |_| number_in(&pid_file).is_some());
-    let shim: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(b.run_dir(k).join("shim.json")).unwrap()).unwrap();
-    let shim = i32::try_from(shim["process"]["pid"].as_i64().unwrap()).unwrap();
+    let record = std::fs::read_to_string(b.run_dir(k).join("record")).unwrap();
+    let shim: serde_json::Value = serde_json::from_str(record.lines().next().unwrap()).unwrap();
+    let shim = i32::try_from(shim["supervisor"]["pid"].as_i64().unwrap()).unwrap();
     let shim = rustix::process::Pid::from_raw(shim).unwrap();
     rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
     assert!(matches!(b.end(k), SlotEnd::NodeFault { reason } if reason.contains("supervisor")));
