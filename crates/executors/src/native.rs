@@ -183,6 +183,14 @@ mod tests {
         ask(&mut e, 1, Command::CreateSite { site: "s".into() });
         let name = "default".parse().unwrap();
         ask(&mut e, 1, Command::CreateProject { name, description: String::new() });
+        let join = Command::CreateToken {
+            id: "t".into(),
+            name: "join".parse().unwrap(),
+            hash: String::new(),
+            usage: muster_model::tenant::TokenUse::Join { uses_left: None },
+            ttl: None,
+        };
+        ask(&mut e, 1, join);
         for name in ["n1", "n2"] {
             let (machine, token) = (name.to_string(), "t".to_string());
             ask(&mut e, 1, Command::Enroll { node: node(name), machine, token });

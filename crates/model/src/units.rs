@@ -59,6 +59,9 @@ impl Sub<Span> for Time {
     }
 }
 
+/// Longer texts are no quantities; the API's schema says the same.
+const TEXT_MAX: usize = 64;
+
 const UNITS: [(&str, u64); 6] = [
     ("w", 604_800_000),
     ("d", 86_400_000),
@@ -112,7 +115,7 @@ impl FromStr for Span {
         let bad = || unit_error(s, "a length of time: write it like 90s, 30m, 24h or 1d12h");
         let mut rest = s.trim();
         let mut total: u64 = 0;
-        if rest.is_empty() {
+        if rest.is_empty() || s.len() > TEXT_MAX {
             return Err(bad());
         }
         while !rest.is_empty() {
@@ -190,6 +193,9 @@ impl FromStr for Bytes {
     fn from_str(s: &str) -> Result<Self, UnitError> {
         let bad = || unit_error(s, "an amount of memory: write it like 512GiB, 16GB or 4096");
         let t = s.trim();
+        if s.len() > TEXT_MAX {
+            return Err(bad());
+        }
         let digits = t.bytes().take_while(u8::is_ascii_digit).count();
         let n: u64 = t[..digits].parse().map_err(|_| bad())?;
         let unit = t[digits..].trim();

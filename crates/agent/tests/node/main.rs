@@ -31,10 +31,16 @@ fn main() {
     all.extend(groups::all());
     all.extend(session::all());
     if args.iter().any(|a| a == "--list") {
+        // nextest asks a second time for what is ignored; nothing is.
+        if args.iter().any(|a| a == "--ignored") {
+            return;
+        }
         all.iter().for_each(|(name, _)| println!("{name}: test"));
         return;
     }
-    all.retain(|(name, _)| filters.is_empty() || filters.iter().any(|f| name.contains(f.as_str())));
+    let exact = args.iter().any(|a| a == "--exact");
+    let asked = |name: &str, f: &str| if exact { name == f } else { name.contains(f) };
+    all.retain(|(name, _)| filters.is_empty() || filters.iter().any(|f| asked(name, f)));
     let next = AtomicUsize::new(0);
     let failed = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
