@@ -52,17 +52,12 @@ impl Engine {
         }
         let lost = a.slots.contains(&SlotState::Lost);
         let again = self.next_step(job, &stop.reason);
-        // A new attempt never writes where the old one still can.
-        if lost && matches!(again, Next::Again(..)) && job.spec.checkpoint.is_some() {
-            match stop.fence_until {
-                Some(t) if self.state.now >= t => {}
-                _ => return,
-            }
-        }
-        // Without a checkpoint directory only `continue` keeps the old ranks' claim alive.
+        // A new attempt never writes where the old one still can: it waits until the ranks on the
+        // lost node have certainly stopped, or, where they may go on, until the node is heard.
         if lost
             && matches!(again, Next::Again(..))
-            && job.spec.on_partition == OnPartition::Continue
+            && job.spec.fenced()
+            && stop.fence_until.is_none_or(|t| self.state.now < t)
         {
             return;
         }
@@ -133,7 +128,7 @@ impl Engine {
             .and_then(|c| c.grace)
             .filter(|_| !matches!(reason, StopReason::SlotFailed { .. }))
             .unwrap_or(self.policy.grace);
-        let fence = match (lost_since, job.spec.on_partition) {
+        let fence = match (lost_since, job.spec.partition()) {
             (Some(t), OnPartition::StopAfter(after)) => {
                 Some(t + after + grace + self.policy.fence_margin)
             }

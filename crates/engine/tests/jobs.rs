@@ -90,7 +90,7 @@ fn with_a_checkpoint_directory_no_new_attempt_starts_before_the_old_one_must_hav
         grace: Some(Span::secs(20)),
         interval: None,
     });
-    spec.on_partition = OnPartition::StopAfter(Span::secs(60));
+    spec.on_partition = Some(OnPartition::StopAfter(Span::secs(60)));
     let id = w.submit(spec);
     w.start(id);
     let gone = w.nodes_of(id)[0].clone();
@@ -108,7 +108,7 @@ fn with_a_checkpoint_directory_no_new_attempt_starts_before_the_old_one_must_hav
 fn a_job_that_goes_on_in_a_partition_is_not_started_twice() {
     let mut w = World::new(2, 8);
     let mut spec = gang(1, 8);
-    spec.on_partition = OnPartition::Continue;
+    spec.on_partition = Some(OnPartition::Continue);
     let id = w.submit(spec);
     w.start(id);
     let key = w.key(id);

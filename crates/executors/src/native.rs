@@ -113,7 +113,7 @@ pub fn detail(state: &State, wanted: &WantedRun) -> Result<RunDetail, DetailErro
         secrets: Secrets::default(),
         checkpoint: spec.checkpoint.clone(),
         resume: job.checkpoint.as_ref().and_then(|c| c.path.clone()),
-        on_partition: spec.on_partition,
+        on_partition: spec.partition(),
         simulate: spec.simulate.clone(),
     })
 }

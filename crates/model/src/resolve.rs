@@ -93,7 +93,7 @@ pub fn resolve(spec: &JobSpec) -> Result<Resolved, SpecProblem> {
             ));
         }
     }
-    if spec.on_partition == OnPartition::StopAfter(Span(0)) {
+    if spec.on_partition == Some(OnPartition::StopAfter(Span(0))) {
         return Err(problem(
             "on_partition.stop_after",
             "it is zero, so a single late heartbeat would stop the job",

@@ -68,8 +68,9 @@ pub struct JobSpec {
     pub checkpoint: Option<CheckpointSpec>,
     /// How often it is tried again.
     pub retries: Retries,
-    /// What its ranks do when their node loses the server.
-    pub on_partition: OnPartition,
+    /// What its ranks do when their node loses the server; see [`JobSpec::partition`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_partition: Option<OnPartition>,
     /// Jobs that must end first: `ID` or `NAME`, with `:ok` (default), `:fail` or `:any`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
@@ -95,6 +96,25 @@ pub struct JobSpec {
     /// Submitted on hold.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hold: bool,
+}
+
+impl JobSpec {
+    /// What its ranks do when their node loses the server. A job that writes checkpoints stops
+    /// after a while, so that another attempt may safely write there; any other job goes on.
+    #[must_use]
+    pub fn partition(&self) -> OnPartition {
+        match (self.on_partition, &self.checkpoint) {
+            (Some(said), _) => said,
+            (None, Some(_)) => OnPartition::default(),
+            (None, None) => OnPartition::Continue,
+        }
+    }
+
+    /// Must a new attempt wait until the ranks on a lost node have certainly stopped?
+    #[must_use]
+    pub fn fenced(&self) -> bool {
+        self.checkpoint.is_some() || self.on_partition.is_some()
+    }
 }
 
 fn is_default<T: Default + PartialEq>(v: &T) -> bool {
@@ -288,7 +308,8 @@ pub enum OnPartition {
 
 impl Default for OnPartition {
     fn default() -> Self {
-        OnPartition::StopAfter(Span::secs(60))
+        // Longer than a restart or a failover of the server takes, short enough to wait for.
+        OnPartition::StopAfter(Span::mins(5))
     }
 }
 

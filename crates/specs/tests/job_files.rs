@@ -51,7 +51,7 @@ tags: {team: nlp, experiment: "42"}
 #[test]
 fn on_partition_may_be_a_word() {
     let p = job::parse("run: {script: a}\non_partition: continue\n", "j").unwrap();
-    assert_eq!(p.spec.on_partition, muster_model::spec::OnPartition::Continue);
+    assert_eq!(p.spec.on_partition, Some(muster_model::spec::OnPartition::Continue));
 }
 
 #[test]

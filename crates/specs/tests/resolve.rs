@@ -55,7 +55,7 @@ fn checkpoints_limits_and_tags_are_checked() {
     }
     assert_eq!(refused(|s| s.time_limit = Some(Span(0))).field, "time_limit");
     assert_eq!(refused(|s| s.retries.application = 10_001).field, "retries.application");
-    let e = refused(|s| s.on_partition = OnPartition::StopAfter(Span(0)));
+    let e = refused(|s| s.on_partition = Some(OnPartition::StopAfter(Span(0))));
     assert_eq!(e.field, "on_partition.stop_after");
     let e = refused(|s| {
         s.simulate =

@@ -38,10 +38,10 @@ pub(crate) fn run(
             }
         }
         let durable = *shared.durable.borrow();
-        // A large state is written less often: reading as many records as it has jobs costs a start
-        // about as much as reading the state.
+        // A large state is written less often: reading half as many records as it has jobs costs a start
+        // less than reading the state itself.
         let jobs = shared.view.read().unwrap_or_else(PoisonError::into_inner).jobs.len() as u64;
-        if durable.0 >= last_snapshot.0 + config.snapshot_every.max(jobs) {
+        if durable.0 >= last_snapshot.0 + config.snapshot_every.max(jobs / 2) {
             match snapshot(shared, store, epoch) {
                 Ok(seq) => {
                     older_snapshot = last_snapshot;
