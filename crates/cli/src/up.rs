@@ -183,7 +183,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
     }
     // Whoever types the first command should find the nodes there.
     started.nodes_joined(expected, NODES_JOIN).await;
-    output::print(&welcome(&started.url, &started.token_file, known))?;
+    output::print(&welcome(&called(), &started.url, &started.token_file, known))?;
     tokio::select! {
         ended = until_end(started.stop, started.served) => ended,
         ended = fleet.wait() => {
@@ -204,8 +204,13 @@ fn generated(options: &UpOptions) -> Topology {
     muster_specs::generate::hgx(options.nodes, options.gpus_per_node)
 }
 
+/// How this program was called, for commands that can be copied.
+fn called() -> String {
+    std::env::args().next().filter(|me| me.contains('/')).unwrap_or_else(|| "muster".into())
+}
+
 /// What is printed when everything serves.
-fn welcome(url: &str, token_file: &Path, known: bool) -> String {
+fn welcome(me: &str, url: &str, token_file: &Path, known: bool) -> String {
     let file = token_file.display();
     let log_in = if known {
         format!("you are logged in; the token is in {file}")
@@ -214,9 +219,9 @@ fn welcome(url: &str, token_file: &Path, known: bool) -> String {
     };
     format!(
         "muster ready at {url}\n{log_in}\n\ntry, in another terminal:\n  \
-         muster nodes\n  \
-         muster run --nodes 2 --gpus 8 -- sh -c 'echo rank $RANK of $WORLD_SIZE'\n  \
-         muster topology\n"
+         {me} nodes\n  \
+         {me} run --nodes 2 --gpus 8 -- sh -c 'echo rank $RANK of $WORLD_SIZE'\n  \
+         {me} topology\n"
     )
 }
 
@@ -313,7 +318,7 @@ mod tests {
 
     #[test]
     fn the_welcome_names_the_address_how_to_log_in_and_three_commands() {
-        let text = welcome("http://127.0.0.1:7070", Path::new("/d/admin.token"), false);
+        let text = welcome("muster", "http://127.0.0.1:7070", Path::new("/d/admin.token"), false);
         assert!(text.starts_with("muster ready at http://127.0.0.1:7070\n"), "{text}");
         assert!(text.contains("MUSTER_TOKEN=$(cat /d/admin.token)"), "{text}");
         assert_eq!(text.lines().filter(|l| l.starts_with("  muster ")).count(), 3, "{text}");

@@ -16,7 +16,14 @@ pub(super) const PURE: &[&str] = &[
 pub(super) const LAYERS: &[&[&str]] = &[
     &["muster-cli"],
     &["muster-server", "muster-agent"],
-    &["muster-executors", "muster-store", "muster-link", "muster-client", "muster-api", "muster-gpu"],
+    &[
+        "muster-executors",
+        "muster-store",
+        "muster-link",
+        "muster-client",
+        "muster-api",
+        "muster-gpu",
+    ],
     &["muster-engine"],
     &["muster-scheduler", "muster-lifecycle", "muster-simnode", "muster-specs"],
     &["muster-model"],
