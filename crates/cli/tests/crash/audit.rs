@@ -161,11 +161,18 @@ pub(crate) fn outcomes(
         if a.kind == Kind::Fail && state == "failed" && job["exit_code"] != 3 {
             problems.push(format!("{name} ended with exit code {}, not 3", job["exit_code"]));
         }
-        // What a job says while no server hears it may be told late or not at all, but never
-        // wrongly.
+        // What a job said while no server heard it is told again, before its end is.
         let step = job["checkpoint"]["step"].as_u64();
-        if a.kind == Kind::Report && step.is_some_and(|s| !(1..=STEPS).contains(&s)) {
-            problems.push(format!("{name} never wrote the checkpoint {}", job["checkpoint"]));
+        let wrong = match (a.kind == Kind::Report, state) {
+            (true, "succeeded") => step != Some(STEPS),
+            (true, _) => step.is_some_and(|s| !(1..=STEPS).contains(&s)),
+            (false, _) => false,
+        };
+        if wrong {
+            problems.push(format!(
+                "{name} ended {state}; of its {STEPS} checkpoints the newest known is {}",
+                job["checkpoint"]
+            ));
         }
     }
     problems
