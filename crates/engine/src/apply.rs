@@ -1,15 +1,15 @@
 //! Folds one record into the state. No policy here: only what the record says.
 
 use crate::index::Index;
-use crate::state::{KeyEntry, State};
+use crate::state::{Booked, KeyEntry, State};
 use muster_model::command::Answer;
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{
-    ArrayTask, Attempt, Job, JobState, PastAttempt, SlotEnd, SlotState, Stop, Verdict,
+    ArrayTask, Attempt, Job, JobState, Notice, PastAttempt, SlotEnd, SlotState, Stop, Verdict,
 };
 use muster_model::names::NodeName;
-use muster_model::node::{Inventory, Node, Stage};
+use muster_model::node::{Inventory, Node, NodeRole, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::tenant::{Project, Token, TokenUse};
 use muster_model::topology::Location;
@@ -138,7 +138,9 @@ impl State {
                     started_at: None,
                     deadline: None,
                     stop: None,
+                    notice: None,
                 });
+                j.promise = None;
             })?,
             Event::SlotStarted { key, node } => {
                 self.slot(r.seq, key, node, |s| {
@@ -236,6 +238,7 @@ impl State {
             | Event::NodeDrained { .. }
             | Event::NodeReady { .. }
             | Event::NodeRetired { .. }
+            | Event::NodeMarked { .. }
             | Event::NodeReconciled { .. } => self.apply_node(r)?,
             Event::TopologySet { topology } => {
                 self.topology = topology.clone();
@@ -271,6 +274,48 @@ impl State {
             }
             Event::TokenRevoked { id } => {
                 self.tokens.remove(id);
+            }
+            Event::JobPromised { job, promise } => {
+                self.job(r.seq, *job, |j| j.promise = Some(promise.clone()))?;
+            }
+            Event::PromiseDropped { job, .. } => self.job(r.seq, *job, |j| j.promise = None)?,
+            Event::NoticeGiven { key, reason, until } => self.job(r.seq, key.job, |j| {
+                if let Some(a) = &mut j.attempt {
+                    a.notice = Some(Notice { reason: reason.clone(), at: r.at, until: *until });
+                }
+            })?,
+            Event::NoticeWithdrawn { key, .. } => self.job(r.seq, key.job, |j| {
+                if let Some(a) = &mut j.attempt {
+                    a.notice = None;
+                }
+            })?,
+            Event::JobResized { job, nodes } => {
+                self.job(r.seq, *job, |j| j.size = Some(*nodes))?;
+            }
+            Event::JobUpdated { job, spec } => self.job(r.seq, *job, |j| j.spec = spec.clone())?,
+            Event::IdleWarned { job, .. } => {
+                self.job(r.seq, *job, |j| j.idle_warned = Some(r.at))?;
+            }
+            Event::PolicySet { policy } => {
+                self.policy = policy.clone();
+                self.with_index(Index::policy_changed);
+            }
+            Event::QuotasSet { quotas } => {
+                self.quotas = quotas.clone();
+                self.with_index(Index::policy_changed);
+            }
+            Event::ReservationSet { reservation, nodes } => {
+                let booked = Booked {
+                    reservation: reservation.clone(),
+                    nodes: nodes.clone(),
+                    version: r.seq,
+                };
+                self.reservations.insert(reservation.name.clone(), booked);
+                self.with_index(Index::policy_changed);
+            }
+            Event::ReservationDeleted { name } => {
+                self.reservations.remove(name);
+                self.with_index(Index::policy_changed);
             }
             Event::SecretSet { project, name } => {
                 self.secrets.insert((project.clone(), name.clone()));
@@ -317,6 +362,10 @@ impl State {
                 application_failures: 0,
                 checkpoint: None,
                 checkpoint_asked: None,
+                promise: None,
+                size: None,
+                preemptions: 0,
+                idle_warned: None,
                 version: r.seq,
             };
             self.with_index(|ix, s| ix.add(s, &job));
@@ -425,7 +474,10 @@ impl State {
                 (Verdict::Infrastructure, Some(muster_model::job::StopReason::Drain { .. })) => {}
                 (Verdict::Infrastructure, _) => j.infrastructure_failures += 1,
                 (Verdict::Application, _) => j.application_failures += 1,
-                (Verdict::Success | Verdict::Operator, _) => {}
+                (Verdict::Scheduler, Some(muster_model::job::StopReason::Preempted { .. })) => {
+                    j.preemptions += 1;
+                }
+                (Verdict::Success | Verdict::Operator | Verdict::Scheduler, _) => {}
             }
         })
     }
@@ -464,6 +516,8 @@ impl State {
                     orphans: BTreeSet::new(),
                     protected: false,
                     excluded_gpus: GpuSet::EMPTY,
+                    role: NodeRole::Normal,
+                    hazard: 0,
                     enrolled_at: r.at,
                     changed_at: r.at,
                     version: r.seq,
@@ -516,6 +570,10 @@ impl State {
                 n.reachable = false;
             }),
             Event::NodeReconciled { node } => self.node(r.seq, node, |n| n.protected = false),
+            Event::NodeMarked { node, role, hazard } => self.node(r.seq, node, |n| {
+                n.role = *role;
+                n.hazard = *hazard;
+            }),
             _ => Ok(()),
         }
     }

@@ -128,6 +128,9 @@ impl Index {
         }
     }
 
+    /// The policy, the quotas or the reservations are others now.
+    pub(crate) fn policy_changed(&mut self, _state: &State) {}
+
     /// Takes a job's traces out; [`Index::add`] puts those of its new state in.
     pub(crate) fn remove(&mut self, state: &State, job: &Job) {
         match job.state {

@@ -10,15 +10,18 @@ mod apply;
 mod decide;
 mod explain;
 mod index;
+pub mod report;
+mod reservations;
 mod settle;
 mod snapshot;
 mod state;
 mod tick;
 
 pub use apply::ApplyError;
+pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
 pub use decide::permissions::may_see;
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
-pub use state::{KeyEntry, State};
+pub use state::{Booked, KeyEntry, State};
 
 use muster_model::command::{Answer, Refusal, Request};
 use muster_model::event::{Event, Record, SCHEMA};

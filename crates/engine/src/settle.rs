@@ -96,6 +96,11 @@ impl Engine {
             // The code that `timeout` uses.
             StopReason::TimeLimit { .. } => Next::Failed(124),
             StopReason::NodeLost { .. } => infrastructure(),
+            StopReason::Preempted { .. }
+            | StopReason::Resized { .. }
+            | StopReason::Moved { .. }
+            | StopReason::ReservationBegins { .. } => Next::Again(self.state.now),
+            StopReason::Idle { .. } => Next::Failed(1),
             StopReason::SlotFailed { end, .. } => match end {
                 SlotEnd::Failed { exit } => {
                     if job.application_failures < job.spec.retries.application {
@@ -182,7 +187,11 @@ enum Next {
 fn verdict(why: &StopReason) -> Verdict {
     match why {
         StopReason::Cancelled { .. } | StopReason::Requeued { .. } => Verdict::Operator,
-        StopReason::TimeLimit { .. } => Verdict::Application,
+        StopReason::TimeLimit { .. } | StopReason::Idle { .. } => Verdict::Application,
+        StopReason::Preempted { .. }
+        | StopReason::Resized { .. }
+        | StopReason::Moved { .. }
+        | StopReason::ReservationBegins { .. } => Verdict::Scheduler,
         StopReason::NodeLost { .. } | StopReason::Drain { .. } => Verdict::Infrastructure,
         StopReason::SlotFailed { end, .. } => match end {
             SlotEnd::Failed { .. } | SlotEnd::Unstartable { .. } => Verdict::Application,

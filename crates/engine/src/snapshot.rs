@@ -2,11 +2,13 @@
 //! version reads them.
 
 use crate::index::Index;
-use crate::state::{KeyEntry, State};
+use crate::state::{Booked, KeyEntry, State};
 use muster_model::ids::{Epoch, Seq, SiteId};
 use muster_model::job::Job;
 use muster_model::names::{Label, ProjectName};
 use muster_model::node::Node;
+use muster_model::policy::SitePolicy;
+use muster_model::quota::Quotas;
 use muster_model::tenant::{Project, Token};
 use muster_model::topology::Topology;
 use muster_model::units::Time;
@@ -43,6 +45,12 @@ struct Stored {
     secrets: Vec<(ProjectName, Label)>,
     topology: Arc<Topology>,
     keys: Vec<(String, KeyEntry)>,
+    #[serde(default)]
+    policy: Arc<SitePolicy>,
+    #[serde(default)]
+    quotas: Arc<Quotas>,
+    #[serde(default)]
+    reservations: Vec<Booked>,
 }
 
 impl State {
@@ -65,6 +73,9 @@ impl State {
             tokens,
             secrets,
             topology,
+            policy,
+            quotas,
+            reservations,
             keys,
             index: _,
         } = self;
@@ -82,6 +93,9 @@ impl State {
             secrets: secrets.iter().cloned().collect(),
             topology: topology.clone(),
             keys: keys.iter().map(|(k, e)| (k.clone(), e.clone())).collect(),
+            policy: policy.clone(),
+            quotas: quotas.clone(),
+            reservations: reservations.values().cloned().collect(),
         };
         serde_json::to_vec(&stored).map_err(SnapshotError::Unreadable)
     }
@@ -110,6 +124,13 @@ impl State {
             secrets: s.secrets.into_iter().collect(),
             topology: s.topology,
             keys: s.keys.into_iter().collect(),
+            policy: s.policy,
+            quotas: s.quotas,
+            reservations: s
+                .reservations
+                .into_iter()
+                .map(|b| (b.reservation.name.clone(), b))
+                .collect(),
             index: Index::default(),
         };
         state.index = Index::build(&state);

@@ -6,6 +6,9 @@ use muster_model::ids::{Epoch, JobId, Seq, SiteId};
 use muster_model::job::{Job, SlotState};
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::node::Node;
+use muster_model::policy::SitePolicy;
+use muster_model::quota::Quotas;
+use muster_model::reservation::Reservation;
 use muster_model::tenant::{Project, Token};
 use muster_model::topology::Topology;
 use muster_model::units::Time;
@@ -24,6 +27,17 @@ pub struct KeyEntry {
     pub seq: Seq,
     /// Forgotten after this.
     pub keep_until: Time,
+}
+
+/// A reservation, with the nodes that were chosen when it was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Booked {
+    /// What was asked for.
+    pub reservation: Arc<Reservation>,
+    /// Nodes chosen for it; empty when it names them itself.
+    pub nodes: Vec<NodeName>,
+    /// Sequence number of the record that made it.
+    pub version: Seq,
 }
 
 /// Everything the log adds up to. Cloning is cheap enough for a snapshot beside the loop: jobs
@@ -57,6 +71,12 @@ pub struct State {
     pub secrets: BTreeSet<(ProjectName, Label)>,
     /// Where nodes stand.
     pub topology: Arc<Topology>,
+    /// The site's scheduling policy.
+    pub policy: Arc<SitePolicy>,
+    /// Who is entitled to what.
+    pub quotas: Arc<Quotas>,
+    /// Reservations, with the nodes that were chosen for them.
+    pub reservations: BTreeMap<Label, Booked>,
     /// Requests that must not be done twice.
     pub keys: BTreeMap<String, KeyEntry>,
     /// Derived from the above; never stored.

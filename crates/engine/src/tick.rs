@@ -79,6 +79,8 @@ impl Engine {
                 port,
                 domain: start.placed.domain,
                 level: start.placed.level,
+                fabric: muster_model::placement::Fabric::default(),
+                cap_watts: None,
             };
             let key = AttemptKey { job: job.id, attempt: job.attempts + 1 };
             let placement = Arc::new(placement);

@@ -233,6 +233,53 @@ pub enum Command {
         /// Public part.
         id: String,
     },
+    /// Change what a waiting job asks for.
+    UpdateJob {
+        /// Which.
+        job: JobId,
+        /// Its new priority class.
+        priority: Option<crate::spec::Priority>,
+        /// Its new time limit.
+        time_limit: Option<Span>,
+    },
+    /// What a node is kept for, and how likely it is to fail.
+    MarkNode {
+        /// Which.
+        node: NodeName,
+        /// Kept for; unchanged when absent.
+        role: Option<crate::node::NodeRole>,
+        /// In thousandths a month; unchanged when absent.
+        hazard: Option<u32>,
+    },
+    /// The site's scheduling policy.
+    SetPolicy {
+        /// The whole of it.
+        policy: Arc<crate::policy::SitePolicy>,
+    },
+    /// The tree of quotas.
+    SetQuotas {
+        /// The whole of it.
+        quotas: Arc<crate::quota::Quotas>,
+    },
+    /// Make or replace a reservation.
+    SetReservation {
+        /// What is wanted.
+        reservation: Arc<crate::reservation::Reservation>,
+    },
+    /// Delete a reservation.
+    DeleteReservation {
+        /// Its name.
+        name: Label,
+    },
+    /// An agent saw that the GPUs of an attempt do nothing, or something again.
+    IdleReport {
+        /// The node.
+        node: NodeName,
+        /// The attempt.
+        key: AttemptKey,
+        /// Idle since then; none: busy again.
+        since: Option<Time>,
+    },
     /// A secret was stored or replaced; its value never comes here.
     SetSecret {
         /// Whose.

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Newest shape of records that this version writes.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// One entry of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -330,6 +330,89 @@ pub enum Event {
         /// Public part.
         id: String,
     },
+    /// A waiting job was promised a start, or a better one.
+    JobPromised {
+        /// Which.
+        job: JobId,
+        /// What.
+        promise: crate::job::Promise,
+    },
+    /// A promise was taken back: the job is asked anew what it can be promised.
+    PromiseDropped {
+        /// Which.
+        job: JobId,
+        /// Why.
+        reason: String,
+    },
+    /// An attempt will be stopped, and has time to write a checkpoint first.
+    NoticeGiven {
+        /// Attempt.
+        key: AttemptKey,
+        /// Why.
+        reason: StopReason,
+        /// Stopped at the latest then.
+        until: Time,
+    },
+    /// A notice was withdrawn: the attempt goes on.
+    NoticeWithdrawn {
+        /// Attempt.
+        key: AttemptKey,
+        /// Why.
+        reason: String,
+    },
+    /// An elastic gang shall have another size from its next attempt on.
+    JobResized {
+        /// Which.
+        job: JobId,
+        /// Nodes.
+        nodes: u32,
+    },
+    /// What a waiting job asks for was changed.
+    JobUpdated {
+        /// Which.
+        job: JobId,
+        /// Its spec now.
+        spec: Arc<JobSpec>,
+    },
+    /// A job's GPUs do nothing; it was warned.
+    IdleWarned {
+        /// Which.
+        job: JobId,
+        /// Idle for so long.
+        idle: Span,
+    },
+    /// What a node is kept for, and how likely it is to fail.
+    NodeMarked {
+        /// Which.
+        node: NodeName,
+        /// Kept for.
+        role: crate::node::NodeRole,
+        /// In thousandths a month.
+        hazard: u32,
+    },
+    /// The site's scheduling policy.
+    PolicySet {
+        /// The whole of it.
+        policy: Arc<crate::policy::SitePolicy>,
+    },
+    /// The tree of quotas.
+    QuotasSet {
+        /// The whole of it.
+        quotas: Arc<crate::quota::Quotas>,
+    },
+    /// A reservation was made or replaced.
+    ReservationSet {
+        /// What was asked for.
+        reservation: Arc<crate::reservation::Reservation>,
+        /// Its nodes, where they were chosen for it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        nodes: Vec<NodeName>,
+    },
+    /// A reservation is gone.
+    ReservationDeleted {
+        /// Its name.
+        name: Label,
+    },
     /// A secret has a new value.
     SecretSet {
         /// Whose.
@@ -366,7 +449,13 @@ impl Event {
             | Event::JobsForgotten { .. }
             | Event::SlotLost { .. }
             | Event::NodeDrained { .. }
-            | Event::NodeReady { .. } => Origin::Decision,
+            | Event::NodeReady { .. }
+            | Event::JobPromised { .. }
+            | Event::PromiseDropped { .. }
+            | Event::NoticeGiven { .. }
+            | Event::NoticeWithdrawn { .. }
+            | Event::JobResized { .. }
+            | Event::IdleWarned { .. } => Origin::Decision,
             Event::SiteCreated { .. }
             | Event::LeaderChanged { .. }
             | Event::JobSubmitted { .. }
@@ -391,6 +480,12 @@ impl Event {
             | Event::TokenCreated { .. }
             | Event::TokenRevoked { .. }
             | Event::SecretSet { .. }
+            | Event::JobUpdated { .. }
+            | Event::NodeMarked { .. }
+            | Event::PolicySet { .. }
+            | Event::QuotasSet { .. }
+            | Event::ReservationSet { .. }
+            | Event::ReservationDeleted { .. }
             | Event::SecretDeleted { .. } => Origin::Input,
         }
     }

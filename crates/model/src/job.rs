@@ -222,6 +222,47 @@ pub enum StopReason {
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: NodeName,
     },
+    /// Its room goes to a job that ranks higher.
+    Preempted {
+        /// Which.
+        by: JobId,
+        /// What ranks it higher.
+        rank: Rank,
+    },
+    /// It goes on with another number of nodes.
+    Resized {
+        /// How many.
+        nodes: u32,
+    },
+    /// It goes on elsewhere, so that a waiting gang fits.
+    Moved {
+        /// Which gang.
+        by: JobId,
+    },
+    /// A reservation of others begins.
+    ReservationBegins {
+        /// Which.
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
+        name: Label,
+    },
+    /// It held GPUs and did nothing with them.
+    Idle {
+        /// For so long.
+        idle: Span,
+    },
+}
+
+/// What ranks one job above another that is stopped for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Rank {
+    /// A higher priority class.
+    Priority,
+    /// The other one is spot work.
+    Spot,
+    /// The other one runs on quota that was borrowed from this one.
+    Quota,
 }
 
 impl fmt::Display for StopReason {
@@ -238,6 +279,15 @@ impl fmt::Display for StopReason {
             },
             StopReason::NodeLost { node } => write!(f, "node {node} was lost"),
             StopReason::Drain { node } => write!(f, "node {node} is being drained"),
+            StopReason::Preempted { by, rank } => match rank {
+                Rank::Priority => write!(f, "preempted by job {by}, which has a higher priority"),
+                Rank::Spot => write!(f, "spot work, evicted for job {by}"),
+                Rank::Quota => write!(f, "ran on borrowed quota, reclaimed for job {by}"),
+            },
+            StopReason::Resized { nodes } => write!(f, "resized to {nodes} nodes"),
+            StopReason::Moved { by } => write!(f, "moved so that job {by} fits"),
+            StopReason::ReservationBegins { name } => write!(f, "reservation {name} begins"),
+            StopReason::Idle { idle } => write!(f, "held GPUs and did nothing for {idle}"),
         }
     }
 }
@@ -255,6 +305,8 @@ pub enum Verdict {
     Infrastructure,
     /// A person's.
     Operator,
+    /// The scheduler's: its room was wanted, or it goes on elsewhere or in another size.
+    Scheduler,
 }
 
 /// An attempt that goes on.
@@ -274,6 +326,56 @@ pub struct Attempt {
     pub deadline: Option<Time>,
     /// Set once it is being stopped.
     pub stop: Option<Stop>,
+    /// It will be stopped, and has time to write a checkpoint first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<Notice>,
+}
+
+/// An attempt will be stopped after its next checkpoint, or at the latest at a given time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Notice {
+    /// Why.
+    pub reason: StopReason,
+    /// Since when.
+    pub at: Time,
+    /// Stopped at the latest then.
+    pub until: Time,
+}
+
+/// A start that was promised to a waiting job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Promise {
+    /// Not later than this.
+    pub at: Time,
+    /// Nodes that are kept for it, in the order of its groups.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub nodes: Arc<[NodeName]>,
+    /// What it rests on.
+    pub basis: Basis,
+    /// When it was first promised a start.
+    pub since: Time,
+    /// Why it became later than was promised before, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<String>,
+}
+
+/// What a promised start rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// Time limits of what runs there.
+    Limits,
+    /// Others are being stopped for it.
+    Preemption,
+    /// Healthy nodes it had, and replacements for those that failed.
+    Swap,
+    /// It is being resized.
+    Resize,
+    /// It is being moved.
+    Move,
 }
 
 /// An attempt is being stopped.
@@ -385,6 +487,18 @@ pub struct Job {
     pub checkpoint: Option<Checkpoint>,
     /// When a checkpoint was last asked for and not yet answered.
     pub checkpoint_asked: Option<Time>,
+    /// The start it was promised, while it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<Promise>,
+    /// Nodes an elastic gang wants next; the written size when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u32>,
+    /// Attempts that were stopped for others.
+    #[serde(default)]
+    pub preemptions: u32,
+    /// When it was warned that its GPUs do nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_warned: Option<Time>,
     /// Sequence number of the last record that changed it.
     pub version: Seq,
 }

@@ -143,6 +143,35 @@ pub enum Stage {
     Retired,
 }
 
+/// What a node is kept for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum NodeRole {
+    /// All work.
+    #[default]
+    Normal,
+    /// Replacing failed nodes of running gangs.
+    Spare,
+    /// Small preemptible work only: it fails more often than others.
+    Lemon,
+    /// Nothing until somebody has looked at it.
+    Suspect,
+}
+
+impl NodeRole {
+    /// The word users write.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            NodeRole::Normal => "normal",
+            NodeRole::Spare => "spare",
+            NodeRole::Lemon => "lemon",
+            NodeRole::Suspect => "suspect",
+        }
+    }
+}
+
 /// A node as the log knows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
@@ -177,6 +206,12 @@ pub struct Node {
     /// GPUs that no job may use (set by health; none in this version).
     #[serde(default)]
     pub excluded_gpus: GpuSet,
+    /// What it is kept for.
+    #[serde(default)]
+    pub role: NodeRole,
+    /// How likely it is to fail, in thousandths a month; large gangs keep away.
+    #[serde(default)]
+    pub hazard: u32,
     /// When it joined.
     pub enrolled_at: Time,
     /// When its agent was last lost or came back.

@@ -96,6 +96,59 @@ pub struct Slot {
     pub cpus: u32,
     /// Memory held.
     pub memory: Bytes,
+    /// Only this part of the one GPU named in `gpus`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<HeldPart>,
+}
+
+/// A part of a GPU that a slot holds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum HeldPart {
+    /// So many thousandths, shared in time with others.
+    Milli(u32),
+    /// A MIG slice.
+    Mig {
+        /// Its profile.
+        profile: String,
+        /// First memory slice.
+        start: u8,
+        /// Memory slices.
+        size: u8,
+    },
+}
+
+/// What a collective of the gang runs over, the fastest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Fabric {
+    /// One node or one NVLink domain: NVLink all the way.
+    Nvlink,
+    /// One leaf, and the same GPU of every node on the same rail: one switch hop.
+    Rail,
+    /// One leaf.
+    Leaf,
+    /// Several leaves under one spine.
+    Spine,
+    /// Several spines.
+    #[default]
+    Core,
+}
+
+impl Fabric {
+    /// For people.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Fabric::Nvlink => "NVLink",
+            Fabric::Rail => "one leaf, rail-aligned",
+            Fabric::Leaf => "one leaf",
+            Fabric::Spine => "one spine, several leaves",
+            Fabric::Core => "several spines",
+        }
+    }
 }
 
 /// The whole of what an attempt was given. Slots are in rank order.
@@ -110,6 +163,12 @@ pub struct Placement {
     pub domain: String,
     /// The level of that domain.
     pub level: crate::topology::Level,
+    /// What a collective of the whole gang runs over.
+    #[serde(default)]
+    pub fabric: Fabric,
+    /// Power cap for each GPU in watts, when a budget asks for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap_watts: Option<u32>,
 }
 
 impl Placement {

@@ -319,7 +319,7 @@ fn group(path: &str, gpus_field: &str, g: &GroupSpec) -> Result<Group, SpecProbl
             ));
         }
     }
-    Ok(Group { name: g.name.clone(), nodes, gpus, ranks, cpus, memory, sku: g.sku.clone() })
+    Ok(Group { name: g.name.clone(), nodes, gpus, ranks, cpus, memory, sku: g.sku.clone(), part: None })
 }
 
 fn topology(spec: &JobSpec, groups: &[Group]) -> Result<(), SpecProblem> {

@@ -84,7 +84,7 @@ pub struct JobSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub secrets: Vec<Label>,
-    /// Smallest and largest size (not scheduled in this version).
+    /// Smallest and largest size: it grows into idle nodes and shrinks before others are stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elastic: Option<Elastic>,
     /// Pretend to work, on simulated nodes only.
@@ -144,12 +144,15 @@ pub struct GangSpec {
     /// Memory on each node; also the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_per_node: Option<Bytes>,
-    /// SKU of the GPUs.
+    /// SKU of the GPUs; several that will do are written `h100-sxm|h200-sxm`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sku: Option<String>,
-    /// MIG profile (not scheduled in this version).
+    /// One MIG slice of this profile, like `3g.40gb`, on one node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mig: Option<String>,
+    /// A share of one GPU, in thousandths, on one node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_milli: Option<u32>,
     /// Several groups of different shape that start together.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupSpec>,
@@ -187,6 +190,27 @@ pub struct TopologySpec {
     /// The same as a wish.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "level_or_none")]
     pub preferred: Option<Level>,
+    /// Cut the gang into pieces of so many nodes, each inside one NVLink domain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 200_000))]
+    pub segment: Option<u32>,
+    /// Spread the nodes evenly over the domains of this kind, so that the loss of one takes as
+    /// few of them as can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
+}
+
+/// What must not fail as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Spread {
+    /// A power feed.
+    Feed,
+    /// A leaf.
+    Leaf,
+    /// A rack.
+    Rack,
 }
 
 fn level_or_none<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Level>, D::Error> {
@@ -373,9 +397,23 @@ pub struct Group {
     pub cpus: u32,
     /// Memory on each; zero reserves nothing.
     pub memory: Bytes,
-    /// SKU of the GPUs, when it matters.
+    /// SKU of the GPUs, when it matters; several that will do are joined by `|`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sku: Option<String>,
+    /// Only a part of one GPU (then `gpus` is 1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<GpuPart>,
+}
+
+/// A part of a GPU.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum GpuPart {
+    /// So many thousandths, shared in time with others.
+    Milli(u32),
+    /// A MIG slice of this profile.
+    Mig(String),
 }
 
 /// Largest gang, in nodes: more than any site has.

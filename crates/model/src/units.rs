@@ -77,6 +77,11 @@ impl Span {
     pub const fn secs(s: u64) -> Span {
         Span(s * 1000)
     }
+    /// So many hours.
+    #[must_use]
+    pub const fn hours(h: u64) -> Span {
+        Span(h * 3_600_000)
+    }
     /// So many minutes.
     #[must_use]
     pub const fn mins(m: u64) -> Span {

@@ -215,5 +215,6 @@ fn slot(e: &Entry, gi: usize, g: &Group, node_rank: u32, first_rank: u32, gpus: 
         gpus,
         cpus: g.cpus,
         memory: Bytes(g.memory.0),
+        part: None,
     }
 }

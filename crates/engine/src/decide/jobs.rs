@@ -8,8 +8,8 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Checkpoint, Dependency, Job, JobState, StopReason};
 use muster_model::names::{Label, ProjectName};
 use muster_model::resolve::{AfterRef, resolve};
-use muster_model::spec::JobSpec;
-use muster_model::units::Time;
+use muster_model::spec::{JobSpec, Priority};
+use muster_model::units::{Span, Time};
 use muster_scheduler::Demand;
 use std::sync::Arc;
 
@@ -226,4 +226,35 @@ impl Engine {
         self.possible.insert(d.clone(), shape);
         Ok(())
     }
+}
+
+/// Changes what a waiting job asks for: its class or its limit. A promise it had is asked anew.
+pub(super) fn update(
+    e: &mut Engine,
+    req: &Request,
+    id: JobId,
+    priority: Option<Priority>,
+    time_limit: Option<Span>,
+) -> Result<Answer, Refusal> {
+    let job = find(e, req, id)?;
+    if job.state != JobState::Queued {
+        return Err(Refusal::new(
+            RefusalCode::Conflict,
+            format!("job {id} is {}: only a waiting job can be changed", job.state),
+        )
+        .hint("`muster requeue` stops it and puts it back into the queue"));
+    }
+    let mut spec = (*job.spec).clone();
+    spec.priority = priority.unwrap_or(spec.priority);
+    spec.time_limit = time_limit.or(spec.time_limit);
+    resolve(&spec)?;
+    if spec == *job.spec {
+        return Ok(Answer::Done);
+    }
+    if job.promise.is_some() {
+        let reason = "what it asks for was changed".to_string();
+        e.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
+    }
+    e.emit(Some(&job.project), Event::JobUpdated { job: id, spec: Arc::new(spec) });
+    Ok(Answer::Done)
 }

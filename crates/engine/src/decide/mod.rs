@@ -2,6 +2,7 @@
 
 mod jobs;
 mod nodes;
+mod policy;
 pub(crate) mod permissions;
 mod tenants;
 
@@ -74,6 +75,15 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::CreateProject { name, description } => tenants::project(e, name, description),
         Command::CreateToken { .. } => tenants::token(e, &req.command),
         Command::RevokeToken { id } => tenants::revoke(e, id),
+        Command::UpdateJob { job, priority, time_limit } => {
+            jobs::update(e, req, *job, *priority, *time_limit)
+        }
+        Command::MarkNode { node, role, hazard } => nodes::mark(e, req, node, *role, *hazard),
+        Command::SetPolicy { policy } => policy::set_policy(e, policy),
+        Command::SetQuotas { quotas } => policy::set_quotas(e, quotas),
+        Command::SetReservation { reservation } => policy::set_reservation(e, reservation),
+        Command::DeleteReservation { name } => policy::delete_reservation(e, name),
+        Command::IdleReport { node, key, since } => Ok(policy::idle(e, node, *key, *since)),
         Command::SetSecret { project, name } => tenants::set_secret(e, project, name),
         Command::DeleteSecret { project, name } => tenants::delete_secret(e, project, name),
     }

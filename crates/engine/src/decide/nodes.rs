@@ -9,7 +9,7 @@ use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, SlotEnd, SlotState, StopReason};
 use muster_model::names::NodeName;
-use muster_model::node::{Node, Stage};
+use muster_model::node::{Node, NodeRole, Stage};
 use muster_model::tenant::TokenUse;
 use muster_model::topology::Location;
 use muster_model::units::Time;
@@ -314,6 +314,26 @@ pub(super) fn reconcile(e: &mut Engine, req: &Request, name: &NodeName) -> Resul
     let n = find_versioned(e, req, name)?;
     if n.protected {
         e.emit(None, Event::NodeReconciled { node: name.clone() });
+    }
+    Ok(Answer::Done)
+}
+
+pub(super) fn mark(
+    e: &mut Engine,
+    req: &Request,
+    node: &NodeName,
+    role: Option<NodeRole>,
+    hazard: Option<u32>,
+) -> Result<Answer, Refusal> {
+    let n = find_versioned(e, req, node)?;
+    let (role, hazard) = (role.unwrap_or(n.role), hazard.unwrap_or(n.hazard));
+    if hazard > 1000 {
+        return Err(Refusal::new(RefusalCode::Invalid, format!("{hazard} is more than 1000"))
+            .field("hazard")
+            .hint("give the chance to fail within a month in thousandths, 0 to 1000"));
+    }
+    if (role, hazard) != (n.role, n.hazard) {
+        e.emit(None, Event::NodeMarked { node: node.clone(), role, hazard });
     }
     Ok(Answer::Done)
 }

