@@ -23,6 +23,7 @@ pub fn detail(script: &str) -> RunDetail {
             gpus: GpuSet::EMPTY,
             cpus: 0,
             memory: Bytes(0),
+            part: None,
         },
         nodes: vec![node],
         world_size: 1,

@@ -2,7 +2,8 @@
 
 use crate::{Kind, Timestamp, schema};
 use muster_model::job as m;
-use muster_model::job::{ArrayTask, Dependency, JobState, SlotEnd, StopReason, Verdict};
+use muster_model::job::{ArrayTask, Basis, Dependency, JobState, SlotEnd, StopReason, Verdict};
+use muster_model::placement::{Fabric, HeldPart};
 use muster_model::spec::{Group, JobSpec};
 use muster_model::topology::Level;
 use serde::{Deserialize, Serialize};
@@ -69,10 +70,48 @@ pub struct Job {
     pub checkpoint: Option<Checkpoint>,
     /// When a checkpoint was asked for and not yet answered.
     pub checkpoint_asked: Option<Timestamp>,
+    /// The start it was promised, while it waits.
+    pub promise: Option<Promise>,
+    /// Nodes an elastic gang wants next; null when that is the written size.
+    pub size: Option<u32>,
+    /// Attempts that were stopped to make room for others.
+    pub preemptions: u32,
+    /// When it was warned that its GPUs do nothing.
+    pub idle_warned: Option<Timestamp>,
     /// The newest step it reported.
     pub progress: Option<Progress>,
     /// Why it waits, in a few words; only while it is queued.
     pub waiting: Option<String>,
+}
+
+/// A start that was promised to a waiting job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Promise {
+    /// Not later than this.
+    pub at: Timestamp,
+    /// Nodes that are kept for it.
+    pub nodes: Vec<String>,
+    /// What it rests on.
+    #[schema(value_type = schema::Basis)]
+    pub basis: Basis,
+    /// When it was first promised a start.
+    pub since: Timestamp,
+    /// Why it became later than was promised before, if it did.
+    pub moved: Option<String>,
+}
+
+/// An attempt will be stopped, and has time to write a checkpoint first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Notice {
+    /// Why, for programs.
+    #[schema(value_type = schema::StopReason)]
+    pub reason: StopReason,
+    /// Why, for people.
+    pub message: String,
+    /// Since when.
+    pub at: Timestamp,
+    /// Stopped at the latest then.
+    pub until: Timestamp,
 }
 
 /// An attempt that goes on.
@@ -94,12 +133,21 @@ pub struct Attempt {
     /// That domain's level.
     #[schema(value_type = schema::Level)]
     pub level: Level,
+    /// What a collective of the whole gang runs over.
+    #[schema(value_type = schema::Fabric)]
+    pub fabric: Fabric,
+    /// The same for people.
+    pub fabric_words: String,
+    /// Power cap for each GPU in watts, when a budget asks for one.
+    pub cap_watts: Option<u32>,
     /// Port of the first rank's rendezvous.
     pub port: u16,
     /// What it holds on each node.
     pub slots: Vec<Slot>,
     /// Set once it is being stopped.
     pub stop: Option<Stop>,
+    /// Set when it will be stopped after its next checkpoint.
+    pub notice: Option<Notice>,
 }
 
 /// An attempt is being stopped.
@@ -139,6 +187,9 @@ pub struct Slot {
     /// Memory held.
     #[schema(value_type = schema::Bytes)]
     pub memory: muster_model::units::Bytes,
+    /// Only this part of the one GPU named in `gpus`; null for whole GPUs.
+    #[schema(value_type = Option<schema::HeldPart>)]
+    pub part: Option<HeldPart>,
     /// `pending`, `running`, `lost` or `ended`.
     pub state: String,
     /// How it ended, once it has.
@@ -292,6 +343,10 @@ impl Job {
             checkpoint,
             checkpoint_asked,
             not_before,
+            promise,
+            size,
+            preemptions,
+            idle_warned,
             version,
         } = job;
         Job {
@@ -321,6 +376,10 @@ impl Job {
             past: past.iter().map(PastAttempt::of).collect(),
             checkpoint: checkpoint.as_ref().map(Checkpoint::of),
             checkpoint_asked: checkpoint_asked.map(Into::into),
+            promise: promise.as_ref().map(Promise::of),
+            size: *size,
+            preemptions: *preemptions,
+            idle_warned: idle_warned.map(Into::into),
             progress: None,
             waiting: None,
         }
@@ -349,7 +408,8 @@ impl Attempt {
     /// The attempt as the API shows it; `state` is its job's.
     #[must_use]
     pub fn of(attempt: &m::Attempt, state: JobState) -> Attempt {
-        let m::Attempt { no, placement, slots, placed_at, started_at, deadline, stop } = attempt;
+        let m::Attempt { no, placement, slots, placed_at, started_at, deadline, stop, notice } =
+            attempt;
         Attempt {
             no: *no,
             state,
@@ -358,9 +418,42 @@ impl Attempt {
             deadline: deadline.map(Into::into),
             domain: placement.domain.clone(),
             level: placement.level,
+            fabric: placement.fabric,
+            fabric_words: placement.fabric.words().into(),
+            cap_watts: placement.cap_watts,
             port: placement.port,
             slots: placement.slots.iter().zip(slots).map(|(s, state)| Slot::of(s, state)).collect(),
             stop: stop.as_ref().map(Stop::of),
+            notice: notice.as_ref().map(Notice::of),
+        }
+    }
+}
+
+impl Promise {
+    /// The promise as the API shows it.
+    #[must_use]
+    pub fn of(promise: &m::Promise) -> Promise {
+        let m::Promise { at, nodes, basis, since, moved } = promise;
+        Promise {
+            at: (*at).into(),
+            nodes: nodes.iter().map(ToString::to_string).collect(),
+            basis: *basis,
+            since: (*since).into(),
+            moved: moved.clone(),
+        }
+    }
+}
+
+impl Notice {
+    /// The notice as the API shows it.
+    #[must_use]
+    pub fn of(notice: &m::Notice) -> Notice {
+        let m::Notice { reason, at, until } = notice;
+        Notice {
+            message: reason.to_string(),
+            reason: reason.clone(),
+            at: (*at).into(),
+            until: (*until).into(),
         }
     }
 }
@@ -393,6 +486,7 @@ impl Slot {
             gpus,
             cpus,
             memory,
+            part,
         } = slot;
         let (state, end) = match state {
             m::SlotState::Pending => ("pending", None),
@@ -409,6 +503,7 @@ impl Slot {
             gpus: gpus.iter().collect(),
             cpus: *cpus,
             memory: *memory,
+            part: part.clone(),
             state: state.into(),
             end,
         }

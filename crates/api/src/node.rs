@@ -3,7 +3,7 @@
 use crate::{Kind, Timestamp, schema};
 use muster_model::job::JobState;
 use muster_model::node as m;
-use muster_model::node::{Inventory, Stage};
+use muster_model::node::{Inventory, NodeRole, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::topology::Location;
 use muster_model::units::Bytes;
@@ -34,6 +34,11 @@ pub struct Node {
     pub cordon: Option<String>,
     /// True while its agent has seen more of the log than the server has.
     pub protected: bool,
+    /// What it is kept for.
+    #[schema(value_type = schema::NodeRole)]
+    pub role: NodeRole,
+    /// How likely it is to fail, in thousandths a month.
+    pub hazard: u32,
     /// Where it stands.
     #[schema(value_type = schema::Location)]
     pub location: Location,
@@ -168,6 +173,8 @@ impl Node {
             orphans,
             protected,
             excluded_gpus,
+            role,
+            hazard,
             enrolled_at,
             changed_at,
             version,
@@ -182,6 +189,8 @@ impl Node {
             reachable: *reachable,
             cordon: cordon.clone(),
             protected: *protected,
+            role: *role,
+            hazard: *hazard,
             location: location.clone(),
             address: address.clone(),
             host: host.clone(),

@@ -3,8 +3,9 @@
 #[cfg(feature = "model-schemas")]
 pub(crate) use muster_model::{
     ids::AttemptKey,
-    job::{ArrayTask, Dependency, JobState, SlotEnd, StopReason, Verdict},
-    node::{Inventory, Stage},
+    job::{ArrayTask, Basis, Dependency, JobState, SlotEnd, StopReason, Verdict},
+    node::{Inventory, NodeRole, Stage},
+    placement::{Fabric, HeldPart},
     spec::{Group, JobSpec},
     tenant::Role,
     topology::{Level, Location},
@@ -18,7 +19,11 @@ mod plain {
 
     pub(crate) type AttemptKey = Value;
     pub(crate) type ArrayTask = Value;
+    pub(crate) type Basis = String;
     pub(crate) type Dependency = Value;
+    pub(crate) type Fabric = String;
+    pub(crate) type HeldPart = Value;
+    pub(crate) type NodeRole = String;
     pub(crate) type JobState = String;
     pub(crate) type SlotEnd = Value;
     pub(crate) type StopReason = Value;

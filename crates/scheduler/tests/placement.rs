@@ -48,6 +48,7 @@ fn group(nodes: u32, gpus: u32) -> Group {
         cpus: 1,
         memory: Bytes(0),
         sku: None,
+        part: None,
     }
 }
 
@@ -130,6 +131,7 @@ fn an_explanation_names_the_binding_constraint_and_a_change_that_helps() {
             gpus: GpuSet::first(8),
             cpus: 1,
             memory: Bytes(0),
+            part: None,
         };
         f.take(&slot);
     }

@@ -64,7 +64,7 @@ pub(crate) mod tests {
     use super::*;
     use muster_api::{Kind, NodeJob};
     use muster_model::job::JobState;
-    use muster_model::node::{Inventory, Stage};
+    use muster_model::node::{Inventory, NodeRole, Stage};
     use muster_model::topology::Location;
     use muster_model::units::{Bytes, Time};
 
@@ -80,6 +80,8 @@ pub(crate) mod tests {
             reachable: true,
             cordon: None,
             protected: false,
+            role: NodeRole::Normal,
+            hazard: 0,
             location: Location::unplaced(&node_name),
             address: "10.0.0.1".into(),
             host: "h".into(),

@@ -150,6 +150,7 @@ fn reason(job: &Job) -> String {
 pub(crate) mod tests {
     use super::*;
     use muster_api::{Attempt, Kind, Slot};
+    use muster_model::placement::Fabric;
     use muster_model::spec::{Group, JobSpec};
     use muster_model::topology::Level;
     use muster_model::units::Bytes;
@@ -173,6 +174,7 @@ pub(crate) mod tests {
                 cpus: 8,
                 memory: Bytes(0),
                 sku: None,
+                part: None,
             }]
             .into(),
             array: None,
@@ -191,6 +193,10 @@ pub(crate) mod tests {
             past: Vec::new(),
             checkpoint: None,
             checkpoint_asked: None,
+            promise: None,
+            size: None,
+            preemptions: 0,
+            idle_warned: None,
             progress: None,
             waiting: None,
         }
@@ -206,6 +212,7 @@ pub(crate) mod tests {
             gpus: (0..8).collect(),
             cpus: 8,
             memory: Bytes(0),
+            part: None,
             state: "running".into(),
             end: None,
         }
@@ -222,9 +229,13 @@ pub(crate) mod tests {
             deadline: None,
             domain: "leaf-1".into(),
             level: Level::Leaf,
+            fabric: Fabric::Rail,
+            fabric_words: Fabric::Rail.words().into(),
+            cap_watts: None,
             port: 29500,
             slots: vec![slot("hgx-01"), slot("hgx-02")],
             stop: None,
+            notice: None,
         });
         let mut queued = job(2, JobState::Queued);
         queued.waiting = Some("waits for 2 nodes".into());
