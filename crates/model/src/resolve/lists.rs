@@ -1,0 +1,121 @@
+//! Lists in a spec: volumes, tags, the indices of an array, the jobs that must end first.
+
+use super::{AfterRef, MAX_TAG, absolute, count, no_nul, shown};
+use crate::job::Condition;
+use crate::names::Label;
+use crate::spec::{MAX_ARRAY, SpecProblem, Volume, problem};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) fn volumes(volumes: &[Volume]) -> Result<(), SpecProblem> {
+    count("volumes", volumes.len())?;
+    let mut seen = BTreeSet::new();
+    for (i, v) in volumes.iter().enumerate() {
+        absolute(&format!("volumes[{i}].from"), &v.from)?;
+        let field = format!("volumes[{i}].at");
+        absolute(&field, &v.at)?;
+        let parts: Vec<&str> = v.at.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
+        if parts.is_empty() || matches!(parts[0], "proc" | "sys" | "dev") {
+            return Err(problem(
+                &field,
+                format!("a volume cannot be bound at `{}`", shown(&v.at)),
+                "choose a directory of its own, like /data; not /, /proc, /sys or /dev",
+            ));
+        }
+        if !seen.insert(parts) {
+            return Err(problem(
+                &field,
+                format!("two volumes are bound at `{}`", shown(&v.at)),
+                "give each volume a place of its own",
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn tags(tags: &BTreeMap<String, String>) -> Result<(), SpecProblem> {
+    count("tags", tags.len())?;
+    for (k, v) in tags {
+        let field = format!("tags.{}", shown(k));
+        if k.is_empty() {
+            return Err(problem("tags", "a tag has an empty name", "name it"));
+        }
+        for text in [k, v] {
+            no_nul(&field, text)?;
+            let chars = text.chars().count();
+            if chars > MAX_TAG {
+                let message = format!("{chars} characters are more than {MAX_TAG}");
+                return Err(problem(&field, message, "shorten it"));
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn array(text: &str) -> Result<Vec<u32>, SpecProblem> {
+    let bad = |message: String| {
+        problem("array", message, "write indices like 0-9, 1,3,5-7 or 0-30:10 (every tenth)")
+    };
+    if let Some((before, _)) = text.split_once('%') {
+        return Err(problem(
+            "array",
+            "a limit on tasks at a time (`%N`) is not supported yet",
+            format!("write `{}`; a quota of the project can limit them", shown(before)),
+        ));
+    }
+    let mut out = BTreeSet::new();
+    for part in text.split(',') {
+        let part = part.trim();
+        let number = |s: &str| {
+            // `parse` alone would take a plus sign.
+            let digits = !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+            let n = if digits { s.parse::<u32>().ok() } else { None };
+            n.ok_or_else(|| bad(format!("`{}` is not an index", shown(s))))
+        };
+        let (range, step) = match part.split_once(':') {
+            Some((range, step)) => (range, number(step)?),
+            None => (part, 1),
+        };
+        let (first, last) = match range.split_once('-') {
+            Some((a, b)) => (number(a)?, number(b)?),
+            None if part.contains(':') => {
+                return Err(bad(format!("`{}` has a step but no range", shown(part))));
+            }
+            None => (number(range)?, number(range)?),
+        };
+        if step == 0 {
+            return Err(bad(format!("`{}` has a step of zero", shown(part))));
+        }
+        if first > last {
+            return Err(bad(format!("`{}` runs backwards", shown(part))));
+        }
+        // Counted before it is built: `0-4294967295` must cost nothing.
+        if ((last - first) / step) as usize >= MAX_ARRAY {
+            return Err(bad(format!("`{}` has more than {MAX_ARRAY} tasks", shown(part))));
+        }
+        out.extend((first..=last).step_by(step as usize));
+        if out.len() > MAX_ARRAY {
+            return Err(bad(format!("the array has more than {MAX_ARRAY} tasks")));
+        }
+    }
+    Ok(out.into_iter().collect())
+}
+
+pub(super) fn after(i: usize, text: &str) -> Result<AfterRef, SpecProblem> {
+    let field = format!("after[{i}]");
+    let (job, condition) = match text.split_once(':') {
+        None | Some((_, "ok")) => (text.split(':').next().unwrap_or(text), Condition::Ok),
+        Some((job, "fail")) => (job, Condition::Fail),
+        Some((job, "any")) => (job, Condition::Any),
+        Some((_, other)) => {
+            return Err(problem(
+                &field,
+                format!("`{}` is not a way for a job to end", shown(other)),
+                "write the job's id or name, alone or with :ok, :fail or :any",
+            ));
+        }
+    };
+    if let Err(e) = job.parse::<Label>() {
+        return Err(problem(&field, e.to_string(), "write the id or the name of a job"));
+    }
+    Ok(AfterRef { job: job.into(), condition })
+}
