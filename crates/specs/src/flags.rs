@@ -2,7 +2,8 @@
 
 use crate::error::{closest, did_you_mean, shown};
 use muster_model::spec::{
-    CheckpointRequest, CheckpointSpec, JobSpec, Priority, SpecProblem, Tier, Volume, problem,
+    CheckpointRequest, CheckpointSpec, Elastic, JobSpec, Priority, SpecProblem, Spread, Tier,
+    Volume, problem,
 };
 use muster_model::topology::Level;
 use muster_model::{Bytes, Span};
@@ -27,8 +28,16 @@ pub struct JobFlags {
     pub sku: Option<String>,
     /// `--mig`.
     pub mig: Option<String>,
+    /// `--gpu-milli`.
+    pub gpu_milli: Option<String>,
     /// `--topology [required:]LEVEL|preferred:LEVEL`, both with a comma between, or `none`.
     pub topology: Option<String>,
+    /// `--segment`.
+    pub segment: Option<String>,
+    /// `--spread feed|leaf|rack`.
+    pub spread: Option<String>,
+    /// `--elastic MIN-MAX`.
+    pub elastic: Option<String>,
     /// `--time`.
     pub time: Option<String>,
     /// `--priority`.
@@ -62,7 +71,7 @@ pub struct JobFlags {
 }
 
 /// Names of all flags, without their dashes.
-pub const NAMES: [&str; 24] = [
+pub const NAMES: [&str; 28] = [
     "name",
     "nodes",
     "gpus",
@@ -71,7 +80,11 @@ pub const NAMES: [&str; 24] = [
     "memory",
     "sku",
     "mig",
+    "gpu-milli",
     "topology",
+    "segment",
+    "spread",
+    "elastic",
     "time",
     "priority",
     "tier",
@@ -115,7 +128,11 @@ impl JobFlags {
             ("memory", self.memory),
             ("sku", self.sku),
             ("mig", self.mig),
+            ("gpu-milli", self.gpu_milli),
             ("topology", self.topology),
+            ("segment", self.segment),
+            ("spread", self.spread),
+            ("elastic", self.elastic),
             ("time", self.time),
             ("priority", self.priority),
             ("tier", self.tier),
@@ -168,7 +185,11 @@ pub fn field_of(flag: &str) -> &'static str {
         "memory" => "gang.memory_per_node",
         "sku" => "gang.sku",
         "mig" => "gang.mig",
+        "gpu-milli" => "gang.gpu_milli",
         "topology" => "topology",
+        "segment" => "topology.segment",
+        "spread" => "topology.spread",
+        "elastic" => "elastic",
         "time" => "time_limit",
         "priority" => "priority",
         "tier" => "tier",
@@ -224,7 +245,14 @@ pub fn apply(spec: &mut JobSpec, flag: &str, value: Option<&str>) -> Result<(), 
         "memory" => spec.gang.memory_per_node = Some(at.parse::<Bytes>("write it like 512GiB")?),
         "sku" => spec.gang.sku = Some(value.into()),
         "mig" => spec.gang.mig = Some(value.into()),
+        "gpu-milli" => spec.gang.gpu_milli = Some(at.number()?),
         "topology" => topology(spec, &at)?,
+        "segment" => spec.topology.segment = Some(at.number()?),
+        "spread" => {
+            let known = [("feed", Spread::Feed), ("leaf", Spread::Leaf), ("rack", Spread::Rack)];
+            spec.topology.spread = Some(at.one_of(&known)?);
+        }
+        "elastic" => spec.elastic = Some(elastic(&at)?),
         "time" => spec.time_limit = Some(time(&at)?),
         "priority" => {
             let known = [
@@ -329,7 +357,7 @@ impl Flag<'_> {
 
 fn topology(spec: &mut JobSpec, at: &Flag<'_>) -> Result<(), SpecProblem> {
     if at.value == "none" {
-        spec.topology = muster_model::spec::TopologySpec::default();
+        (spec.topology.required, spec.topology.preferred) = (None, None);
         return Ok(());
     }
     for part in at.value.split(',') {
@@ -348,6 +376,18 @@ fn topology(spec: &mut JobSpec, at: &Flag<'_>) -> Result<(), SpecProblem> {
         }
     }
     Ok(())
+}
+
+/// `2-8`, or `4` for `4-4`.
+fn elastic(at: &Flag<'_>) -> Result<Elastic, SpecProblem> {
+    let (least, most) = at.value.split_once('-').unwrap_or((at.value, at.value));
+    let number = |value: &str| {
+        Flag { dashed: at.dashed, value: value.trim() }.number().map_err(|mut p| {
+            p.hint = Some("write the fewest and the most nodes, like 2-8".into());
+            p
+        })
+    };
+    Ok(Elastic { min_nodes: number(least)?, max_nodes: number(most)? })
 }
 
 fn time(at: &Flag<'_>) -> Result<Span, SpecProblem> {
@@ -432,6 +472,34 @@ mod tests {
     }
 
     #[test]
+    fn shapes_of_gangs_are_read() {
+        let flags = JobFlags {
+            nodes: Some("32".into()),
+            gpus: Some("4".into()),
+            sku: Some("gb200|gb300".into()),
+            segment: Some("16".into()),
+            tier: Some("reserved".into()),
+            ..JobFlags::default()
+        };
+        let s = flags.into_spec(vec!["true".into()]).unwrap();
+        assert_eq!((s.topology.segment, s.tier), (Some(16), Tier::Reserved));
+        assert!(muster_model::resolve::resolve(&s).is_ok());
+        let flags = JobFlags {
+            elastic: Some("2-8".into()),
+            spread: Some("feed".into()),
+            checkpoint_dir: Some("/c".into()),
+            ..JobFlags::default()
+        };
+        let s = flags.into_spec(vec!["true".into()]).unwrap();
+        assert_eq!(s.elastic, Some(Elastic { min_nodes: 2, max_nodes: 8 }));
+        assert_eq!(s.topology.spread, Some(Spread::Feed));
+        assert_eq!(muster_model::resolve::resolve(&s).unwrap().groups[0].nodes, 8);
+        let flags = JobFlags { gpu_milli: Some("250".into()), ..JobFlags::default() };
+        let s = flags.into_spec(vec!["true".into()]).unwrap();
+        assert_eq!(s.gang.gpu_milli, Some(250));
+    }
+
+    #[test]
     fn bad_values_name_the_flag_and_a_way_out() {
         let bad = |flag: &str, value: &str| {
             let e = apply(&mut JobSpec::default(), flag, Some(value)).unwrap_err();
@@ -445,6 +513,9 @@ mod tests {
         assert!(bad("priority", "hihg").ends_with("(did you mean `high`?)"));
         assert!(bad("nods", "1").ends_with("(did you mean `--nodes`?)"));
         assert!(bad("topology", "leef").ends_with("(did you mean `leaf`?)"));
+        assert!(bad("spread", "leav").ends_with("(did you mean `leaf`?)"));
+        assert!(bad("elastic", "2-many").ends_with("like 2-8)"));
+        assert!(bad("segment", "all").contains("not a whole number"));
         assert!(bad("volume", "/a").contains("write SRC:DST"));
         assert!(bad("env", "A").contains("has no `=`"));
         assert!(apply(&mut JobSpec::default(), "hold", Some("x")).is_err());

@@ -76,7 +76,7 @@ const IGNORED: [(&str, &str, Takes, &str); 48] = [
     ("", "open-mode", Value, "output is kept for each attempt; use `muster logs`"),
     ("w", "nodelist", Value, "nodes are chosen by the scheduler; use `--topology` of #MUSTER"),
     ("x", "exclude", Value, "nodes are chosen by the scheduler; an operator can cordon a node"),
-    ("", "reservation", Value, "reservations are not supported yet"),
+    ("", "reservation", Value, "jobs of a project use its reservations by themselves"),
     ("L", "licenses", Value, "licences are not counted"),
     ("M", "clusters", Value, "choose the site with --server"),
     ("", "nice", Maybe, "use --priority of #MUSTER"),
@@ -84,10 +84,10 @@ const IGNORED: [(&str, &str, Takes, &str); 48] = [
     ("", "deadline", Value, "deadlines are not supported yet"),
     ("", "wckey", Value, ""),
     ("O", "overcommit", No, "GPUs and processors are never shared between jobs"),
-    ("s", "oversubscribe", No, "GPUs and processors are never shared between jobs"),
+    ("s", "oversubscribe", No, "a GPU is shared with `--gpu-milli` of #MUSTER only"),
     ("k", "no-kill", Maybe, "a gang that loses a node starts again from its checkpoint"),
     ("", "kill-on-invalid-dep", Value, "a job whose dependency cannot be met is cancelled"),
-    ("", "spread-job", No, "gangs are packed, not spread"),
+    ("", "spread-job", No, "use `--spread leaf` of #MUSTER"),
     ("", "contiguous", No, "use `--topology leaf` of #MUSTER"),
     ("", "use-min-nodes", No, ""),
     ("m", "distribution", Value, "ranks are numbered node by node"),
@@ -301,9 +301,15 @@ impl Slurm {
                 "tags"
             }
             "switches" => {
-                at.number(value.split('@').next().unwrap_or(value))?;
-                spec.topology.preferred = Some(Level::Leaf);
-                "topology.preferred"
+                // One switch without a longest wait for it must be had; anything else is a wish.
+                if at.number(value.split('@').next().unwrap_or(value))? == 1 && !value.contains('@')
+                {
+                    spec.topology.required = Some(Level::Leaf);
+                    "topology.required"
+                } else {
+                    spec.topology.preferred = Some(Level::Leaf);
+                    "topology.preferred"
+                }
             }
             "hold" => {
                 spec.hold = true;
@@ -561,7 +567,7 @@ impl Size {
                     at.number(most)?;
                     slurm.note(
                         place.line,
-                        "a range of nodes is not supported yet: the least is used",
+                        "of a range of nodes the least is used: see `--elastic` of #MUSTER",
                     );
                 }
                 self.nodes = Some((at.number(least)?, place));

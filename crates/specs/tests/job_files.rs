@@ -1,6 +1,7 @@
 //! Job files that are wrong, and what their authors are told.
 
 use muster_model::spec::JobSpec;
+use muster_model::topology::Level;
 use muster_specs::job;
 use proptest::prelude::*;
 
@@ -195,7 +196,13 @@ fn bad_directives_are_pointed_at() {
         ("#MUSTER nodes 2\n", "job.sh:1:9: `nodes` is not a flag"),
         ("#MUSTER --nodes\n", "job.sh:1:9: --nodes: its value is missing"),
         ("#MUSTER --nodes 0\n", "job.sh:1:9: gang.nodes: 0 is too few"),
-        ("#MUSTER --mig 3g.40gb\n", "job.sh:1:9: gang.mig: "),
+        ("#MUSTER --mig 3g\n", "job.sh:1:9: gang.mig: "),
+        ("#MUSTER --gpus 1 --mig 3g.40gb\n", "job.sh:1:18: gang.mig: "),
+        ("#MUSTER --gpu-milli 1000\n", "job.sh:1:9: gang.gpu_milli: 1000 thousandths are a whole"),
+        ("#MUSTER --nodes 4 --segment 3\n", "job.sh:1:19: topology.segment: "),
+        ("#MUSTER --elastic 1-2\n", "job.sh:1:9: elastic: "),
+        ("#MUSTER --elastic 4-2 --checkpoint-dir /c\n", "job.sh:1:9: elastic.min_nodes: "),
+        ("#MUSTER --topology rack --spread rack\n", "job.sh:1:25: topology.spread: "),
         ("#MUSTER --env RANK=1\n", "job.sh:1:9: run.env.RANK: "),
     ] {
         let e = script(&format!("{text}true\n"));
@@ -211,6 +218,17 @@ fn a_plain_script_runs_as_it_is() {
     assert!(p.notes.is_empty());
     let p = job::parse("#!/bin/sh\ntrue\n", "-").unwrap();
     assert_eq!(p.spec.name, None);
+}
+
+#[test]
+fn one_switch_is_one_leaf() {
+    let read = |line: &str| {
+        job::parse(&format!("#!/bin/sh\n#SBATCH {line}\ntrue\n"), "j.sh").unwrap().spec.topology
+    };
+    assert_eq!(read("--switches=1").required, Some(Level::Leaf));
+    let wish = read("--switches=1@10:00");
+    assert_eq!((wish.required, wish.preferred), (None, Some(Level::Leaf)));
+    assert_eq!(read("--switches=2").preferred, Some(Level::Leaf));
 }
 
 #[test]

@@ -28,15 +28,27 @@ pub(crate) struct JobArgs {
     /// Memory on each node, such as 64GiB
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
-    /// SKU of the GPUs, such as h100-sxm
+    /// SKU of the GPUs, such as h100-sxm; several that will do: 'h100-sxm|h200-sxm'
     #[arg(long)]
     pub(crate) sku: Option<String>,
-    /// MIG profile, such as 3g.40gb
+    /// One MIG slice on each node instead of whole GPUs, such as 3g.40gb
     #[arg(long, value_name = "PROFILE")]
     pub(crate) mig: Option<String>,
+    /// A share of one GPU on each node instead of whole GPUs, in thousandths
+    #[arg(long, value_name = "N")]
+    pub(crate) gpu_milli: Option<String>,
     /// Keep the gang inside one leaf, rack, nvlink, …: [required:]LEVEL or preferred:LEVEL
     #[arg(long, value_name = "LEVEL")]
     pub(crate) topology: Option<String>,
+    /// Cut the gang into pieces of so many nodes, each inside one NVLink domain
+    #[arg(long, value_name = "N")]
+    pub(crate) segment: Option<String>,
+    /// Spread the nodes evenly over power feeds, leaves or racks
+    #[arg(long, value_name = "feed|leaf|rack")]
+    pub(crate) spread: Option<String>,
+    /// Let it grow and shrink between so many nodes; needs checkpoints
+    #[arg(long, value_name = "MIN-MAX")]
+    pub(crate) elastic: Option<String>,
     /// Stop it after this long, such as 24h
     #[arg(long, value_name = "TIME")]
     pub(crate) time: Option<String>,
@@ -92,7 +104,11 @@ impl JobArgs {
             memory,
             sku,
             mig,
+            gpu_milli,
             topology,
+            segment,
+            spread,
+            elastic,
             time,
             priority,
             tier,
@@ -117,7 +133,11 @@ impl JobArgs {
             memory,
             sku,
             mig,
+            gpu_milli,
             topology,
+            segment,
+            spread,
+            elastic,
             time,
             priority,
             tier,
