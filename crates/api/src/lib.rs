@@ -10,7 +10,10 @@ pub mod explain;
 pub mod job;
 pub mod logs;
 pub mod node;
+pub mod policy;
 pub mod query;
+pub mod quota;
+pub mod reservation;
 mod schema;
 pub mod server;
 pub mod time;
@@ -22,10 +25,15 @@ pub use admin::{
 pub use error::{ErrorBody, ErrorInfo};
 pub use event::{Event, EventList};
 pub use explain::{Ahead, Constraint, Estimate, Explanation};
-pub use job::{Attempt, Job, JobArray, JobList, Progress, Slot, Submitted};
+pub use job::{Attempt, Job, JobArray, JobList, Notice, Progress, Promise, Slot, Submitted};
 pub use logs::{LogLine, LogStream};
 pub use node::{AgentInfo, Node, NodeJob, NodeList, NodeUse, Topology};
+pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob};
 pub use query::{EventsQuery, JobsQuery, LogsQuery, NodesQuery, ProjectQuery, SubmitQuery};
+pub use quota::{AccountRow, LimitRow, QuotaReport, QuotaRow, Quotas, SetQuotas};
+pub use reservation::{
+    DefragReport, Move, MoveProposal, Reservation, ReservationList, SetReservation, Window,
+};
 pub use server::{CordonRequest, DrainRequest, Inject, Injected, ServerInfo, StoreStatus};
 pub use time::Timestamp;
 
@@ -51,6 +59,14 @@ pub enum Kind {
     Topology,
     /// Why a job waits.
     Explanation,
+    /// The site's scheduling policy.
+    Policy,
+    /// Who is entitled to what.
+    Quotas,
+    /// A window of time in which nodes belong to somebody.
+    Reservation,
+    /// Moves that would let waiting gangs start.
+    Defrag,
     /// The server itself.
     Server,
 }

@@ -6,7 +6,10 @@ pub(crate) use muster_model::{
     job::{ArrayTask, Basis, Dependency, JobState, SlotEnd, StopReason, Verdict},
     node::{Inventory, NodeRole, Stage},
     placement::{Fabric, HeldPart},
-    spec::{Group, JobSpec},
+    policy::SitePolicy,
+    quota::{QueueOrder, Quotas},
+    reservation::{Over, Overrun},
+    spec::{Group, JobSpec, Priority, Tier},
     tenant::Role,
     topology::{Level, Location},
     units::{Bytes, Span},
@@ -24,6 +27,13 @@ mod plain {
     pub(crate) type Fabric = String;
     pub(crate) type HeldPart = Value;
     pub(crate) type NodeRole = String;
+    pub(crate) type Over = Value;
+    pub(crate) type Overrun = String;
+    pub(crate) type Priority = String;
+    pub(crate) type QueueOrder = String;
+    pub(crate) type Quotas = Value;
+    pub(crate) type SitePolicy = Value;
+    pub(crate) type Tier = String;
     pub(crate) type JobState = String;
     pub(crate) type SlotEnd = Value;
     pub(crate) type StopReason = Value;

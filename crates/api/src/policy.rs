@@ -1,0 +1,65 @@
+//! The site's scheduling policy, and what operators say of waiting jobs and of nodes.
+
+use crate::{Kind, schema};
+use muster_model::node::NodeRole;
+use muster_model::policy::SitePolicy;
+use muster_model::spec::Priority;
+use muster_model::units::Span;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The site's scheduling policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Policy {
+    /// Always `Policy`.
+    pub kind: Kind,
+    /// Stands for its content; goes into `If-Match`.
+    pub version: u64,
+    /// The whole of it, every default filled in.
+    #[schema(value_type = schema::SitePolicy)]
+    pub policy: Arc<SitePolicy>,
+}
+
+/// `PUT /v1/policy`. What `GET` gave is taken back as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetPolicy {
+    /// The whole of it; what is left out gets its default.
+    #[schema(value_type = schema::SitePolicy)]
+    pub policy: Arc<SitePolicy>,
+    /// Always `Policy`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// Not looked at: the version the caller saw goes into `If-Match`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+}
+
+/// `PATCH /v1/jobs/{id}`: what changes about a waiting job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct UpdateJob {
+    /// Its new priority class.
+    #[schema(value_type = Option<schema::Priority>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// Its new time limit.
+    #[schema(value_type = Option<schema::Span>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_limit: Option<Span>,
+}
+
+/// `POST /v1/nodes/{name}/mark`: what changes about a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MarkRequest {
+    /// What it is kept for.
+    #[schema(value_type = Option<schema::NodeRole>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<NodeRole>,
+    /// How likely it is to fail, in thousandths a month.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 1000)]
+    pub hazard: Option<u32>,
+}

@@ -1,0 +1,126 @@
+//! Quotas, and entitlement against what was received.
+
+use crate::{Kind, schema};
+use muster_model::quota as m;
+use muster_model::quota::QueueOrder;
+use muster_model::spec::Tier;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The tree of quotas, and how it is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+// The model's own tree is called `Quotas` in the description.
+#[schema(as = QuotasWithReport)]
+pub struct Quotas {
+    /// Always `Quotas`.
+    pub kind: Kind,
+    /// Stands for the tree's content; goes into `If-Match`.
+    pub version: u64,
+    /// The tree. A token that is bound to a project sees the way from its project to the root.
+    #[schema(value_type = schema::Quotas)]
+    pub quotas: Arc<m::Quotas>,
+    /// How it is used.
+    pub report: QuotaReport,
+}
+
+/// `PUT /v1/quotas`. What `GET` gave is taken back as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetQuotas {
+    /// The whole tree.
+    #[schema(value_type = schema::Quotas)]
+    pub quotas: Arc<m::Quotas>,
+    /// Always `Quotas`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// Not looked at: the version the caller saw goes into `If-Match`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    /// Not looked at.
+    #[serde(default, skip_serializing)]
+    #[schema(value_type = Option<Object>)]
+    pub report: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// Who is entitled to what, and has had how much.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct QuotaReport {
+    /// Nodes of the tree, parents before their children.
+    pub quotas: Vec<QuotaRow>,
+    /// Projects and their users.
+    pub accounts: Vec<AccountRow>,
+}
+
+/// One node of the tree. GPUs and parts are in thousandths.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QuotaRow {
+    /// Its name.
+    pub name: String,
+    /// The node above it; null for a root.
+    pub parent: Option<String>,
+    /// How deep it stands; 0 for a root.
+    pub depth: u32,
+    /// Its weight among its siblings.
+    pub shares: u32,
+    /// May jobs pass each other here?
+    #[schema(value_type = schema::QueueOrder)]
+    pub order: QueueOrder,
+    /// Projects that hang on it.
+    pub projects: Vec<String>,
+    /// Each limit, and how it is used.
+    pub limits: Vec<LimitRow>,
+    /// GPUs that its jobs and those below hold now.
+    pub used_milli: u64,
+    /// Its part among its siblings.
+    pub entitled_milli: u32,
+    /// What it has had of what they all have had.
+    pub received_milli: u32,
+    /// Past use that still counts, in GPU-seconds.
+    pub usage_gpu_s: u64,
+}
+
+/// A limit and how it is used; GPUs in thousandths.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LimitRow {
+    /// Which SKU; null for all.
+    pub sku: Option<String>,
+    /// Which tier; null for all.
+    #[schema(value_type = Option<schema::Tier>)]
+    pub tier: Option<Tier>,
+    /// May always have.
+    pub nominal_milli: u64,
+    /// May borrow; null for any number.
+    pub borrow_milli: Option<u64>,
+    /// May lend; null for all.
+    pub lend_milli: Option<u64>,
+    /// Held now.
+    pub used_milli: u64,
+    /// Of it, beyond nominal.
+    pub borrowed_milli: u64,
+}
+
+/// A project, or one of its users. GPUs and parts are in thousandths.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AccountRow {
+    /// The project.
+    pub project: String,
+    /// The user; null for the project as a whole.
+    pub user: Option<String>,
+    /// The node of the tree it hangs on.
+    pub quota: Option<String>,
+    /// GPUs held now.
+    pub used_milli: u64,
+    /// Jobs that hold resources.
+    pub running: u32,
+    /// Jobs that wait.
+    pub waiting: u32,
+    /// Its part among its siblings.
+    pub entitled_milli: u32,
+    /// What it has had of what they all have had.
+    pub received_milli: u32,
+    /// Past use that still counts, in GPU-seconds.
+    pub usage_gpu_s: u64,
+    /// Place in the order of fair share; 1 goes first.
+    pub rank: u32,
+}
