@@ -20,15 +20,16 @@ const HEARTBEAT: &str = "10s";
 const TELEMETRY: &str = "10s";
 
 /// The server alone, without nodes of its own.
-fn start_server(options: &Options) -> Result<Site> {
+pub(crate) fn start_server(options: &Options, flags: &[&str]) -> Result<Site> {
     let pace = [("MUSTER_HEARTBEAT", HEARTBEAT), ("MUSTER_TELEMETRY", TELEMETRY)];
-    Site::start(&options.muster(), &options.scratch(), &["server"], &pace)
+    let args: Vec<&str> = ["server"].iter().chain(flags).copied().collect();
+    Site::start(&options.muster(), &options.scratch(), &args, &pace)
 }
 
 /// The simulated nodes: light ones, in their own process, over mutual TLS. The one place that
 /// knows how the hidden command is called: it reads its settings as one line of JSON, ends when
 /// its input does, and insists on being the child of the thread that it names.
-fn start_fleet(options: &Options, site: &Site, nodes: u32) -> Result<Daemon> {
+pub(crate) fn start_fleet(options: &Options, site: &Site, nodes: u32) -> Result<Daemon> {
     let join = xtask::proc::check(
         site.cli().args(["token", "create", "bench", "--join", "--ttl", "2h", "-o", "json"]),
     )?;
@@ -58,7 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     let steady = Duration::from_secs(if options.quick { 20 } else { 60 });
     raise_file_limit(u64::from(nodes) + 1000)?;
     let mut report = Report::new("agents");
-    let mut site = start_server(options)?;
+    let mut site = start_server(options, &[])?;
     let mut fleet = start_fleet(options, &site, nodes)?;
 
     let began = Instant::now();
@@ -99,7 +100,7 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
 }
 
 /// Each connection is an open file, on both ends.
-fn raise_file_limit(wanted: u64) -> Result<()> {
+pub(crate) fn raise_file_limit(wanted: u64) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|n| n >= wanted) {
         return Ok(());

@@ -7,6 +7,7 @@ mod load;
 mod machine;
 mod report;
 mod slurm;
+mod slurm_place;
 mod stats;
 mod submit;
 
@@ -33,7 +34,8 @@ struct Options {
     /// Also write the result to bench/results/.
     #[arg(long)]
     save: bool,
-    /// Simulated nodes (agents: 10,000 unless said; a tenth of it with --quick).
+    /// Simulated nodes (agents: 10,000 unless said, a tenth of it with --quick; slurm: this size
+    /// alone instead of both).
     #[arg(long)]
     nodes: Option<u32>,
     /// Measure only this side.
@@ -66,6 +68,7 @@ fn run(options: &Options) -> Result<()> {
     let report = match options.name.as_str() {
         "submit" => submit::run(options)?,
         "agents" => agents::run(options)?,
+        "slurm" => slurm_place::run(options)?,
         other => {
             bail!(
                 "there is no benchmark {other:?}; there are:\n{}",

@@ -47,7 +47,8 @@ pub(crate) fn available(install: bool) -> Result<bool> {
     Ok(is_installed() && is_root())
 }
 
-fn program(name: &str) -> Result<Command> {
+/// One of its programs, wherever it is.
+pub(crate) fn program(name: &str) -> Result<Command> {
     Ok(Command::new(which(name).with_context(|| format!("{name} is not installed"))?))
 }
 
@@ -211,7 +212,8 @@ impl Slurm {
     }
 }
 
-fn start_munge(s: &Path) -> Result<Daemon> {
+/// The daemon that signs its messages, with a key and a socket of its own in `s/munge`.
+pub(crate) fn start_munge(s: &Path) -> Result<Daemon> {
     // It insists on its own account's files in a directory that nobody else can write to.
     let (uid, gid) = account("munge").context("there is no `munge` account")?;
     let home = s.join("munge");
