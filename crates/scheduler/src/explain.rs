@@ -1,16 +1,19 @@
 //! Why a job waits, from the predicates that decided it, and what would start it sooner.
 
-use crate::fleet::{Block, DOMAIN_LEVELS, Entry, Fleet};
-use crate::place::{capable, fits, most_nodes, place};
-use crate::queue::Demand;
+use crate::cluster::{Cluster, UserLimit};
+use crate::node::{Ask, Block, Entry};
+use crate::place::{Placed, Query, place};
+use crate::power::Added;
+use crate::suggest;
+use crate::timeline::earliest;
+use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
-use muster_model::names::NodeName;
-use muster_model::spec::Group;
+use muster_model::policy::SitePolicy;
+use muster_model::spec::{GpuPart, Group};
 use muster_model::topology::Level;
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// One constraint, and what it leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,235 +67,385 @@ pub struct Explanation {
     pub estimate: Option<Estimate>,
     /// Smallest changes that would start it now.
     pub suggestions: Vec<String>,
+    /// Where it would go if it started now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub would_go: Option<String>,
 }
 
-/// When each busy node will be free, as far as anyone knows: `None` for work without a limit.
-pub type FreeAt = BTreeMap<NodeName, Option<Time>>;
-
-fn plural(n: u64, word: &str) -> String {
+pub(crate) fn plural(n: u64, word: &str) -> String {
     if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") }
+}
+
+fn are(n: u32) -> String {
+    if n == 1 { "1 is".into() } else { format!("{n} are") }
 }
 
 fn ask(g: &Group) -> String {
     let mut parts = Vec::new();
-    if g.gpus > 0 {
-        parts.push(plural(g.gpus.into(), "GPU"));
+    match &g.part {
+        Some(GpuPart::Milli(m)) => parts.push(format!("{m} thousandths of a GPU")),
+        Some(GpuPart::Mig(p)) => parts.push(format!("a MIG slice {p}")),
+        None if g.gpus > 0 => parts.push(plural(g.gpus.into(), "GPU")),
+        None => {}
     }
     parts.push(plural(g.cpus.into(), "CPU"));
     if g.memory.0 > 0 {
         parts.push(format!("{} memory", g.memory));
     }
-    let sku = g.sku.as_ref().map(|s| format!(" of SKU {s}")).unwrap_or_default();
-    format!("{} with {}{sku}", plural(g.nodes.into(), "node"), parts.join(", "))
+    let sku = g.sku.as_ref().map(|s| format!(" of SKU {}", s.replace('|', " or ")));
+    format!(
+        "{} with {}{}",
+        plural(g.nodes.into(), "node"),
+        parts.join(", "),
+        sku.unwrap_or_default()
+    )
 }
 
-/// Counts nodes that pass for any group of the demand.
-fn count(fleet: &Fleet, d: &Demand, test: impl Fn(&Entry, &Group) -> bool) -> (u32, u64) {
-    let mut nodes = 0;
-    let mut gpus = 0;
-    for e in fleet.entries() {
-        if d.groups.iter().any(|g| test(e, g)) {
-            nodes += 1;
-            gpus += u64::from(e.free_gpus().len());
-        }
-    }
-    (nodes, gpus)
+/// A question with its predicates, one behind the other.
+struct Why<'a> {
+    c: &'a Cluster,
+    w: &'a Work,
+    q: Query<'a>,
+    wanted: String,
+    out: Explanation,
 }
 
-/// Explains a demand against the fleet as it is. Order in the queue, holds and dependencies are
-/// the caller's to add.
+/// Explains a demand against the cluster as it is. Order in the queue, holds and dependencies
+/// are the caller's to add.
 #[must_use]
-pub fn explain(fleet: &Fleet, d: &Demand, free_at: &FreeAt, now: Time) -> Explanation {
-    let mut out = Explanation::default();
-    let wanted: Vec<String> = d.groups.iter().map(ask).collect();
-    let wanted = wanted.join(" and ");
-    let all = (u32::try_from(fleet.len()).unwrap_or(u32::MAX), total_gpus(fleet));
-    out.push(
-        "fleet",
-        format!("the fleet has {} and {}", plural(all.0.into(), "node"), plural(all.1, "GPU")),
-        all,
-    );
+pub fn explain(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Explanation {
+    let wanted: Vec<String> = w.demand.groups.iter().map(ask).collect();
+    let q = Query::new(&c.fleet, w, now, policy.hazard.large_gang, u64::MAX);
+    let mut why = Why { c, w, q, wanted: wanted.join(" and "), out: Explanation::default() };
+    why.hardware()
+        .and_then(|()| why.service())
+        .and_then(|()| why.rights(policy))
+        .and_then(|()| why.room(policy))
+        .unwrap_or(());
+    why.out
+}
 
-    let has = |e: &Entry, g: &Group| capable(e, g, d.simulated);
-    let (n, _) = count(fleet, d, has);
-    let gpus = fleet.entries().filter(|e| d.groups.iter().any(|g| has(e, g)));
-    let gpus = gpus.map(|e| u64::from(e.facts.gpus.len())).sum();
-    let kind = if d.simulated { " on simulated nodes" } else { "" };
-    out.push("hardware", format!("{wanted}{kind}"), (n, gpus));
-    if short(fleet, d, has) {
-        out.impossible = true;
-        let most: u32 = most_nodes(fleet, d, has).iter().sum();
-        let level = d.required.unwrap_or(Level::Cluster).max(Level::Cluster);
-        out.bind(format!(
-            "asks for {wanted}, but no {level} of this fleet has more than {} that could carry a share",
-            plural(most.into(), "node")
-        ));
-        out.suggestions.extend(largest(fleet, d, has));
-        return out;
-    }
-
-    let serving = |e: &Entry, g: &Group| e.usable() && has(e, g);
-    let left = count(fleet, d, serving);
-    out.push("service", blocked_words(fleet, d), left);
-    if short(fleet, d, serving) {
-        out.bind(format!(
-            "asks for {wanted}; {} could carry a share but only {} in service",
-            plural(n.into(), "node"),
-            match left.0 {
-                1 => "1 is".into(),
-                k => format!("{k} are"),
+impl Why<'_> {
+    /// Nodes that pass for any group, and GPUs on them.
+    fn count(&self, test: impl Fn(&Entry, &Ask) -> bool, all: bool) -> (u32, u64) {
+        let mut out = (0, 0);
+        for e in self.c.fleet.entries() {
+            if self.q.asks.iter().any(|a| test(e, a)) {
+                out.0 += 1;
+                let gpus = if all { e.facts.gpus.len() } else { e.free_gpus() };
+                out.1 += u64::from(gpus);
             }
-        ));
-        return out;
-    }
-
-    let room = |e: &Entry, g: &Group| fits(e, g, d.simulated);
-    let left = count(fleet, d, room);
-    out.push("room", "free now".into(), left);
-    if place(fleet, d).is_ok() {
-        out.starts_now = true;
-        out.summary = "there is room: it starts in the next cycle".into();
-        return out;
-    }
-    let wide = Demand { required: None, ..d.clone() };
-    let free_gpus: u64 =
-        fleet.entries().filter(|e| e.usable()).map(|e| u64::from(e.free_gpus().len())).sum();
-    if short(fleet, &wide, room) {
-        let on = fleet.entries().filter(|e| e.usable() && !e.free_gpus().is_empty()).count();
-        let mut text = format!("waits for room: {wanted}");
-        if d.gpus() > 0 && free_gpus >= d.gpus() {
-            text += &format!(
-                "; {} free but on {}, and {} with enough free",
-                plural(free_gpus, "GPU"),
-                plural(on as u64, "node"),
-                match left.0 {
-                    0 => "no node is".into(),
-                    k => format!(
-                        "only {} {}",
-                        plural(k.into(), "node"),
-                        if k == 1 { "is" } else { "are" }
-                    ),
-                },
-            );
-        } else {
-            text += &format!("; {} could take a share now", plural(left.0.into(), "node"));
         }
-        out.bind(text);
-        out.suggestions.extend(largest(fleet, d, room));
-    } else {
-        let level = d.required.unwrap_or(Level::Cluster);
-        let best: u32 = most_nodes(fleet, d, room).iter().sum();
-        out.push("topology", format!("all in one {level}"), (best, free_gpus));
-        out.bind(format!(
-            "no {level} has room for {wanted}; the best one has {}",
-            plural(best.into(), "node")
-        ));
-        if let Ok(p) = place(fleet, &wide) {
-            out.suggestions.push(format!(
-                "drop `topology.required: {level}`: it would start now inside one {}",
-                p.level
-            ));
-        }
+        out
     }
-    out.estimate = estimate(fleet, d, free_at, now);
-    out
-}
 
-fn total_gpus(fleet: &Fleet) -> u64 {
-    fleet.entries().map(|e| u64::from(e.facts.gpus.len())).sum()
-}
-
-/// Too few nodes in every allowed domain?
-fn short(fleet: &Fleet, d: &Demand, test: impl Fn(&Entry, &Group) -> bool) -> bool {
-    most_nodes(fleet, d, test).iter().zip(d.groups.iter()).any(|(have, g)| *have < g.nodes)
-}
-
-fn blocked_words(fleet: &Fleet, d: &Demand) -> String {
-    let mut by: BTreeMap<Block, u32> = BTreeMap::new();
-    for e in fleet.entries() {
-        if let Some(b) = e.facts.block
-            && d.groups.iter().any(|g| capable(e, g, d.simulated))
-        {
-            *by.entry(b).or_default() += 1;
+    /// For the allowed domain that comes closest: nodes of each group's kind that pass.
+    fn most(&self, level: Level, test: impl Fn(&Entry, &Ask) -> bool) -> Vec<u32> {
+        let f = &self.c.fleet;
+        let asks = &self.q.asks;
+        if level == Level::Node {
+            return asks.iter().map(|a| u32::from(f.entries().any(|e| test(e, a)))).collect();
         }
-    }
-    if by.is_empty() {
-        return "every such node is in service".into();
-    }
-    by.iter().map(|(b, n)| format!("{n} {}", b.words())).collect::<Vec<_>>().join(", ")
-}
-
-/// The largest number of nodes that would pass, as a suggestion.
-fn largest(fleet: &Fleet, d: &Demand, test: impl Fn(&Entry, &Group) -> bool) -> Option<String> {
-    let [g] = &d.groups[..] else { return None };
-    let have = *most_nodes(fleet, d, &test).first()?;
-    if have > 0 && have < g.nodes {
-        return Some(format!("ask for at most {} of this kind", plural(have.into(), "node")));
-    }
-    // Fewer GPUs on each node may do.
-    let most = (1..g.gpus).rev().find(|&n| {
-        let groups: Arc<[Group]> = [Group { gpus: n, ranks: g.ranks.min(n), ..g.clone() }].into();
-        place(fleet, &Demand { groups, ..d.clone() }).is_ok()
-    })?;
-    Some(format!(
-        "ask for {} a node instead of {}: that would start now",
-        plural(most.into(), "GPU"),
-        g.gpus
-    ))
-}
-
-/// The earliest time at which enough nodes will be free by the limits of what runs there.
-fn estimate(fleet: &Fleet, d: &Demand, free_at: &FreeAt, now: Time) -> Option<Estimate> {
-    let level = d.required.unwrap_or(Level::Cluster).max(Level::Cluster);
-    let need = usize::try_from(d.nodes()).ok()?;
-    let when = |e: &Entry| -> Option<Time> {
-        if d.groups.iter().any(|g| fits(e, g, d.simulated)) {
-            return Some(now);
+        let mut best: Option<(u64, Vec<u32>)> = None;
+        for d in f.level(level) {
+            let count = |a: &Ask| {
+                let n = d.nodes.iter().filter(|p| test(f.entry(p.ix), a)).count();
+                u32::try_from(n).unwrap_or(u32::MAX)
+            };
+            let have: Vec<u32> = asks.iter().map(count).collect();
+            let missing: u64 =
+                asks.iter().zip(&have).map(|(a, h)| u64::from(a.nodes.saturating_sub(*h))).sum();
+            if best.as_ref().is_none_or(|(m, _)| missing < *m) {
+                best = Some((missing, have));
+            }
         }
-        (e.usable() && d.groups.iter().any(|g| capable(e, g, d.simulated)))
-            .then(|| free_at.get(&e.facts.name).copied().flatten())
-            .flatten()
-    };
-    let mut best: Option<Time> = None;
-    let mut look = |times: Vec<Option<Time>>| {
-        let mut known: Vec<Time> = times.into_iter().flatten().collect();
-        known.sort();
-        if let Some(t) = known.get(need.saturating_sub(1)) {
-            best = Some(best.map_or(*t, |b| b.min(*t)));
-        }
-    };
-    if DOMAIN_LEVELS.contains(&level) {
-        for (_, dom) in
-            fleet.domains.range((level, String::new())..).take_while(|((l, _), _)| *l == level)
-        {
-            look(dom.nodes.iter().map(|p| when(fleet.entry(p.ix))).collect());
-        }
-    } else {
-        look(fleet.entries().map(when).collect());
+        best.map_or_else(|| vec![0; asks.len()], |(_, have)| have)
     }
-    let at = best.filter(|t| *t > now)?;
-    Some(Estimate {
-        at,
-        basis: "the time limits of what runs there, if nothing ahead takes the room".into(),
-    })
-}
 
-impl Explanation {
+    fn short(&self, level: Level, test: impl Fn(&Entry, &Ask) -> bool) -> bool {
+        self.most(level, test).iter().zip(&self.q.asks).any(|(have, a)| *have < a.nodes)
+    }
+
     fn push(&mut self, name: &str, detail: String, (nodes_left, gpus_left): (u32, u64)) {
-        self.constraints.push(Constraint {
+        let binding = false;
+        self.out.constraints.push(Constraint {
             name: name.into(),
             detail,
             nodes_left,
             gpus_left,
-            binding: false,
+            binding,
         });
     }
 
     /// The last constraint stops the job.
-    fn bind(&mut self, summary: String) {
-        if let Some(c) = self.constraints.last_mut() {
+    fn bind(&mut self, summary: String) -> Option<()> {
+        if let Some(c) = self.out.constraints.last_mut() {
             c.binding = true;
         }
-        self.summary = summary;
+        self.out.summary = summary;
+        None
     }
+
+    fn hardware(&mut self) -> Option<()> {
+        let f = &self.c.fleet;
+        let gpus: u64 = f.entries().map(|e| u64::from(e.facts.gpus.len())).sum();
+        let all = (u32::try_from(f.len()).unwrap_or(u32::MAX), gpus);
+        let words =
+            format!("the fleet has {} and {}", plural(all.0.into(), "node"), plural(gpus, "GPU"));
+        self.push("fleet", words, all);
+        let has = |e: &Entry, a: &Ask| e.capable(a);
+        let kind = if self.w.demand.simulated { " on simulated nodes" } else { "" };
+        self.push("hardware", format!("{}{kind}", self.wanted), self.count(has, true));
+        let level = self.w.demand.widest();
+        if self.short(level, has) {
+            self.out.impossible = true;
+            let most: u32 = self.most(level, has).iter().sum();
+            self.out.suggestions.extend(suggest::fewer_nodes(&self.w.demand, most));
+            let words = format!(
+                "asks for {}, but no {level} of this fleet has more than {} that could carry a share",
+                self.wanted,
+                plural(most.into(), "node")
+            );
+            return self.bind(words);
+        }
+        Some(())
+    }
+
+    fn service(&mut self) -> Option<()> {
+        let serving = |e: &Entry, a: &Ask| e.open() && e.capable(a);
+        let (n, _) = self.count(|e, a| e.capable(a), true);
+        let left = self.count(serving, true);
+        self.push("service", self.blocked_words(), left);
+        if self.short(self.w.demand.widest(), serving) {
+            let words = format!(
+                "asks for {}; {} could carry a share but only {} in service",
+                self.wanted,
+                plural(n.into(), "node"),
+                are(left.0)
+            );
+            return self.bind(words);
+        }
+        Some(())
+    }
+
+    fn blocked_words(&self) -> String {
+        let mut by: BTreeMap<&'static str, u32> = BTreeMap::new();
+        for e in self.c.fleet.entries() {
+            if self.q.asks.iter().any(|a| e.capable(a)) {
+                match e.facts.block {
+                    Some(b) => *by.entry(Block::words(b)).or_default() += 1,
+                    None if !e.open() => *by.entry("kept as spares").or_default() += 1,
+                    None => {}
+                }
+            }
+        }
+        if by.is_empty() {
+            return "every such node is in service".into();
+        }
+        by.iter().map(|(b, n)| format!("{n} {b}")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What the site allows this user: quotas and limits.
+    fn rights(&mut self, policy: &SitePolicy) -> Option<()> {
+        let left = self.out.constraints.last().map_or((0, 0), |c| (c.nodes_left, c.gpus_left));
+        if let Some(limit) = self.c.user_limit(self.w, &policy.limits) {
+            let held = self.c.held(&self.w.project, &self.w.user);
+            let words = match limit {
+                UserLimit::Jobs(n) => {
+                    format!("{} already runs {} of {n} jobs", self.w.user, held.jobs)
+                }
+                UserLimit::Gpus(n) => format!(
+                    "{} already holds {} of {n} GPUs and asks for {} more",
+                    self.w.user,
+                    held.milli / 1000,
+                    self.w.demand.gpus()
+                ),
+            };
+            self.push("user limit", words.clone(), (0, 0));
+            return self.bind(words);
+        }
+        if self.c.ledger.is_empty() || self.w.demand.gpus() == 0 {
+            return Some(());
+        }
+        let skus = self.c.quota_skus(self.w);
+        for a in &mut self.q.asks {
+            a.skus &= skus;
+        }
+        let f = &self.c.fleet;
+        if self.q.asks.iter().all(|a| a.skus & ((1u64 << f.skus.len().min(63)) - 1) != 0) {
+            self.push("quota", format!("project {} is within its quota", self.w.project), left);
+            return Some(());
+        }
+        let sku = f.skus.iter().map(String::as_str).find(|s| {
+            let asks = self.w.demand.groups.iter();
+            asks.clone().all(|g| g.sku.as_ref().is_none_or(|n| n.split('|').any(|x| x == *s)))
+                && *s != "cpu"
+        });
+        let sku = sku.unwrap_or_default();
+        let milli = self.w.demand.milli(sku);
+        let Err(short) = self.c.ledger.check(&self.w.project, sku, self.w.tier, milli) else {
+            return Some(());
+        };
+        let of = short.kind.sku.as_ref().map(|s| format!(" of SKU {s}")).unwrap_or_default();
+        let never =
+            self.c.ledger.emptied().check(&self.w.project, sku, self.w.tier, milli).is_err();
+        let words = format!(
+            "quota {} leaves {} of the {} GPUs{of} it asks for{}",
+            short.quota,
+            gpus(short.left),
+            gpus(milli),
+            if never { ", and never will: it may not borrow that many" } else { "" }
+        );
+        self.push("quota", words.clone(), (0, 0));
+        if short.left >= 1000 {
+            let n = short.left / 1000;
+            self.out
+                .suggestions
+                .push(format!("ask for at most {}: the quota leaves that", plural(n, "GPU")));
+        }
+        self.bind(words)
+    }
+
+    /// Room, in space and in time.
+    fn room(&mut self, policy: &SitePolicy) -> Option<()> {
+        let (c, q, now) = (self.c, self.q.clone(), self.q.now);
+        let level = self.w.demand.widest();
+        let free = |e: &Entry, a: &Ask| e.open() && e.fits(a);
+        let left = self.count(free, false);
+        self.push("room", "free now".into(), left);
+        if let Ok(p) = place(&self.c.fleet, &self.q) {
+            self.out.starts_now = true;
+            self.out.summary = "there is room: it starts in the next cycle".into();
+            self.out.would_go = Some(would_go(&p));
+            return None;
+        }
+        self.out.suggestions.extend(suggest::smaller(self.c, self.w, policy, now));
+        self.out.estimate = self.estimate();
+        let free_gpus: u64 =
+            self.c.fleet.entries().filter(|e| e.open()).map(|e| u64::from(e.free_gpus())).sum();
+        if self.short(Level::Cluster, free) {
+            let words = self.no_room_words(left.0, free_gpus);
+            return self.bind(words);
+        }
+        let kept = |e: &Entry, a: &Ask| q.passes(&c.fleet, e, a);
+        let after = self.count(kept, false);
+        if after.0 < left.0 {
+            let closed = |e: &Entry, a: &Ask| {
+                free(e, a)
+                    && c.fleet
+                        .closed_times(e, q.who, now)
+                        .iter()
+                        .all(|(s, t)| *s >= q.end || *t <= now)
+            };
+            let open = self.count(closed, false);
+            if open.0 < left.0 {
+                let names = self.reservations();
+                self.push("reservation", format!("not reserved for others ({names})"), open);
+                if self.short(Level::Cluster, closed) {
+                    let words = format!(
+                        "waits for room: {}; {} free but reserved for others ({names})",
+                        self.wanted,
+                        plural((left.0 - open.0).into(), "node")
+                    );
+                    return self.bind(words);
+                }
+            }
+            self.push("kept", "not kept for jobs that were promised a start".into(), after);
+            if self.short(Level::Cluster, kept) {
+                let words = format!(
+                    "there is room now, but not for as long as it may run: {} kept for jobs that were promised a start",
+                    plural((open.0 - after.0).into(), "node")
+                );
+                return self.bind(words);
+            }
+        }
+        if self.short(level, kept) || self.w.demand.segment.is_some() {
+            let best: u32 = self.most(level, kept).iter().sum();
+            let what = match self.w.demand.segment {
+                Some(s) => format!("in pieces of {s} inside one NVLink domain, all in one {level}"),
+                None => format!("all in one {level}"),
+            };
+            self.push("topology", what.clone(), (best, free_gpus));
+            let words = format!(
+                "no {level} has room for {}{}; the best one has {}",
+                self.wanted,
+                if self.w.demand.segment.is_some() { format!(" {what}") } else { String::new() },
+                plural(best.into(), "node")
+            );
+            return self.bind(words);
+        }
+        if self.c.fleet.meter.on() {
+            let powered =
+                |e: &Entry, a: &Ask| kept(e, a) && Added::default().allow(&c.fleet.meter, e, a);
+            let left = self.count(powered, false);
+            self.push("power", "within the budgets of feeds and racks".into(), left);
+            return self.bind(format!(
+                "waits for power: {} would pass the budget of a feed or rack",
+                self.wanted
+            ));
+        }
+        self.push("groups", "every group at once on nodes of its own".into(), after);
+        self.bind(format!("the groups do not fit at the same time: {}", self.wanted))
+    }
+
+    fn no_room_words(&self, fitting: u32, free_gpus: u64) -> String {
+        let d = &self.w.demand;
+        let on = self.c.fleet.entries().filter(|e| e.open() && e.free_gpus() > 0).count();
+        let mut text = format!("waits for room: {}", self.wanted);
+        if d.gpus() > 0 && free_gpus >= d.gpus() {
+            let enough = match fitting {
+                0 => "no node has".into(),
+                k => format!(
+                    "only {} {}",
+                    plural(k.into(), "node"),
+                    if k == 1 { "has" } else { "have" }
+                ),
+            };
+            text += &format!(
+                "; {} free but on {}, and {enough} enough free",
+                if free_gpus == 1 { "1 GPU is".into() } else { format!("{free_gpus} GPUs are") },
+                plural(on as u64, "node"),
+            );
+        } else {
+            text += &format!("; {} could take a share now", plural(fitting.into(), "node"));
+        }
+        text
+    }
+
+    fn reservations(&self) -> String {
+        let mut names: Vec<&str> = self
+            .c
+            .fleet
+            .closed
+            .iter()
+            .filter(|c| !c.reservation.projects.contains(&self.w.project))
+            .map(|c| c.reservation.name.as_str())
+            .collect();
+        names.truncate(3);
+        names.join(", ")
+    }
+
+    fn estimate(&self) -> Option<Estimate> {
+        let (later, _) = earliest(&self.c.fleet, &self.q, self.q.now);
+        let at = later?.at;
+        (at > self.q.now && at < FAR).then(|| Estimate {
+            at,
+            basis: "the time limits of what runs, and what is kept for others".into(),
+        })
+    }
+}
+
+fn gpus(milli: u64) -> String {
+    if milli.is_multiple_of(1000) {
+        (milli / 1000).to_string()
+    } else {
+        format!("{}.{:03}", milli / 1000, milli % 1000)
+    }
+}
+
+fn would_go(p: &Placed) -> String {
+    let first: Vec<&str> = p.slots.iter().take(4).map(|s| s.node.as_str()).collect();
+    let more = p.slots.len().saturating_sub(4);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more} ({})", first.join(", "), p.fabric.words())
 }

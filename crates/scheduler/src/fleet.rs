@@ -1,154 +1,149 @@
-//! The fleet as the scheduler sees it: what is free, by node and by domain.
+//! The fleet as the scheduler sees it: what is free, by kind of node and by domain, now and in
+//! time to come. Every change costs what changes.
 
+use crate::mig;
+use crate::node::{Ask, Booking, Entry, Hold, NodeFacts, Part, Pos, Room};
+use crate::power::Meter;
+use crate::windows::Closed;
+use crate::work::{Demand, FAR};
+use muster_model::ids::JobId;
+use muster_model::job::Basis;
 use muster_model::names::NodeName;
+use muster_model::node::NodeRole;
 use muster_model::placement::{GpuSet, Slot};
-use muster_model::topology::{Level, Location};
-use muster_model::units::Bytes;
-use std::collections::{BTreeMap, BTreeSet};
+use muster_model::spec::GpuPart;
+use muster_model::topology::Level;
+use muster_model::units::Time;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Why a node takes no new work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Block {
-    /// Its agent is not heard.
-    Unreachable,
-    /// An operator cordoned it.
-    Cordoned,
-    /// It is being drained, or is drained.
-    Draining,
-    /// Ranks of an attempt that was given up on still run there.
-    Orphans,
-    /// It has seen more of the log than this server.
-    Protected,
-    /// It has not passed into service yet.
-    NotReady,
-}
-
-impl Block {
-    /// For people.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Block::Unreachable => "unreachable",
-            Block::Cordoned => "cordoned",
-            Block::Draining => "draining",
-            Block::Orphans => "still stopping old ranks",
-            Block::Protected => "held after a restored backup",
-            Block::NotReady => "not in service yet",
-        }
-    }
-}
-
-/// What the scheduler must know of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeFacts {
-    /// Its name.
-    pub name: NodeName,
-    /// Where it stands.
-    pub location: Location,
-    /// SKU of its GPUs, or `cpu`.
-    pub sku: String,
-    /// GPUs that jobs may use.
-    pub gpus: GpuSet,
-    /// Processors in all.
-    pub cpus: u32,
-    /// Memory in all.
-    pub memory: Bytes,
-    /// Devices are simulated.
-    pub simulated: bool,
-    /// Why it takes no new work, if so.
-    pub block: Option<Block>,
-}
-
-/// A node's position in the order of the topology. Two nodes next to each other in this order
-/// are near each other in the fabric, so ranks follow it.
-#[derive(Debug, Clone)]
-pub(crate) struct Pos {
-    key: Arc<str>,
-    pub(crate) ix: usize,
-}
-
-impl PartialEq for Pos {
-    fn eq(&self, o: &Pos) -> bool {
-        self.key == o.key
-    }
-}
-impl Eq for Pos {}
-impl PartialOrd for Pos {
-    fn partial_cmp(&self, o: &Pos) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(o))
-    }
-}
-impl Ord for Pos {
-    fn cmp(&self, o: &Pos) -> std::cmp::Ordering {
-        self.key.cmp(&o.key)
-    }
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) facts: NodeFacts,
-    pub(crate) pos: Pos,
-    used_gpus: GpuSet,
-    used_cpus: u32,
-    used_memory: u64,
-}
-
-impl Entry {
-    pub(crate) fn free_gpus(&self) -> GpuSet {
-        self.facts.gpus.minus(self.used_gpus)
-    }
-    pub(crate) fn free_cpus(&self) -> u32 {
-        self.facts.cpus.saturating_sub(self.used_cpus)
-    }
-    pub(crate) fn free_memory(&self) -> u64 {
-        self.facts.memory.0.saturating_sub(self.used_memory)
-    }
-    pub(crate) fn usable(&self) -> bool {
-        self.facts.block.is_none()
-    }
-}
-
-/// Nodes of one domain, counted by how many GPUs they have free.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Domain {
-    pub(crate) nodes: BTreeSet<Pos>,
-    /// Usable nodes by number of free GPUs.
-    hist: BTreeMap<u32, u32>,
-    pub(crate) free_gpus: u64,
-}
-
-impl Domain {
-    /// Usable nodes with at least so many free GPUs: an upper bound for what fits.
-    pub(crate) fn with_free(&self, gpus: u32) -> u32 {
-        self.hist.range(gpus..).map(|(_, n)| n).sum()
-    }
-}
-
-/// Name of a domain: its level and its path from the region down.
-pub(crate) type DomainId = (Level, String);
-
-/// The fleet, indexed. Kept up to date by [`upsert`](Fleet::upsert), [`take`](Fleet::take) and
-/// [`release`](Fleet::release); [`consistent`](Fleet::consistent) rebuilds it and compares.
-#[derive(Debug, Clone, Default)]
-pub struct Fleet {
-    nodes: Vec<Option<Entry>>,
-    by_name: BTreeMap<NodeName, usize>,
-    pub(crate) domains: BTreeMap<DomainId, Domain>,
-    /// Usable nodes by free GPUs.
-    pub(crate) by_free: BTreeMap<u32, BTreeSet<Pos>>,
-    /// Grows whenever something may fit that did not fit before.
-    freed: u64,
-    /// Grows whenever a node comes, goes or changes.
-    shape: u64,
-}
-
-/// Levels that form domains; a single node needs none.
+/// Levels that form domains, narrowest first; a single node needs none.
 pub(crate) const DOMAIN_LEVELS: [Level; 6] =
     [Level::Nvlink, Level::Rack, Level::Leaf, Level::Spine, Level::Cluster, Level::Region];
 
-pub(crate) fn domain_path(facts: &NodeFacts, level: Level) -> String {
-    facts.location.path(&facts.name, level).join("/")
+/// Index of a level in [`DOMAIN_LEVELS`].
+pub(crate) fn level_ix(level: Level) -> usize {
+    DOMAIN_LEVELS.iter().position(|l| *l == level).unwrap_or(0)
+}
+
+/// Releases remembered one by one; a cycle that is further behind looks at everything.
+const REMEMBERED: usize = 512;
+
+/// Nodes in the same state: what is true of one is true of all.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Class {
+    pub(crate) sku: u16,
+    pub(crate) whole: u8,
+    pub(crate) shared: Vec<u16>,
+    pub(crate) mig: Vec<u8>,
+    pub(crate) cpus: u32,
+    pub(crate) memory: u64,
+    pub(crate) total: (u8, u32, u64),
+    pub(crate) simulated: bool,
+    pub(crate) lemon: bool,
+    pub(crate) empty: bool,
+    pub(crate) hazard: u32,
+}
+
+/// Nodes of one domain, counted by how many whole GPUs they have free.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Domain {
+    pub(crate) path: Arc<str>,
+    pub(crate) nodes: BTreeSet<Pos>,
+    /// Open nodes by SKU and number of whole free GPUs.
+    hist: Vec<(u16, Vec<u32>)>,
+    pub(crate) free_gpus: u64,
+    /// Open nodes on which nothing runs.
+    pub(crate) empty: u32,
+}
+
+impl Domain {
+    /// Open nodes of these SKUs with at least so many whole free GPUs: an upper bound for what
+    /// fits.
+    pub(crate) fn with_free(&self, skus: u64, gpus: u32) -> u32 {
+        self.hist
+            .iter()
+            .filter(|(s, _)| skus >> s & 1 == 1)
+            .flat_map(|(_, h)| h.iter().skip(gpus as usize))
+            .sum()
+    }
+
+    fn count(&mut self, sku: u16, free: u32, up: bool) {
+        let i = self.hist.iter().position(|(s, _)| *s == sku).unwrap_or_else(|| {
+            self.hist.push((sku, Vec::new()));
+            self.hist.len() - 1
+        });
+        let h = &mut self.hist[i].1;
+        let free = free as usize;
+        if h.len() <= free {
+            h.resize(free + 1, 0);
+        }
+        if up {
+            h[free] += 1;
+            self.free_gpus += free as u64;
+        } else {
+            h[free] -= 1;
+            self.free_gpus -= free as u64;
+        }
+    }
+
+    /// Without entries that say nothing: for comparison.
+    fn tidy(&self) -> Domain {
+        let mut d = self.clone();
+        for (_, h) in &mut d.hist {
+            while h.last() == Some(&0) {
+                h.pop();
+            }
+        }
+        d.hist.retain(|(_, h)| !h.is_empty());
+        d.hist.sort();
+        d
+    }
+}
+
+/// Room that is kept for a waiting job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) start: Time,
+    pub(crate) end: Time,
+    /// Nodes, in the order of the gang's groups.
+    pub(crate) nodes: Vec<u32>,
+    pub(crate) basis: Basis,
+}
+
+/// The fleet, indexed. [`consistent`](Fleet::consistent) rebuilds it and compares.
+#[derive(Debug, Clone, Default)]
+pub struct Fleet {
+    nodes: Vec<Option<Entry>>,
+    by_name: HashMap<NodeName, u32>,
+    pub(crate) domain_ids: BTreeMap<(Level, Arc<str>), u32>,
+    pub(crate) domains: Vec<Domain>,
+    /// Largest domain of each level, in nodes: an upper bound.
+    pub(crate) largest: [usize; 6],
+    /// Open nodes by state.
+    pub(crate) classes: BTreeMap<Class, BTreeSet<Pos>>,
+    /// Leaves by the number of empty nodes in them.
+    pub(crate) leaves: BTreeSet<(u32, u32)>,
+    /// When something on a node ends, and how many things do at that moment.
+    pub(crate) ends: BTreeMap<(Time, u32), u32>,
+    pub(crate) kept: BTreeMap<JobId, Kept>,
+    /// Jobs whose kept room is gone: a node of it left service.
+    pub(crate) broken: BTreeSet<JobId>,
+    pub(crate) skus: Vec<String>,
+    /// Grows whenever something may fit that did not fit before.
+    freed: u64,
+    released: VecDeque<u32>,
+    /// Grows whenever a node comes, goes or changes.
+    shape: u64,
+    pub(crate) closed: Vec<Closed>,
+    pub(crate) meter: Meter,
+}
+
+/// What of a node is counted in the index.
+struct Stamp {
+    class: Option<Class>,
+    free: u32,
+    empty: bool,
 }
 
 impl Fleet {
@@ -176,155 +171,489 @@ impl Fleet {
         self.by_name.is_empty()
     }
 
-    pub(crate) fn entry(&self, ix: usize) -> &Entry {
-        self.nodes[ix].as_ref().expect("positions name present nodes: remove() drops both")
+    pub(crate) fn entry(&self, ix: u32) -> &Entry {
+        self.nodes[ix as usize].as_ref().expect("positions name present nodes: remove drops both")
+    }
+
+    /// A node that may be gone by now.
+    pub(crate) fn present(&self, ix: u32) -> Option<&Entry> {
+        self.nodes.get(ix as usize)?.as_ref()
     }
 
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.by_name.values().map(|&ix| self.entry(ix))
+        self.nodes.iter().flatten()
     }
 
-    /// GPUs of a node that are held by attempts.
+    pub(crate) fn find(&self, node: &NodeName) -> Option<u32> {
+        self.by_name.get(node).copied()
+    }
+
+    /// GPUs of a node that are held by attempts, wholly or in part.
     #[must_use]
     pub fn used_gpus(&self, node: &NodeName) -> GpuSet {
-        self.by_name.get(node).map_or(GpuSet::EMPTY, |&ix| self.entry(ix).used_gpus)
+        self.find(node).map_or(GpuSet::EMPTY, |ix| {
+            self.entry(ix).holds.iter().fold(GpuSet::EMPTY, |s, h| s.or(h.gpus))
+        })
+    }
+
+    /// Nodes on which something became free after the moment `since` of [`Fleet::freed`]; none
+    /// when it is too long ago to tell.
+    pub(crate) fn released_since(&self, since: u64) -> Option<impl Iterator<Item = u32> + '_> {
+        let n = usize::try_from(self.freed - since).ok().filter(|n| *n <= self.released.len())?;
+        Some(self.released.iter().rev().take(n).copied())
+    }
+
+    fn note_freed(&mut self, ix: u32) {
+        self.freed += 1;
+        if self.released.len() >= REMEMBERED {
+            self.released.pop_front();
+        }
+        self.released.push_back(ix);
+    }
+
+    /// Something changed that may let anything fit.
+    pub fn forget_failures(&mut self) {
+        self.freed += 1;
+        self.released.clear();
+    }
+
+    fn intern_sku(&mut self, sku: &str) -> u16 {
+        let at = self.skus.iter().position(|s| s == sku).unwrap_or_else(|| {
+            self.skus.push(sku.to_string());
+            self.skus.len() - 1
+        });
+        // A mask has 64 bits; kinds beyond that share the last one and are told apart by nobody.
+        u16::try_from(at.min(63)).unwrap_or(63)
+    }
+
+    /// The shares of a demand, ready to be compared with nodes.
+    pub(crate) fn asks(&self, d: &Demand, lemon: bool) -> Vec<Ask> {
+        d.groups
+            .iter()
+            .map(|g| {
+                let mut skus = match &g.sku {
+                    None => u64::MAX,
+                    Some(names) => self
+                        .skus
+                        .iter()
+                        .enumerate()
+                        .filter(|(_, s)| names.split('|').any(|n| n == s.as_str()))
+                        .fold(0, |m, (i, _)| m | 1 << i.min(63)),
+                };
+                let mut sku = "";
+                if let Some(GpuPart::Mig(name)) = &g.part {
+                    // Only SKUs that have this profile, in the shape that the first of them has.
+                    let first = self
+                        .skus
+                        .iter()
+                        .enumerate()
+                        .find(|(i, s)| skus >> i & 1 == 1 && mig::profile(s, name).is_some());
+                    sku = first.map_or("", |(_, s)| s);
+                    let shape = mig::profile(sku, name);
+                    for (i, s) in self.skus.iter().enumerate().take(64) {
+                        if shape.is_none() || mig::profile(s, name) != shape {
+                            skus &= !(1 << i);
+                        }
+                    }
+                }
+                Ask::new(g, skus, d.simulated, lemon, sku)
+            })
+            .collect()
     }
 
     /// Adds a node or replaces what is known of it; what it holds stays held.
     pub fn upsert(&mut self, facts: NodeFacts) {
-        let ix = match self.by_name.get(&facts.name) {
-            Some(&ix) => {
-                if self.entry(ix).facts == facts {
-                    return;
-                }
-                ix
+        let known = self.find(&facts.name);
+        if known.is_some_and(|ix| self.entry(ix).facts == facts) {
+            return;
+        }
+        let ix = known.unwrap_or_else(|| {
+            let at = self.nodes.iter().position(Option::is_none).unwrap_or(self.nodes.len());
+            if at == self.nodes.len() {
+                self.nodes.push(None);
             }
-            None => {
-                let ix = self.nodes.iter().position(Option::is_none).unwrap_or(self.nodes.len());
-                if ix == self.nodes.len() {
-                    self.nodes.push(None);
-                }
-                self.by_name.insert(facts.name.clone(), ix);
-                ix
-            }
+            let ix = u32::try_from(at).unwrap_or(u32::MAX);
+            self.by_name.insert(facts.name.clone(), ix);
+            ix
+        });
+        let old = self.unlink(ix);
+        let sku = self.intern_sku(&facts.sku);
+        let path = facts.location.path(&facts.name, Level::Node).join("/");
+        let mut domains = [0; 6];
+        for (i, level) in DOMAIN_LEVELS.into_iter().enumerate() {
+            domains[i] = self.domain_id(level, &facts);
+        }
+        let mut e = Entry {
+            pos: Pos { key: path.into(), ix },
+            sku,
+            domains,
+            room: Room::of(&facts),
+            facts,
+            holds: Vec::new(),
+            book: Vec::new(),
+            reserved: Vec::new(),
         };
-        self.unlink(ix);
-        let key: Arc<str> = domain_path(&facts, Level::Node).into();
-        let pos = Pos { key, ix };
-        let entry = match self.nodes[ix].take() {
-            Some(old) => Entry { facts, pos, ..old },
-            None => Entry { facts, pos, used_gpus: GpuSet::EMPTY, used_cpus: 0, used_memory: 0 },
-        };
-        self.nodes[ix] = Some(entry);
+        if let Some(old) = old {
+            e.holds = old.holds;
+            e.book = old.book;
+            e.reserved = old.reserved;
+            e.recount();
+        }
+        self.broke(&e);
+        self.nodes[ix as usize] = Some(e);
         self.link(ix);
-        self.freed += 1;
+        self.cover(ix);
+        self.note_freed(ix);
         self.shape += 1;
+    }
+
+    /// Promises that rest on a node that left service rest on nothing.
+    fn broke(&mut self, e: &Entry) {
+        if !e.serving() {
+            self.broken.extend(e.book.iter().map(|b| b.job));
+        }
+    }
+
+    fn domain_id(&mut self, level: Level, f: &NodeFacts) -> u32 {
+        let path: Arc<str> = f.location.path(&f.name, level).join("/").into();
+        if let Some(id) = self.domain_ids.get(&(level, path.clone())) {
+            return *id;
+        }
+        let id = u32::try_from(self.domains.len()).unwrap_or(u32::MAX);
+        self.domains.push(Domain { path: path.clone(), ..Domain::default() });
+        self.domain_ids.insert((level, path), id);
+        id
+    }
+
+    /// Domains of a level, by path.
+    pub(crate) fn level(&self, level: Level) -> impl Iterator<Item = &Domain> {
+        let from = (level, Arc::from(""));
+        self.domain_ids
+            .range(from..)
+            .take_while(move |((l, _), _)| *l == level)
+            .map(|(_, id)| &self.domains[*id as usize])
+            .filter(|d| !d.nodes.is_empty())
+    }
+
+    /// The domain of a node at a level.
+    pub(crate) fn domain_of(&self, e: &Entry, level: Level) -> &Domain {
+        &self.domains[e.domains[level_ix(level)] as usize]
     }
 
     /// Forgets a node.
     pub fn remove(&mut self, node: &NodeName) {
         if let Some(ix) = self.by_name.remove(node) {
-            self.unlink(ix);
-            self.nodes[ix] = None;
+            if let Some(e) = self.unlink(ix) {
+                self.broken.extend(e.book.iter().map(|b| b.job));
+                for h in &e.holds {
+                    self.end_at(ix, h.until, false);
+                }
+            }
             self.shape += 1;
         }
     }
 
-    /// A slot now holds what it names.
-    pub fn take(&mut self, slot: &Slot) {
-        self.change(&slot.node, |e| {
+    /// A slot of a job now holds what it names, until then at the latest.
+    pub fn take(&mut self, job: JobId, slot: &Slot, until: Time) {
+        let Some(ix) = self.find(&slot.node) else { return };
+        self.change(ix, |e| {
             debug_assert!(
-                e.used_gpus.and(slot.gpus).is_empty(),
+                slot.part.is_some() || slot.gpus.minus(e.room.whole).and(e.facts.gpus).is_empty(),
                 "gpu taken twice on {}",
                 slot.node
             );
-            e.used_gpus = e.used_gpus.or(slot.gpus);
-            e.used_cpus += slot.cpus;
-            e.used_memory += slot.memory.0;
+            e.room.take(slot.gpus, slot.part.as_ref(), slot.cpus, slot.memory.0);
+            e.holds.push(Hold {
+                job,
+                gpus: slot.gpus,
+                part: slot.part.clone(),
+                cpus: slot.cpus,
+                memory: slot.memory.0,
+                until,
+            });
         });
+        self.end_at(ix, until, true);
     }
 
-    /// A slot holds nothing any more.
-    pub fn release(&mut self, slot: &Slot) {
-        self.change(&slot.node, |e| {
-            e.used_gpus = e.used_gpus.minus(slot.gpus);
-            e.used_cpus = e.used_cpus.saturating_sub(slot.cpus);
-            e.used_memory = e.used_memory.saturating_sub(slot.memory.0);
-        });
-        self.freed += 1;
+    /// A slot of a job holds nothing any more.
+    pub fn release(&mut self, job: JobId, slot: &Slot) {
+        if let Some(ix) = self.let_go(job, slot) {
+            self.note_freed(ix);
+        }
     }
 
     /// Undoes a [`take`](Fleet::take) made while planning: nothing has become free by it.
-    pub(crate) fn untake(&mut self, slot: &Slot) {
-        self.release(slot);
-        self.freed -= 1;
+    pub(crate) fn untake(&mut self, job: JobId, slot: &Slot) {
+        self.let_go(job, slot);
     }
 
-    fn change(&mut self, node: &NodeName, f: impl FnOnce(&mut Entry)) {
-        let Some(&ix) = self.by_name.get(node) else { return };
-        self.unlink(ix);
-        if let Some(e) = self.nodes[ix].as_mut() {
+    fn let_go(&mut self, job: JobId, slot: &Slot) -> Option<u32> {
+        let ix = self.find(&slot.node)?;
+        let same = |h: &Hold| h.job == job && h.gpus == slot.gpus && h.part == slot.part;
+        let at = self.entry(ix).holds.iter().position(same)?;
+        let mut until = FAR;
+        self.change(ix, |e| {
+            let h = e.holds.swap_remove(at);
+            until = h.until;
+            if e.holds.is_empty() {
+                e.room = Room::of(&e.facts);
+            } else {
+                // Memory and processors may have been over-committed when a node lost some.
+                e.recount();
+            }
+        });
+        self.end_at(ix, until, false);
+        Some(ix)
+    }
+
+    /// A job will be over at another time than was known.
+    pub fn set_until(&mut self, job: JobId, node: &NodeName, until: Time) {
+        let Some(ix) = self.find(node) else { return };
+        let Some(e) = self.nodes[ix as usize].as_mut() else { return };
+        let mut moved = Vec::new();
+        for h in e.holds.iter_mut().filter(|h| h.job == job && h.until != until) {
+            moved.push(h.until);
+            h.until = until;
+        }
+        for old in &moved {
+            self.end_at(ix, *old, false);
+            self.end_at(ix, until, true);
+        }
+        if moved.iter().any(|old| *old > until) {
+            self.note_freed(ix);
+        }
+    }
+
+    fn end_at(&mut self, ix: u32, t: Time, more: bool) {
+        if t >= FAR {
+            return;
+        }
+        let n = self.ends.entry((t, ix)).or_default();
+        *n = if more { *n + 1 } else { n.saturating_sub(1) };
+        if *n == 0 {
+            self.ends.remove(&(t, ix));
+        }
+    }
+
+    /// Keeps room for a waiting job: on these nodes, in the order of its groups.
+    pub fn keep(
+        &mut self,
+        job: JobId,
+        d: &Demand,
+        nodes: &[NodeName],
+        (start, end): (Time, Time),
+        basis: Basis,
+    ) {
+        let found: Vec<u32> = nodes.iter().filter_map(|n| self.find(n)).collect();
+        if found.len() != nodes.len() {
+            self.broken.insert(job);
+        }
+        self.keep_ix(job, d, Kept { start, end, nodes: found, basis });
+    }
+
+    pub(crate) fn keep_ix(&mut self, job: JobId, d: &Demand, kept: Kept) {
+        self.unkeep_silently(job);
+        let (start, end) = (kept.start, kept.end);
+        let asks = self.asks(d, true);
+        let groups = asks.iter().flat_map(|a| std::iter::repeat_n(a, a.nodes as usize));
+        for (ix, a) in kept.nodes.iter().zip(groups) {
+            let Some(e) = self.nodes[*ix as usize].as_mut() else { continue };
+            e.book.push(Booking {
+                job,
+                start,
+                end,
+                gpus: if a.part.is_some() { 0 } else { a.gpus },
+                part: a.part,
+                cpus: a.cpus,
+                memory: a.memory,
+            });
+            if !e.serving() {
+                self.broken.insert(job);
+            }
+        }
+        self.kept.insert(job, kept);
+    }
+
+    /// Nothing is kept for the job any more.
+    pub fn unkeep(&mut self, job: JobId) {
+        for ix in self.unkeep_silently(job).map(|k| k.nodes).unwrap_or_default() {
+            self.note_freed(ix);
+        }
+    }
+
+    pub(crate) fn unkeep_silently(&mut self, job: JobId) -> Option<Kept> {
+        self.broken.remove(&job);
+        let k = self.kept.remove(&job)?;
+        for ix in &k.nodes {
+            if let Some(e) = self.nodes[*ix as usize].as_mut() {
+                e.book.retain(|b| b.job != job);
+            }
+        }
+        Some(k)
+    }
+
+    fn stamp(&self, ix: u32) -> Option<Stamp> {
+        let e = self.nodes[ix as usize].as_ref()?;
+        let n = |x: u32| u8::try_from(x).unwrap_or(u8::MAX);
+        let class = e.open().then(|| Class {
+            sku: e.sku,
+            whole: n(e.free_gpus()),
+            shared: {
+                let mut s: Vec<u16> = e.room.shared.iter().map(|(_, left)| *left).collect();
+                s.sort_unstable();
+                s
+            },
+            mig: {
+                let mut m: Vec<u8> = e.room.mig.iter().map(|(_, used)| *used).collect();
+                m.sort_unstable();
+                m
+            },
+            cpus: e.room.cpus,
+            memory: e.room.memory,
+            total: (n(e.facts.gpus.len()), e.facts.cpus, e.facts.memory.0),
+            simulated: e.facts.simulated,
+            lemon: e.facts.role == NodeRole::Lemon,
+            empty: e.empty(),
+            hazard: e.facts.hazard,
+        });
+        Some(Stamp { class, free: e.free_gpus(), empty: e.empty() })
+    }
+
+    fn change(&mut self, ix: u32, f: impl FnOnce(&mut Entry)) {
+        let before = self.stamp(ix);
+        self.meter_out(ix);
+        if let Some(e) = self.nodes[ix as usize].as_mut() {
             f(e);
         }
-        self.link(ix);
+        self.meter_in(ix);
+        let after = self.stamp(ix);
+        if let (Some(b), Some(a)) = (before, after) {
+            self.recount(ix, &b, false);
+            self.recount(ix, &a, true);
+        }
     }
 
-    fn unlink(&mut self, ix: usize) {
-        let Some(e) = self.nodes[ix].as_ref() else { return };
-        let free = e.free_gpus().len();
-        let usable = e.usable();
-        if usable && let Some(set) = self.by_free.get_mut(&free) {
-            set.remove(&e.pos);
+    fn meter_out(&mut self, ix: u32) {
+        if let Some(e) = self.nodes[ix as usize].as_ref() {
+            self.meter.count(e, false);
+        }
+    }
+
+    fn meter_in(&mut self, ix: u32) {
+        if let Some(e) = self.nodes[ix as usize].as_ref() {
+            self.meter.count(e, true);
+        }
+    }
+
+    /// Counts a node in its class and its domains, or no longer.
+    fn recount(&mut self, ix: u32, s: &Stamp, up: bool) {
+        let Some(class) = &s.class else { return };
+        let Some(e) = self.nodes[ix as usize].as_ref() else { return };
+        let (pos, sku, domains) = (e.pos.clone(), e.sku, e.domains);
+        if up {
+            self.classes.entry(class.clone()).or_default().insert(pos);
+        } else if let Some(set) = self.classes.get_mut(class) {
+            set.remove(&pos);
             if set.is_empty() {
-                self.by_free.remove(&free);
+                self.classes.remove(class);
             }
         }
-        for level in DOMAIN_LEVELS {
-            let id = (level, domain_path(&e.facts, level));
-            let Some(d) = self.domains.get_mut(&id) else { continue };
-            d.nodes.remove(&e.pos);
-            if usable {
-                d.free_gpus -= u64::from(free);
-                if let Some(n) = d.hist.get_mut(&free) {
-                    *n -= 1;
-                    if *n == 0 {
-                        d.hist.remove(&free);
-                    }
-                }
+        let leaf = domains[level_ix(Level::Leaf)];
+        let was = self.domains[leaf as usize].empty;
+        for id in domains {
+            let d = &mut self.domains[id as usize];
+            d.count(sku, s.free, up);
+            if s.empty {
+                d.empty = if up { d.empty + 1 } else { d.empty - 1 };
             }
-            if d.nodes.is_empty() {
-                self.domains.remove(&id);
+        }
+        let is = self.domains[leaf as usize].empty;
+        if was != is {
+            self.leaves.remove(&(was, leaf));
+            if is > 0 {
+                self.leaves.insert((is, leaf));
             }
         }
     }
 
-    fn link(&mut self, ix: usize) {
-        let Some(e) = self.nodes[ix].as_ref() else { return };
-        let free = e.free_gpus().len();
-        let usable = e.usable();
-        if usable {
-            self.by_free.entry(free).or_default().insert(e.pos.clone());
+    /// Takes a node out of the index.
+    fn unlink(&mut self, ix: u32) -> Option<Entry> {
+        if let Some(s) = self.stamp(ix) {
+            self.recount(ix, &s, false);
         }
-        for level in DOMAIN_LEVELS {
-            let d = self.domains.entry((level, domain_path(&e.facts, level))).or_default();
-            d.nodes.insert(e.pos.clone());
-            if usable {
-                d.free_gpus += u64::from(free);
-                *d.hist.entry(free).or_default() += 1;
-            }
+        self.meter_out(ix);
+        let e = self.nodes[ix as usize].take()?;
+        for id in e.domains {
+            self.domains[id as usize].nodes.remove(&e.pos);
         }
+        Some(e)
+    }
+
+    fn link(&mut self, ix: u32) {
+        let Some(e) = self.nodes[ix as usize].as_ref() else { return };
+        let (pos, domains) = (e.pos.clone(), e.domains);
+        for (i, id) in domains.into_iter().enumerate() {
+            let d = &mut self.domains[id as usize];
+            d.nodes.insert(pos.clone());
+            self.largest[i] = self.largest[i].max(d.nodes.len());
+        }
+        self.meter_in(ix);
+        if let Some(s) = self.stamp(ix) {
+            self.recount(ix, &s, true);
+        }
+    }
+
+    pub(crate) fn set_reserved(&mut self, ix: u32, by: Vec<u16>) {
+        if let Some(e) = self.nodes[ix as usize].as_mut() {
+            e.reserved = by;
+        }
+    }
+
+    pub(crate) fn ixs(&self) -> impl Iterator<Item = u32> + '_ {
+        self.nodes.iter().flatten().map(|e| e.pos.ix)
     }
 
     /// Rebuilds the index from its nodes and compares: the test of the incremental upkeep.
     #[must_use]
     pub fn consistent(&self) -> bool {
-        let mut fresh = Fleet::default();
+        let mut fresh = Fleet { skus: self.skus.clone(), ..Fleet::default() };
+        fresh.meter = self.meter.emptied();
         for e in self.entries() {
-            let ix = fresh.nodes.len();
-            fresh.by_name.insert(e.facts.name.clone(), ix);
-            fresh.nodes.push(Some(Entry { pos: Pos { key: e.pos.key.clone(), ix }, ..e.clone() }));
-            fresh.link(ix);
+            fresh.upsert(e.facts.clone());
+            let Some(ix) = fresh.find(&e.facts.name) else { return false };
+            fresh.change(ix, |n| {
+                n.holds.clone_from(&e.holds);
+                n.recount();
+            });
+            for h in &e.holds {
+                fresh.end_at(ix, h.until, true);
+            }
+            if fresh.entry(ix).room != e.room {
+                return false;
+            }
         }
-        fresh.by_free == self.by_free && fresh.domains == self.domains
+        let domains = |f: &Fleet| -> BTreeMap<(Level, Arc<str>), Domain> {
+            let all =
+                f.domain_ids.iter().map(|(k, id)| (k.clone(), f.domains[*id as usize].tidy()));
+            all.filter(|(_, d)| !d.nodes.is_empty()).collect()
+        };
+        let leaves = |f: &Fleet| -> BTreeSet<(u32, Arc<str>)> {
+            f.leaves.iter().map(|(n, id)| (*n, f.domains[*id as usize].path.clone())).collect()
+        };
+        let ends = |f: &Fleet| -> BTreeMap<(Time, NodeName), u32> {
+            let name = |ix: u32| f.entry(ix).facts.name.clone();
+            f.ends.iter().map(|((t, ix), n)| ((*t, name(*ix)), *n)).collect()
+        };
+        fresh.classes == self.classes
+            && domains(&fresh) == domains(self)
+            && leaves(&fresh) == leaves(self)
+            && ends(&fresh) == ends(self)
+            && fresh.meter == self.meter
+    }
+
+    /// GPUs that a part of a GPU is kept on.
+    pub(crate) fn kept_parts(b: &Booking) -> u32 {
+        // A part may need a GPU of its own in the worst case.
+        if matches!(b.part, Some(Part::Milli(_))) { 1 } else { 0 }
     }
 }

@@ -1,18 +1,37 @@
 //! Which work runs where, when, and why not.
 //!
-//! Pure and deterministic: the same fleet, queue and time give the same plan, whatever the order
-//! in which nodes joined. [`Fleet`] is an index that costs what changes; [`plan`](plan::plan)
-//! returns only the difference; [`explain`](explain::explain) answers from the very predicates
-//! that decided.
+//! Pure and deterministic: the same cluster, policy and time give the same plan, whatever the
+//! order in which nodes joined. [`Cluster`] is an index that costs what changes;
+//! [`plan`](plan::plan) returns only the difference; [`explain`](explain::explain) answers from
+//! the very predicates that decided.
 
+pub mod cluster;
 pub mod explain;
+pub mod fairshare;
 pub mod fleet;
+mod frag;
+pub mod mig;
+pub mod node;
+mod pick;
 pub mod place;
 pub mod plan;
+mod power;
+mod preempt;
+mod promise;
 pub mod queue;
+pub mod quota;
+mod suggest;
+mod timeline;
+pub mod windows;
+pub mod work;
 
-pub use explain::{Ahead, Constraint, Estimate, Explanation};
-pub use fleet::{Block, Fleet, NodeFacts};
+pub use cluster::{Cluster, Held, Running};
+pub use explain::{Ahead, Constraint, Estimate, Explanation, explain};
+pub use fleet::Fleet;
+pub use node::{Block, NodeFacts};
 pub use place::{NoRoom, Placed};
-pub use plan::{Plan, Policy, Start, plan};
-pub use queue::{Demand, Queue, Ticket};
+pub use plan::{Plan, Promised, Resize, Start, Victim, plan};
+pub use promise::replacements;
+pub use queue::Queue;
+pub use windows::Closed;
+pub use work::{Demand, FAR, Work};

@@ -1,13 +1,16 @@
-//! Finds room for one gang: the narrowest domain that holds it, and there the nodes that are
-//! already most used, so that large holes stay whole.
+//! Finds room for one gang: the narrowest domain that holds it, and there the nodes whose loss
+//! hurts the others least.
 
-use crate::fleet::{DOMAIN_LEVELS, Domain, Entry, Fleet, Pos, domain_path};
-use crate::queue::Demand;
-use muster_model::placement::{GpuSet, Slot};
-use muster_model::spec::Group;
+use crate::fleet::{DOMAIN_LEVELS, Domain, Fleet, level_ix};
+use crate::node::{Ask, Entry, slot};
+use crate::pick::pick;
+use crate::power::Added;
+use crate::windows::Asker;
+use crate::work::{Demand, Work};
+use muster_model::names::NodeName;
+use muster_model::placement::{Fabric, GpuSet, Slot};
 use muster_model::topology::Level;
-use muster_model::units::Bytes;
-use std::collections::BTreeMap;
+use muster_model::units::Time;
 
 /// Room for a gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,147 +21,121 @@ pub struct Placed {
     pub domain: String,
     /// Its level.
     pub level: Level,
+    /// What a collective runs over.
+    pub fabric: Fabric,
+    /// Power cap for each GPU, when a budget asks for one.
+    pub cap_watts: Option<u32>,
 }
 
 /// There is no room now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoRoom;
 
-/// Could this node ever carry a share of the group, were it empty and in service?
-pub(crate) fn capable(e: &Entry, g: &Group, simulated: bool) -> bool {
-    e.facts.gpus.len() >= g.gpus
-        && e.facts.cpus >= g.cpus
-        && e.facts.memory.0 >= g.memory.0
-        && g.sku.as_ref().is_none_or(|s| *s == e.facts.sku)
-        && (!simulated || e.facts.simulated)
+/// A question about room.
+#[derive(Debug, Clone)]
+pub(crate) struct Query<'a> {
+    pub(crate) demand: &'a Demand,
+    pub(crate) asks: Vec<Ask>,
+    pub(crate) who: Asker<'a>,
+    pub(crate) now: Time,
+    /// Over by then, if it starts now.
+    pub(crate) end: Time,
+    /// Nodes that may fail are avoided where they can be.
+    pub(crate) large: bool,
 }
 
-/// Can it carry one now?
-pub(crate) fn fits(e: &Entry, g: &Group, simulated: bool) -> bool {
-    e.usable()
-        && capable(e, g, simulated)
-        && e.free_gpus().len() >= g.gpus
-        && e.free_cpus() >= g.cpus
-        && e.free_memory() >= g.memory.0
-}
-
-/// Which GPUs of the free ones: an aligned block if there is one (neighbours share a PCIe
-/// switch and, on cut-down boards, an NVLink pair), else the lowest.
-fn choose(free: GpuSet, n: u32) -> GpuSet {
-    if n.is_power_of_two() && n > 1 {
-        for start in (0..64 - n + 1).step_by(n as usize) {
-            let block = GpuSet(GpuSet::first(n).0 << start);
-            if block.minus(free).is_empty() {
-                return block;
+impl<'a> Query<'a> {
+    /// What a job asks, starting now. `skus`: those that its quota leaves it.
+    pub(crate) fn new(
+        fleet: &Fleet,
+        w: &'a Work,
+        now: Time,
+        large_gang: u32,
+        skus: u64,
+    ) -> Query<'a> {
+        let mut asks = fleet.asks(&w.demand, w.preemptible() && w.demand.nodes() == 1);
+        for a in &mut asks {
+            if a.gpus > 0 {
+                a.skus &= skus;
             }
         }
+        Query {
+            demand: &w.demand,
+            asks,
+            who: Asker::of(w),
+            now,
+            end: w.ends(now),
+            large: w.demand.nodes() >= large_gang,
+        }
     }
-    free.lowest(n)
+
+    /// Can the node carry this share from now on, as long as the job lasts?
+    pub(crate) fn passes(&self, f: &Fleet, e: &Entry, a: &Ask) -> bool {
+        e.open() && f.free_until(e, a, self.who, self.now, self.end)
+    }
 }
 
 /// Levels to try, narrowest first. A gang never leaves its cluster: there is no fabric between.
-fn levels(required: Option<Level>) -> impl Iterator<Item = Level> {
-    let widest = required.unwrap_or(Level::Cluster).max(Level::Cluster);
+fn levels(d: &Demand) -> impl Iterator<Item = Level> {
+    let widest = d.widest();
     DOMAIN_LEVELS.into_iter().filter(move |l| *l >= widest)
 }
 
 /// Finds room for a gang in the fleet as it is.
-///
-/// # Errors
-/// [`NoRoom`] when no allowed domain holds all of it now.
-pub fn place(fleet: &Fleet, demand: &Demand) -> Result<Placed, NoRoom> {
-    if demand.nodes() == 1 {
-        return place_one(fleet, demand);
+pub(crate) fn place(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
+    let n = q.demand.nodes();
+    if n == 1 {
+        return place_one(fleet, q);
     }
-    for level in levels(demand.required) {
-        let range = (level, String::new())..;
-        let mut best: Option<(u64, &String, Vec<Slot>)> = None;
-        for ((l, path), domain) in fleet.domains.range(range) {
-            if *l != level {
-                break;
-            }
-            // Best fit: the domain with the least left over; the first by name among equals.
-            if best.as_ref().is_some_and(|(free, ..)| domain.free_gpus >= *free) {
-                continue;
-            }
-            if !may_fit(domain, demand) {
-                continue;
-            }
-            if let Some(slots) = fill(fleet, domain, demand) {
-                best = Some((domain.free_gpus, path, slots));
-            }
+    // A spread gang wants many domains, not the narrowest one.
+    let spread = q.demand.spread.is_some();
+    for level in levels(q.demand) {
+        if fleet.largest[level_ix(level)] < n as usize || (spread && level != q.demand.widest()) {
+            continue;
         }
-        if let Some((_, path, slots)) = best {
-            return Ok(Placed { slots, domain: path.clone(), level });
+        // Best fit: the domain with the least free; the first by name among equals.
+        let mut fit: Vec<&Domain> = fleet.level(level).filter(|d| may_fit(d, q)).collect();
+        fit.sort_by_key(|d| d.free_gpus);
+        for domain in fit {
+            if let Some(placed) = fill(fleet, domain, level, q) {
+                return Ok(placed);
+            }
         }
     }
     Err(NoRoom)
 }
 
-/// Would it fit if nothing ran: on nodes in service, in a domain that is allowed? A domain is as
-/// wide as the demand allows, since a wider one holds at least as much.
-#[must_use]
-pub fn possible(fleet: &Fleet, demand: &Demand) -> bool {
-    most_nodes(fleet, demand, |e, g| e.usable() && capable(e, g, demand.simulated))
-        .iter()
-        .zip(demand.groups.iter())
-        .all(|(have, g)| *have >= g.nodes)
-}
-
-/// For the allowed domain that comes closest: nodes of each group's kind that pass `test`.
-pub(crate) fn most_nodes(
-    fleet: &Fleet,
-    demand: &Demand,
-    test: impl Fn(&Entry, &Group) -> bool,
-) -> Vec<u32> {
-    let level = demand.required.unwrap_or(Level::Cluster).max(Level::Cluster);
-    if level == Level::Node {
-        let one = |g: &Group| u32::from(fleet.entries().any(|e| test(e, g)));
-        return demand.groups.iter().map(one).collect();
-    }
-    let mut best: Option<(u64, Vec<u32>)> = None;
-    for (_, domain) in
-        fleet.domains.range((level, String::new())..).take_while(|((l, _), _)| *l == level)
-    {
-        let have: Vec<u32> = demand
-            .groups
-            .iter()
-            .map(|g| {
-                let n = domain.nodes.iter().filter(|p| test(fleet.entry(p.ix), g)).count();
-                u32::try_from(n).unwrap_or(u32::MAX)
-            })
-            .collect();
-        // Closest: fewest nodes missing over all groups.
-        let missing: u64 = demand
-            .groups
-            .iter()
-            .zip(&have)
-            .map(|(g, h)| u64::from(g.nodes.saturating_sub(*h)))
-            .sum();
-        if best.as_ref().is_none_or(|(m, _)| missing < *m) {
-            best = Some((missing, have));
-        }
-    }
-    best.map_or_else(|| vec![0; demand.groups.len()], |(_, have)| have)
-}
-
 /// A cheap test that never says no to a domain that holds the gang.
-fn may_fit(domain: &Domain, demand: &Demand) -> bool {
-    domain.free_gpus >= demand.gpus()
-        && demand.groups.iter().all(|g| domain.with_free(g.gpus) >= g.nodes)
+pub(crate) fn may_fit(domain: &Domain, q: &Query<'_>) -> bool {
+    let free = |a: &Ask| if a.part.is_some() { 0 } else { a.gpus };
+    q.asks.iter().all(|a| domain.with_free(a.skus, free(a)) >= a.nodes)
+        && domain.free_gpus >= q.asks.iter().map(|a| u64::from(a.nodes * free(a))).sum()
 }
 
-/// One node: the fullest that still fits, by way of the index.
-fn place_one(fleet: &Fleet, demand: &Demand) -> Result<Placed, NoRoom> {
-    let g = demand.groups.iter().find(|g| g.nodes == 1).ok_or(NoRoom)?;
-    for nodes in fleet.by_free.range(g.gpus..).map(|(_, n)| n) {
-        for pos in nodes {
-            let e = fleet.entry(pos.ix);
-            if fits(e, g, demand.simulated) {
-                let slots = vec![slot(e, 0, g, 0, 0, choose(e.free_gpus(), g.gpus))];
-                let domain = domain_path(&e.facts, Level::Node);
-                return Ok(Placed { slots, domain, level: Level::Node });
-            }
+/// One node: the kind of node whose choice leaves least that nobody can use, then one in a leaf
+/// that is broken up already.
+fn place_one(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
+    let a = q.asks.iter().find(|a| a.nodes == 1).ok_or(NoRoom)?;
+    for class in fleet.by_score(a) {
+        let Some(members) = fleet.classes.get(class) else { continue };
+        let good = |e: &Entry| q.passes(fleet, e, a) && Added::default().allow(&fleet.meter, e, a);
+        let found = if class.empty {
+            fleet.in_broken_leaf(members, &good)
+        } else {
+            members.iter().map(|p| fleet.entry(p.ix)).find(|e| good(e))
+        };
+        if let Some(e) = found {
+            let g = q.demand.groups.iter().find(|g| g.nodes == 1).ok_or(NoRoom)?;
+            let s = slot(e, g, (0, 0, 0), e.choose(a, GpuSet(u64::MAX)));
+            let mut added = Added::default();
+            added.allow(&fleet.meter, e, a);
+            return Ok(Placed {
+                slots: vec![s],
+                domain: e.pos.key.to_string(),
+                level: Level::Node,
+                fabric: Fabric::Nvlink,
+                cap_watts: fleet.cap(&added, e),
+            });
         }
     }
     Err(NoRoom)
@@ -166,55 +143,184 @@ fn place_one(fleet: &Fleet, demand: &Demand) -> Result<Placed, NoRoom> {
 
 /// Fills a gang into a domain, or says that it does not fit. Every slot of a gang is on a node of
 /// its own: an agent runs one slot of an attempt.
-fn fill(fleet: &Fleet, domain: &Domain, demand: &Demand) -> Option<Vec<Slot>> {
-    let mut chosen: BTreeMap<&Pos, (usize, GpuSet)> = BTreeMap::new();
+pub(crate) fn fill(fleet: &Fleet, domain: &Domain, level: Level, q: &Query<'_>) -> Option<Placed> {
+    let mut chosen: Vec<(usize, u32)> = Vec::new();
+    let mut added = Added::default();
     // Groups with many GPUs a node have the fewest places to go, so they choose first.
-    let mut order: Vec<usize> = (0..demand.groups.len()).collect();
-    order.sort_by_key(|&i| std::cmp::Reverse((demand.groups[i].gpus, demand.groups[i].memory)));
+    let mut order: Vec<usize> = (0..q.asks.len()).collect();
+    order.sort_by_key(|&i| std::cmp::Reverse((q.asks[i].gpus, q.asks[i].memory)));
     for gi in order {
-        let g = &demand.groups[gi];
-        let mut candidates: Vec<(u32, &Pos)> = domain
+        let a = &q.asks[gi];
+        let mut able: Vec<&Entry> = domain
             .nodes
             .iter()
-            .filter(|pos| !chosen.contains_key(pos))
-            .filter(|pos| fits(fleet.entry(pos.ix), g, demand.simulated))
-            .map(|pos| (fleet.entry(pos.ix).free_gpus().len(), pos))
+            .map(|p| fleet.entry(p.ix))
+            .filter(|e| q.passes(fleet, e, a))
+            .filter(|e| !chosen.iter().any(|(_, ix)| *ix == e.pos.ix))
             .collect();
-        if candidates.len() < g.nodes as usize {
-            return None;
+        if fleet.meter.on() {
+            able = within_budget(fleet, able, a, &mut added);
         }
-        candidates.sort();
-        for (_, pos) in candidates.into_iter().take(g.nodes as usize) {
-            let gpus = choose(fleet.entry(pos.ix).free_gpus(), g.gpus);
-            chosen.insert(pos, (gi, gpus));
-        }
+        let picked = pick(fleet, q, &able, a.nodes as usize, level)?;
+        chosen.extend(picked.into_iter().map(|ix| (gi, ix)));
     }
-    let mut chosen: Vec<(usize, &Pos, GpuSet)> =
-        chosen.into_iter().map(|(pos, (gi, gpus))| (gi, pos, gpus)).collect();
-    // Ranks follow the groups as written, and within a group the order of the topology, so that
-    // neighbours in a ring are near each other.
-    chosen.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-    let mut first_rank = 0;
-    let slots = chosen.iter().enumerate().map(|(i, (gi, pos, gpus))| {
-        let g = &demand.groups[*gi];
-        let node_rank = u32::try_from(i).unwrap_or(u32::MAX);
-        let s = slot(fleet.entry(pos.ix), *gi, g, node_rank, first_rank, *gpus);
-        first_rank += g.ranks;
-        s
-    });
-    Some(slots.collect())
+    Some(build(fleet, q, chosen, level, domain.path.to_string(), &added))
 }
 
-fn slot(e: &Entry, gi: usize, g: &Group, node_rank: u32, first_rank: u32, gpus: GpuSet) -> Slot {
-    Slot {
-        node: e.facts.name.clone(),
-        group: u32::try_from(gi).unwrap_or(u32::MAX),
-        node_rank,
-        first_rank,
-        ranks: g.ranks,
-        gpus,
-        cpus: g.cpus,
-        memory: Bytes(g.memory.0),
-        part: None,
+/// Nodes that the budgets of their racks and feeds still carry, one after the other.
+fn within_budget<'f>(
+    fleet: &'f Fleet,
+    able: Vec<&'f Entry>,
+    a: &Ask,
+    added: &mut Added,
+) -> Vec<&'f Entry> {
+    let mut out = Vec::with_capacity(able.len());
+    let mut need = a.nodes;
+    for e in able {
+        if need == 0 && fleet.meter.refuses() {
+            break;
+        }
+        if added.allow(&fleet.meter, e, a) {
+            out.push(e);
+            need = need.saturating_sub(1);
+        }
+    }
+    out
+}
+
+/// Slots in rank order: groups as written, and within a group the order of the topology, so that
+/// neighbours in a ring are near each other.
+pub(crate) fn build(
+    fleet: &Fleet,
+    q: &Query<'_>,
+    mut chosen: Vec<(usize, u32)>,
+    level: Level,
+    domain: String,
+    added: &Added,
+) -> Placed {
+    chosen.sort_by(|a, b| (a.0, &fleet.entry(a.1).pos).cmp(&(b.0, &fleet.entry(b.1).pos)));
+    // The same GPUs on every node, if they are free everywhere: rank r of each node then sits on
+    // the same rail.
+    let common = chosen
+        .iter()
+        .map(|(_, ix)| fleet.entry(*ix).room.whole)
+        .fold(GpuSet(u64::MAX), GpuSet::and);
+    let mut first_rank = 0;
+    let mut slots = Vec::with_capacity(chosen.len());
+    for (i, (gi, ix)) in chosen.iter().enumerate() {
+        let (e, g) = (fleet.entry(*ix), &q.demand.groups[*gi]);
+        slots.push(slot(e, g, (*gi, i, first_rank), e.choose(&q.asks[*gi], common)));
+        first_rank += g.ranks;
+    }
+    let fabric = fabric(fleet, &slots, &chosen, level);
+    let cap = chosen.first().and_then(|(_, ix)| fleet.cap(added, fleet.entry(*ix)));
+    Placed { slots, domain, level, fabric, cap_watts: cap }
+}
+
+fn fabric(fleet: &Fleet, slots: &[Slot], chosen: &[(usize, u32)], level: Level) -> Fabric {
+    match level {
+        Level::Node | Level::Nvlink => Fabric::Nvlink,
+        Level::Rack | Level::Leaf => {
+            let rails = |ix: u32| &fleet.entry(ix).facts.location.rails;
+            let first = chosen.first().map(|(_, ix)| rails(*ix));
+            let same_rails = first
+                .is_some_and(|r| !r.is_empty() && chosen.iter().all(|(_, ix)| rails(*ix) == r));
+            let gpus: Vec<GpuSet> =
+                slots.iter().map(|s| s.gpus).filter(|g| !g.is_empty()).collect();
+            let same_gpus = gpus.windows(2).all(|w| w[0] == w[1]);
+            if same_rails && same_gpus { Fabric::Rail } else { Fabric::Leaf }
+        }
+        Level::Spine => Fabric::Spine,
+        Level::Cluster | Level::Region => Fabric::Core,
+    }
+}
+
+/// Room on exactly these nodes, given in the order of the groups: spares too.
+pub(crate) fn place_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Result<Placed, NoRoom> {
+    let groups: Vec<usize> = q
+        .asks
+        .iter()
+        .enumerate()
+        .flat_map(|(i, a)| std::iter::repeat_n(i, a.nodes as usize))
+        .collect();
+    if groups.len() != nodes.len() {
+        return Err(NoRoom);
+    }
+    let mut added = Added::default();
+    for (gi, ix) in groups.iter().zip(nodes) {
+        let (e, a) = (fleet.entry(*ix), &q.asks[*gi]);
+        let good = e.serving()
+            && fleet.free_until(e, a, q.who, q.now, q.end)
+            && added.allow(&fleet.meter, e, a);
+        if !good {
+            return Err(NoRoom);
+        }
+    }
+    let level = fleet.common_level(nodes);
+    let domain = nodes.first().map_or_else(String::new, |ix| {
+        let e = fleet.entry(*ix);
+        match level {
+            Level::Node => e.pos.key.to_string(),
+            l => fleet.domain_of(e, l).path.to_string(),
+        }
+    });
+    let chosen = groups.into_iter().zip(nodes.iter().copied()).collect();
+    Ok(build(fleet, q, chosen, level, domain, &added))
+}
+
+impl Fleet {
+    /// Watts each GPU may draw when a budget caps a gang.
+    fn cap(&self, added: &Added, e: &Entry) -> Option<u32> {
+        let milli = added.cap_milli?;
+        let full = u64::from(
+            self.meter
+                .policy()
+                .gpu_watts
+                .get(&e.facts.sku)
+                .copied()
+                .unwrap_or_else(|| crate::power::rated(&e.facts.sku)),
+        );
+        u32::try_from(full * milli / 1000).ok()
+    }
+
+    /// The narrowest level at which the nodes share a domain.
+    pub(crate) fn common_level(&self, nodes: &[u32]) -> Level {
+        let [first, rest @ ..] = nodes else { return Level::Node };
+        if rest.iter().all(|ix| ix == first) {
+            return Level::Node;
+        }
+        let a = self.entry(*first).domains;
+        DOMAIN_LEVELS
+            .into_iter()
+            .enumerate()
+            .find(|(i, _)| rest.iter().all(|ix| self.entry(*ix).domains[*i] == a[*i]))
+            .map_or(Level::Region, |(_, l)| l)
+    }
+
+    /// The nodes of these names, by number; none if one of them is gone.
+    pub(crate) fn numbers(&self, names: &[NodeName]) -> Option<Vec<u32>> {
+        names.iter().map(|n| self.find(n)).collect()
+    }
+
+    /// A node of an empty kind, in the leaf with the fewest empty nodes: whole leaves stay whole.
+    fn in_broken_leaf<'f>(
+        &'f self,
+        members: &'f std::collections::BTreeSet<crate::node::Pos>,
+        good: &impl Fn(&Entry) -> bool,
+    ) -> Option<&'f Entry> {
+        let leaf = level_ix(Level::Leaf);
+        for (_, id) in &self.leaves {
+            let d = &self.domains[*id as usize];
+            let Some(first) = d.nodes.first() else { continue };
+            let found = members
+                .range(first.clone()..)
+                .map(|p| self.entry(p.ix))
+                .take_while(|e| e.domains[leaf] == *id)
+                .find(|e| good(e));
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
     }
 }

@@ -1,35 +1,71 @@
-//! One cycle: which waiting gangs start now.
+//! One cycle: who starts now, who is promised a start, who must make room.
 
-use crate::fleet::Fleet;
-use crate::place::{Placed, place, possible};
-use crate::queue::{Queue, Ticket};
+use crate::cluster::{Cluster, Running};
+use crate::fleet::Kept;
+use crate::place::{Placed, Query, may_fit, place, place_on};
+use crate::queue::{Failed, Turn};
+use crate::work::{FAR, Work};
+use muster_model::ids::JobId;
+use muster_model::job::{Basis, Rank};
+use muster_model::names::NodeName;
+use muster_model::placement::Placement;
+use muster_model::policy::{BackfillMode, SitePolicy};
+use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-/// What operators may choose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
-    /// Smaller work may pass a gang that does not fit until the gang has waited this long; then
-    /// the room that becomes free is kept for it.
-    pub patience: Span,
-    /// Most starts in one cycle, so that a cycle stays short.
-    pub max_starts: usize,
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        // Ten minutes is longer than most small jobs and shorter than a person's patience. A
-        // thousand starts are a few milliseconds of planning and one group commit.
-        Policy { patience: Span::mins(10), max_starts: 1000 }
-    }
-}
+/// Most starts in one cycle: a few milliseconds of planning and one group commit.
+pub const MAX_STARTS: usize = 1000;
+/// Jobs that nodes are gathered for at once when nothing that runs has a time limit.
+const GATHERING: usize = 4;
 
 /// A gang that starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// Whose turn it was.
-    pub ticket: Ticket,
+    /// Which.
+    pub job: JobId,
     /// What it gets.
     pub placed: Placed,
+}
+
+/// A start that is promised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promised {
+    /// To whom.
+    pub job: JobId,
+    /// Not later than this.
+    pub at: Time,
+    /// Nodes that are kept for it, in the order of its groups.
+    pub nodes: Vec<NodeName>,
+    /// What it rests on.
+    pub basis: Basis,
+    /// Why it is later than was promised before, if it is.
+    pub moved: Option<String>,
+}
+
+/// A job that makes room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Victim {
+    /// Which.
+    pub job: JobId,
+    /// For whom.
+    pub by: JobId,
+    /// What ranks the other one higher.
+    pub rank: Rank,
+}
+
+/// An elastic gang that gets another size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resize {
+    /// Which.
+    pub job: JobId,
+    /// Nodes.
+    pub nodes: u32,
+    /// For whom it shrinks; none when it grows.
+    pub by: Option<JobId>,
+    /// Where it goes on: nodes it keeps, and new ones.
+    pub on: Vec<NodeName>,
 }
 
 /// The difference that a cycle makes.
@@ -37,82 +73,385 @@ pub struct Start {
 pub struct Plan {
     /// Gangs that start, in order.
     pub starts: Vec<Start>,
+    /// Starts that are promised.
+    pub promises: Vec<Promised>,
+    /// Jobs that make room.
+    pub victims: Vec<Victim>,
+    /// Elastic gangs that get another size.
+    pub resizes: Vec<Resize>,
     /// The cycle stopped at its limit; another one has more to do.
     pub more: bool,
+    /// Time alone may change the plan: look again then.
+    pub look_again: Option<Time>,
 }
 
-/// Plans one cycle. The fleet is left as it was; `queue` only remembers which demands did not
-/// fit, so that they are asked again when something has become free.
-pub fn plan(fleet: &mut Fleet, queue: &mut Queue, policy: &Policy, now: Time) -> Plan {
-    let mut out = Plan::default();
-    let freed = fleet.freed();
-    let mut barrier = barrier(fleet, queue, policy, now);
-    // Heads of the demands worth asking, in queue order.
-    let mut heads: std::collections::BTreeMap<Ticket, crate::queue::Demand> = queue
-        .buckets
-        .iter()
-        .filter(|(_, b)| b.failed_at != Some(freed))
-        .filter_map(|(d, b)| b.tickets.first().map(|t| (*t, d.clone())))
-        .collect();
-    while let Some((ticket, demand)) = heads.pop_first() {
-        if barrier.is_some_and(|b| ticket > b) {
-            break;
+/// What came of asking for one job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Started,
+    /// A quota or a limit stops it; room is not the matter.
+    Gated,
+    NoRoom,
+}
+
+pub(crate) struct Cycle<'c> {
+    pub(crate) c: &'c mut Cluster,
+    pub(crate) policy: &'c SitePolicy,
+    pub(crate) now: Time,
+    pub(crate) out: Plan,
+    pub(crate) started: BTreeSet<JobId>,
+    /// Jobs that are being stopped or resized by this cycle.
+    pub(crate) busy: BTreeSet<JobId>,
+    /// What was kept for jobs before this cycle, to be put back.
+    before: BTreeMap<JobId, Option<Kept>>,
+    /// GPUs that started lately, in thousandths, when starts are staggered.
+    recent: Option<u64>,
+    /// Nodes that may still be looked at to move promises earlier.
+    pub(crate) looks_left: usize,
+}
+
+/// Plans one cycle. The cluster is left as it was, but for notes on what did not fit, so that
+/// it is asked again only when something changed.
+pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
+    let mut cycle = Cycle {
+        c,
+        policy,
+        now,
+        out: Plan::default(),
+        started: BTreeSet::new(),
+        busy: BTreeSet::new(),
+        before: BTreeMap::new(),
+        recent: None,
+        looks_left: crate::promise::LOOKS,
+    };
+    cycle.gather();
+    cycle.starts();
+    if !cycle.out.more {
+        cycle.promise();
+        cycle.preempt();
+        cycle.grow();
+    }
+    cycle.undo();
+    cycle.out
+}
+
+impl Cycle<'_> {
+    /// In which order jobs are asked: as they stand, until the first that does not fit; those
+    /// behind it by what the mode says.
+    fn starts(&mut self) {
+        let mut inline: BTreeSet<Turn> = BTreeSet::new();
+        let mut blocked: Option<Turn> = None;
+        let mut strict: BTreeMap<usize, Turn> = BTreeMap::new();
+        let heads: Vec<Turn> = self.c.queue.heads().collect();
+        for t in heads {
+            if self.still_fails(t) {
+                blocked = Some(blocked.map_or(t, |b| b.min(t)));
+                self.note_strict(&mut strict, t);
+            } else {
+                inline.insert(t);
+            }
         }
-        if out.starts.len() >= policy.max_starts {
-            out.more = true;
-            break;
-        }
-        if let Ok(placed) = place(fleet, &demand) {
-            for s in &placed.slots {
-                fleet.take(s);
+        let short_first =
+            self.policy.backfill.predict && self.policy.backfill.mode != BackfillMode::Easy;
+        let mut behind: BTreeSet<(std::cmp::Reverse<muster_model::spec::Priority>, Span, Turn)> =
+            BTreeSet::new();
+        loop {
+            if self.out.starts.len() >= MAX_STARTS {
+                self.out.more = !inline.is_empty() || !behind.is_empty();
+                return;
             }
-            out.starts.push(Start { ticket, placed });
-            let next = queue.buckets.get(&demand).and_then(|b| {
-                b.tickets
-                    .range((std::ops::Bound::Excluded(ticket), std::ops::Bound::Unbounded))
-                    .next()
-            });
-            if let Some(next) = next {
-                heads.insert(*next, demand);
+            let ahead = inline.first().copied().filter(|t| blocked.is_none_or(|b| *t < b));
+            let turn = match ahead {
+                Some(t) => {
+                    inline.remove(&t);
+                    t
+                }
+                None if !short_first => match inline.pop_first() {
+                    Some(t) => t,
+                    None => return,
+                },
+                None => {
+                    for t in std::mem::take(&mut inline) {
+                        if let Some(b) = self.c.queue.bucket(t.bucket()) {
+                            let w = &b.work;
+                            let run = w.predicted.or(w.limit).unwrap_or(Span(u64::MAX));
+                            behind.insert((std::cmp::Reverse(w.priority), run, t));
+                        }
+                    }
+                    match behind.pop_first() {
+                        Some((_, _, t)) => t,
+                        None => return,
+                    }
+                }
+            };
+            if let Some(q) = self.strict_quota(turn)
+                && strict.get(&q).is_some_and(|s| *s < turn)
+            {
+                continue;
             }
-        } else {
-            if let Some(b) = queue.buckets.get_mut(&demand) {
-                b.failed_at = Some(freed);
-            }
-            if now.since(ticket.since) >= policy.patience && possible(fleet, &demand) {
-                barrier = Some(barrier.map_or(ticket, |b| b.min(ticket)));
+            let asked = self.ask(turn);
+            match asked {
+                Asked::Started => {
+                    if let Some(next) = self.c.queue.after(&turn) {
+                        inline.insert(next);
+                    }
+                }
+                Asked::Gated | Asked::NoRoom => {
+                    self.note_strict(&mut strict, turn);
+                    if asked == Asked::NoRoom {
+                        blocked = Some(blocked.map_or(turn, |b| b.min(turn)));
+                    }
+                    let (freed, charged) = (self.c.fleet.freed(), self.c.charged());
+                    if let Some(b) = self.c.queue.bucket_mut(turn.bucket()) {
+                        b.failed = Some(Failed { freed, charged });
+                    }
+                }
             }
         }
     }
-    for start in &out.starts {
-        for s in &start.placed.slots {
-            fleet.untake(s);
+
+    fn strict_quota(&self, t: Turn) -> Option<usize> {
+        let b = self.c.queue.bucket(t.bucket())?;
+        self.c.ledger.strict(&b.work.project)
+    }
+
+    fn note_strict(&self, strict: &mut BTreeMap<usize, Turn>, t: Turn) {
+        if let Some(q) = self.strict_quota(t) {
+            let first = strict.entry(q).or_insert(t);
+            *first = (*first).min(t);
         }
     }
-    out
-}
 
-/// The first job that has waited past patience and does not fit: nobody passes it. A gang that
-/// could not start on an empty fleet stops nobody.
-fn barrier(fleet: &Fleet, queue: &mut Queue, policy: &Policy, now: Time) -> Option<Ticket> {
-    let (freed, shape) = (fleet.freed(), fleet.shape());
-    let mut first: Option<Ticket> = None;
-    for (demand, b) in &mut queue.buckets {
-        if b.failed_at != Some(freed) {
-            continue;
+    /// Has nothing changed that could let this group of jobs start? Remembers what it looked at.
+    fn still_fails(&mut self, t: Turn) -> bool {
+        let Some(b) = self.c.queue.bucket(t.bucket()) else { return true };
+        let Some(failed) = b.failed else { return false };
+        if failed.charged != self.c.charged() && !self.c.ledger.is_empty() {
+            return false;
         }
-        let Some(t) = b.tickets.iter().find(|t| now.since(t.since) >= policy.patience) else {
-            continue;
+        let limits = &self.policy.limits;
+        if failed.charged != self.c.charged()
+            && (limits.gpus_per_user.is_some() || limits.running_jobs_per_user.is_some())
+        {
+            return false;
+        }
+        let f = &self.c.fleet;
+        let Some(released) = f.released_since(failed.freed) else { return false };
+        let q = Query::new(f, &b.work, self.now, u32::MAX, u64::MAX);
+        let level = match (q.demand.nodes(), q.demand.widest()) {
+            (1, _) => Level::Node,
+            (_, l) => l,
         };
-        if first.is_some_and(|f| f < *t) {
-            continue;
+        let smallest = b.work.elastic.is_some();
+        let mut asked: BTreeSet<u32> = BTreeSet::new();
+        for ix in released {
+            if !asked.insert(ix) {
+                continue;
+            }
+            let e = f.entry(ix);
+            let helps = match level {
+                _ if smallest => true,
+                Level::Node => e.open() && q.asks.iter().any(|a| e.fits(a)),
+                l => may_fit(f.domain_of(e, l), &q),
+            };
+            if helps {
+                return false;
+            }
         }
-        if b.possible.is_none_or(|(at, _)| at != shape) {
-            b.possible = Some((shape, possible(fleet, demand)));
+        let (freed, charged) = (f.freed(), self.c.charged());
+        if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
+            b.failed = Some(Failed { freed, charged });
         }
-        if b.possible.is_some_and(|(_, yes)| yes) {
-            first = Some(*t);
+        true
+    }
+
+    /// Asks for one job: starts it if it may and if there is room.
+    fn ask(&mut self, turn: Turn) -> Asked {
+        let Some(work) = self.c.queue.get(turn.job).cloned() else { return Asked::Gated };
+        if self.gated(&work) || self.staggered(&work) {
+            return Asked::Gated;
+        }
+        let skus = self.c.quota_skus(&work);
+        if skus == 0 && work.demand.gpus() > 0 {
+            return Asked::Gated;
+        }
+        if self.start_as(&work, skus) {
+            return Asked::Started;
+        }
+        if let Some((min, _)) = work.elastic
+            && self.start_smaller(&work, min, skus)
+        {
+            return Asked::Started;
+        }
+        Asked::NoRoom
+    }
+
+    /// An elastic gang starts with as many nodes as there are, if they are enough.
+    fn start_smaller(&mut self, work: &Arc<Work>, min: u32, skus: u64) -> bool {
+        let (mut low, mut high) = (min, work.demand.nodes());
+        let sized = |n: u32| {
+            Arc::new(Work { demand: Arc::new(work.demand.resized(n)), ..(**work).clone() })
+        };
+        let fits = |s: &Self, n: u32| {
+            let w = sized(n);
+            let q = Query::new(&s.c.fleet, &w, s.now, s.policy.hazard.large_gang, skus);
+            place(&s.c.fleet, &q).is_ok()
+        };
+        if low >= high || !fits(self, low) {
+            return false;
+        }
+        while high - low > 1 {
+            let mid = low.midpoint(high);
+            if fits(self, mid) { low = mid } else { high = mid }
+        }
+        self.start_as(&sized(low), skus)
+    }
+
+    fn start_as(&mut self, work: &Arc<Work>, skus: u64) -> bool {
+        let f = &self.c.fleet;
+        let q = Query::new(f, work, self.now, self.policy.hazard.large_gang, skus);
+        let own = f.kept.get(&work.job).filter(|k| k.basis != Basis::Limits);
+        let placed = own.and_then(|k| place_on(f, &q, &k.nodes).ok()).or_else(|| place(f, &q).ok());
+        let Some(placed) = placed else { return false };
+        self.start(work.clone(), placed);
+        true
+    }
+
+    /// Does a limit of the site stop it?
+    pub(crate) fn gated(&self, w: &Work) -> bool {
+        self.c.user_limit(w, &self.policy.limits).is_some()
+    }
+
+    /// Have too many GPUs started just now?
+    fn staggered(&mut self, w: &Work) -> bool {
+        let p = &self.policy.power;
+        if p.stagger_gpus == 0 {
+            return false;
+        }
+        let window = p.stagger_window;
+        let recent = *self.recent.get_or_insert_with(|| {
+            let late = self.c.running.values().filter(|r| self.now.since(r.placed) < window);
+            late.map(Running::milli).sum()
+        });
+        let milli = w.demand.gpus() * 1000;
+        // A gang that is larger than a window's worth starts alone.
+        let over = recent + milli > u64::from(p.stagger_gpus) * 1000 && recent > 0;
+        if over {
+            self.again(self.now + window);
+        } else {
+            self.recent = Some(recent + milli);
+        }
+        over
+    }
+
+    /// Something may change by itself at `t`.
+    pub(crate) fn again(&mut self, t: Time) {
+        self.out.look_again = Some(self.out.look_again.map_or(t, |a| a.min(t)));
+    }
+
+    fn start(&mut self, work: Arc<Work>, placed: Placed) {
+        let job = work.job;
+        self.keep_nothing(job);
+        let sku = self.c.fleet.sku_on(&placed);
+        let placement = Placement {
+            slots: placed.slots.clone(),
+            port: 0,
+            domain: String::new(),
+            level: placed.level,
+            fabric: placed.fabric,
+            cap_watts: None,
+        };
+        let until = work.ends(self.now);
+        let r = Running {
+            work,
+            placement: Arc::new(placement),
+            placed: self.now,
+            saved: self.now,
+            until,
+            stopping: false,
+            sku,
+        };
+        self.c.run(r, |_| true);
+        self.started.insert(job);
+        self.out.starts.push(Start { job, placed });
+    }
+
+    /// Remembers what was kept for a job before this cycle.
+    fn remember(&mut self, job: JobId) {
+        let was = self.c.fleet.kept.get(&job).cloned();
+        self.before.entry(job).or_insert(was);
+    }
+
+    pub(crate) fn keep_nothing(&mut self, job: JobId) {
+        self.remember(job);
+        self.c.fleet.unkeep_silently(job);
+    }
+
+    pub(crate) fn keep(&mut self, work: &Work, kept: Kept) {
+        self.remember(work.job);
+        self.c.fleet.keep_ix(work.job, &work.demand, kept);
+    }
+
+    pub(crate) fn names(&self, nodes: &[u32]) -> Vec<NodeName> {
+        nodes.iter().map(|ix| self.c.fleet.entry(*ix).facts.name.clone()).collect()
+    }
+
+    /// Nodes are gathered for the first jobs that cannot be promised anything because what runs
+    /// has no time limit, once they have waited long enough: what is free or becomes free stays
+    /// theirs.
+    fn gather(&mut self) {
+        let patience = self.policy.backfill.patience;
+        let waiting: Vec<(JobId, Arc<Work>)> = self
+            .c
+            .queue
+            .iter()
+            .take(64)
+            .filter(|t| {
+                self.c.queue.bucket(t.bucket()).is_some_and(|b| b.hopeless && b.failed.is_some())
+            })
+            .filter(|t| !self.c.fleet.kept.contains_key(&t.job))
+            .filter_map(|t| self.c.queue.get(t.job).map(|w| (t.job, w.clone())))
+            .filter(|(_, w)| self.now.since(w.since) >= patience)
+            .take(GATHERING)
+            .collect();
+        for (_, w) in waiting {
+            let q = Query::new(&self.c.fleet, &w, self.now, u32::MAX, self.c.quota_skus(&w));
+            if let Some(nodes) = crate::promise::gathered(&self.c.fleet, &q) {
+                let kept = Kept { start: self.now, end: FAR, nodes, basis: Basis::Limits };
+                self.keep(&w, kept);
+            }
         }
     }
-    first
+
+    /// Puts the cluster back as it was: what the plan says happens when it is carried out.
+    fn undo(&mut self) {
+        for start in &self.out.starts {
+            if let Some(r) = self.c.running.remove(&start.job) {
+                for s in r.slots() {
+                    self.c.fleet.untake(start.job, s);
+                }
+                self.c.count(&r, false);
+            }
+        }
+        for (job, kept) in std::mem::take(&mut self.before) {
+            let demand = self.c.queue.get(job).map(|w| w.demand.clone());
+            let broken = self.c.fleet.broken.contains(&job);
+            self.c.fleet.unkeep_silently(job);
+            if let (Some(k), Some(d)) = (kept, demand) {
+                self.c.fleet.keep_ix(job, &d, k);
+                if broken {
+                    self.c.fleet.broken.insert(job);
+                }
+            }
+        }
+    }
+}
+
+impl crate::Fleet {
+    /// SKU of the first node with GPUs of a placement.
+    pub(crate) fn sku_on(&self, p: &Placed) -> String {
+        let slot = p.slots.iter().find(|s| !s.gpus.is_empty()).or(p.slots.first());
+        slot.and_then(|s| self.find(&s.node))
+            .map_or_else(String::new, |ix| self.entry(ix).facts.sku.clone())
+    }
 }

@@ -1,112 +1,256 @@
-//! Waiting jobs in their order, grouped by what they ask for, so that a cycle asks once for
-//! each different demand and not once for each job.
+//! Waiting jobs in their order, grouped by what they ask for and by whom, so that a cycle asks
+//! once for each different question and not once for each job.
 
+use crate::work::{Demand, Work};
 use muster_model::ids::JobId;
-use muster_model::spec::{Group, Priority};
-use muster_model::topology::Level;
-use muster_model::units::Time;
+use muster_model::names::ProjectName;
+use muster_model::spec::{Priority, Tier};
+use muster_model::units::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What a gang asks for. Equal demands fit or fail alike.
+/// Jobs that fit or fail alike: the same demand, by the same user, in the same class.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Demand {
-    /// Groups of the gang.
-    pub groups: Arc<[Group]>,
-    /// The whole gang in one domain of this level, or not at all.
-    pub required: Option<Level>,
-    /// The same as a wish.
-    pub preferred: Option<Level>,
-    /// Only on nodes that can pretend.
-    pub simulated: bool,
-}
-
-impl Demand {
-    /// Nodes in all.
-    #[must_use]
-    pub fn nodes(&self) -> u32 {
-        self.groups.iter().map(|g| g.nodes).sum()
-    }
-    /// GPUs in all.
-    #[must_use]
-    pub fn gpus(&self) -> u64 {
-        self.groups.iter().map(|g| u64::from(g.nodes) * u64::from(g.gpus)).sum()
-    }
-}
-
-/// A job's place in the queue: priority class, then age, then number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket {
+struct Key {
     priority: Reverse<Priority>,
-    /// When it was submitted.
-    pub since: Time,
+    project: ProjectName,
+    user: Arc<str>,
+    tier: Tier,
+    limit: Option<Span>,
+    predicted: Option<Span>,
+    checkpoints: bool,
+    elastic: Option<(u32, u32)>,
+    demand: Arc<Demand>,
+}
+
+/// A job's age, then its number.
+pub(crate) type Ticket = (Time, JobId);
+
+/// Why a bucket was not asked again, and what must change for it to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Failed {
+    /// Value of [`Fleet::freed`](crate::Fleet::freed) then.
+    pub(crate) freed: u64,
+    /// Number of changes of what users and quotas hold then.
+    pub(crate) charged: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Bucket {
+    key: Key,
+    /// The first of them; all are like it.
+    pub(crate) work: Arc<Work>,
+    pub(crate) account: usize,
+    pub(crate) tickets: BTreeSet<Ticket>,
+    pub(crate) failed: Option<Failed>,
+    /// No start could be promised: what runs has no time limit.
+    pub(crate) hopeless: bool,
+    /// What was free and held when nobody could make room for it.
+    pub(crate) claimed: Option<(u64, u64)>,
+}
+
+/// A place in the order of the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turn {
+    priority: Reverse<Priority>,
+    rank: u32,
+    since: Time,
     /// The job.
     pub job: JobId,
+    bucket: usize,
 }
 
-impl Ticket {
-    /// A place in the queue.
-    #[must_use]
-    pub fn new(priority: Priority, since: Time, job: JobId) -> Ticket {
-        Ticket { priority: Reverse(priority), since, job }
+impl Turn {
+    pub(crate) fn bucket(&self) -> usize {
+        self.bucket
     }
-}
-
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Bucket {
-    pub(crate) tickets: BTreeSet<Ticket>,
-    /// Value of [`Fleet::freed`](crate::Fleet::freed) at which this demand last did not fit.
-    pub(crate) failed_at: Option<u64>,
-    /// Whether it would fit on an empty fleet, and the [`Fleet::shape`](crate::Fleet::shape)
-    /// this was found for.
-    pub(crate) possible: Option<(u64, bool)>,
+    pub(crate) fn ticket(&self) -> Ticket {
+        (self.since, self.job)
+    }
 }
 
 /// Jobs that wait for room.
 #[derive(Debug, Clone, Default)]
 pub struct Queue {
-    pub(crate) buckets: BTreeMap<Demand, Bucket>,
-    all: BTreeMap<Ticket, Demand>,
+    ids: BTreeMap<Key, usize>,
+    buckets: Vec<Option<Bucket>>,
+    jobs: BTreeMap<JobId, (usize, Arc<Work>)>,
+    accounts: BTreeMap<(ProjectName, Arc<str>), usize>,
+    /// Each account's place in fair share; lower goes first.
+    ranks: Vec<u32>,
 }
 
 impl Queue {
     /// A job waits.
-    pub fn insert(&mut self, ticket: Ticket, demand: Demand) {
-        self.buckets.entry(demand.clone()).or_default().tickets.insert(ticket);
-        self.all.insert(ticket, demand);
+    pub fn insert(&mut self, work: Arc<Work>) {
+        let key = Key {
+            priority: Reverse(work.priority),
+            project: work.project.clone(),
+            user: work.user.clone(),
+            tier: work.tier,
+            limit: work.limit,
+            predicted: work.predicted,
+            checkpoints: work.checkpoints,
+            elastic: work.elastic,
+            demand: work.demand.clone(),
+        };
+        let account = self.account(&work.project, &work.user);
+        let id = match self.ids.get(&key) {
+            Some(id) => *id,
+            None => {
+                let id =
+                    self.buckets.iter().position(Option::is_none).unwrap_or(self.buckets.len());
+                let fresh = Bucket {
+                    key: key.clone(),
+                    work: work.clone(),
+                    account,
+                    tickets: BTreeSet::new(),
+                    failed: None,
+                    hopeless: false,
+                    claimed: None,
+                };
+                if id == self.buckets.len() {
+                    self.buckets.push(Some(fresh));
+                } else {
+                    self.buckets[id] = Some(fresh);
+                }
+                self.ids.insert(key, id);
+                id
+            }
+        };
+        if let Some(b) = self.buckets[id].as_mut() {
+            b.tickets.insert((work.since, work.job));
+        }
+        self.jobs.insert(work.job, (id, work));
     }
 
     /// A job waits no more.
-    pub fn remove(&mut self, ticket: &Ticket) {
-        let Some(demand) = self.all.remove(ticket) else { return };
-        if let Some(b) = self.buckets.get_mut(&demand) {
-            b.tickets.remove(ticket);
-            if b.tickets.is_empty() {
-                self.buckets.remove(&demand);
-            }
+    pub fn remove(&mut self, job: JobId) {
+        let Some((id, work)) = self.jobs.remove(&job) else { return };
+        let Some(b) = self.buckets[id].as_mut() else { return };
+        b.tickets.remove(&(work.since, job));
+        if b.tickets.is_empty() {
+            let key = b.key.clone();
+            self.ids.remove(&key);
+            self.buckets[id] = None;
         }
     }
 
-    /// Jobs that wait, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Ticket, &Demand)> {
-        self.all.iter()
+    fn account(&mut self, project: &ProjectName, user: &Arc<str>) -> usize {
+        let key = (project.clone(), user.clone());
+        let next = self.accounts.len();
+        *self.accounts.entry(key).or_insert(next)
     }
 
-    /// Jobs before this one, in order.
-    pub fn before(&self, ticket: &Ticket) -> impl Iterator<Item = (&Ticket, &Demand)> {
-        self.all.range(..*ticket)
+    /// The accounts that have ever waited, by number.
+    pub fn accounts(&self) -> impl Iterator<Item = (&(ProjectName, Arc<str>), usize)> {
+        self.accounts.iter().map(|(k, i)| (k, *i))
+    }
+
+    /// Each account's place in fair share, by number; lower goes first. Missing ones are even.
+    pub fn set_ranks(&mut self, ranks: Vec<u32>) {
+        self.ranks = ranks;
+    }
+
+    pub(crate) fn rank(&self, account: usize) -> u32 {
+        self.ranks.get(account).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn bucket(&self, id: usize) -> Option<&Bucket> {
+        self.buckets.get(id)?.as_ref()
+    }
+
+    pub(crate) fn bucket_mut(&mut self, id: usize) -> Option<&mut Bucket> {
+        self.buckets.get_mut(id)?.as_mut()
+    }
+
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = (usize, &Bucket)> {
+        self.buckets.iter().enumerate().filter_map(|(i, b)| b.as_ref().map(|b| (i, b)))
+    }
+
+    pub(crate) fn turn(&self, id: usize, t: Ticket) -> Option<Turn> {
+        let b = self.bucket(id)?;
+        Some(Turn {
+            priority: b.key.priority,
+            rank: self.rank(b.account),
+            since: t.0,
+            job: t.1,
+            bucket: id,
+        })
+    }
+
+    /// The next ticket of the same bucket.
+    pub(crate) fn after(&self, turn: &Turn) -> Option<Turn> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let b = self.bucket(turn.bucket)?;
+        let t = b.tickets.range((Excluded(turn.ticket()), Unbounded)).next()?;
+        self.turn(turn.bucket, *t)
+    }
+
+    /// Heads of all buckets.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = Turn> + '_ {
+        self.buckets().filter_map(|(id, b)| b.tickets.first().and_then(|t| self.turn(id, *t)))
+    }
+
+    /// A waiting job.
+    #[must_use]
+    pub fn get(&self, job: JobId) -> Option<&Arc<Work>> {
+        self.jobs.get(&job).map(|(_, w)| w)
+    }
+
+    /// Its place in the order.
+    #[must_use]
+    pub fn place(&self, job: JobId) -> Option<Turn> {
+        let (id, w) = self.jobs.get(&job)?;
+        self.turn(*id, (w.since, job))
+    }
+
+    /// Waiting jobs in their order. The first of each group is found at once, the rest as they
+    /// are asked for.
+    pub fn iter(&self) -> impl Iterator<Item = Turn> + '_ {
+        let mut heads: BTreeSet<Turn> = self.heads().collect();
+        std::iter::from_fn(move || {
+            let t = heads.pop_first()?;
+            if let Some(next) = self.after(&t) {
+                heads.insert(next);
+            }
+            Some(t)
+        })
+    }
+
+    /// Waiting jobs by number.
+    pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.jobs.keys().copied()
     }
 
     /// How many wait.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.all.len()
+        self.jobs.len()
     }
 
     /// Does nobody wait?
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.jobs.is_empty()
+    }
+
+    /// How many of a user wait.
+    #[must_use]
+    pub fn waiting(&self, project: &ProjectName, user: &str) -> usize {
+        self.buckets
+            .iter()
+            .flatten()
+            .filter(|b| b.key.project == *project && &*b.key.user == user)
+            .map(|b| b.tickets.len())
+            .sum()
+    }
+
+    /// Every bucket is asked again.
+    pub fn forget_failures(&mut self) {
+        for b in self.buckets.iter_mut().flatten() {
+            b.failed = None;
+        }
     }
 }

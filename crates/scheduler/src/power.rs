@@ -1,0 +1,168 @@
+//! Power: what racks and feeds may draw, and what the work on them draws at full load.
+
+use crate::node::{Ask, Entry, Part};
+use muster_model::placement::HeldPart;
+use muster_model::policy::{OverBudget, Power};
+use muster_model::topology::Level;
+use std::collections::BTreeMap;
+
+/// Draw at full load in watts, for GPUs that the policy does not name (vendors' data sheets).
+pub(crate) fn rated(sku: &str) -> u32 {
+    let table: [(&str, u32); 12] = [
+        ("gb300", 1400),
+        ("gb200", 1200),
+        ("b300", 1400),
+        ("b200", 1000),
+        ("h200", 700),
+        ("h100-pcie", 350),
+        ("h100", 700),
+        ("a100-pcie", 300),
+        ("a100", 400),
+        ("l40s", 350),
+        ("v100", 300),
+        ("mi300", 750),
+    ];
+    table.iter().find(|(name, _)| sku.starts_with(name)).map_or(500, |(_, w)| *w)
+}
+
+/// What may hold a budget.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    Feed(String),
+    Rack(String),
+}
+
+/// Draw of the placed work by feed and rack, where there are budgets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Meter {
+    policy: Power,
+    used: BTreeMap<Place, u64>,
+}
+
+impl Meter {
+    pub(crate) fn new(policy: &Power) -> Meter {
+        Meter { policy: policy.clone(), used: BTreeMap::new() }
+    }
+
+    pub(crate) fn emptied(&self) -> Meter {
+        Meter::new(&self.policy)
+    }
+
+    pub(crate) fn policy(&self) -> &Power {
+        &self.policy
+    }
+
+    /// Are there budgets at all?
+    pub(crate) fn on(&self) -> bool {
+        !self.policy.feeds.is_empty() || !self.policy.racks.is_empty()
+    }
+
+    fn gpu_watts(&self, sku: &str) -> u64 {
+        u64::from(self.policy.gpu_watts.get(sku).copied().unwrap_or_else(|| rated(sku)))
+    }
+
+    /// Draw of what runs on a node.
+    fn draw(&self, e: &Entry) -> u64 {
+        if e.holds.is_empty() {
+            return 0;
+        }
+        let milli: u64 = e
+            .holds
+            .iter()
+            .map(|h| match &h.part {
+                None => u64::from(h.gpus.len()) * 1000,
+                Some(HeldPart::Milli(m)) => u64::from(*m),
+                Some(HeldPart::Mig { size, .. }) => u64::from(*size) * 125,
+            })
+            .sum();
+        u64::from(self.policy.node_watts) + milli * self.gpu_watts(&e.facts.sku) / 1000
+    }
+
+    /// What one more share would add to a node's draw.
+    pub(crate) fn adds(&self, e: &Entry, a: &Ask) -> u64 {
+        let milli = match a.part {
+            None => u64::from(a.gpus) * 1000,
+            Some(Part::Milli(m)) => u64::from(m),
+            Some(Part::Mig(_, m)) => u64::from(m) * 125,
+        };
+        let host = if e.holds.is_empty() { u64::from(self.policy.node_watts) } else { 0 };
+        host + milli * self.gpu_watts(&e.facts.sku) / 1000
+    }
+
+    /// Places of a node that have a budget, with it.
+    pub(crate) fn budgets(&self, e: &Entry) -> Vec<(Place, u64)> {
+        let mut out = Vec::new();
+        let l = &e.facts.location;
+        if let Some(b) = self.policy.feeds.get(&l.feed) {
+            out.push((Place::Feed(l.feed.clone()), *b));
+        }
+        if !self.policy.racks.is_empty() {
+            let path = l.path(&e.facts.name, Level::Rack).join("/");
+            let b = self.policy.racks.get(&path).or_else(|| self.policy.racks.get(&l.rack));
+            if let Some(b) = b {
+                out.push((Place::Rack(path), *b));
+            }
+        }
+        out
+    }
+
+    /// Counts a node's draw in, or out.
+    pub(crate) fn count(&mut self, e: &Entry, up: bool) {
+        if !self.on() {
+            return;
+        }
+        let w = self.draw(e);
+        if w == 0 {
+            return;
+        }
+        for (place, _) in self.budgets(e) {
+            let u = self.used.entry(place.clone()).or_default();
+            *u = if up { *u + w } else { u.saturating_sub(w) };
+            if *u == 0 {
+                self.used.remove(&place);
+            }
+        }
+    }
+
+    pub(crate) fn used(&self, p: &Place) -> u64 {
+        self.used.get(p).copied().unwrap_or(0)
+    }
+
+    /// Are starts refused that pass a budget (rather than capped)?
+    pub(crate) fn refuses(&self) -> bool {
+        self.policy.over_budget == OverBudget::Refuse
+    }
+}
+
+/// Draw that a gang under way of being placed adds, node by node.
+#[derive(Debug, Default)]
+pub(crate) struct Added {
+    watts: BTreeMap<Place, u64>,
+    /// Lowest part of the full draw that a budget leaves, in thousandths.
+    pub(crate) cap_milli: Option<u64>,
+}
+
+impl Added {
+    /// Adds a share on a node if the budgets allow it.
+    pub(crate) fn allow(&mut self, m: &Meter, e: &Entry, a: &Ask) -> bool {
+        if !m.on() {
+            return true;
+        }
+        let w = m.adds(e, a);
+        let places = m.budgets(e);
+        for (p, budget) in &places {
+            let would = m.used(p) + self.watts.get(p).copied().unwrap_or(0) + w;
+            if would > *budget {
+                if m.refuses() {
+                    return false;
+                }
+                let part = budget * 1000 / would.max(1);
+                self.cap_milli = Some(self.cap_milli.map_or(part, |c| c.min(part)));
+            }
+        }
+        for (p, _) in places {
+            *self.watts.entry(p).or_default() += w;
+        }
+        true
+    }
+}

@@ -1,0 +1,401 @@
+//! Who must make room: the work that loses the fewest GPU-seconds, of lower rank only. Elastic
+//! gangs shrink before anybody is stopped.
+
+use crate::cluster::{Cluster, Running};
+use crate::fleet::Fleet;
+use crate::node::{Ask, Entry};
+use crate::place::Query;
+use crate::work::Work;
+use muster_model::ids::JobId;
+use muster_model::job::Rank;
+use muster_model::policy::SitePolicy;
+use muster_model::spec::Tier;
+use muster_model::topology::Level;
+use muster_model::units::Time;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+/// Room made by others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MadeRoom {
+    /// Stopped and queued again.
+    pub(crate) victims: Vec<(JobId, Rank)>,
+    /// Shrunk to so many nodes.
+    pub(crate) shrinks: Vec<(JobId, u32)>,
+    /// Nodes for the gang, in the order of its groups.
+    pub(crate) nodes: Vec<u32>,
+    /// GPU-milliseconds lost, in thousandths.
+    pub(crate) cost: u128,
+}
+
+/// Somebody who could make room.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    /// GPU-milliseconds lost, in thousandths of a GPU.
+    cost: u128,
+    rank: Option<Rank>,
+    /// Only slots from here on go (a shrinking gang); all when zero.
+    tail: usize,
+}
+
+/// What stopping a job now loses: the work since its last checkpoint, and the restart.
+pub(crate) fn loss(r: &Running, policy: &SitePolicy, now: Time) -> u128 {
+    let since = now.since(r.saved).0 + policy.preemption.restart_cost.0;
+    u128::from(r.milli()) * u128::from(since)
+}
+
+/// Why `w` ranks above the running job, if it does.
+pub(crate) fn rank_above(c: &Cluster, w: &Work, r: &Running) -> Option<Rank> {
+    if w.tier != Tier::Spot && r.work.tier == Tier::Spot && w.priority >= r.work.priority {
+        return Some(Rank::Spot);
+    }
+    if w.priority > r.work.priority {
+        return Some(Rank::Priority);
+    }
+    let sku = c.sku_of(r);
+    let milli = w.demand.milli(sku);
+    let claimant = c.ledger.entitled(&w.project, sku, w.tier, milli)?;
+    c.ledger.borrows_from(&r.work.project, claimant, sku, r.work.tier).then_some(Rank::Quota)
+}
+
+/// Finds the cheapest way to make room for a gang, or none.
+pub(crate) fn make_room(
+    c: &Cluster,
+    w: &Work,
+    q: &Query<'_>,
+    policy: &SitePolicy,
+    busy: &BTreeSet<JobId>,
+) -> Option<MadeRoom> {
+    let now = q.now;
+    let mut shrinking: BTreeMap<JobId, Candidate> = BTreeMap::new();
+    let mut all: BTreeMap<JobId, Candidate> = BTreeMap::new();
+    for (id, r) in &c.running {
+        if r.stopping || busy.contains(id) {
+            continue;
+        }
+        let cost = loss(r, policy, now);
+        if policy.elastic.enabled
+            && let Some((min, _)) = r.work.elastic
+            && r.slots().len() > min as usize
+            && r.work.priority <= w.priority
+            && now.since(r.placed) >= policy.elastic.settle
+        {
+            let shrink = Candidate { cost, rank: None, tail: min as usize };
+            shrinking.insert(*id, shrink);
+            all.insert(*id, shrink);
+        }
+        let rested = r.work.tier == Tier::Spot || now.since(r.placed) >= policy.preemption.min_run;
+        if policy.preemption.enabled
+            && rested
+            && let Some(rank) = rank_above(c, w, r)
+        {
+            all.insert(*id, Candidate { cost, rank: Some(rank), tail: 0 });
+        }
+    }
+    let first = (!shrinking.is_empty()).then(|| search(c, w, q, policy, &shrinking)).flatten();
+    first.or_else(|| (!all.is_empty()).then(|| search(c, w, q, policy, &all)).flatten())
+}
+
+/// The same search over any set of jobs that may leave (used for moves too).
+pub(crate) fn room_by_leaving(
+    c: &Cluster,
+    w: &Work,
+    q: &Query<'_>,
+    policy: &SitePolicy,
+    may_leave: &BTreeSet<JobId>,
+) -> Option<MadeRoom> {
+    let all = may_leave
+        .iter()
+        .filter_map(|id| c.running.get(id).map(|r| (*id, r)))
+        .map(|(id, r)| {
+            (id, Candidate { cost: loss(r, policy, q.now), rank: Some(Rank::Priority), tail: 0 })
+        })
+        .collect();
+    search(c, w, q, policy, &all)
+}
+
+fn search(
+    c: &Cluster,
+    w: &Work,
+    q: &Query<'_>,
+    policy: &SitePolicy,
+    able: &BTreeMap<JobId, Candidate>,
+) -> Option<MadeRoom> {
+    // Only one group at a time is searched for; gangs of several shapes take their own way
+    // through reservations.
+    let [a] = &q.asks[..] else { return None };
+    let mut able = able.clone();
+    // Who gives back what was borrowed borrows no more: the rest of its work is then its own.
+    for _ in 0..MOST_TRIES {
+        let mut room = cheapest(c, q, a, &able)?;
+        let owners = not_borrowing(c, w, &room);
+        if owners.is_empty() {
+            return quota_too(c, w, policy, &able, &mut room, q.now).then_some(room);
+        }
+        able.retain(|j, _| !owners.contains(j));
+    }
+    None
+}
+
+/// Searches made until the victims of a claim are all borrowers.
+const MOST_TRIES: usize = 8;
+
+fn cheapest(
+    c: &Cluster,
+    q: &Query<'_>,
+    a: &Ask,
+    able: &BTreeMap<JobId, Candidate>,
+) -> Option<MadeRoom> {
+    let f = &c.fleet;
+    let mut best: Option<MadeRoom> = None;
+    let mut consider = |nodes: &mut dyn Iterator<Item = &Entry>| {
+        if let Some(m) = in_domain(c, q, a, able, nodes)
+            && best.as_ref().is_none_or(|b| m.cost < b.cost)
+        {
+            best = Some(m);
+        }
+    };
+    match q.demand.widest() {
+        Level::Node => consider(&mut f.entries()),
+        level => {
+            for d in f.level(level).filter(|d| d.nodes.len() >= a.nodes as usize) {
+                consider(&mut d.nodes.iter().map(|p| f.entry(p.ix)));
+            }
+        }
+    }
+    best
+}
+
+/// Victims of a claim that would not be borrowers any more once those before them are gone.
+fn not_borrowing(c: &Cluster, w: &Work, room: &MadeRoom) -> BTreeSet<JobId> {
+    let mut ledger = c.ledger.clone();
+    let mut out = BTreeSet::new();
+    for (j, rank) in &room.victims {
+        let Some(r) = c.running.get(j) else { continue };
+        let sku = c.sku_of(r);
+        if *rank == Rank::Quota {
+            let milli = w.demand.milli(sku);
+            let good = ledger
+                .entitled(&w.project, sku, w.tier, milli)
+                .is_some_and(|i| ledger.borrows_from(&r.work.project, i, sku, r.work.tier));
+            if !good {
+                out.insert(*j);
+                continue;
+            }
+        }
+        ledger.charge(&r.work.project, sku, r.work.tier, r.milli(), false);
+    }
+    out
+}
+
+/// What must leave a node so that the share fits: the cheapest first. None when even all of it
+/// would not do.
+fn leaving(
+    f: &Fleet,
+    c: &Cluster,
+    q: &Query<'_>,
+    a: &Ask,
+    e: &Entry,
+    able: &BTreeMap<JobId, Candidate>,
+) -> Option<Vec<JobId>> {
+    if !e.open() || !e.capable(a) {
+        return None;
+    }
+    if f.free_until(e, a, q.who, q.now, q.end) {
+        return Some(Vec::new());
+    }
+    let mut here: Vec<(u128, JobId)> = e
+        .holds
+        .iter()
+        .filter_map(|h| {
+            let cand = able.get(&h.job)?;
+            if cand.tail > 0 {
+                // A shrinking gang only gives its last nodes.
+                let r = c.running.get(&h.job)?;
+                let at = r.slots().iter().position(|s| s.node == e.facts.name)?;
+                (at >= cand.tail).then_some(())?;
+            }
+            Some((cand.cost, h.job))
+        })
+        .collect();
+    here.sort_unstable();
+    here.dedup();
+    let mut without = e.clone();
+    let mut out = Vec::new();
+    for (_, job) in here {
+        without.holds.retain(|h| h.job != job);
+        without.recount();
+        out.push(job);
+        if f.free_until(&without, a, q.who, q.now, q.end) {
+            return Some(out);
+        }
+    }
+    None
+}
+
+fn in_domain<'e>(
+    c: &Cluster,
+    q: &Query<'_>,
+    a: &Ask,
+    able: &BTreeMap<JobId, Candidate>,
+    nodes: &mut dyn Iterator<Item = &'e Entry>,
+) -> Option<MadeRoom> {
+    let need = a.nodes as usize;
+    let mut sets: BTreeMap<u32, Vec<JobId>> = BTreeMap::new();
+    let mut by_job: BTreeMap<JobId, Vec<u32>> = BTreeMap::new();
+    for e in nodes {
+        if let Some(set) = leaving(&c.fleet, c, q, a, e, able) {
+            for j in &set {
+                by_job.entry(*j).or_default().push(e.pos.ix);
+            }
+            sets.insert(e.pos.ix, set);
+        }
+    }
+    if sets.len() < need {
+        return None;
+    }
+    let mut gone: BTreeSet<JobId> = BTreeSet::new();
+    let marginal = |set: &[JobId], gone: &BTreeSet<JobId>| -> u128 {
+        set.iter().filter(|j| !gone.contains(j)).map(|j| able.get(j).map_or(0, |c| c.cost)).sum()
+    };
+    let mut heap: BinaryHeap<Reverse<(u128, u32)>> =
+        sets.iter().map(|(ix, s)| Reverse((marginal(s, &gone), *ix))).collect();
+    let mut chosen: BTreeSet<u32> = BTreeSet::new();
+    while chosen.len() < need {
+        let Reverse((cost, ix)) = heap.pop()?;
+        if chosen.contains(&ix) {
+            continue;
+        }
+        let set = &sets[&ix];
+        let now = marginal(set, &gone);
+        if now < cost {
+            heap.push(Reverse((now, ix)));
+            continue;
+        }
+        chosen.insert(ix);
+        for j in set {
+            if gone.insert(*j) {
+                // Its other nodes cost less from here on.
+                for other in by_job.get(j).into_iter().flatten() {
+                    heap.push(Reverse((marginal(&sets[other], &gone), *other)));
+                }
+            }
+        }
+    }
+    prune(&sets, &by_job, able, &mut gone, &mut chosen, need);
+    Some(finish(c, able, &gone, chosen, &sets))
+}
+
+/// Nobody leaves for nothing: who is not needed after all stays, the dearest first.
+fn prune(
+    sets: &BTreeMap<u32, Vec<JobId>>,
+    by_job: &BTreeMap<JobId, Vec<u32>>,
+    able: &BTreeMap<JobId, Candidate>,
+    gone: &mut BTreeSet<JobId>,
+    chosen: &mut BTreeSet<u32>,
+    need: usize,
+) {
+    let free = |gone: &BTreeSet<JobId>, ix: &u32| sets[ix].iter().all(|j| gone.contains(j));
+    let mut usable: BTreeSet<u32> = sets.keys().copied().filter(|ix| free(gone, ix)).collect();
+    let mut by_cost: Vec<JobId> = gone.iter().copied().collect();
+    by_cost.sort_by_key(|j| Reverse((able.get(j).map_or(0, |c| c.cost), *j)));
+    for j in by_cost {
+        let lost: Vec<u32> = by_job
+            .get(&j)
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(|ix| usable.contains(ix))
+            .collect();
+        if usable.len() - lost.len() >= need {
+            gone.remove(&j);
+            for ix in lost {
+                usable.remove(&ix);
+            }
+        }
+    }
+    chosen.retain(|ix| usable.contains(ix));
+    let missing = need - chosen.len();
+    let more: Vec<u32> =
+        usable.iter().copied().filter(|ix| !chosen.contains(ix)).take(missing).collect();
+    chosen.extend(more);
+}
+
+fn finish(
+    c: &Cluster,
+    able: &BTreeMap<JobId, Candidate>,
+    gone: &BTreeSet<JobId>,
+    chosen: BTreeSet<u32>,
+    sets: &BTreeMap<u32, Vec<JobId>>,
+) -> MadeRoom {
+    let mut victims = Vec::new();
+    let mut shrinks = Vec::new();
+    let mut cost = 0;
+    for j in gone {
+        let Some(cand) = able.get(j) else { continue };
+        cost += cand.cost;
+        match cand.rank {
+            Some(rank) => victims.push((*j, rank)),
+            None => {
+                let gives = chosen.iter().filter(|ix| sets[ix].contains(j)).count();
+                let has = c.running.get(j).map_or(0, |r| r.slots().len());
+                shrinks.push((*j, u32::try_from(has - gives.min(has)).unwrap_or(0)));
+            }
+        }
+    }
+    let mut nodes: Vec<u32> = chosen.into_iter().collect();
+    nodes.sort_by_key(|ix| c.fleet.entry(*ix).pos.clone());
+    MadeRoom { victims, shrinks, nodes, cost }
+}
+
+/// A claim may also need quota back that borrowers hold elsewhere.
+fn quota_too(
+    c: &Cluster,
+    w: &Work,
+    policy: &SitePolicy,
+    able: &BTreeMap<JobId, Candidate>,
+    room: &mut MadeRoom,
+    now: Time,
+) -> bool {
+    if c.ledger.is_empty() {
+        return true;
+    }
+    let sku = room.nodes.first().map_or("", |ix| c.fleet.entry(*ix).facts.sku.as_str());
+    let milli = w.demand.milli(sku);
+    let mut ledger = c.ledger.clone();
+    let back = |l: &mut crate::quota::Ledger, r: &Running| {
+        l.charge(&r.work.project, c.sku_of(r), r.work.tier, r.milli(), false);
+    };
+    for r in room.victims.iter().filter_map(|(j, _)| c.running.get(j)) {
+        back(&mut ledger, r);
+    }
+    for (j, n) in &room.shrinks {
+        if let Some(r) = c.running.get(j) {
+            let per = r.milli() / (r.slots().len() as u64).max(1);
+            let less = per * (r.slots().len() as u64 - u64::from(*n));
+            ledger.charge(&r.work.project, c.sku_of(r), r.work.tier, less, false);
+        }
+    }
+    let mut more: Vec<(u128, JobId)> = able
+        .iter()
+        .filter(|(j, cand)| {
+            cand.rank == Some(Rank::Quota) && !room.victims.iter().any(|v| v.0 == **j)
+        })
+        .map(|(j, cand)| (cand.cost, *j))
+        .collect();
+    more.sort_unstable();
+    let mut more = more.into_iter();
+    while ledger.check(&w.project, sku, w.tier, milli).is_err() {
+        let Some((_, j)) = more.next() else { return false };
+        let Some(r) = c.running.get(&j) else { continue };
+        let claimant = ledger.entitled(&w.project, sku, w.tier, milli);
+        let still = claimant
+            .is_some_and(|i| ledger.borrows_from(&r.work.project, i, c.sku_of(r), r.work.tier));
+        if still {
+            back(&mut ledger, r);
+            room.cost += loss(r, policy, now);
+            room.victims.push((j, Rank::Quota));
+        }
+    }
+    true
+}

@@ -1,0 +1,317 @@
+//! Promised starts: when the first waiting gangs start at the latest, and who makes room for
+//! them if nothing else does.
+
+use crate::fleet::{Fleet, Kept};
+use crate::node::Entry;
+use crate::place::{Query, place};
+use crate::plan::{Cycle, Promised, Resize, Victim};
+use crate::preempt::make_room;
+use crate::queue::Turn;
+use crate::timeline::earliest;
+use crate::work::Work;
+use muster_model::ids::JobId;
+use muster_model::job::Basis;
+use muster_model::names::NodeName;
+use muster_model::policy::BackfillMode;
+use muster_model::topology::Level;
+use muster_model::units::{Span, Time};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Nodes looked at in one cycle to move promises earlier.
+pub(crate) const LOOKS: usize = 20_000;
+/// Jobs looked at in one cycle for which others may have to make room.
+const CLAIMS: usize = 4;
+/// A promise is moved when it gets earlier by at least this.
+const WORTH_TELLING: Span = Span::secs(30);
+
+impl Cycle<'_> {
+    /// The first waiting jobs are promised a start by the limits of what runs; promises only
+    /// move earlier, unless a node of theirs is gone.
+    pub(crate) fn promise(&mut self) {
+        let most = match self.policy.backfill.mode {
+            BackfillMode::Conservative => self.policy.backfill.promises as usize,
+            BackfillMode::Easy | BackfillMode::Aggressive => 1,
+        };
+        let turns: Vec<Turn> =
+            self.c.queue.iter().filter(|t| !self.started.contains(&t.job)).take(most).collect();
+        let mut hopeless: BTreeSet<usize> = BTreeSet::new();
+        let tighten = self.c.tighten();
+        for t in turns {
+            let Some(w) = self.c.queue.get(t.job).cloned() else { continue };
+            let skus = self.c.quota_skus(&w);
+            if self.gated(&w) || (skus == 0 && w.demand.gpus() > 0) {
+                continue;
+            }
+            let broken = self.c.fleet.broken.contains(&t.job);
+            let had = self.c.fleet.kept.get(&t.job).cloned();
+            let stands = had.as_ref().filter(|_| !broken);
+            if let Some(k) = stands {
+                let may_move = tighten
+                    && k.basis == Basis::Limits
+                    && k.start > self.now + WORTH_TELLING
+                    && self.looks_left > 0;
+                if !may_move {
+                    continue;
+                }
+            } else if hopeless.contains(&t.bucket()) {
+                continue;
+            }
+            let q = Query::new(&self.c.fleet, &w, self.now, u32::MAX, skus);
+            let (later, looks) = earliest(&self.c.fleet, &q, self.now);
+            self.looks_left = self.looks_left.saturating_sub(looks);
+            let Some(later) = later else {
+                if stands.is_none() {
+                    hopeless.insert(t.bucket());
+                    if broken {
+                        self.keep_nothing(t.job);
+                    }
+                }
+                if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
+                    b.hopeless = true;
+                }
+                continue;
+            };
+            if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
+                b.hopeless = false;
+            }
+            if stands.is_some_and(|k| later.at + WORTH_TELLING > k.start) {
+                continue;
+            }
+            let moved =
+                had.as_ref().filter(|k| broken && later.at > k.start).map(|k| self.why_broken(k));
+            let kept = Kept {
+                start: later.at,
+                end: w.ends(later.at),
+                nodes: later.nodes.clone(),
+                basis: Basis::Limits,
+            };
+            self.keep(&w, kept);
+            let nodes = self.names(&later.nodes);
+            let basis = Basis::Limits;
+            self.out.promises.push(Promised { job: t.job, at: later.at, nodes, basis, moved });
+        }
+    }
+
+    fn why_broken(&self, k: &Kept) -> String {
+        let gone = k.nodes.iter().find_map(|ix| {
+            let e = self.c.fleet.present(*ix)?;
+            e.facts.block.map(|b| format!("node {} is {}", e.facts.name, b.words()))
+        });
+        gone.unwrap_or_else(|| "a node that was kept for it is gone".into())
+    }
+
+    /// Lets others make room for the first jobs that rank above them.
+    pub(crate) fn preempt(&mut self) {
+        let turns: Vec<Turn> =
+            self.c.queue.iter().filter(|t| !self.started.contains(&t.job)).take(32).collect();
+        let mut claims = 0;
+        for t in turns {
+            let Some(w) = self.c.queue.get(t.job).cloned() else { continue };
+            let made = self.c.fleet.kept.get(&t.job).is_some_and(|k| k.basis != Basis::Limits);
+            if made || self.gated(&w) || !self.may_claim(t, &w) {
+                continue;
+            }
+            claims += 1;
+            if claims > CLAIMS {
+                break;
+            }
+            let q =
+                Query::new(&self.c.fleet, &w, self.now, self.policy.hazard.large_gang, u64::MAX);
+            match make_room(self.c, &w, &q, self.policy, &self.busy) {
+                Some(room) => self.claim(&w, room),
+                None => {
+                    let mark = (self.c.fleet.freed(), self.c.charged());
+                    if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
+                        b.claimed = Some(mark);
+                    }
+                    // Somebody may have run long enough by then.
+                    self.again(self.now + self.policy.preemption.min_run);
+                }
+            }
+        }
+    }
+
+    /// Is it worth asking who could make room?
+    fn may_claim(&self, t: Turn, w: &Work) -> bool {
+        let Some(b) = self.c.queue.bucket(t.bucket()) else { return false };
+        let seen = (self.c.fleet.freed(), self.c.charged());
+        let elastic = self.policy.elastic.enabled && self.c.anybody_elastic();
+        let rested = b.claimed.is_none_or(|c| c != seen) || self.out.look_again.is_none();
+        rested && ((self.policy.preemption.enabled && self.c.anybody_below(w)) || elastic)
+    }
+
+    fn claim(&mut self, w: &Arc<Work>, room: crate::preempt::MadeRoom) {
+        let by = w.job;
+        for (job, rank) in &room.victims {
+            self.busy.insert(*job);
+            self.out.victims.push(Victim { job: *job, by, rank: *rank });
+        }
+        for (job, nodes) in &room.shrinks {
+            self.busy.insert(*job);
+            let on = self.c.running.get(job).map_or_else(Vec::new, |r| {
+                let wanted: BTreeSet<NodeName> = self.names(&room.nodes).into_iter().collect();
+                let stay = r.slots().iter().map(|s| s.node.clone());
+                stay.filter(|n| !wanted.contains(n)).take(*nodes as usize).collect()
+            });
+            self.out.resizes.push(Resize { job: *job, nodes: *nodes, by: Some(by), on });
+        }
+        let at = self.now + self.policy.preemption.notice;
+        let nodes = self.names(&room.nodes);
+        let basis = Basis::Preemption;
+        let kept = Kept { start: self.now, end: w.ends(at), nodes: room.nodes, basis };
+        self.keep(w, kept);
+        self.out.promises.retain(|p| p.job != by);
+        self.out.promises.push(Promised { job: by, at, nodes, basis, moved: None });
+    }
+
+    /// Elastic gangs grow into what nobody waits for.
+    pub(crate) fn grow(&mut self) {
+        if !self.policy.elastic.enabled || self.started.len() < self.c.queue.len() {
+            return;
+        }
+        let settle = self.policy.elastic.settle;
+        let able: Vec<JobId> = self
+            .c
+            .running
+            .iter()
+            .filter(|(id, r)| {
+                let room =
+                    r.work.elastic.is_some_and(|(_, max)| (r.slots().len() as u64) < max.into());
+                room && !r.stopping && !self.started.contains(id) && !self.busy.contains(id)
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        for id in able {
+            let Some(r) = self.c.running.get(&id).cloned() else { continue };
+            let settled = r.placed + settle;
+            if settled > self.now {
+                self.again(settled);
+                continue;
+            }
+            let Some((_, max)) = r.work.elastic else { continue };
+            if let Some((nodes, on)) = self.larger(&r, max) {
+                self.busy.insert(id);
+                self.out.resizes.push(Resize { job: id, nodes, by: None, on });
+                // One at a time: the next cycle sees what this one took.
+                return;
+            }
+        }
+    }
+
+    /// The largest size that fits if the gang gave up its nodes and took others, or the same.
+    fn larger(&mut self, r: &crate::Running, max: u32) -> Option<(u32, Vec<NodeName>)> {
+        let have = u32::try_from(r.slots().len()).ok()?;
+        for s in r.slots() {
+            self.c.fleet.untake(r.work.job, s);
+        }
+        let mut best = None;
+        let (mut low, mut high) = (have, max + 1);
+        while high - low > 1 {
+            let mid = low.midpoint(high);
+            let w = Work { demand: Arc::new(r.work.demand.resized(mid)), ..(*r.work).clone() };
+            let skus = self.c.quota_skus(&w);
+            let q = Query::new(&self.c.fleet, &w, self.now, self.policy.hazard.large_gang, skus);
+            match place(&self.c.fleet, &q) {
+                Ok(p) if skus != 0 => {
+                    best = Some((mid, p.slots.into_iter().map(|s| s.node).collect()));
+                    low = mid;
+                }
+                _ => high = mid,
+            }
+        }
+        for s in r.slots() {
+            self.c.fleet.take(r.work.job, s, r.until);
+        }
+        best
+    }
+}
+
+/// Nodes to gather for a gang: in the domain where most can carry a share now, those first, then
+/// those that hold least.
+pub(crate) fn gathered(f: &Fleet, q: &Query<'_>) -> Option<Vec<u32>> {
+    let [a] = &q.asks[..] else { return None };
+    let need = a.nodes as usize;
+    let key = |e: &Entry| {
+        let busy = !f.free_until(e, a, q.who, q.now, q.end);
+        (busy, std::cmp::Reverse(e.free_gpus()), e.pos.clone())
+    };
+    let mut best: Option<(usize, Vec<u32>)> = None;
+    let mut consider = |nodes: &mut dyn Iterator<Item = &Entry>| {
+        let mut able: Vec<&Entry> =
+            nodes.filter(|e| e.open() && e.capable(a) && e.book.is_empty()).collect();
+        if able.len() < need {
+            return;
+        }
+        able.sort_by_cached_key(|e| key(e));
+        able.truncate(need);
+        let ready = able.iter().filter(|e| !key(e).0).count();
+        if best.as_ref().is_none_or(|(n, _)| ready > *n) {
+            best = Some((ready, able.iter().map(|e| e.pos.ix).collect()));
+        }
+    };
+    match q.demand.widest() {
+        Level::Node => consider(&mut f.entries()),
+        level => {
+            for d in f.level(level) {
+                consider(&mut d.nodes.iter().map(|p| f.entry(p.ix)));
+            }
+        }
+    }
+    best.map(|(_, nodes)| nodes)
+}
+
+/// Healthy nodes of a gang and replacements for those that failed: spares of the same domain
+/// first, then others as near as can be. Node names in the order of the gang's slots.
+#[must_use]
+pub fn replacements(
+    f: &Fleet,
+    work: &Work,
+    slots: &[muster_model::placement::Slot],
+    now: Time,
+) -> Option<Vec<NodeName>> {
+    let lemon = work.preemptible() && work.demand.nodes() == 1;
+    let asks = f.asks(&work.demand, lemon);
+    let who = crate::windows::Asker::of(work);
+    let end = work.ends(now);
+    let gone: Vec<usize> = (0..slots.len())
+        .filter(|i| f.find(&slots[*i].node).is_none_or(|ix| !f.entry(ix).serving()))
+        .collect();
+    let mut used: BTreeSet<NodeName> = slots.iter().map(|s| s.node.clone()).collect();
+    let near: Vec<u32> = slots
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| !gone.contains(i))
+        .filter_map(|(_, s)| f.find(&s.node))
+        .collect();
+    let mut out: Vec<NodeName> = slots.iter().map(|s| s.node.clone()).collect();
+    for i in gone {
+        let a = asks.get(slots[i].group as usize)?;
+        let best = f
+            .entries()
+            .filter(|e| e.serving() && !used.contains(&e.facts.name))
+            .filter(|e| f.free_until(e, a, who, now, end))
+            .filter(|e| {
+                work.demand.required.is_none_or(|l| {
+                    let mut all = near.clone();
+                    all.push(e.pos.ix);
+                    f.common_level(&all) >= l
+                })
+            })
+            .min_by_key(|e| {
+                let mut all = near.clone();
+                all.push(e.pos.ix);
+                let spare = e.facts.role == muster_model::node::NodeRole::Spare;
+                (
+                    std::cmp::Reverse(f.common_level(&all)),
+                    !spare,
+                    e.facts.hazard,
+                    e.free_gpus(),
+                    e.pos.clone(),
+                )
+            })?;
+        used.insert(best.facts.name.clone());
+        out[i] = best.facts.name.clone();
+    }
+    Some(out)
+}

@@ -1,0 +1,431 @@
+//! Quotas in use: who may have how much now, who lives on what others lend, and whose claim
+//! goes before theirs.
+//!
+//! The arithmetic of lending: a node keeps `subtree - lend` for itself; what it uses beyond that
+//! is taken from its parent, up to `borrow` more than its own; and so on up to the root, where
+//! what is left is left for everybody below.
+
+use muster_model::names::{Label, ProjectName};
+use muster_model::quota::{QueueOrder, Quota, Quotas};
+use muster_model::spec::Tier;
+use std::collections::BTreeMap;
+
+/// A kind of GPU and tier that some limit speaks of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kind {
+    /// Only this SKU.
+    pub sku: Option<String>,
+    /// Only this tier.
+    pub tier: Option<Tier>,
+}
+
+impl Kind {
+    fn matches(&self, sku: &str, tier: Tier) -> bool {
+        self.sku.as_ref().is_none_or(|s| s == sku) && self.tier.is_none_or(|t| t == tier)
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Limit {
+    nominal: u64,
+    borrow: Option<u64>,
+    lend: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Node {
+    name: Label,
+    parent: Option<usize>,
+    order: QueueOrder,
+    /// By kind; none where no node of the tree speaks of it.
+    limits: Vec<Option<Limit>>,
+    /// Own and lendable from below.
+    subtree: Vec<u64>,
+    /// What counts against its own and its parent's.
+    used: Vec<u64>,
+    /// Everything that is held in its subtree.
+    gross: Vec<u64>,
+}
+
+/// A quota that leaves too little.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Short {
+    /// Whose.
+    pub quota: Label,
+    /// Of what.
+    pub kind: Kind,
+    /// Left now, in thousandths.
+    pub left: u64,
+    /// May always have, in thousandths.
+    pub nominal: u64,
+}
+
+/// Quotas and what is used of them; GPUs in thousandths.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ledger {
+    kinds: Vec<Kind>,
+    nodes: Vec<Node>,
+    leaf: BTreeMap<ProjectName, usize>,
+}
+
+impl Ledger {
+    /// From the tree, with nothing used.
+    #[must_use]
+    pub fn new(q: &Quotas) -> Ledger {
+        let mut kinds: Vec<Kind> = q
+            .tree
+            .iter()
+            .flat_map(|n| &n.gpus)
+            .map(|l| Kind { sku: l.sku.clone(), tier: l.tier })
+            .collect();
+        kinds.sort();
+        kinds.dedup();
+        // Parents before children.
+        let mut order: Vec<&Quota> = Vec::new();
+        while order.len() < q.tree.len() {
+            let before = order.len();
+            for n in &q.tree {
+                let ready = n.parent.as_ref().is_none_or(|p| order.iter().any(|o| o.name == *p));
+                if ready && !order.iter().any(|o| o.name == n.name) {
+                    order.push(n);
+                }
+            }
+            if order.len() == before {
+                break;
+            }
+        }
+        let at = |name: &Label| order.iter().position(|o| o.name == *name);
+        let root = |mut i: usize| {
+            while let Some(p) = order[i].parent.as_ref().and_then(at) {
+                i = p;
+            }
+            i
+        };
+        let mut nodes: Vec<Node> = order
+            .iter()
+            .map(|n| Node {
+                name: n.name.clone(),
+                parent: n.parent.as_ref().and_then(at),
+                order: n.order,
+                limits: Vec::new(),
+                subtree: vec![0; kinds.len()],
+                used: vec![0; kinds.len()],
+                gross: vec![0; kinds.len()],
+            })
+            .collect();
+        for (i, n) in order.iter().enumerate() {
+            for k in &kinds {
+                let own = n.gpus.iter().find(|l| l.sku == k.sku && l.tier == k.tier);
+                // A node that says nothing of a kind that its tree limits owns none of it and
+                // may borrow; where the whole tree is silent, nothing is limited.
+                let spoken = order.iter().enumerate().any(|(j, o)| {
+                    root(j) == root(i) && o.gpus.iter().any(|l| l.sku == k.sku && l.tier == k.tier)
+                });
+                nodes[i].limits.push(spoken.then(|| {
+                    own.map_or_else(Limit::default, |l| Limit {
+                        nominal: u64::from(l.nominal) * 1000,
+                        borrow: l.borrow.map(|b| u64::from(b) * 1000),
+                        lend: l.lend.map(|b| u64::from(b) * 1000),
+                    })
+                }));
+            }
+        }
+        for i in (0..nodes.len()).rev() {
+            for k in 0..kinds.len() {
+                let Some(l) = nodes[i].limits[k] else { continue };
+                nodes[i].subtree[k] += l.nominal;
+                let lent = nodes[i].subtree[k].min(l.lend.unwrap_or(u64::MAX));
+                if let Some(p) = nodes[i].parent {
+                    nodes[p].subtree[k] += lent;
+                }
+            }
+        }
+        let leaf = order
+            .iter()
+            .enumerate()
+            .flat_map(|(i, n)| n.projects.iter().map(move |p| (p.clone(), i)))
+            .collect();
+        Ledger { kinds, nodes, leaf }
+    }
+
+    /// Limits nobody?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    fn guaranteed(&self, i: usize, k: usize) -> u64 {
+        let lend = self.nodes[i].limits[k].and_then(|l| l.lend);
+        lend.map_or(0, |l| self.nodes[i].subtree[k].saturating_sub(l))
+    }
+
+    /// What a node may still take.
+    fn available(&self, i: usize, k: usize) -> u64 {
+        let n = &self.nodes[i];
+        let Some(l) = n.limits[k] else { return u64::MAX };
+        let Some(p) = n.parent else { return n.subtree[k].saturating_sub(n.used[k]) };
+        let own = self.guaranteed(i, k);
+        let mut above = self.available(p, k);
+        if let Some(b) = l.borrow {
+            let stored = n.subtree[k] - own;
+            let taken = n.used[k].saturating_sub(own);
+            above = above.min((stored + b).saturating_sub(taken));
+        }
+        own.saturating_sub(n.used[k]).saturating_add(above)
+    }
+
+    fn kinds(&self, sku: &str, tier: Tier) -> Vec<usize> {
+        let all = self.kinds.iter().enumerate();
+        all.filter(|(_, k)| k.matches(sku, tier)).map(|(i, _)| i).collect()
+    }
+
+    /// Counts what a project's job holds, or no longer.
+    pub fn charge(&mut self, project: &ProjectName, sku: &str, tier: Tier, milli: u64, up: bool) {
+        let Some(&leaf) = self.leaf.get(project) else { return };
+        for k in self.kinds(sku, tier) {
+            let mut at = Some(leaf);
+            let mut rest = milli;
+            while let Some(i) = at {
+                let own = self.guaranteed(i, k);
+                let n = &mut self.nodes[i];
+                let beyond = |used: u64| used.saturating_sub(own);
+                let before = beyond(n.used[k]);
+                if up {
+                    n.gross[k] += milli;
+                    n.used[k] += rest;
+                    rest = beyond(n.used[k]) - before;
+                } else {
+                    n.gross[k] = n.gross[k].saturating_sub(milli);
+                    n.used[k] = n.used[k].saturating_sub(rest);
+                    rest = before - beyond(n.used[k]);
+                }
+                at = n.parent;
+            }
+        }
+    }
+
+    /// May the project have so much more?
+    ///
+    /// # Errors
+    /// The quota that leaves too little.
+    pub fn check(
+        &self,
+        project: &ProjectName,
+        sku: &str,
+        tier: Tier,
+        milli: u64,
+    ) -> Result<(), Short> {
+        let Some(&leaf) = self.leaf.get(project) else { return Ok(()) };
+        for k in self.kinds(sku, tier) {
+            let left = self.available(leaf, k);
+            if left < milli {
+                let n = &self.nodes[leaf];
+                return Err(Short {
+                    quota: n.name.clone(),
+                    kind: self.kinds[k].clone(),
+                    left,
+                    nominal: n.subtree[k],
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing used: what could ever be had.
+    #[must_use]
+    pub fn emptied(&self) -> Ledger {
+        let mut out = self.clone();
+        for n in &mut out.nodes {
+            n.used.fill(0);
+            n.gross.fill(0);
+        }
+        out
+    }
+
+    /// Whether, with so much more, the project would stay within what is its own: at its node, or
+    /// at one above it. Then what others borrowed can be claimed back; the node is the widest
+    /// for which this holds.
+    #[must_use]
+    pub fn entitled(
+        &self,
+        project: &ProjectName,
+        sku: &str,
+        tier: Tier,
+        milli: u64,
+    ) -> Option<usize> {
+        let leaf = *self.leaf.get(project)?;
+        let mut out = None;
+        let kinds: Vec<usize> = self
+            .kinds(sku, tier)
+            .into_iter()
+            .filter(|k| self.nodes[leaf].limits[*k].is_some())
+            .collect();
+        if kinds.is_empty() {
+            return None;
+        }
+        let mut at = Some(leaf);
+        while let Some(i) = at {
+            let within = kinds.iter().all(|k| self.nodes[i].gross[*k] + milli <= self.owned(i, *k));
+            if within {
+                out = Some(i);
+            }
+            at = self.nodes[i].parent;
+        }
+        out
+    }
+
+    /// Everything that the subtree owns, lent or not.
+    fn owned(&self, i: usize, k: usize) -> u64 {
+        let own = self.nodes[i].limits[k].map_or(0, |l| l.nominal);
+        let below: u64 = (i + 1..self.nodes.len())
+            .filter(|j| self.nodes[*j].parent == Some(i))
+            .map(|j| self.owned(j, k))
+            .sum();
+        own + below
+    }
+
+    fn path(&self, leaf: usize) -> Vec<usize> {
+        let mut out = vec![leaf];
+        while let Some(p) = self.nodes[out[out.len() - 1]].parent {
+            out.push(p);
+        }
+        out
+    }
+
+    /// Does this project live on quota that the claimant's side has lent? Only then may its work
+    /// be stopped for the claim.
+    #[must_use]
+    pub fn borrows_from(
+        &self,
+        victim: &ProjectName,
+        claimant: usize,
+        sku: &str,
+        tier: Tier,
+    ) -> bool {
+        let Some(&leaf) = self.leaf.get(victim) else { return false };
+        let claim = self.path(claimant);
+        let path = self.path(leaf);
+        // Only a lender of the same tree, and nobody inside the claimant's own subtree.
+        if path.contains(&claimant) || path.last() != claim.last() {
+            return false;
+        }
+        self.kinds(sku, tier).into_iter().any(|k| {
+            path.iter()
+                .take_while(|i| !claim.contains(i))
+                .any(|i| self.nodes[*i].gross[k] > self.owned(*i, k))
+        })
+    }
+
+    /// May a job of this project pass one of the same quota that does not fit?
+    #[must_use]
+    pub fn strict(&self, project: &ProjectName) -> Option<usize> {
+        let leaf = *self.leaf.get(project)?;
+        (self.nodes[leaf].order == QueueOrder::Strict).then_some(leaf)
+    }
+
+    /// The node a project hangs on, from the root down.
+    #[must_use]
+    pub fn lineage(&self, project: &ProjectName) -> Vec<Label> {
+        let Some(&leaf) = self.leaf.get(project) else { return Vec::new() };
+        self.path(leaf).into_iter().rev().map(|i| self.nodes[i].name.clone()).collect()
+    }
+
+    /// For reports: used by a node's subtree, and of it beyond what it owns, by kind.
+    #[must_use]
+    pub fn usage(&self, quota: &Label) -> Vec<(Kind, u64, u64)> {
+        let Some(i) = self.nodes.iter().position(|n| n.name == *quota) else { return Vec::new() };
+        (0..self.kinds.len())
+            .filter(|k| self.nodes[i].limits[*k].is_some())
+            .map(|k| {
+                let used = self.nodes[i].gross[k];
+                (self.kinds[k].clone(), used, used.saturating_sub(self.owned(i, k)))
+            })
+            .collect()
+    }
+
+    /// What must hold whatever was charged: nobody beyond what it may borrow. Returns the first
+    /// node that is.
+    #[must_use]
+    pub fn exceeded(&self) -> Option<Label> {
+        for (i, n) in self.nodes.iter().enumerate() {
+            for k in 0..self.kinds.len() {
+                let Some(l) = n.limits[k] else { continue };
+                let most = match (n.parent, l.borrow) {
+                    (None, _) => n.subtree[k],
+                    (Some(_), Some(b)) => n.subtree[k] + b,
+                    (Some(_), None) => u64::MAX,
+                };
+                if self.nodes[i].used[k] > most {
+                    return Some(n.name.clone());
+                }
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(json: &str) -> Ledger {
+        let q: Quotas = serde_json::from_str(json).unwrap();
+        q.check().unwrap();
+        Ledger::new(&q)
+    }
+    fn p(s: &str) -> ProjectName {
+        s.parse().unwrap()
+    }
+    const T: Tier = Tier::OnDemand;
+
+    const TWO: &str = r#"{"tree":[{"name":"co"},
+        {"name":"a","parent":"co","projects":["pa"],"gpus":[{"nominal":8,"borrow":4}]},
+        {"name":"b","parent":"co","projects":["pb"],"gpus":[{"nominal":8,"lend":6}]}]}"#;
+
+    #[test]
+    fn idle_quota_is_lent_up_to_both_limits() {
+        let mut l = ledger(TWO);
+        assert!(l.check(&p("pa"), "h100", T, 12_000).is_ok());
+        assert!(l.check(&p("pa"), "h100", T, 13_000).is_err(), "borrow limit 4");
+        l.charge(&p("pa"), "h100", T, 12_000, true);
+        // 16 in all, 2 of b are never lent; a holds 12, so b has 4 left until a gives back.
+        assert!(l.check(&p("pb"), "h100", T, 4000).is_ok());
+        assert!(l.check(&p("pb"), "h100", T, 5000).is_err());
+        assert!(l.entitled(&p("pb"), "h100", T, 8000).is_some());
+        assert!(l.entitled(&p("pa"), "h100", T, 1000).is_none());
+        let b = l.entitled(&p("pb"), "h100", T, 5000).unwrap();
+        assert!(l.borrows_from(&p("pa"), b, "h100", T));
+        l.charge(&p("pa"), "h100", T, 4000, false);
+        assert!(!l.borrows_from(&p("pa"), b, "h100", T), "within its own again");
+        assert!(l.check(&p("pb"), "h100", T, 8000).is_ok());
+        l.charge(&p("pa"), "h100", T, 8000, false);
+        assert_eq!(l, ledger(TWO), "everything given back");
+    }
+
+    #[test]
+    fn a_kind_that_nobody_speaks_of_is_not_limited() {
+        let l = ledger(
+            r#"{"tree":[{"name":"a","projects":["pa"],"gpus":[{"sku":"h100","nominal":1}]}]}"#,
+        );
+        assert!(l.check(&p("pa"), "a100", T, 99_000).is_ok());
+        let short = l.check(&p("pa"), "h100", T, 2000).unwrap_err();
+        assert_eq!(short.left, 1000);
+        assert!(l.emptied().check(&p("pa"), "h100", T, 2000).is_err());
+        assert!(l.check(&p("elsewhere"), "h100", T, 99_000).is_ok());
+    }
+
+    #[test]
+    fn trees_may_be_deep() {
+        let mut l = ledger(
+            r#"{"tree":[{"name":"co"},{"name":"dep","parent":"co","gpus":[{"nominal":4}]},
+            {"name":"t1","parent":"dep","projects":["p1"],"gpus":[{"nominal":4,"borrow":0}]},
+            {"name":"t2","parent":"dep","projects":["p2"]},
+            {"name":"far","parent":"co","projects":["p3"],"gpus":[{"nominal":4}]}]}"#,
+        );
+        assert!(l.check(&p("p1"), "x", T, 5000).is_err());
+        assert!(l.check(&p("p2"), "x", T, 12_000).is_ok(), "owns nothing, borrows all");
+        l.charge(&p("p2"), "x", T, 12_000, true);
+        let far = l.entitled(&p("p3"), "x", T, 4000).unwrap();
+        assert!(l.borrows_from(&p("p2"), far, "x", T));
+    }
+}

@@ -1,0 +1,227 @@
+//! Time on one node: when a share fits there, and for how long.
+
+use crate::fleet::Fleet;
+use crate::node::{Ask, Entry};
+use crate::work::{FAR, Work};
+use muster_model::ids::JobId;
+use muster_model::names::{NodeName, ProjectName};
+use muster_model::reservation::{Overrun, Reservation};
+use muster_model::spec::Tier;
+use muster_model::units::Time;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A reservation and the nodes it covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closed {
+    /// What was asked for.
+    pub reservation: Arc<Reservation>,
+    /// The nodes.
+    pub nodes: BTreeSet<NodeName>,
+}
+
+/// Windows of a recurring reservation that are looked at ahead.
+const WINDOWS_AHEAD: usize = 64;
+
+/// For whom a question about time is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    pub(crate) job: JobId,
+    pub(crate) project: &'a ProjectName,
+    pub(crate) tier: Tier,
+    /// Has no time limit.
+    pub(crate) endless: bool,
+}
+
+impl<'a> Asker<'a> {
+    pub(crate) fn of(w: &'a Work) -> Asker<'a> {
+        Asker { job: w.job, project: &w.project, tier: w.tier, endless: w.limit.is_none() }
+    }
+}
+
+impl Fleet {
+    /// The reservations are these now.
+    pub fn set_reservations(&mut self, all: Vec<Closed>) {
+        self.closed = all;
+        let ixs: Vec<u32> = self.ixs().collect();
+        for ix in ixs {
+            self.cover(ix);
+        }
+        self.forget_failures();
+    }
+
+    /// Which reservations cover a node.
+    pub(crate) fn cover(&mut self, ix: u32) {
+        let name = &self.entry(ix).facts.name;
+        let by = self
+            .closed
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| c.nodes.contains(name))
+            .filter_map(|(i, _)| u16::try_from(i).ok())
+            .collect();
+        self.set_reserved(ix, by);
+    }
+
+    /// May this asker's work be on nodes of the reservation while it goes on?
+    fn admits(r: &Reservation, who: Asker<'_>) -> bool {
+        r.projects.contains(who.project) || (r.lend && who.tier == Tier::Spot)
+    }
+
+    /// Times in which a node is closed to the asker, from `now` on.
+    pub(crate) fn closed_times(&self, e: &Entry, who: Asker<'_>, now: Time) -> Vec<(Time, Time)> {
+        let mut out = Vec::new();
+        for r in e.reserved.iter().filter_map(|i| self.closed.get(usize::from(*i))) {
+            let r = &r.reservation;
+            if Fleet::admits(r, who) {
+                continue;
+            }
+            let mut t = now;
+            for _ in 0..WINDOWS_AHEAD {
+                let Some((start, end)) = r.window(t) else { break };
+                // Work without a limit may be there until the window begins: it is stopped then.
+                if !(start > now && who.endless && r.overrun == Overrun::Stop) {
+                    out.push((start, end));
+                }
+                if r.every.is_none() {
+                    break;
+                }
+                t = end;
+            }
+        }
+        if who.tier == Tier::Reserved {
+            out.extend(self.outside_own(e, who, now));
+        }
+        out
+    }
+
+    /// Reserved work runs inside a reservation of its project only.
+    fn outside_own(&self, e: &Entry, who: Asker<'_>, now: Time) -> Vec<(Time, Time)> {
+        let mut own: Vec<(Time, Time)> = e
+            .reserved
+            .iter()
+            .filter_map(|i| self.closed.get(usize::from(*i)))
+            .filter(|c| c.reservation.projects.contains(who.project))
+            .filter_map(|c| c.reservation.window(now))
+            .collect();
+        own.sort_unstable();
+        let mut out = Vec::new();
+        let mut at = now;
+        for (start, end) in own {
+            if start > at {
+                out.push((at, start));
+            }
+            at = at.max(end);
+        }
+        // Work without a limit may stay until its window is over.
+        if !who.endless || at == now {
+            out.push((at, FAR));
+        }
+        out
+    }
+
+    /// Can the node carry the share from `now` until `end`, with all that is kept for others
+    /// and closed to the asker?
+    pub(crate) fn free_until(
+        &self,
+        e: &Entry,
+        a: &Ask,
+        who: Asker<'_>,
+        now: Time,
+        end: Time,
+    ) -> bool {
+        if !e.fits(a) {
+            return false;
+        }
+        if !e.reserved.is_empty() || who.tier == Tier::Reserved {
+            let closed = self.closed_times(e, who, now);
+            if closed.iter().any(|(s, t)| *s < end && *t > now) {
+                return false;
+            }
+        }
+        if e.book.iter().all(|b| b.job == who.job || b.start >= end || b.end <= now) {
+            return true;
+        }
+        // Room only grows by what ends; it shrinks where something kept begins.
+        let mut at: Vec<Time> = e
+            .book
+            .iter()
+            .filter(|b| b.job != who.job && b.start < end && b.end > now)
+            .map(|b| b.start.max(now))
+            .collect();
+        at.sort_unstable();
+        at.dedup();
+        at.into_iter().all(|t| Fleet::holds_at(e, a, who.job, t, now))
+    }
+
+    /// Does the share fit at the moment `t`, beside what is kept then?
+    pub(crate) fn holds_at(e: &Entry, a: &Ask, job: JobId, t: Time, now: Time) -> bool {
+        let mut kept = (0u32, 0u32, 0u64);
+        for b in e.book.iter().filter(|b| b.job != job && b.start.max(now) <= t && b.end > t) {
+            kept.0 += b.gpus + Fleet::kept_parts(b);
+            kept.1 += b.cpus;
+            kept.2 += b.memory;
+        }
+        if !e.holds.iter().any(|h| h.until <= t) {
+            return e.room.holds(a, kept);
+        }
+        let mut room = e.room.clone();
+        for h in e.holds.iter().filter(|h| h.until <= t) {
+            room.give(&e.facts, h);
+        }
+        room.holds(a, kept)
+    }
+
+    /// From which moment at or after `from` the node can carry the share for `end - start`, and
+    /// the last moment at which it could still begin. None when never.
+    pub(crate) fn first_window(
+        &self,
+        e: &Entry,
+        a: &Ask,
+        who: Asker<'_>,
+        now: Time,
+        from: Time,
+        length: i64,
+    ) -> Option<(Time, Time)> {
+        if !e.open() || !e.capable(a) {
+            return None;
+        }
+        let closed = if e.reserved.is_empty() && who.tier != Tier::Reserved {
+            Vec::new()
+        } else {
+            self.closed_times(e, who, now)
+        };
+        let plain = closed.is_empty() && e.book.iter().all(|b| b.job == who.job);
+        if plain {
+            // Nothing is ever taken away: the first moment at which it fits is good for ever.
+            if Fleet::holds_at(e, a, who.job, from, now) {
+                return Some((from, FAR));
+            }
+            let t =
+                e.changes(from).into_iter().find(|t| Fleet::holds_at(e, a, who.job, *t, now))?;
+            return Some((t, FAR));
+        }
+        let mut times = vec![from];
+        times.extend(e.changes(from));
+        times.extend(closed.iter().flat_map(|(s, t)| [*s, *t]).filter(|t| *t > from && *t < FAR));
+        times.sort_unstable();
+        times.dedup();
+        let good = |t: Time| {
+            !closed.iter().any(|(s, z)| *s <= t && t < *z) && Fleet::holds_at(e, a, who.job, t, now)
+        };
+        let mut begin: Option<Time> = None;
+        for t in times {
+            match (good(t), begin) {
+                (true, None) => begin = Some(t),
+                (false, Some(b)) => {
+                    if t.0.saturating_sub(b.0) >= length {
+                        return Some((b, Time(t.0.saturating_sub(length))));
+                    }
+                    begin = None;
+                }
+                _ => {}
+            }
+        }
+        begin.map(|b| (b, FAR))
+    }
+}
