@@ -11,6 +11,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use muster_api::{
     Explanation, Job, JobArray, JobList, JobsQuery, Kind, Progress, SubmitQuery, Submitted,
+    UpdateJob,
 };
 use muster_engine::State as Site;
 use muster_model::job::{Job as ModelJob, JobState};
@@ -405,6 +406,29 @@ steering!(
     /// Ask a running job for a checkpoint.
     checkpoint, "/v1/jobs/{id}/checkpoint", AskCheckpoint
 );
+
+/// Change the priority class or the time limit of a waiting job.
+///
+/// The plain number of an array means every task of it.
+#[utoipa::path(patch, path = "/v1/jobs/{id}", tag = "jobs", request_body = UpdateJob,
+    params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.",
+            pattern = "^[0-9]+(_[0-9]+)?$")),
+    responses((status = 200, description = "The job as it stands now.", body = Job)))]
+pub(crate) async fn update(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(id): Segment,
+    JsonBody { value, raw }: JsonBody<UpdateJob>,
+) -> Reply {
+    writer.caller.at_least(Role::User)?;
+    let UpdateJob { priority, time_limit } = value;
+    if priority.is_none() && time_limit.is_none() {
+        return Err(
+            Failure::senseless("it changes nothing").hint("send `priority`, `time_limit` or both")
+        );
+    }
+    steer(app, writer, &id, &raw, |job| Command::UpdateJob { job, priority, time_limit }).await
+}
 
 #[cfg(test)]
 mod tests {

@@ -13,6 +13,8 @@ mod metrics;
 mod nodes;
 mod openapi;
 mod paging;
+mod policy;
+mod reservations;
 mod seal;
 mod site;
 #[cfg(test)]
@@ -111,7 +113,7 @@ struct Inner {
     metrics: HttpMetrics,
     room: Semaphore,
     streams: Arc<Semaphore>,
-    topology_turn: tokio::sync::Mutex<()>,
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl App {
@@ -128,7 +130,7 @@ impl App {
             metrics: HttpMetrics::default(),
             room: Semaphore::new(config.concurrency.clamp(1, Semaphore::MAX_PERMITS)),
             streams: Arc::new(Semaphore::new(config.streams.min(Semaphore::MAX_PERMITS))),
-            topology_turn: tokio::sync::Mutex::new(()),
+            turn: tokio::sync::Mutex::new(()),
             config,
         }))
     }
@@ -161,8 +163,9 @@ impl App {
         &self.0.room
     }
 
-    fn topology_turn(&self) -> &tokio::sync::Mutex<()> {
-        &self.0.topology_turn
+    /// Held while a document that is replaced as a whole is looked at and then written.
+    fn turn(&self) -> &tokio::sync::Mutex<()> {
+        &self.0.turn
     }
 
     /// Room for one more stream.
@@ -219,7 +222,7 @@ struct Description;
 fn documented() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(jobs::list, jobs::submit))
-        .routes(routes!(jobs::get))
+        .routes(routes!(jobs::get, jobs::update))
         .routes(routes!(jobs::explain))
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::hold))
@@ -235,8 +238,14 @@ fn documented() -> OpenApiRouter<App> {
         .routes(routes!(nodes::undrain))
         .routes(routes!(nodes::retire))
         .routes(routes!(nodes::reconcile))
+        .routes(routes!(nodes::mark))
         .routes(routes!(nodes::inject))
         .routes(routes!(nodes::topology, nodes::set_topology))
+        .routes(routes!(policy::policy, policy::set_policy))
+        .routes(routes!(policy::quotas, policy::set_quotas))
+        .routes(routes!(reservations::list))
+        .routes(routes!(reservations::get, reservations::set, reservations::delete))
+        .routes(routes!(reservations::defrag))
         .routes(routes!(events::events))
         .routes(routes!(admin::projects, admin::create_project))
         .routes(routes!(admin::tokens, admin::create_token))

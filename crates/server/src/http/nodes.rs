@@ -4,6 +4,7 @@ use super::auth::{Caller, Reader, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment};
 use super::jobs::Nothing;
+use super::policy::{content_version, same_version};
 use super::{App, answer, paging};
 use crate::brain::Attach;
 use axum::extract::State;
@@ -11,8 +12,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use muster_api::node::state_word;
 use muster_api::{
-    AgentInfo, CordonRequest, DrainRequest, Inject, Injected, Kind, Node, NodeJob, NodeList,
-    NodeUse, NodesQuery, Topology,
+    AgentInfo, CordonRequest, DrainRequest, Inject, Injected, Kind, MarkRequest, Node, NodeJob,
+    NodeList, NodeUse, NodesQuery, Topology,
 };
 use muster_engine::State as Site;
 use muster_link::messages::Fault;
@@ -23,7 +24,6 @@ use muster_model::tenant::Role;
 use muster_model::topology::Location;
 use muster_model::{Command, Seq};
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -211,6 +211,21 @@ steering!(
     reconcile, "/v1/nodes/{name}/reconcile", |node| Command::Reconcile { node }
 );
 
+steering!(
+    /// Say what a node is kept for, and how likely it is to fail.
+    mark, "/v1/nodes/{name}/mark", MarkRequest,
+    |node, body| marked(node, body)?
+);
+
+fn marked(node: NodeName, body: MarkRequest) -> Reply<Command> {
+    let MarkRequest { role, hazard } = body;
+    if role.is_none() && hazard.is_none() {
+        return Err(Failure::senseless("it says neither `role` nor `hazard`")
+            .hint("send one of them, like {\"role\": \"spare\"}"));
+    }
+    Ok(Command::MarkNode { node, role, hazard })
+}
+
 /// Make a simulated node fail.
 #[utoipa::path(post, path = "/v1/nodes/{name}/inject", tag = "nodes", request_body = Inject,
     params(("name" = String, Path, description = "The node's name.")),
@@ -243,16 +258,9 @@ pub(crate) async fn inject(
 fn topology_view(t: &muster_model::topology::Topology) -> Topology {
     Topology {
         kind: Kind::Topology,
-        version: topology_version(t),
+        version: content_version(t),
         nodes: t.nodes.iter().map(|(n, l)| (n.to_string(), l.clone())).collect(),
     }
-}
-
-/// The log keeps no version of the topology; its content stands for one. 48 bits, so that readers
-/// that know only floating point do not round it.
-fn topology_version(t: &muster_model::topology::Topology) -> u64 {
-    let digest = Sha256::digest(serde_json::to_vec(t).unwrap_or_default());
-    digest.iter().take(6).fold(0, |v, b| v << 8 | u64::from(*b))
 }
 
 /// Get where nodes stand.
@@ -291,17 +299,9 @@ pub(crate) async fn set_topology(
 ) -> Reply {
     writer.caller.over_site(Role::Admin)?;
     // One at a time, so that nothing comes between the look at the version and the write.
-    let _turn = app.topology_turn().lock().await;
-    if let Some(seen) = writer.if_version {
-        let present = topology_version(&app.brain().read(|s| Arc::clone(&s.topology)));
-        if seen.0 != present {
-            return Err(Failure::conflict(format!(
-                "the topology has changed: you saw version {seen}, it is at {present}"
-            ))
-            .field("if-match")
-            .hint("read it again and decide anew"));
-        }
-    }
+    let _turn = app.turn().lock().await;
+    let present = content_version(&*app.brain().read(|s| Arc::clone(&s.topology)));
+    same_version(&writer, "topology", Some(present))?;
     let command = Command::SetTopology {
         topology: Arc::new(muster_model::topology::Topology { nodes: value.nodes }),
     };

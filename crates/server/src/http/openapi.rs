@@ -117,7 +117,7 @@ fn complete_operation(path: &str, method: &str, op: &mut Value) {
         );
     }
     // Also where a body is not needed: what comes is looked at.
-    if matches!(method, "post" | "put") {
+    if matches!(method, "post" | "put" | "patch") {
         statuses.extend([413, 415]);
     }
     if path.ends_with("/logs") || path == "/v1/events" {

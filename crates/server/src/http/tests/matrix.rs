@@ -34,6 +34,7 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("get", "/v1/jobs/{id}", JobReaders, no.clone()),
         ("get", "/v1/jobs/{id}/explain", JobReaders, no.clone()),
         ("get", "/v1/jobs/{id}/logs", JobReaders, no.clone()),
+        ("patch", "/v1/jobs/{id}", JobSteerers, json!({"priority": "low"})),
         ("post", "/v1/jobs/{id}/hold", JobSteerers, no.clone()),
         ("post", "/v1/jobs/{id}/checkpoint", JobSteerers, no.clone()),
         ("post", "/v1/jobs/{id}/requeue", JobSteerers, no.clone()),
@@ -45,11 +46,21 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("post", "/v1/nodes/{name}/uncordon", Operators, no.clone()),
         ("post", "/v1/nodes/{name}/drain", Operators, json!({"reason": "x"})),
         ("post", "/v1/nodes/{name}/undrain", Operators, no.clone()),
+        ("post", "/v1/nodes/{name}/mark", Operators, json!({"role": "spare"})),
         ("post", "/v1/nodes/{name}/reconcile", Operators, no.clone()),
         ("post", "/v1/nodes/{name}/inject", Operators, json!({"fault": "lose_gpu", "gpu": 0})),
         ("post", "/v1/nodes/{name}/retire", Operators, no.clone()),
         ("get", "/v1/topology", Tokens, no.clone()),
         ("put", "/v1/topology", Admins, json!({"nodes": {}})),
+        ("get", "/v1/policy", Tokens, no.clone()),
+        ("put", "/v1/policy", Admins, json!({"policy": {"defrag": {"enabled": true}}})),
+        ("get", "/v1/quotas", Tokens, no.clone()),
+        ("put", "/v1/quotas", Admins, json!({"quotas": {"tree": []}})),
+        ("put", "/v1/reservations/{name}", Operators, window()),
+        ("get", "/v1/reservations", Tokens, no.clone()),
+        ("get", "/v1/reservations/{name}", Tokens, no.clone()),
+        ("delete", "/v1/reservations/{name}", Operators, no.clone()),
+        ("get", "/v1/defrag", Operators, no.clone()),
         ("get", "/v1/events", Tokens, no.clone()),
         ("get", "/v1/projects", Tokens, no.clone()),
         ("post", "/v1/projects", Admins, json!({"name": "gamma"})),
@@ -62,6 +73,10 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("get", "/v1/whoami", Tokens, no.clone()),
         ("get", "/v1/server", Tokens, no),
     ]
+}
+
+fn window() -> Value {
+    json!({"over": {"nodes": ["n1"]}, "start": "2999-01-01T00:00:00Z", "length": "1h"})
 }
 
 /// What the endpoint must answer to this caller; none means that it is let in.

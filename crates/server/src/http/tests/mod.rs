@@ -2,6 +2,7 @@
 
 mod matrix;
 mod rules;
+mod scheduling;
 mod streams;
 
 use super::{App, HttpConfig, router};

@@ -1,0 +1,221 @@
+//! Policy, quotas, reservations, marks and changes of waiting jobs.
+
+use super::{Site, site};
+use serde_json::{Value, json};
+
+async fn put(s: &Site, token: &str, path: &str, body: &Value) -> super::Got {
+    s.call(token, "PUT", path, body, &[]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_is_replaced_as_a_whole_and_checked() {
+    let s = site().await;
+    let got = s.get(&s.user, "/v1/policy").await;
+    let seen = got.json();
+    assert_eq!(
+        (&seen["kind"], &seen["policy"]["defrag"]["enabled"]),
+        (&json!("Policy"), &json!(false))
+    );
+    let tag = got.header("etag").to_owned();
+    assert_eq!(tag, format!("\"{}\"", seen["version"]));
+
+    let new = json!({"policy": {"defrag": {"enabled": true}}});
+    let got = s.call(&s.admin, "PUT", "/v1/policy", &new, &[("if-match", &tag)]).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    assert_eq!(got.json()["policy"]["backfill"]["promises"], 128, "defaults are filled in");
+    let late = s.call(&s.admin, "PUT", "/v1/policy", &new, &[("if-match", &tag)]).await;
+    assert_eq!((late.status.as_u16(), late.error().as_str()), (409, "conflict"));
+
+    let back = s.get(&s.admin, "/v1/policy").await.json();
+    assert_eq!(back["policy"]["defrag"]["enabled"], true);
+    assert_eq!(put(&s, &s.admin, "/v1/policy", &back).await.status, 200, "sent back as read");
+
+    let bad = json!({"policy": {"fair_share": {"half_life": "1s"}}});
+    let got = put(&s, &s.admin, "/v1/policy", &bad).await;
+    assert_eq!(got.status, 422, "{:?}", got.body);
+    assert_eq!(got.json()["error"]["field"], "fair_share.half_life");
+    let slip = json!({"policy": {"defrga": {}}});
+    let got = put(&s, &s.admin, "/v1/policy", &slip).await;
+    assert_eq!(got.status, 422);
+    assert!(got.json()["error"]["message"].as_str().unwrap().contains("defrga"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_sees_its_own_way_up_the_tree() {
+    let s = site().await;
+    let tree = json!({"quotas": {"tree": [
+        {"name": "lab", "gpus": [{"nominal": 8}]},
+        {"name": "a", "parent": "lab", "shares": 3, "projects": ["alpha"]},
+        {"name": "b", "parent": "lab", "projects": ["beta", "default"]},
+    ]}});
+    let got = put(&s, &s.admin, "/v1/quotas", &tree).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let whole = s.get(&s.operator, "/v1/quotas").await.json();
+    assert_eq!(whole["quotas"]["tree"].as_array().unwrap().len(), 3);
+    assert!(whole["report"]["quotas"].is_array() && whole["report"]["accounts"].is_array());
+    let mine = s.get(&s.user, "/v1/quotas").await;
+    assert_eq!(mine.json()["version"], whole["version"]);
+    let text = String::from_utf8_lossy(&mine.body).into_owned();
+    assert!(text.contains("\"lab\"") && text.contains("alpha"), "{text}");
+    assert!(!text.contains("beta") && !text.contains("\"b\""), "{text}");
+    assert_eq!(put(&s, &s.admin, "/v1/quotas", &whole).await.status, 200, "sent back as read");
+
+    let unknown = json!({"quotas": {"tree": [{"name": "x", "projects": ["nobody"]}]}});
+    let got = put(&s, &s.admin, "/v1/quotas", &unknown).await;
+    assert_eq!(got.status, 404);
+    assert_eq!(got.json()["error"]["field"], "tree[0].projects");
+    let circle = json!({"quotas": {"tree": [{"name": "x", "parent": "x"}]}});
+    let got = put(&s, &s.admin, "/v1/quotas", &circle).await;
+    assert_eq!(
+        (got.status.as_u16(), got.json()["error"]["field"].clone()),
+        (422, json!("tree[0].parent"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reservation_is_made_read_replaced_and_deleted() {
+    let s = site().await;
+    let path = "/v1/reservations/demo";
+    let ask = |hours: u32| {
+        json!({"projects": ["alpha", "beta"], "over": {"gpus": {"count": 8}}, "reason": "demo",
+               "start": "2999-01-01T00:00:00Z", "length": format!("{hours}h"), "lend": true})
+    };
+    let got = put(&s, &s.operator, path, &ask(2)).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let made = got.json();
+    for (field, want) in [
+        ("id", json!("demo")),
+        ("kind", json!("Reservation")),
+        ("state", json!("scheduled")),
+        ("start", json!("2999-01-01T00:00:00.000Z")),
+        ("nodes", json!(["n1"])),
+        ("maintenance", json!(false)),
+        ("overrun", json!("stop")),
+    ] {
+        assert_eq!(made[field], want, "{field} of {made}");
+    }
+    assert_eq!(made["window"]["end"], "2999-01-01T02:00:00.000Z");
+    assert_eq!(put(&s, &s.operator, path, &made).await.status, 200, "sent back as read");
+
+    let tag = s.get(&s.user, path).await.header("etag").to_owned();
+    let stale = [("if-match", "\"1\"")];
+    assert_eq!(s.call(&s.operator, "PUT", path, &ask(3), &stale).await.status, 409);
+    let got = s.call(&s.operator, "PUT", path, &ask(3), &[("if-match", &tag)]).await;
+    assert_eq!((got.status.as_u16(), got.json()["length"].clone()), (200, json!("3h")));
+
+    let theirs = s.get(&s.user, path).await.json();
+    assert_eq!(theirs["projects"], json!(["alpha"]), "others' names are not told");
+    let upkeep =
+        json!({"over": {"nodes": ["n1"]}, "start": "2998-01-01T00:00:00Z", "length": "1h"});
+    assert_eq!(put(&s, &s.operator, "/v1/reservations/upkeep", &upkeep).await.status, 200);
+    let beta = json!({"projects": ["beta"], "over": {"nodes": ["n1"]}, "start": "2997-01-01T00:00:00Z", "length": "1h"});
+    assert_eq!(put(&s, &s.operator, "/v1/reservations/hidden", &beta).await.status, 200);
+    let list = s.get(&s.user, "/v1/reservations").await.json();
+    let names: Vec<&str> =
+        list["items"].as_array().unwrap().iter().map(|r| r["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["demo", "upkeep"], "one's own and maintenance");
+    assert_eq!(s.get(&s.user, "/v1/reservations/hidden").await.status, 404);
+
+    assert_eq!(s.call(&s.operator, "DELETE", path, &Value::Null, &stale).await.status, 409);
+    assert_eq!(s.call(&s.operator, "DELETE", path, &Value::Null, &[]).await.status, 204);
+    assert_eq!(s.get(&s.operator, path).await.status, 404);
+    assert_eq!(s.call(&s.operator, "DELETE", path, &Value::Null, &[]).await.status, 404);
+    assert_eq!(s.call(&s.operator, "PUT", path, &ask(1), &[("if-match", &tag)]).await.status, 409);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_reservation_is_named() {
+    let s = site().await;
+    let good = json!({"over": {"nodes": ["n1"]}, "start": "2999-01-01T00:00:00Z", "length": "1h"});
+    let with = |field: &str, value: Value| {
+        let mut body = good.clone();
+        body[field] = value;
+        body
+    };
+    for (body, status, field) in [
+        (with("start", json!("tomorrow")), 422, "start"),
+        (with("start", json!("1999-01-01T00:00:00Z")), 422, "start"),
+        (with("length", json!("0s")), 422, "length"),
+        (with("every", json!("1m")), 422, "every"),
+        (with("over", json!({"nodes": []})), 422, "over.nodes"),
+        (with("over", json!({"nodes": ["n9"]})), 404, "over.nodes"),
+        (with("over", json!({"gpus": {"count": 99}})), 403, "over.gpus.count"),
+        (with("over", json!({"domain": {"level": "leaf", "path": "x"}})), 404, "over.domain.path"),
+        (with("projects", json!(["Not a name"])), 422, "projects"),
+        (with("projects", json!(["gamma"])), 404, "projects"),
+        (with("name", json!("other")), 422, "name"),
+        (with("reason", json!("x".repeat(1001))), 422, "reason"),
+    ] {
+        let got = put(&s, &s.operator, "/v1/reservations/r", &body).await;
+        assert_eq!(got.status.as_u16(), status, "{body}: {:?}", got.body);
+        assert_eq!(got.json()["error"]["field"], field, "{body}: {:?}", got.body);
+    }
+    assert_eq!(put(&s, &s.operator, "/v1/reservations/a%20b", &good).await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_job_is_changed_and_an_array_as_a_whole() {
+    let s = site().await;
+    let job = s.held_job(&s.user).await;
+    let path = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    let patch = async |path: &str, body: Value, headers: &[(&str, &str)]| {
+        s.call(&s.user, "PATCH", path, &body, headers).await
+    };
+    let tag = format!("\"{}\"", job["version"]);
+    let got =
+        patch(&path, json!({"priority": "low", "time_limit": "2h"}), &[("if-match", &tag)]).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let spec = &got.json()["spec"];
+    assert_eq!((&spec["priority"], &spec["time_limit"]), (&json!("low"), &json!("2h")));
+    let got = patch(&path, json!({"time_limit": "3h"}), &[("if-match", &tag)]).await;
+    assert_eq!(got.status, 409);
+    for (body, status) in [
+        (json!({}), 422),
+        (json!({"priority": "urgent"}), 422),
+        (json!({"time_limit": "0s"}), 422),
+        (json!({"nodes": 2}), 422),
+    ] {
+        let got = patch(&path, body.clone(), &[]).await;
+        assert_eq!(got.status.as_u16(), status, "{body}: {:?}", got.body);
+    }
+    let mut sweep = super::held("sweep");
+    sweep["array"] = json!("0-2");
+    let made = s.post(&s.user, "/v1/jobs", &sweep).await.json();
+    let id = made["id"].as_str().unwrap();
+    let whole = format!("/v1/jobs/{id}");
+    let got = patch(&whole, json!({"priority": "high"}), &[("idempotency-key", "k")]).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let last = s.get(&s.user, &format!("/v1/jobs/{id}_2")).await.json();
+    assert_eq!(last["spec"]["priority"], "high");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_marked_and_moves_are_only_proposed() {
+    let s = site().await;
+    let mark = "/v1/nodes/n1/mark";
+    let got = s.post(&s.operator, mark, &json!({"role": "lemon", "hazard": 30})).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let got = s.post(&s.operator, mark, &json!({"role": "normal"})).await.json();
+    assert_eq!((&got["role"], &got["hazard"]), (&json!("normal"), &json!(30)));
+    for body in [json!({}), json!({"hazard": 1001}), json!({"role": "banana"})] {
+        assert_eq!(s.post(&s.operator, mark, &body).await.status, 422, "{body}");
+    }
+    let got = s.get(&s.operator, "/v1/defrag").await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let got = got.json();
+    assert_eq!((&got["enabled"], &got["proposals"]), (&json!(false), &json!([])));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_may_ask_for_parts_of_gpus_and_grow() {
+    let s = site().await;
+    let job = |gang: Value| json!({"gang": gang, "run": {"command": ["true"]}, "hold": true});
+    let got = s.post(&s.user, "/v1/jobs", &job(json!({"gpu_milli": 250}))).await;
+    assert_eq!(got.status, 201, "{:?}", got.body);
+    assert_eq!(got.json()["groups"][0]["part"], json!({"milli": 250}));
+    let got = s.post(&s.user, "/v1/jobs", &job(json!({"gpu_milli": 1000}))).await;
+    assert_eq!(
+        (got.status.as_u16(), got.json()["error"]["field"].clone()),
+        (422, json!("gang.gpu_milli"))
+    );
+}
