@@ -10,7 +10,8 @@ use muster_model::job::{
 };
 use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, NodeRole, Stage};
-use muster_model::placement::GpuSet;
+use muster_model::placement::{GpuSet, Placement};
+use muster_model::reservation::Over;
 use muster_model::tenant::{Project, Token, TokenUse};
 use muster_model::topology::Location;
 use std::collections::BTreeSet;
@@ -127,21 +128,9 @@ impl State {
             Event::JobSubmitted { .. } => self.submitted(r),
             Event::JobHeld { job, by } => self.job(r.seq, *job, |j| j.held = Some(by.clone()))?,
             Event::JobReleased { job } => self.job(r.seq, *job, |j| j.held = None)?,
-            Event::JobPlaced { key, placement } => self.job(r.seq, key.job, |j| {
-                j.state = JobState::Starting;
-                j.attempts = key.attempt;
-                j.attempt = Some(Attempt {
-                    no: key.attempt,
-                    slots: vec![SlotState::Pending; placement.slots.len()],
-                    placement: placement.clone(),
-                    placed_at: r.at,
-                    started_at: None,
-                    deadline: None,
-                    stop: None,
-                    notice: None,
-                });
-                j.promise = None;
-            })?,
+            Event::JobPlaced { key, placement } => {
+                self.placed(r, *key, placement)?;
+            }
             Event::SlotStarted { key, node } => {
                 self.slot(r.seq, key, node, |s| {
                     if *s == SlotState::Pending {
@@ -196,18 +185,21 @@ impl State {
             })?,
             Event::JobSucceeded { job } => self.job(r.seq, *job, |j| {
                 j.state = JobState::Succeeded;
+                j.promise = None;
                 j.ended_at = Some(r.at);
                 j.reason = None;
                 j.exit_code = Some(0);
             })?,
             Event::JobFailed { job, reason, exit_code } => self.job(r.seq, *job, |j| {
                 j.state = JobState::Failed;
+                j.promise = None;
                 j.ended_at = Some(r.at);
                 j.reason = Some(reason.clone());
                 j.exit_code = Some(*exit_code);
             })?,
             Event::JobCancelled { job, reason } => self.job(r.seq, *job, |j| {
                 j.state = JobState::Cancelled;
+                j.promise = None;
                 j.ended_at = Some(r.at);
                 j.reason = Some(reason.clone());
             })?,
@@ -251,6 +243,7 @@ impl State {
                         .unwrap_or_else(|| Location::unplaced(&name));
                     self.node(r.seq, &name, |n| n.location = location)?;
                 }
+                self.follow_domains();
             }
             Event::ProjectCreated { name, description } => {
                 let p = Project {
@@ -311,11 +304,11 @@ impl State {
                     version: r.seq,
                 };
                 self.reservations.insert(reservation.name.clone(), booked);
-                self.with_index(Index::policy_changed);
+                self.with_index(Index::reservations_changed);
             }
             Event::ReservationDeleted { name } => {
                 self.reservations.remove(name);
-                self.with_index(Index::policy_changed);
+                self.with_index(Index::reservations_changed);
             }
             Event::SecretSet { project, name } => {
                 self.secrets.insert((project.clone(), name.clone()));
@@ -324,6 +317,33 @@ impl State {
                 self.secrets.remove(&(project.clone(), name.clone()));
             }
         }
+        Ok(())
+    }
+
+    fn placed(
+        &mut self,
+        r: &Record,
+        key: AttemptKey,
+        placement: &Arc<Placement>,
+    ) -> Result<(), ApplyError> {
+        self.job(r.seq, key.job, |j| {
+            j.state = JobState::Starting;
+            j.attempts = key.attempt;
+            j.attempt = Some(Attempt {
+                no: key.attempt,
+                slots: vec![SlotState::Pending; placement.slots.len()],
+                placement: placement.clone(),
+                placed_at: r.at,
+                started_at: None,
+                deadline: None,
+                stop: None,
+                notice: None,
+            });
+            j.promise = None;
+            j.size = None;
+            j.idle_warned = None;
+        })?;
+        self.use_changes(r, key.job, placement, true);
         Ok(())
     }
 
@@ -384,12 +404,22 @@ impl State {
     /// Changes a job and keeps the index in step, waiters on it included.
     fn job(&mut self, seq: Seq, id: JobId, f: impl FnOnce(&mut Job)) -> Result<(), ApplyError> {
         let old = self.jobs.get(&id).cloned().ok_or_else(|| unknown(seq, format!("job {id}")))?;
-        self.with_index(|ix, s| ix.remove(s, &old));
         let was_final = old.state.is_final();
         let mut job = (*old).clone();
         f(&mut job);
         job.version = seq;
         let now_final = job.state.is_final();
+        let same_hold = match (&old.attempt, &job.attempt) {
+            (Some(a), Some(b)) => a.no == b.no && a.slots == b.slots && job.state.is_active(),
+            _ => false,
+        };
+        if same_hold {
+            let job = Arc::new(job);
+            self.jobs.insert(id, job.clone());
+            self.with_index(|ix, s| ix.touch(s, &old, &job));
+            return Ok(());
+        }
+        self.with_index(|ix, s| ix.remove(s, &old));
         let job = Arc::new(job);
         self.jobs.insert(id, job.clone());
         self.with_index(|ix, s| ix.add(s, &job));
@@ -454,6 +484,10 @@ impl State {
         verdict: Verdict,
         reason: &str,
     ) -> Result<(), ApplyError> {
+        let held = self.jobs.get(&key.job).and_then(|j| j.attempt.as_ref());
+        if let Some(p) = held.map(|a| a.placement.clone()) {
+            self.use_changes(r, key.job, &p, false);
+        }
         self.job(r.seq, key.job, |j| {
             let Some(a) = j.attempt.take() else { return };
             j.past.push(PastAttempt {
@@ -527,6 +561,7 @@ impl State {
                 if keep.is_none() {
                     self.index.node_changed(&fresh);
                     self.nodes.insert(node.clone(), Arc::new(fresh));
+                    self.follow_domains();
                 }
                 Ok(())
             }
@@ -576,6 +611,31 @@ impl State {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// A reservation over a domain covers the nodes that stand there now.
+    fn follow_domains(&mut self) {
+        let over_domain = |b: &Booked| matches!(b.reservation.over, Over::Domain { .. });
+        if self.reservations.values().any(over_domain) {
+            self.with_index(Index::reservations_changed);
+        }
+    }
+
+    /// A user's use of GPUs changes from now on.
+    fn use_changes(&mut self, r: &Record, job: JobId, placement: &Placement, up: bool) {
+        let Some(j) = self.jobs.get(&job) else { return };
+        let milli: u64 = placement
+            .slots
+            .iter()
+            .filter_map(|s| j.groups.get(s.group as usize).map(|g| (s, g)))
+            .map(|(s, g)| {
+                let sku = self.nodes.get(&s.node).map_or("", |n| n.sku());
+                muster_scheduler::work::group_milli(g, sku)
+            })
+            .sum();
+        let half = self.policy.fair_share.half_life;
+        let key = (j.project.clone(), j.user.clone());
+        self.usage.entry(key).or_default().change(r.at, half, milli, up);
     }
 
     fn use_token(&mut self, id: &str) {

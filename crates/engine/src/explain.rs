@@ -1,17 +1,16 @@
 //! Why a job waits, with holds, dependencies and the queue on top of the scheduler's answer.
 
-use crate::index::{Depends, demand, depends, ticket};
+use crate::index::{Depends, depends, spec_demand, work};
 use crate::state::State;
 use muster_model::command::{Refusal, RefusalCode};
 use muster_model::ids::JobId;
-use muster_model::job::JobState;
-use muster_model::names::NodeName;
+use muster_model::job::{Basis, JobState};
+use muster_model::names::ProjectName;
 use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
 use muster_model::units::Time;
-use muster_scheduler::explain::{FreeAt, explain};
-use muster_scheduler::{Ahead, Constraint, Demand, Explanation};
-use std::collections::{BTreeMap, BTreeSet};
+use muster_scheduler::{Ahead, Constraint, Estimate, Explanation, Work, explain};
+use std::sync::Arc;
 
 /// Jobs ahead that are named one by one.
 const AHEAD_SHOWN: usize = 5;
@@ -36,7 +35,20 @@ impl State {
             }
             return Some(Explanation { summary, ..Explanation::default() });
         }
-        let mut out = explain(&self.index.fleet, &demand(job), &self.free_at(), now);
+        let w = work(self, job);
+        let mut out = explain(&self.index.cluster, &w, &self.policy, now);
+        if let Some(p) = &job.promise {
+            let basis = match p.basis {
+                Basis::Limits => "promised by the time limits of what runs",
+                Basis::Preemption => "others are being stopped for it",
+                Basis::Swap => "nodes that failed are being replaced",
+                Basis::Resize => "it is being resized",
+                Basis::Move => "it is being moved",
+            };
+            let moved = p.moved.as_ref().map(|m| format!("; later than before: {m}"));
+            let basis = format!("{basis}{}", moved.unwrap_or_default());
+            out.estimate = Some(Estimate { at: p.at.max(now), basis });
+        }
         let mut first = |name: &str, text: String| {
             let nodes_left = 0;
             let c = Constraint {
@@ -85,18 +97,22 @@ impl State {
             );
             return Some(out);
         }
-        let t = ticket(job);
-        out.ahead_count = u32::try_from(self.index.queue.before(&t).count()).unwrap_or(u32::MAX);
-        out.ahead = self
-            .index
-            .queue
-            .before(&t)
-            .take(AHEAD_SHOWN)
-            .map(|(o, _)| {
-                let other = self.jobs.get(&o.job);
+        let ranks = self.ranks(now);
+        let (count, first) = self.index.cluster.queue.ahead(id, &ranks, AHEAD_SHOWN);
+        out.ahead_count = u32::try_from(count).unwrap_or(u32::MAX);
+        out.ahead = first
+            .into_iter()
+            .map(|o| {
+                let other = self.jobs.get(&o);
                 let higher = other.is_some_and(|j| j.spec.priority > job.spec.priority);
-                let why = if higher { "higher priority" } else { "submitted earlier" };
-                Ahead { job: o.job, why: why.into() }
+                let why = if higher {
+                    "higher priority"
+                } else if other.is_some_and(|j| j.submitted_at > job.submitted_at) {
+                    "its owner has had less of a fair share"
+                } else {
+                    "submitted earlier"
+                };
+                Ahead { job: o, why: why.into() }
             })
             .collect();
         if out.starts_now && out.ahead_count > 0 {
@@ -117,23 +133,41 @@ impl State {
     /// # Errors
     /// The refusal that submitting it would give.
     pub fn explain_spec(&self, spec: &JobSpec, now: Time) -> Result<Explanation, Refusal> {
+        let w = self.spec_work(spec)?;
+        Ok(explain(&self.index.cluster, &w, &self.policy, now))
+    }
+
+    /// A spec as the scheduler would see it, behind everybody else.
+    pub(crate) fn spec_work(&self, spec: &JobSpec) -> Result<Work, Refusal> {
         let r = resolve(spec)?;
-        let d = Demand {
-            groups: r.groups.into(),
-            required: spec.topology.required,
-            preferred: spec.topology.preferred,
-            simulated: spec.simulate.is_some(),
+        let project: ProjectName = match &spec.project {
+            Some(p) => p.clone(),
+            None => "default".parse().map_err(|e: muster_model::names::NameError| {
+                Refusal::new(RefusalCode::Invalid, e.to_string())
+            })?,
         };
-        Ok(explain(&self.index.fleet, &d, &self.free_at(), now))
+        Ok(Work {
+            job: JobId(u64::MAX),
+            demand: Arc::new(spec_demand(spec, r.groups.into())),
+            priority: spec.priority,
+            tier: spec.tier,
+            project,
+            user: "".into(),
+            since: Time(i64::MAX),
+            limit: spec.time_limit,
+            predicted: None,
+            checkpoints: spec.checkpoint.is_some(),
+            elastic: spec.elastic.map(|e| (e.min_nodes, e.max_nodes)),
+        })
     }
 
     /// Refuses a gang that could not start even on the empty fleet. A fleet without nodes refuses
     /// nobody: it is still being built.
-    pub(crate) fn refuse_impossible(&self, d: &Demand, now: Time) -> Result<(), Refusal> {
-        if self.index.fleet.is_empty() {
+    pub(crate) fn refuse_impossible(&self, w: &Work, now: Time) -> Result<(), Refusal> {
+        if self.index.cluster.fleet.is_empty() {
             return Ok(());
         }
-        let e = explain(&self.index.fleet, d, &FreeAt::new(), now);
+        let e = explain(&self.index.cluster, w, &self.policy, now);
         if !e.impossible {
             return Ok(());
         }
@@ -144,25 +178,5 @@ impl State {
             .next()
             .or_else(|| Some("`muster nodes` shows what there is".into()));
         Err(refusal)
-    }
-
-    fn free_at(&self) -> FreeAt {
-        let mut out: BTreeMap<NodeName, Option<Time>> = BTreeMap::new();
-        let active: BTreeSet<JobId> = self.index.on_node.values().flatten().copied().collect();
-        for job in active.iter().filter_map(|id| self.jobs.get(id)) {
-            let Some(a) = &job.attempt else { continue };
-            let until = match &a.stop {
-                Some(s) => Some(s.at + s.grace),
-                None => a.deadline.or(job.spec.time_limit.map(|l| a.placed_at + l)),
-            };
-            for s in &a.placement.slots {
-                let e = out.entry(s.node.clone()).or_insert(Some(Time(0)));
-                *e = match (*e, until) {
-                    (Some(x), Some(y)) => Some(x.max(y)),
-                    _ => None,
-                };
-            }
-        }
-        out
     }
 }

@@ -3,17 +3,21 @@
 
 use crate::state::State;
 use muster_model::ids::JobId;
-use muster_model::job::{Condition, Job, JobState, SlotState};
+use muster_model::job::{Basis, Condition, Job, JobState, SlotState};
 use muster_model::names::NodeName;
+use muster_model::node::NodeRole;
 use muster_model::node::{Node, Stage};
+use muster_model::placement::GpuSet;
+use muster_model::spec::{Group, JobSpec};
 use muster_model::units::Time;
-use muster_scheduler::{Block, Demand, Fleet, NodeFacts, Queue, Ticket};
+use muster_scheduler::{Block, Closed, Cluster, Demand, FAR, NodeFacts, Running, Work};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Index {
-    pub(crate) fleet: Fleet,
-    pub(crate) queue: Queue,
+    /// All that the scheduler knows.
+    pub(crate) cluster: Cluster,
     /// Jobs with a live slot on a node.
     pub(crate) on_node: BTreeMap<NodeName, BTreeSet<JobId>>,
     /// Ports taken on a host, by job.
@@ -24,6 +28,10 @@ pub(crate) struct Index {
     pub(crate) waiters: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Ended jobs in the order they ended.
     pub(crate) ended: BTreeSet<(Time, JobId)>,
+    /// Running jobs that were told that they will be stopped.
+    pub(crate) noticed: BTreeSet<JobId>,
+    /// When promised starts fall due.
+    pub(crate) promised: BTreeSet<(Time, JobId)>,
     /// Idempotency keys in the order they are forgotten.
     pub(crate) keys: BTreeSet<(Time, String)>,
 }
@@ -39,6 +47,7 @@ pub(crate) fn facts(n: &Node) -> NodeFacts {
             Stage::Enrolled | Stage::Retired => Some(Block::NotReady),
             Stage::Draining | Stage::Drained => Some(Block::Draining),
             Stage::Ready if n.cordon.is_some() => Some(Block::Cordoned),
+            Stage::Ready if n.role == NodeRole::Suspect => Some(Block::Suspect),
             Stage::Ready if !n.orphans.is_empty() => Some(Block::Orphans),
             Stage::Ready => None,
         }
@@ -48,25 +57,82 @@ pub(crate) fn facts(n: &Node) -> NodeFacts {
         location: n.location.clone(),
         sku: n.sku().to_string(),
         gpus: n.gpu_set().minus(n.excluded_gpus),
+        mig: n
+            .inventory
+            .gpus
+            .iter()
+            .filter(|g| g.mig == Some(true) && g.index < 64)
+            .fold(GpuSet::EMPTY, |s, g| s.or(GpuSet(1 << g.index))),
         cpus: n.inventory.cpus,
         memory: n.inventory.memory,
         simulated: n.inventory.simulated,
         block,
+        role: n.role,
+        hazard: n.hazard,
     }
 }
 
-/// What a job asks for.
+/// What a job asks for, in the size it has or wants next.
 pub(crate) fn demand(job: &Job) -> Demand {
+    let d = spec_demand(&job.spec, job.groups.clone());
+    let size = match (&job.attempt, job.spec.elastic) {
+        (_, None) => None,
+        (Some(a), Some(_)) => u32::try_from(a.placement.slots.len()).ok(),
+        (None, Some(_)) => job.size,
+    };
+    size.map_or_else(|| d.clone(), |n| d.resized(n))
+}
+
+/// What a spec asks for.
+pub(crate) fn spec_demand(spec: &JobSpec, groups: Arc<[Group]>) -> Demand {
     Demand {
-        groups: job.groups.clone(),
-        required: job.spec.topology.required,
-        preferred: job.spec.topology.preferred,
-        simulated: job.spec.simulate.is_some(),
+        groups,
+        required: spec.topology.required,
+        preferred: spec.topology.preferred,
+        segment: spec.topology.segment,
+        spread: spec.topology.spread,
+        simulated: spec.simulate.is_some(),
     }
 }
 
-pub(crate) fn ticket(job: &Job) -> Ticket {
-    Ticket::new(job.spec.priority, job.submitted_at, job.id)
+/// A job as the scheduler sees it.
+pub(crate) fn work(state: &State, job: &Job) -> Work {
+    let demand = Arc::new(demand(job));
+    Work {
+        job: job.id,
+        priority: job.spec.priority,
+        tier: job.spec.tier,
+        project: job.project.clone(),
+        user: job.user.as_str().into(),
+        since: job.submitted_at,
+        limit: job.spec.time_limit,
+        predicted: state.predicted(&job.project, &job.user, &demand, job.spec.time_limit),
+        checkpoints: job.spec.checkpoint.is_some(),
+        elastic: job.spec.elastic.map(|e| (e.min_nodes, e.max_nodes)),
+        demand,
+    }
+}
+
+/// An attempt as the scheduler sees it.
+fn running(state: &State, job: &Job) -> Option<Running> {
+    let a = job.attempt.as_ref()?;
+    let until = match (&a.stop, &a.notice) {
+        (Some(s), _) => s.at + s.grace,
+        (None, Some(n)) => n.until,
+        (None, None) => a.deadline.or(job.spec.time_limit.map(|l| a.placed_at + l)).unwrap_or(FAR),
+    };
+    let saved = job.checkpoint.as_ref().map_or(a.placed_at, |c| c.at.max(a.placed_at));
+    let slot = a.placement.slots.iter().find(|s| !s.gpus.is_empty());
+    let node = slot.or(a.placement.slots.first()).and_then(|s| state.nodes.get(&s.node));
+    Some(Running {
+        work: Arc::new(work(state, job)),
+        placement: a.placement.clone(),
+        placed: a.placed_at,
+        saved,
+        until,
+        stopping: a.stop.is_some() || a.notice.is_some(),
+        sku: node.map_or_else(String::new, |n| n.sku().to_string()),
+    })
 }
 
 /// How the jobs before this one stand.
@@ -110,32 +176,106 @@ impl Index {
     /// Everything anew.
     pub(crate) fn build(state: &State) -> Index {
         let mut ix = Index::default();
+        ix.policy_changed(state);
         for n in state.nodes.values() {
             ix.node_changed(n);
         }
         for job in state.jobs.values() {
             ix.add(state, job);
         }
+        ix.reservations_changed(state);
         ix.keys = state.keys.iter().map(|(k, e)| (e.keep_until, k.clone())).collect();
         ix
     }
 
     pub(crate) fn node_changed(&mut self, n: &Node) {
         if n.stage == Stage::Retired {
-            self.fleet.remove(&n.name);
+            self.cluster.fleet.remove(&n.name);
         } else {
-            self.fleet.upsert(facts(n));
+            self.cluster.fleet.upsert(facts(n));
         }
     }
 
-    /// The policy, the quotas or the reservations are others now.
-    pub(crate) fn policy_changed(&mut self, _state: &State) {}
+    /// The policy or the quotas are others now.
+    pub(crate) fn policy_changed(&mut self, state: &State) {
+        self.cluster.set_quotas(&state.quotas);
+        self.cluster.set_power(&state.policy.power);
+    }
+
+    /// The reservations, or the nodes they cover, are others now.
+    pub(crate) fn reservations_changed(&mut self, state: &State) {
+        let all = state.reservations.values().map(|b| Closed {
+            reservation: b.reservation.clone(),
+            nodes: state.reserved_nodes(b).into_iter().collect(),
+        });
+        self.cluster.fleet.set_reservations(all.collect());
+    }
+
+    /// Keeps the room that a job was promised.
+    fn keep(&mut self, job: &Job) {
+        let Some(p) = job.promise.as_ref().filter(|_| !job.state.is_final()) else { return };
+        // Room that others make is its own from the moment it was promised.
+        let start = if p.basis == Basis::Limits { p.at } else { p.since };
+        let end = job.spec.time_limit.map_or(FAR, |l| p.at + l);
+        let d = match (p.basis, job.size) {
+            // A gang that is being resized holds its old size until it is stopped.
+            (Basis::Resize, Some(n)) => demand(job).resized(n),
+            _ => demand(job),
+        };
+        self.cluster.fleet.keep(job.id, &d, &p.nodes, (start, end), p.basis);
+        self.promised.insert((p.at, job.id));
+    }
+
+    fn unkeep(&mut self, job: &Job) {
+        if let Some(p) = &job.promise {
+            self.cluster.fleet.unkeep(job.id);
+            self.promised.remove(&(p.at, job.id));
+        }
+    }
+
+    /// A job changed in a way that leaves what it holds as it is: nothing is released and taken
+    /// again.
+    pub(crate) fn touch(&mut self, state: &State, old: &Job, new: &Job) {
+        for t in wake_times(old) {
+            self.wakes.remove(&(t, old.id));
+        }
+        for t in wake_times(new) {
+            self.wakes.insert((t, new.id));
+        }
+        self.note(new);
+        if old.promise != new.promise {
+            self.unkeep(old);
+            self.keep(new);
+        }
+        let (Some(r), Some(a)) = (running(state, new), &new.attempt) else { return };
+        if let Some(was) = self.cluster.running.get(&new.id)
+            && was.until != r.until
+        {
+            for (slot, st) in a.placement.slots.iter().zip(&a.slots) {
+                if live(st) {
+                    self.cluster.fleet.set_until(new.id, &slot.node, r.until);
+                }
+            }
+        }
+        self.cluster.running.insert(new.id, r);
+    }
+
+    fn note(&mut self, job: &Job) {
+        let told = job.attempt.as_ref().is_some_and(|a| a.notice.is_some() && a.stop.is_none());
+        if told {
+            self.noticed.insert(job.id);
+        } else {
+            self.noticed.remove(&job.id);
+        }
+    }
 
     /// Takes a job's traces out; [`Index::add`] puts those of its new state in.
     pub(crate) fn remove(&mut self, state: &State, job: &Job) {
+        self.unkeep(job);
+        self.noticed.remove(&job.id);
         match job.state {
             JobState::Queued => {
-                self.queue.remove(&ticket(job));
+                self.cluster.queue.remove(job.id);
                 self.wakes.remove(&(job.not_before, job.id));
                 for d in job.depends.iter() {
                     for n in 0..u64::from(d.count) {
@@ -157,10 +297,8 @@ impl Index {
             _ => {}
         }
         if let Some(a) = &job.attempt {
-            for (slot, st) in a.placement.slots.iter().zip(&a.slots) {
-                if live(st) {
-                    self.fleet.release(slot);
-                }
+            self.cluster.end(job.id, |i| live(&a.slots[i]));
+            for slot in &a.placement.slots {
                 if let Some(set) = self.on_node.get_mut(&slot.node) {
                     set.remove(&job.id);
                     if set.is_empty() {
@@ -196,7 +334,7 @@ impl Index {
         match job.state {
             JobState::Queued if job.held.is_none() => match depends(state, job) {
                 Depends::Met if job.not_before <= job.submitted_at => {
-                    self.queue.insert(ticket(job), demand(job));
+                    self.cluster.queue.insert(Arc::new(work(state, job)));
                 }
                 // Time is not part of the log: `ripen` moves it into the queue when it has come.
                 Depends::Met => {
@@ -215,11 +353,11 @@ impl Index {
             }
             _ => {}
         }
-        if let Some(a) = &job.attempt {
+        self.keep(job);
+        self.note(job);
+        if let (Some(a), Some(r)) = (&job.attempt, running(state, job)) {
+            self.cluster.run(r, |i| live(&a.slots[i]));
             for (slot, st) in a.placement.slots.iter().zip(&a.slots) {
-                if live(st) {
-                    self.fleet.take(slot);
-                }
                 if !matches!(st, SlotState::Ended { .. }) {
                     self.on_node.entry(slot.node.clone()).or_default().insert(job.id);
                 }
@@ -241,7 +379,7 @@ impl Index {
             let Some(job) = state.jobs.get(&id) else { continue };
             if job.state == JobState::Queued && depends(state, job) == Depends::Met {
                 self.wakes.remove(&(at, id));
-                self.queue.insert(ticket(job), demand(job));
+                self.cluster.queue.insert(Arc::new(work(state, job)));
             }
         }
     }
@@ -251,7 +389,7 @@ impl Index {
         let Some(a) = &job.attempt else { return };
         let slot = &a.placement.slots[i];
         if live(&a.slots[i]) {
-            self.fleet.release(slot);
+            self.cluster.fleet.release(job.id, slot);
         }
     }
 
@@ -284,17 +422,26 @@ impl Index {
                 out.push(format!("the index of {what} differs from a fresh one"));
             }
         };
-        check(self.fleet.consistent(), "free nodes");
         for n in state.nodes.keys() {
-            check(self.fleet.used_gpus(n) == fresh.fleet.used_gpus(n), "held GPUs");
+            let used = |i: &Index| i.cluster.fleet.used_gpus(n);
+            check(used(self) == used(&fresh), "held GPUs");
         }
-        let queue = |i: &Index| i.queue.iter().map(|(t, _)| *t).collect::<Vec<_>>();
+        let queue = |i: &Index| i.cluster.queue.jobs().collect::<Vec<_>>();
         check(queue(&mine) == queue(&fresh), "waiting jobs");
+        let runs = |i: &Index| {
+            let all = i.cluster.running.values();
+            all.map(|r| (r.work.job, r.until, r.saved, r.stopping)).collect::<Vec<_>>()
+        };
+        check(runs(self) == runs(&fresh), "running jobs");
+        check(self.noticed == fresh.noticed, "notices");
+        check(self.promised == fresh.promised, "promises");
+        check(self.cluster.ledger == fresh.cluster.ledger, "quotas");
         check(self.on_node == fresh.on_node, "jobs by node");
         check(self.ports == fresh.ports, "ports");
         check(mine.wakes == fresh.wakes, "wakes");
         check(self.waiters == fresh.waiters, "dependencies");
         check(self.ended == fresh.ended, "ended jobs");
+        out.extend(self.cluster.problems());
         out
     }
 }
@@ -308,8 +455,9 @@ pub(crate) fn live(s: &SlotState) -> bool {
 /// When a job that has an attempt must be looked at.
 fn wake_times(job: &Job) -> Vec<Time> {
     let Some(a) = &job.attempt else { return Vec::new() };
-    match &a.stop {
-        Some(stop) => stop.fence_until.into_iter().collect(),
-        None => a.deadline.into_iter().collect(),
+    match (&a.stop, &a.notice) {
+        (Some(stop), _) => stop.fence_until.into_iter().collect(),
+        (None, Some(n)) => a.deadline.into_iter().chain([n.until]).collect(),
+        (None, None) => a.deadline.into_iter().collect(),
     }
 }

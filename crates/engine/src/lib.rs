@@ -7,19 +7,21 @@
 //!   in the record.
 
 mod apply;
+mod carry;
 mod decide;
 mod explain;
 mod index;
 pub mod report;
 mod reservations;
 mod settle;
+mod shares;
 mod snapshot;
 mod state;
 mod tick;
 
 pub use apply::ApplyError;
-pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
 pub use decide::permissions::may_see;
+pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{Booked, KeyEntry, State};
 
@@ -33,8 +35,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What operators may choose about the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// The scheduler's part.
-    pub scheduling: muster_scheduler::Policy,
     /// Between SIGTERM and SIGKILL when a job does not say.
     pub grace: Span,
     /// Added to a fence for clocks, the way of the last message and the grace of the agent.
@@ -48,7 +48,6 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Policy {
-            scheduling: muster_scheduler::Policy::default(),
             grace: Span::secs(30),
             fence_margin: Span::secs(10),
             // About 1.5 KiB each: 150 MiB at most.
@@ -73,6 +72,9 @@ pub struct Engine {
     touched: BTreeSet<muster_model::names::NodeName>,
     /// Something may be schedulable.
     dirty: bool,
+    /// When the last cycle was, and when time alone may change its answer.
+    scheduled_at: Time,
+    look_again: Option<Time>,
     /// Demands known to fit an empty fleet, with the shape of the fleet this was found for.
     possible: BTreeMap<muster_scheduler::Demand, u64>,
 }
@@ -89,6 +91,8 @@ impl Engine {
             key: None,
             touched: BTreeSet::new(),
             dirty: true,
+            scheduled_at: Time(0),
+            look_again: None,
             possible: BTreeMap::new(),
         }
     }

@@ -12,6 +12,7 @@ use muster_model::quota::Quotas;
 use muster_model::tenant::{Project, Token};
 use muster_model::topology::Topology;
 use muster_model::units::Time;
+use muster_scheduler::fairshare::Usage;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -51,6 +52,8 @@ struct Stored {
     quotas: Arc<Quotas>,
     #[serde(default)]
     reservations: Vec<Booked>,
+    #[serde(default)]
+    usage: Vec<((ProjectName, String), Usage)>,
 }
 
 impl State {
@@ -76,6 +79,7 @@ impl State {
             policy,
             quotas,
             reservations,
+            usage,
             keys,
             index: _,
         } = self;
@@ -96,6 +100,7 @@ impl State {
             policy: policy.clone(),
             quotas: quotas.clone(),
             reservations: reservations.values().cloned().collect(),
+            usage: usage.iter().map(|(k, u)| (k.clone(), *u)).collect(),
         };
         serde_json::to_vec(&stored).map_err(SnapshotError::Unreadable)
     }
@@ -124,6 +129,7 @@ impl State {
             secrets: s.secrets.into_iter().collect(),
             topology: s.topology,
             keys: s.keys.into_iter().collect(),
+            usage: s.usage.into_iter().collect(),
             policy: s.policy,
             quotas: s.quotas,
             reservations: s

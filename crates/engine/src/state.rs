@@ -12,6 +12,7 @@ use muster_model::reservation::Reservation;
 use muster_model::tenant::{Project, Token};
 use muster_model::topology::Topology;
 use muster_model::units::Time;
+use muster_scheduler::fairshare::Usage;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -77,6 +78,8 @@ pub struct State {
     pub quotas: Arc<Quotas>,
     /// Reservations, with the nodes that were chosen for them.
     pub reservations: BTreeMap<Label, Booked>,
+    /// What each user has had and holds.
+    pub usage: BTreeMap<(ProjectName, String), Usage>,
     /// Requests that must not be done twice.
     pub keys: BTreeMap<String, KeyEntry>,
     /// Derived from the above; never stored.
@@ -107,12 +110,12 @@ impl State {
     /// GPUs of a node that attempts hold.
     #[must_use]
     pub fn used_gpus(&self, node: &NodeName) -> muster_model::placement::GpuSet {
-        self.index.fleet.used_gpus(node)
+        self.index.cluster.fleet.used_gpus(node)
     }
 
     /// Waiting jobs that compete for room, in their order.
     pub fn queue(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.index.queue.iter().map(|(t, _)| t.job)
+        self.index.cluster.queue.iter().map(|t| t.job)
     }
 
     /// Has somebody who saw this record under that lead seen more, or other things, than this log
@@ -126,7 +129,7 @@ impl State {
     /// How many jobs compete for room.
     #[must_use]
     pub fn queue_len(&self) -> usize {
-        self.index.queue.len()
+        self.index.cluster.queue.len()
     }
 
     /// Checks that the derived indexes equal a fresh rebuild, and the invariants that must hold

@@ -2,12 +2,11 @@
 
 use crate::Engine;
 use muster_model::event::Event;
-use muster_model::ids::{AttemptKey, JobId};
+use muster_model::ids::JobId;
 use muster_model::job::StopReason;
-use muster_model::placement::Placement;
 use muster_model::units::Time;
+use muster_scheduler::FAR;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 impl Engine {
     /// Lets time pass up to `now`. An early tick changes nothing. Returns whether another tick
@@ -19,6 +18,9 @@ impl Engine {
         let mut index = std::mem::take(&mut self.state.index);
         index.ripen(&self.state, now);
         self.state.index = index;
+        if self.due_by(now).is_some() {
+            self.dirty = true;
+        }
         let more = if self.dirty { self.schedule() } else { false };
         self.dirty = more;
         self.forget();
@@ -31,7 +33,33 @@ impl Engine {
         if self.dirty {
             return Some(self.state.now);
         }
-        self.state.index.wakes.first().map(|(t, _)| *t)
+        let wake = self.state.index.wakes.first().map(|(t, _)| *t);
+        [wake, self.due_by(FAR)].into_iter().flatten().min()
+    }
+
+    /// The first moment after the last cycle and not after `t` at which time alone may change
+    /// the plan: a promise falls due, a reservation begins or ends, a wait is over.
+    fn due_by(&self, t: Time) -> Option<Time> {
+        let last = self.scheduled_at;
+        let promised = self
+            .state
+            .index
+            .promised
+            .range((last, JobId(u64::MAX))..)
+            .next()
+            .map(|(t, _)| *t)
+            .filter(|t| *t < FAR);
+        let notice = self.state.policy.preemption.notice;
+        let reserved = self
+            .state
+            .reservations
+            .values()
+            .filter_map(|b| b.reservation.window(last))
+            .flat_map(|(start, end)| [start - notice, start, end])
+            .filter(|t| *t > last)
+            .min();
+        let again = self.look_again.filter(|t| *t > last);
+        [promised, reserved, again].into_iter().flatten().min().filter(|d| *d <= t)
     }
 
     fn pass_deadlines(&mut self) {
@@ -51,47 +79,20 @@ impl Engine {
                     self.settle_job(*id);
                 }
                 (Some(_), ..) => self.settle_job(*id),
-                _ => {}
+                _ => {
+                    if let Some(n) = a.notice.as_ref().filter(|n| n.until <= now) {
+                        self.order_stop(&job, n.reason.clone(), None);
+                        self.settle_job(*id);
+                    }
+                }
             }
         }
         self.settle_dependents(due.into_iter().map(|(_, id)| id).collect());
     }
 
-    fn schedule(&mut self) -> bool {
-        let now = self.state.now;
-        let mut index = std::mem::take(&mut self.state.index);
-        let policy = self.policy.scheduling;
-        let plan = muster_scheduler::plan(&mut index.fleet, &mut index.queue, &policy, now);
-        self.state.index = index;
-        let more = plan.more;
-        for start in plan.starts {
-            let Some(job) = self.state.jobs.get(&start.ticket.job).cloned() else { continue };
-            let hosts: BTreeSet<&str> = start
-                .placed
-                .slots
-                .iter()
-                .filter_map(|s| self.state.nodes.get(&s.node))
-                .map(|n| n.host.as_str())
-                .collect();
-            let Some(port) = self.free_port(&hosts) else { continue };
-            let placement = Placement {
-                slots: start.placed.slots,
-                port,
-                domain: start.placed.domain,
-                level: start.placed.level,
-                fabric: muster_model::placement::Fabric::default(),
-                cap_watts: None,
-            };
-            let key = AttemptKey { job: job.id, attempt: job.attempts + 1 };
-            let placement = Arc::new(placement);
-            self.emit(Some(&job.project), Event::JobPlaced { key, placement });
-        }
-        more
-    }
-
     /// The lowest port that no attempt uses on any of these hosts. Ranks on one host, whatever
     /// node they belong to, never meet on a port.
-    fn free_port(&self, hosts: &BTreeSet<&str>) -> Option<u16> {
+    pub(crate) fn free_port(&self, hosts: &BTreeSet<&str>) -> Option<u16> {
         let taken: Vec<_> = hosts.iter().filter_map(|h| self.state.index.ports.get(*h)).collect();
         let (first, last) = self.policy.ports;
         // Starting from a point that moves with each record keeps a port from being used again

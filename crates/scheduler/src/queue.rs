@@ -219,6 +219,36 @@ impl Queue {
         })
     }
 
+    /// How many wait before a job under these places in fair share, and the first few of them.
+    #[must_use]
+    pub fn ahead(&self, job: JobId, ranks: &[u32], few: usize) -> (usize, Vec<JobId>) {
+        let Some((id, w)) = self.jobs.get(&job) else { return (0, Vec::new()) };
+        let of = |b: &Bucket| (b.key.priority, ranks.get(b.account).copied().unwrap_or(0));
+        let Some(own) = self.bucket(*id).map(of) else { return (0, Vec::new()) };
+        let mine = (w.since, job);
+        let mut count = 0;
+        let mut first: BTreeSet<(Reverse<Priority>, u32, Ticket)> = BTreeSet::new();
+        for (_, b) in self.buckets() {
+            let class = of(b);
+            let before: Vec<Ticket> = match class.cmp(&own) {
+                std::cmp::Ordering::Less => {
+                    count += b.tickets.len();
+                    b.tickets.iter().take(few).copied().collect()
+                }
+                std::cmp::Ordering::Equal => {
+                    count += b.tickets.range(..mine).count();
+                    b.tickets.range(..mine).take(few).copied().collect()
+                }
+                std::cmp::Ordering::Greater => Vec::new(),
+            };
+            first.extend(before.into_iter().map(|t| (class.0, class.1, t)));
+            while first.len() > few {
+                first.pop_last();
+            }
+        }
+        (count, first.into_iter().map(|(_, _, t)| t.1).collect())
+    }
+
     /// Waiting jobs by number.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.jobs.keys().copied()

@@ -2,15 +2,15 @@
 
 use super::check_version;
 use crate::Engine;
+use crate::index::spec_demand;
 use muster_model::command::{Answer, Refusal, RefusalCode, Request};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Checkpoint, Dependency, Job, JobState, StopReason};
 use muster_model::names::{Label, ProjectName};
 use muster_model::resolve::{AfterRef, resolve};
-use muster_model::spec::{JobSpec, Priority};
+use muster_model::spec::{Group, JobSpec, Priority};
 use muster_model::units::{Span, Time};
-use muster_scheduler::Demand;
 use std::sync::Arc;
 
 pub(crate) fn no_job(job: JobId) -> Refusal {
@@ -52,35 +52,70 @@ pub(super) fn submit(
     }
     let depends =
         r.after.iter().map(|a| dependency(e, &project, a)).collect::<Result<Vec<_>, _>>()?;
-    let demand = Demand {
-        groups: r.groups.into(),
-        required: spec.topology.required,
-        preferred: spec.topology.preferred,
-        simulated: spec.simulate.is_some(),
-    };
-    e.refuse_impossible(&demand)?;
-    let id = JobId(e.state.next_job.max(1));
+    let user = req.actor.name.strip_prefix("user:").unwrap_or(&req.actor.name).to_string();
     let count = u32::try_from(r.array.len().max(1)).unwrap_or(u32::MAX);
+    let spec = admit(e, &project, &user, spec, count)?;
+    let groups: Arc<[Group]> = r.groups.into();
+    e.refuse_impossible(&spec, &project, &groups)?;
+    let id = JobId(e.state.next_job.max(1));
     let name = match &spec.name {
         Some(n) => n.clone(),
         None => {
             "job".parse::<Label>().map_err(|x| Refusal::new(RefusalCode::Invalid, x.to_string()))?
         }
     };
-    let user = req.actor.name.strip_prefix("user:").unwrap_or(&req.actor.name).to_string();
     let event = Event::JobSubmitted {
         id,
         name,
         project: project.clone(),
         user,
-        spec: spec.clone(),
-        groups: demand.groups,
+        groups,
         depends: depends.into(),
         array: r.array,
         held: spec.hold,
+        spec,
     };
     e.emit(Some(&project), event);
     Ok(Answer::Submitted { first: id, count })
+}
+
+/// The site's limits on what may wait, and on how long a job may run.
+fn admit(
+    e: &Engine,
+    project: &ProjectName,
+    user: &str,
+    spec: &Arc<JobSpec>,
+    count: u32,
+) -> Result<Arc<JobSpec>, Refusal> {
+    let l = &e.state.policy.limits;
+    let queue = &e.state.index.cluster.queue;
+    let full = |what: String, most: u32| {
+        Refusal::new(RefusalCode::Policy, format!("{what}; the site allows {most}"))
+            .field("array")
+            .hint("wait until some have started, or ask an operator (`muster policy`)")
+    };
+    let waiting = queue.len();
+    if let Some(most) = l.queued_jobs
+        && waiting + count as usize > most as usize
+    {
+        return Err(full(format!("{waiting} jobs wait already"), most));
+    }
+    if let Some(most) = l.queued_jobs_per_user {
+        let mine = queue.waiting(project, user);
+        if mine + count as usize > most as usize {
+            return Err(full(format!("{mine} jobs of {user} wait already"), most));
+        }
+    }
+    match (l.max_time, spec.time_limit) {
+        (Some(most), Some(asked)) if asked > most => Err(Refusal::new(
+            RefusalCode::Policy,
+            format!("a time limit of {asked} is more than this site allows ({most})"),
+        )
+        .field("time_limit")
+        .hint("ask for less, and write checkpoints to go on in another job")),
+        (Some(most), None) => Ok(Arc::new(JobSpec { time_limit: Some(most), ..(**spec).clone() })),
+        _ => Ok(spec.clone()),
+    }
 }
 
 fn default_project() -> Result<ProjectName, Refusal> {
@@ -118,6 +153,7 @@ pub(super) fn cancel(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer,
         JobState::Queued => {
             let reason = format!("cancelled by {by}");
             e.emit(Some(&job.project), Event::JobCancelled { job: id, reason });
+            e.withdraw_notices(id);
         }
         _ => {
             let stopping = job.attempt.as_ref().and_then(|a| a.stop.as_ref());
@@ -140,7 +176,12 @@ pub(super) fn hold(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, R
         .hint("`muster requeue` stops it and puts it back into the queue"));
     }
     if job.held.is_none() {
+        if job.promise.is_some() {
+            let reason = "it was held".to_string();
+            e.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
+        }
         e.emit(Some(&job.project), Event::JobHeld { job: id, by: req.actor.name.clone() });
+        e.withdraw_notices(id);
     }
     Ok(Answer::Done)
 }
@@ -207,23 +248,43 @@ pub(super) fn checkpoint_done(e: &mut Engine, key: AttemptKey, checkpoint: Check
     {
         let event = Event::CheckpointDone { job: key.job, checkpoint };
         e.emit(Some(&job.project), event);
+        // The checkpoint that it was given time for is there: nothing is lost by stopping now.
+        let told = job.attempt.as_ref().filter(|a| a.stop.is_none()).and_then(|a| a.notice.clone());
+        if let Some(n) = told
+            && let Some(job) = e.state.jobs.get(&key.job).cloned()
+        {
+            e.order_stop(&job, n.reason, None);
+            e.settle_job(key.job);
+        }
     }
     Answer::Done
 }
 
 impl Engine {
     /// Asked for every submission, so the answer is remembered until the fleet changes.
-    fn refuse_impossible(&mut self, d: &Demand) -> Result<(), Refusal> {
-        let shape = self.state.index.fleet.shape();
-        if self.possible.get(d) == Some(&shape) {
+    fn refuse_impossible(
+        &mut self,
+        spec: &JobSpec,
+        project: &ProjectName,
+        groups: &Arc<[Group]>,
+    ) -> Result<(), Refusal> {
+        let mut d = spec_demand(spec, groups.clone());
+        if let Some(e) = spec.elastic {
+            d = d.resized(e.min_nodes);
+        }
+        let shape = self.state.index.cluster.fleet.shape();
+        if self.state.quotas.tree.is_empty() && self.possible.get(&d) == Some(&shape) {
             return Ok(());
         }
-        self.state.refuse_impossible(d, self.state.now)?;
+        let mut w = self.state.spec_work(spec)?;
+        w.project = project.clone();
+        w.demand = Arc::new(d.clone());
+        self.state.refuse_impossible(&w, self.state.now)?;
         // Few sites see more different demands than this between two changes of the fleet.
         if self.possible.len() >= 4096 {
             self.possible.clear();
         }
-        self.possible.insert(d.clone(), shape);
+        self.possible.insert(d, shape);
         Ok(())
     }
 }

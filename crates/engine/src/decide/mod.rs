@@ -2,8 +2,8 @@
 
 mod jobs;
 mod nodes;
-mod policy;
 pub(crate) mod permissions;
+mod policy;
 mod tenants;
 
 use crate::Engine;

@@ -222,6 +222,7 @@ pub(super) fn lost(e: &mut Engine, name: &NodeName, last_seen: Time) -> Result<A
             None => StopReason::NodeLost { node: name.clone() },
         };
         e.order_stop(&job, reason, Some(last_seen));
+        e.swap(id);
         e.settle_job(id);
     }
     e.settle_node(name);
@@ -271,6 +272,7 @@ pub(super) fn drain(
         for job in here {
             if job.attempt.as_ref().is_some_and(|a| a.stop.is_none()) {
                 e.order_stop(&job, StopReason::Drain { node: name.clone() }, None);
+                e.swap(job.id);
                 e.settle_job(job.id);
             }
         }

@@ -82,11 +82,8 @@ pub(super) fn set_reservation(
 
 pub(super) fn delete_reservation(e: &mut Engine, name: &Label) -> Result<Answer, Refusal> {
     if !e.state.reservations.contains_key(name) {
-        return Err(Refusal::new(
-            RefusalCode::NotFound,
-            format!("there is no reservation {name}"),
-        )
-        .hint("`muster reservation` lists them"));
+        return Err(Refusal::new(RefusalCode::NotFound, format!("there is no reservation {name}"))
+            .hint("`muster reservation` lists them"));
     }
     e.emit(None, Event::ReservationDeleted { name: name.clone() });
     Ok(Answer::Done)

@@ -1,0 +1,196 @@
+//! A plan carried out: starts, promises, notices to those who make room, replacements for nodes
+//! that failed.
+
+use crate::Engine;
+use crate::index::work;
+use muster_model::event::Event;
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::{Basis, Job, Promise, StopReason};
+use muster_model::names::NodeName;
+use muster_model::placement::Placement;
+use muster_model::reservation::Overrun;
+use muster_model::spec::Tier;
+use muster_model::units::Time;
+use muster_scheduler::{Plan, Promised, Start};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Engine {
+    /// One cycle. Returns whether another should follow at once.
+    pub(crate) fn schedule(&mut self) -> bool {
+        let now = self.state.now;
+        self.clear_reserved();
+        let ranks = self.state.ranks(now);
+        let mut index = std::mem::take(&mut self.state.index);
+        index.cluster.queue.set_ranks(ranks);
+        let policy = self.state.policy.clone();
+        let plan = muster_scheduler::plan(&mut index.cluster, &policy, now);
+        self.state.index = index;
+        self.scheduled_at = now;
+        self.look_again = plan.look_again;
+        self.carry_out(plan)
+    }
+
+    fn carry_out(&mut self, plan: Plan) -> bool {
+        let more = plan.more;
+        for start in plan.starts {
+            self.start(start);
+        }
+        for p in plan.promises {
+            self.promise(p);
+        }
+        for v in plan.victims {
+            if let Some(job) = self.state.jobs.get(&v.job).cloned() {
+                self.give_notice(&job, StopReason::Preempted { by: v.by, rank: v.rank }, None);
+            }
+        }
+        for r in plan.resizes {
+            if let Some(job) = self.state.jobs.get(&r.job).cloned() {
+                self.resize(&job, r.nodes, r.on);
+            }
+        }
+        more
+    }
+
+    fn start(&mut self, start: Start) {
+        let Some(job) = self.state.jobs.get(&start.job).cloned() else { return };
+        let hosts: BTreeSet<&str> = start
+            .placed
+            .slots
+            .iter()
+            .filter_map(|s| self.state.nodes.get(&s.node))
+            .map(|n| n.host.as_str())
+            .collect();
+        let Some(port) = self.free_port(&hosts) else { return };
+        let placement = Arc::new(Placement {
+            slots: start.placed.slots,
+            port,
+            domain: start.placed.domain,
+            level: start.placed.level,
+            fabric: start.placed.fabric,
+            cap_watts: start.placed.cap_watts,
+        });
+        let key = AttemptKey { job: job.id, attempt: job.attempts + 1 };
+        self.emit(Some(&job.project), Event::JobPlaced { key, placement });
+    }
+
+    fn promise(&mut self, p: Promised) {
+        let Some(job) = self.state.jobs.get(&p.job).cloned() else { return };
+        let since = job.promise.as_ref().map_or(self.state.now, |p| p.since);
+        let nodes = p.nodes.into();
+        let promise = Promise { at: p.at, nodes, basis: p.basis, since, moved: p.moved };
+        self.emit(Some(&job.project), Event::JobPromised { job: job.id, promise });
+    }
+
+    /// Tells an attempt that it will be stopped: after the checkpoint it is asked for, or when its
+    /// time is up. What cannot be asked is stopped with its usual grace.
+    pub(crate) fn give_notice(&mut self, job: &Arc<Job>, reason: StopReason, by: Option<Time>) {
+        let Some(a) = &job.attempt else { return };
+        if a.stop.is_some() || a.notice.is_some() {
+            return;
+        }
+        let key = AttemptKey { job: job.id, attempt: a.no };
+        let asks = job.spec.checkpoint.as_ref().filter(|c| c.request.signal.is_some());
+        let Some(c) = asks.filter(|_| a.started_at.is_some()) else {
+            if by.is_none_or(|t| t <= self.state.now) {
+                self.order_stop(job, reason, None);
+                self.settle_job(job.id);
+            }
+            return;
+        };
+        let wait = c.grace.unwrap_or(self.state.policy.preemption.notice);
+        let until = by.map_or(self.state.now + wait, |t| t.max(self.state.now));
+        self.emit(Some(&job.project), Event::NoticeGiven { key, reason, until });
+        self.emit(Some(&job.project), Event::CheckpointAsked { key });
+    }
+
+    /// Those who were to make room for a job that no longer wants it go on.
+    pub(crate) fn withdraw_notices(&mut self, by: JobId) {
+        let told: Vec<JobId> = self.state.index.noticed.iter().copied().collect();
+        for id in told {
+            let Some(job) = self.state.jobs.get(&id).cloned() else { continue };
+            let Some(a) = &job.attempt else { continue };
+            let for_it = |r: &StopReason| match r {
+                StopReason::Preempted { by: b, .. } | StopReason::Moved { by: b } => *b == by,
+                _ => false,
+            };
+            if a.stop.is_none() && a.notice.as_ref().is_some_and(|n| for_it(&n.reason)) {
+                let key = AttemptKey { job: id, attempt: a.no };
+                let reason = format!("job {by} no longer waits for its room");
+                self.emit(Some(&job.project), Event::NoticeWithdrawn { key, reason });
+            }
+        }
+    }
+
+    /// An elastic gang goes on with another number of nodes: those it keeps and new ones.
+    fn resize(&mut self, job: &Arc<Job>, nodes: u32, on: Vec<NodeName>) {
+        let project = Some(&job.project);
+        self.emit(project, Event::JobResized { job: job.id, nodes });
+        self.keep_for(job, on, Basis::Resize);
+        if let Some(job) = self.state.jobs.get(&job.id).cloned() {
+            self.give_notice(&job, StopReason::Resized { nodes }, None);
+        }
+    }
+
+    /// Keeps nodes for the next attempt of a job that is being stopped.
+    fn keep_for(&mut self, job: &Arc<Job>, nodes: Vec<NodeName>, basis: Basis) {
+        let now = self.state.now;
+        let at = now + self.state.policy.preemption.notice;
+        let promise = Promise { at, nodes: nodes.into(), basis, since: now, moved: None };
+        self.emit(Some(&job.project), Event::JobPromised { job: job.id, promise });
+    }
+
+    /// Nodes of a gang failed: just those are replaced, by spares of the same domain if there are
+    /// any, and the others are kept for it.
+    pub(crate) fn swap(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.get(&id).cloned() else { return };
+        let Some(a) = &job.attempt else { return };
+        if job.groups.iter().map(|g| g.nodes).sum::<u32>() <= 1 && a.placement.slots.len() <= 1 {
+            return;
+        }
+        let w = work(&self.state, &job);
+        let fleet = &self.state.index.cluster.fleet;
+        let slots = &a.placement.slots;
+        let Some(nodes) = muster_scheduler::replacements(fleet, &w, slots, self.state.now) else {
+            return;
+        };
+        if job.spec.elastic.is_some() {
+            let n = u32::try_from(slots.len()).unwrap_or(u32::MAX);
+            self.emit(Some(&job.project), Event::JobResized { job: id, nodes: n });
+        }
+        self.keep_for(&job, nodes, Basis::Swap);
+    }
+
+    /// Work of others leaves nodes whose reservation begins: in time for a checkpoint.
+    fn clear_reserved(&mut self) {
+        if self.state.reservations.is_empty() {
+            return;
+        }
+        let (now, notice) = (self.state.now, self.state.policy.preemption.notice);
+        let due: Vec<_> = self
+            .state
+            .reservations
+            .values()
+            .filter(|b| b.reservation.overrun == Overrun::Stop)
+            .filter_map(|b| b.reservation.window(now).map(|w| (b.clone(), w)))
+            .filter(|(_, (start, _))| *start <= now + notice)
+            .collect();
+        for (b, (start, _)) in due {
+            let r = &b.reservation;
+            for node in self.state.reserved_nodes(&b) {
+                let here: Vec<Arc<Job>> = self.state.attempts_on(&node).cloned().collect();
+                for job in here {
+                    let lent = r.lend && job.spec.tier == Tier::Spot;
+                    // Work that is over before the window begins is left alone.
+                    let ends = job.attempt.as_ref().and_then(|a| a.deadline);
+                    if r.projects.contains(&job.project) || lent || ends.is_some_and(|t| t <= start)
+                    {
+                        continue;
+                    }
+                    let reason = StopReason::ReservationBegins { name: r.name.clone() };
+                    self.give_notice(&job, reason, Some(start));
+                }
+            }
+        }
+    }
+}
