@@ -9,6 +9,7 @@ mod fleet;
 mod http;
 mod jobs;
 mod logs;
+mod scheduling;
 mod sse;
 
 pub use error::ClientError;

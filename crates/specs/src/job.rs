@@ -158,7 +158,7 @@ fn listed<'m>(message: &'m str, begins: &str) -> Option<(&'m str, Vec<&'m str>)>
 }
 
 /// Replaces a bare field name by its whole path, when the tree knows what stands at the place.
-fn name_the_field(error: &mut FileError, node: Option<&Node>) {
+pub(crate) fn name_the_field(error: &mut FileError, node: Option<&Node>) {
     if let (Some(line), Some(column), Some(node)) = (error.line, error.column, node)
         && let Some(path) = node.path_at(Place { line, column })
     {

@@ -4,6 +4,7 @@
 //! the command line, the server and the tests. Every error says what is wrong, where in the
 //! file, and how to mend it.
 
+pub mod document;
 pub mod draw;
 pub mod error;
 pub mod export;

@@ -1,0 +1,94 @@
+//! Policy, quotas, reservations, moves, and what changes about waiting jobs and nodes.
+
+use crate::{Client, ClientError};
+use muster_api::{
+    DefragReport, Job, Kind, MarkRequest, Node, Policy, Quotas, Reservation, ReservationList,
+    SetPolicy, SetQuotas, SetReservation, UpdateJob,
+};
+use muster_model::policy::SitePolicy;
+use reqwest::Method;
+use std::sync::Arc;
+
+impl Client {
+    /// The site's scheduling policy.
+    pub async fn policy(&self) -> Result<Policy, ClientError> {
+        self.json(self.get(&["v1", "policy"])).await
+    }
+
+    /// Sets the whole policy; refused when the version seen has moved.
+    pub async fn set_policy(
+        &self,
+        policy: &Arc<SitePolicy>,
+        if_version: Option<u64>,
+    ) -> Result<Policy, ClientError> {
+        let body =
+            SetPolicy { policy: Arc::clone(policy), kind: Some(Kind::Policy), version: None };
+        let mut call = self.call(Method::PUT, &["v1", "policy"]).body(&body)?;
+        call.if_match = if_version;
+        self.json(call).await
+    }
+
+    /// The tree of quotas, and how it is used.
+    pub async fn quotas(&self) -> Result<Quotas, ClientError> {
+        self.json(self.get(&["v1", "quotas"])).await
+    }
+
+    /// Sets the whole tree; refused when the version seen has moved.
+    pub async fn set_quotas(
+        &self,
+        quotas: &Arc<muster_model::quota::Quotas>,
+        if_version: Option<u64>,
+    ) -> Result<Quotas, ClientError> {
+        let body = SetQuotas {
+            quotas: Arc::clone(quotas),
+            kind: Some(Kind::Quotas),
+            version: None,
+            report: None,
+        };
+        let mut call = self.call(Method::PUT, &["v1", "quotas"]).body(&body)?;
+        call.if_match = if_version;
+        self.json(call).await
+    }
+
+    /// The reservations.
+    pub async fn reservations(&self) -> Result<ReservationList, ClientError> {
+        self.json(self.get(&["v1", "reservations"])).await
+    }
+
+    /// One reservation.
+    pub async fn reservation(&self, name: &str) -> Result<Reservation, ClientError> {
+        self.json(self.get(&["v1", "reservations", name])).await
+    }
+
+    /// Makes or replaces a reservation; refused when the version seen has moved.
+    pub async fn set_reservation(
+        &self,
+        name: &str,
+        body: &SetReservation,
+        if_version: Option<u64>,
+    ) -> Result<Reservation, ClientError> {
+        let mut call = self.call(Method::PUT, &["v1", "reservations", name]).body(body)?;
+        call.if_match = if_version;
+        self.json(call).await
+    }
+
+    /// Deletes a reservation.
+    pub async fn delete_reservation(&self, name: &str) -> Result<(), ClientError> {
+        self.bytes(self.call(Method::DELETE, &["v1", "reservations", name])).await.map(drop)
+    }
+
+    /// Moves that would let waiting gangs start.
+    pub async fn defrag(&self) -> Result<DefragReport, ClientError> {
+        self.json(self.get(&["v1", "defrag"])).await
+    }
+
+    /// Changes a waiting job, or every task of an array by its plain number.
+    pub async fn update_job(&self, id: &str, body: &UpdateJob) -> Result<Job, ClientError> {
+        self.json(self.call(Method::PATCH, &["v1", "jobs", id]).body(body)?).await
+    }
+
+    /// Says what a node is kept for, and how likely it is to fail.
+    pub async fn mark(&self, name: &str, body: &MarkRequest) -> Result<Node, ClientError> {
+        self.json(self.post(&["v1", "nodes", name, "mark"]).body(body)?).await
+    }
+}
