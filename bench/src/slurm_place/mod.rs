@@ -107,7 +107,7 @@ const STREAMED: &str = "stream_";
 
 pub(crate) fn run(options: &Options) -> Result<Report> {
     let size = if options.quick {
-        Size { bound: Duration::from_secs(20), gangs: 1500 }
+        Size { bound: Duration::from_secs(60), gangs: 1500 }
     } else {
         Size { bound: Duration::from_secs(120), gangs: 15_000 }
     };
