@@ -27,6 +27,8 @@ pub struct Explanation {
     pub estimated_start: Option<Estimate>,
     /// What would make it start sooner.
     pub suggestions: Vec<String>,
+    /// Where it would go if it started now, and what a collective would run over there.
+    pub would_go: Option<String>,
 }
 
 /// One thing that a gang needs, and what it leaves.

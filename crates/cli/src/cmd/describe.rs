@@ -11,6 +11,9 @@ use crate::pick;
 use clap::{Args, Subcommand};
 use muster_api::{Event, Job, Node};
 use muster_client::Client;
+use muster_model::job::Basis;
+use muster_model::placement::HeldPart;
+use muster_model::spec::GpuPart;
 use muster_model::units::Time;
 
 /// Describe a job or a node for people
@@ -106,6 +109,15 @@ fn job_text(job: &Job, events: &[Event], now: Time, on: bool) -> String {
     f.line("Reason", job.reason.as_deref().unwrap_or_default());
     f.line("Waiting", job.waiting.as_deref().unwrap_or_default());
     f.line("Held by", job.held.as_deref().unwrap_or_default());
+    if let Some(p) = &job.promise {
+        let nodes: Vec<&str> = p.nodes.iter().map(String::as_str).collect();
+        f.line(
+            "Starts by",
+            format!("{} on {}", full(now, p.at), muster_specs::hostlist::compress(nodes)),
+        );
+        f.line("Rests on", format!("{}; promised {}", basis(p.basis), relative(now, p.since)));
+        f.line("Moved", p.moved.as_deref().unwrap_or_default());
+    }
     f.line(
         "Not before",
         job.not_before.filter(|t| t.0 > now).map(|t| full(now, t)).unwrap_or_default(),
@@ -114,6 +126,21 @@ fn job_text(job: &Job, events: &[Event], now: Time, on: bool) -> String {
     f.line("User", &job.user);
     f.line("Exit code", job.exit_code.map(|c| c.to_string()).unwrap_or_default());
     f.line("Priority", format!("{:?}", job.spec.priority).to_lowercase());
+    if let Some(e) = job.spec.elastic {
+        let size = job.size.map_or(job.nodes(), u64::from);
+        f.line("Elastic", format!("{} to {} nodes; {size} wanted", e.min_nodes, e.max_nodes));
+    }
+    if job.preemptions > 0 {
+        let times =
+            if job.preemptions == 1 { "once".into() } else { format!("{} times", job.preemptions) };
+        f.line("Preempted", times);
+    }
+    f.line(
+        "Idle",
+        job.idle_warned
+            .map(|t| format!("its GPUs do nothing; warned {}", relative(now, t)))
+            .unwrap_or_default(),
+    );
     f.line("Time limit", job.spec.time_limit.map(|t| t.to_string()).unwrap_or_default());
     f.line("Submitted", full(now, job.submitted_at));
     f.line("Started", job.started_at.map(|t| full(now, t)).unwrap_or_default());
@@ -142,7 +169,11 @@ fn job_text(job: &Job, events: &[Event], now: Time, on: bool) -> String {
         t.row(vec![
             cell(&g.name),
             number(g.nodes),
-            number(g.gpus),
+            number(match &g.part {
+                None => g.gpus.to_string(),
+                Some(GpuPart::Milli(m)) => crate::output::gpus(u64::from(*m)),
+                Some(GpuPart::Mig(profile)) => profile.clone(),
+            }),
             number(g.ranks),
             number(g.cpus),
             number(if g.memory.0 == 0 { String::new() } else { g.memory.to_string() }),
@@ -153,6 +184,8 @@ fn job_text(job: &Job, events: &[Event], now: Time, on: bool) -> String {
 
     if let Some(a) = &job.attempt {
         f.section(&format!("Attempt {} ({}, {})", a.no, a.level, a.domain), on);
+        f.line("  Fabric", &a.fabric_words);
+        f.line("  Power cap", a.cap_watts.map(|w| format!("{w} W a GPU")).unwrap_or_default());
         let mut t = Table::new(&["NODE", "RANKS", "GPUS", "STATE"]);
         for s in &a.slots {
             let last = s.first_rank + s.ranks.saturating_sub(1);
@@ -160,11 +193,26 @@ fn job_text(job: &Job, events: &[Event], now: Time, on: bool) -> String {
             t.row(vec![
                 cell(&s.node),
                 cell(format!("{}-{last}", s.first_rank)),
-                cell(gpus.join(",")),
+                cell(match &s.part {
+                    None => gpus.join(","),
+                    Some(HeldPart::Milli(m)) => {
+                        format!("{} of {}", crate::output::gpus(u64::from(*m)), gpus.join(","))
+                    }
+                    Some(HeldPart::Mig { profile, .. }) => {
+                        format!("{profile} of {}", gpus.join(","))
+                    }
+                }),
                 state(&s.state),
             ]);
         }
         f.table(&t, on);
+        if let Some(n) = &a.notice {
+            let until = full(now, n.until);
+            f.0.push_str(&format!(
+                "  will be stopped after its next checkpoint, or at {until}: {}\n",
+                n.message
+            ));
+        }
         if let Some(stop) = &a.stop {
             f.0.push_str(&format!(
                 "  stopping since {}: {}\n",
@@ -197,6 +245,17 @@ fn job_text(job: &Job, events: &[Event], now: Time, on: bool) -> String {
     f.0
 }
 
+/// What a promise rests on, in words.
+fn basis(b: Basis) -> &'static str {
+    match b {
+        Basis::Limits => "the time limits of what runs there",
+        Basis::Preemption => "others that are being stopped for it",
+        Basis::Swap => "healthy nodes it had, and replacements for those that failed",
+        Basis::Resize => "its new size",
+        Basis::Move => "its move to other nodes",
+    }
+}
+
 fn node_text(node: &Node, now: Time, on: bool) -> String {
     let mut f = Facts(String::new());
     f.line("Node", &node.name);
@@ -207,6 +266,7 @@ fn node_text(node: &Node, now: Time, on: bool) -> String {
         "Cordoned",
         node.cordon.as_deref().map(|r| if r.is_empty() { "yes" } else { r }).unwrap_or("no"),
     );
+    f.line("Role", super::nodes::role(node));
     if node.protected {
         f.line(
             "Protected",
@@ -332,15 +392,66 @@ mod tests {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
         assert!(!text.contains("Exit code"), "what is not known is not shown:\n{text}");
+        for absent in ["Starts by", "Preempted", "Elastic", "Idle"] {
+            assert!(!text.contains(absent), "{absent} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_promise_a_notice_and_the_fabric_are_described() {
+        let mut job = super::super::ps::tests::job(42, JobState::Queued);
+        job.preemptions = 2;
+        job.promise = Some(muster_api::Promise {
+            at: Time(60_000).into(),
+            nodes: vec!["hgx-01".into(), "hgx-02".into()],
+            basis: Basis::Preemption,
+            since: Time(0).into(),
+            moved: Some("node hgx-03 was lost".into()),
+        });
+        let text = job_text(&job, &[], Time(30_000), false);
+        for part in [
+            "Starts by:    1970-01-01T00:01:00Z (in 30s) on hgx-[01-02]",
+            "Rests on:     others that are being stopped for it; promised 30s ago",
+            "Moved:        node hgx-03 was lost",
+            "Preempted:    2 times",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+        let mut running = super::super::ps::tests::running(43);
+        if let Some(a) = &mut running.attempt {
+            a.cap_watts = Some(550);
+            a.slots[0].part = Some(HeldPart::Mig { profile: "3g.40gb".into(), start: 0, size: 4 });
+            a.notice = Some(muster_api::Notice {
+                reason: muster_model::job::StopReason::Resized { nodes: 4 },
+                message: "it goes on with 4 nodes".into(),
+                at: Time(0).into(),
+                until: Time(90_000).into(),
+            });
+        }
+        let text = job_text(&running, &[], Time(30_000), false);
+        for part in [
+            "Fabric:     one leaf, rail-aligned",
+            "Power cap:  550 W a GPU",
+            "3g.40gb of 0,1,2",
+            "will be stopped after its next checkpoint, or at 1970-01-01T00:01:30Z (in 1m): it goes on with 4 nodes",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
     }
 
     #[test]
     fn a_node_is_described_with_its_separate_axes() {
         let mut node = super::super::nodes::tests::node("hgx-01");
         node.cordon = Some("fan".into());
+        node.role = muster_model::node::NodeRole::Spare;
         let text = node_text(&node, Time(0), false);
-        for part in ["Reachable:    yes", "Cordoned:     fan", "████░░░░ 4/8 h100-sxm", "42  train"]
-        {
+        for part in [
+            "Reachable:    yes",
+            "Cordoned:     fan",
+            "Role:         spare",
+            "████░░░░ 4/8 h100-sxm",
+            "42  train",
+        ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
     }

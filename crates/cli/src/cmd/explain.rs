@@ -48,6 +48,7 @@ fn text_for(e: &Explanation, now: Time, width: Option<usize>, on: bool) -> Strin
         ahead_count,
         estimated_start,
         suggestions,
+        would_go,
     } = e;
     let mut text = String::new();
     let what = job.as_ref().map_or("This job".into(), |id| format!("Job {id}"));
@@ -85,6 +86,9 @@ fn text_for(e: &Explanation, now: Time, width: Option<usize>, on: bool) -> Strin
         if rest > 0 {
             text.push_str(&format!("  and {rest} more\n"));
         }
+    }
+    if let Some(place) = would_go {
+        text.push_str(&format!("\nWould go to: {place}\n"));
     }
     if let Some(estimate) = estimated_start {
         text.push_str(&format!(
@@ -138,6 +142,7 @@ mod tests {
                 basis: "job 40 reaches its time limit".into(),
             }),
             suggestions: vec!["ask for 1 node".into()],
+            would_go: Some("leaf l1, one leaf".into()),
         };
         assert_eq!(
             text_for(&e, Time(0), None, false),
@@ -146,6 +151,7 @@ CONSTRAINT  NODES LEFT  GPUS LEFT  DETAIL\n   \
 sku                 16        128  h100-sxm\n\
 ▶  gpus                 1          8  8 free on each node\n\n\
 Ahead: 3\n  41 (big): older\n  and 2 more\n\n\
+Would go to: leaf l1, one leaf\n\n\
 Estimated start: 1970-01-01T00:01:00Z (in 1m); job 40 reaches its time limit\n\n\
 Sooner if:\n  - ask for 1 node\n"
         );

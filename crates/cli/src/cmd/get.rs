@@ -6,11 +6,11 @@ use crate::pick;
 use clap::{Args, ValueEnum};
 use muster_api::{JobsQuery, NodeList};
 
-/// Get objects: jobs, nodes, projects, tokens, secrets or events
+/// Get objects: jobs, nodes, projects, tokens, secrets, events, reservations, quotas or the policy
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster get jobs\n  muster get job 42 -o json\n  muster get node hgx-0003 -o yaml\n  \
-muster get nodes -o json | jq '.items[].state'"
+muster get policy -o yaml\n  muster get nodes -o json | jq '.items[].state'"
 )]
 pub(crate) struct Get {
     /// What kind
@@ -33,6 +33,11 @@ enum Kind {
     Secrets,
     #[value(alias = "event")]
     Events,
+    #[value(alias = "reservation")]
+    Reservations,
+    #[value(alias = "quota")]
+    Quotas,
+    Policy,
 }
 
 impl Get {
@@ -92,6 +97,32 @@ impl Get {
             (Kind::Events, after) => {
                 let list = super::events::page(&client, after, 1000).await?;
                 ctx.show(&list, |l| super::events::table(&l.items, now).render())?;
+            }
+            (Kind::Reservations, None) => {
+                let list = client.reservations().await?;
+                ctx.show(&list, |l| super::reservation::table(&l.items, now).render())?;
+            }
+            (Kind::Reservations, Some(given)) => {
+                let one = client.reservation(&given).await?;
+                ctx.show(&one, |r| {
+                    super::reservation::table(std::slice::from_ref(r), now).render()
+                })?;
+            }
+            (Kind::Quotas, None) => {
+                let quotas = client.quotas().await?;
+                ctx.show(&quotas, super::quota::text)?;
+            }
+            (Kind::Quotas, Some(given)) => {
+                let rows = client.quotas().await?.report.quotas;
+                let one = only(rows.into_iter().find(|q| q.name == given), "quota", &given)?;
+                ctx.show(&one, |q| super::quota::tree(std::slice::from_ref(q)).render())?;
+            }
+            (Kind::Policy, None) => {
+                let policy = client.policy().await?;
+                ctx.show(&policy, |p| super::policy::table(&p.policy).render())?;
+            }
+            (Kind::Policy, Some(_)) => {
+                return Err(Fail::usage("there is one policy; it has no name"));
             }
         }
         Ok(0)

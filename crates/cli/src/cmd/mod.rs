@@ -3,6 +3,7 @@
 pub(crate) mod act;
 pub(crate) mod agent;
 pub(crate) mod completions;
+pub(crate) mod defrag;
 pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod events;
@@ -12,8 +13,11 @@ pub(crate) mod job_args;
 pub(crate) mod logs;
 pub(crate) mod node;
 pub(crate) mod nodes;
+pub(crate) mod policy;
 pub(crate) mod project;
 pub(crate) mod ps;
+pub(crate) mod quota;
+pub(crate) mod reservation;
 pub(crate) mod run;
 pub(crate) mod secret;
 pub(crate) mod server;
@@ -22,8 +26,10 @@ pub(crate) mod submit;
 pub(crate) mod token;
 pub(crate) mod topology;
 pub(crate) mod up;
+pub(crate) mod update;
 pub(crate) mod wait;
 pub(crate) mod watch;
+pub(crate) mod whatif;
 pub(crate) mod whoami;
 
 use crate::args::{Cli, Command};
@@ -61,6 +67,12 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
         Command::Checkpoint(c) => c.run(ctx).await,
         Command::Wait(c) => c.run(ctx).await,
         Command::Explain(c) => c.run(ctx).await,
+        Command::Update(c) => c.run(ctx).await,
+        Command::Whatif(c) => c.run(ctx).await,
+        Command::Quota(c) => c.run(ctx).await,
+        Command::Policy(c) => c.run(ctx).await,
+        Command::Reservation(c) => c.run(ctx).await,
+        Command::Defrag(c) => c.run(ctx).await,
         Command::Nodes(c) => c.run(ctx).await,
         Command::Node(c) => c.run(ctx).await,
         Command::Topology(c) => c.run(ctx).await,

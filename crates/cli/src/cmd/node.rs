@@ -3,17 +3,18 @@
 use crate::ctx::Ctx;
 use crate::fail::{Fail, REFUSED};
 use crate::{output, pick};
-use clap::{Args, Subcommand};
-use muster_api::{CordonRequest, DrainRequest, Inject, Node};
+use clap::{Args, Subcommand, ValueEnum};
+use muster_api::{CordonRequest, DrainRequest, Inject, MarkRequest, Node};
 use muster_client::{Client, ClientError};
 use muster_model::ids::AttemptKey;
+use muster_model::node::NodeRole;
 use muster_model::units::Span;
 
 /// Steer nodes: cordon, drain, retire, …
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster node drain hgx-0003 --reason 'replace fan'\n  muster node undrain hgx-0003\n  \
-muster node cordon hgx-0003 hgx-0004\n  muster node inject hgx-0003 crash --down 30s    simulated nodes only"
+muster node cordon hgx-0003 hgx-0004\n  muster node mark hgx-0016 --role spare\n  muster node inject hgx-0003 crash --down 30s    simulated nodes only"
 )]
 pub(crate) struct NodeCmd {
     #[command(subcommand)]
@@ -49,6 +50,17 @@ enum Verb {
     Retire(Names),
     /// Decide again about nodes that have seen more than this server (restored from a backup)
     Reconcile(Names),
+    /// Say what nodes are kept for, and how likely they are to fail
+    Mark {
+        #[command(flatten)]
+        nodes: Names,
+        /// All work, replacing failed nodes, small preemptible work only, or nothing
+        #[arg(long, value_enum, required_unless_present = "hazard")]
+        role: Option<Role>,
+        /// Chance to fail within a month, in thousandths: large gangs keep away
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
+        hazard: Option<u32>,
+    },
     /// Make a simulated node fail
     Inject {
         /// The node
@@ -60,6 +72,29 @@ enum Verb {
     Qualify(Names),
     /// Replace a node by a spare
     Replace(Names),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Role {
+    /// All work
+    Normal,
+    /// Replacing failed nodes of running gangs
+    Spare,
+    /// Small preemptible work only: it fails more often than others
+    Lemon,
+    /// Nothing until somebody has looked at it
+    Suspect,
+}
+
+impl From<Role> for NodeRole {
+    fn from(r: Role) -> NodeRole {
+        match r {
+            Role::Normal => NodeRole::Normal,
+            Role::Spare => NodeRole::Spare,
+            Role::Lemon => NodeRole::Lemon,
+            Role::Suspect => NodeRole::Suspect,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -106,6 +141,9 @@ impl NodeCmd {
             Verb::Undrain(nodes) => (nodes, Act::Undrain),
             Verb::Retire(nodes) => (nodes, Act::Retire),
             Verb::Reconcile(nodes) => (nodes, Act::Reconcile),
+            Verb::Mark { nodes, role, hazard } => {
+                (nodes, Act::Mark(MarkRequest { role: role.map(Into::into), hazard }))
+            }
             Verb::Inject { node, fault } => return inject(ctx, &node, fault).await,
             Verb::Qualify(_) => {
                 return Err(not_yet("qualify", "`muster node undrain` lets it take work"));
@@ -120,7 +158,7 @@ impl NodeCmd {
             match act(&client, name, &verb).await {
                 Ok(node) => {
                     if ctx.is_table() {
-                        output::print(&format!("node {} is {}\n", node.name, node.state))?;
+                        output::print(&said(&node))?;
                     }
                     after.push(node);
                 }
@@ -140,6 +178,13 @@ impl NodeCmd {
     }
 }
 
+/// How a node stands now.
+fn said(node: &Node) -> String {
+    let role = super::nodes::role(node);
+    let role = if role.is_empty() { role } else { format!(", {role}") };
+    format!("node {} is {}{role}\n", node.name, node.state)
+}
+
 enum Act {
     Cordon(CordonRequest),
     Uncordon,
@@ -147,6 +192,7 @@ enum Act {
     Undrain,
     Retire,
     Reconcile,
+    Mark(MarkRequest),
 }
 
 async fn act(client: &Client, name: &str, act: &Act) -> Result<Node, ClientError> {
@@ -157,6 +203,7 @@ async fn act(client: &Client, name: &str, act: &Act) -> Result<Node, ClientError
         Act::Undrain => client.undrain(name).await,
         Act::Retire => client.retire(name).await,
         Act::Reconcile => client.reconcile(name).await,
+        Act::Mark(body) => client.mark(name, body).await,
     }
 }
 

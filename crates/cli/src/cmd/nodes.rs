@@ -6,6 +6,7 @@ use crate::output::bar::bar;
 use crate::output::table::{Table, cell, number, state};
 use clap::Args;
 use muster_api::{Node, NodeList};
+use muster_model::node::NodeRole;
 
 /// List nodes
 #[derive(Debug, Args)]
@@ -42,11 +43,17 @@ impl Nodes {
 
 /// The nodes as a table.
 pub(crate) fn table(nodes: &[Node]) -> Table {
-    let mut table = Table::new(&["NAME", "STATE", "SKU", "GPUS", "CPUS", "LOCATION", "JOBS"]);
+    // What nearly no node has takes no room.
+    let marked = nodes.iter().any(|n| !role(n).is_empty());
+    let mut head = vec!["NAME", "STATE", "SKU", "GPUS", "CPUS", "LOCATION", "JOBS"];
+    if marked {
+        head.insert(2, "ROLE");
+    }
+    let mut table = Table::new(&head);
     for node in nodes {
         let place = &node.location;
         let jobs: Vec<&str> = node.jobs.iter().map(|j| j.id.as_str()).collect();
-        table.row(vec![
+        let mut row = vec![
             cell(&node.name),
             state(&node.state),
             cell(&node.sku),
@@ -54,9 +61,25 @@ pub(crate) fn table(nodes: &[Node]) -> Table {
             number(format!("{}/{}", node.cpus_used, node.cpus_total)),
             cell(format!("{}/{}/{}", place.spine, place.leaf, place.rack)),
             cell(jobs.join(",")),
-        ]);
+        ];
+        if marked {
+            row.insert(2, cell(role(node)));
+        }
+        table.row(row);
     }
     table
+}
+
+/// What it is kept for and how likely it is to fail, where that is not as usual.
+pub(crate) fn role(node: &Node) -> String {
+    let mut words = Vec::new();
+    if node.role != NodeRole::Normal {
+        words.push(node.role.word().to_owned());
+    }
+    if node.hazard > 0 {
+        words.push(format!("hazard {}/1000", node.hazard));
+    }
+    words.join(", ")
 }
 
 #[cfg(test)]
@@ -64,7 +87,7 @@ pub(crate) mod tests {
     use super::*;
     use muster_api::{Kind, NodeJob};
     use muster_model::job::JobState;
-    use muster_model::node::{Inventory, NodeRole, Stage};
+    use muster_model::node::{Inventory, Stage};
     use muster_model::topology::Location;
     use muster_model::units::{Bytes, Time};
 
@@ -106,6 +129,15 @@ pub(crate) mod tests {
             enrolled_at: Time(0).into(),
             changed_at: Time(0).into(),
         }
+    }
+
+    #[test]
+    fn roles_get_a_column_when_there_are_any() {
+        let mut lemon = node("hgx-02");
+        (lemon.role, lemon.hazard) = (NodeRole::Lemon, 30);
+        let text = table(&[node("hgx-01"), lemon]).render_for(None, false);
+        assert!(text.starts_with("NAME    STATE  ROLE                   SKU"), "{text}");
+        assert!(text.contains("ready  lemon, hazard 30/1000  h100-sxm"), "{text}");
     }
 
     #[test]

@@ -5,9 +5,11 @@ use crate::fail::Fail;
 use crate::output::table::{Table, cell, number, state};
 use crate::output::time;
 use clap::Args;
-use muster_api::{Job, JobList, JobsQuery};
+use jiff::tz::TimeZone;
+use muster_api::{Job, JobList, JobsQuery, Notice, Promise};
 use muster_client::Client;
 use muster_model::job::JobState;
+use muster_model::spec::GpuPart;
 use muster_model::units::{Span, Time};
 
 /// List jobs: those that have not ended, and those that just did
@@ -92,6 +94,10 @@ impl Ps {
 
 /// The jobs as a table.
 pub(crate) fn table(jobs: &[Job], now: Time) -> Table {
+    table_in(jobs, now, &TimeZone::system())
+}
+
+fn table_in(jobs: &[Job], now: Time, zone: &TimeZone) -> Table {
     let mut table = Table::new(&[
         "ID", "NAME", "PROJECT", "USER", "STATE", "NODES", "GPUS", "AGE", "TIME", "REASON",
     ]);
@@ -105,13 +111,30 @@ pub(crate) fn table(jobs: &[Job], now: Time) -> Table {
             cell(job.user.strip_prefix("user:").unwrap_or(&job.user)),
             state(word),
             number(job.nodes()),
-            number(job.gpus()),
+            number(gpus(job)),
             number(time::short(now.since(job.submitted_at.0))),
             number(ran(job, now).map(time::length).unwrap_or_default()),
-            cell(reason(job)),
+            cell(reason(job, now, zone)),
         ]);
     }
     table
+}
+
+/// GPUs of the gang as it runs, or as it was written; parts count as what they are.
+fn gpus(job: &Job) -> String {
+    let shared: u64 = job
+        .groups
+        .iter()
+        .map(|g| match g.part {
+            Some(GpuPart::Milli(m)) => u64::from(g.nodes) * u64::from(m),
+            _ => u64::from(g.nodes) * u64::from(g.gpus) * 1000,
+        })
+        .sum();
+    match job.groups.iter().find_map(|g| g.part.as_ref()) {
+        // How large a slice is depends on the GPU it is cut from.
+        Some(GpuPart::Mig(profile)) => profile.clone(),
+        _ => crate::output::gpus(shared),
+    }
 }
 
 /// How long it has run, or did.
@@ -124,12 +147,28 @@ fn ran(job: &Job, now: Time) -> Option<Span> {
     start.map(|s| end.since(s.0))
 }
 
+/// When a promised job starts.
+fn starts(p: &Promise, now: Time, zone: &TimeZone) -> String {
+    if p.at.0 <= now {
+        return "starts any moment".into();
+    }
+    format!("starts by {}", time::clock(now, p.at, zone))
+}
+
+/// Why a running job will be stopped.
+fn notice(n: &Notice, now: Time, zone: &TimeZone) -> String {
+    format!("stops by {}: {}", time::clock(now, n.until, zone), n.message)
+}
+
 /// Why it waits, or why it ended; where it runs otherwise.
-fn reason(job: &Job) -> String {
+fn reason(job: &Job, now: Time, zone: &TimeZone) -> String {
     if let Some(by) = &job.held
         && !job.state.is_final()
     {
         return format!("held by {by}");
+    }
+    if let Some(p) = job.promise.as_ref().filter(|_| job.state == JobState::Queued) {
+        return starts(p, now, zone);
     }
     if let Some(waiting) = &job.waiting {
         return waiting.clone();
@@ -137,6 +176,9 @@ fn reason(job: &Job) -> String {
     match &job.attempt {
         Some(a) => match &a.stop {
             Some(stop) => stop.message.clone(),
+            None if a.notice.is_some() => {
+                a.notice.as_ref().map(|n| notice(n, now, zone)).unwrap_or_default()
+            }
             None => {
                 let names: Vec<&str> = a.slots.iter().map(|s| s.node.as_str()).collect();
                 muster_specs::hostlist::compress(names)
@@ -218,9 +260,8 @@ pub(crate) mod tests {
         }
     }
 
-    #[test]
-    fn jobs_are_listed_with_why_they_wait_or_where_they_run() {
-        let mut running = job(3, JobState::Running);
+    pub(crate) fn running(number: u64) -> Job {
+        let mut running = job(number, JobState::Running);
         running.attempt = Some(Attempt {
             no: 1,
             state: JobState::Running,
@@ -237,6 +278,12 @@ pub(crate) mod tests {
             stop: None,
             notice: None,
         });
+        running
+    }
+
+    #[test]
+    fn jobs_are_listed_with_why_they_wait_or_where_they_run() {
+        let running = running(3);
         let mut queued = job(2, JobState::Queued);
         queued.waiting = Some("waits for 2 nodes".into());
         let mut failed = job(1, JobState::Failed);
@@ -251,6 +298,32 @@ pub(crate) mod tests {
              2   train  default  alice  queued       2    16   3m         waits for 2 nodes\n\
              1   train  default  alice  failed       2    16   3m    30s  rank 3 exited with code 7 on hgx-01\n"
         );
+    }
+
+    #[test]
+    fn promised_starts_notices_and_parts_are_shown() {
+        let mut promised = job(5, JobState::Queued);
+        promised.waiting = Some("waits for room".into());
+        promised.promise = Some(Promise {
+            at: Time(3_900_000).into(),
+            nodes: vec!["hgx-01".into()],
+            basis: muster_model::job::Basis::Limits,
+            since: Time(0).into(),
+            moved: None,
+        });
+        let mut share = job(4, JobState::Queued);
+        let part = Some(GpuPart::Milli(250));
+        share.groups = vec![Group { nodes: 1, gpus: 1, part, ..share.groups[0].clone() }].into();
+        let text = table_in(&[promised, share], Time(0), &TimeZone::UTC).render_for(None, false);
+        assert!(text.lines().nth(1).is_some_and(|l| l.ends_with("starts by 01:05")), "{text}");
+        assert!(text.lines().nth(2).is_some_and(|l| l.contains("1  0.25")), "{text}");
+        let n = Notice {
+            reason: muster_model::job::StopReason::Resized { nodes: 4 },
+            message: "it goes on with 4 nodes".into(),
+            at: Time(0).into(),
+            until: Time(60_000).into(),
+        };
+        assert_eq!(notice(&n, Time(0), &TimeZone::UTC), "stops by 00:01: it goes on with 4 nodes");
     }
 
     #[test]

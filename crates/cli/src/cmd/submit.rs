@@ -6,6 +6,7 @@ use crate::fail::Fail;
 use crate::{follow, output, pick};
 use clap::Args;
 use muster_api::Submitted;
+use muster_client::Client;
 use muster_model::spec::JobSpec;
 use std::io::Read;
 
@@ -15,6 +16,7 @@ use std::io::Read;
     after_help = "Examples:\n  muster submit train.yaml\n  muster submit train.sbatch --nodes 4\n  \
 muster submit --nodes 2 --gpus 8 --time 24h -- torchrun train.py\n  \
 muster submit --array 0-9 -- sh -c 'echo task $SLURM_ARRAY_TASK_ID'\n  \
+muster submit train.yaml --dry-run    would it start now, and where; else when and why\n  \
 ID=$(muster submit prepare.yaml) && muster submit train.yaml --after $ID:ok"
 )]
 pub(crate) struct Submit {
@@ -37,19 +39,10 @@ pub(crate) struct Submit {
 impl Submit {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let Submit { file, dry_run, wait, job, command } = self;
-        let spec = match file {
-            Some(file) => {
-                let mut spec = read_spec(&file)?;
-                job.over(ctx, &mut spec)?;
-                spec
-            }
-            None => job.spec(ctx, command)?,
-        };
+        let spec = spec(ctx, file, job, command)?;
         let client = ctx.client()?;
         if dry_run {
-            let explanation = client.dry_run(&spec).await?;
-            ctx.show(&explanation, super::explain::text)?;
-            return Ok(0);
+            return self::dry_run(ctx, &client, &spec).await;
         }
         let submitted = client.submit(&spec).await?;
         if !wait {
@@ -71,6 +64,26 @@ impl Submit {
         }
         Ok(code)
     }
+}
+
+/// The spec of a file with flags over it, or of a command line.
+pub(crate) fn spec(
+    ctx: &Ctx,
+    file: Option<String>,
+    job: JobArgs,
+    command: Vec<String>,
+) -> Result<JobSpec, Fail> {
+    let Some(file) = file else { return job.spec(ctx, command) };
+    let mut spec = read_spec(&file)?;
+    job.over(ctx, &mut spec)?;
+    Ok(spec)
+}
+
+/// Says what would happen; nothing does.
+pub(crate) async fn dry_run(ctx: &Ctx, client: &Client, spec: &JobSpec) -> Result<u8, Fail> {
+    let explanation = client.dry_run(spec).await?;
+    ctx.show(&explanation, super::explain::text)?;
+    Ok(0)
 }
 
 /// Just the id for programs; a sentence for people.

@@ -56,11 +56,11 @@ pub(crate) fn paint(text: &str, style: Style, on: bool) -> String {
 /// How a job's or a node's state looks.
 pub(crate) fn of_state(state: &str) -> Style {
     match state {
-        "running" | "ready" | "valid" | "active" => Style::Good,
-        "starting" | "stopping" | "draining" | "enrolled" => Style::Busy,
+        "running" | "ready" | "valid" | "active" | "would start" => Style::Good,
+        "starting" | "stopping" | "draining" | "enrolled" | "scheduled" => Style::Busy,
         "queued" | "held" | "cordoned" | "drained" | "protected" | "would wait" => Style::Warn,
         "failed" | "lost" | "expired" | "can never start" => Style::Bad,
-        "succeeded" | "cancelled" | "retired" => Style::Faint,
+        "succeeded" | "cancelled" | "retired" | "over" => Style::Faint,
         _ => Style::Plain,
     }
 }

@@ -64,9 +64,27 @@ pub(crate) fn size(bytes: muster_model::Bytes) -> String {
     format!("{}B", bytes.0)
 }
 
+/// GPUs from thousandths: `8`, `0.25`.
+pub(crate) fn gpus(milli: u64) -> String {
+    let text = format!("{}.{:03}", milli / 1000, milli % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A part in thousandths as percent: `66.7%`.
+pub(crate) fn percent(milli: u32) -> String {
+    let tenths = if milli.is_multiple_of(10) { String::new() } else { format!(".{}", milli % 10) };
+    format!("{}{tenths}%", milli / 10)
+}
+
+/// The text of a file that somebody names.
+pub(crate) fn read_text(file: &std::path::Path) -> Result<String, Fail> {
+    std::fs::read_to_string(file)
+        .map_err(|e| Fail::usage(format!("cannot read {}: {e}", file.display())))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::size;
+    use super::{gpus, percent, size};
     use muster_model::Bytes;
 
     #[test]
@@ -75,5 +93,16 @@ mod tests {
         assert_eq!(size(Bytes::gib(512)), "512GiB");
         assert_eq!(size(Bytes(24_682_416 << 10)), "23.5GiB");
         assert_eq!(size(Bytes((1 << 60) - 1)), "1023.9PiB");
+    }
+
+    #[test]
+    fn thousandths_are_told_as_people_say_them() {
+        for (milli, text) in [(0, "0"), (250, "0.25"), (8000, "8"), (12_345, "12.345")] {
+            assert_eq!(gpus(milli), text);
+        }
+        assert_eq!(
+            (percent(667), percent(500), percent(0)),
+            ("66.7%".into(), "50%".into(), "0%".into())
+        );
     }
 }

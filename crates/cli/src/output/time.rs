@@ -43,6 +43,21 @@ pub(crate) fn full(now: Time, at: Timestamp) -> String {
     format!("{text}Z ({})", relative(now, at))
 }
 
+/// `14:05`, or with its date on another day: the reader's own clock.
+pub(crate) fn clock(now: Time, at: Timestamp, zone: &jiff::tz::TimeZone) -> String {
+    let local =
+        |t: Time| jiff::Timestamp::from_millisecond(t.0).unwrap_or_default().to_zoned(zone.clone());
+    // A minute that has begun has not been reached: what starts by 14:05:30 starts by 14:06.
+    let minute = 60_000;
+    let whole = Time(at.0.0.div_euclid(minute).saturating_mul(minute));
+    let (now, at) = (local(now), local(if whole == at.0 { whole } else { whole + Span::mins(1) }));
+    if now.date() == at.date() {
+        at.strftime("%H:%M").to_string()
+    } else {
+        at.strftime("%Y-%m-%d %H:%M").to_string()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +74,16 @@ mod tests {
             assert_eq!(length(Span(ms)), long);
             assert_eq!(short(Span(ms)), brief);
         }
+    }
+
+    #[test]
+    fn the_clock_shows_the_date_of_other_days() {
+        let zone = jiff::tz::TimeZone::UTC;
+        let now = Time(1_000_000_000);
+        assert_eq!(clock(now, Timestamp(now + Span::mins(18)), &zone), "14:05");
+        assert_eq!(clock(now, Timestamp(now + Span::hours(24)), &zone), "1970-01-13 13:47");
+        let east = jiff::tz::TimeZone::fixed(jiff::tz::offset(2));
+        assert_eq!(clock(now, Timestamp(now), &east), "15:47");
     }
 
     #[test]

@@ -306,6 +306,7 @@ fn explanation(
             .estimate
             .map(|e| muster_api::Estimate { at: e.at.into(), basis: e.basis }),
         suggestions: e.suggestions,
+        would_go: e.would_go,
     }
 }
 

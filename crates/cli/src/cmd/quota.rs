@@ -1,0 +1,250 @@
+//! `muster quota`: who is entitled to what, and has had how much.
+
+use crate::ctx::Ctx;
+use crate::fail::Fail;
+use crate::output::table::{Table, cell, number};
+use crate::output::{self, gpus, percent};
+use clap::{Args, Subcommand};
+use muster_api::{AccountRow, LimitRow, QuotaRow, Quotas};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Show who is entitled to how many GPUs and has had how much, or set it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster quota\n  muster quota -o json | jq '.report.accounts'\n  \
+muster quota check quotas.yaml    without a server\n  muster quota apply quotas.yaml"
+)]
+pub(crate) struct QuotaCmd {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Make a file's tree the site's
+    Apply {
+        /// YAML or JSON of `kind: Quotas`
+        file: PathBuf,
+    },
+    /// Say what is wrong with a file, without a server
+    Check {
+        /// YAML or JSON of `kind: Quotas`
+        file: PathBuf,
+    },
+}
+
+impl QuotaCmd {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        match self.verb {
+            None => {
+                let quotas = ctx.client()?.quotas().await?;
+                ctx.show(&quotas, text)?;
+                if ctx.is_table() && quotas.report.quotas.is_empty() {
+                    output::note(
+                        "no quotas are set: everybody may use everything; `muster quota apply FILE` sets them",
+                    );
+                }
+            }
+            Some(Verb::Check { file }) => {
+                let tree = read(&file)?;
+                ctx.show(&tree, |t| {
+                    format!("{}: {} nodes, no problem found\n", file.display(), t.tree.len())
+                })?;
+            }
+            Some(Verb::Apply { file }) => {
+                let tree = Arc::new(read(&file)?);
+                let client = ctx.client()?;
+                let before = client.quotas().await?;
+                let after = client.set_quotas(&tree, Some(before.version)).await?;
+                ctx.show(&after, |q| {
+                    let projects: usize = q.quotas.tree.iter().map(|n| n.projects.len()).sum();
+                    format!(
+                        "the site now has {} quotas over {projects} projects\n",
+                        q.quotas.tree.len()
+                    )
+                })?;
+            }
+        }
+        Ok(0)
+    }
+}
+
+fn read(file: &Path) -> Result<muster_model::quota::Quotas, Fail> {
+    Ok(muster_specs::document::quotas(&output::read_text(file)?, &file.display().to_string())?)
+}
+
+/// For people.
+pub(crate) fn text(q: &Quotas) -> String {
+    let mut text = String::new();
+    if !q.report.quotas.is_empty() {
+        text.push_str(&tree(&q.report.quotas).render());
+    }
+    if !q.report.accounts.is_empty() {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&accounts(&q.report.accounts).render());
+    }
+    text
+}
+
+/// The tree as a table.
+pub(crate) fn tree(rows: &[QuotaRow]) -> Table {
+    let mut table = Table::new(&[
+        "QUOTA",
+        "GPUS",
+        "NOMINAL",
+        "USED",
+        "BORROWED",
+        "MAY BORROW",
+        "MAY LEND",
+        "SHARES",
+        "ENTITLED",
+        "RECEIVED",
+        "PROJECTS",
+    ]);
+    for q in rows {
+        let name = format!("{}{}", "  ".repeat(q.depth as usize), q.name);
+        let row = |name: String, limit: Option<&LimitRow>, first: bool| {
+            let only = |text: String| if first { text } else { String::new() };
+            vec![
+                cell(name),
+                cell(limit.map_or_else(|| "no limit".into(), kind)),
+                number(limit.map(|l| gpus(l.nominal_milli)).unwrap_or_default()),
+                number(gpus(limit.map_or(q.used_milli, |l| l.used_milli))),
+                number(limit.map(|l| gpus(l.borrowed_milli)).unwrap_or_default()),
+                number(limit.map(|l| most(l.borrow_milli, "any")).unwrap_or_default()),
+                number(limit.map(|l| most(l.lend_milli, "all")).unwrap_or_default()),
+                number(only(q.shares.to_string())),
+                number(only(percent(q.entitled_milli))),
+                number(only(percent(q.received_milli))),
+                cell(only(q.projects.join(","))),
+            ]
+        };
+        match q.limits.split_first() {
+            None => table.row(row(name, None, true)),
+            Some((first, rest)) => {
+                table.row(row(name, Some(first), true));
+                for l in rest {
+                    table.row(row(String::new(), Some(l), false));
+                }
+            }
+        }
+    }
+    table
+}
+
+/// Which GPUs a limit is about.
+fn kind(l: &LimitRow) -> String {
+    let tier = l.tier.map(|t| format!("{t:?}").to_lowercase().replace("ondemand", "on-demand"));
+    match (&l.sku, tier) {
+        (None, None) => "all".into(),
+        (Some(s), None) => s.clone(),
+        (None, Some(t)) => t,
+        (Some(s), Some(t)) => format!("{s} {t}"),
+    }
+}
+
+fn most(milli: Option<u64>, otherwise: &str) -> String {
+    milli.map_or_else(|| otherwise.into(), gpus)
+}
+
+fn accounts(rows: &[AccountRow]) -> Table {
+    let mut table = Table::new(&[
+        "RANK",
+        "PROJECT",
+        "USER",
+        "QUOTA",
+        "USED",
+        "RUNNING",
+        "WAITING",
+        "ENTITLED",
+        "RECEIVED",
+        "GPU-HOURS",
+    ]);
+    for a in rows {
+        let user = a.user.as_deref().unwrap_or_default();
+        table.row(vec![
+            number(a.rank),
+            cell(&a.project),
+            cell(user.strip_prefix("user:").unwrap_or(user)),
+            cell(a.quota.as_deref().unwrap_or_default()),
+            number(gpus(a.used_milli)),
+            number(a.running),
+            number(a.waiting),
+            number(percent(a.entitled_milli)),
+            number(percent(a.received_milli)),
+            number(gpus(a.usage_gpu_s.saturating_mul(1000) / 3600)),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::quota::QueueOrder;
+    use muster_model::spec::Tier;
+
+    fn row(name: &str, depth: u32, limits: Vec<LimitRow>) -> QuotaRow {
+        QuotaRow {
+            name: name.into(),
+            parent: None,
+            depth,
+            shares: 2,
+            order: QueueOrder::BestEffort,
+            projects: vec!["nlp".into()],
+            limits,
+            used_milli: 8250,
+            entitled_milli: 667,
+            received_milli: 1000,
+            usage_gpu_s: 5400,
+        }
+    }
+
+    fn limit(sku: Option<&str>, tier: Option<Tier>) -> LimitRow {
+        LimitRow {
+            sku: sku.map(Into::into),
+            tier,
+            nominal_milli: 32_000,
+            borrow_milli: Some(8000),
+            lend_milli: None,
+            used_milli: 40_000,
+            borrowed_milli: 8000,
+        }
+    }
+
+    #[test]
+    fn the_tree_is_drawn_with_a_line_for_each_limit() {
+        let rows = [
+            row("lab", 0, vec![]),
+            row("nlp", 1, vec![limit(None, None), limit(Some("h100-sxm"), Some(Tier::OnDemand))]),
+        ];
+        assert_eq!(
+            tree(&rows).render_for(None, false),
+            "QUOTA  GPUS                NOMINAL  USED  BORROWED  MAY BORROW  MAY LEND  SHARES  ENTITLED  RECEIVED  PROJECTS\n\
+             lab    no limit                     8.25                                       2     66.7%      100%  nlp\n  \
+             nlp  all                      32    40         8           8       all       2     66.7%      100%  nlp\n       \
+             h100-sxm on-demand       32    40         8           8       all\n"
+        );
+    }
+
+    #[test]
+    fn accounts_are_listed_with_their_rank() {
+        let a = AccountRow {
+            project: "nlp".into(),
+            user: Some("user:ann".into()),
+            quota: Some("lab".into()),
+            used_milli: 250,
+            running: 1,
+            waiting: 3,
+            entitled_milli: 500,
+            received_milli: 125,
+            usage_gpu_s: 5400,
+            rank: 1,
+        };
+        let text = accounts(&[a]).render_for(None, false);
+        assert!(text.ends_with("   1  nlp      ann   lab    0.25        1        3       50%     12.5%        1.5\n"), "{text}");
+    }
+}

@@ -1,0 +1,80 @@
+//! `muster update`: what changes about waiting jobs.
+
+use crate::ctx::Ctx;
+use crate::fail::Fail;
+use crate::{output, pick};
+use clap::{ArgGroup, Args};
+use muster_api::{JobList, UpdateJob};
+use muster_model::spec::JobSpec;
+use muster_specs::JobFlags;
+
+/// Change the priority or the time limit of waiting jobs
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("what").required(true).multiple(true).args(["priority", "time"]),
+    after_help = "Examples:\n  muster update 42 --priority high\n  muster update train --time 12h    a shorter limit may let it start sooner\n  \
+muster update 42 --priority low --time 2-00:00"
+)]
+pub(crate) struct Update {
+    /// Ids or names; an array's id stands for all of its tasks
+    #[arg(required = true, value_name = "JOB")]
+    jobs: Vec<String>,
+    /// low, normal, high or critical
+    #[arg(long)]
+    priority: Option<String>,
+    /// Stop it after this long, such as 24h
+    #[arg(long, value_name = "TIME")]
+    time: Option<String>,
+}
+
+impl Update {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let body = body(self.priority, self.time)?;
+        let client = ctx.client()?;
+        let mut after = Vec::new();
+        for given in &self.jobs {
+            let id = pick::id(&client, given).await?;
+            let job = client.update_job(&id, &body).await?;
+            if ctx.is_table() {
+                output::print(&format!("job {id} is changed\n"))?;
+            }
+            after.push(job);
+        }
+        if !ctx.is_table() {
+            match after.as_slice() {
+                [one] => ctx.show(one, |_| String::new())?,
+                _ => ctx.show(&JobList { items: after, cursor: None }, |_| String::new())?,
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// The flags are read as those of `submit` are.
+fn body(priority: Option<String>, time: Option<String>) -> Result<UpdateJob, Fail> {
+    let asked = priority.is_some();
+    let mut spec = JobSpec::default();
+    JobFlags { priority, time, ..JobFlags::default() }.apply_to(&mut spec)?;
+    Ok(UpdateJob { priority: asked.then_some(spec.priority), time_limit: spec.time_limit })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser;
+    use muster_model::spec::Priority;
+    use muster_model::units::Span;
+
+    #[test]
+    fn flags_are_read_as_those_of_submit_are() {
+        let b = body(Some("high".into()), Some("1-0".into())).unwrap();
+        assert_eq!((b.priority, b.time_limit), (Some(Priority::High), Some(Span::hours(24))));
+        let b = body(None, Some("90m".into())).unwrap();
+        assert_eq!((b.priority, b.time_limit), (None, Some(Span::mins(90))));
+        let e = body(Some("hihg".into()), None).unwrap_err();
+        assert!(e.hint.is_some_and(|h| h.contains("high")));
+        assert!(Cli::try_parse_from(["muster", "update", "42"]).is_err(), "nothing to change");
+        assert!(Cli::try_parse_from(["muster", "update", "42", "--time", "1h"]).is_ok());
+    }
+}
