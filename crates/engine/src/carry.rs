@@ -72,6 +72,8 @@ impl Engine {
         });
         let key = AttemptKey { job: job.id, attempt: job.attempts + 1 };
         self.emit(Some(&job.project), Event::JobPlaced { key, placement });
+        // Found room elsewhere: who was to make room for it may go on.
+        self.withdraw_notices(job.id);
     }
 
     fn promise(&mut self, p: Promised) {

@@ -317,5 +317,7 @@ pub(super) fn update(
         e.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
     }
     e.emit(Some(&job.project), Event::JobUpdated { job: id, spec: Arc::new(spec) });
+    // What it asks for now is asked anew, also of those who were to make room for it.
+    e.withdraw_notices(id);
     Ok(Answer::Done)
 }
