@@ -26,7 +26,8 @@ pub(crate) async fn job(client: &Client, given: &str) -> Result<Job, Fail> {
     let query = JobsQuery { name: Some(given.into()), limit: Some(1), ..JobsQuery::default() };
     let found = client.jobs(&query).await?;
     match found.items.into_iter().find(|j| j.name == given) {
-        Some(job) => Ok(job),
+        // A list says less of each job than the job itself does.
+        Some(job) => Ok(client.job(&job.id).await?),
         None => {
             let fail = Fail::new(NOT_FOUND, format!("there is no job called `{given}`"));
             let known = client.jobs(&JobsQuery { limit: Some(200), ..JobsQuery::default() }).await;

@@ -112,6 +112,11 @@ pub(crate) fn about(e: &Event) -> String {
             words.push(text.into());
         }
     }
+    if words.is_empty()
+        && let Some(name) = e.data.pointer("/reservation/name").and_then(serde_json::Value::as_str)
+    {
+        words.push(name.into());
+    }
     match e.data.get("reason") {
         Some(serde_json::Value::String(reason)) if !reason.is_empty() => {
             words.push(format!("({reason})"));
@@ -145,6 +150,8 @@ mod tests {
         assert_eq!(about(&e), "job 42.1 node hgx-1");
         let e = event("node_cordoned", json!({"node": "hgx-1", "reason": "fan"}));
         assert_eq!(about(&e), "node hgx-1 (fan)");
+        let e = event("reservation_set", json!({"reservation": {"name": "night", "reason": "x"}}));
+        assert_eq!(about(&e), "night");
         let e = event("project_created", json!({"name": "nlp", "description": ""}));
         assert_eq!(about(&e), "nlp");
         assert_eq!(

@@ -226,3 +226,31 @@ async fn inject(ctx: &Ctx, name: &str, fault: Fault) -> Result<u8, Fail> {
 fn not_yet(verb: &str, instead: &str) -> Fail {
     Fail::new(REFUSED, format!("`muster node {verb}` is not supported yet")).hint(instead)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser;
+
+    #[test]
+    fn a_mark_says_a_role_or_a_hazard() {
+        let read = |more: &[&str]| {
+            let all = ["muster", "node", "mark", "n1"].iter().chain(more).copied();
+            Cli::try_parse_from(all).map(drop).map_err(|e| e.to_string())
+        };
+        assert!(read(&["--role", "spare"]).is_ok());
+        assert!(read(&["--hazard", "30"]).is_ok());
+        assert!(read(&[]).is_err_and(|e| e.contains("--role")));
+        assert!(read(&["--role", "banana"]).is_err_and(|e| e.contains("lemon")));
+        assert!(read(&["--hazard", "1001"]).is_err());
+    }
+
+    #[test]
+    fn a_node_is_told_with_its_role() {
+        let mut node = super::super::nodes::tests::node("n1");
+        assert_eq!(said(&node), "node n1 is ready\n");
+        node.role = NodeRole::Spare;
+        assert_eq!(said(&node), "node n1 is ready, spare\n");
+    }
+}

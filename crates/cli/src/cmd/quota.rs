@@ -40,7 +40,7 @@ impl QuotaCmd {
             None => {
                 let quotas = ctx.client()?.quotas().await?;
                 ctx.show(&quotas, text)?;
-                if ctx.is_table() && quotas.report.quotas.is_empty() {
+                if ctx.is_table() && quotas.quotas.tree.is_empty() {
                     output::note(
                         "no quotas are set: everybody may use everything; `muster quota apply FILE` sets them",
                     );
@@ -49,7 +49,8 @@ impl QuotaCmd {
             Some(Verb::Check { file }) => {
                 let tree = read(&file)?;
                 ctx.show(&tree, |t| {
-                    format!("{}: {} nodes, no problem found\n", file.display(), t.tree.len())
+                    let quotas = output::plural(t.tree.len(), "quota");
+                    format!("{}: {quotas}, no problem found\n", file.display())
                 })?;
             }
             Some(Verb::Apply { file }) => {
@@ -60,8 +61,9 @@ impl QuotaCmd {
                 ctx.show(&after, |q| {
                     let projects: usize = q.quotas.tree.iter().map(|n| n.projects.len()).sum();
                     format!(
-                        "the site now has {} quotas over {projects} projects\n",
-                        q.quotas.tree.len()
+                        "the site now has {} over {}\n",
+                        output::plural(q.quotas.tree.len(), "quota"),
+                        output::plural(projects, "project")
                     )
                 })?;
             }

@@ -151,7 +151,8 @@ fn said(r: &Reservation, now: Time) -> String {
     let when = r.window.map_or("it is over".into(), |w| {
         format!("it is {}, from {} for {}", r.state, time::full(now, w.start), r.length)
     });
-    format!("reservation {} covers {} nodes; {when}\n", r.name, r.nodes.len())
+    let nodes = output::plural(r.nodes.len(), "node");
+    format!("reservation {} covers {nodes}; {when}\n", r.name)
 }
 
 impl Create {

@@ -41,3 +41,27 @@ impl Whatif {
         super::submit::dry_run(ctx, &ctx.client()?, &spec).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    #[test]
+    fn it_takes_what_submit_takes() {
+        let read = |more: &[&str]| {
+            let all = ["muster", "whatif", "submit"].iter().chain(more).copied();
+            Cli::try_parse_from(all).map(|c| c.command)
+        };
+        let Ok(Command::Whatif(Whatif { verb: Verb::Submit(s) })) =
+            read(&["--nodes", "4", "--elastic", "2-8", "--", "true"])
+        else {
+            panic!("good arguments")
+        };
+        assert_eq!((s.job.nodes.as_deref(), s.job.elastic.as_deref()), (Some("4"), Some("2-8")));
+        assert!(read(&["train.yaml", "--time", "4h"]).is_ok());
+        assert!(read(&[]).is_err(), "neither a file nor a command");
+        assert!(read(&["train.yaml", "--", "true"]).is_err());
+    }
+}

@@ -76,6 +76,11 @@ pub(crate) fn percent(milli: u32) -> String {
     format!("{}{tenths}%", milli / 10)
 }
 
+/// `1 node`, `2 nodes`.
+pub(crate) fn plural(n: usize, word: &str) -> String {
+    if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") }
+}
+
 /// The text of a file that somebody names.
 pub(crate) fn read_text(file: &std::path::Path) -> Result<String, Fail> {
     std::fs::read_to_string(file)

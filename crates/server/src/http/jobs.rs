@@ -87,10 +87,16 @@ pub(crate) async fn list(
 fn view(job: &ModelJob) -> Job {
     let mut shown = Job::of(job);
     if job.state == JobState::Queued {
-        shown.waiting = Some(match (&job.held, job.reason.as_deref()) {
-            (Some(by), _) => format!("held by {by}"),
-            (None, Some(why)) if job.attempts > 0 => format!("waits to be tried again: {why}"),
-            (None, _) => format!("waits for room; `muster explain {}` says more", job.display_id()),
+        let promised = shown.promise.as_ref().map(|p| p.at);
+        shown.waiting = Some(match (&job.held, promised, job.reason.as_deref()) {
+            (Some(by), _, _) => format!("held by {by}"),
+            (None, Some(at), _) => format!("promised a start by {at}"),
+            (None, None, Some(why)) if job.attempts > 0 => {
+                format!("waits to be tried again: {why}")
+            }
+            (None, None, _) => {
+                format!("waits for room; `muster explain {}` says more", job.display_id())
+            }
         });
     }
     shown

@@ -219,3 +219,19 @@ async fn jobs_may_ask_for_parts_of_gpus_and_grow() {
         (422, json!("gang.gpu_milli"))
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_says_where_it_would_go_and_what_would_help() {
+    let s = site().await;
+    let ask = async |gang: Value| {
+        let spec = json!({"gang": gang, "run": {"command": ["true"]}});
+        s.post(&s.user, "/v1/jobs?dry_run=true", &spec).await.json()
+    };
+    let e = ask(json!({"gpus": 8})).await;
+    assert_eq!(e["state"], "would start", "{e}");
+    assert!(e["would_go"].as_str().is_some_and(|w| w.contains("n1")), "{e}");
+    let e = ask(json!({"nodes": 2, "gpus_per_node": 8})).await;
+    assert_eq!((&e["state"], &e["possible"]), (&json!("can never start"), &json!(false)), "{e}");
+    assert_eq!(e["would_go"], Value::Null);
+    assert_eq!(s.get(&s.user, "/v1/jobs").await.json()["items"], json!([]));
+}
