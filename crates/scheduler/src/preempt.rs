@@ -4,7 +4,7 @@
 use crate::cluster::{Cluster, Running};
 use crate::fleet::Fleet;
 use crate::node::{Ask, Entry};
-use crate::place::Query;
+use crate::place::{Query, place_on};
 use crate::work::Work;
 use muster_model::ids::JobId;
 use muster_model::job::Rank;
@@ -130,11 +130,36 @@ fn search(
         let mut room = cheapest(c, q, a, &able)?;
         let owners = not_borrowing(c, w, &room);
         if owners.is_empty() {
-            return quota_too(c, w, policy, &able, &mut room, q.now).then_some(room);
+            let enough = quota_too(c, w, policy, &able, &mut room, q.now);
+            // When nobody would have to leave, room is not what is missing.
+            let anybody = !room.victims.is_empty() || !room.shrinks.is_empty();
+            return (enough && anybody && within_budgets(c, q, &room)).then_some(room);
         }
         able.retain(|j, _| !owners.contains(j));
     }
     None
+}
+
+/// Do the power budgets carry the gang once the others have left?
+fn within_budgets(c: &Cluster, q: &Query<'_>, room: &MadeRoom) -> bool {
+    if !c.fleet.meter.on() {
+        return true;
+    }
+    let mut f = c.fleet.clone();
+    let leave = |f: &mut Fleet, j: &JobId, all: bool| {
+        for s in c.running.get(j).map_or(&[][..], Running::slots) {
+            if all || f.find(&s.node).is_some_and(|ix| room.nodes.contains(&ix)) {
+                f.release(*j, s);
+            }
+        }
+    };
+    for (j, _) in &room.victims {
+        leave(&mut f, j, true);
+    }
+    for (j, _) in &room.shrinks {
+        leave(&mut f, j, false);
+    }
+    place_on(&f, q, &room.nodes).is_ok()
 }
 
 /// Searches made until the victims of a claim are all borrowers.
@@ -254,6 +279,10 @@ fn in_domain<'e>(
     if sets.len() < need {
         return None;
     }
+    if let Some(size) = q.demand.segment {
+        let (chosen, gone) = in_pieces(c, able, &sets, need, size as usize)?;
+        return Some(finish(c, able, &gone, chosen, &sets));
+    }
     let mut gone: BTreeSet<JobId> = BTreeSet::new();
     let marginal = |set: &[JobId], gone: &BTreeSet<JobId>| -> u128 {
         set.iter().filter(|j| !gone.contains(j)).map(|j| able.get(j).map_or(0, |c| c.cost)).sum()
@@ -284,6 +313,47 @@ fn in_domain<'e>(
     }
     prune(&sets, &by_job, able, &mut gone, &mut chosen, need);
     Some(finish(c, able, &gone, chosen, &sets))
+}
+
+/// Pieces of equal size, each inside one NVLink domain: one piece after the other where it costs
+/// least.
+fn in_pieces(
+    c: &Cluster,
+    able: &BTreeMap<JobId, Candidate>,
+    sets: &BTreeMap<u32, Vec<JobId>>,
+    need: usize,
+    size: usize,
+) -> Option<(BTreeSet<u32>, BTreeSet<JobId>)> {
+    let mut left: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for ix in sets.keys() {
+        left.entry(c.fleet.entry(*ix).domains[0]).or_default().push(*ix);
+    }
+    let cost = |jobs: &BTreeSet<JobId>, gone: &BTreeSet<JobId>| -> u128 {
+        jobs.difference(gone).map(|j| able.get(j).map_or(0, |c| c.cost)).sum()
+    };
+    let mut chosen = BTreeSet::new();
+    let mut gone: BTreeSet<JobId> = BTreeSet::new();
+    while chosen.len() < need {
+        let mut best: Option<(u128, u32, Vec<u32>)> = None;
+        for (domain, nodes) in left.iter().filter(|(_, n)| n.len() >= size) {
+            let own = |ix: &u32| sets[ix].iter().copied().collect::<BTreeSet<JobId>>();
+            let mut by: Vec<u32> = nodes.clone();
+            by.sort_by_cached_key(|ix| (cost(&own(ix), &gone), c.fleet.entry(*ix).pos.clone()));
+            by.truncate(size);
+            let all = by.iter().flat_map(own).collect();
+            let here = cost(&all, &gone);
+            if best.as_ref().is_none_or(|(least, ..)| here < *least) {
+                best = Some((here, *domain, by));
+            }
+        }
+        let (_, domain, piece) = best?;
+        if let Some(nodes) = left.get_mut(&domain) {
+            nodes.retain(|ix| !piece.contains(ix));
+        }
+        gone.extend(piece.iter().flat_map(|ix| sets[ix].iter().copied()));
+        chosen.extend(piece);
+    }
+    Some((chosen, gone))
 }
 
 /// Nobody leaves for nothing: who is not needed after all stays, the dearest first.

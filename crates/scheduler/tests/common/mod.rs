@@ -1,0 +1,416 @@
+//! A small engine around the scheduler: it carries plans out, lets jobs end, nodes fail and time
+//! pass, and checks after every step what must always hold.
+#![allow(dead_code)]
+
+pub mod check;
+pub mod make;
+pub mod shapes;
+
+pub use make::*;
+
+use muster_model::ids::JobId;
+use muster_model::job::Basis;
+use muster_model::names::NodeName;
+use muster_model::placement::Placement;
+use muster_model::policy::SitePolicy;
+use muster_model::quota::Quotas;
+use muster_model::reservation::Overrun;
+use muster_model::units::{Span, Time};
+use muster_scheduler::{Block, Closed, Cluster, FAR, NodeFacts, Plan, Running, Work, plan};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A promise as it was told.
+#[derive(Debug, Clone)]
+pub struct Told {
+    pub at: Time,
+    pub nodes: Vec<NodeName>,
+    pub basis: Basis,
+}
+
+/// A job and how long it really runs.
+#[derive(Debug, Clone)]
+pub struct Job {
+    pub work: Arc<Work>,
+    pub real: Option<Span>,
+}
+
+/// One life of a cluster.
+#[derive(Debug, Clone)]
+pub struct Life {
+    pub c: Cluster,
+    pub policy: SitePolicy,
+    pub quotas: Quotas,
+    pub now: Time,
+    pub nodes: BTreeMap<NodeName, NodeFacts>,
+    pub reservations: Vec<Closed>,
+    pub jobs: BTreeMap<JobId, Job>,
+    pub told: BTreeMap<JobId, Told>,
+    /// When running jobs end by themselves.
+    pub ends: BTreeMap<JobId, Time>,
+    /// When those on their way out are gone; their next size if they get another.
+    pub stops: BTreeMap<JobId, (Time, Option<u32>)>,
+    pub done: BTreeSet<JobId>,
+    pub started: BTreeMap<JobId, Time>,
+    pub look_again: Option<Time>,
+    /// How long victims take to leave.
+    pub grace: Span,
+    /// Nodes failed or came back: promises may have moved.
+    pub failed: BTreeSet<NodeName>,
+    /// Check every step (slow) and that a second plan is empty.
+    pub strict: bool,
+    /// Promises must be kept to the letter: no quotas, limits or budgets besides time.
+    pub promises_hold: bool,
+    pub next: u64,
+    pub cycles: u64,
+}
+
+impl Life {
+    pub fn new(nodes: impl IntoIterator<Item = NodeFacts>) -> Life {
+        let mut life = Life {
+            c: Cluster::default(),
+            policy: SitePolicy::default(),
+            quotas: Quotas::default(),
+            now: Time(1_000_000_000),
+            nodes: BTreeMap::new(),
+            reservations: Vec::new(),
+            jobs: BTreeMap::new(),
+            told: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            stops: BTreeMap::new(),
+            done: BTreeSet::new(),
+            started: BTreeMap::new(),
+            look_again: None,
+            grace: Span::secs(30),
+            failed: BTreeSet::new(),
+            strict: true,
+            promises_hold: false,
+            next: 1,
+            cycles: 0,
+        };
+        for n in nodes {
+            life.upsert(n);
+        }
+        life
+    }
+
+    pub fn with_policy(mut self, p: SitePolicy) -> Life {
+        self.c.set_power(&p.power);
+        self.policy = p;
+        self
+    }
+
+    pub fn with_quotas(mut self, json: &str) -> Life {
+        let q: Quotas = serde_json::from_str(json).unwrap();
+        q.check().unwrap();
+        self.c.set_quotas(&q);
+        self.quotas = q;
+        self
+    }
+
+    pub fn reserve(&mut self, closed: Closed) {
+        self.reservations.push(closed);
+        self.c.fleet.set_reservations(self.reservations.clone());
+    }
+
+    pub fn upsert(&mut self, n: NodeFacts) {
+        self.nodes.insert(n.name.clone(), n.clone());
+        self.c.fleet.upsert(n);
+    }
+
+    /// Submits without planning.
+    pub fn add(&mut self, b: Build) -> JobId {
+        let id = JobId(self.next);
+        self.next += 1;
+        let work = Arc::new(Work { job: id, since: self.now, ..b.work });
+        self.jobs.insert(id, Job { work: work.clone(), real: b.real });
+        self.c.queue.insert(work);
+        id
+    }
+
+    /// Submits and plans.
+    pub fn submit(&mut self, b: Build) -> JobId {
+        let id = self.add(b);
+        self.cycle();
+        id
+    }
+
+    pub fn running(&self, id: JobId) -> bool {
+        self.c.running.contains_key(&id)
+    }
+
+    pub fn waits(&self, id: JobId) -> bool {
+        self.c.queue.get(id).is_some()
+    }
+
+    pub fn on(&self, id: JobId) -> Vec<String> {
+        let r = self.c.running.get(&id);
+        r.map_or_else(Vec::new, |r| r.slots().iter().map(|s| s.node.to_string()).collect())
+    }
+
+    /// Plans and carries out until there is nothing more to do. Whatever can start starts in the
+    /// first plan; promises, claims and growth come a few at a time, and come to an end.
+    pub fn cycle(&mut self) -> Plan {
+        let mut all = Plan::default();
+        let mut first = true;
+        for round in 0.. {
+            assert!(round < 50, "planning never comes to an end");
+            self.stop_for_reservations();
+            let before = self.strict.then(|| self.clone());
+            let p = plan(&mut self.c, &self.policy, self.now);
+            self.cycles += 1;
+            if let Some(before) = before {
+                check::plan(&before, &p);
+                assert!(self.c.problems().is_empty(), "{:?}", self.c.problems());
+            }
+            assert!(first || p.starts.is_empty(), "it could have started at once: {p:?}");
+            let idle = p.starts.is_empty()
+                && p.promises.is_empty()
+                && p.victims.is_empty()
+                && p.resizes.is_empty();
+            self.carry_out(&p);
+            if self.strict {
+                check::state(self);
+            }
+            first = p.more;
+            all.starts.extend(p.starts);
+            all.promises.extend(p.promises);
+            all.victims.extend(p.victims);
+            all.resizes.extend(p.resizes);
+            all.look_again = p.look_again;
+            if idle && !p.more {
+                break;
+            }
+        }
+        self.look_again = all.look_again;
+        all
+    }
+
+    pub fn carry_out(&mut self, p: &Plan) {
+        for s in &p.starts {
+            let work = self.c.queue.get(s.job).expect("only waiting jobs start").clone();
+            self.c.queue.remove(s.job);
+            self.c.fleet.unkeep(s.job);
+            if self.strict {
+                check::start(self, &work, &s.placed);
+            }
+            let n = u32::try_from(s.placed.slots.len()).unwrap();
+            let work = if n == work.demand.nodes() {
+                work
+            } else {
+                assert!(work.elastic.is_some_and(|(min, _)| n >= min), "a gang is whole");
+                Arc::new(Work { demand: Arc::new(work.demand.resized(n)), ..(*work).clone() })
+            };
+            let sku = s.placed.slots.iter().find(|x| !x.gpus.is_empty());
+            let sku = sku.or(s.placed.slots.first()).map(|x| self.nodes[&x.node].sku.clone());
+            self.run(s.job, work, s.placed.slots.clone(), sku.unwrap_or_default(), s);
+        }
+        for x in &p.promises {
+            let w = self.c.queue.get(x.job).expect("only waiting jobs are promised").clone();
+            if self.strict {
+                check::promise(self, x);
+            }
+            self.c.fleet.keep(x.job, &w.demand, &x.nodes, (x.at, w.ends(x.at)), x.basis);
+            let told = Told { at: x.at, nodes: x.nodes.clone(), basis: x.basis };
+            self.told.insert(x.job, told);
+        }
+        for v in &p.victims {
+            self.stop(v.job, self.now + self.grace, None);
+        }
+        for r in &p.resizes {
+            let w = self.c.running[&r.job].work.clone();
+            let d = w.demand.resized(r.nodes);
+            let at = self.now + self.policy.preemption.notice;
+            self.c.fleet.keep(r.job, &d, &r.on, (at, w.ends(at)), Basis::Resize);
+            self.stop(r.job, self.now + self.grace, Some(r.nodes));
+        }
+    }
+
+    fn run(
+        &mut self,
+        id: JobId,
+        work: Arc<Work>,
+        slots: Vec<muster_model::placement::Slot>,
+        sku: String,
+        s: &muster_scheduler::Start,
+    ) {
+        let until = work.ends(self.now);
+        let placement = Placement {
+            slots,
+            port: 0,
+            domain: s.placed.domain.clone(),
+            level: s.placed.level,
+            fabric: s.placed.fabric,
+            cap_watts: s.placed.cap_watts,
+        };
+        let r = Running {
+            work,
+            placement: Arc::new(placement),
+            placed: self.now,
+            saved: self.now,
+            until,
+            stopping: false,
+            sku,
+        };
+        self.c.run(r, |_| true);
+        self.told.remove(&id);
+        self.started.entry(id).or_insert(self.now);
+        if let Some(real) = self.jobs[&id].real {
+            self.ends.insert(id, (self.now + real).min(until));
+        } else if until < FAR {
+            self.ends.insert(id, until);
+        }
+    }
+
+    /// A running job is told to go, and is gone by then.
+    pub fn stop(&mut self, id: JobId, by: Time, resize: Option<u32>) {
+        let r = self.c.running.get_mut(&id).expect("only running jobs are stopped");
+        assert!(!r.stopping, "{id} is stopped twice");
+        r.stopping = true;
+        r.until = r.until.min(by);
+        let (until, nodes) =
+            (r.until, r.slots().iter().map(|s| s.node.clone()).collect::<Vec<_>>());
+        for n in nodes {
+            self.c.fleet.set_until(id, &n, until);
+        }
+        self.stops.insert(id, (until, resize));
+    }
+
+    /// Work of others without a limit leaves nodes whose reservation begins.
+    fn stop_for_reservations(&mut self) {
+        let mut due = BTreeSet::new();
+        for c in &self.reservations {
+            let r = &c.reservation;
+            let Some((start, _)) = r.window(self.now) else { continue };
+            if start > self.now || r.overrun == Overrun::Finish {
+                continue;
+            }
+            for (id, run) in &self.c.running {
+                let lent = r.lend && run.work.tier == muster_model::spec::Tier::Spot;
+                let there = run.slots().iter().any(|s| c.nodes.contains(&s.node));
+                if there && !lent && !r.projects.contains(&run.work.project) && !run.stopping {
+                    due.insert(*id);
+                }
+            }
+        }
+        for id in due {
+            self.stop(id, self.now, None);
+            self.gone(id);
+        }
+    }
+
+    /// A job that runs ends by itself now.
+    pub fn finish(&mut self, id: JobId) {
+        self.c.end(id, |_| true);
+        self.ends.remove(&id);
+        self.stops.remove(&id);
+        self.c.fleet.unkeep(id);
+        self.done.insert(id);
+    }
+
+    /// A job on its way out is gone, and waits again.
+    fn gone(&mut self, id: JobId) {
+        let (_, resize) = self.stops.remove(&id).expect("it was stopped");
+        self.requeue(id, resize);
+    }
+
+    fn requeue(&mut self, id: JobId, resize: Option<u32>) {
+        self.c.end(id, |_| true);
+        self.ends.remove(&id);
+        self.stops.remove(&id);
+        let mut w = (*self.jobs[&id].work).clone();
+        if let Some(n) = resize {
+            w.demand = Arc::new(w.demand.resized(n));
+        }
+        self.c.queue.insert(Arc::new(w));
+    }
+
+    /// A node fails; gangs on it start again from the queue.
+    pub fn fail(&mut self, name: &NodeName) {
+        let mut n = self.nodes[name].clone();
+        if n.block.is_some() {
+            return;
+        }
+        n.block = Some(Block::Unreachable);
+        let hit: Vec<JobId> = self
+            .c
+            .running
+            .iter()
+            .filter(|(_, r)| r.slots().iter().any(|s| s.node == *name))
+            .map(|(id, _)| *id)
+            .collect();
+        self.upsert(n);
+        self.failed.insert(name.clone());
+        for id in hit {
+            let resize = self.stops.get(&id).and_then(|s| s.1);
+            self.requeue(id, resize);
+        }
+    }
+
+    pub fn heal(&mut self, name: &NodeName) {
+        let mut n = self.nodes[name].clone();
+        if n.block == Some(Block::Unreachable) {
+            n.block = None;
+            self.upsert(n);
+        }
+    }
+
+    /// The next moment at which something happens by itself.
+    pub fn next_event(&self) -> Option<Time> {
+        let ends = self.ends.values().copied();
+        let stops = self.stops.values().map(|s| s.0);
+        let told = self.told.values().map(|t| t.at).filter(|t| *t > self.now);
+        let again = self.look_again.into_iter().filter(|t| *t > self.now);
+        let windows = self
+            .reservations
+            .iter()
+            .filter_map(|c| c.reservation.window(self.now))
+            .flat_map(|(a, b)| [a, b])
+            .filter(|t| *t > self.now);
+        ends.chain(stops).chain(told).chain(again).chain(windows).min()
+    }
+
+    /// Time passes until `t`, with all that happens on the way.
+    pub fn pass_to(&mut self, t: Time) {
+        while let Some(e) = self.next_event().filter(|e| *e <= t) {
+            self.now = self.now.max(e);
+            self.happen();
+            self.cycle();
+        }
+        self.now = t;
+        self.cycle();
+    }
+
+    fn happen(&mut self) {
+        let due: Vec<JobId> =
+            self.ends.iter().filter(|(_, t)| **t <= self.now).map(|(id, _)| *id).collect();
+        for id in due {
+            self.finish(id);
+        }
+        let due: Vec<JobId> =
+            self.stops.iter().filter(|(_, s)| s.0 <= self.now).map(|(id, _)| *id).collect();
+        for id in due {
+            self.gone(id);
+        }
+    }
+
+    pub fn pass(&mut self, s: Span) {
+        self.pass_to(self.now + s);
+    }
+
+    /// Lets everything come to its end. Returns who still waits when nothing happens any more.
+    pub fn drain(&mut self) -> Vec<JobId> {
+        let mut idle = 0;
+        for _ in 0..20_000 {
+            let quiet = self.ends.is_empty() && self.stops.is_empty();
+            idle = if quiet { idle + 1 } else { 0 };
+            let Some(e) = self.next_event().filter(|_| idle < 30) else {
+                return self.c.queue.jobs().collect();
+            };
+            self.now = self.now.max(e);
+            self.happen();
+            self.cycle();
+        }
+        panic!("it never comes to rest");
+    }
+}
