@@ -23,6 +23,9 @@ impl Engine {
         let ranks = self.state.ranks(now);
         let mut index = std::mem::take(&mut self.state.index);
         index.cluster.queue.set_ranks(ranks);
+        if self.opens_by(now) {
+            index.cluster.fleet.forget_failures();
+        }
         let policy = self.state.policy.clone();
         let plan = muster_scheduler::plan(&mut index.cluster, &policy, now);
         self.state.index = index;

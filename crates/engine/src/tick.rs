@@ -49,6 +49,19 @@ impl Engine {
             .next()
             .map(|(t, _)| *t)
             .filter(|t| *t < FAR);
+        [promised, self.opens()].into_iter().flatten().min().filter(|d| *d <= t)
+    }
+
+    /// Has a moment come since the last cycle at which something may fit although nothing was
+    /// released?
+    pub(crate) fn opens_by(&self, t: Time) -> bool {
+        self.opens().is_some_and(|o| o <= t)
+    }
+
+    /// The first moment after the last cycle at which a reservation begins or ends, or a wait is
+    /// over.
+    fn opens(&self) -> Option<Time> {
+        let last = self.scheduled_at;
         let notice = self.state.policy.preemption.notice;
         let reserved = self
             .state
@@ -59,7 +72,7 @@ impl Engine {
             .filter(|t| *t > last)
             .min();
         let again = self.look_again.filter(|t| *t > last);
-        [promised, reserved, again].into_iter().flatten().min().filter(|d| *d <= t)
+        reserved.into_iter().chain(again).min()
     }
 
     fn pass_deadlines(&mut self) {

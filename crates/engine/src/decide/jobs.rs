@@ -107,14 +107,22 @@ fn admit(
         }
     }
     match (l.max_time, spec.time_limit) {
-        (Some(most), Some(asked)) if asked > most => Err(Refusal::new(
+        (_, Some(asked)) => allowed(e, asked).map(|()| spec.clone()),
+        (Some(most), None) => Ok(Arc::new(JobSpec { time_limit: Some(most), ..(**spec).clone() })),
+        (None, None) => Ok(spec.clone()),
+    }
+}
+
+/// The longest time limit that the site allows.
+fn allowed(e: &Engine, asked: Span) -> Result<(), Refusal> {
+    match e.state.policy.limits.max_time {
+        Some(most) if asked > most => Err(Refusal::new(
             RefusalCode::Policy,
             format!("a time limit of {asked} is more than this site allows ({most})"),
         )
         .field("time_limit")
         .hint("ask for less, and write checkpoints to go on in another job")),
-        (Some(most), None) => Ok(Arc::new(JobSpec { time_limit: Some(most), ..(**spec).clone() })),
-        _ => Ok(spec.clone()),
+        _ => Ok(()),
     }
 }
 
@@ -311,6 +319,9 @@ pub(super) fn update(
     resolve(&spec)?;
     if spec == *job.spec {
         return Ok(Answer::Done);
+    }
+    if let Some(limit) = time_limit {
+        allowed(e, limit)?;
     }
     if job.promise.is_some() {
         let reason = "what it asks for was changed".to_string();

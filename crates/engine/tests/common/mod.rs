@@ -4,12 +4,16 @@
 
 use muster_engine::{Engine, Policy, State};
 use muster_model::command::{Actor, Answer, Command, Observed, Refusal, Request};
-use muster_model::event::Record;
+use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Exit, Job, SlotEnd};
 use muster_model::names::NodeName;
 use muster_model::node::{Gpu, Inventory};
-use muster_model::spec::JobSpec;
+use muster_model::policy::SitePolicy;
+use muster_model::quota::Quotas;
+use muster_model::reservation::Reservation;
+use muster_model::spec::{CheckpointRequest, CheckpointSpec, JobSpec};
+use muster_model::tenant::Role;
 use muster_model::topology::{Location, Topology};
 use muster_model::units::{Bytes, Span, Time};
 use std::sync::Arc;
@@ -130,6 +134,90 @@ impl World {
         self.log.extend(self.engine.take());
         let problems = self.engine.state().problems();
         assert!(problems.is_empty(), "{problems:#?}");
+        let wake = self.engine.next_wake();
+        let now = self.now;
+        assert!(wake.is_none_or(|t| t > now), "wakes at {wake:?} although it is {now:?}");
+    }
+
+    /// Time passes in the steps that the engine itself asks for.
+    pub(crate) fn sleep(&mut self, span: Span) {
+        let end = self.now + span;
+        let mut steps = 0;
+        while let Some(t) = self.engine.next_wake().filter(|t| *t < end) {
+            self.now = t;
+            self.tick();
+            steps += 1;
+            assert!(steps < 10_000, "it wakes again and again at {t:?}");
+        }
+        self.now = end;
+        self.tick();
+    }
+
+    /// Changes the policy and sends it.
+    pub(crate) fn policy(&mut self, change: impl FnOnce(&mut SitePolicy)) {
+        let mut p = (*self.engine.state().policy).clone();
+        change(&mut p);
+        self.ok(Command::SetPolicy { policy: Arc::new(p) });
+    }
+
+    /// Sets the quotas, written as JSON.
+    pub(crate) fn quotas(&mut self, tree: &serde_json::Value) {
+        let quotas: Quotas = serde_json::from_value(serde_json::json!({ "tree": tree })).unwrap();
+        self.ok(Command::SetQuotas { quotas: Arc::new(quotas) });
+    }
+
+    /// Makes a reservation, written as JSON.
+    pub(crate) fn reserve(&mut self, r: serde_json::Value) {
+        let reservation: Reservation = serde_json::from_value(r).unwrap();
+        self.ok(Command::SetReservation { reservation: Arc::new(reservation) });
+    }
+
+    pub(crate) fn project(&mut self, name: &str) {
+        let name = name.parse().unwrap();
+        self.ok(Command::CreateProject { name, description: String::new() });
+    }
+
+    /// Submits as somebody.
+    pub(crate) fn try_as(&mut self, user: &str, spec: JobSpec) -> Result<JobId, Refusal> {
+        let name = format!("user:{user}");
+        let actor = Actor { name, role: Role::User, project: None };
+        let command = Command::Submit { spec: Arc::new(spec) };
+        let at = self.now;
+        let req = Request { actor, at, key: None, if_version: None, command };
+        self.request(&req).map(|a| match a {
+            Answer::Submitted { first, .. } => first,
+            Answer::Done => panic!("a submission is answered with a number"),
+        })
+    }
+
+    pub(crate) fn submit_as(&mut self, user: &str, spec: JobSpec) -> JobId {
+        self.try_as(user, spec).unwrap()
+    }
+
+    /// What was written since the log had so many records.
+    pub(crate) fn since(&self, from: usize) -> impl Iterator<Item = &Event> {
+        self.log[from..].iter().map(|r| &r.event)
+    }
+
+    /// Submits, and every rank of it is up.
+    pub(crate) fn run(&mut self, spec: JobSpec) -> JobId {
+        let id = self.submit(spec);
+        self.start(id);
+        id
+    }
+
+    pub(crate) fn checkpoint(&mut self, id: JobId, step: u64) {
+        let key = self.key(id);
+        let step = Some(step);
+        self.ok(Command::CheckpointDone { key, step, path: None, bytes: None, blocked_ms: None });
+    }
+
+    pub(crate) fn lose(&mut self, node: &NodeName) {
+        self.ok(Command::NodeLost { node: node.clone(), last_seen: self.now });
+    }
+
+    pub(crate) fn explain(&self, id: JobId) -> muster_scheduler::Explanation {
+        self.engine.state().explain(id, self.now).unwrap()
     }
 
     pub(crate) fn pass(&mut self, span: Span) {
@@ -196,6 +284,22 @@ pub(crate) fn gang(nodes: u32, gpus: u32) -> JobSpec {
     spec.gang.nodes = Some(nodes);
     spec.gang.gpus_per_node = Some(gpus);
     spec
+}
+
+/// A gang with a time limit in minutes.
+pub(crate) fn limited(nodes: u32, gpus: u32, mins: u64) -> JobSpec {
+    JobSpec { time_limit: Some(Span::mins(mins)), ..gang(nodes, gpus) }
+}
+
+/// Checkpoints that can be asked for with a signal, or only written by itself.
+pub(crate) fn checkpoints(asked: bool) -> Option<CheckpointSpec> {
+    let request = CheckpointRequest { signal: asked.then(|| "SIGUSR1".into()) };
+    Some(CheckpointSpec { dir: "/ckpt".into(), request, grace: None, interval: None })
+}
+
+/// The number of a node made by [`node`].
+pub(crate) fn number(n: &NodeName) -> usize {
+    n.as_str()[1..].parse().unwrap()
 }
 
 pub(crate) fn crash(rank: u32, code: i32) -> Observed {

@@ -1,0 +1,19 @@
+//! What the scheduler decides, as it shows in the log: promises, notices, sizes, reservations,
+//! rights and reasons. Each theme has a file of its own.
+
+mod common;
+
+#[path = "scheduling/elastic.rs"]
+mod elastic;
+#[path = "scheduling/preemption.rs"]
+mod preemption;
+#[path = "scheduling/promises.rs"]
+mod promises;
+#[path = "scheduling/reasons.rs"]
+mod reasons;
+#[path = "scheduling/reservations.rs"]
+mod reservations;
+#[path = "scheduling/rights.rs"]
+mod rights;
+#[path = "scheduling/swaps.rs"]
+mod swaps;

@@ -1,0 +1,158 @@
+//! Why a job waits, as its owner is told.
+
+use crate::common::{World, checkpoints, gang, limited, node};
+use muster_model::command::{Command, RefusalCode};
+use muster_model::ids::JobId;
+use muster_model::job::JobState;
+use muster_model::node::NodeRole;
+use muster_model::spec::{JobSpec, Priority};
+use muster_model::topology::Level;
+use muster_model::units::Span;
+
+fn binding(w: &World, id: JobId) -> String {
+    let e = w.explain(id);
+    let names: Vec<String> =
+        e.constraints.iter().filter(|c| c.binding).map(|c| c.name.clone()).collect();
+    assert_eq!(names.len(), 1, "exactly one constraint stops it: {e:?}");
+    assert!(!e.starts_now && !e.summary.is_empty());
+    names[0].clone()
+}
+
+#[test]
+fn a_promised_start_is_shown_with_what_it_rests_on() {
+    let mut w = World::new(2, 8);
+    w.run(limited(2, 8, 60));
+    let at = w.now + Span::mins(60);
+    let id = w.submit(limited(2, 8, 30));
+    assert_eq!(binding(&w, id), "room");
+    let said = w.explain(id).estimate.unwrap();
+    assert_eq!(said.at, at);
+    assert!(said.basis.contains("promised by the time limits"), "{}", said.basis);
+}
+
+#[test]
+fn room_made_by_others_is_shown_as_such() {
+    let mut w = World::new(1, 8);
+    let low = JobSpec { priority: Priority::Low, checkpoint: checkpoints(true), ..gang(1, 8) };
+    w.run(low);
+    w.pass(Span::mins(10));
+    let id = w.submit(JobSpec { priority: Priority::High, ..gang(1, 8) });
+    let said = w.explain(id).estimate.unwrap();
+    assert_eq!(said.at, w.now + w.engine.state().policy.preemption.notice);
+    assert!(said.basis.contains("others are being stopped"), "{}", said.basis);
+}
+
+#[test]
+fn room_that_is_kept_for_others_is_named() {
+    let mut w = World::new(2, 8);
+    w.run(limited(1, 8, 60));
+    w.submit(limited(2, 8, 60));
+    let long = w.submit(limited(1, 8, 120));
+    assert_eq!(binding(&w, long), "kept");
+    let e = w.explain(long);
+    assert!(e.summary.contains("promised a start"), "{}", e.summary);
+    let hint = e.suggestions.iter().find(|s| s.contains("time limit of at most"));
+    assert!(hint.is_some(), "{:?}", e.suggestions);
+}
+
+#[test]
+fn jobs_ahead_are_named_with_why_they_are() {
+    let mut w = World::new(1, 8);
+    w.run(gang(1, 8));
+    let first = w.submit(gang(1, 8));
+    w.pass(Span::secs(1));
+    let second = w.submit(gang(1, 8));
+    w.pass(Span::secs(1));
+    let high = w.submit(JobSpec { priority: Priority::High, ..gang(1, 8) });
+    let e = w.explain(second);
+    let ahead: Vec<(JobId, &str)> = e.ahead.iter().map(|a| (a.job, a.why.as_str())).collect();
+    assert_eq!(ahead, [(high, "higher priority"), (first, "submitted earlier")]);
+    assert_eq!(e.ahead_count, 2);
+}
+
+#[test]
+fn a_required_level_that_has_no_room_is_named_with_the_way_out() {
+    let mut w = World::new(16, 8);
+    w.run(gang(5, 8));
+    w.run(JobSpec { topology: required(Level::Leaf), ..gang(5, 8) });
+    let spec = JobSpec { topology: required(Level::Leaf), ..gang(4, 8) };
+    let id = w.submit(spec);
+    assert_eq!(w.job(id).state, JobState::Queued, "three free in each leaf");
+    assert_eq!(binding(&w, id), "topology");
+    let e = w.explain(id);
+    assert!(e.suggestions.iter().any(|s| s.contains("topology.required")), "{e:?}");
+}
+
+fn required(level: Level) -> muster_model::spec::TopologySpec {
+    muster_model::spec::TopologySpec { required: Some(level), ..Default::default() }
+}
+
+#[test]
+fn nodes_out_of_service_are_counted_by_what_ails_them() {
+    let mut w = World::new(3, 8);
+    w.ok(Command::Cordon { node: node(0), reason: "fan".into() });
+    w.ok(Command::MarkNode { node: node(1), role: Some(NodeRole::Suspect), hazard: None });
+    let id = w.gang(2, 8);
+    assert_eq!(binding(&w, id), "service");
+    let e = w.explain(id);
+    let words = &e.constraints.iter().find(|c| c.name == "service").unwrap().detail;
+    assert!(words.contains("1 cordoned") && words.contains("1 suspect"), "{words}");
+    w.ok(Command::MarkNode { node: node(1), role: Some(NodeRole::Normal), hazard: None });
+    assert_eq!(w.job(id).state, JobState::Starting);
+    let (node, role) = (node(1), None);
+    let e = w.send(Command::MarkNode { node, role, hazard: Some(1001) }).unwrap_err();
+    assert_eq!(e.code, RefusalCode::Invalid);
+}
+
+#[test]
+fn holds_dependencies_and_back_offs_come_before_room() {
+    let mut w = World::new(1, 8);
+    let first = w.run(gang(1, 8));
+    let held = w.submit(JobSpec { hold: true, ..gang(1, 8) });
+    assert_eq!(binding(&w, held), "hold");
+    let after = w.submit(JobSpec { after: vec![format!("{first}:any")], ..gang(1, 1) });
+    assert_eq!(binding(&w, after), "dependency");
+}
+
+#[test]
+fn what_a_spec_would_meet_can_be_asked_beforehand() {
+    let mut w = World::new(2, 8);
+    w.run(limited(1, 8, 60));
+    let ask = |w: &World, spec: &JobSpec| w.engine.state().explain_spec(spec, w.now);
+    assert!(ask(&w, &gang(1, 8)).unwrap().starts_now);
+    let e = ask(&w, &limited(2, 8, 10)).unwrap();
+    assert!(!e.starts_now && !e.impossible);
+    assert_eq!(e.estimate.unwrap().at, w.now + Span::mins(60));
+    assert!(ask(&w, &gang(3, 8)).unwrap().impossible);
+}
+
+#[test]
+fn a_lemon_takes_small_preemptible_work_only() {
+    let mut w = World::new(1, 8);
+    w.ok(Command::MarkNode { node: node(0), role: Some(NodeRole::Lemon), hazard: Some(300) });
+    let normal = w.try_as("ann", gang(1, 8));
+    if let Ok(id) = normal {
+        assert_eq!(w.job(id).state, JobState::Queued);
+    }
+    let low = w.submit(JobSpec { priority: Priority::Low, ..gang(1, 8) });
+    assert_eq!(w.job(low).state, JobState::Starting);
+}
+
+#[test]
+fn parts_of_gpus_share_one_and_say_when_they_do_not_fit() {
+    let part = |milli: u32| {
+        let mut spec = JobSpec::default();
+        spec.gang.gpu_milli = Some(milli);
+        spec
+    };
+    let mut w = World::new(1, 1);
+    let a = w.run(part(600));
+    let b = w.run(part(400));
+    assert_eq!(w.nodes_of(a), w.nodes_of(b));
+    let c = w.submit(part(100));
+    assert_eq!(w.job(c).state, JobState::Queued);
+    assert_eq!(binding(&w, c), "room");
+    w.finish(a);
+    assert_eq!(w.job(c).state, JobState::Starting);
+    assert_eq!(w.engine.state().used_gpus(&node(0)).len(), 1);
+}

@@ -1,0 +1,151 @@
+//! Nodes of a gang fail: just those are replaced, by spares that are near.
+
+use crate::common::{World, gang, node, number};
+use muster_model::command::{Command, Observed};
+use muster_model::event::Event;
+use muster_model::ids::JobId;
+use muster_model::job::{Basis, JobState, SlotEnd};
+use muster_model::names::NodeName;
+use muster_model::node::NodeRole;
+use muster_model::units::Span;
+
+fn mark(w: &mut World, i: usize, role: NodeRole) {
+    w.ok(Command::MarkNode { node: node(i), role: Some(role), hazard: None });
+}
+
+fn leaf(n: &NodeName) -> usize {
+    number(n) / 8
+}
+
+/// Sixteen nodes in two leaves, with two spares at the end of each.
+fn with_spares() -> World {
+    let mut w = World::new(16, 8);
+    for i in [6, 7, 14, 15] {
+        mark(&mut w, i, NodeRole::Spare);
+    }
+    w
+}
+
+fn stop_rest(w: &mut World, id: JobId, gone: &[NodeName]) {
+    for n in w.nodes_of(id) {
+        if !gone.contains(&n) && w.job(id).state == JobState::Stopping {
+            w.report(id, &n, Observed::Ended(SlotEnd::Stopped));
+        }
+    }
+}
+
+#[test]
+fn spares_take_no_ordinary_work() {
+    let mut w = with_spares();
+    let jobs: Vec<JobId> = (0..13).map(|_| w.gang(1, 8)).collect();
+    let placed = jobs.iter().filter(|j| w.job(**j).attempt.is_some()).count();
+    assert_eq!(placed, 12);
+}
+
+#[test]
+fn two_nodes_lost_at_once_are_replaced_by_spares_of_the_same_leaf() {
+    let mut w = with_spares();
+    let id = w.gang(4, 8);
+    w.start(id);
+    // Nobody else leaves room: only spares can help.
+    while w.job(w.engine.state().jobs.keys().copied().last().unwrap()).attempt.is_some() {
+        w.gang(1, 8);
+    }
+    let had = w.nodes_of(id);
+    let home = leaf(&had[0]);
+    assert!(had.iter().all(|n| leaf(n) == home));
+    let gone = [had[1].clone(), had[3].clone()];
+    let n = w.log.len();
+    for g in &gone {
+        w.lose(g);
+    }
+    let told = w.since(n).filter_map(|e| match e {
+        Event::JobPromised { job, promise } if *job == id => Some(promise.basis),
+        _ => None,
+    });
+    assert_eq!(told.last(), Some(Basis::Swap));
+    stop_rest(&mut w, id, &gone);
+    assert_eq!(w.job(id).state, JobState::Starting);
+    let now = w.nodes_of(id);
+    assert!(now.contains(&had[0]) && now.contains(&had[2]), "the survivors stay: {now:?}");
+    assert!(now.iter().all(|n| leaf(n) == home), "in the same leaf: {now:?}");
+    let new: Vec<usize> = now.iter().filter(|n| !had.contains(n)).map(number).collect();
+    assert_eq!(new, [home * 8 + 6, home * 8 + 7], "the two spares");
+    assert_eq!(w.job(id).infrastructure_failures, 1, "one failure, whatever the number of nodes");
+}
+
+#[test]
+fn a_free_node_in_the_leaf_is_taken_when_it_has_no_spare_left() {
+    let mut w = World::new(16, 8);
+    mark(&mut w, 15, NodeRole::Spare);
+    let id = w.gang(4, 8);
+    w.start(id);
+    let had = w.nodes_of(id);
+    w.lose(&had[0]);
+    stop_rest(&mut w, id, &had[..1]);
+    let now = w.nodes_of(id);
+    assert!(had[1..].iter().all(|n| now.contains(n)));
+    assert!(now.iter().all(|n| leaf(n) == leaf(&had[1])), "nearer than the spare: {now:?}");
+}
+
+#[test]
+fn what_a_swap_keeps_is_not_given_to_others_meanwhile() {
+    let mut w = World::new(4, 8);
+    mark(&mut w, 3, NodeRole::Spare);
+    let id = w.gang(3, 8);
+    w.start(id);
+    let had = w.nodes_of(id);
+    w.lose(&had[2]);
+    w.report(id, &had[0], Observed::Ended(SlotEnd::Stopped));
+    let other = w.gang(1, 8);
+    assert_eq!(w.job(other).state, JobState::Queued, "the first node is free but kept");
+    w.report(id, &had[1], Observed::Ended(SlotEnd::Stopped));
+    assert_eq!(w.nodes_of(id), [had[0].clone(), had[1].clone(), node(3)]);
+}
+
+#[test]
+fn a_drained_node_is_replaced_the_same_way() {
+    let mut w = with_spares();
+    let id = w.gang(4, 8);
+    w.start(id);
+    let had = w.nodes_of(id);
+    w.ok(Command::Drain { node: had[0].clone(), reason: "fan".into(), stop: true });
+    w.stopped(id);
+    let now = w.nodes_of(id);
+    assert!(had[1..].iter().all(|n| now.contains(n)) && !now.contains(&had[0]));
+    assert_eq!(w.job(id).infrastructure_failures, 0);
+}
+
+#[test]
+fn without_a_replacement_the_gang_waits_like_any_other() {
+    let mut w = World::new(2, 8);
+    let id = w.gang(2, 8);
+    w.start(id);
+    let had = w.nodes_of(id);
+    w.lose(&had[0]);
+    w.report(id, &had[1], Observed::Ended(SlotEnd::Stopped));
+    assert_eq!((w.job(id).state, w.job(id).promise.clone()), (JobState::Queued, None));
+    let small = w.gang(1, 8);
+    assert_eq!(w.job(small).state, JobState::Starting, "nothing is kept in vain");
+    w.connect(number(&had[0]), 8, "b2", Vec::new());
+    w.start(small);
+    w.finish(small);
+    assert_eq!(w.job(id).state, JobState::Starting);
+}
+
+#[test]
+fn a_replacement_that_fails_too_is_replaced_again() {
+    let mut w = with_spares();
+    let id = w.submit(gang(4, 8));
+    w.start(id);
+    let had = w.nodes_of(id);
+    w.lose(&had[0]);
+    let first = w.job(id).promise.clone().unwrap();
+    let spare = first.nodes.iter().find(|n| !had.contains(n)).unwrap().clone();
+    w.lose(&spare);
+    stop_rest(&mut w, id, &had[..1]);
+    w.pass(Span::secs(1));
+    assert_eq!(w.job(id).state, JobState::Starting);
+    let now = w.nodes_of(id);
+    assert!(!now.contains(&spare) && !now.contains(&had[0]), "{now:?}");
+}
