@@ -6,10 +6,12 @@ mod http;
 mod load;
 mod machine;
 mod report;
+mod scheduler;
 mod slurm;
 mod slurm_place;
 mod stats;
 mod submit;
+mod topology;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -34,8 +36,8 @@ struct Options {
     /// Also write the result to bench/results/.
     #[arg(long)]
     save: bool,
-    /// Simulated nodes (agents: 10,000 unless said, a tenth of it with --quick; slurm: this size
-    /// alone instead of both).
+    /// Simulated nodes (agents: 10,000 unless said, a tenth of it with --quick; slurm and
+    /// scheduler: this size alone instead of all).
     #[arg(long)]
     nodes: Option<u32>,
     /// Measure only this side.
@@ -69,6 +71,8 @@ fn run(options: &Options) -> Result<()> {
         "submit" => submit::run(options)?,
         "agents" => agents::run(options)?,
         "slurm" => slurm_place::run(options)?,
+        "scheduler" => scheduler::run(options)?,
+        "topology" => topology::run(options)?,
         other => {
             bail!(
                 "there is no benchmark {other:?}; there are:\n{}",

@@ -66,6 +66,18 @@ impl Report {
         case.ratio = ratio(case);
     }
 
+    /// Our figure, which was shown already where it was measured.
+    pub(crate) fn quietly(&mut self, name: &str, unit: &str, value: f64) {
+        let case = self.case(name, unit);
+        case.value = Some(rounded(value));
+        case.ratio = ratio(case);
+    }
+
+    /// Our figure as far as it is known.
+    pub(crate) fn value(&self, name: &str) -> Option<f64> {
+        self.results.get(name)?.value
+    }
+
     /// The peer's figure; of several, the best counts (`higher_is_better`).
     pub(crate) fn theirs(
         &mut self,

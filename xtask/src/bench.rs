@@ -9,6 +9,11 @@ pub const BENCHMARKS: &[(&str, &str)] = &[
     ("submit", "submissions, start latency and trivial jobs per second, beside Slurm"),
     ("agents", "cost of many connected nodes to the server, and how fast they come back"),
     ("slurm", "jobs placed per second on 1,024 and 4,096 nodes, beside Slurm"),
+    (
+        "scheduler",
+        "cost of a plan, a cycle and a claim on up to 125,000 nodes, and starts per second",
+    ),
+    ("topology", "gangs inside one leaf, beside best fit and Slurm's tree rule"),
 ];
 
 /// What `cargo xtask bench` takes.

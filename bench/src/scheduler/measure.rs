@@ -1,0 +1,205 @@
+//! The measures of one size.
+
+use super::mix::{Draw, Drawn, Mix, SKU, name};
+use super::site::{CLAIMANT, GPUS, Site};
+use super::traces;
+use crate::report::Report;
+use crate::stats::{memory_mib, ms, percentile};
+use anyhow::{Context, Result, ensure};
+use muster_model::spec::{Group, Priority, Tier};
+use muster_model::units::{Bytes, Span};
+use muster_scheduler::{Demand, Work};
+use std::sync::Arc;
+use std::time::Instant;
+
+const WAITING: usize = 10_000;
+
+/// Everything for one size.
+pub(crate) fn size(report: &mut Report, nodes: u32, quick: bool) -> Result<()> {
+    let (philly, openb, _) = traces::both()?;
+    let mut mix = Mix::new(philly, openb);
+    busy(report, &mut mix, nodes, quick)?;
+    bulk(report, &mut mix, nodes, quick);
+    Ok(())
+}
+
+/// A full fleet and a long queue: the first plan, a cycle for each job that ends, a plan without
+/// any memory of plans before, and a claim.
+fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<()> {
+    let mut site = Site::new(nodes);
+    site.set_quotas(mix);
+    site.fill(mix, 960, 900);
+    eprintln!(
+        "  {} running jobs hold {:.1}% of the GPUs",
+        site.cluster.running.len(),
+        site.full() as f64 / 10.0
+    );
+    for _ in 0..WAITING {
+        let d = mix.draw(Draw::Arriving, site.now);
+        site.submit(d);
+    }
+    let timed = Instant::now();
+    let plan = site.plan();
+    let first = timed.elapsed();
+    eprintln!("  first plan: {} starts, {} promises", plan.starts.len(), plan.promises.len());
+    report.ours(&format!("first_plan_ms_{nodes}"), "ms", ms(first));
+    site.carry_out(plan);
+    settle(&mut site, mix);
+    eprintln!(
+        "  settled: {:.1}% held, {} wait",
+        site.full() as f64 / 10.0,
+        site.cluster.queue.len()
+    );
+
+    let cycles = if quick { 300 } else { 3000 };
+    let mut took = Vec::with_capacity(cycles);
+    let (mut starts, mut promises, mut victims) = (0, 0, 0);
+    for _ in 0..cycles {
+        let Some(end) = site.end_next() else { break };
+        let timed = Instant::now();
+        let plan = site.plan();
+        starts += plan.starts.len();
+        promises += plan.promises.len();
+        victims += plan.victims.len();
+        site.carry_out(plan);
+        took.push(ms(end + timed.elapsed()));
+        while site.cluster.queue.len() < WAITING {
+            let d = mix.draw(Draw::Arriving, site.now);
+            site.submit(d);
+        }
+    }
+    let mean = took.iter().sum::<f64>() / took.len() as f64;
+    eprintln!(
+        "  {} cycles: {starts} starts, {promises} promises, {victims} victims, mean {mean:.3} ms",
+        took.len()
+    );
+    let p = |v: &mut Vec<f64>, q| percentile(v, q).unwrap_or(f64::NAN);
+    report.ours(&format!("cycle_p50_ms_{nodes}"), "ms", p(&mut took, 50.0));
+    report.ours(&format!("cycle_p99_ms_{nodes}"), "ms", p(&mut took, 99.0));
+    report.ours(&format!("cycle_max_ms_{nodes}"), "ms", p(&mut took, 100.0));
+    let me = i32::try_from(std::process::id()).context("a process number is small")?;
+    report.ours(&format!("rss_mib_{nodes}"), "MiB", memory_mib(me)?.0);
+
+    forget(&mut site);
+    let timed = Instant::now();
+    let plan = site.plan();
+    let cold = timed.elapsed();
+    eprintln!(
+        "  cold plan: {} starts, {} promises, {} victims",
+        plan.starts.len(),
+        plan.promises.len(),
+        plan.victims.len()
+    );
+    report.ours(&format!("cold_plan_ms_{nodes}"), "ms", ms(cold));
+    site.carry_out(plan);
+
+    // A claim of an idle project on what it lent.
+    let gang = (nodes * 2 / 25).min(1000);
+    let work = claim(mix, &site, gang);
+    let by = work.job;
+    site.submit(Drawn { work: Arc::new(work), run: Span::hours(1) });
+    let timed = Instant::now();
+    let plan = site.plan();
+    let took = timed.elapsed();
+    let stopped = plan.victims.iter().filter(|v| v.by == by).count();
+    eprintln!("  reclaim of {gang} nodes: {stopped} victims");
+    ensure!(stopped > 0, "nobody made room for the claim");
+    report.ours(&format!("reclaim_ms_{nodes}"), "ms", ms(took));
+    Ok(())
+}
+
+fn claim(mix: &mut Mix, site: &Site, nodes: u32) -> Work {
+    Work {
+        job: mix.number(),
+        demand: Arc::new(Demand {
+            groups: Arc::from([Group {
+                name: "main".into(),
+                nodes,
+                gpus: GPUS,
+                ranks: GPUS,
+                cpus: 64,
+                memory: Bytes::gib(1024),
+                sku: Some(SKU.into()),
+                part: None,
+            }]),
+            required: None,
+            preferred: None,
+            segment: None,
+            spread: None,
+            simulated: false,
+        }),
+        priority: Priority::Normal,
+        tier: Tier::OnDemand,
+        project: name(CLAIMANT),
+        user: Arc::from("claimant"),
+        // Within its class the oldest goes first.
+        since: muster_model::units::Time(site.now.0 - 86_400_000),
+        limit: Some(Span::hours(72)),
+        checkpoints: true,
+        elastic: None,
+    }
+}
+
+/// Plans are carried out until one changes nothing; as many wait as before.
+fn settle(site: &mut Site, mix: &mut Mix) {
+    for _ in 0..1000 {
+        while site.cluster.queue.len() < WAITING {
+            let d = mix.draw(Draw::Arriving, site.now);
+            site.submit(d);
+        }
+        let plan = site.plan();
+        let quiet = plan.starts.is_empty() && plan.promises.is_empty() && plan.victims.is_empty();
+        site.carry_out(plan);
+        if quiet {
+            break;
+        }
+    }
+}
+
+/// As after a restart: nothing is known to fail, nothing is promised.
+fn forget(site: &mut Site) {
+    let waiting: Vec<_> = site.cluster.queue.jobs().collect();
+    for job in waiting {
+        site.cluster.fleet.unkeep(job);
+    }
+    site.cluster.queue.forget_failures();
+    site.cluster.fleet.forget_failures();
+}
+
+/// Many starts on a fleet with room.
+fn bulk(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) {
+    let mut half = Site::new(nodes);
+    half.set_quotas(mix);
+    half.fill(mix, 600, 500);
+    let room = (nodes * GPUS / 4) as usize;
+    let most = if quick { 4000 } else { 20_000 };
+    let singles = rate(half.clone(), mix, Draw::Single, room.min(most));
+    report.ours(&format!("singles_per_s_{nodes}"), "1/s", singles);
+    let most = if quick { 300 } else { 2000 };
+    let gangs = rate(half, mix, Draw::LeafGang, (nodes as usize / 10).min(most));
+    report.ours(&format!("gangs_per_s_{nodes}"), "1/s", gangs);
+}
+
+/// Jobs placed in a second: planned and carried out, until all are.
+fn rate(mut site: Site, mix: &mut Mix, draw: Draw, jobs: usize) -> f64 {
+    for _ in 0..jobs {
+        let d = mix.draw(draw, site.now);
+        site.submit(d);
+    }
+    let before = site.cluster.running.len();
+    let timed = Instant::now();
+    loop {
+        let plan = site.plan();
+        let over = plan.starts.is_empty();
+        site.carry_out(plan);
+        if over || site.cluster.queue.is_empty() {
+            break;
+        }
+    }
+    let took = timed.elapsed().as_secs_f64();
+    let placed = site.cluster.running.len() - before;
+    if placed < jobs {
+        eprintln!("  {} of {jobs} found no room", jobs - placed);
+    }
+    placed as f64 / took
+}
