@@ -33,7 +33,7 @@ pub struct SetPolicy {
     pub kind: Option<Kind>,
     /// Not looked at: the version the caller saw goes into `If-Match`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<u64>,
+    pub version: Option<i64>,
 }
 
 /// `PATCH /v1/jobs/{id}`: what changes about a waiting job.

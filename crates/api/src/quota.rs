@@ -36,7 +36,7 @@ pub struct SetQuotas {
     pub kind: Option<Kind>,
     /// Not looked at: the version the caller saw goes into `If-Match`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<u64>,
+    pub version: Option<i64>,
     /// Not looked at.
     #[serde(default, skip_serializing)]
     #[schema(value_type = Option<Object>)]

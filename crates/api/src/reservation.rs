@@ -111,7 +111,7 @@ pub struct SetReservation {
     pub state: Option<String>,
     /// Not looked at: the version the caller saw goes into `If-Match`.
     #[serde(default, skip_serializing)]
-    pub version: Option<u64>,
+    pub version: Option<i64>,
     /// Not looked at: it follows from `projects`.
     #[serde(default, skip_serializing)]
     pub maintenance: Option<bool>,

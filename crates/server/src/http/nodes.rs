@@ -286,7 +286,7 @@ pub(crate) struct SetTopology {
     /// Not looked at: the version the caller saw goes into `If-Match`.
     #[serde(default)]
     #[allow(dead_code)]
-    version: Option<u64>,
+    version: Option<i64>,
 }
 
 /// Set where nodes stand: the whole of it.
