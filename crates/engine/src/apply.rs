@@ -388,7 +388,10 @@ impl State {
                 idle_warned: None,
                 version: r.seq,
             };
-            self.with_index(|ix, s| ix.add(s, &job));
+            self.with_index(|ix, s| {
+                ix.arrived(&job);
+                ix.add(s, &job);
+            });
             self.jobs.insert(job_id, Arc::new(job));
         }
         self.next_job = self.next_job.max(id.0 + u64::from(count));
@@ -487,6 +490,10 @@ impl State {
         let held = self.jobs.get(&key.job).and_then(|j| j.attempt.as_ref());
         if let Some(p) = held.map(|a| a.placement.clone()) {
             self.use_changes(r, key.job, &p, false);
+        }
+        // Work that was cancelled or lost says nothing about how long its like will run.
+        if matches!(verdict, Verdict::Success | Verdict::Application) {
+            self.learn(r, key.job);
         }
         self.job(r.seq, key.job, |j| {
             let Some(a) = j.attempt.take() else { return };
@@ -619,6 +626,18 @@ impl State {
         if self.reservations.values().any(over_domain) {
             self.with_index(Index::reservations_changed);
         }
+    }
+
+    /// A job ran to its end, or to its limit: its user's waiting jobs may run as long.
+    fn learn(&mut self, r: &Record, job: JobId) {
+        let Some(j) = self.jobs.get(&job).cloned() else { return };
+        let Some(started) = j.attempt.as_ref().and_then(|a| a.started_at) else { return };
+        let w = crate::index::work(&j);
+        let user = (j.project.clone(), j.user.clone());
+        self.history.observe(user, w.width(), w.limit_ms(), r.at.since(started).0);
+        self.with_index(|ix, s| {
+            ix.cluster.queue.learnt(&j.project, &j.user, |w| s.belief(w));
+        });
     }
 
     /// A user's use of GPUs changes from now on.

@@ -153,7 +153,7 @@ impl Engine {
         if job.groups.iter().map(|g| g.nodes).sum::<u32>() <= 1 && a.placement.slots.len() <= 1 {
             return;
         }
-        let w = work(&self.state, &job);
+        let w = work(&job);
         let fleet = &self.state.index.cluster.fleet;
         let slots = &a.placement.slots;
         let Some(nodes) = muster_scheduler::replacements(fleet, &w, slots, self.state.now) else {

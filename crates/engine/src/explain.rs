@@ -35,7 +35,7 @@ impl State {
             }
             return Some(Explanation { summary, ..Explanation::default() });
         }
-        let w = work(self, job);
+        let w = work(job);
         let mut out = explain(&self.index.cluster, &w, &self.policy, now);
         if let Some(p) = &job.promise {
             let basis = match p.basis {
@@ -107,7 +107,7 @@ impl State {
                 let higher = other.is_some_and(|j| j.spec.priority > job.spec.priority);
                 let why = if higher {
                     "higher priority"
-                } else if other.is_some_and(|j| j.submitted_at > job.submitted_at) {
+                } else if other.is_some_and(|j| (j.submitted_at, o) > (job.submitted_at, id)) {
                     "its owner has had less of a fair share"
                 } else {
                     "submitted earlier"
@@ -155,7 +155,6 @@ impl State {
             user: "".into(),
             since: Time(i64::MAX),
             limit: spec.time_limit,
-            predicted: None,
             checkpoints: spec.checkpoint.is_some(),
             elastic: spec.elastic.map(|e| (e.min_nodes, e.max_nodes)),
         })

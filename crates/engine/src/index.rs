@@ -96,7 +96,7 @@ pub(crate) fn spec_demand(spec: &JobSpec, groups: Arc<[Group]>) -> Demand {
 }
 
 /// A job as the scheduler sees it.
-pub(crate) fn work(state: &State, job: &Job) -> Work {
+pub(crate) fn work(job: &Job) -> Work {
     let demand = Arc::new(demand(job));
     Work {
         job: job.id,
@@ -106,7 +106,6 @@ pub(crate) fn work(state: &State, job: &Job) -> Work {
         user: job.user.as_str().into(),
         since: job.submitted_at,
         limit: job.spec.time_limit,
-        predicted: state.predicted(&job.project, &job.user, &demand, job.spec.time_limit),
         checkpoints: job.spec.checkpoint.is_some(),
         elastic: job.spec.elastic.map(|e| (e.min_nodes, e.max_nodes)),
         demand,
@@ -125,7 +124,7 @@ fn running(state: &State, job: &Job) -> Option<Running> {
     let slot = a.placement.slots.iter().find(|s| !s.gpus.is_empty());
     let node = slot.or(a.placement.slots.first()).and_then(|s| state.nodes.get(&s.node));
     Some(Running {
-        work: Arc::new(work(state, job)),
+        work: Arc::new(work(job)),
         placement: a.placement.clone(),
         placed: a.placed_at,
         saved,
@@ -181,6 +180,7 @@ impl Index {
             ix.node_changed(n);
         }
         for job in state.jobs.values() {
+            ix.arrived(job);
             ix.add(state, job);
         }
         ix.reservations_changed(state);
@@ -209,6 +209,18 @@ impl Index {
             nodes: state.reserved_nodes(b).into_iter().collect(),
         });
         self.cluster.fleet.set_reservations(all.collect());
+    }
+
+    /// The site sees more work of its kind.
+    pub(crate) fn arrived(&mut self, job: &Job) {
+        self.cluster.fleet.arrived(&demand(job));
+    }
+
+    fn wait(&mut self, state: &State, job: &Job) {
+        let w = Arc::new(work(job));
+        let belief = state.belief(&w);
+        self.cluster.queue.insert(w);
+        self.cluster.queue.believe(job.id, belief);
     }
 
     /// Keeps the room that a job was promised.
@@ -333,8 +345,9 @@ impl Index {
         }
         match job.state {
             JobState::Queued if job.held.is_none() => match depends(state, job) {
-                Depends::Met if job.not_before <= job.submitted_at => {
-                    self.cluster.queue.insert(Arc::new(work(state, job)));
+                // The newest record's time is part of the log: what is ripe by then waits at once.
+                Depends::Met if job.not_before <= job.submitted_at.max(state.at) => {
+                    self.wait(state, job);
                 }
                 // Time is not part of the log: `ripen` moves it into the queue when it has come.
                 Depends::Met => {
@@ -379,7 +392,7 @@ impl Index {
             let Some(job) = state.jobs.get(&id) else { continue };
             if job.state == JobState::Queued && depends(state, job) == Depends::Met {
                 self.wakes.remove(&(at, id));
-                self.cluster.queue.insert(Arc::new(work(state, job)));
+                self.wait(state, job);
             }
         }
     }

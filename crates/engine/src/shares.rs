@@ -2,9 +2,10 @@
 
 use crate::state::State;
 use muster_model::names::{Label, ProjectName};
-use muster_model::units::{Span, Time};
-use muster_scheduler::Demand;
+use muster_model::units::Time;
+use muster_scheduler::Work;
 use muster_scheduler::fairshare::{ShareNode, ranks};
+use muster_scheduler::history::Belief;
 use std::collections::BTreeMap;
 
 impl State {
@@ -86,15 +87,10 @@ impl State {
         parent(shares, children)
     }
 
-    /// How long such a job of this user will run, as far as history tells.
-    pub(crate) fn predicted(
-        &self,
-        _project: &ProjectName,
-        _user: &str,
-        _demand: &Demand,
-        _limit: Option<Span>,
-    ) -> Option<Span> {
-        None
+    /// What is believed of a job's run time.
+    pub(crate) fn belief(&self, w: &Work) -> Belief {
+        let user = (w.project.clone(), w.user.to_string());
+        self.history.belief(&user, w.width(), w.limit_ms())
     }
 }
 

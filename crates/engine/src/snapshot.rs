@@ -13,6 +13,7 @@ use muster_model::tenant::{Project, Token};
 use muster_model::topology::Topology;
 use muster_model::units::Time;
 use muster_scheduler::fairshare::Usage;
+use muster_scheduler::history::History;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -54,6 +55,8 @@ struct Stored {
     reservations: Vec<Booked>,
     #[serde(default)]
     usage: Vec<((ProjectName, String), Usage)>,
+    #[serde(default)]
+    history: History<(ProjectName, String)>,
 }
 
 impl State {
@@ -80,6 +83,7 @@ impl State {
             quotas,
             reservations,
             usage,
+            history,
             keys,
             index: _,
         } = self;
@@ -101,6 +105,7 @@ impl State {
             quotas: quotas.clone(),
             reservations: reservations.values().cloned().collect(),
             usage: usage.iter().map(|(k, u)| (k.clone(), *u)).collect(),
+            history: history.clone(),
         };
         serde_json::to_vec(&stored).map_err(SnapshotError::Unreadable)
     }
@@ -130,6 +135,7 @@ impl State {
             topology: s.topology,
             keys: s.keys.into_iter().collect(),
             usage: s.usage.into_iter().collect(),
+            history: s.history,
             policy: s.policy,
             quotas: s.quotas,
             reservations: s

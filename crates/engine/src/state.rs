@@ -6,6 +6,7 @@ use muster_model::ids::{Epoch, JobId, Seq, SiteId};
 use muster_model::job::{Job, SlotState};
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::node::Node;
+use muster_model::placement::HeldPart;
 use muster_model::policy::SitePolicy;
 use muster_model::quota::Quotas;
 use muster_model::reservation::Reservation;
@@ -13,6 +14,7 @@ use muster_model::tenant::{Project, Token};
 use muster_model::topology::Topology;
 use muster_model::units::Time;
 use muster_scheduler::fairshare::Usage;
+use muster_scheduler::history::History;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -80,6 +82,8 @@ pub struct State {
     pub reservations: BTreeMap<Label, Booked>,
     /// What each user has had and holds.
     pub usage: BTreeMap<(ProjectName, String), Usage>,
+    /// How long each user's jobs ran lately.
+    pub history: History<(ProjectName, String)>,
     /// Requests that must not be done twice.
     pub keys: BTreeMap<String, KeyEntry>,
     /// Derived from the above; never stored.
@@ -137,7 +141,7 @@ impl State {
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut out = self.index.problems(self);
-        let mut held: BTreeMap<(&NodeName, u32), JobId> = BTreeMap::new();
+        let mut held: BTreeMap<(&NodeName, u32), Vec<(JobId, Option<&HeldPart>)>> = BTreeMap::new();
         for job in self.jobs.values() {
             let Some(a) = &job.attempt else { continue };
             if a.slots.len() != a.placement.slots.len() {
@@ -148,15 +152,36 @@ impl State {
                     continue;
                 }
                 for g in slot.gpus.iter() {
-                    if let Some(other) = held.insert((&slot.node, g), job.id) {
-                        out.push(format!(
-                            "gpu {g} of {} is held by jobs {other} and {}",
-                            slot.node, job.id
-                        ));
-                    }
+                    held.entry((&slot.node, g)).or_default().push((job.id, slot.part.as_ref()));
                 }
+            }
+        }
+        for ((node, g), by) in held.iter().filter(|(_, by)| by.len() > 1) {
+            if !parts_fit(by.iter().map(|(_, p)| *p)) {
+                let jobs: Vec<String> = by.iter().map(|(j, _)| j.to_string()).collect();
+                let jobs = jobs.join(" and ");
+                out.push(format!("gpu {g} of {node} is held by jobs {jobs}"));
             }
         }
         out
     }
+}
+
+/// Do these fit on one GPU together?
+fn parts_fit<'a>(parts: impl Iterator<Item = Option<&'a HeldPart>>) -> bool {
+    let (mut milli, mut slices) = (0, 0u32);
+    for p in parts {
+        match p {
+            None => return false,
+            Some(HeldPart::Milli(m)) => milli += m,
+            Some(HeldPart::Mig { start, size, .. }) => {
+                let mask = ((1u32 << size) - 1) << start;
+                if slices & mask != 0 {
+                    return false;
+                }
+                slices |= mask;
+            }
+        }
+    }
+    milli <= 1000 && (milli == 0 || slices == 0)
 }

@@ -42,6 +42,9 @@ pub struct Backfill {
     pub promises: u32,
     /// Learn run times from each user's history: they order backfill, never a promise.
     pub predict: bool,
+    /// Once the first of the queue has waited so long, its promised start moves earlier whenever
+    /// it can; before that, what becomes free goes to whoever gains most by it.
+    pub hasten_after: Span,
     /// When no start can be promised because what runs has no time limit, nodes are kept for
     /// the first gangs after they have waited so long.
     pub patience: Span,
@@ -53,6 +56,7 @@ impl Default for Backfill {
             mode: BackfillMode::default(),
             promises: 128,
             predict: true,
+            hasten_after: Span::hours(72),
             patience: Span::mins(10),
         }
     }
@@ -63,13 +67,14 @@ impl Default for Backfill {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BackfillMode {
-    /// The first gangs are promised a start by time limits; what is behind them may pass as long
-    /// as no promise moves, the shortest first.
+    /// The first gangs are promised the earliest start that time limits allow; others may pass
+    /// as long as no promise moves, those first that gain most for the room they take.
     #[default]
     Conservative,
     /// Only the head of the queue is promised a start; the rest passes in queue order.
     Easy,
-    /// Predicted run times also decide the plan; promises only for work that has waited long.
+    /// As conservative, but promises leave room: two hours and the job's own limit later. The
+    /// mean wait is shorter, single waits may be longer.
     Aggressive,
 }
 

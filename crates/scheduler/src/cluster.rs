@@ -80,8 +80,6 @@ pub struct Cluster {
     charged: u64,
     /// Running jobs that can shrink.
     elastic: u32,
-    /// [`Fleet::freed`] when promises were last looked at again.
-    tightened: u64,
 }
 
 /// A limit of the site that stops a job.
@@ -181,7 +179,9 @@ impl Cluster {
 
     /// Does anybody run whose rank may be below this work's?
     pub(crate) fn anybody_below(&self, w: &Work) -> bool {
-        !self.ledger.is_empty()
+        let claims =
+            |sku: &String| self.ledger.may_reclaim(&w.project, sku, w.tier, w.demand.milli(sku));
+        (!self.ledger.is_empty() && self.fleet.skus.iter().any(claims))
             || self.ranks.iter().any(|((tier, p), n)| {
                 *n > 0
                     && (*p < w.priority
@@ -191,14 +191,6 @@ impl Cluster {
 
     pub(crate) fn anybody_elastic(&self) -> bool {
         self.elastic > 0
-    }
-
-    /// Has anything become free since promises were last looked at again?
-    pub(crate) fn tighten(&mut self) -> bool {
-        let freed = self.fleet.freed();
-        let changed = freed != self.tightened;
-        self.tightened = freed;
-        changed
     }
 
     /// The limit on users that stops this work, if one does.

@@ -119,6 +119,7 @@ pub fn explain(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Explana
     let mut why = Why { c, w, q, wanted: wanted.join(" and "), out: Explanation::default() };
     why.hardware()
         .and_then(|()| why.service())
+        .and_then(|()| why.budgets())
         .and_then(|()| why.rights(policy))
         .and_then(|()| why.room(policy))
         .unwrap_or(());
@@ -209,6 +210,19 @@ impl Why<'_> {
             return self.bind(words);
         }
         Some(())
+    }
+
+    /// Budgets of power that could not carry it even if nothing else ran.
+    fn budgets(&mut self) -> Option<()> {
+        if self.c.fleet.ever_powered(&self.q) {
+            return Some(());
+        }
+        self.out.impossible = true;
+        self.push("power", "within the budgets of feeds and racks".into(), (0, 0));
+        self.bind(format!(
+            "asks for {}, more than the power budgets of its racks and feeds carry",
+            self.wanted
+        ))
     }
 
     fn service(&mut self) -> Option<()> {
@@ -426,8 +440,7 @@ impl Why<'_> {
     }
 
     fn estimate(&self) -> Option<Estimate> {
-        let (later, _) = earliest(&self.c.fleet, &self.q, self.q.now);
-        let at = later?.at;
+        let at = earliest(&self.c.fleet, &self.q, self.q.now)?.at;
         (at > self.q.now && at < FAR).then(|| Estimate {
             at,
             basis: "the time limits of what runs, and what is kept for others".into(),

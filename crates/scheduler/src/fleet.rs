@@ -2,6 +2,7 @@
 //! time to come. Every change costs what changes.
 
 use crate::mig;
+use crate::mix::Mix;
 use crate::node::{Ask, Booking, Entry, Hold, NodeFacts, Part, Pos, Room};
 use crate::power::Meter;
 use crate::windows::Closed;
@@ -127,6 +128,8 @@ pub struct Fleet {
     /// When something on a node ends, and how many things do at that moment.
     pub(crate) ends: BTreeMap<(Time, u32), u32>,
     pub(crate) kept: BTreeMap<JobId, Kept>,
+    /// Nodes on which room is kept for somebody.
+    pub(crate) booked: BTreeSet<Pos>,
     /// Jobs whose kept room is gone: a node of it left service.
     pub(crate) broken: BTreeSet<JobId>,
     pub(crate) skus: Vec<String>,
@@ -136,7 +139,11 @@ pub struct Fleet {
     /// Grows whenever a node comes, goes or changes.
     shape: u64,
     pub(crate) closed: Vec<Closed>,
+    /// When a reservation next begins or ends, as of the last cycle.
+    pub(crate) edge: Option<Time>,
     pub(crate) meter: Meter,
+    /// Work that the site has seen.
+    pub(crate) mix: Mix,
 }
 
 /// What of a node is counted in the index.
@@ -382,9 +389,10 @@ impl Fleet {
         }
     }
 
-    /// Undoes a [`take`](Fleet::take) made while planning: nothing has become free by it.
-    pub(crate) fn untake(&mut self, job: JobId, slot: &Slot) {
-        self.let_go(job, slot);
+    /// Undoes a [`take`](Fleet::take) while planning: nothing has become free by it. False when
+    /// the slot held nothing.
+    pub(crate) fn untake(&mut self, job: JobId, slot: &Slot) -> bool {
+        self.let_go(job, slot).is_some()
     }
 
     fn let_go(&mut self, job: JobId, slot: &Slot) -> Option<u32> {
@@ -467,6 +475,7 @@ impl Fleet {
                 cpus: a.cpus,
                 memory: a.memory,
             });
+            self.booked.insert(e.pos.clone());
             if !e.serving() {
                 self.broken.insert(job);
             }
@@ -487,6 +496,9 @@ impl Fleet {
         for ix in &k.nodes {
             if let Some(e) = self.nodes[*ix as usize].as_mut() {
                 e.book.retain(|b| b.job != job);
+                if e.book.is_empty() {
+                    self.booked.remove(&e.pos);
+                }
             }
         }
         Some(k)
@@ -583,6 +595,7 @@ impl Fleet {
         }
         self.meter_out(ix);
         let e = self.nodes[ix as usize].take()?;
+        self.booked.remove(&e.pos);
         for id in e.domains {
             self.domains[id as usize].nodes.remove(&e.pos);
         }
@@ -592,6 +605,9 @@ impl Fleet {
     fn link(&mut self, ix: u32) {
         let Some(e) = self.nodes[ix as usize].as_ref() else { return };
         let (pos, domains) = (e.pos.clone(), e.domains);
+        if !e.book.is_empty() {
+            self.booked.insert(pos.clone());
+        }
         for (i, id) in domains.into_iter().enumerate() {
             let d = &mut self.domains[id as usize];
             d.nodes.insert(pos.clone());

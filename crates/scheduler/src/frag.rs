@@ -1,23 +1,106 @@
 //! Which kind of node a small job should go to: the one whose choice leaves least that nobody
-//! can use.
+//! can use, given the mix of work that the site has seen.
 
 use crate::fleet::{Class, Fleet};
 use crate::mig;
+use crate::mix::{GpuAsk, NodeView, Score, Task, WHOLE};
 use crate::node::{Ask, Part, shape};
+use crate::work::Demand;
+
+/// How good a kind of node is for a share: lower is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    /// Whole GPUs, shares, or none: what the choice loses.
+    Mix(Score),
+    /// MIG: what could be placed there and no longer can.
+    Mig(u32, u8),
+}
 
 impl Fleet {
     /// Kinds of node on which the share fits now, the best first.
     pub(crate) fn by_score(&self, a: &Ask) -> Vec<&Class> {
-        let mut out: Vec<(Score, &Class)> =
-            self.classes.keys().filter(|c| fits(c, a)).map(|c| (score(c, a), c)).collect();
+        let skus = self.allowed(a);
+        let mut gpus = Vec::new();
+        let mut out: Vec<(Fit, &Class)> = self
+            .classes
+            .keys()
+            .filter(|c| able(c, a))
+            .filter_map(|c| self.fit(c, a, &skus, &mut gpus).map(|f| (f, c)))
+            .collect();
         out.sort();
         out.into_iter().map(|(_, c)| c).collect()
     }
+
+    /// SKUs that will do, by number; empty for any.
+    fn allowed(&self, a: &Ask) -> Vec<u16> {
+        if a.skus == u64::MAX {
+            return Vec::new();
+        }
+        (0..64).filter(|i| a.skus >> i & 1 == 1).collect()
+    }
+
+    fn fit(&self, c: &Class, a: &Ask, skus: &[u16], gpus: &mut Vec<u16>) -> Option<Fit> {
+        if let Some(Part::Mig(g, m)) = a.part {
+            let p = shape(g, m)?;
+            let loss = |u: &u8| {
+                mig::place(*u, p).map(|s| mig::worth(*u) - mig::worth(*u | mig::slices(s, m)))
+            };
+            return c.mig.iter().filter_map(loss).min().map(|l| Fit::Mig(l, c.whole));
+        }
+        gpus.clear();
+        gpus.extend(std::iter::repeat_n(WHOLE, usize::from(c.whole)));
+        gpus.extend_from_slice(&c.shared);
+        let node =
+            NodeView { cpu_free: c.cpus, mem_free: c.memory >> 20, gpu_free: gpus, sku: c.sku };
+        self.mix.score(&node, &task(a, skus)).map(Fit::Mix)
+    }
+
+    /// Which GPU of a node a share of one should go to.
+    pub(crate) fn best_gpu(&self, e: &crate::node::Entry, a: &Ask) -> Option<u8> {
+        let mut at: Vec<u8> = e.room.whole.iter().map(crate::node::gpu).collect();
+        let mut gpus = vec![WHOLE; at.len()];
+        at.extend(e.room.shared.iter().map(|(g, _)| *g));
+        gpus.extend(e.room.shared.iter().map(|(_, left)| *left));
+        let node = NodeView {
+            cpu_free: e.room.cpus,
+            mem_free: e.room.memory >> 20,
+            gpu_free: &gpus,
+            sku: e.sku,
+        };
+        let chosen = self.mix.choose_gpu(&node, &task(a, &[]))?;
+        at.get(chosen).copied()
+    }
+
+    /// Work has arrived, whether it finds room or not: the site sees more of its like.
+    pub fn arrived(&mut self, d: &Demand) {
+        let asks = self.asks(d, false);
+        let mut due = false;
+        for a in asks.iter().filter(|a| !matches!(a.part, Some(Part::Mig(..)))) {
+            let skus = self.allowed(a);
+            due |= self.mix.arrived(&task(a, &skus));
+        }
+        if due {
+            let mut capacity = vec![0u64; self.skus.len()];
+            for e in self.entries() {
+                if let Some(c) = capacity.get_mut(usize::from(e.sku)) {
+                    *c += u64::from(e.facts.gpus.len()) * 1000;
+                }
+            }
+            self.mix.refresh(&capacity);
+        }
+    }
 }
 
-type Score = (u32, u32, u32);
+fn task<'a>(a: &Ask, skus: &'a [u16]) -> Task<'a> {
+    let ask = match a.part {
+        Some(Part::Milli(m)) => GpuAsk::Share(m),
+        _ if a.gpus == 0 => GpuAsk::None,
+        _ => GpuAsk::Whole(a.gpus),
+    };
+    Task { cpu: a.cpus, mem: a.memory >> 20, ask, skus }
+}
 
-fn fits(c: &Class, a: &Ask) -> bool {
+fn able(c: &Class, a: &Ask) -> bool {
     a.skus >> c.sku & 1 == 1
         && c.cpus >= a.cpus
         && c.memory >= a.memory
@@ -26,30 +109,6 @@ fn fits(c: &Class, a: &Ask) -> bool {
         && match a.part {
             None => u32::from(c.whole) >= a.gpus,
             Some(Part::Milli(m)) => c.whole > 0 || c.shared.iter().any(|s| *s >= m),
-            Some(Part::Mig(g, m)) => {
-                shape(g, m).is_some_and(|p| c.mig.iter().any(|u| mig::place(*u, p).is_some()))
-            }
+            Some(Part::Mig(..)) => !c.mig.is_empty(),
         }
-}
-
-fn score(c: &Class, a: &Ask) -> Score {
-    let whole = u32::from(c.whole);
-    match a.part {
-        None => (whole, 0, 0),
-        Some(Part::Milli(m)) => {
-            let best = c.shared.iter().filter(|s| **s >= m).min();
-            best.map_or((1, whole, 0), |s| (0, u32::from(*s - m), whole))
-        }
-        Some(Part::Mig(g, m)) => {
-            let Some(p) = shape(g, m) else { return (u32::MAX, 0, 0) };
-            let loss = c
-                .mig
-                .iter()
-                .filter_map(|u| {
-                    mig::place(*u, p).map(|s| mig::worth(*u) - mig::worth(*u | mig::slices(s, m)))
-                })
-                .min();
-            (loss.unwrap_or(u32::MAX), whole, 0)
-        }
-    }
 }

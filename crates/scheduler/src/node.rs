@@ -1,6 +1,7 @@
 //! One node as the scheduler sees it: what is free on it now, who holds the rest and until when,
 //! and for whom it is kept later.
 
+use crate::fleet::Fleet;
 use crate::mig;
 use crate::work::FAR;
 use muster_model::ids::JobId;
@@ -344,18 +345,25 @@ impl Entry {
     }
 
     /// Which GPUs, or which part of which GPU, a share would get; from `among` if it can be.
-    pub(crate) fn choose(&self, a: &Ask, among: GpuSet) -> (GpuSet, Option<HeldPart>) {
+    pub(crate) fn choose(
+        &self,
+        fleet: &Fleet,
+        a: &Ask,
+        among: GpuSet,
+    ) -> (GpuSet, Option<HeldPart>) {
         match a.part {
             None => (choose(self.room.whole, a.gpus, among), None),
             Some(Part::Milli(m)) => {
-                // The fullest GPU that still takes it; a whole one only when it must be.
+                // The fullest GPU that still takes it, unless the mix of work says another.
                 let shared = self
                     .room
                     .shared
                     .iter()
                     .filter(|(_, left)| *left >= m)
                     .min_by_key(|x| (x.1, x.0));
-                let g = shared.map_or_else(|| self.room.whole.lowest(1), |(g, _)| GpuSet(1 << g));
+                let fullest = || shared.map(|(g, _)| *g);
+                let g = fleet.best_gpu(self, a).or_else(fullest);
+                let g = g.map_or_else(|| self.room.whole.lowest(1), |g| GpuSet(1 << g));
                 (g, Some(HeldPart::Milli(u32::from(m))))
             }
             Some(Part::Mig(c, m)) => {

@@ -45,9 +45,11 @@ fn narrow(
     }
     if level == 0 || fleet.largest[level - 1] <= 1 {
         let mut by: Vec<&&Entry> = able.iter().collect();
-        // The most used first, so that large holes stay whole; sound ones first for large gangs.
+        // Holes before promised starts first, for what is over by then; the most used next, so
+        // that large holes stay whole; sound ones first for large gangs.
         by.sort_by_key(|e| {
-            (if q.large { e.facts.hazard } else { 0 }, e.free_gpus(), e.pos.clone())
+            let hazard = if q.large { e.facts.hazard } else { 0 };
+            (hazard, e.book.is_empty(), e.free_gpus(), e.pos.clone())
         });
         out.extend(by.into_iter().take(n).map(|e| e.pos.ix));
         return;

@@ -7,7 +7,6 @@ use crate::pick::pick;
 use crate::power::Added;
 use crate::windows::Asker;
 use crate::work::{Demand, Work};
-use muster_model::names::NodeName;
 use muster_model::placement::{Fabric, GpuSet, Slot};
 use muster_model::topology::Level;
 use muster_model::units::Time;
@@ -75,6 +74,9 @@ impl<'a> Query<'a> {
     }
 }
 
+/// Nodes with promised starts that a small job tries first: what is over by then fits before it.
+const HOLES: usize = 64;
+
 /// Levels to try, narrowest first. A gang never leaves its cluster: there is no fabric between.
 fn levels(d: &Demand) -> impl Iterator<Item = Level> {
     let widest = d.widest();
@@ -119,14 +121,18 @@ fn place_one(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
     for class in fleet.by_score(a) {
         let Some(members) = fleet.classes.get(class) else { continue };
         let good = |e: &Entry| q.passes(fleet, e, a) && Added::default().allow(&fleet.meter, e, a);
-        let found = if class.empty {
+        let hole = fleet.booked.iter().take(HOLES).filter(|p| members.contains(p));
+        let hole = hole.map(|p| fleet.entry(p.ix)).find(|e| good(e));
+        let found = if hole.is_some() {
+            hole
+        } else if class.empty {
             fleet.in_broken_leaf(members, &good)
         } else {
             members.iter().map(|p| fleet.entry(p.ix)).find(|e| good(e))
         };
         if let Some(e) = found {
             let g = q.demand.groups.iter().find(|g| g.nodes == 1).ok_or(NoRoom)?;
-            let s = slot(e, g, (0, 0, 0), e.choose(a, GpuSet(u64::MAX)));
+            let s = slot(e, g, (0, 0, 0), e.choose(fleet, a, GpuSet(u64::MAX)));
             let mut added = Added::default();
             added.allow(&fleet.meter, e, a);
             return Ok(Placed {
@@ -209,7 +215,7 @@ pub(crate) fn build(
     let mut slots = Vec::with_capacity(chosen.len());
     for (i, (gi, ix)) in chosen.iter().enumerate() {
         let (e, g) = (fleet.entry(*ix), &q.demand.groups[*gi]);
-        slots.push(slot(e, g, (*gi, i, first_rank), e.choose(&q.asks[*gi], common)));
+        slots.push(slot(e, g, (*gi, i, first_rank), e.choose(fleet, &q.asks[*gi], common)));
         first_rank += g.ranks;
     }
     let fabric = fabric(fleet, &slots, &chosen, level);
@@ -268,6 +274,21 @@ pub(crate) fn place_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Result<Pl
     Ok(build(fleet, q, chosen, level, domain, &added))
 }
 
+/// Room for a job now, as the next cycle would find it: for questions before submission, and for
+/// measuring placement alone.
+///
+/// # Errors
+/// [`NoRoom`] when there is none.
+pub fn room_for(
+    c: &crate::Cluster,
+    w: &Work,
+    policy: &muster_model::policy::SitePolicy,
+    now: Time,
+) -> Result<Placed, NoRoom> {
+    let skus = c.quota_skus(w);
+    place(&c.fleet, &Query::new(&c.fleet, w, now, policy.hazard.large_gang, skus))
+}
+
 impl Fleet {
     /// Watts each GPU may draw when a budget caps a gang.
     fn cap(&self, added: &Added, e: &Entry) -> Option<u32> {
@@ -295,11 +316,6 @@ impl Fleet {
             .enumerate()
             .find(|(i, _)| rest.iter().all(|ix| self.entry(*ix).domains[*i] == a[*i]))
             .map_or(Level::Region, |(_, l)| l)
-    }
-
-    /// The nodes of these names, by number; none if one of them is gone.
-    pub(crate) fn numbers(&self, names: &[NodeName]) -> Option<Vec<u32>> {
-        names.iter().map(|n| self.find(n)).collect()
     }
 
     /// A node of an empty kind, in the leaf with the fewest empty nodes: whole leaves stay whole.

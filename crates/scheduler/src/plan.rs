@@ -10,8 +10,9 @@ use muster_model::job::{Basis, Rank};
 use muster_model::names::NodeName;
 use muster_model::placement::Placement;
 use muster_model::policy::{BackfillMode, SitePolicy};
+use muster_model::spec::Priority;
 use muster_model::topology::Level;
-use muster_model::units::{Span, Time};
+use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -100,15 +101,18 @@ pub(crate) struct Cycle<'c> {
     pub(crate) now: Time,
     pub(crate) out: Plan,
     pub(crate) started: BTreeSet<JobId>,
-    /// Jobs that are being stopped or resized by this cycle.
+    /// Jobs that are being started, stopped or resized by this cycle.
     pub(crate) busy: BTreeSet<JobId>,
     /// What was kept for jobs before this cycle, to be put back.
     before: BTreeMap<JobId, Option<Kept>>,
     /// GPUs that started lately, in thousandths, when starts are staggered.
     recent: Option<u64>,
-    /// Nodes that may still be looked at to move promises earlier.
-    pub(crate) looks_left: usize,
+    /// Jobs that wait for nothing but the next window of starts.
+    pub(crate) late: BTreeSet<JobId>,
 }
+
+/// Who is asked first: by class, then by what is gained for the room taken.
+type Preference = (std::cmp::Reverse<Priority>, std::cmp::Reverse<u128>);
 
 /// Plans one cycle. The cluster is left as it was, but for notes on what did not fit, so that
 /// it is asked again only when something changed.
@@ -122,104 +126,203 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
         busy: BTreeSet::new(),
         before: BTreeMap::new(),
         recent: None,
-        looks_left: crate::promise::LOOKS,
+        late: BTreeSet::new(),
     };
+    if let Some(edge) = cycle.c.fleet.pass_edges(now)
+        && !cycle.c.queue.is_empty()
+    {
+        cycle.again(edge);
+    }
     cycle.gather();
     cycle.starts();
     if !cycle.out.more {
-        cycle.promise();
         cycle.preempt();
         cycle.grow();
     }
+    let started = &cycle.started;
+    cycle.out.promises.retain(|p| !started.contains(&p.job));
     cycle.undo();
     cycle.out
 }
 
 impl Cycle<'_> {
-    /// In which order jobs are asked: as they stand, until the first that does not fit; those
-    /// behind it by what the mode says.
+    /// The first jobs of the queue start or are promised a start, in their order; then everybody
+    /// may start who keeps no promise from being kept, those first who gain most for the room
+    /// that they take.
     fn starts(&mut self) {
-        let mut inline: BTreeSet<Turn> = BTreeSet::new();
-        let mut blocked: Option<Turn> = None;
-        let mut strict: BTreeMap<usize, Turn> = BTreeMap::new();
-        let heads: Vec<Turn> = self.c.queue.heads().collect();
-        for t in heads {
-            if self.still_fails(t) {
-                blocked = Some(blocked.map_or(t, |b| b.min(t)));
-                self.note_strict(&mut strict, t);
-            } else {
-                inline.insert(t);
-            }
+        if self.policy.backfill.mode == BackfillMode::Easy {
+            self.in_queue_order();
+            return;
         }
-        let short_first =
-            self.policy.backfill.predict && self.policy.backfill.mode != BackfillMode::Easy;
-        let mut behind: BTreeSet<(std::cmp::Reverse<muster_model::spec::Priority>, Span, Turn)> =
-            BTreeSet::new();
-        loop {
-            if self.out.starts.len() >= MAX_STARTS {
-                self.out.more = !inline.is_empty() || !behind.is_empty();
+        let most = self.policy.backfill.promises as usize;
+        let first: Vec<Turn> = self.c.queue.iter().take(most).collect();
+        self.hasten(&first);
+        let mut promised: BTreeMap<usize, Vec<Turn>> = BTreeMap::new();
+        let mut hopeless: BTreeSet<usize> = BTreeSet::new();
+        for t in &first {
+            if self.full() {
                 return;
             }
-            let ahead = inline.first().copied().filter(|t| blocked.is_none_or(|b| *t < b));
-            let turn = match ahead {
-                Some(t) => {
-                    inline.remove(&t);
-                    t
-                }
-                None if !short_first => match inline.pop_first() {
-                    Some(t) => t,
-                    None => return,
-                },
-                None => {
-                    for t in std::mem::take(&mut inline) {
-                        if let Some(b) = self.c.queue.bucket(t.bucket()) {
-                            let w = &b.work;
-                            let run = w.predicted.or(w.limit).unwrap_or(Span(u64::MAX));
-                            behind.insert((std::cmp::Reverse(w.priority), run, t));
-                        }
-                    }
-                    match behind.pop_first() {
-                        Some((_, _, t)) => t,
-                        None => return,
-                    }
-                }
-            };
-            if let Some(q) = self.strict_quota(turn)
-                && strict.get(&q).is_some_and(|s| *s < turn)
-            {
+            let stands =
+                self.c.fleet.kept.contains_key(&t.job) && !self.c.fleet.broken.contains(&t.job);
+            if !stands && !self.start_or_promise(*t, &mut hopeless) {
                 continue;
             }
-            let asked = self.ask(turn);
-            match asked {
+            if !self.started.contains(&t.job) {
+                promised.entry(t.bucket()).or_default().push(*t);
+            }
+        }
+        self.strictly();
+        let mut heads: BTreeSet<(Preference, Turn)> = BTreeSet::new();
+        let turns: Vec<Turn> = self.c.queue.heads().collect();
+        for t in turns {
+            let strict = self.strict_quota(t).is_some();
+            let due = promised.get(&t.bucket()).is_some_and(|p| p.iter().any(|t| self.due(t.job)));
+            if !strict && (due || !self.still_fails(t)) {
+                self.push(&mut heads, t);
+            }
+        }
+        while let Some((_, turn)) = heads.pop_first() {
+            if self.full() {
+                self.out.more = true;
+                return;
+            }
+            let asked =
+                if self.started.contains(&turn.job) { Asked::Started } else { self.ask(turn) };
+            if asked == Asked::Started {
+                if let Some(next) = self.c.queue.after(&turn) {
+                    self.push(&mut heads, next);
+                }
+                continue;
+            }
+            self.mark(turn);
+            // Those behind it may still have the very nodes that are kept for them.
+            for t in promised.get(&turn.bucket()).cloned().unwrap_or_default() {
+                if t != turn && !self.started.contains(&t.job) {
+                    self.start_on_kept(t.job);
+                }
+            }
+        }
+    }
+
+    /// One that has no promise yet starts if it can, or is promised a start. False when neither.
+    fn start_or_promise(&mut self, t: Turn, hopeless: &mut BTreeSet<usize>) -> bool {
+        let patient = self.policy.backfill.mode == BackfillMode::Aggressive;
+        if !patient && self.strict_quota(t).is_none() && !self.still_fails(t) {
+            match self.ask(t) {
+                Asked::Started => return true,
+                Asked::Gated => {
+                    self.mark(t);
+                    return false;
+                }
+                Asked::NoRoom => self.mark(t),
+            }
+        }
+        self.promise(t, hopeless)
+    }
+
+    /// First come, first served: the first that does not fit is promised a start, and those
+    /// behind it pass in their order if they do not delay it.
+    fn in_queue_order(&mut self) {
+        let mut heads: BTreeSet<Turn> = self.c.queue.heads().collect();
+        let mut head: Option<JobId> = None;
+        while let Some(t) = heads.pop_first() {
+            if self.full() {
+                self.out.more = true;
+                return;
+            }
+            if head.is_some() && self.still_fails(t) {
+                continue;
+            }
+            match self.ask(t) {
                 Asked::Started => {
-                    if let Some(next) = self.c.queue.after(&turn) {
-                        inline.insert(next);
+                    if let Some(next) = self.c.queue.after(&t) {
+                        heads.insert(next);
                     }
                 }
-                Asked::Gated | Asked::NoRoom => {
-                    self.note_strict(&mut strict, turn);
-                    if asked == Asked::NoRoom {
-                        blocked = Some(blocked.map_or(turn, |b| b.min(turn)));
-                    }
-                    let (freed, charged) = (self.c.fleet.freed(), self.c.charged());
-                    if let Some(b) = self.c.queue.bucket_mut(turn.bucket()) {
-                        b.failed = Some(Failed { freed, charged });
+                asked => {
+                    self.mark(t);
+                    if asked == Asked::NoRoom && head.is_none() {
+                        head = Some(t.job);
+                        // What is kept for it is found anew each time.
+                        self.promise_anew(t);
+                        if let Some(next) = self.c.queue.after(&t) {
+                            heads.insert(next);
+                        }
                     }
                 }
             }
+        }
+    }
+
+    /// Quotas whose jobs may not pass each other: in their order, up to the first that waits.
+    fn strictly(&mut self) {
+        if !self.c.ledger.any_strict() {
+            return;
+        }
+        let mut stopped: BTreeSet<usize> = BTreeSet::new();
+        let turns: Vec<Turn> = self
+            .c
+            .queue
+            .iter()
+            .filter(|t| self.strict_quota(*t).is_some())
+            .take(MAX_STARTS)
+            .collect();
+        for t in turns {
+            let Some(q) = self.strict_quota(t) else { continue };
+            if self.full() || stopped.contains(&q) || self.started.contains(&t.job) {
+                continue;
+            }
+            if self.still_fails(t) || self.ask(t) != Asked::Started {
+                self.mark(t);
+                stopped.insert(q);
+            }
+        }
+    }
+
+    fn full(&self) -> bool {
+        self.out.starts.len() >= MAX_STARTS
+    }
+
+    /// Remembers that jobs like this one did not fit.
+    fn mark(&mut self, t: Turn) {
+        if self.late.contains(&t.job) {
+            return;
+        }
+        let (freed, charged) = (self.c.fleet.freed(), self.c.charged());
+        if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
+            b.failed = Some(Failed { freed, charged });
+        }
+    }
+
+    /// Must it start now for its promise to be kept?
+    fn due(&self, job: JobId) -> bool {
+        self.c.fleet.kept.get(&job).is_some_and(|k| k.start <= self.now)
+    }
+
+    fn push(&self, heads: &mut BTreeSet<(Preference, Turn)>, t: Turn) {
+        let Some(b) = self.c.queue.bucket(t.bucket()) else { return };
+        let gain = if self.policy.backfill.predict { b.belief.rank(b.work.width()) } else { 0 };
+        heads.insert(((std::cmp::Reverse(b.work.priority), std::cmp::Reverse(gain)), t));
+    }
+
+    fn start_on_kept(&mut self, job: JobId) {
+        let Some(work) = self.c.queue.get(job).cloned() else { return };
+        let skus = self.c.quota_skus(&work);
+        if self.gated(&work) || (skus == 0 && work.demand.gpus() > 0) || self.staggered(&work) {
+            return;
+        }
+        let f = &self.c.fleet;
+        let Some(kept) = f.kept.get(&job) else { return };
+        let q = Query::new(f, &work, self.now, self.policy.hazard.large_gang, skus);
+        if let Ok(placed) = place_on(f, &q, &kept.nodes) {
+            self.start(work, placed);
         }
     }
 
     fn strict_quota(&self, t: Turn) -> Option<usize> {
         let b = self.c.queue.bucket(t.bucket())?;
         self.c.ledger.strict(&b.work.project)
-    }
-
-    fn note_strict(&self, strict: &mut BTreeMap<usize, Turn>, t: Turn) {
-        if let Some(q) = self.strict_quota(t) {
-            let first = strict.entry(q).or_insert(t);
-            *first = (*first).min(t);
-        }
     }
 
     /// Has nothing changed that could let this group of jobs start? Remembers what it looked at.
@@ -335,11 +438,10 @@ impl Cycle<'_> {
         });
         let milli = w.demand.gpus() * 1000;
         // A gang that is larger than a window's worth starts alone.
-        let over = recent + milli > u64::from(p.stagger_gpus) * 1000 && recent > 0;
+        let over = milli > 0 && recent > 0 && recent + milli > u64::from(p.stagger_gpus) * 1000;
         if over {
+            self.late.insert(w.job);
             self.again(self.now + window);
-        } else {
-            self.recent = Some(recent + milli);
         }
         over
     }
@@ -371,8 +473,10 @@ impl Cycle<'_> {
             stopping: false,
             sku,
         };
+        self.recent = self.recent.map(|m| m + r.milli());
         self.c.run(r, |_| true);
         self.started.insert(job);
+        self.busy.insert(job);
         self.out.starts.push(Start { job, placed });
     }
 
@@ -411,7 +515,7 @@ impl Cycle<'_> {
             })
             .filter(|t| !self.c.fleet.kept.contains_key(&t.job))
             .filter_map(|t| self.c.queue.get(t.job).map(|w| (t.job, w.clone())))
-            .filter(|(_, w)| self.now.since(w.since) >= patience)
+            .filter(|(_, w)| self.now.since(w.since) >= patience && !self.gated(w))
             .take(GATHERING)
             .collect();
         for (_, w) in waiting {

@@ -1,10 +1,12 @@
 //! Power: what racks and feeds may draw, and what the work on them draws at full load.
 
+use crate::fleet::Fleet;
 use crate::node::{Ask, Entry, Part};
+use crate::place::Query;
 use muster_model::placement::HeldPart;
 use muster_model::policy::{OverBudget, Power};
 use muster_model::topology::Level;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Draw at full load in watts, for GPUs that the policy does not name (vendors' data sheets).
 pub(crate) fn rated(sku: &str) -> u32 {
@@ -89,6 +91,12 @@ impl Meter {
         host + milli * self.gpu_watts(&e.facts.sku) / 1000
     }
 
+    /// What a share would draw on a node with nothing else on it.
+    fn alone(&self, e: &Entry, a: &Ask) -> u64 {
+        let host = u64::from(self.policy.node_watts);
+        self.adds(e, a) + if e.holds.is_empty() { 0 } else { host }
+    }
+
     /// Places of a node that have a budget, with it.
     pub(crate) fn budgets(&self, e: &Entry) -> Vec<(Place, u64)> {
         let mut out = Vec::new();
@@ -131,6 +139,44 @@ impl Meter {
     /// Are starts refused that pass a budget (rather than capped)?
     pub(crate) fn refuses(&self) -> bool {
         self.policy.over_budget == OverBudget::Refuse
+    }
+}
+
+impl Fleet {
+    /// Could the budgets carry the gang if nothing else ran?
+    pub(crate) fn ever_powered(&self, q: &Query<'_>) -> bool {
+        let m = &self.meter;
+        if !m.on() || !m.refuses() {
+            return true;
+        }
+        let carries = |nodes: &mut dyn Iterator<Item = &Entry>| {
+            let nodes: Vec<&Entry> = nodes.filter(|e| e.open()).collect();
+            let mut used: BTreeMap<Place, u64> = BTreeMap::new();
+            let mut taken: BTreeSet<u32> = BTreeSet::new();
+            q.asks.iter().all(|a| {
+                let mut need = a.nodes;
+                for e in nodes.iter().filter(|e| e.capable(a)) {
+                    if need == 0 {
+                        break;
+                    }
+                    let (w, places) = (m.alone(e, a), m.budgets(e));
+                    let would = |p: &Place| used.get(p).copied().unwrap_or(0) + w;
+                    if taken.contains(&e.pos.ix) || places.iter().any(|(p, b)| would(p) > *b) {
+                        continue;
+                    }
+                    for (p, _) in places {
+                        *used.entry(p).or_default() += w;
+                    }
+                    taken.insert(e.pos.ix);
+                    need -= 1;
+                }
+                need == 0
+            })
+        };
+        match q.demand.widest() {
+            Level::Node => self.entries().any(|e| carries(&mut std::iter::once(e))),
+            l => self.level(l).any(|d| carries(&mut d.nodes.iter().map(|p| self.entry(p.ix)))),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::place::{Query, place_on};
 use crate::work::Work;
 use muster_model::ids::JobId;
 use muster_model::job::Rank;
+use muster_model::names::ProjectName;
 use muster_model::policy::SitePolicy;
 use muster_model::spec::Tier;
 use muster_model::topology::Level;
@@ -44,18 +45,44 @@ pub(crate) fn loss(r: &Running, policy: &SitePolicy, now: Time) -> u128 {
     u128::from(r.milli()) * u128::from(since)
 }
 
-/// Why `w` ranks above the running job, if it does.
-pub(crate) fn rank_above(c: &Cluster, w: &Work, r: &Running) -> Option<Rank> {
-    if w.tier != Tier::Spot && r.work.tier == Tier::Spot && w.priority >= r.work.priority {
-        return Some(Rank::Spot);
+/// Whom a gang ranks above. What is the same for many running jobs is found out once: there may
+/// be hundreds of thousands of them.
+struct Above<'a> {
+    c: &'a Cluster,
+    w: &'a Work,
+    /// By SKU: the quota that may claim, if one may.
+    claimants: BTreeMap<&'a str, Option<usize>>,
+    /// By owner, SKU and tier: do they live on what that quota has lent?
+    borrows: BTreeMap<(&'a ProjectName, &'a str, Tier), bool>,
+}
+
+impl<'a> Above<'a> {
+    fn new(c: &'a Cluster, w: &'a Work) -> Above<'a> {
+        Above { c, w, claimants: BTreeMap::new(), borrows: BTreeMap::new() }
     }
-    if w.priority > r.work.priority {
-        return Some(Rank::Priority);
+
+    /// Why `w` ranks above the running job, if it does.
+    fn rank(&mut self, r: &'a Running) -> Option<Rank> {
+        let w = self.w;
+        if w.tier != Tier::Spot && r.work.tier == Tier::Spot && w.priority >= r.work.priority {
+            return Some(Rank::Spot);
+        }
+        if w.priority > r.work.priority {
+            return Some(Rank::Priority);
+        }
+        let (sku, ledger) = (self.c.sku_of(r), &self.c.ledger);
+        let claimant = *self
+            .claimants
+            .entry(sku)
+            .or_insert_with(|| ledger.entitled(&w.project, sku, w.tier, w.demand.milli(sku)));
+        let claimant = claimant?;
+        let key = (&r.work.project, sku, r.work.tier);
+        let borrows = *self
+            .borrows
+            .entry(key)
+            .or_insert_with(|| ledger.borrows_from(key.0, claimant, sku, key.2));
+        borrows.then_some(Rank::Quota)
     }
-    let sku = c.sku_of(r);
-    let milli = w.demand.milli(sku);
-    let claimant = c.ledger.entitled(&w.project, sku, w.tier, milli)?;
-    c.ledger.borrows_from(&r.work.project, claimant, sku, r.work.tier).then_some(Rank::Quota)
 }
 
 /// Finds the cheapest way to make room for a gang, or none.
@@ -69,17 +96,18 @@ pub(crate) fn make_room(
     let now = q.now;
     let mut shrinking: BTreeMap<JobId, Candidate> = BTreeMap::new();
     let mut all: BTreeMap<JobId, Candidate> = BTreeMap::new();
+    let mut above = Above::new(c, w);
     for (id, r) in &c.running {
         if r.stopping || busy.contains(id) {
             continue;
         }
-        let cost = loss(r, policy, now);
         if policy.elastic.enabled
             && let Some((min, _)) = r.work.elastic
             && r.slots().len() > min as usize
             && r.work.priority <= w.priority
             && now.since(r.placed) >= policy.elastic.settle
         {
+            let cost = loss(r, policy, now);
             let shrink = Candidate { cost, rank: None, tail: min as usize };
             shrinking.insert(*id, shrink);
             all.insert(*id, shrink);
@@ -87,13 +115,14 @@ pub(crate) fn make_room(
         let rested = r.work.tier == Tier::Spot || now.since(r.placed) >= policy.preemption.min_run;
         if policy.preemption.enabled
             && rested
-            && let Some(rank) = rank_above(c, w, r)
+            && let Some(rank) = above.rank(r)
         {
+            let cost = loss(r, policy, now);
             all.insert(*id, Candidate { cost, rank: Some(rank), tail: 0 });
         }
     }
-    let first = (!shrinking.is_empty()).then(|| search(c, w, q, policy, &shrinking)).flatten();
-    first.or_else(|| (!all.is_empty()).then(|| search(c, w, q, policy, &all)).flatten())
+    let first = (!shrinking.is_empty()).then(|| search(c, w, q, policy, shrinking)).flatten();
+    first.or_else(|| (!all.is_empty()).then(|| search(c, w, q, policy, all)).flatten())
 }
 
 /// The same search over any set of jobs that may leave (used for moves too).
@@ -111,7 +140,7 @@ pub(crate) fn room_by_leaving(
             (id, Candidate { cost: loss(r, policy, q.now), rank: Some(Rank::Priority), tail: 0 })
         })
         .collect();
-    search(c, w, q, policy, &all)
+    search(c, w, q, policy, all)
 }
 
 fn search(
@@ -119,12 +148,11 @@ fn search(
     w: &Work,
     q: &Query<'_>,
     policy: &SitePolicy,
-    able: &BTreeMap<JobId, Candidate>,
+    mut able: BTreeMap<JobId, Candidate>,
 ) -> Option<MadeRoom> {
     // Only one group at a time is searched for; gangs of several shapes take their own way
     // through reservations.
     let [a] = &q.asks[..] else { return None };
-    let mut able = able.clone();
     // Who gives back what was borrowed borrows no more: the rest of its work is then its own.
     for _ in 0..MOST_TRIES {
         let mut room = cheapest(c, q, a, &able)?;
@@ -245,13 +273,38 @@ fn leaving(
         .collect();
     here.sort_unstable();
     here.dedup();
-    let mut without = e.clone();
+    if e.book.is_empty() && e.reserved.is_empty() && q.who.tier != Tier::Reserved {
+        // Nothing is kept and nothing closes there: only what is free counts.
+        let mut room = e.room.clone();
+        let mut out = Vec::new();
+        for (_, job) in here {
+            for h in e.holds.iter().filter(|h| h.job == job) {
+                room.give(&e.facts, h);
+            }
+            out.push(job);
+            if room.holds(a, (0, 0, 0)) {
+                return Some(out);
+            }
+        }
+        return None;
+    }
+    let fits = |gone: &[JobId]| {
+        let mut without = e.clone();
+        without.holds.retain(|h| !gone.contains(&h.job));
+        without.recount();
+        f.free_until(&without, a, q.who, q.now, q.end)
+    };
     let mut out = Vec::new();
     for (_, job) in here {
-        without.holds.retain(|h| h.job != job);
-        without.recount();
         out.push(job);
-        if f.free_until(&without, a, q.who, q.now, q.end) {
+        if fits(&out) {
+            // The dear ones made room; the cheap ones before them may not be needed.
+            for job in out.clone().into_iter().rev().skip(1) {
+                let fewer: Vec<JobId> = out.iter().copied().filter(|j| *j != job).collect();
+                if fits(&fewer) {
+                    out = fewer;
+                }
+            }
             return Some(out);
         }
     }

@@ -7,7 +7,7 @@ use crate::place::{Query, place};
 use crate::plan::{Cycle, Promised, Resize, Victim};
 use crate::preempt::make_room;
 use crate::queue::Turn;
-use crate::timeline::earliest;
+use crate::timeline::{Later, earliest};
 use crate::work::Work;
 use muster_model::ids::JobId;
 use muster_model::job::Basis;
@@ -15,81 +15,105 @@ use muster_model::names::NodeName;
 use muster_model::policy::BackfillMode;
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Nodes looked at in one cycle to move promises earlier.
-pub(crate) const LOOKS: usize = 20_000;
 /// Jobs looked at in one cycle for which others may have to make room.
 const CLAIMS: usize = 4;
-/// A promise is moved when it gets earlier by at least this.
-const WORTH_TELLING: Span = Span::secs(30);
+/// An aggressive promise leaves so much room before it, and the job's own limit besides.
+const SLACK: Span = Span::hours(2);
+/// But no later than this after it was submitted, if an earlier start could be had.
+const LATEST: Span = Span::hours(36);
+/// Jobs at the head of the queue whose promises move earlier once they have waited long.
+const HASTENED: usize = 8;
 
 impl Cycle<'_> {
-    /// The first waiting jobs are promised a start by the limits of what runs; promises only
-    /// move earlier, unless a node of theirs is gone.
-    pub(crate) fn promise(&mut self) {
-        let most = match self.policy.backfill.mode {
-            BackfillMode::Conservative => self.policy.backfill.promises as usize,
-            BackfillMode::Easy | BackfillMode::Aggressive => 1,
+    /// Promises a job the earliest start that the limits of what runs and the promises before it
+    /// allow. False when there is none.
+    pub(crate) fn promise(&mut self, t: Turn, hopeless: &mut BTreeSet<usize>) -> bool {
+        if hopeless.contains(&t.bucket()) {
+            return false;
+        }
+        let Some(w) = self.c.queue.get(t.job).cloned() else { return false };
+        let skus = self.c.quota_skus(&w);
+        if self.gated(&w) || (skus == 0 && w.demand.gpus() > 0) {
+            return false;
+        }
+        let q = Query::new(&self.c.fleet, &w, self.now, u32::MAX, skus);
+        if !self.c.fleet.ever_powered(&q) {
+            return false;
+        }
+        let mut later = earliest(&self.c.fleet, &q, self.now);
+        if let (BackfillMode::Aggressive, Some(l)) = (self.policy.backfill.mode, &later) {
+            let slack = Span(SLACK.0.saturating_add(w.limit_ms()));
+            later = earliest(&self.c.fleet, &q, (l.at + slack).min(w.since + LATEST).max(l.at));
+        }
+        if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
+            b.hopeless = later.is_none();
+        }
+        let broken = self.c.fleet.broken.contains(&t.job);
+        let Some(later) = later else {
+            hopeless.insert(t.bucket());
+            if broken {
+                self.keep_nothing(t.job);
+            }
+            return false;
         };
-        let turns: Vec<Turn> =
-            self.c.queue.iter().filter(|t| !self.started.contains(&t.job)).take(most).collect();
-        let mut hopeless: BTreeSet<usize> = BTreeSet::new();
-        let tighten = self.c.tighten();
-        for t in turns {
-            let Some(w) = self.c.queue.get(t.job).cloned() else { continue };
-            let skus = self.c.quota_skus(&w);
-            if self.gated(&w) || (skus == 0 && w.demand.gpus() > 0) {
-                continue;
+        let had = self.c.fleet.kept.get(&t.job).cloned();
+        let moved = had.filter(|k| broken && later.at > k.start).map(|k| self.why_broken(&k));
+        self.set_promise(&w, later, moved);
+        true
+    }
+
+    fn set_promise(&mut self, w: &Work, later: Later, moved: Option<String>) {
+        let nodes = self.names(&later.nodes);
+        let (job, at, basis) = (w.job, later.at, Basis::Limits);
+        let kept = Kept { start: at, end: w.ends(at), nodes: later.nodes, basis };
+        self.keep(w, kept);
+        self.out.promises.retain(|p| p.job != job);
+        self.out.promises.push(Promised { job, at, nodes, basis, moved });
+    }
+
+    /// The first of the queue has waited so long that what becomes free goes to it: its promise
+    /// moves earlier whenever it can.
+    pub(crate) fn hasten(&mut self, first: &[Turn]) {
+        for t in first.iter().take(HASTENED).copied() {
+            let old = self
+                .c
+                .queue
+                .get(t.job)
+                .is_some_and(|w| self.now.since(w.since) >= self.policy.backfill.hasten_after);
+            if !old {
+                break;
             }
-            let broken = self.c.fleet.broken.contains(&t.job);
-            let had = self.c.fleet.kept.get(&t.job).cloned();
-            let stands = had.as_ref().filter(|_| !broken);
-            if let Some(k) = stands {
-                let may_move = tighten
-                    && k.basis == Basis::Limits
-                    && k.start > self.now + WORTH_TELLING
-                    && self.looks_left > 0;
-                if !may_move {
-                    continue;
-                }
-            } else if hopeless.contains(&t.bucket()) {
-                continue;
-            }
-            let q = Query::new(&self.c.fleet, &w, self.now, u32::MAX, skus);
-            let (later, looks) = earliest(&self.c.fleet, &q, self.now);
-            self.looks_left = self.looks_left.saturating_sub(looks);
-            let Some(later) = later else {
-                if stands.is_none() {
-                    hopeless.insert(t.bucket());
-                    if broken {
-                        self.keep_nothing(t.job);
-                    }
-                }
-                if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
-                    b.hopeless = true;
-                }
-                continue;
-            };
+            self.promise_anew(t);
+        }
+    }
+
+    /// Finds the earliest start anew, and keeps it if it is earlier than what was promised.
+    pub(crate) fn promise_anew(&mut self, t: Turn) {
+        let Some(w) = self.c.queue.get(t.job).cloned() else { return };
+        let had = self.c.fleet.kept.get(&t.job);
+        if self.c.fleet.broken.contains(&t.job) || had.is_some_and(|k| k.basis != Basis::Limits) {
+            return;
+        }
+        let q = Query::new(&self.c.fleet, &w, self.now, u32::MAX, self.c.quota_skus(&w));
+        let Some(later) = earliest(&self.c.fleet, &q, self.now) else {
             if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
-                b.hopeless = false;
+                b.hopeless = true;
             }
-            if stands.is_some_and(|k| later.at + WORTH_TELLING > k.start) {
-                continue;
-            }
-            let moved =
-                had.as_ref().filter(|k| broken && later.at > k.start).map(|k| self.why_broken(k));
-            let kept = Kept {
-                start: later.at,
-                end: w.ends(later.at),
-                nodes: later.nodes.clone(),
-                basis: Basis::Limits,
-            };
-            self.keep(&w, kept);
-            let nodes = self.names(&later.nodes);
-            let basis = Basis::Limits;
-            self.out.promises.push(Promised { job: t.job, at: later.at, nodes, basis, moved });
+            return;
+        };
+        // As early as before, but on other nodes: those that become free last, so that more can
+        // pass. Worth telling only where a single promise stands in everybody's way.
+        let easy = self.policy.backfill.mode == BackfillMode::Easy;
+        let as_early = |k: &Kept| easy && later.at == k.start && later.nodes != k.nodes;
+        let better = match self.c.fleet.kept.get(&t.job) {
+            None => true,
+            Some(k) => later.at < k.start || as_early(k),
+        };
+        if better {
+            self.set_promise(&w, later, None);
         }
     }
 
@@ -109,7 +133,7 @@ impl Cycle<'_> {
         for t in turns {
             let Some(w) = self.c.queue.get(t.job).cloned() else { continue };
             let made = self.c.fleet.kept.get(&t.job).is_some_and(|k| k.basis != Basis::Limits);
-            if made || self.gated(&w) || !self.may_claim(t, &w) {
+            if made || self.gated(&w) || self.late.contains(&w.job) || !self.may_claim(t, &w) {
                 continue;
             }
             claims += 1;
@@ -202,9 +226,12 @@ impl Cycle<'_> {
     /// The largest size that fits if the gang gave up its nodes and took others, or the same.
     fn larger(&mut self, r: &crate::Running, max: u32) -> Option<(u32, Vec<NodeName>)> {
         let have = u32::try_from(r.slots().len()).ok()?;
-        for s in r.slots() {
-            self.c.fleet.untake(r.work.job, s);
-        }
+        let f = &mut self.c.fleet;
+        let held: Vec<_> = r.slots().iter().filter(|s| f.untake(r.work.job, s)).collect();
+        let own = |l: &mut crate::quota::Ledger, up: bool| {
+            l.charge(&r.work.project, &r.sku, r.work.tier, r.milli(), up);
+        };
+        own(&mut self.c.ledger, false);
         let mut best = None;
         let (mut low, mut high) = (have, max + 1);
         while high - low > 1 {
@@ -220,10 +247,12 @@ impl Cycle<'_> {
                 _ => high = mid,
             }
         }
-        for s in r.slots() {
+        own(&mut self.c.ledger, true);
+        for s in &held {
             self.c.fleet.take(r.work.job, s, r.until);
         }
-        best
+        // A gang that has begun to end goes on as it is.
+        best.filter(|_| held.len() == r.slots().len())
     }
 }
 
@@ -244,6 +273,21 @@ pub(crate) fn gathered(f: &Fleet, q: &Query<'_>) -> Option<Vec<u32>> {
             return;
         }
         able.sort_by_cached_key(|e| key(e));
+        if let Some(size) = q.demand.segment {
+            let ready = |p: &Vec<&Entry>| p.iter().filter(|e| key(e).0).count();
+            let mut by: BTreeMap<u32, Vec<&Entry>> = BTreeMap::new();
+            for e in &able {
+                by.entry(e.domains[0]).or_default().push(e);
+            }
+            let size = size.max(1) as usize;
+            let whole = by.values().flat_map(|d| d.chunks_exact(size).map(<[&Entry]>::to_vec));
+            let mut pieces: Vec<Vec<&Entry>> = whole.collect();
+            pieces.sort_by_key(ready);
+            able = pieces.into_iter().take(need / size).flatten().collect();
+            if able.len() < need {
+                return;
+            }
+        }
         able.truncate(need);
         let ready = able.iter().filter(|e| !key(e).0).count();
         if best.as_ref().is_none_or(|(n, _)| ready > *n) {
@@ -287,6 +331,7 @@ pub fn replacements(
     let mut out: Vec<NodeName> = slots.iter().map(|s| s.node.clone()).collect();
     for i in gone {
         let a = asks.get(slots[i].group as usize)?;
+        let piece = f.find(&slots[i].node).map(|ix| f.entry(ix).domains[0]);
         let best = f
             .entries()
             .filter(|e| e.serving() && !used.contains(&e.facts.name))
@@ -297,6 +342,10 @@ pub fn replacements(
                     all.push(e.pos.ix);
                     f.common_level(&all) >= l
                 })
+            })
+            .filter(|e| {
+                // A piece stays inside its NVLink domain.
+                work.demand.segment.is_none() || piece.is_some_and(|d| d == e.domains[0])
             })
             .min_by_key(|e| {
                 let mut all = near.clone();

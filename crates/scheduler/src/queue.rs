@@ -1,6 +1,7 @@
 //! Waiting jobs in their order, grouped by what they ask for and by whom, so that a cycle asks
 //! once for each different question and not once for each job.
 
+use crate::history::Belief;
 use crate::work::{Demand, Work};
 use muster_model::ids::JobId;
 use muster_model::names::ProjectName;
@@ -18,7 +19,6 @@ struct Key {
     user: Arc<str>,
     tier: Tier,
     limit: Option<Span>,
-    predicted: Option<Span>,
     checkpoints: bool,
     elastic: Option<(u32, u32)>,
     demand: Arc<Demand>,
@@ -42,6 +42,8 @@ pub(crate) struct Bucket {
     /// The first of them; all are like it.
     pub(crate) work: Arc<Work>,
     pub(crate) account: usize,
+    /// How long they are believed to run.
+    pub(crate) belief: Belief,
     pub(crate) tickets: BTreeSet<Ticket>,
     pub(crate) failed: Option<Failed>,
     /// No start could be promised: what runs has no time limit.
@@ -90,7 +92,6 @@ impl Queue {
             user: work.user.clone(),
             tier: work.tier,
             limit: work.limit,
-            predicted: work.predicted,
             checkpoints: work.checkpoints,
             elastic: work.elastic,
             demand: work.demand.clone(),
@@ -105,6 +106,7 @@ impl Queue {
                     key: key.clone(),
                     work: work.clone(),
                     account,
+                    belief: Belief::from_limit(work.limit_ms()),
                     tickets: BTreeSet::new(),
                     failed: None,
                     hopeless: false,
@@ -134,6 +136,24 @@ impl Queue {
             let key = b.key.clone();
             self.ids.remove(&key);
             self.buckets[id] = None;
+        }
+    }
+
+    /// What is believed of a waiting job, and of all like it.
+    pub fn believe(&mut self, job: JobId, belief: Belief) {
+        if let Some((id, _)) = self.jobs.get(&job)
+            && let Some(b) = self.buckets[*id].as_mut()
+        {
+            b.belief = belief;
+        }
+    }
+
+    /// Something was learnt about a user: what is believed of the waiting jobs changes.
+    pub fn learnt(&mut self, project: &ProjectName, user: &str, f: impl Fn(&Work) -> Belief) {
+        for b in self.buckets.iter_mut().flatten() {
+            if b.key.project == *project && *b.key.user == *user {
+                b.belief = f(&b.work);
+            }
         }
     }
 

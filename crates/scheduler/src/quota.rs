@@ -41,6 +41,8 @@ struct Node {
     limits: Vec<Option<Limit>>,
     /// Own and lendable from below.
     subtree: Vec<u64>,
+    /// Everything that the subtree owns, lent or not.
+    owned: Vec<u64>,
     /// What counts against its own and its parent's.
     used: Vec<u64>,
     /// Everything that is held in its subtree.
@@ -109,6 +111,7 @@ impl Ledger {
                 order: n.order,
                 limits: Vec::new(),
                 subtree: vec![0; kinds.len()],
+                owned: vec![0; kinds.len()],
                 used: vec![0; kinds.len()],
                 gross: vec![0; kinds.len()],
             })
@@ -135,8 +138,10 @@ impl Ledger {
                 let Some(l) = nodes[i].limits[k] else { continue };
                 nodes[i].subtree[k] += l.nominal;
                 let lent = nodes[i].subtree[k].min(l.lend.unwrap_or(u64::MAX));
+                nodes[i].owned[k] += l.nominal;
                 if let Some(p) = nodes[i].parent {
                     nodes[p].subtree[k] += lent;
+                    nodes[p].owned[k] += nodes[i].owned[k];
                 }
             }
         }
@@ -274,14 +279,22 @@ impl Ledger {
         out
     }
 
-    /// Everything that the subtree owns, lent or not.
     fn owned(&self, i: usize, k: usize) -> u64 {
-        let own = self.nodes[i].limits[k].map_or(0, |l| l.nominal);
-        let below: u64 = (i + 1..self.nodes.len())
-            .filter(|j| self.nodes[*j].parent == Some(i))
-            .map(|j| self.owned(j, k))
-            .sum();
-        own + below
+        self.nodes[i].owned[k]
+    }
+
+    /// Could a claim of so much take anything back: is it within its own, and does somebody of
+    /// the same tree live on more than theirs?
+    #[must_use]
+    pub fn may_reclaim(&self, project: &ProjectName, sku: &str, tier: Tier, milli: u64) -> bool {
+        let Some(claimant) = self.entitled(project, sku, tier, milli) else { return false };
+        let claim = self.path(claimant);
+        self.nodes.iter().enumerate().any(|(i, n)| {
+            (0..self.kinds.len()).any(|k| n.gross[k] > n.owned[k]) && {
+                let path = self.path(i);
+                !claim.contains(&i) && !path.contains(&claimant) && path.last() == claim.last()
+            }
+        })
     }
 
     fn path(&self, leaf: usize) -> Vec<usize> {
@@ -321,6 +334,12 @@ impl Ledger {
     pub fn strict(&self, project: &ProjectName) -> Option<usize> {
         let leaf = *self.leaf.get(project)?;
         (self.nodes[leaf].order == QueueOrder::Strict).then_some(leaf)
+    }
+
+    /// Does any quota forbid its jobs to pass each other?
+    #[must_use]
+    pub fn any_strict(&self) -> bool {
+        self.nodes.iter().any(|n| n.order == QueueOrder::Strict)
     }
 
     /// The node a project hangs on, from the root down.

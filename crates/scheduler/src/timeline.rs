@@ -42,7 +42,7 @@ struct Walk<'a, 'q> {
 
 /// The earliest moment from `from` on at which the gang fits for as long as it lasts, without
 /// taking anything that is kept for others.
-pub(crate) fn earliest(fleet: &Fleet, q: &Query<'_>, from: Time) -> (Option<Later>, usize) {
+pub(crate) fn earliest(fleet: &Fleet, q: &Query<'_>, from: Time) -> Option<Later> {
     let length = q.end.0.saturating_sub(q.now.0);
     let mut w = Walk {
         fleet,
@@ -58,20 +58,20 @@ pub(crate) fn earliest(fleet: &Fleet, q: &Query<'_>, from: Time) -> (Option<Late
     let mut t = from;
     loop {
         if let Some(nodes) = w.settled(t) {
-            return (Some(Later { at: t, nodes }), w.looks);
+            return Some(Later { at: t, nodes });
         }
         if w.looks > MOST_LOOKS {
-            return (None, w.looks);
+            return None;
         }
         let next_end = ends.peek().map(|((t, _), _)| *t);
         let next_free = w.coming.peek().map(|Reverse((t, ..))| *t);
         t = match (next_end, next_free) {
-            (None, None) => return (None, w.looks),
+            (None, None) => return None,
             (Some(a), Some(b)) => a.min(b),
             (Some(a), None) | (None, Some(a)) => a,
         };
         if t >= FAR {
-            return (None, w.looks);
+            return None;
         }
         while let Some(((_, ix), _)) = ends.next_if(|((at, _), _)| *at == t) {
             if w.seen.insert(*ix) {

@@ -50,6 +50,17 @@ impl Fleet {
         self.forget_failures();
     }
 
+    /// A window that began or ended since the last cycle lets others fit: all are asked again.
+    /// Returns the next such moment.
+    pub(crate) fn pass_edges(&mut self, now: Time) -> Option<Time> {
+        if self.edge.is_some_and(|e| e <= now) {
+            self.forget_failures();
+        }
+        let windows = self.closed.iter().filter_map(|c| c.reservation.window(now));
+        self.edge = windows.flat_map(|(start, end)| [start, end]).filter(|t| *t > now).min();
+        self.edge
+    }
+
     /// Which reservations cover a node.
     pub(crate) fn cover(&mut self, ix: u32) {
         let name = &self.entry(ix).facts.name;

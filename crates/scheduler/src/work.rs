@@ -91,8 +91,6 @@ pub struct Work {
     pub since: Time,
     /// Stopped after so long.
     pub limit: Option<Span>,
-    /// How long it will run as far as its user's history tells.
-    pub predicted: Option<Span>,
     /// Can be stopped without losing what it did before its last checkpoint.
     pub checkpoints: bool,
     /// Smallest and largest number of nodes.
@@ -104,6 +102,19 @@ impl Work {
     #[must_use]
     pub fn preemptible(&self) -> bool {
         self.tier == Tier::Spot || self.priority == Priority::Low
+    }
+
+    /// GPUs it takes, or nodes when it takes none: what history compares.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        let gpus = u32::try_from(self.demand.gpus()).unwrap_or(u32::MAX);
+        if gpus > 0 { gpus } else { self.demand.nodes() }
+    }
+
+    /// Its time limit in milliseconds; a month stands for none.
+    #[must_use]
+    pub fn limit_ms(&self) -> u64 {
+        self.limit.map_or(30 * 24 * 3_600_000, |l| l.0)
     }
 
     /// When it is over if it starts at `t`: far away for work without a limit.

@@ -1,0 +1,210 @@
+//! Drives the scheduler of the product over a log of rigid jobs on identical processors. The
+//! scheduler sees limits and users, never run times.
+
+use crate::swf::Job;
+use muster_model::ids::JobId;
+use muster_model::names::ProjectName;
+use muster_model::node::NodeRole;
+use muster_model::placement::{GpuSet, Placement};
+use muster_model::policy::SitePolicy;
+use muster_model::spec::{Group, Priority, Tier};
+use muster_model::topology::Location;
+use muster_model::units::{Bytes, Span, Time};
+use muster_scheduler::history::History;
+use muster_scheduler::{Cluster, Demand, NodeFacts, Running, Work, plan};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
+
+/// What came of a log.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// Mean bounded slowdown.
+    pub mean: f64,
+    /// Largest bounded slowdown.
+    pub max: f64,
+    /// Promises made to jobs, and those of them that were kept.
+    pub promised: u64,
+    /// See above.
+    pub kept: u64,
+    /// A promise became later than before, or was not kept.
+    pub broken: u64,
+    /// Cycles planned.
+    pub cycles: u64,
+    /// Longest wait in seconds.
+    pub longest_wait_s: u64,
+}
+
+/// The longest that a run below this counts as in the bounded slowdown.
+const TAU_MS: u64 = 10_000;
+
+fn node(i: u32) -> NodeFacts {
+    let name: muster_model::NodeName = format!("n{i:05}").parse().expect("a good name");
+    NodeFacts {
+        location: Location {
+            region: "r".into(),
+            cluster: "c".into(),
+            spine: "s".into(),
+            leaf: "l".into(),
+            rack: "k".into(),
+            nvlink: name.to_string(),
+            feed: "f".into(),
+            rails: Vec::new(),
+        },
+        name,
+        sku: "cpu".into(),
+        gpus: GpuSet::first(1),
+        mig: GpuSet::EMPTY,
+        cpus: 1,
+        memory: Bytes(0),
+        simulated: false,
+        block: None,
+        role: NodeRole::Normal,
+        hazard: 0,
+    }
+}
+
+fn work(id: usize, j: &Job, project: &ProjectName, shapes: &mut BTreeMap<u32, Arc<Demand>>) -> Work {
+    let demand = shapes.entry(j.width).or_insert_with(|| {
+        let group = Group {
+            name: "main".into(),
+            nodes: j.width,
+            gpus: 1,
+            ranks: 1,
+            cpus: 1,
+            memory: Bytes(0),
+            sku: None,
+            part: None,
+        };
+        Arc::new(Demand {
+            groups: [group].into(),
+            required: None,
+            preferred: None,
+            segment: None,
+            spread: None,
+            simulated: false,
+        })
+    });
+    Work {
+        job: JobId(id as u64 + 1),
+        demand: demand.clone(),
+        priority: Priority::Normal,
+        tier: Tier::OnDemand,
+        project: project.clone(),
+        user: j.user.map_or_else(|| "nobody".to_string(), |u| format!("u{u}")).into(),
+        since: time(j.submit),
+        limit: Some(Span(j.limit)),
+        checkpoints: false,
+        elastic: None,
+    }
+}
+
+fn time(ms: u64) -> Time {
+    Time(i64::try_from(ms).unwrap_or(i64::MAX))
+}
+
+/// Lives a log through.
+///
+/// # Panics
+/// When the scheduler leaves a job waiting for ever.
+#[must_use]
+pub fn live(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
+    let mut c = Cluster::default();
+    for i in 0..machine {
+        c.fleet.upsert(node(i));
+    }
+    let project: ProjectName = "log".parse().expect("a good name");
+    let mut shapes = BTreeMap::new();
+    let mut history: History<Arc<str>> = History::default();
+    let mut starts: Vec<Option<u64>> = vec![None; jobs.len()];
+    let mut promises: BTreeMap<JobId, Time> = BTreeMap::new();
+    let mut out = Outcome::default();
+    let mut next = 0;
+    let mut ends: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+    let mut due: BTreeSet<u64> = BTreeSet::new();
+    loop {
+        let submit = jobs.get(next).map(|j| j.submit);
+        let end = ends.peek().map(|Reverse((t, _))| *t);
+        let Some(now) = [submit, end, due.first().copied()].into_iter().flatten().min() else {
+            break;
+        };
+        due.remove(&now);
+        while let Some(Reverse((_, id))) = ends.peek().copied().filter(|Reverse((t, _))| *t == now) {
+            ends.pop();
+            c.end(JobId(id as u64 + 1), |_| true);
+            let w = work(id, &jobs[id], &project, &mut shapes);
+            history.observe(w.user.clone(), w.width(), w.limit_ms(), jobs[id].run);
+            c.queue.learnt(&project, &w.user, |w| history.belief(&w.user, w.width(), w.limit_ms()));
+        }
+        while jobs.get(next).is_some_and(|j| j.submit == now) {
+            let w = work(next, &jobs[next], &project, &mut shapes);
+            let belief = history.belief(&w.user, w.width(), w.limit_ms());
+            let job = w.job;
+            c.queue.insert(Arc::new(w));
+            c.queue.believe(job, belief);
+            next += 1;
+        }
+        loop {
+            let p = plan(&mut c, policy, time(now));
+            out.cycles += 1;
+            let more = p.more;
+            for s in p.starts {
+                let id = usize::try_from(s.job.0 - 1).expect("small");
+                if let Some(at) = promises.remove(&s.job) {
+                    if at >= time(now) { out.kept += 1 } else { out.broken += 1 }
+                }
+                let w = c.queue.get(s.job).cloned().expect("it waited");
+                c.queue.remove(s.job);
+                c.fleet.unkeep(s.job);
+                let placement = Arc::new(Placement {
+                    slots: s.placed.slots,
+                    port: 0,
+                    domain: s.placed.domain,
+                    level: s.placed.level,
+                    fabric: s.placed.fabric,
+                    cap_watts: None,
+                });
+                let until = time(now + jobs[id].limit);
+                let r = Running {
+                    work: w,
+                    placement,
+                    placed: time(now),
+                    saved: time(now),
+                    until,
+                    stopping: false,
+                    sku: "cpu".into(),
+                };
+                c.run(r, |_| true);
+                starts[id] = Some(now);
+                ends.push(Reverse((now + jobs[id].run, id)));
+            }
+            for p in p.promises {
+                match promises.insert(p.job, p.at) {
+                    None => out.promised += 1,
+                    Some(before) if before < p.at => out.broken += 1,
+                    Some(_) => {}
+                }
+                let w = c.queue.get(p.job).cloned().expect("it waits");
+                c.fleet.keep(p.job, &w.demand, &p.nodes, (p.at, w.ends(p.at)), p.basis);
+                due.insert(u64::try_from(p.at.0).unwrap_or(0).max(now + 1));
+            }
+            if !more {
+                break;
+            }
+        }
+    }
+    measure(jobs, &starts, &mut out);
+    out
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for a report")]
+fn measure(jobs: &[Job], starts: &[Option<u64>], out: &mut Outcome) {
+    let count = jobs.len() as f64;
+    for (j, start) in jobs.iter().zip(starts) {
+        let wait = start.expect("every job starts") - j.submit;
+        let slowdown = ((wait + j.run) as f64 / j.run.max(TAU_MS) as f64).max(1.0);
+        out.mean += slowdown / count;
+        out.max = out.max.max(slowdown);
+        out.longest_wait_s = out.longest_wait_s.max(wait / 1000);
+    }
+}
