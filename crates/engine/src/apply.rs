@@ -161,6 +161,10 @@ impl State {
                 }
             })?,
             Event::StopOrdered { key, reason, grace, fence_until } => {
+                if matches!(reason, muster_model::job::StopReason::Moved { .. }) {
+                    self.moves.retain(|t| r.at.since(*t) < muster_model::units::Span::hours(1));
+                    self.moves.push(r.at);
+                }
                 self.job(r.seq, key.job, |j| {
                     j.state = JobState::Stopping;
                     if let Some(a) = &mut j.attempt {
@@ -464,6 +468,7 @@ impl State {
         let arc = self.jobs.get_mut(&key.job).ok_or_else(|| unknown(seq, what()))?;
         let job = Arc::make_mut(arc);
         job.version = seq;
+        let woke = crate::index::wake_times(job);
         for (i, _) in mine {
             let Some(a) = &mut job.attempt else { break };
             let before = a.slots[i].clone();
@@ -477,6 +482,7 @@ impl State {
             }
         }
         self.index.slot_ended(arc, node);
+        self.index.slots_changed(key.job, &woke, arc);
         Ok(())
     }
 

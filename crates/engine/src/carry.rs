@@ -10,7 +10,7 @@ use muster_model::names::NodeName;
 use muster_model::placement::Placement;
 use muster_model::reservation::Overrun;
 use muster_model::spec::Tier;
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use muster_scheduler::{Plan, Promised, Start};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,7 +31,34 @@ impl Engine {
         self.state.index = index;
         self.scheduled_at = now;
         self.look_again = plan.look_again;
-        self.carry_out(plan)
+        let more = self.carry_out(plan);
+        if policy.defrag.enabled && !more {
+            self.defragment();
+        }
+        more
+    }
+
+    /// Moves work so that a waiting gang fits, within the hour's budget; at most one gang a minute.
+    fn defragment(&mut self) {
+        let now = self.state.now;
+        if now < self.defragmented_at + Span::mins(1) || self.state.queue_len() == 0 {
+            return;
+        }
+        self.defragmented_at = now;
+        let hour = |t: &&Time| now.since(**t) < Span::hours(1);
+        let done = self.state.moves.iter().filter(hour).count();
+        let budget = self.state.policy.defrag.moves_per_hour as usize;
+        let found = muster_scheduler::moves(&self.state.index.cluster, &self.state.policy, now);
+        let Some(best) = found.into_iter().find(|m| m.moves.len() + done <= budget) else {
+            return;
+        };
+        let Some(gang) = self.state.jobs.get(&best.gang).cloned() else { return };
+        self.keep_for(&gang, best.nodes, Basis::Move);
+        for (id, _) in best.moves {
+            if let Some(job) = self.state.jobs.get(&id).cloned() {
+                self.give_notice(&job, StopReason::Moved { by: best.gang }, None);
+            }
+        }
     }
 
     fn carry_out(&mut self, plan: Plan) -> bool {

@@ -397,6 +397,14 @@ impl Index {
         }
     }
 
+    /// A job's slots changed: it may have to be looked at at other times.
+    pub(crate) fn slots_changed(&mut self, id: JobId, was: &[Time], job: &Job) {
+        for t in was {
+            self.wakes.remove(&(*t, id));
+        }
+        self.wakes.extend(wake_times(job).into_iter().map(|t| (t, id)));
+    }
+
     /// One slot holds nothing any more, or nothing that anybody may count on.
     pub(crate) fn slot_gone(&mut self, job: &Job, i: usize) {
         let Some(a) = &job.attempt else { return };
@@ -466,9 +474,11 @@ pub(crate) fn live(s: &SlotState) -> bool {
 }
 
 /// When a job that has an attempt must be looked at.
-fn wake_times(job: &Job) -> Vec<Time> {
+pub(crate) fn wake_times(job: &Job) -> Vec<Time> {
     let Some(a) = &job.attempt else { return Vec::new() };
     match (&a.stop, &a.notice) {
+        // Until the last slot is gone there is nothing to conclude, fence or not.
+        (Some(_), _) if a.slots.iter().any(live) => Vec::new(),
         (Some(stop), _) => stop.fence_until.into_iter().collect(),
         (None, Some(n)) => a.deadline.into_iter().chain([n.until]).collect(),
         (None, None) => a.deadline.into_iter().collect(),

@@ -75,6 +75,7 @@ pub struct Engine {
     /// When the last cycle was, and when time alone may change its answer.
     scheduled_at: Time,
     look_again: Option<Time>,
+    defragmented_at: Time,
     /// Demands known to fit an empty fleet, with the shape of the fleet this was found for.
     possible: BTreeMap<muster_scheduler::Demand, u64>,
 }
@@ -93,6 +94,7 @@ impl Engine {
             dirty: true,
             scheduled_at: Time(0),
             look_again: None,
+            defragmented_at: Time(0),
             possible: BTreeMap::new(),
         }
     }

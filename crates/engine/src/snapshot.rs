@@ -57,6 +57,8 @@ struct Stored {
     usage: Vec<((ProjectName, String), Usage)>,
     #[serde(default)]
     history: History<(ProjectName, String)>,
+    #[serde(default)]
+    moves: Vec<Time>,
 }
 
 impl State {
@@ -84,6 +86,7 @@ impl State {
             reservations,
             usage,
             history,
+            moves,
             keys,
             index: _,
         } = self;
@@ -106,6 +109,7 @@ impl State {
             reservations: reservations.values().cloned().collect(),
             usage: usage.iter().map(|(k, u)| (k.clone(), *u)).collect(),
             history: history.clone(),
+            moves: moves.clone(),
         };
         serde_json::to_vec(&stored).map_err(SnapshotError::Unreadable)
     }
@@ -136,6 +140,7 @@ impl State {
             keys: s.keys.into_iter().collect(),
             usage: s.usage.into_iter().collect(),
             history: s.history,
+            moves: s.moves,
             policy: s.policy,
             quotas: s.quotas,
             reservations: s

@@ -84,6 +84,8 @@ pub struct State {
     pub usage: BTreeMap<(ProjectName, String), Usage>,
     /// How long each user's jobs ran lately.
     pub history: History<(ProjectName, String)>,
+    /// When work was moved so that a gang fits, in the last hour or so.
+    pub moves: Vec<Time>,
     /// Requests that must not be done twice.
     pub keys: BTreeMap<String, KeyEntry>,
     /// Derived from the above; never stored.

@@ -6,11 +6,13 @@
 //! the very predicates that decided.
 
 pub mod cluster;
+pub mod defrag;
 pub mod explain;
 pub mod fairshare;
 pub mod fleet;
 mod frag;
 pub mod history;
+mod memo;
 pub mod mig;
 pub mod mix;
 pub mod node;
@@ -28,6 +30,7 @@ pub mod windows;
 pub mod work;
 
 pub use cluster::{Cluster, Held, Running};
+pub use defrag::{Moves, moves};
 pub use explain::{Ahead, Constraint, Estimate, Explanation, explain};
 pub use fleet::Fleet;
 pub use node::{Block, NodeFacts};

@@ -4,6 +4,7 @@ use crate::Engine;
 use muster_model::command::{Answer, Refusal, RefusalCode};
 use muster_model::event::Event;
 use muster_model::ids::AttemptKey;
+use muster_model::job::StopReason;
 use muster_model::names::{Label, NodeName};
 use muster_model::policy::SitePolicy;
 use muster_model::quota::Quotas;
@@ -89,13 +90,34 @@ pub(super) fn delete_reservation(e: &mut Engine, name: &Label) -> Result<Answer,
     Ok(Answer::Done)
 }
 
-/// An agent saw GPUs that do nothing, or something again. Warned or ended as the policy says.
+/// An agent saw GPUs that do nothing, or something again. Warned and then ended as the policy
+/// says; agents repeat the report while it lasts.
 pub(super) fn idle(
     e: &mut Engine,
     node: &NodeName,
     key: AttemptKey,
     since: Option<Time>,
 ) -> Answer {
-    let _ = (e, node, key, since);
+    let policy = e.state.policy.idle.clone();
+    let (Some(since), Some(warn)) = (since, policy.warn_after) else { return Answer::Done };
+    let Some(job) = e.state.jobs.get(&key.job).cloned() else { return Answer::Done };
+    let Some(a) = job.attempt.as_ref().filter(|a| a.no == key.attempt && a.stop.is_none()) else {
+        return Answer::Done;
+    };
+    let here = a.placement.slots.iter().any(|s| s.node == *node);
+    // A gang works together: its first node speaks for it.
+    let speaks = a.placement.slots.first().is_some_and(|s| s.node == *node);
+    if !here || !speaks {
+        return Answer::Done;
+    }
+    let since = since.max(a.started_at.unwrap_or(e.state.now));
+    let idle = e.state.now.since(since);
+    let warned = job.idle_warned.is_some_and(|t| t >= since);
+    if !warned && idle >= warn {
+        e.emit(Some(&job.project), Event::IdleWarned { job: job.id, idle });
+    } else if warned && policy.end_after.is_some_and(|end| idle >= end) {
+        e.order_stop(&job, StopReason::Idle { idle }, None);
+        e.settle_job(job.id);
+    }
     Answer::Done
 }
