@@ -22,12 +22,17 @@ fn all_run_in_the_end(mut life: Life) {
     for id in left {
         let w = life.c.queue.get(id).unwrap();
         let e = explain(&life.c, w, &life.policy, life.now);
+        // One that never fits stops all behind it where nobody may pass.
+        if life.c.ledger.strict(&w.project).is_some() {
+            continue;
+        }
         assert!(!e.starts_now, "{id} could start, and nobody looks");
         let never = e.impossible || e.summary.contains("never will");
         let spare = e.constraints.iter().any(|c| c.binding && c.name == "service");
         let own = w.tier == muster_model::spec::Tier::Reserved;
         let limit = e.constraints.iter().any(|c| c.binding && c.name == "user limit");
-        let power = e.constraints.iter().any(|c| c.binding && c.name == "power");
+        let power = w.demand.spread.is_some()
+            && e.constraints.iter().any(|c| c.binding && c.name == "power");
         let apart = e.constraints.iter().any(|c| c.binding && c.name == "groups");
         let piece = w.demand.segment.is_some();
         assert!(

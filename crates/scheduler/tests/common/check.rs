@@ -39,9 +39,7 @@ pub fn plan(life: &Life, p: &Plan) {
         let below = match v.rank {
             Rank::Priority => r.work.priority < by.priority,
             Rank::Spot => {
-                r.work.tier == Tier::Spot
-                    && by.tier != Tier::Spot
-                    && r.work.priority <= by.priority
+                r.work.tier == Tier::Spot && by.tier != Tier::Spot && r.work.priority <= by.priority
             }
             Rank::Quota => {
                 let held = |p: &ProjectName| -> u64 {
@@ -134,7 +132,7 @@ pub fn start(life: &Life, w: &Work, p: &Placed) {
         assert!(f.simulated || !w.demand.simulated);
         assert!(f.block.is_none() && f.role != NodeRole::Suspect, "{} takes no work", f.name);
         assert!(f.role != NodeRole::Spare || swap, "{} is a spare", f.name);
-        assert!(f.role != NodeRole::Lemon || (w.preemptible() && w.demand.nodes() == 1));
+        assert!(f.role != NodeRole::Lemon || (w.preemptible() && p.slots.len() == 1));
         for c in life.reservations.iter().filter(|c| c.nodes.contains(&s.node)) {
             window(&c.reservation, w, life.now);
         }

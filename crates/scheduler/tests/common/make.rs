@@ -55,8 +55,7 @@ pub fn fleet(leaves: u32, nodes: u32, gpus: u32) -> Vec<NodeFacts> {
     (0..leaves)
         .flat_map(|l| {
             (0..nodes).map(move |i| {
-                let f =
-                    node(&format!("n{l}{i:02}"), &format!("l{l}"), &format!("k{l}-{}", i / 2));
+                let f = node(&format!("n{l}{i:02}"), &format!("l{l}"), &format!("k{l}-{}", i / 2));
                 with_gpus(f, gpus)
             })
         })

@@ -172,7 +172,8 @@ impl Life {
             if self.strict {
                 check::state(self);
             }
-            first = p.more;
+            // Who is on its way out is gone before a promise that it stood against.
+            first = p.more || !p.victims.is_empty() || !p.resizes.is_empty();
             all.starts.extend(p.starts);
             all.promises.extend(p.promises);
             all.victims.extend(p.victims);

@@ -1,0 +1,111 @@
+//! Promised starts are kept: nobody starts later than was promised, whatever comes after.
+
+mod common;
+
+use common::shapes::{ALL, Act, Kinds, Named, act, any_act, any_fleet, any_policy, cases};
+use common::{Life, fleet, gang};
+use muster_model::job::Basis;
+use muster_model::policy::SitePolicy;
+use muster_model::units::Span;
+use muster_scheduler::NodeFacts;
+use proptest::prelude::*;
+
+/// Everything has a limit and ends at or before it, and no node fails.
+const SOUND: Kinds =
+    Kinds { endless: false, failures: false, reservations: false, parts: false, ..ALL };
+
+fn live(nodes: Named<Vec<NodeFacts>>, policy: Named<SitePolicy>, acts: &[Act]) {
+    let mut life = Life::new(nodes.it).with_policy(policy.it);
+    life.promises_hold = true;
+    for a in acts {
+        act(&mut life, a);
+    }
+    life.drain();
+}
+
+proptest! {
+    #![proptest_config(cases(60))]
+
+    #[test]
+    fn promises_are_kept(
+        nodes in any_fleet(),
+        policy in any_policy(),
+        acts in prop::collection::vec(any_act(Kinds { ranks: false, elastic: false, ..SOUND }), 1..40),
+    ) {
+        live(nodes, policy, &acts);
+    }
+
+    #[test]
+    fn promises_are_kept_while_others_are_stopped_and_resized(
+        nodes in any_fleet(),
+        policy in any_policy(),
+        acts in prop::collection::vec(any_act(SOUND), 1..40),
+    ) {
+        live(nodes, policy, &acts);
+    }
+
+    #[test]
+    fn promises_are_kept_for_parts_of_gpus(
+        nodes in any_fleet(),
+        policy in any_policy(),
+        acts in prop::collection::vec(any_act(Kinds { parts: true, ..SOUND }), 1..40),
+    ) {
+        live(nodes, policy, &acts);
+    }
+
+    #[test]
+    fn a_promise_moves_only_when_a_node_fails(
+        nodes in any_fleet(),
+        policy in any_policy(),
+        acts in prop::collection::vec(any_act(Kinds { failures: true, ..SOUND }), 1..40),
+    ) {
+        // `check::promise` looks at every move.
+        let mut life = Life::new(nodes.it).with_policy(policy.it);
+        for a in &acts {
+            act(&mut life, a);
+        }
+    }
+}
+
+#[test]
+fn small_jobs_pass_a_big_one_only_if_they_do_not_delay_it() {
+    let mut life = Life::new(fleet(1, 4, 8));
+    life.promises_hold = true;
+    let first = life.submit(gang(3, 8).limit(60).runs(60));
+    let big = life.submit(gang(4, 8).limit(60).runs(60));
+    assert!(life.running(first) && life.waits(big));
+    let told = life.told[&big].clone();
+    assert_eq!((told.at, told.basis), (life.now + Span::mins(60), Basis::Limits));
+    let long = life.submit(gang(1, 8).limit(61).runs(5));
+    assert!(life.waits(long), "it could run into the promised start");
+    let short = life.submit(gang(1, 8).limit(60).runs(60));
+    assert!(life.running(short), "it is over in time");
+    life.pass(Span::mins(60));
+    assert!(life.running(big));
+}
+
+#[test]
+fn a_failed_node_moves_a_promise_and_says_why() {
+    let mut life = Life::new(fleet(1, 4, 8));
+    let a = life.submit(gang(2, 8).limit(60));
+    let b = life.submit(gang(2, 8).limit(120));
+    let big = life.submit(gang(4, 8).limit(60));
+    let spare = life.submit(gang(2, 8).limit(60));
+    assert!(life.running(a) && life.running(b) && life.waits(big) && life.waits(spare));
+    assert_eq!(life.told[&spare].at, life.now + Span::mins(60));
+    let gone = life.told[&spare].nodes[0].clone();
+    life.fail(&gone);
+    let p = life.cycle();
+    let moved = p.promises.iter().find(|p| p.job == spare).expect("it is told");
+    assert!(moved.moved.as_ref().unwrap().contains("unreachable"), "{moved:?}");
+}
+
+#[test]
+fn a_promise_gets_earlier_when_others_end_early() {
+    let mut life = Life::new(fleet(1, 2, 8));
+    let a = life.submit(gang(2, 8).limit(600).runs(30));
+    let b = life.submit(gang(2, 8).limit(60));
+    assert_eq!(life.told[&b].at, life.now + Span::mins(600));
+    life.pass(Span::mins(30));
+    assert!(life.done.contains(&a) && life.running(b), "it starts as soon as it can");
+}
