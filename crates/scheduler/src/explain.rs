@@ -8,6 +8,7 @@ use crate::suggest;
 use crate::timeline::earliest;
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
+use muster_model::node::NodeRole;
 use muster_model::policy::SitePolicy;
 use muster_model::spec::{GpuPart, Group};
 use muster_model::topology::Level;
@@ -248,6 +249,9 @@ impl Why<'_> {
             if self.q.asks.iter().any(|a| e.capable(a)) {
                 match e.facts.block {
                     Some(b) => *by.entry(Block::words(b)).or_default() += 1,
+                    None if e.facts.role == NodeRole::Suspect => {
+                        *by.entry(Block::Suspect.words()).or_default() += 1;
+                    }
                     None if !e.open() => *by.entry("kept as spares").or_default() += 1,
                     None => {}
                 }

@@ -298,7 +298,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// In service: may take work, if only as a spare.
     pub(crate) fn serving(&self) -> bool {
-        self.facts.block.is_none()
+        self.facts.block.is_none() && self.facts.role != NodeRole::Suspect
     }
     /// Takes new work by itself.
     pub(crate) fn open(&self) -> bool {

@@ -16,6 +16,25 @@ pub(crate) fn pick(
     n: usize,
     level: Level,
 ) -> Option<Vec<u32>> {
+    if q.large {
+        // Sound nodes alone, where there are enough of them.
+        let sound: Vec<&Entry> = able.iter().copied().filter(|e| e.facts.hazard == 0).collect();
+        if sound.len() < able.len()
+            && let Some(picked) = pick_from(fleet, q, &sound, n, level)
+        {
+            return Some(picked);
+        }
+    }
+    pick_from(fleet, q, able, n, level)
+}
+
+fn pick_from(
+    fleet: &Fleet,
+    q: &Query<'_>,
+    able: &[&Entry],
+    n: usize,
+    level: Level,
+) -> Option<Vec<u32>> {
     if able.len() < n {
         return None;
     }
@@ -77,7 +96,10 @@ fn narrow(
     }
     let child = DOMAIN_LEVELS[level - 1];
     let counts: Vec<usize> = parts[..m].iter().map(Vec::len).collect();
-    let even = child == Level::Nvlink || q.demand.preferred == Some(child);
+    // Pieces that NVLink joins wait for the smallest of them: even ones are fastest.
+    let joined = fleet.largest[0] > 1
+        && parts[..m].iter().all(|p| p.iter().all(|e| e.domains[0] == p[0].domains[0]));
+    let even = joined || q.demand.preferred == Some(child);
     let shares = if even { level_out(&counts, n) } else { pack(&counts, n) };
     for (i, (part, k)) in parts[..m].iter().zip(shares.iter().copied()).enumerate() {
         let mut part = part;
