@@ -1,165 +1,66 @@
 //! The same log always gives the same state; whatever happens, the invariants hold.
 
 mod common;
+#[path = "replay/ops.rs"]
+mod ops;
 
-use common::{World, gang, node, replay};
-use muster_engine::State;
-use muster_model::command::{Command, Observed};
+use common::{World, replay};
+use muster_engine::{Engine, Policy, State};
+use muster_model::event::Event;
 use muster_model::ids::JobId;
-use muster_model::job::{Exit, SlotEnd};
-use muster_model::units::Span;
+use muster_model::job::{Basis, Rank, StopReason};
+use muster_model::spec::Tier;
+use muster_model::units::{Span, Time};
+use ops::{op, play, site};
 use proptest::prelude::*;
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-#[derive(Debug, Clone)]
-enum Op {
-    Submit {
-        nodes: u32,
-        gpus: u32,
-        hold: bool,
-        after: Option<u8>,
-        array: bool,
-        ckpt: bool,
-        limit: bool,
-    },
-    Cancel(u8),
-    Hold(u8),
-    Release(u8),
-    Requeue(u8),
-    Report {
-        job: u8,
-        slot: u8,
-        how: u8,
-    },
-    Lose(u8),
-    Back {
-        node: u8,
-        boot: bool,
-        keep: bool,
-    },
-    Cordon(u8),
-    Uncordon(u8),
-    Drain(u8, bool),
-    Undrain(u8),
-    Pass(u32),
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        6 => (1u32..5, 0u32..9, any::<bool>(), proptest::option::of(any::<u8>()), any::<bool>(), any::<bool>(), any::<bool>())
-            .prop_map(|(nodes, gpus, hold, after, array, ckpt, limit)| Op::Submit { nodes, gpus, hold: hold && gpus == 0, after: after.filter(|a| a % 3 == 0), array: array && nodes == 1, ckpt, limit }),
-        1 => any::<u8>().prop_map(Op::Cancel),
-        1 => any::<u8>().prop_map(Op::Hold),
-        1 => any::<u8>().prop_map(Op::Release),
-        1 => any::<u8>().prop_map(Op::Requeue),
-        14 => (any::<u8>(), any::<u8>(), any::<u8>()).prop_map(|(job, slot, how)| Op::Report { job, slot, how }),
-        2 => (0u8..6).prop_map(Op::Lose),
-        3 => (0u8..6, any::<bool>(), any::<bool>()).prop_map(|(node, boot, keep)| Op::Back { node, boot, keep }),
-        1 => (0u8..6).prop_map(Op::Cordon),
-        1 => (0u8..6).prop_map(Op::Uncordon),
-        1 => (0u8..6, any::<bool>()).prop_map(|(n, s)| Op::Drain(n, s)),
-        1 => (0u8..6).prop_map(Op::Undrain),
-        3 => (0u32..200_000).prop_map(Op::Pass),
-    ]
-}
-
-/// Some known job, chosen by a number.
-fn pick(w: &World, n: u8) -> Option<JobId> {
-    let jobs = &w.engine.state().jobs;
-    let i = usize::from(n) % jobs.len().max(1);
-    jobs.keys().nth(i).copied()
-}
-
-fn play(w: &mut World, op: &Op) {
-    let _ = match op.clone() {
-        Op::Submit { nodes, gpus, hold, after, array, ckpt, limit } => {
-            let mut spec = gang(nodes, gpus);
-            spec.hold = hold;
-            spec.after =
-                after.and_then(|a| pick(w, a)).map(|j| format!("{j}:any")).into_iter().collect();
-            spec.array = array.then(|| "0-2".to_string());
-            spec.time_limit = limit.then(|| Span::mins(1));
-            if ckpt {
-                spec.checkpoint = Some(muster_model::spec::CheckpointSpec {
-                    dir: "/c".into(),
-                    request: muster_model::spec::CheckpointRequest::default(),
-                    grace: None,
-                    interval: None,
-                });
+/// A start that was promised by limits is never put off without a reason given.
+fn promises_hold(w: &World) -> Result<(), TestCaseError> {
+    let mut standing: BTreeMap<JobId, Time> = BTreeMap::new();
+    for r in &w.log {
+        match &r.event {
+            Event::JobPromised { job, promise } if promise.basis == Basis::Limits => {
+                let before = standing.insert(*job, promise.at);
+                let later = before.is_some_and(|t| promise.at > t);
+                prop_assert!(!later || promise.moved.is_some(), "{before:?} {:?}", r);
             }
-            w.send(Command::Submit { spec: Arc::new(spec) })
-        }
-        Op::Cancel(n) => match pick(w, n) {
-            Some(job) => w.send(Command::Cancel { job }),
-            None => return,
-        },
-        Op::Hold(n) => match pick(w, n) {
-            Some(job) => w.send(Command::Hold { job }),
-            None => return,
-        },
-        Op::Release(n) => match pick(w, n) {
-            Some(job) => w.send(Command::Release { job }),
-            None => return,
-        },
-        Op::Requeue(n) => match pick(w, n) {
-            Some(job) => w.send(Command::Requeue { job }),
-            None => return,
-        },
-        Op::Report { job, slot, how } => {
-            let active: Vec<JobId> = w
-                .engine
-                .state()
-                .jobs
-                .values()
-                .filter(|j| j.attempt.is_some())
-                .map(|j| j.id)
-                .collect();
-            let Some(&id) = active.get(usize::from(job) % active.len().max(1)) else { return };
-            let nodes = w.nodes_of(id);
-            let n = nodes[usize::from(slot) % nodes.len()].clone();
-            if !w.engine.state().nodes[&n].reachable {
-                return;
+            Event::JobPromised { job, .. }
+            | Event::PromiseDropped { job, .. }
+            | Event::JobHeld { job, .. }
+            | Event::JobRequeued { job, .. } => {
+                standing.remove(job);
             }
-            let observed = match how % 8 {
-                0..=3 => Observed::Running,
-                4 | 5 => Observed::Ended(SlotEnd::Ok),
-                6 => Observed::Ended(SlotEnd::Failed {
-                    exit: Exit { rank: 0, code: Some(1), signal: None, note: String::new() },
-                }),
-                _ => Observed::Ended(SlotEnd::NodeFault { reason: "x".into() }),
+            Event::JobPlaced { key, .. } => {
+                standing.remove(&key.job);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whoever is stopped for another ranks below it.
+fn victims_rank_lower(w: &World) -> Result<(), TestCaseError> {
+    let mut s = State::default();
+    for r in &w.log {
+        if let Event::StopOrdered { key, reason, .. } | Event::NoticeGiven { key, reason, .. } =
+            &r.event
+            && let StopReason::Preempted { by, rank } = reason
+            && let (Some(victim), Some(by)) = (s.jobs.get(&key.job), s.jobs.get(by))
+            // A notice becomes a stop later; what ranks them was judged when it was given.
+            && victim.attempt.as_ref().is_some_and(|a| a.notice.is_none() && a.stop.is_none())
+        {
+            let lower = match rank {
+                Rank::Priority => victim.spec.priority < by.spec.priority,
+                Rank::Spot => victim.spec.tier == Tier::Spot && by.spec.tier != Tier::Spot,
+                Rank::Quota => !s.quotas.tree.is_empty() && victim.project != by.project,
             };
-            let key = w.key(id);
-            w.send(Command::SlotReport { node: n, key, observed })
+            prop_assert!(lower, "{:?}", r);
         }
-        Op::Lose(n) => w.send(Command::NodeLost { node: node(n.into()), last_seen: w.now }),
-        Op::Back { node: n, boot, keep } => {
-            let name = node(n.into());
-            let observed = if keep {
-                w.engine
-                    .state()
-                    .jobs
-                    .values()
-                    .filter_map(|j| j.attempt_key())
-                    .filter(|k| w.nodes_of(k.job).contains(&name))
-                    .map(|k| (k, Observed::Running))
-                    .collect()
-            } else {
-                Vec::new()
-            };
-            w.connect(n.into(), 8, if boot { "b1" } else { "boot" }, observed);
-            return;
-        }
-        Op::Cordon(n) => w.send(Command::Cordon { node: node(n.into()), reason: "r".into() }),
-        Op::Uncordon(n) => w.send(Command::Uncordon { node: node(n.into()) }),
-        Op::Drain(n, stop) => {
-            w.send(Command::Drain { node: node(n.into()), reason: "r".into(), stop })
-        }
-        Op::Undrain(n) => w.send(Command::Undrain { node: node(n.into()) }),
-        Op::Pass(ms) => {
-            w.pass(Span(ms.into()));
-            return;
-        }
-    };
+        s.apply(r).unwrap();
+    }
+    Ok(())
 }
 
 proptest! {
@@ -168,8 +69,8 @@ proptest! {
     /// Invariants are checked after every step by the world itself.
     #[test]
     fn a_log_replays_to_the_same_digest_and_two_lives_are_equal(ops in proptest::collection::vec(op(), 1..120)) {
-        let mut a = World::new(6, 8);
-        let mut b = World::new(6, 8);
+        let mut a = site();
+        let mut b = site();
         for o in &ops {
             play(&mut a, o);
             play(&mut b, o);
@@ -190,11 +91,13 @@ proptest! {
         }
         prop_assert_eq!(s.digest(), digest);
         prop_assert!(s.problems().is_empty(), "{:?}", s.problems());
+        promises_hold(&a)?;
+        victims_rank_lower(&a)?;
     }
 
     #[test]
     fn an_early_tick_changes_nothing(ops in proptest::collection::vec(op(), 1..60)) {
-        let mut w = World::new(6, 8);
+        let mut w = site();
         for o in &ops {
             play(&mut w, o);
             let n = w.log.len();
@@ -203,15 +106,47 @@ proptest! {
         }
     }
 
+    /// The engine wakes for a reason, and not for ever: the world counts its steps.
+    #[test]
+    fn when_nothing_comes_it_falls_quiet(ops in proptest::collection::vec(op(), 1..60)) {
+        let mut w = site();
+        for o in &ops {
+            play(&mut w, o);
+        }
+        w.sleep(Span::hours(24));
+        let n = w.log.len();
+        w.sleep(Span::hours(24));
+        let orders = w.since(n).filter(|e| matches!(e, Event::JobPlaced { .. })).count();
+        prop_assert!(orders <= w.engine.state().jobs.len(), "{} starts in a day without news", orders);
+    }
+
+    /// A server that starts anew goes on from what the log says.
+    #[test]
+    fn a_restart_at_any_moment_breaks_nothing(ops in proptest::collection::vec(op(), 1..60), at in 0usize..60) {
+        let mut w = site();
+        for (i, o) in ops.iter().enumerate() {
+            if i == at % ops.len() {
+                let bytes = w.engine.state().to_bytes().unwrap();
+                let state = State::from_bytes(1, &bytes).unwrap();
+                w.engine = Engine::new(state, Policy::default());
+                w.tick();
+            }
+            play(&mut w, o);
+        }
+        promises_hold(&w)?;
+        prop_assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+
     #[test]
     fn every_waiting_job_can_say_why(ops in proptest::collection::vec(op(), 1..60)) {
-        let mut w = World::new(6, 8);
+        let mut w = site();
         for o in &ops {
             play(&mut w, o);
         }
         for id in w.engine.state().jobs.keys() {
             let e = w.engine.state().explain(*id, w.now).unwrap();
             prop_assert!(!e.summary.is_empty());
+            prop_assert!(e.constraints.iter().filter(|c| c.binding).count() <= 1, "{:?}", e);
         }
     }
 }

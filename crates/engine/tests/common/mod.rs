@@ -130,7 +130,11 @@ impl World {
     }
 
     pub(crate) fn tick(&mut self) {
-        while self.engine.tick(self.now) {}
+        let mut ticks = 0;
+        while self.engine.tick(self.now) {
+            ticks += 1;
+            assert!(ticks < 100, "one tick after the other at {:?}", self.now);
+        }
         self.log.extend(self.engine.take());
         let problems = self.engine.state().problems();
         assert!(problems.is_empty(), "{problems:#?}");
