@@ -11,6 +11,7 @@ use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
 use muster_model::node::Inventory;
+use muster_model::placement::HeldPart;
 use muster_model::units::{Span, Time};
 use std::io;
 use std::sync::Arc;
@@ -107,6 +108,8 @@ impl Body {
         now: Instant,
     ) -> Option<SlotEnd> {
         let pretend = detail.simulate.is_some();
+        let sliced = matches!(detail.slot.part, Some(HeldPart::Mig { .. }));
+        let real = matches!(self.devices, Devices::Real { .. });
         match self.simulated() {
             Some(sim) if pretend => {
                 sim.start(key, detail, now);
@@ -119,6 +122,13 @@ impl Body {
             Ok(runner) if pretend => {
                 let reason = "`simulate` runs on simulated nodes only, and this is a real one: \
                               leave it out, or ask for a simulated node"
+                    .into();
+                runner.refuse(key, detail, SlotEnd::Unstartable { reason });
+                None
+            }
+            Ok(runner) if sliced && real => {
+                let reason = "this agent cannot cut GPUs into MIG slices yet; ask for whole GPUs \
+                              or a share in thousandths, or for a simulated node"
                     .into();
                 runner.refuse(key, detail, SlotEnd::Unstartable { reason });
                 None

@@ -3,6 +3,7 @@
 use crate::hostlist;
 use muster_link::messages::RunDetail;
 use muster_model::ids::AttemptKey;
+use muster_model::placement::{Fabric, HeldPart};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -95,6 +96,24 @@ pub(crate) fn common(key: AttemptKey, d: &RunDetail, at: &Places<'_>, base: &Env
     if let Some(r) = &d.resume {
         set("MUSTER_RESUME", r.clone());
     }
+    match &slot.part {
+        // The share is kept by CUDA's multi-process service where one runs; it takes whole
+        // percents and no zero.
+        Some(HeldPart::Milli(milli)) => {
+            set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", (milli / 10).max(1).to_string());
+            set("MUSTER_GPU_MILLI", milli.to_string());
+        }
+        Some(HeldPart::Mig { profile, start, .. }) => {
+            set("MUSTER_GPU_MIG", format!("{profile}@{start}"));
+        }
+        None => {}
+    }
+    if let Some(fabric) = d.fabric {
+        set("MUSTER_FABRIC", fabric_name(fabric).to_owned());
+    }
+    if let Some(watts) = d.cap_watts {
+        set("MUSTER_POWER_CAP_WATTS", watts.to_string());
+    }
     if !d.secrets.0.is_empty() {
         set("MUSTER_SECRETS_DIR", at.secrets_dir.display().to_string());
     }
@@ -108,6 +127,17 @@ pub(crate) fn common(key: AttemptKey, d: &RunDetail, at: &Places<'_>, base: &Env
     // A value with a NUL cannot be passed to a process at all.
     env.retain(|k, v| !k.is_empty() && !k.contains(['=', '\0']) && !v.contains('\0'));
     env
+}
+
+/// The fabric's class for programs.
+fn fabric_name(fabric: Fabric) -> &'static str {
+    match fabric {
+        Fabric::Nvlink => "nvlink",
+        Fabric::Rail => "rail",
+        Fabric::Leaf => "leaf",
+        Fabric::Spine => "spine",
+        Fabric::Core => "core",
+    }
 }
 
 const PER_RANK: [&str; 5] =
@@ -175,6 +205,45 @@ mod tests {
     #[test]
     fn a_job_without_gpus_sees_none() {
         assert_eq!(env_of(&detail("sh"))["CUDA_VISIBLE_DEVICES"], "");
+    }
+
+    #[test]
+    fn a_rank_knows_its_part_of_a_gpu() {
+        let mut d = detail("sh");
+        d.slot.gpus = GpuSet(0b100);
+        for (milli, percent) in [(500, "50"), (255, "25"), (3, "1")] {
+            d.slot.part = Some(HeldPart::Milli(milli));
+            let env = env_of(&d);
+            assert_eq!(env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"], percent);
+            assert_eq!(env["MUSTER_GPU_MILLI"], milli.to_string());
+            assert_eq!(env["CUDA_VISIBLE_DEVICES"], "2");
+        }
+        d.slot.part = Some(HeldPart::Mig { profile: "3g.40gb".into(), start: 4, size: 4 });
+        let env = env_of(&d);
+        assert_eq!(env["MUSTER_GPU_MIG"], "3g.40gb@4");
+        assert_eq!((&*env["CUDA_VISIBLE_DEVICES"], &*env["SLURM_GPUS_ON_NODE"]), ("2", "1"));
+        assert!(!env.contains_key("MUSTER_GPU_MILLI"));
+        d.slot.part = None;
+        let env = env_of(&d);
+        for name in ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "MUSTER_GPU_MILLI", "MUSTER_GPU_MIG"] {
+            assert!(!env.contains_key(name), "{name} of a whole GPU");
+        }
+    }
+
+    #[test]
+    fn a_rank_knows_its_fabric_and_its_power_cap() {
+        let mut d = detail("sh");
+        let env = env_of(&d);
+        assert!(!env.contains_key("MUSTER_FABRIC"), "an older server does not say");
+        assert!(!env.contains_key("MUSTER_POWER_CAP_WATTS"));
+        d.cap_watts = Some(550);
+        for fabric in [Fabric::Nvlink, Fabric::Rail, Fabric::Leaf, Fabric::Spine, Fabric::Core] {
+            d.fabric = Some(fabric);
+            let env = env_of(&d);
+            let word = serde_json::to_value(fabric).unwrap();
+            assert_eq!(word, env["MUSTER_FABRIC"], "the same word as in the API");
+            assert_eq!(env["MUSTER_POWER_CAP_WATTS"], "550");
+        }
     }
 
     #[test]

@@ -37,5 +37,7 @@ pub fn detail(script: &str) -> RunDetail {
         resume: None,
         on_partition: OnPartition::default(),
         simulate: None,
+        fabric: None,
+        cap_watts: None,
     }
 }

@@ -22,6 +22,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct UpOptions {
     pub(crate) nodes: u32,
     pub(crate) gpus_per_node: u32,
+    /// So many of them, the last ones, in MIG mode.
+    pub(crate) mig_gpus: u32,
     pub(crate) sku: String,
     pub(crate) topology: Option<PathBuf>,
     pub(crate) listen: SocketAddr,
@@ -71,6 +73,9 @@ pub(crate) struct FleetConfig {
     pub(crate) names: Vec<NodeName>,
     /// GPUs of each.
     pub(crate) gpus_per_node: u32,
+    /// So many of them, the last ones, in MIG mode.
+    #[serde(default)]
+    pub(crate) mig_gpus: u32,
     /// SKU of their GPUs.
     pub(crate) sku: String,
     /// Makes them repeatable.
@@ -165,6 +170,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         light: names.len() > 2000,
         names,
         gpus_per_node: options.gpus_per_node,
+        mig_gpus: options.mig_gpus,
         sku: options.sku.clone(),
         seed: options.seed,
         speed: options.speed,
@@ -343,6 +349,7 @@ mod tests {
             names: vec!["hgx-01".parse().expect("a name")],
             light: false,
             gpus_per_node: 8,
+            mig_gpus: 2,
             sku: "h100-sxm".into(),
             seed: 7,
             speed: 1.0,

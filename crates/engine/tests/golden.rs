@@ -99,6 +99,7 @@ fn life() -> World {
         step: Some(Span(400)),
         checkpoint: None,
         exit_code: 0,
+        idle: false,
     });
     let waits = w.submit(spec);
     w.ok(Command::Hold { job: waits });

@@ -115,6 +115,8 @@ pub fn detail(state: &State, wanted: &WantedRun) -> Result<RunDetail, DetailErro
         resume: job.checkpoint.as_ref().and_then(|c| c.path.clone()),
         on_partition: spec.partition(),
         simulate: spec.simulate.clone(),
+        fabric: Some(attempt.placement.fabric),
+        cap_watts: attempt.placement.cap_watts,
     })
 }
 
@@ -227,6 +229,8 @@ mod tests {
             let master = &d.nodes[0];
             assert_eq!(d.master_addr, format!("10.0.0.{}", &master.as_str()[1..]));
             assert_eq!((d.limits.cpus, d.limits.pids), (None, Some(8 * PIDS_PER_RANK)));
+            let a = orders[0].job.attempt.as_ref().unwrap();
+            assert_eq!((d.fabric, d.cap_watts), (Some(a.placement.fabric), a.placement.cap_watts));
             first_ranks.push(d.slot.first_rank);
         }
         first_ranks.sort_unstable();

@@ -6,7 +6,7 @@ use muster_model::ids::{AttemptKey, Epoch, Seq, SiteId};
 use muster_model::job::ArrayTask;
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::node::Inventory;
-use muster_model::placement::Slot;
+use muster_model::placement::{Fabric, Slot};
 use muster_model::spec::{CheckpointSpec, OnPartition, RunSpec, Simulate, Volume};
 use muster_model::units::{Bytes, Span, Time};
 use serde::{Deserialize, Serialize};
@@ -380,6 +380,12 @@ pub struct RunDetail {
     /// Pretend (simulated nodes only).
     #[serde(default)]
     pub simulate: Option<Simulate>,
+    /// What a collective of the whole gang runs over; an older server does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fabric: Option<Fabric>,
+    /// Power cap for each GPU in watts, when a budget asks for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap_watts: Option<u32>,
 }
 
 /// Limits of a slot's cgroup; none means no limit.

@@ -379,6 +379,9 @@ pub struct Simulate {
     #[serde(default, skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 255))]
     pub exit_code: u8,
+    /// Hold the GPUs and do nothing with them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub idle: bool,
 }
 
 /// One group of a gang with every default filled in.

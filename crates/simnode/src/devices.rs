@@ -127,6 +127,8 @@ pub struct SimConfig {
     pub cpus: u32,
     /// Memory.
     pub memory: Bytes,
+    /// The last so many of its GPUs are in MIG mode.
+    pub mig_gpus: u32,
     /// GPUs that ranks which really run keep busy, as a set.
     #[serde(skip)]
     pub(crate) real_load: u64,
@@ -139,6 +141,7 @@ impl Default for SimConfig {
             gpus: 8,
             cpus: 224,
             memory: Bytes::gib(2048),
+            mig_gpus: 0,
             real_load: 0,
         }
     }
@@ -152,7 +155,7 @@ impl SimConfig {
             Sku::Gb200 => (144, Bytes::gib(960)),
             _ => (224, Bytes::gib(2048)),
         };
-        SimConfig { sku, gpus: gpus.min(64), cpus, memory, real_load: 0 }
+        SimConfig { sku, gpus: gpus.min(64), cpus, memory, mig_gpus: 0, real_load: 0 }
     }
 }
 
@@ -186,6 +189,7 @@ pub(crate) fn inventory(
     let f = config.sku.figures();
     let half = config.cpus / 2;
     let numa_of = |i: u32| u32::from(i >= config.gpus.div_ceil(2));
+    let first_mig = config.gpus.min(64).saturating_sub(config.mig_gpus);
     let gpus = devices.iter().filter(|d| !d.lost).map(|d| Gpu {
         index: d.index,
         sku: f.name.into(),
@@ -194,7 +198,7 @@ pub(crate) fn inventory(
         memory: f.memory,
         pci: Some(format!("00000000:{:02X}:00.0", 0x18 + d.index * 0x10 % 0xd0)),
         numa: Some(numa_of(d.index)),
-        mig: Some(false),
+        mig: Some(d.index >= first_mig),
     });
     let nics = (0..config.gpus.min(8)).map(|i| {
         let mut r = Random::new(seed, &[name, "nic", &i.to_string()]);

@@ -19,7 +19,7 @@ use muster_model::spec::Simulate;
 use muster_model::units::{Span, Time};
 use random::Random;
 use std::collections::BTreeMap;
-use telemetry::Thermal;
+use telemetry::{Load, Thermal};
 use work::Work;
 
 /// Faults a node can be told to have.
@@ -205,7 +205,7 @@ impl SimNode {
             if d.lost {
                 vec![None; COLUMNS.len()]
             } else {
-                t.row(&sku, self.busy(d.index), self.now)
+                t.row(&sku, self.load(d.index), self.now)
             }
         });
         rows.collect()
@@ -217,18 +217,22 @@ impl SimNode {
         self.config.real_load = gpus;
     }
 
-    fn busy(&self, index: u32) -> bool {
+    fn load(&self, index: u32) -> Load {
         let bit = 1u64.checked_shl(index).unwrap_or(0);
-        self.config.real_load & bit != 0 || self.work.values().any(|w| w.gpus & bit != 0)
+        if self.config.real_load & bit != 0 {
+            return Load::Busy;
+        }
+        let here = self.work.values().filter(|w| w.gpus & bit != 0);
+        here.map(Work::load).max().unwrap_or(Load::Free)
     }
 
     /// Lets the hardware warm up or cool down until `now`; the clock never goes back.
     fn pass(&mut self, now: Time) {
         let to = self.now.max(now);
         let sku = self.config.sku.figures();
-        let busy: Vec<bool> = self.devices.iter().map(|d| self.busy(d.index)).collect();
-        for (t, busy) in self.thermal.iter_mut().zip(busy) {
-            t.pass(&sku, busy, to.since(self.now));
+        let loads: Vec<Load> = self.devices.iter().map(|d| self.load(d.index)).collect();
+        for (t, load) in self.thermal.iter_mut().zip(loads) {
+            t.pass(&sku, load, to.since(self.now));
         }
         self.now = to;
     }

@@ -28,6 +28,17 @@ pub const COLUMNS: [&str; 20] = [
     "dram_active",
 ];
 
+/// What a GPU is put to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Load {
+    /// Nobody has it.
+    Free,
+    /// Somebody keeps memory on it and computes nothing.
+    Held,
+    /// It computes.
+    Busy,
+}
+
 /// Heat and energy of one GPU.
 #[derive(Debug, Clone)]
 pub(crate) struct Thermal {
@@ -48,8 +59,8 @@ impl Thermal {
         Thermal { milli_c: 30_000 + offset, offset, energy_mj: 0 }
     }
 
-    pub(crate) fn pass(&mut self, f: &Figures, busy: bool, time: Span) {
-        let watts = if busy { f.busy_w } else { f.idle_w };
+    pub(crate) fn pass(&mut self, f: &Figures, load: Load, time: Span) {
+        let watts = if load == Load::Busy { f.busy_w } else { f.idle_w };
         let target = 27_000 + self.offset + watts * 55;
         let ms = i64::try_from(time.0).unwrap_or(i64::MAX / 4_000_000);
         self.energy_mj = self.energy_mj.saturating_add(watts.saturating_mul(ms));
@@ -61,14 +72,15 @@ impl Thermal {
         self.milli_c += (target - self.milli_c) * (ms % STEP_MS) / TAU_MS;
     }
 
-    pub(crate) fn row(&self, f: &Figures, busy: bool, now: Time) -> Vec<Option<f32>> {
+    pub(crate) fn row(&self, f: &Figures, load: Load, now: Time) -> Vec<Option<f32>> {
         // A slow ripple, so that graphs look alive and two moments differ.
         let ripple = (now.0 / 1000 + self.offset).rem_euclid(11) - 5;
+        let busy = load == Load::Busy;
         let on = |busy_value: i64, idle_value: i64| if busy { busy_value } else { idle_value };
         let memory_mib = i64::try_from(f.memory.0 >> 20).unwrap_or(0);
         let values: [i64; 20] = [
             on(97 + ripple / 2, 0).min(100),
-            on(memory_mib * 82 / 100, 4),
+            if load == Load::Free { 4 } else { memory_mib * 82 / 100 },
             on(f.sm_mhz - 15 * ripple.max(0), 345),
             on(f.mem_mhz, f.mem_mhz),
             self.milli_c / 1000,

@@ -18,6 +18,7 @@ fn work(run: u64, step: Option<u64>, checkpoint: Option<u64>) -> Simulate {
         step: step.map(Span),
         checkpoint: checkpoint.map(Span),
         exit_code: 3,
+        idle: false,
     }
 }
 
@@ -98,6 +99,35 @@ fn gpus_warm_up_under_load_and_cool_down_after_it() {
     n.advance(START + Span::mins(10));
     assert!(cold < warm && warm < hot && temp(&n) < warm, "{cold} {warm} {hot} {}", temp(&n));
     assert_eq!(n.telemetry()[1].len(), COLUMNS.len());
+}
+
+#[test]
+fn the_last_gpus_are_in_mig_mode() {
+    let migs = |gpus, mig_gpus| {
+        let config = SimConfig { mig_gpus, ..SimConfig::of(Sku::H100Sxm, gpus) };
+        let inventory = SimNode::new(1, config, "n", START).inventory();
+        inventory.gpus.iter().map(|g| g.mig.unwrap()).collect::<Vec<bool>>()
+    };
+    assert_eq!(migs(4, 0), [false; 4]);
+    assert_eq!(migs(4, 1), [false, false, false, true]);
+    assert_eq!(migs(4, 9), [true; 4]);
+}
+
+#[test]
+fn idle_work_holds_memory_and_nothing_else() {
+    let column = |name| COLUMNS.iter().position(|c| *c == name).unwrap();
+    let mut n = node(1, "n");
+    let free = n.telemetry()[0].clone();
+    n.start(key(1), &Simulate { idle: true, ..work(120_000, None, None) }, 1, START);
+    n.advance(START + Span::secs(10));
+    let held = n.telemetry()[0].clone();
+    assert_eq!(held[column("util")], Some(0.0));
+    assert!(held[column("mem_used")].unwrap() > 1000.0);
+    assert!(held[column("power")].unwrap() < free[column("power")].unwrap() + 20.0);
+    // Somebody else works on the same GPU.
+    n.start(key(2), &work(60_000, None, None), 1, START + Span::secs(10));
+    assert!(n.telemetry()[0][column("util")].unwrap() > 50.0);
+    assert_eq!(n.telemetry()[1][column("mem_used")], free[column("mem_used")]);
 }
 
 proptest! {

@@ -1,5 +1,6 @@
 //! Pretended work: it lives on the node's clock and starts no process.
 
+use crate::telemetry::Load;
 use muster_model::ids::AttemptKey;
 use muster_model::spec::Simulate;
 use muster_model::units::{Span, Time};
@@ -54,6 +55,11 @@ pub(crate) struct Work {
 const PACE: Span = Span::secs(1);
 
 impl Work {
+    /// Whether it uses its GPUs, or only holds them.
+    pub(crate) fn load(&self) -> Load {
+        if self.spec.idle { Load::Held } else { Load::Busy }
+    }
+
     pub(crate) fn new(spec: Simulate, gpus: u64, from: Time) -> Work {
         Work { spec, gpus, from, told: from }
     }

@@ -58,8 +58,13 @@ fn checkpoints_limits_and_tags_are_checked() {
     let e = refused(|s| s.on_partition = Some(OnPartition::StopAfter(Span(0))));
     assert_eq!(e.field, "on_partition.stop_after");
     let e = refused(|s| {
-        s.simulate =
-            Some(Simulate { run: Span(1), step: Some(Span(0)), checkpoint: None, exit_code: 0 });
+        s.simulate = Some(Simulate {
+            run: Span(1),
+            step: Some(Span(0)),
+            checkpoint: None,
+            exit_code: 0,
+            idle: false,
+        });
     });
     assert_eq!(e.field, "simulate.step");
     let e = refused(|s| s.tags = (0..65).map(|i| (i.to_string(), String::new())).collect());

@@ -12,6 +12,7 @@ use muster_link::messages::{
 use muster_model::command::Observed;
 use muster_model::ids::{Epoch, Seq, SiteId};
 use muster_model::job::SlotEnd;
+use muster_model::placement::{GpuSet, HeldPart};
 use muster_model::spec::{OnPartition, Simulate};
 use muster_model::units::Span;
 use muster_simnode::{SimConfig, Sku};
@@ -38,6 +39,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         a_simulated_node_crashes_and_comes_back_with_a_new_boot,
         a_light_fleet_rejoins_without_a_token,
         a_real_node_does_not_pretend,
+        only_a_simulated_node_runs_on_a_mig_slice,
         a_node_goes_on_to_the_next_server_that_answers,
         a_checkpoint_reaches_the_next_connection_before_the_end,
     ]
@@ -336,6 +338,7 @@ pub(crate) fn pretended_work_lives_on_the_nodes_clock() {
             step: Some(Span::secs(2)),
             checkpoint: None,
             exit_code: 0,
+            idle: false,
         });
         conn.desire(1, vec![run(k, &d)]).await;
         conn.report(k, &Observed::Running).await;
@@ -412,10 +415,45 @@ pub(crate) fn a_real_node_does_not_pretend() {
         let (mut conn, _) = server.welcome(1).await;
         let k = key();
         let mut d = detail("echo no");
-        d.simulate =
-            Some(Simulate { run: Span::secs(1), step: None, checkpoint: None, exit_code: 0 });
+        d.simulate = Some(Simulate {
+            run: Span::secs(1),
+            step: None,
+            checkpoint: None,
+            exit_code: 0,
+            idle: false,
+        });
         conn.desire(1, vec![run(k, &d)]).await;
         assert!(matches!(conn.end(k).await, SlotEnd::Unstartable { .. }));
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn only_a_simulated_node_runs_on_a_mig_slice() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let mut d = detail("echo $MUSTER_GPU_MIG");
+        d.slot.gpus = GpuSet(1);
+        d.slot.part = Some(HeldPart::Mig { profile: "3g.40gb".into(), start: 4, size: 4 });
+        let agent = node(&server, &dir.path().join("real"), false);
+        server.join(TTL).await;
+        let (mut conn, _) = server.welcome(1).await;
+        let k = key();
+        conn.desire(1, vec![run(k, &d)]).await;
+        let end = conn.end(k).await;
+        assert!(
+            matches!(&end, SlotEnd::Unstartable { reason } if reason.contains("MIG")),
+            "{end:?}"
+        );
+        agent.stop().await;
+        drop(conn);
+
+        let agent = fleet(&server, &dir.path().join("sim"), 1, 1.0, false);
+        server.join(TTL).await;
+        let (mut conn, _) = server.welcome(1).await;
+        let k = key();
+        conn.desire(1, vec![run(k, &d)]).await;
+        assert_eq!(conn.end(k).await, SlotEnd::Ok);
+        assert_eq!(conn.text(), "3g.40gb@4\n");
         agent.stop().await;
     });
 }

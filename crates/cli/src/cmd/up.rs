@@ -23,6 +23,9 @@ pub(crate) struct Up {
     /// GPUs of each
     #[arg(long, default_value_t = 8, value_name = "G", value_parser = clap::value_parser!(u32).range(0..=64))]
     gpus_per_node: u32,
+    /// So many of them, the last ones, in MIG mode: they are given away in slices only
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
+    mig_gpus: u32,
     /// SKU of their GPUs
     #[arg(long, default_value = "h100-sxm")]
     sku: String,
@@ -67,6 +70,7 @@ impl Up {
         let Up {
             nodes,
             gpus_per_node,
+            mig_gpus,
             sku,
             topology,
             listen,
@@ -83,6 +87,7 @@ impl Up {
         crate::up::run(UpOptions {
             nodes,
             gpus_per_node,
+            mig_gpus,
             sku,
             topology,
             listen,
