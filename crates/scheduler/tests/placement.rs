@@ -71,8 +71,7 @@ fn ranks_follow_the_topology() {
     let mut sorted = on.clone();
     sorted.sort();
     assert_eq!(on, sorted, "neighbours in the ring are neighbours in the fabric");
-    let firsts: Vec<u32> =
-        life.c.running[&job].slots().iter().map(|s| s.first_rank).collect();
+    let firsts: Vec<u32> = life.c.running[&job].slots().iter().map(|s| s.first_rank).collect();
     assert_eq!(firsts, [0, 8, 16, 24, 32, 40]);
 }
 

@@ -1,0 +1,274 @@
+//! Who makes room for whom, and what reservations, budgets of power and windows of starts do.
+
+mod common;
+
+use common::{Life, closed, fleet, gang, nvl};
+use muster_model::ids::JobId;
+use muster_model::job::Rank;
+use muster_model::policy::{OverBudget, SitePolicy};
+use muster_model::reservation::{Overrun, Reservation};
+use muster_model::spec::Tier;
+use muster_model::units::{Span, Time};
+use std::sync::Arc;
+
+fn saved(life: &mut Life, id: JobId, at: Time) {
+    life.c.running.get_mut(&id).unwrap().saved = at;
+}
+
+#[test]
+fn the_one_that_loses_least_makes_room() {
+    let mut life = Life::new(fleet(1, 3, 8));
+    let all: Vec<JobId> = (0..3).map(|_| life.submit(gang(1, 8).low())).collect();
+    life.pass(Span::hours(1));
+    let now = life.now;
+    saved(&mut life, all[1], now - Span::mins(1));
+    let high = life.add(gang(1, 8));
+    let p = life.cycle();
+    assert_eq!(p.victims.len(), 1);
+    let v = p.victims[0];
+    assert_eq!((v.job, v.by, v.rank), (all[1], high, Rank::Priority), "it wrote a checkpoint");
+    life.pass(Span::mins(1));
+    assert!(life.running(high) && life.waits(all[1]));
+    life.finish(high);
+    life.cycle();
+    assert!(life.running(all[1]), "it goes on when there is room");
+}
+
+#[test]
+fn nobody_leaves_for_nothing() {
+    let mut life = Life::new(fleet(1, 4, 8));
+    let small: Vec<JobId> = (0..2).map(|_| life.submit(gang(1, 8).low())).collect();
+    let pair = life.submit(gang(2, 8).low());
+    life.pass(Span::hours(1));
+    let now = life.now;
+    for id in &small {
+        saved(&mut life, *id, now);
+    }
+    life.add(gang(2, 8));
+    let p = life.cycle();
+    let mut victims: Vec<JobId> = p.victims.iter().map(|v| v.job).collect();
+    victims.sort();
+    assert_eq!(victims, small, "both small ones, and not the pair");
+    assert!(life.running(pair));
+}
+
+#[test]
+fn a_gang_that_is_stopped_anyway_gives_all_its_nodes() {
+    let mut life = Life::new(fleet(1, 4, 8));
+    let wide = life.submit(gang(3, 8).low());
+    let narrow = life.submit(gang(1, 8).low());
+    life.pass(Span::hours(1));
+    life.add(gang(3, 8));
+    let p = life.cycle();
+    let victims: Vec<JobId> = p.victims.iter().map(|v| v.job).collect();
+    assert_eq!(victims, [wide], "one is enough");
+    assert!(life.running(narrow));
+}
+
+#[test]
+fn equals_are_left_alone_and_so_are_those_who_just_began() {
+    let mut life = Life::new(fleet(1, 1, 8));
+    let first = life.submit(gang(1, 8));
+    life.pass(Span::hours(1));
+    let equal = life.submit(gang(1, 8));
+    assert!(life.waits(equal) && life.running(first));
+    let high = life.submit(gang(1, 8).high());
+    life.pass(Span::mins(1));
+    assert!(life.running(high));
+    let critical = gang(1, 8).priority(muster_model::spec::Priority::Critical);
+    let critical = life.submit(critical);
+    life.pass(Span::mins(1));
+    assert!(life.running(high) && life.waits(critical), "it ran for two minutes only");
+    life.pass(Span::mins(6));
+    assert!(life.running(critical), "time alone lets it claim");
+}
+
+#[test]
+fn every_claim_is_looked_at_again_when_time_has_passed() {
+    let mut life = Life::new(fleet(1, 2, 8));
+    let normal = life.submit(gang(1, 8));
+    let high = life.submit(gang(1, 8).high());
+    // The first can never be helped; the second can, once the victim has run long enough.
+    let never = life.submit(gang(2, 8).high());
+    let can = life.submit(gang(1, 8).high());
+    assert!(life.waits(never) && life.waits(can) && life.running(high));
+    life.pass(Span::mins(12));
+    assert!(life.running(can) && life.waits(normal));
+}
+
+#[test]
+fn spot_work_leaves_for_others_at_once() {
+    let mut life = Life::new(fleet(1, 1, 8));
+    let spot = life.submit(gang(1, 8).spot());
+    let other = life.add(gang(1, 8));
+    let p = life.cycle();
+    assert_eq!((p.victims[0].job, p.victims[0].rank), (spot, Rank::Spot));
+    life.pass(Span::mins(1));
+    assert!(life.running(other));
+    let more = life.submit(gang(1, 8).spot());
+    life.pass(Span::mins(10));
+    assert!(life.waits(more) && life.waits(spot), "spot work claims nothing");
+}
+
+const LENT: &str = r#"{"tree":[{"name":"co"},
+    {"name":"a","parent":"co","projects":["p0"],"gpus":[{"nominal":16}]},
+    {"name":"b","parent":"co","projects":["p1"],"gpus":[{"nominal":8}]},
+    {"name":"c","parent":"co","projects":["p2"],"gpus":[{"nominal":8}]}]}"#;
+
+#[test]
+fn a_claim_takes_from_borrowers_only_and_only_what_they_borrowed() {
+    let mut life = Life::new(fleet(1, 4, 8)).with_quotas(LENT);
+    let own = life.submit(gang(1, 8).of("p2", "u2"));
+    let lent: Vec<JobId> = (0..3).map(|_| life.submit(gang(1, 8).of("p1", "u1"))).collect();
+    assert!(lent.iter().all(|id| life.running(*id)), "idle quota is lent");
+    life.pass(Span::mins(10));
+    let claim = life.add(gang(2, 8).of("p0", "u0"));
+    let p = life.cycle();
+    assert_eq!(p.victims.len(), 2);
+    assert!(p.victims.iter().all(|v| v.rank == Rank::Quota && lent.contains(&v.job)));
+    life.pass(Span::mins(1));
+    assert!(life.running(claim) && life.running(own));
+    assert_eq!(lent.iter().filter(|id| life.running(**id)).count(), 1, "its own it keeps");
+    let beyond = life.submit(gang(1, 8).of("p0", "u0"));
+    life.pass(Span::mins(10));
+    assert!(life.waits(beyond), "beyond its own it claims nothing");
+}
+
+#[test]
+fn a_claim_in_pieces_takes_whole_pieces() {
+    let mut life = Life::new(nvl(2, 4));
+    let low: Vec<JobId> = (0..8).map(|_| life.submit(gang(1, 4).low())).collect();
+    life.pass(Span::hours(1));
+    let job = life.submit(gang(4, 4).segment(4));
+    life.pass(Span::mins(1));
+    assert!(life.running(job), "one rack is cleared for it");
+    assert_eq!(low.iter().filter(|id| life.running(**id)).count(), 4);
+}
+
+fn changed(
+    c: muster_scheduler::Closed,
+    f: impl FnOnce(&mut Reservation),
+) -> muster_scheduler::Closed {
+    let mut r = (*c.reservation).clone();
+    f(&mut r);
+    muster_scheduler::Closed { reservation: Arc::new(r), nodes: c.nodes }
+}
+
+#[test]
+fn maintenance_keeps_long_work_off_and_lets_short_work_pass() {
+    let mut life = Life::new(fleet(1, 2, 8));
+    let at = life.now + Span::mins(60);
+    life.reserve(closed("fix", &["n000", "n001"], &[], at, 30));
+    let long = life.submit(gang(1, 8).limit(90).runs(5));
+    let short = life.submit(gang(1, 8).limit(60).runs(60));
+    assert!(life.waits(long) && life.running(short));
+    assert_eq!(life.told[&long].at, at + Span::mins(30), "promised after the window");
+    let endless = life.submit(gang(1, 4).runs(500));
+    assert!(life.running(endless), "without a limit it may stay until then");
+    life.pass(Span::mins(61));
+    assert!(life.c.running.is_empty(), "nobody is there during the window");
+    assert!(life.waits(endless));
+    life.pass(Span::mins(29));
+    assert!(life.running(long) && life.running(endless), "time alone lets them start");
+}
+
+#[test]
+fn a_window_belongs_to_its_projects() {
+    let mut life = Life::new(fleet(1, 2, 8));
+    let r = closed("mine", &["n000"], &["p1"], life.now, 60);
+    life.reserve(changed(r, |r| r.lend = true));
+    let other = life.submit(gang(2, 8).limit(60));
+    assert!(life.waits(other), "one node is reserved");
+    let own = life.submit(gang(1, 4).limit(60).of("p1", "u1").tier(Tier::Reserved));
+    assert_eq!(life.on(own), ["n000"]);
+    let spot = life.submit(gang(1, 4).limit(60).spot());
+    let spot2 = life.submit(gang(1, 8).limit(60).spot());
+    assert!(life.running(spot) && life.running(spot2), "what is idle in it is lent");
+}
+
+#[test]
+fn overrun_finish_lets_nobody_begin_who_has_no_limit() {
+    let mut life = Life::new(fleet(1, 1, 8));
+    let r = closed("later", &["n000"], &[], life.now + Span::mins(60), 60);
+    life.reserve(changed(r, |r| r.overrun = Overrun::Finish));
+    let endless = life.submit(gang(1, 8).runs(5));
+    assert!(life.waits(endless), "it would go on into the window");
+    life.pass(Span::mins(121));
+    assert!(life.running(endless));
+}
+
+#[test]
+fn a_window_comes_again() {
+    let mut life = Life::new(fleet(1, 1, 8));
+    let r = closed("nightly", &["n000"], &[], life.now + Span::mins(10), 10);
+    life.reserve(changed(r, |r| r.every = Some(Span::mins(60))));
+    let never = life.submit(gang(1, 8).limit(51));
+    let fits = life.submit(gang(1, 8).limit(50).runs(50));
+    life.pass(Span::mins(19));
+    assert!(life.waits(fits));
+    life.pass(Span::mins(2));
+    assert!(life.running(fits) && life.waits(never), "between two windows");
+}
+
+fn starts_of(gpus: u32) -> SitePolicy {
+    let mut p = SitePolicy::default();
+    p.power.stagger_gpus = gpus;
+    p.power.stagger_window = Span::secs(10);
+    p
+}
+
+#[test]
+fn starts_are_staggered() {
+    let mut life = Life::new(fleet(1, 4, 8)).with_policy(starts_of(16));
+    for _ in 0..4 {
+        life.add(gang(1, 8));
+    }
+    let p = life.cycle();
+    assert_eq!(p.starts.len(), 2);
+    assert_eq!(p.look_again, Some(life.now + Span::secs(10)));
+    life.pass(Span::secs(9));
+    assert_eq!(life.c.running.len(), 2);
+    life.pass(Span::secs(1));
+    assert_eq!(life.c.running.len(), 4, "time alone lets them start");
+    let mut life = Life::new(fleet(1, 4, 8)).with_policy(starts_of(16));
+    let big = life.submit(gang(4, 8));
+    assert!(life.running(big), "one that is larger than a window starts alone");
+}
+
+fn budget(watts: u64, over: OverBudget) -> SitePolicy {
+    let mut p = SitePolicy::default();
+    p.power.feeds.insert("f1".into(), watts);
+    p.power.gpu_watts.insert("h100".into(), 700);
+    p.power.node_watts = 2400;
+    p.power.over_budget = over;
+    p
+}
+
+#[test]
+fn a_budget_of_power_is_kept() {
+    // A full node draws 8000 W.
+    let mut life = Life::new(fleet(1, 3, 8)).with_policy(budget(20_000, OverBudget::Refuse));
+    let a = life.submit(gang(2, 8).runs(30));
+    let b = life.submit(gang(1, 8));
+    assert!(life.running(a) && life.waits(b));
+    life.pass(Span::mins(30));
+    assert!(life.running(b));
+    let never = life.submit(gang(3, 8));
+    let e = muster_scheduler::explain(
+        &life.c,
+        life.c.queue.get(never).unwrap(),
+        &life.policy,
+        life.now,
+    );
+    assert!(e.impossible, "{e:?}");
+}
+
+#[test]
+fn a_budget_may_cap_instead() {
+    let mut life = Life::new(fleet(1, 3, 8)).with_policy(budget(20_000, OverBudget::Cap));
+    let a = life.submit(gang(2, 8));
+    let b = life.submit(gang(1, 8));
+    assert_eq!(life.c.running[&a].placement.cap_watts, None);
+    let cap = life.c.running[&b].placement.cap_watts.expect("it is over the budget");
+    assert!(cap < 700, "{cap}");
+}
