@@ -149,33 +149,38 @@ pub(crate) async fn defrag(State(app): State<App>, Reader(caller): Reader) -> Re
     // Moves concern jobs of every project.
     caller.over_site(Role::Viewer)?;
     let now = app.brain().now();
-    let (seq, report) = app.brain().read(|s| {
-        let id = |j: JobId| s.jobs.get(&j).map_or_else(|| j.to_string(), |j| j.display_id());
-        let name = |j: JobId| s.jobs.get(&j).map(|j| j.name.to_string());
-        let words = |n: &[muster_model::NodeName]| n.iter().map(ToString::to_string).collect();
-        let proposals = s.move_proposals(now).into_iter().map(|p| MoveProposal {
-            gang: id(p.gang),
-            gang_name: name(p.gang),
-            moves: p
-                .moves
-                .iter()
-                .map(|m| Move {
-                    job: id(m.job),
-                    job_name: name(m.job),
-                    from: words(&m.from),
-                    to: words(&m.to),
-                })
-                .collect(),
-            cost_gpu_s: p.cost_gpu_s,
-            gain_gpu_s: p.gain_gpu_s,
-        });
-        let report = DefragReport {
-            kind: Kind::Defrag,
-            enabled: s.policy.defrag.enabled,
-            moves_per_hour: s.policy.defrag.moves_per_hour,
-            proposals: proposals.collect(),
-        };
-        (s.seq, report)
-    });
+    // Looking for moves takes a while; the writer must not wait for it.
+    let site = app.brain().read(Site::clone);
+    let seq = site.seq;
+    let report = tokio::task::spawn_blocking(move || proposals(&site, now)).await;
+    let report = report.map_err(|_| Failure::internal())?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &report))
+}
+
+fn proposals(site: &Site, now: Time) -> DefragReport {
+    let id = |j: JobId| site.jobs.get(&j).map_or_else(|| j.to_string(), |j| j.display_id());
+    let name = |j: JobId| site.jobs.get(&j).map(|j| j.name.to_string());
+    let words = |n: &[muster_model::NodeName]| n.iter().map(ToString::to_string).collect();
+    let proposals = site.move_proposals(now).into_iter().map(|p| MoveProposal {
+        gang: id(p.gang),
+        gang_name: name(p.gang),
+        moves: p
+            .moves
+            .iter()
+            .map(|m| Move {
+                job: id(m.job),
+                job_name: name(m.job),
+                from: words(&m.from),
+                to: words(&m.to),
+            })
+            .collect(),
+        cost_gpu_s: p.cost_gpu_s,
+        gain_gpu_s: p.gain_gpu_s,
+    });
+    DefragReport {
+        kind: Kind::Defrag,
+        enabled: site.policy.defrag.enabled,
+        moves_per_hour: site.policy.defrag.moves_per_hour,
+        proposals: proposals.collect(),
+    }
 }
