@@ -3,6 +3,7 @@
 mod accept;
 mod beside;
 mod hello;
+mod idle;
 mod join;
 mod orders;
 mod seat;
@@ -177,6 +178,7 @@ pub fn serve(
     tokio::spawn(accept::listen(inner.clone(), listener));
     tokio::spawn(sweep::dispatch(inner.clone()));
     tokio::spawn(sweep::watch(inner.clone()));
+    tokio::spawn(idle::watch(inner.clone()));
     Ok(Agents { inner })
 }
 

@@ -1,5 +1,6 @@
 //! A node's place here, and the agent that sits on it.
 
+use super::idle::IdleGpus;
 use super::telemetry::{Ring, Window};
 use muster_link::messages::FromServer;
 use muster_model::names::NodeName;
@@ -42,6 +43,7 @@ pub(super) struct Seat {
     heard: AtomicI64,
     session: Mutex<Option<Arc<Session>>>,
     ring: Mutex<Ring>,
+    idle: Mutex<IdleGpus>,
 }
 
 impl Seat {
@@ -84,6 +86,10 @@ impl Seat {
 
     pub(super) fn ring(&self) -> MutexGuard<'_, Ring> {
         lock(&self.ring)
+    }
+
+    pub(super) fn idle(&self) -> MutexGuard<'_, IdleGpus> {
+        lock(&self.idle)
     }
 
     pub(super) fn window(&self) -> Option<Window> {

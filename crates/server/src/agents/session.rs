@@ -4,6 +4,7 @@
 use super::Inner;
 use super::accept::Conn;
 use super::hello::Entered;
+use super::idle;
 use super::orders::Orders;
 use super::seat::{SKEW_MS, Seat, Session};
 use crate::brain::{Attach, BrainError};
@@ -12,7 +13,7 @@ use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use muster_link::LinkError;
 use muster_link::frame::Frame;
-use muster_link::messages::{FromAgent, FromServer, LogChunk, LogMark, VoiceReport};
+use muster_link::messages::{FromAgent, FromServer, LogChunk, LogMark, Telemetry, VoiceReport};
 use muster_model::command::{Command, Observed};
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
@@ -200,11 +201,7 @@ impl Live {
                 self.skew(at, now);
                 conn.w.queue(&FromServer::Ack { seq: self.inner.brain.durable() })?;
             }
-            FromAgent::Telemetry(t) => {
-                if !self.seat.ring().push(*t, &self.inner.columns) {
-                    tracing::debug!(node = %self.session.node, "telemetry that makes no sense");
-                }
-            }
+            FromAgent::Telemetry(t) => self.telemetry(*t),
             // A server that is behind the node draws no conclusions from what it sees there.
             FromAgent::Report { .. } if self.protected => {}
             FromAgent::Report { key, observed } => self.report(key, observed),
@@ -218,6 +215,20 @@ impl Live {
             }
         }
         Ok(())
+    }
+
+    fn telemetry(&self, t: Telemetry) {
+        let mut ring = self.seat.ring();
+        if !ring.push(t, &self.inner.columns) {
+            tracing::debug!(node = %self.session.node, "telemetry that makes no sense");
+            return;
+        }
+        let newest = ring.newest();
+        drop(ring);
+        if let Some((columns, gpus)) = newest {
+            let gap = idle::gap(&self.inner);
+            self.seat.idle().push(&columns, &gpus, self.inner.clock(), gap);
+        }
     }
 
     fn skew(&mut self, at: Time, now: Time) {

@@ -98,6 +98,11 @@ impl Ring {
         true
     }
 
+    /// The newest row, with the names of a GPU's figures.
+    pub(super) fn newest(&self) -> Option<(Columns, Arc<[f32]>)> {
+        self.rows.back().map(|r| (self.gpu_columns.clone(), r.gpus.clone()))
+    }
+
     pub(super) fn window(&self) -> Option<Window> {
         (!self.rows.is_empty()).then(|| Window {
             gpu_columns: self.gpu_columns.clone(),

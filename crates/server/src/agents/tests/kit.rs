@@ -5,7 +5,7 @@ use crate::brain::{Attach, Brain, BrainConfig};
 use crate::logs::{LogConfig, LogKeeper};
 use muster_link::LinkError;
 use muster_link::frame::{Frame, FrameReader, FrameWriter, MAX_FROM_SERVER};
-use muster_link::messages::{FromAgent, FromServer, Hello, LogChunk, PROTOCOL};
+use muster_link::messages::{FromAgent, FromServer, Hello, LogChunk, PROTOCOL, RunOrder};
 use muster_link::pki::{Authority, Identity, new_request};
 use muster_link::tls::{Trust, client_config, connect};
 use muster_link::token::{self, JoinToken};
@@ -14,7 +14,7 @@ use muster_model::ids::{Epoch, JobId, Seq, SiteId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::node::{Gpu, Inventory};
-use muster_model::spec::{JobSpec, RunSpec};
+use muster_model::spec::{GangSpec, JobSpec, RunSpec};
 use muster_model::tenant::TokenUse;
 use muster_model::units::{Bytes, Span};
 use std::sync::Arc;
@@ -263,5 +263,31 @@ impl Line {
 
     pub(super) async fn is_closed(&mut self) {
         while self.next().await.is_some() {}
+    }
+}
+
+pub(super) fn spec(nodes: u32) -> JobSpec {
+    let gang = GangSpec { nodes: Some(nodes), gpus_per_node: Some(4), ..GangSpec::default() };
+    JobSpec { gang, ..JobSpec::default() }
+}
+
+pub(super) fn script(text: &str) -> RunSpec {
+    RunSpec { script: Some(text.into()), ..RunSpec::default() }
+}
+
+pub(super) async fn orders(line: &mut Line) -> Vec<RunOrder> {
+    line.hear_of(|m| match m {
+        FromServer::Desired { runs, .. } => Some(runs),
+        _ => None,
+    })
+    .await
+}
+
+/// The first list that names something.
+pub(super) async fn ordered(line: &mut Line) -> RunOrder {
+    loop {
+        if let Some(first) = orders(line).await.pop() {
+            return first;
+        }
     }
 }

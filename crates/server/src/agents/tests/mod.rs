@@ -2,4 +2,5 @@
 
 mod door;
 mod kit;
+mod policy;
 mod work;

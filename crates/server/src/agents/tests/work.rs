@@ -1,40 +1,14 @@
-use super::kit::{Line, node, site, site_with};
+use super::kit::{Line, node, ordered, orders, script, site, site_with, spec};
 use crate::agents::AgentsConfig;
 use crate::brain::Attach;
 use muster_link::messages::{
-    Action, Fault, FromAgent, FromServer, LogChunk, RunOrder, Stream, Telemetry, VoiceReport,
+    Action, Fault, FromAgent, FromServer, LogChunk, Stream, Telemetry, VoiceReport,
 };
 use muster_model::command::{Actor, Command, Observed, Request};
 use muster_model::ids::{AttemptKey, Seq};
 use muster_model::job::{Exit, JobState, SlotEnd};
-use muster_model::spec::{CheckpointRequest, CheckpointSpec, GangSpec, JobSpec, RunSpec};
+use muster_model::spec::{CheckpointRequest, CheckpointSpec, JobSpec};
 use muster_model::units::{Span, Time};
-
-fn spec(nodes: u32) -> JobSpec {
-    let gang = GangSpec { nodes: Some(nodes), gpus_per_node: Some(4), ..GangSpec::default() };
-    JobSpec { gang, ..JobSpec::default() }
-}
-
-fn script(text: &str) -> RunSpec {
-    RunSpec { script: Some(text.into()), ..RunSpec::default() }
-}
-
-async fn orders(line: &mut Line) -> Vec<RunOrder> {
-    line.hear_of(|m| match m {
-        FromServer::Desired { runs, .. } => Some(runs),
-        _ => None,
-    })
-    .await
-}
-
-/// The first list that names something.
-async fn ordered(line: &mut Line) -> RunOrder {
-    loop {
-        if let Some(first) = orders(line).await.pop() {
-            return first;
-        }
-    }
-}
 
 fn chunk(key: AttemptKey, rank: u32, offset: u64, text: &str) -> LogChunk {
     let data = bytes::Bytes::copy_from_slice(text.as_bytes());
