@@ -5,7 +5,7 @@ mod common;
 use common::{Life, fleet, gang, node};
 use muster_model::ids::JobId;
 use muster_model::placement::{GpuSet, HeldPart};
-use muster_model::policy::SitePolicy;
+use muster_model::policy::{BackfillMode, SitePolicy};
 use muster_model::units::Span;
 use muster_scheduler::NodeFacts;
 
@@ -142,15 +142,19 @@ const ORDERS: &str = r#"{"tree":[{"name":"co"},
 #[test]
 fn a_strict_queue_lets_nobody_pass() {
     for (order, passes) in [("strict", false), ("best-effort", true)] {
-        let quotas = ORDERS.replace("ORDER", order);
-        let mut life = Life::new(fleet(1, 2, 8)).with_quotas(&quotas);
-        let busy = life.submit(gang(1, 8).limit(60));
-        let first = life.submit(gang(2, 8).limit(60));
-        let short = life.submit(gang(1, 8).limit(10));
-        let other = life.submit(gang(1, 4).limit(10).of("p1", "u1"));
-        assert!(life.running(busy) && life.waits(first));
-        assert_eq!(life.running(short), passes, "{order}");
-        assert_eq!(life.running(other), !passes, "{order}: it may pass those of another quota");
+        for mode in [BackfillMode::Conservative, BackfillMode::Easy] {
+            let quotas = ORDERS.replace("ORDER", order);
+            let mut policy = SitePolicy::default();
+            policy.backfill.mode = mode;
+            let mut life = Life::new(fleet(1, 2, 8)).with_policy(policy).with_quotas(&quotas);
+            let busy = life.submit(gang(1, 8).limit(60));
+            let first = life.submit(gang(2, 8).limit(60));
+            let short = life.submit(gang(1, 8).limit(10));
+            let other = life.submit(gang(1, 4).limit(10).of("p1", "u1"));
+            assert!(life.running(busy) && life.waits(first));
+            assert_eq!(life.running(short), passes, "{order}");
+            assert_eq!(life.running(other), !passes, "{order}: it may pass those of another quota");
+        }
     }
 }
 

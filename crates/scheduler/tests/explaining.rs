@@ -1,0 +1,268 @@
+//! Why a job waits: exactly one reason, which is looked at again from outside, and suggestions
+//! that do what they say.
+
+mod common;
+
+use common::shapes::{ALL, Kinds, QUOTAS, act, any_act, any_fleet, any_policy, cases, powered};
+use common::{Life, closed, fleet, gang, nvl};
+use muster_model::node::NodeRole;
+use muster_model::quota::Quotas;
+use muster_model::spec::{Group, Tier};
+use muster_model::topology::Level;
+use muster_model::units::{Span, Time};
+use muster_scheduler::{Demand, Explanation, Work, explain, plan};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+fn ask(life: &Life, w: &Work) -> Explanation {
+    explain(&life.c, w, &life.policy, life.now)
+}
+
+fn binding(e: &Explanation) -> Option<&str> {
+    let all: Vec<&str> =
+        e.constraints.iter().filter(|c| c.binding).map(|c| c.name.as_str()).collect();
+    assert!(all.len() <= 1, "{all:?}");
+    assert_eq!(all.is_empty(), e.starts_now, "{e:?}");
+    assert_eq!(e.would_go.is_some(), e.starts_now);
+    assert!(!e.summary.is_empty() && (!e.impossible || !e.starts_now));
+    all.first().copied()
+}
+
+fn with(w: &Work, f: impl FnOnce(&mut Demand)) -> Work {
+    let mut d = (*w.demand).clone();
+    f(&mut d);
+    Work { demand: Arc::new(d), ..w.clone() }
+}
+
+/// Every node in service.
+fn in_service(life: &Life) -> Life {
+    let mut out = life.clone();
+    for mut n in life.nodes.values().cloned() {
+        n.block = None;
+        if n.role != NodeRole::Lemon {
+            n.role = NodeRole::Normal;
+        }
+        out.upsert(n);
+    }
+    out
+}
+
+/// Takes away what the reason names, and sees that it was it.
+fn recheck(life: &Life, w: &Work, e: &Explanation) {
+    let Some(why) = binding(e) else { return };
+    let mut other = life.clone();
+    let now = |l: &Life| binding(&ask(l, w)).map(ToString::to_string);
+    match why {
+        "hardware" => {
+            assert!(e.impossible);
+            let mut empty = Life::new(in_service(life).nodes.into_values());
+            empty.c.queue.insert(Arc::new(w.clone()));
+            let p = plan(&mut empty.c, &empty.policy, empty.now);
+            assert!(p.starts.is_empty(), "it can: {e:?}");
+        }
+        "service" => {
+            let left = now(&in_service(life));
+            assert!(left.as_deref() != Some("service") && left.as_deref() != Some("hardware"));
+        }
+        "quota" => {
+            other.c.set_quotas(&Quotas::default());
+            assert_ne!(now(&other).as_deref(), Some("quota"));
+        }
+        "user limit" => {
+            other.policy.limits = muster_model::policy::Limits::default();
+            assert_ne!(now(&other).as_deref(), Some("user limit"));
+        }
+        "power" => {
+            other.policy.power = muster_model::policy::Power::default();
+            other.c.set_power(&other.policy.power);
+            assert_ne!(now(&other).as_deref(), Some("power"));
+        }
+        "reservation" if w.tier == Tier::Reserved => {}
+        "reservation" => {
+            other.c.fleet.set_reservations(Vec::new());
+            assert_ne!(now(&other).as_deref(), Some("reservation"));
+        }
+        "kept" => {
+            for id in life.told.keys().filter(|id| **id != w.job) {
+                other.c.fleet.unkeep(*id);
+            }
+            let left = now(&other);
+            assert_ne!(left.as_deref(), Some("kept"));
+            let d = &w.demand;
+            if d.required.is_none() && d.segment.is_none() && d.groups.len() == 1 {
+                let power = !life.policy.power.feeds.is_empty();
+                assert!(left.is_none() || power, "{left:?} without what is kept");
+            }
+        }
+        "topology" => {
+            let free = with(w, |d| (d.required, d.segment) = (None, None));
+            assert_ne!(binding(&ask(life, &free)), Some("topology"));
+        }
+        "room" => {
+            if let [g] = &w.demand.groups[..]
+                && g.part.is_none()
+            {
+                assert!(free_nodes(life, w, g) < g.nodes as usize, "{e:?}");
+            }
+        }
+        "groups" => assert!(w.demand.groups.len() > 1),
+        x => panic!("a reason that nobody knows: {x}"),
+    }
+}
+
+/// Nodes that could take a share now, counted from what runs.
+fn free_nodes(life: &Life, w: &Work, g: &Group) -> usize {
+    life.nodes
+        .values()
+        .filter(|f| f.block.is_none())
+        .filter(|f| match f.role {
+            NodeRole::Normal => true,
+            NodeRole::Lemon => w.preemptible() && w.demand.nodes() == 1,
+            _ => false,
+        })
+        .filter(|f| g.sku.as_ref().is_none_or(|s| s.split('|').any(|s| s == f.sku)))
+        .filter(|f| {
+            let here = life.c.running.values().flat_map(|r| r.slots());
+            let here: Vec<_> = here.filter(|s| s.node == f.name).collect();
+            let gpus = here.iter().fold(f.gpus.minus(f.mig), |m, s| m.minus(s.gpus));
+            let cpus: u32 = here.iter().map(|s| s.cpus).sum();
+            let memory: u64 = here.iter().map(|s| s.memory.0).sum();
+            gpus.len() >= g.gpus && f.cpus - cpus >= g.cpus && f.memory.0 - memory >= g.memory.0
+        })
+        .count()
+}
+
+/// Does what a suggestion says; none for those that only speak of quotas or hardware.
+fn follow(w: &Work, s: &str) -> Option<Work> {
+    let one = |f: &dyn Fn(&mut Group)| {
+        with(w, |d| {
+            let mut g = d.groups.to_vec();
+            f(&mut g[0]);
+            d.groups = g.into();
+        })
+    };
+    let number = |s: &str| s.split(' ').next().unwrap().parse::<u32>().unwrap();
+    if s.starts_with("drop `topology.required") {
+        return Some(with(w, |d| d.required = None));
+    }
+    if s.starts_with("drop `topology.segment") {
+        return Some(with(w, |d| d.segment = None));
+    }
+    if let Some(rest) = s.strip_prefix("set a time limit of at most ") {
+        let limit: Span = rest.split(':').next().unwrap().parse().unwrap();
+        return Some(Work { limit: Some(limit), ..w.clone() });
+    }
+    if s.starts_with("leave `sku` out") {
+        return Some(one(&|g| g.sku = None));
+    }
+    if s.contains("instead of") {
+        let n = number(s.strip_prefix("ask for ").unwrap());
+        return Some(if s.contains("GPU") {
+            one(&|g| (g.gpus, g.ranks) = (n, g.ranks.min(n)))
+        } else {
+            Work { demand: Arc::new(w.demand.resized(n)), elastic: None, ..w.clone() }
+        });
+    }
+    assert!(s.starts_with("ask for at most"), "an unknown suggestion: {s}");
+    None
+}
+
+/// Looks at everybody who waits.
+fn look(life: &Life) {
+    for id in life.c.queue.jobs() {
+        let w = life.c.queue.get(id).unwrap();
+        let e = ask(life, w);
+        recheck(life, w, &e);
+        let strict = life.c.ledger.strict(&w.project).is_some();
+        assert!(!e.starts_now || strict, "{id} could start, and was not started");
+        if let Some(est) = &e.estimate {
+            assert!(est.at > life.now && est.at < Time(i64::MAX / 8));
+        }
+        for s in &e.suggestions {
+            if let Some(changed) = follow(w, s) {
+                let then = ask(life, &changed);
+                assert!(then.starts_now, "{s:?} does not help: {}", then.summary);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(40))]
+
+    #[test]
+    fn every_reason_holds(
+        nodes in any_fleet(),
+        policy in any_policy(),
+        quota in 0..QUOTAS.len(),
+        power in prop::option::of((6..20u64, 4..9u64)),
+        limit in prop::option::of(2..10u32),
+        acts in prop::collection::vec(any_act(Kinds { ..ALL }), 1..30),
+    ) {
+        let mut policy = policy.it;
+        // Who gathers nodes is not in the state that is explained.
+        policy.backfill.patience = Span::hours(99_999);
+        policy.limits.gpus_per_user = limit;
+        if let Some((feed, rack)) = power {
+            policy = powered(policy, feed * 1500, rack * 1500);
+        }
+        let mut life = Life::new(nodes.it).with_policy(policy).with_quotas(QUOTAS[quota]);
+        life.strict = false;
+        for a in &acts {
+            act(&mut life, a);
+            look(&life);
+        }
+    }
+}
+
+fn why(life: &Life, b: common::Build) -> Explanation {
+    let mut life = life.clone();
+    let id = life.add(b);
+    let w = life.c.queue.get(id).unwrap().clone();
+    let e = ask(&life, &w);
+    recheck(&life, &w, &e);
+    e
+}
+
+#[test]
+fn each_reason_has_its_name() {
+    let mut life = Life::new(fleet(2, 2, 8));
+    assert_eq!(binding(&why(&life, gang(5, 8))), Some("hardware"));
+    assert!(why(&life, gang(1, 9)).impossible);
+    assert_eq!(binding(&why(&life, gang(3, 8).required(Level::Leaf))), Some("hardware"));
+    let one = life.submit(gang(1, 8).limit(60));
+    life.submit(gang(1, 8).limit(60).required(Level::Leaf));
+    let e = why(&life, gang(4, 8));
+    assert_eq!(binding(&e), Some("room"));
+    assert!(e.suggestions.iter().any(|s| s.contains("2 nodes instead of 4")), "{e:?}");
+    life.finish(one);
+    let mut spread = Life::new(fleet(2, 2, 8));
+    spread.submit(gang(2, 8).spread(muster_model::spec::Spread::Leaf));
+    let e = why(&spread, gang(2, 8).required(Level::Leaf));
+    assert_eq!(binding(&e), Some("topology"));
+    assert!(e.suggestions[0].starts_with("drop `topology.required: leaf`"), "{e:?}");
+}
+
+#[test]
+fn time_is_a_reason_too() {
+    let mut life = Life::new(fleet(1, 2, 8));
+    life.submit(gang(1, 8).limit(60));
+    life.submit(gang(2, 8).limit(60));
+    let e = why(&life, gang(1, 8).limit(90));
+    assert_eq!(binding(&e), Some("kept"));
+    assert!(e.suggestions.iter().any(|s| s.starts_with("set a time limit of at most 1h")), "{e:?}");
+    assert_eq!(e.estimate.unwrap().at, life.now + Span::mins(120));
+    let mut life = Life::new(fleet(1, 2, 8));
+    life.reserve(closed("fix", &["n000", "n001"], &[], life.now + Span::mins(30), 60));
+    let e = why(&life, gang(1, 8).limit(90));
+    assert_eq!(binding(&e), Some("reservation"));
+    assert!(e.summary.contains("fix"), "{}", e.summary);
+}
+
+#[test]
+fn pieces_that_never_fit_are_impossible() {
+    let life = Life::new(nvl(2, 3));
+    assert!(why(&life, gang(4, 4).segment(4)).impossible);
+    assert!(why(&life, gang(4, 4).segment(2)).starts_now);
+    assert!(why(&life, gang(6, 4).segment(2)).impossible, "three pieces, two racks of three");
+}
