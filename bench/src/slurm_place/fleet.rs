@@ -8,7 +8,10 @@ use crate::load::runtime;
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use hyper::Method;
+use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::sync::Arc;
@@ -145,29 +148,42 @@ pub(super) async fn post(client: &mut Client, path: &str, body: Bytes) -> Result
     serde_json::from_slice(&answer).with_context(|| format!("POST {path}: not JSON"))
 }
 
-/// Submits these specs in their order from many clients at once.
-pub(super) async fn submit_all(target: &Target, specs: Vec<Bytes>) -> Result<()> {
+/// The part of the answer to a submission that is needed.
+#[derive(Deserialize)]
+struct Made {
+    number: u64,
+}
+
+/// Submits these specs in their order from many clients at once; says when each job was sent.
+pub(super) async fn submit_all(
+    target: &Target,
+    specs: Vec<Bytes>,
+) -> Result<BTreeMap<u64, Timestamp>> {
     let specs = Arc::new(specs);
     let next = Arc::new(AtomicUsize::new(0));
     let clients = (0..CLIENTS).map(|_| {
         let (target, specs, next) = (target.clone(), specs.clone(), next.clone());
         tokio::spawn(async move {
             let mut client = Client::new(target);
+            let mut sent = Vec::new();
             while let Some(spec) = specs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let at = Timestamp::now();
                 let (status, body) = client.call(&Method::POST, "/v1/jobs", spec.clone()).await?;
                 ensure!(
                     status == 201,
                     "a job was refused: {status} {}",
                     String::from_utf8_lossy(&body)
                 );
+                sent.push((serde_json::from_slice::<Made>(&body)?.number, at));
             }
-            Ok(())
+            Ok(sent)
         })
     });
+    let mut sent = BTreeMap::new();
     for client in clients.collect::<Vec<_>>() {
-        client.await.context("a client panicked")??;
+        sent.extend(client.await.context("a client panicked")??);
     }
-    Ok(())
+    Ok(sent)
 }
 
 /// Every event of these kinds, oldest first.

@@ -133,28 +133,22 @@ async fn stream(target: &Target, queue: &[Batch], bound: Duration) -> Result<Out
         async move { submit_all(&target, specs).await }
     });
     let placed_s = watch(&mut client, wanted, began, bound).await?;
-    submitting.await.context("a client panicked")??;
-    // How long each one waited, the log knows.
-    let mut submitted = BTreeMap::new();
+    let sent = submitting.await.context("a client panicked")??;
+    // From sending it, as for the peer, to the placement's time in the log.
     let mut waited_ms = Vec::new();
-    for event in events(&mut client, &["job_submitted", "job_placed"]).await? {
+    for event in events(&mut client, &["job_placed"]).await? {
         let at: jiff::Timestamp = event["at"].as_str().context("an event has no time")?.parse()?;
-        let job = job_of(&event)?;
-        if event["kind"] == "job_submitted" {
-            submitted.insert(job, at);
-        } else if let Some(since) = submitted.remove(&job) {
-            waited_ms.push(at.duration_since(since).as_secs_f64() * 1000.0);
+        if let Some(since) = sent.get(&job_of(&event)?) {
+            waited_ms.push(at.duration_since(*since).as_secs_f64() * 1000.0);
         }
     }
     waited_ms.resize(wanted, ms(bound));
     Ok(Outcome { placed_s, waited_ms })
 }
 
-/// The job of a `job_submitted` or `job_placed` event.
+/// The job of a `job_placed` event.
 fn job_of(event: &Value) -> Result<u64> {
-    let data = &event["data"];
-    let id = [&data["key"]["job"], &data["job"]["id"], &data["job"], &data["id"]];
-    id.into_iter().find_map(Value::as_u64).with_context(|| format!("no job in {data}"))
+    event["data"]["key"]["job"].as_u64().with_context(|| format!("no job in {event}"))
 }
 
 /// Every gang has the nodes it asked for, in one domain, and none is given twice.
