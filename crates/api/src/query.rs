@@ -77,15 +77,18 @@ pub struct EventsQuery {
 pub struct LogsQuery {
     /// Only this rank's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<u64>, maximum = 4294967295u64)]
     pub rank: Option<u32>,
     /// This attempt's; the newest when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<u64>, maximum = 4294967295u64)]
     pub attempt: Option<u32>,
     /// Stay and send what comes, until the job has ended.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub follow: bool,
     /// Only the last so many lines of each rank.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<u64>, maximum = 4294967295u64)]
     pub tail: Option<u32>,
 }
 
