@@ -6,7 +6,7 @@ use muster_model::command::Answer;
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{
-    ArrayTask, Attempt, Job, JobState, Notice, PastAttempt, SlotEnd, SlotState, Stop, Verdict,
+    ArrayTask, Attempt, Basis, Job, JobState, Notice, PastAttempt, SlotEnd, SlotState, Stop, Verdict,
 };
 use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, NodeRole, Stage};
@@ -330,6 +330,16 @@ impl State {
         key: AttemptKey,
         placement: &Arc<Placement>,
     ) -> Result<(), ApplyError> {
+        let promise = self.jobs.get(&key.job).and_then(|j| j.promise.as_ref());
+        if let Some(p) = promise.filter(|p| p.basis == Basis::Limits) {
+            if r.at <= p.at {
+                self.promises.kept += 1;
+                self.promises.early_ms += p.at.since(r.at).0;
+            } else {
+                self.promises.late += 1;
+                self.promises.late_ms += r.at.since(p.at).0;
+            }
+        }
         self.job(r.seq, key.job, |j| {
             j.state = JobState::Starting;
             j.attempts = key.attempt;

@@ -2,24 +2,28 @@
 //! that failed.
 
 use crate::Engine;
-use crate::index::work;
+use crate::index::{facts, work};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::{Basis, Job, Promise, StopReason};
+use muster_model::job::{Basis, Job, JobState, Promise, StopReason};
 use muster_model::names::NodeName;
 use muster_model::placement::Placement;
 use muster_model::reservation::Overrun;
 use muster_model::spec::Tier;
 use muster_model::units::{Span, Time};
 use muster_scheduler::{Plan, Promised, Start};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Promises that were taken back in this cycle, and why.
+type Broken = BTreeMap<JobId, (Promise, String)>;
 
 impl Engine {
     /// One cycle. Returns whether another should follow at once.
     pub(crate) fn schedule(&mut self) -> bool {
         let now = self.state.now;
         self.clear_reserved();
+        let broken = self.drop_broken();
         let ranks = self.state.ranks(now);
         let mut index = std::mem::take(&mut self.state.index);
         index.cluster.queue.set_ranks(ranks);
@@ -31,7 +35,7 @@ impl Engine {
         self.state.index = index;
         self.scheduled_at = now;
         self.look_again = plan.look_again;
-        let more = self.carry_out(plan);
+        let more = self.carry_out(plan, &broken);
         if policy.defrag.enabled && !more {
             self.defragment();
         }
@@ -61,13 +65,13 @@ impl Engine {
         }
     }
 
-    fn carry_out(&mut self, plan: Plan) -> bool {
+    fn carry_out(&mut self, plan: Plan, broken: &Broken) -> bool {
         let more = plan.more;
         for start in plan.starts {
             self.start(start);
         }
         for p in plan.promises {
-            self.promise(p);
+            self.promise(p, broken);
         }
         for v in plan.victims {
             if let Some(job) = self.state.jobs.get(&v.job).cloned() {
@@ -106,11 +110,36 @@ impl Engine {
         self.withdraw_notices(job.id);
     }
 
-    fn promise(&mut self, p: Promised) {
+    /// Promises that rest on a node that left service are taken back before anybody plans with
+    /// what was kept for them.
+    fn drop_broken(&mut self) -> Broken {
+        let jobs: Vec<JobId> = self.state.index.cluster.fleet.broken().collect();
+        let mut out = Broken::new();
+        for id in jobs {
+            let Some(job) = self.state.jobs.get(&id).cloned() else { continue };
+            let Some(p) = job.promise.as_ref().filter(|_| job.state == JobState::Queued) else {
+                continue;
+            };
+            let why = |n: &NodeName| {
+                let block = self.state.nodes.get(n).and_then(|n| facts(n).block)?;
+                Some(format!("node {n} is {}", block.words()))
+            };
+            let gone = || "a node that was kept for it is gone".to_string();
+            let reason = p.nodes.iter().find_map(why).unwrap_or_else(gone);
+            out.insert(id, (p.clone(), reason.clone()));
+            self.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
+            self.withdraw_notices(id);
+        }
+        out
+    }
+
+    fn promise(&mut self, p: Promised, broken: &Broken) {
         let Some(job) = self.state.jobs.get(&p.job).cloned() else { return };
-        let since = job.promise.as_ref().map_or(self.state.now, |p| p.since);
-        let nodes = p.nodes.into();
-        let promise = Promise { at: p.at, nodes, basis: p.basis, since, moved: p.moved };
+        let was = broken.get(&p.job);
+        let had = job.promise.as_ref().or(was.map(|(p, _)| p));
+        let since = had.map_or(self.state.now, |p| p.since);
+        let moved = was.filter(|(w, _)| p.at > w.at).map(|(_, why)| why.clone()).or(p.moved);
+        let promise = Promise { at: p.at, nodes: p.nodes.into(), basis: p.basis, since, moved };
         self.emit(Some(&job.project), Event::JobPromised { job: job.id, promise });
     }
 

@@ -23,7 +23,7 @@ pub use apply::ApplyError;
 pub use decide::permissions::may_see;
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
-pub use state::{Booked, KeyEntry, State};
+pub use state::{Booked, KeyEntry, PromiseStats, State};
 
 use muster_model::command::{Answer, Refusal, Request};
 use muster_model::event::{Event, Record, SCHEMA};

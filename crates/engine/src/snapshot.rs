@@ -2,7 +2,7 @@
 //! version reads them.
 
 use crate::index::Index;
-use crate::state::{Booked, KeyEntry, State};
+use crate::state::{Booked, KeyEntry, PromiseStats, State};
 use muster_model::ids::{Epoch, Seq, SiteId};
 use muster_model::job::Job;
 use muster_model::names::{Label, ProjectName};
@@ -59,6 +59,8 @@ struct Stored {
     history: History<(ProjectName, String)>,
     #[serde(default)]
     moves: Vec<Time>,
+    #[serde(default)]
+    promises: PromiseStats,
 }
 
 impl State {
@@ -87,6 +89,7 @@ impl State {
             usage,
             history,
             moves,
+            promises,
             keys,
             index: _,
         } = self;
@@ -110,6 +113,7 @@ impl State {
             usage: usage.iter().map(|(k, u)| (k.clone(), *u)).collect(),
             history: history.clone(),
             moves: moves.clone(),
+            promises: *promises,
         };
         serde_json::to_vec(&stored).map_err(SnapshotError::Unreadable)
     }
@@ -141,6 +145,7 @@ impl State {
             usage: s.usage.into_iter().collect(),
             history: s.history,
             moves: s.moves,
+            promises: s.promises,
             policy: s.policy,
             quotas: s.quotas,
             reservations: s

@@ -43,6 +43,19 @@ pub struct Booked {
     pub version: Seq,
 }
 
+/// How promised starts turned out: the error of what users are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PromiseStats {
+    /// Jobs that started at or before the start they were promised.
+    pub kept: u64,
+    /// Jobs that started later.
+    pub late: u64,
+    /// Milliseconds by which they started before it, in all.
+    pub early_ms: u64,
+    /// Milliseconds by which they started after it, in all.
+    pub late_ms: u64,
+}
+
 /// Everything the log adds up to. Cloning is cheap enough for a snapshot beside the loop: jobs
 /// and nodes are shared.
 #[derive(Debug, Clone, Default)]
@@ -84,6 +97,8 @@ pub struct State {
     pub usage: BTreeMap<(ProjectName, String), Usage>,
     /// How long each user's jobs ran lately.
     pub history: History<(ProjectName, String)>,
+    /// How promised starts turned out.
+    pub promises: PromiseStats,
     /// When work was moved so that a gang fits, in the last hour or so.
     pub moves: Vec<Time>,
     /// Requests that must not be done twice.

@@ -209,6 +209,19 @@ fn site_figures(app: &App, out: &mut Text) {
     }
     let waited = oldest.map_or(0, |at| now.since(at).0 / 1000);
     out.one("muster_queue_oldest_seconds", "gauge", "Age of the oldest job that waits.", waited);
+    let p = app.brain().read(|s| s.promises);
+    out.head("muster_promised_starts_total", "counter", "Promised starts, by how they turned out.");
+    for (how, n) in [("kept", p.kept), ("late", p.late)] {
+        out.line("muster_promised_starts_total", &[("how", how)], n);
+    }
+    out.head(
+        "muster_promised_starts_error_seconds_total",
+        "counter",
+        "Time between promised and real starts, before and after.",
+    );
+    for (side, ms) in [("early", p.early_ms), ("late", p.late_ms)] {
+        out.line("muster_promised_starts_error_seconds_total", &[("side", side)], ms / 1000);
+    }
 }
 
 fn store_figures(stats: &crate::brain::BrainStats, out: &mut Text) {
