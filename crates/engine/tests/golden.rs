@@ -2,6 +2,8 @@
 //! things. The files are never rewritten; a new version adds a new pair.
 
 mod common;
+#[path = "golden/second.rs"]
+mod second;
 
 use common::{World, crash, gang, node, replay};
 use muster_engine::State;
@@ -197,11 +199,44 @@ fn summary(s: &State) -> serde_json::Value {
     })
 }
 
+/// The second version's life: the first one's, and what is new.
+fn second_life() -> World {
+    let mut w = life();
+    second::live(&mut w);
+    w
+}
+
+/// Written by the version that made the format, with `MUSTER_WRITE_GOLDEN=1`, and never again.
 #[test]
-fn the_golden_log_holds_every_kind_of_event() {
+fn the_second_versions_log_still_adds_up_to_the_same_things() {
+    let (log, facts) = ("log-v2.jsonl", "log-v2.facts.json");
+    let both = |s: &State| serde_json::json!([summary(s), second::summary(s)]);
+    if !file(log).exists() {
+        let w = second_life();
+        let (s, again) = (w.engine.state(), replay(&w.log));
+        assert_eq!(both(s), both(&again));
+        if std::env::var_os("MUSTER_WRITE_GOLDEN").is_none() {
+            return;
+        }
+        let text: String = w.log.iter().map(|r| serde_json::to_string(r).unwrap() + "\n").collect();
+        std::fs::write(file(log), text).unwrap();
+        let value = serde_json::to_string_pretty(&both(s)).unwrap();
+        std::fs::write(file(facts), value + "\n").unwrap();
+    }
+    let state = replay(&read_log(log));
+    assert!(state.problems().is_empty(), "{:?}", state.problems());
+    let want: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(file(facts)).unwrap()).unwrap();
+    assert_eq!(both(&state), want);
+}
+
+#[test]
+fn the_golden_logs_hold_every_kind_of_event() {
     // JobsForgotten needs a hundred thousand ended jobs to happen by itself.
     let rare = ["jobs_forgotten"];
-    let seen: BTreeSet<String> = read_log("log-v1.jsonl").iter().map(kind).collect();
+    let newest =
+        if file("log-v2.jsonl").exists() { read_log("log-v2.jsonl") } else { second_life().log };
+    let seen: BTreeSet<String> = newest.iter().map(kind).collect();
     let source = include_str!("../../model/src/event.rs");
     let body = &source[source.find("pub enum Event").unwrap()..];
     let body = &body[..body.find("\n}").unwrap()];
@@ -213,6 +248,11 @@ fn the_golden_log_holds_every_kind_of_event() {
     let missing: Vec<String> =
         all.filter(|k| !seen.contains(k) && !rare.contains(&k.as_str())).collect();
     assert!(missing.is_empty(), "the golden log lacks {missing:?}");
+    // Every reason to stop an attempt that the newest version knows is in it too.
+    let text: String = newest.iter().map(|r| serde_json::to_string(r).unwrap()).collect();
+    for why in ["preempted", "resized", "moved", "reservation_begins", "idle"] {
+        assert!(text.contains(&format!("\"why\":\"{why}\"")), "the golden log lacks {why}");
+    }
 }
 
 fn snake(name: &str) -> String {

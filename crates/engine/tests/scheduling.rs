@@ -5,6 +5,10 @@ mod common;
 
 #[path = "scheduling/elastic.rs"]
 mod elastic;
+#[path = "scheduling/idle.rs"]
+mod idle;
+#[path = "scheduling/moves.rs"]
+mod moves;
 #[path = "scheduling/preemption.rs"]
 mod preemption;
 #[path = "scheduling/promises.rs"]

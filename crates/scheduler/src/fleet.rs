@@ -166,6 +166,11 @@ impl Fleet {
         self.shape
     }
 
+    /// Jobs whose kept room is gone: a node of it left service.
+    pub fn broken(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.broken.iter().copied()
+    }
+
     /// Number of nodes known.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -207,6 +207,8 @@ fn a_node_that_fails_breaks_a_promise_and_the_new_one_says_why() {
     let said = w.explain(big).estimate.unwrap();
     assert!(said.basis.contains(why), "{}", said.basis);
     w.finish(a);
+    w.start(b);
+    w.finish(b);
     w.finish(c);
     assert_eq!(w.job(big).state, JobState::Starting, "and it starts as soon as it can");
 }

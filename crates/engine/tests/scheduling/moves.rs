@@ -1,0 +1,101 @@
+//! Work that can go on from a checkpoint is moved so that a waiting gang fits.
+
+use crate::common::{World, checkpoints, gang};
+use muster_model::ids::JobId;
+use muster_model::job::{Basis, JobState, StopReason};
+use muster_model::spec::JobSpec;
+use muster_model::units::Span;
+
+/// Two nodes, each half taken by a job that can be moved; nobody has eight GPUs.
+fn halves() -> (World, JobId, JobId) {
+    let mut w = World::new(2, 8);
+    let half = || JobSpec { checkpoint: checkpoints(true), ..gang(1, 4) };
+    let all: Vec<JobId> = (0..4).map(|_| w.run(half())).collect();
+    let on = |w: &World, id: JobId| w.nodes_of(id)[0].clone();
+    let first = all[0];
+    let other = *all.iter().find(|j| on(&w, **j) != on(&w, first)).unwrap();
+    for id in all {
+        if id != first && id != other {
+            w.finish(id);
+        }
+    }
+    (w, first, other)
+}
+
+#[test]
+fn moves_that_are_worth_it_are_proposed_and_nothing_is_done_unless_it_is_turned_on() {
+    let (mut w, a, b) = halves();
+    w.pass(Span::mins(10));
+    let big = w.submit(gang(1, 8));
+    let found = w.engine.state().move_proposals(w.now);
+    assert_eq!(found.len(), 1);
+    let (m, moved) = (&found[0], &found[0].moves[0]);
+    assert_eq!((m.gang, m.moves.len()), (big, 1));
+    let stays = if moved.job == a { b } else { a };
+    assert_eq!(moved.from, w.nodes_of(moved.job));
+    assert_eq!(moved.to, w.nodes_of(stays), "beside the other one");
+    assert!(m.gain_gpu_s > m.cost_gpu_s);
+    w.sleep(Span::hours(1));
+    assert_eq!((w.job(a).state, w.job(b).state), (JobState::Running, JobState::Running));
+}
+
+#[test]
+fn a_move_stops_work_at_a_checkpoint_and_it_goes_on_elsewhere() {
+    let (mut w, a, b) = halves();
+    w.policy(|p| p.defrag.enabled = true);
+    w.pass(Span::mins(10));
+    let big = w.submit(gang(1, 8));
+    assert_eq!(w.job(big).promise.as_ref().map(|p| p.basis), Some(Basis::Move));
+    let told = |w: &World, id: JobId| {
+        let notice = w.job(id).attempt.as_ref().and_then(|a| a.notice.clone());
+        notice.is_some_and(|n| n.reason == StopReason::Moved { by: big })
+    };
+    let moved = if told(&w, a) { a } else { b };
+    let stays = if moved == a { b } else { a };
+    assert!(told(&w, moved) && !told(&w, stays));
+    w.checkpoint(moved, 3);
+    w.stopped(moved);
+    assert_eq!(w.job(big).state, JobState::Starting);
+    assert_eq!(w.job(moved).state, JobState::Starting);
+    assert_eq!(w.nodes_of(moved), w.nodes_of(stays));
+    assert_eq!(w.job(moved).preemptions, 0);
+}
+
+#[test]
+fn a_move_is_called_off_when_the_gang_is_gone() {
+    let (mut w, a, b) = halves();
+    w.policy(|p| p.defrag.enabled = true);
+    w.pass(Span::mins(10));
+    let big = w.submit(gang(1, 8));
+    w.ok(muster_model::command::Command::Cancel { job: big });
+    w.sleep(Span::hours(1));
+    assert_eq!((w.job(a).state, w.job(b).state), (JobState::Running, JobState::Running));
+}
+
+#[test]
+fn the_report_says_who_is_entitled_to_what_and_has_had_how_much() {
+    let mut w = World::new(2, 8);
+    w.project("blue");
+    w.project("red");
+    w.quotas(&serde_json::json!([
+        {"name": "site"},
+        {"name": "b", "parent": "site", "shares": 3, "projects": ["blue"], "gpus": [{"nominal": 8}]},
+        {"name": "r", "parent": "site", "shares": 1, "projects": ["red"], "gpus": [{"nominal": 8}]},
+    ]));
+    let spec = |p: &str| JobSpec { project: Some(p.parse().unwrap()), ..gang(1, 8) };
+    let a = w.submit_as("ann", spec("red"));
+    let b = w.submit_as("ann", spec("red"));
+    w.start(a);
+    w.start(b);
+    w.pass(Span::hours(1));
+    let r = w.engine.state().quota_report(w.now);
+    let names: Vec<(&str, u32)> = r.quotas.iter().map(|q| (q.name.as_str(), q.depth)).collect();
+    assert_eq!(names, [("site", 0), ("b", 1), ("r", 1)]);
+    let red = &r.quotas[2];
+    assert_eq!((red.entitled_milli, red.received_milli, red.used_milli), (250, 1000, 16_000));
+    assert_eq!((red.limits[0].used_milli, red.limits[0].borrowed_milli), (16_000, 8000));
+    // Two nodes of eight for an hour, but for what has faded.
+    assert!((57_000..=57_600).contains(&red.usage_gpu_s), "{}", red.usage_gpu_s);
+    let ann = r.accounts.iter().find(|a| a.user.as_deref() == Some("ann")).unwrap();
+    assert_eq!((ann.running, ann.waiting, ann.used_milli), (2, 0, 16_000));
+}
