@@ -110,7 +110,10 @@ async fn work_that_makes_room_is_asked_for_a_checkpoint_then_stopped_then_resume
     let high = s.submit(eight(Priority::High), script("high")).await;
     // The question comes first, and no stop before the answer.
     line.hear_of(|m| match m {
-        FromServer::AskCheckpoint { key: k } => Some(assert_eq!(k, key)),
+        FromServer::AskCheckpoint { key: k } => {
+            assert_eq!(k, key);
+            Some(())
+        }
         FromServer::Desired { runs, .. } => {
             assert!(runs.iter().all(|r| r.action == Action::Run), "stopped without being asked");
             None
