@@ -4,12 +4,13 @@ mod common;
 #[path = "replay/ops.rs"]
 mod ops;
 
-use common::{World, replay};
+use common::{World, limited, replay};
 use muster_engine::{Engine, Policy, State};
 use muster_model::event::Event;
 use muster_model::ids::JobId;
-use muster_model::job::{Basis, Rank, StopReason};
-use muster_model::spec::Tier;
+use muster_model::job::{Basis, JobState, Rank, StopReason};
+use muster_model::policy::BackfillMode;
+use muster_model::spec::{JobSpec, Priority, Tier};
 use muster_model::units::{Span, Time};
 use ops::{op, play, site};
 use proptest::prelude::*;
@@ -63,8 +64,100 @@ fn victims_rank_lower(w: &World) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// So many lives, or as many as `PROPTEST_CASES` asks for.
+fn lives(n: u32) -> ProptestConfig {
+    let asked = std::env::var_os("PROPTEST_CASES").is_some();
+    let default = ProptestConfig::default();
+    ProptestConfig { cases: if asked { default.cases } else { n }, ..default }
+}
+
+/// Whoever is placed starts at once, and whoever is stopped is gone at once.
+fn attend(w: &mut World) {
+    let next = |w: &World, s: JobState| {
+        w.engine.state().jobs.values().find(|j| j.state == s).map(|j| j.id)
+    };
+    loop {
+        if let Some(id) = next(w, JobState::Starting) {
+            w.start(id);
+        } else if let Some(id) = next(w, JobState::Stopping) {
+            w.stopped(id);
+        } else {
+            return;
+        }
+    }
+}
+
+/// Time passes, and nothing is late.
+fn attend_for(w: &mut World, span: Span) {
+    let end = w.now + span;
+    while w.now < end {
+        w.now = w.engine.next_wake().filter(|t| *t < end).unwrap_or(end);
+        w.tick();
+        attend(w);
+    }
+}
+
+/// Nobody starts later than the limits of others promised.
+fn promises_kept(w: &World) -> Result<(), TestCaseError> {
+    let mut standing: BTreeMap<JobId, Time> = BTreeMap::new();
+    for r in &w.log {
+        match &r.event {
+            Event::JobPromised { job, promise } if promise.basis == Basis::Limits => {
+                standing.insert(*job, promise.at);
+            }
+            Event::JobPromised { job, .. } => {
+                standing.remove(job);
+            }
+            Event::JobPlaced { key, .. } => {
+                let by = standing.remove(&key.job);
+                prop_assert!(by.is_none_or(|t| r.at <= t), "{by:?} {:?}", r);
+            }
+            _ => {}
+        }
+    }
+    let now = w.now;
+    prop_assert!(standing.values().all(|t| *t >= now), "{standing:?} at {now:?}");
+    Ok(())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(lives(64))]
+
+    /// Where no node fails and everybody goes when their time is up.
+    #[test]
+    fn in_calm_lives_every_promise_is_kept(
+        mode in 0u8..3,
+        steps in proptest::collection::vec((1u32..5, 1u32..9, 1u64..300, any::<u8>(), 0u8..8), 1..60),
+    ) {
+        let mut w = World::new(6, 8);
+        w.policy(|p| p.backfill.mode = [BackfillMode::Conservative, BackfillMode::Easy, BackfillMode::Aggressive][usize::from(mode)]);
+        for (nodes, gpus, mins, n, what) in steps {
+            match what {
+                0 | 1 => attend_for(&mut w, Span::mins(mins)),
+                2 => {
+                    let running: Vec<JobId> = w.engine.state().jobs.values().filter(|j| j.state == JobState::Running).map(|j| j.id).collect();
+                    if let Some(id) = running.get(usize::from(n) % running.len().max(1)) {
+                        w.finish(*id);
+                    }
+                }
+                _ => {
+                    let priority = [Priority::Normal, Priority::Normal, Priority::Low, Priority::High][usize::from(n) % 4];
+                    let spec = JobSpec { priority, ..limited(nodes, gpus, mins) };
+                    w.submit_as(if n.is_multiple_of(3) { "ann" } else { "bob" }, spec);
+                }
+            }
+            attend(&mut w);
+        }
+        promises_kept(&w)?;
+        attend_for(&mut w, Span::hours(1000));
+        promises_kept(&w)?;
+        let waiting = w.engine.state().queue_len();
+        prop_assert_eq!(waiting, 0, "somebody waits for ever");
+    }
+}
+
+proptest! {
+    #![proptest_config(lives(64))]
 
     /// Invariants are checked after every step by the world itself.
     #[test]
