@@ -146,11 +146,6 @@ pub(crate) async fn agent(options: AgentOptions) -> Result<u8, Fail> {
 /// `muster up`.
 pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
     options.sku.parse::<muster_simnode::Sku>().map_err(Fail::usage)?;
-    if options.mig_gpus > 0 {
-        // The fleet is told, but does not make such nodes yet: better said than left out.
-        return Err(Fail::usage("`--mig-gpus` does not reach the simulated nodes yet")
-            .hint("leave it out: every GPU is a whole one"));
-    }
     private_dir(&options.data_dir)?;
     let server = ServerOptions {
         listen: options.listen,

@@ -122,6 +122,7 @@ pub(crate) async fn run_fleet(config: FleetConfig) -> Result<(), Fail> {
     let mut sim = SimConfig::default();
     sim.sku = sku;
     sim.gpus = config.gpus_per_node;
+    sim.mig_gpus = config.mig_gpus.min(config.gpus_per_node);
     let shutdown = CancellationToken::new();
     let fleet = muster_agent::FleetConfig {
         server: config.link.to_string(),
