@@ -195,6 +195,9 @@ impl Cluster {
 
     /// The limit on users that stops this work, if one does.
     pub(crate) fn user_limit(&self, w: &Work, l: &Limits) -> Option<UserLimit> {
+        if l.running_jobs_per_user.is_none() && l.gpus_per_user.is_none() {
+            return None;
+        }
         let h = self.held(&w.project, &w.user);
         if let Some(n) = l.running_jobs_per_user
             && h.jobs >= n
@@ -214,7 +217,9 @@ impl Cluster {
         if self.ledger.is_empty() {
             return u64::MAX;
         }
+        // Nodes without GPUs count against no quota, and are of no use to those who want some.
         let skus = self.fleet.skus.iter().enumerate().take(64);
+        let skus = skus.filter(|(_, s)| w.demand.gpus() == 0 || s.as_str() != "cpu");
         skus.filter(|(_, s)| self.ledger.check(&w.project, s, w.tier, w.demand.milli(s)).is_ok())
             .fold(0, |m, (i, _)| m | 1 << i)
     }

@@ -5,6 +5,7 @@ use crate::mig;
 use crate::mix::Mix;
 use crate::node::{Ask, Booking, Entry, Hold, NodeFacts, Part, Pos, Room};
 use crate::power::Meter;
+use crate::scores::Scores;
 use crate::windows::Closed;
 use crate::work::{Demand, FAR};
 use muster_model::ids::JobId;
@@ -116,15 +117,18 @@ pub(crate) struct Kept {
 #[derive(Debug, Clone, Default)]
 pub struct Fleet {
     nodes: Vec<Option<Entry>>,
+    /// Numbers of nodes that are gone.
+    vacant: BTreeSet<u32>,
     by_name: HashMap<NodeName, u32>,
     pub(crate) domain_ids: BTreeMap<(Level, Arc<str>), u32>,
     pub(crate) domains: Vec<Domain>,
     /// Largest domain of each level, in nodes: an upper bound.
     pub(crate) largest: [usize; 6],
     /// Open nodes by state.
-    pub(crate) classes: BTreeMap<Class, BTreeSet<Pos>>,
+    pub(crate) classes: BTreeMap<Arc<Class>, BTreeSet<Pos>>,
+    pub(crate) scores: Scores,
     /// Leaves by the number of empty nodes in them.
-    pub(crate) leaves: BTreeSet<(u32, u32)>,
+    pub(crate) leaves: BTreeSet<(u32, Arc<str>, u32)>,
     /// When something on a node ends, and how many things do at that moment.
     pub(crate) ends: BTreeMap<(Time, u32), u32>,
     pub(crate) kept: BTreeMap<JobId, Kept>,
@@ -280,11 +284,10 @@ impl Fleet {
             return;
         }
         let ix = known.unwrap_or_else(|| {
-            let at = self.nodes.iter().position(Option::is_none).unwrap_or(self.nodes.len());
-            if at == self.nodes.len() {
+            let ix = self.vacant.pop_first().unwrap_or_else(|| {
                 self.nodes.push(None);
-            }
-            let ix = u32::try_from(at).unwrap_or(u32::MAX);
+                u32::try_from(self.nodes.len() - 1).unwrap_or(u32::MAX)
+            });
             self.by_name.insert(facts.name.clone(), ix);
             ix
         });
@@ -355,6 +358,7 @@ impl Fleet {
     /// Forgets a node.
     pub fn remove(&mut self, node: &NodeName) {
         if let Some(ix) = self.by_name.remove(node) {
+            self.vacant.insert(ix);
             if let Some(e) = self.unlink(ix) {
                 self.broken.extend(e.book.iter().map(|b| b.job));
                 for h in &e.holds {
@@ -568,7 +572,13 @@ impl Fleet {
         let Some(e) = self.nodes[ix as usize].as_ref() else { return };
         let (pos, sku, domains) = (e.pos.clone(), e.sku, e.domains);
         if up {
-            self.classes.entry(class.clone()).or_default().insert(pos);
+            if let Some(set) = self.classes.get_mut(class) {
+                set.insert(pos);
+            } else {
+                let class = Arc::new(class.clone());
+                self.scores.came(&class);
+                self.classes.insert(class, BTreeSet::from([pos]));
+            }
         } else if let Some(set) = self.classes.get_mut(class) {
             set.remove(&pos);
             if set.is_empty() {
@@ -586,9 +596,10 @@ impl Fleet {
         }
         let is = self.domains[leaf as usize].empty;
         if was != is {
-            self.leaves.remove(&(was, leaf));
+            let path = self.domains[leaf as usize].path.clone();
+            self.leaves.remove(&(was, path.clone(), leaf));
             if is > 0 {
-                self.leaves.insert((is, leaf));
+                self.leaves.insert((is, path, leaf));
             }
         }
     }
@@ -659,7 +670,7 @@ impl Fleet {
             all.filter(|(_, d)| !d.nodes.is_empty()).collect()
         };
         let leaves = |f: &Fleet| -> BTreeSet<(u32, Arc<str>)> {
-            f.leaves.iter().map(|(n, id)| (*n, f.domains[*id as usize].path.clone())).collect()
+            f.leaves.iter().map(|(n, path, _)| (*n, path.clone())).collect()
         };
         let ends = |f: &Fleet| -> BTreeMap<(Time, NodeName), u32> {
             let name = |ix: u32| f.entry(ix).facts.name.clone();

@@ -9,7 +9,7 @@ use crate::work::Demand;
 
 /// How good a kind of node is for a share: lower is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Fit {
+pub(crate) enum Fit {
     /// Whole GPUs, shares, or none: what the choice loses.
     Mix(Score),
     /// MIG: what could be placed there and no longer can.
@@ -17,29 +17,19 @@ enum Fit {
 }
 
 impl Fleet {
-    /// Kinds of node on which the share fits now, the best first.
-    pub(crate) fn by_score(&self, a: &Ask) -> Vec<&Class> {
-        let skus = self.allowed(a);
-        let mut gpus = Vec::new();
-        let mut out: Vec<(Fit, &Class)> = self
-            .classes
-            .keys()
-            .filter(|c| able(c, a))
-            .filter_map(|c| self.fit(c, a, &skus, &mut gpus).map(|f| (f, c)))
-            .collect();
-        out.sort();
-        out.into_iter().map(|(_, c)| c).collect()
-    }
-
     /// SKUs that will do, by number; empty for any.
-    fn allowed(&self, a: &Ask) -> Vec<u16> {
+    pub(crate) fn allowed(&self, a: &Ask) -> Vec<u16> {
         if a.skus == u64::MAX {
             return Vec::new();
         }
         (0..64).filter(|i| a.skus >> i & 1 == 1).collect()
     }
 
-    fn fit(&self, c: &Class, a: &Ask, skus: &[u16], gpus: &mut Vec<u16>) -> Option<Fit> {
+    /// How good a kind of node is for a share, if it fits there.
+    pub(crate) fn fit(&self, c: &Class, a: &Ask, skus: &[u16], gpus: &mut Vec<u16>) -> Option<Fit> {
+        if !able(c, a) {
+            return None;
+        }
         if let Some(Part::Mig(g, m)) = a.part {
             let p = shape(g, m)?;
             let loss = |u: &u8| {
@@ -87,6 +77,7 @@ impl Fleet {
                 }
             }
             self.mix.refresh(&capacity);
+            self.scores.forget();
         }
     }
 }

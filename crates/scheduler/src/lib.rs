@@ -24,6 +24,7 @@ mod preempt;
 mod promise;
 pub mod queue;
 pub mod quota;
+mod scores;
 mod suggest;
 mod timeline;
 pub mod windows;

@@ -118,33 +118,31 @@ pub(crate) fn may_fit(domain: &Domain, q: &Query<'_>) -> bool {
 /// that is broken up already.
 fn place_one(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
     let a = q.asks.iter().find(|a| a.nodes == 1).ok_or(NoRoom)?;
-    for class in fleet.by_score(a) {
-        let Some(members) = fleet.classes.get(class) else { continue };
-        let good = |e: &Entry| q.passes(fleet, e, a) && Added::default().allow(&fleet.meter, e, a);
-        let hole = fleet.booked.iter().take(HOLES).filter(|p| members.contains(p));
-        let hole = hole.map(|p| fleet.entry(p.ix)).find(|e| good(e));
-        let found = if hole.is_some() {
+    let good = |e: &Entry| q.passes(fleet, e, a) && Added::default().allow(&fleet.meter, e, a);
+    let booked = fleet.booked.iter().take(HOLES).map(|p| fleet.entry(p.ix));
+    let holes: Vec<&Entry> = booked.filter(|e| good(e)).collect();
+    let found = fleet.best(a, |class, members| {
+        let hole = holes.iter().copied().find(|e| members.contains(&e.pos));
+        if hole.is_some() {
             hole
         } else if class.empty {
             fleet.in_broken_leaf(members, &good)
         } else {
             members.iter().map(|p| fleet.entry(p.ix)).find(|e| good(e))
-        };
-        if let Some(e) = found {
-            let g = q.demand.groups.iter().find(|g| g.nodes == 1).ok_or(NoRoom)?;
-            let s = slot(e, g, (0, 0, 0), e.choose(fleet, a, GpuSet(u64::MAX)));
-            let mut added = Added::default();
-            added.allow(&fleet.meter, e, a);
-            return Ok(Placed {
-                slots: vec![s],
-                domain: e.pos.key.to_string(),
-                level: Level::Node,
-                fabric: Fabric::Nvlink,
-                cap_watts: fleet.cap(&added, e),
-            });
         }
-    }
-    Err(NoRoom)
+    });
+    let e = found.ok_or(NoRoom)?;
+    let g = q.demand.groups.iter().find(|g| g.nodes == 1).ok_or(NoRoom)?;
+    let s = slot(e, g, (0, 0, 0), e.choose(fleet, a, GpuSet(u64::MAX)));
+    let mut added = Added::default();
+    added.allow(&fleet.meter, e, a);
+    Ok(Placed {
+        slots: vec![s],
+        domain: e.pos.key.to_string(),
+        level: Level::Node,
+        fabric: Fabric::Nvlink,
+        cap_watts: fleet.cap(&added, e),
+    })
 }
 
 /// Fills a gang into a domain, or says that it does not fit. Every slot of a gang is on a node of
@@ -325,7 +323,7 @@ impl Fleet {
         good: &impl Fn(&Entry) -> bool,
     ) -> Option<&'f Entry> {
         let leaf = level_ix(Level::Leaf);
-        for (_, id) in &self.leaves {
+        for (_, _, id) in &self.leaves {
             let d = &self.domains[*id as usize];
             let Some(first) = d.nodes.first() else { continue };
             let found = members

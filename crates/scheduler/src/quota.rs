@@ -179,15 +179,19 @@ impl Ledger {
         own.saturating_sub(n.used[k]).saturating_add(above)
     }
 
-    fn kinds(&self, sku: &str, tier: Tier) -> Vec<usize> {
+    /// Numbers of the kinds that work counts as; there are a handful of kinds.
+    fn kinds<'a>(&'a self, sku: &'a str, tier: Tier) -> impl Iterator<Item = usize> + 'a {
         let all = self.kinds.iter().enumerate();
-        all.filter(|(_, k)| k.matches(sku, tier)).map(|(i, _)| i).collect()
+        all.filter(move |(_, k)| k.matches(sku, tier)).map(|(i, _)| i)
     }
 
     /// Counts what a project's job holds, or no longer.
     pub fn charge(&mut self, project: &ProjectName, sku: &str, tier: Tier, milli: u64, up: bool) {
         let Some(&leaf) = self.leaf.get(project) else { return };
-        for k in self.kinds(sku, tier) {
+        for k in 0..self.kinds.len() {
+            if !self.kinds[k].matches(sku, tier) {
+                continue;
+            }
             let mut at = Some(leaf);
             let mut rest = milli;
             while let Some(i) = at {
@@ -260,11 +264,8 @@ impl Ledger {
     ) -> Option<usize> {
         let leaf = *self.leaf.get(project)?;
         let mut out = None;
-        let kinds: Vec<usize> = self
-            .kinds(sku, tier)
-            .into_iter()
-            .filter(|k| self.nodes[leaf].limits[*k].is_some())
-            .collect();
+        let kinds: Vec<usize> =
+            self.kinds(sku, tier).filter(|k| self.nodes[leaf].limits[*k].is_some()).collect();
         if kinds.is_empty() {
             return None;
         }
@@ -322,7 +323,7 @@ impl Ledger {
         if path.contains(&claimant) || path.last() != claim.last() {
             return false;
         }
-        self.kinds(sku, tier).into_iter().any(|k| {
+        self.kinds(sku, tier).any(|k| {
             path.iter()
                 .take_while(|i| !claim.contains(i))
                 .any(|i| self.nodes[*i].gross[k] > self.owned(*i, k))

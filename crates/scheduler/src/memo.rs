@@ -1,0 +1,73 @@
+//! What a cycle has found out already, so that it asks each different question once: thousands of
+//! waiting jobs differ in their owners only.
+
+use crate::cluster::Cluster;
+use crate::work::Work;
+use muster_model::spec::Tier;
+use std::collections::HashMap;
+
+/// Jobs that fit or fail alike, whoever they belong to: number of the demand, SKUs that the quota
+/// leaves, and whether a lemon will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Alike {
+    shape: u32,
+    skus: u64,
+    lemon: bool,
+}
+
+/// What a cycle has found out already.
+#[derive(Debug, Default)]
+pub(crate) struct Memo {
+    /// Starts of the cycle when the next field was true.
+    starts: usize,
+    /// By demand: does anything help that became free since a moment of
+    /// [`Fleet::freed`](crate::Fleet::freed)?
+    helps: HashMap<(u32, bool, u64), bool>,
+    /// Demands that found no room, with the shortest time that they asked for.
+    no_room: HashMap<Alike, u64>,
+}
+
+fn time(w: &Work) -> u64 {
+    w.limit.map_or(u64::MAX, |l| l.0)
+}
+
+impl Memo {
+    /// Whether what became free helps, if that was found out since the last start.
+    pub(crate) fn helps(&mut self, starts: usize, key: (u32, bool, u64)) -> Option<bool> {
+        if self.starts != starts {
+            self.starts = starts;
+            self.helps.clear();
+        }
+        self.helps.get(&key).copied()
+    }
+
+    pub(crate) fn note_helps(&mut self, key: (u32, bool, u64), helps: bool) {
+        self.helps.insert(key, helps);
+    }
+
+    /// Was there no room for one that asked for as long or shorter? Starts only take room.
+    pub(crate) fn no_room(&self, a: Alike, w: &Work) -> bool {
+        self.no_room.get(&a).is_some_and(|shortest| *shortest <= time(w))
+    }
+
+    pub(crate) fn note_no_room(&mut self, a: Alike, w: &Work) {
+        let shortest = self.no_room.entry(a).or_insert(u64::MAX);
+        *shortest = (*shortest).min(time(w));
+    }
+
+    /// Something that was kept is not kept there any more.
+    pub(crate) fn loosened(&mut self) {
+        self.no_room.clear();
+    }
+}
+
+/// Who is like this job. None where more than the demand decides: room that is kept for it,
+/// reservations, several sizes or groups.
+pub(crate) fn alike(c: &Cluster, w: &Work, shape: u32, skus: u64) -> Option<Alike> {
+    let plain = c.fleet.closed.is_empty()
+        && w.tier != Tier::Reserved
+        && w.elastic.is_none()
+        && w.demand.groups.len() == 1
+        && !c.fleet.kept.contains_key(&w.job);
+    plain.then(|| Alike { shape, skus, lemon: w.preemptible() })
+}
