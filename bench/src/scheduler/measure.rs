@@ -10,9 +10,26 @@ use muster_model::spec::{Group, Priority, Tier};
 use muster_model::units::{Bytes, Span};
 use muster_scheduler::{Demand, Work};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const WAITING: usize = 10_000;
+
+/// Processor time of this thread, shown beside the wall clock: a busy machine shows only there.
+struct Cpu(Duration);
+
+impl Cpu {
+    fn read() -> Duration {
+        let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let secs = Duration::from_secs(u64::try_from(t.tv_sec).unwrap_or(0));
+        secs + Duration::from_nanos(u64::try_from(t.tv_nsec).unwrap_or(0))
+    }
+    fn now() -> Cpu {
+        Cpu(Cpu::read())
+    }
+    fn elapsed(&self) -> Duration {
+        Cpu::read().saturating_sub(self.0)
+    }
+}
 
 /// Everything for one size.
 pub(crate) fn size(report: &mut Report, nodes: u32, quick: bool) -> Result<()> {
@@ -38,9 +55,11 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
         let d = mix.draw(Draw::Arriving, site.now);
         site.submit(d);
     }
+    let cpu = Cpu::now();
     let timed = Instant::now();
     let plan = site.plan();
     let first = timed.elapsed();
+    eprintln!("  cpu {:.1} ms", ms(cpu.elapsed()));
     eprintln!("  first plan: {} starts, {} promises", plan.starts.len(), plan.promises.len());
     report.ours(&format!("first_plan_ms_{nodes}"), "ms", ms(first));
     site.carry_out(plan);
@@ -53,16 +72,18 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
 
     let cycles = if quick { 300 } else { 3000 };
     let mut took = Vec::with_capacity(cycles);
+    let mut worked = Vec::with_capacity(cycles);
     let (mut starts, mut promises, mut victims) = (0, 0, 0);
     for _ in 0..cycles {
         let Some(end) = site.end_next() else { break };
-        let timed = Instant::now();
+        let (timed, cpu) = (Instant::now(), Cpu::now());
         let plan = site.plan();
         starts += plan.starts.len();
         promises += plan.promises.len();
         victims += plan.victims.len();
         site.carry_out(plan);
         took.push(ms(end + timed.elapsed()));
+        worked.push(ms(cpu.elapsed()));
         while site.cluster.queue.len() < WAITING {
             let d = mix.draw(Draw::Arriving, site.now);
             site.submit(d);
@@ -74,6 +95,12 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
         took.len()
     );
     let p = |v: &mut Vec<f64>, q| percentile(v, q).unwrap_or(f64::NAN);
+    eprintln!(
+        "  cpu of a cycle: p50 {:.3}, p99 {:.3}, max {:.3} ms",
+        p(&mut worked, 50.0),
+        p(&mut worked, 99.0),
+        p(&mut worked, 100.0)
+    );
     report.ours(&format!("cycle_p50_ms_{nodes}"), "ms", p(&mut took, 50.0));
     report.ours(&format!("cycle_p99_ms_{nodes}"), "ms", p(&mut took, 99.0));
     report.ours(&format!("cycle_max_ms_{nodes}"), "ms", p(&mut took, 100.0));
@@ -81,11 +108,12 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
     report.ours(&format!("rss_mib_{nodes}"), "MiB", memory_mib(me)?.0);
 
     forget(&mut site);
-    let timed = Instant::now();
+    let (timed, cpu) = (Instant::now(), Cpu::now());
     let plan = site.plan();
     let cold = timed.elapsed();
     eprintln!(
-        "  cold plan: {} starts, {} promises, {} victims",
+        "  cold plan: cpu {:.1} ms, {} starts, {} promises, {} victims",
+        ms(cpu.elapsed()),
         plan.starts.len(),
         plan.promises.len(),
         plan.victims.len()
@@ -98,11 +126,11 @@ fn busy(report: &mut Report, mix: &mut Mix, nodes: u32, quick: bool) -> Result<(
     let work = claim(mix, &site, gang);
     let by = work.job;
     site.submit(Drawn { work: Arc::new(work), run: Span::hours(1) });
-    let timed = Instant::now();
+    let (timed, cpu) = (Instant::now(), Cpu::now());
     let plan = site.plan();
     let took = timed.elapsed();
     let stopped = plan.victims.iter().filter(|v| v.by == by).count();
-    eprintln!("  reclaim of {gang} nodes: {stopped} victims");
+    eprintln!("  reclaim of {gang} nodes: cpu {:.1} ms, {stopped} victims", ms(cpu.elapsed()));
     ensure!(stopped > 0, "nobody made room for the claim");
     report.ours(&format!("reclaim_ms_{nodes}"), "ms", ms(took));
     Ok(())
@@ -187,7 +215,7 @@ fn rate(mut site: Site, mix: &mut Mix, draw: Draw, jobs: usize) -> f64 {
         site.submit(d);
     }
     let before = site.cluster.running.len();
-    let timed = Instant::now();
+    let (timed, cpu) = (Instant::now(), Cpu::now());
     loop {
         let plan = site.plan();
         let over = plan.starts.is_empty();
@@ -198,6 +226,8 @@ fn rate(mut site: Site, mix: &mut Mix, draw: Draw, jobs: usize) -> f64 {
     }
     let took = timed.elapsed().as_secs_f64();
     let placed = site.cluster.running.len() - before;
+    let per_cpu = placed as f64 / cpu.elapsed().as_secs_f64();
+    eprintln!("  {placed} {draw:?}: {per_cpu:.0} a second of processor time");
     if placed < jobs {
         eprintln!("  {} of {jobs} found no room", jobs - placed);
     }

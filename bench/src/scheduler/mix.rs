@@ -161,8 +161,10 @@ impl Mix {
             spread: None,
             simulated: false,
         };
-        // A few people submit most jobs.
-        let user = (self.dice.unit() * self.dice.unit() * USERS as f64) as usize;
+        // Users belong to one project each; a few of them submit most jobs.
+        let some = USERS as f64 / self.projects.len() as f64;
+        let nth = (self.dice.unit() * self.dice.unit() * some) as usize;
+        let user = nth * self.projects.len() + j.project;
         let work = Work {
             job,
             demand: Arc::new(demand),

@@ -63,9 +63,11 @@ pub(crate) struct Site {
 impl Site {
     pub(crate) fn new(nodes: u32) -> Site {
         let mut cluster = Cluster::default();
+        let timed = std::time::Instant::now();
         for i in 0..nodes {
             cluster.fleet.upsert(facts(i));
         }
+        eprintln!("  {nodes} nodes joined in {:.0} ms", timed.elapsed().as_secs_f64() * 1000.0);
         Site {
             cluster,
             policy: SitePolicy::default(),
@@ -102,6 +104,7 @@ impl Site {
     /// A job waits.
     pub(crate) fn submit(&mut self, d: Drawn) {
         self.runs.insert(d.work.job, d.run);
+        self.cluster.fleet.arrived(&d.work.demand);
         self.cluster.queue.insert(d.work);
     }
 

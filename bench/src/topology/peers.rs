@@ -252,6 +252,7 @@ impl Placer for Ours {
     fn place(&mut self, id: usize, job: &TraceJob) -> Option<Vec<usize>> {
         let now = Time((job.at * 1000.0) as i64);
         let work = Ours::work(id, job);
+        self.cluster.fleet.arrived(&work.demand);
         self.cluster.queue.insert(work.clone());
         let planned = plan(&mut self.cluster, &self.policy, now);
         self.cluster.queue.remove(work.job);

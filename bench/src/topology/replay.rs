@@ -116,7 +116,6 @@ pub(crate) fn replay(jobs: &[TraceJob], hosts: usize, placer: &mut dyn Placer) -
                 r.placer.end(i);
                 for h in std::mem::take(&mut r.given[i]) {
                     r.free[h] += jobs[i].gpus;
-                    // Kept for the figures: which hosts it had is asked at the start.
                 }
             }
             r.serve(now, None)?;
@@ -135,7 +134,8 @@ pub(crate) fn replay(jobs: &[TraceJob], hosts: usize, placer: &mut dyn Placer) -
     let all: Vec<usize> = (0..jobs.len()).filter(counted).collect();
     let gangs: Vec<usize> = all.iter().copied().filter(|i| jobs[*i].nodes > 1).collect();
     let wait = |of: &[usize]| {
-        let sum: f64 = of.iter().filter_map(|i| r.started[*i].map(|s| s - jobs[*i].at)).sum();
+        let sum: f64 =
+            of.iter().filter_map(|i| r.started[*i].map(|s| (s - jobs[*i].at).max(0.0))).sum();
         sum / of.len().max(1) as f64
     };
     let crossed: Vec<u32> = gangs.iter().filter_map(|i| crossings.get(i).copied()).collect();
