@@ -158,7 +158,7 @@ impl State {
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut out = self.index.problems(self);
-        let mut held: BTreeMap<(&NodeName, u32), Vec<(JobId, Option<&HeldPart>)>> = BTreeMap::new();
+        let mut held: BTreeMap<(&NodeName, u32), Holders<'_>> = BTreeMap::new();
         for job in self.jobs.values() {
             let Some(a) = &job.attempt else { continue };
             if a.slots.len() != a.placement.slots.len() {
@@ -183,6 +183,9 @@ impl State {
         out
     }
 }
+
+/// Who holds a GPU, and which part of it.
+type Holders<'a> = Vec<(JobId, Option<&'a HeldPart>)>;
 
 /// Do these fit on one GPU together?
 fn parts_fit<'a>(parts: impl Iterator<Item = Option<&'a HeldPart>>) -> bool {
