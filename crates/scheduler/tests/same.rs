@@ -25,7 +25,12 @@ fn rebuilt(life: &Life, turn: usize) -> Cluster {
         nodes.reverse();
         waiting.reverse();
     }
-    for n in nodes {
+    // Kinds of GPU are told apart by when they were first seen; that order is part of the input.
+    let mut kinds = std::collections::BTreeMap::new();
+    for n in life.nodes.values() {
+        kinds.entry(n.sku.clone()).or_insert_with(|| n.clone());
+    }
+    for n in kinds.into_values().chain(nodes) {
         c.fleet.upsert(n);
     }
     c.set_power(&life.policy.power);
@@ -38,9 +43,11 @@ fn rebuilt(life: &Life, turn: usize) -> Cluster {
         c.queue.insert(w);
     }
     for (id, t) in told {
-        if let Some(w) = life.c.queue.get(*id) {
-            c.fleet.keep(*id, &w.demand.clone(), &t.nodes, (t.at, w.ends(t.at)), t.basis);
-        }
+        let w = life.c.queue.get(*id).or_else(|| life.c.running.get(id).map(|r| &r.work));
+        let w = w.expect("nothing is kept for those who are gone");
+        let n = u32::try_from(t.nodes.len()).unwrap();
+        let d = if w.demand.nodes() == n { (*w.demand).clone() } else { w.demand.resized(n) };
+        c.fleet.keep(*id, &d, &t.nodes, (t.at, w.ends(t.at)), t.basis);
     }
     c
 }

@@ -223,6 +223,8 @@ impl Life {
             let d = w.demand.resized(r.nodes);
             let at = self.now + self.policy.preemption.notice;
             self.c.fleet.keep(r.job, &d, &r.on, (at, w.ends(at)), Basis::Resize);
+            let told = Told { at, nodes: r.on.clone(), basis: Basis::Resize };
+            self.told.insert(r.job, told);
             self.stop(r.job, self.now + self.grace, Some(r.nodes));
         }
     }
@@ -306,6 +308,7 @@ impl Life {
         self.ends.remove(&id);
         self.stops.remove(&id);
         self.c.fleet.unkeep(id);
+        self.told.remove(&id);
         self.done.insert(id);
     }
 
