@@ -2,9 +2,11 @@
 //! `cargo xtask bench NAME` builds and runs them.
 
 mod agents;
+mod backfill;
 mod http;
 mod load;
 mod machine;
+mod openb;
 mod report;
 mod scheduler;
 mod slurm;
@@ -46,6 +48,9 @@ struct Options {
     /// The binary that is measured.
     #[arg(long, value_name = "FILE")]
     muster: Option<PathBuf>,
+    /// openb: also so many orders of arrival of our own for each trace.
+    #[arg(long, default_value_t = 0)]
+    shuffle: u64,
     /// Where data directories are made: the disk matters.
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
@@ -73,6 +78,8 @@ fn run(options: &Options) -> Result<()> {
         "slurm" => slurm_place::run(options)?,
         "scheduler" => scheduler::run(options)?,
         "topology" => topology::run(options)?,
+        "openb" => openb::run(options)?,
+        "backfill" => backfill::run(options)?,
         other => {
             bail!(
                 "there is no benchmark {other:?}; there are:\n{}",

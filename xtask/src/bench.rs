@@ -14,6 +14,8 @@ pub const BENCHMARKS: &[(&str, &str)] = &[
         "cost of a plan, a cycle and a claim on up to 125,000 nodes, and starts per second",
     ),
     ("topology", "gangs inside one leaf, beside best fit and Slurm's tree rule"),
+    ("openb", "GPUs in use when 130% is asked for, on 13 mixes, beside FGD as published"),
+    ("backfill", "mean bounded slowdown on logs of real machines, beside what was published"),
 ];
 
 /// What `cargo xtask bench` takes.

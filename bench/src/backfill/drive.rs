@@ -1,7 +1,7 @@
 //! Drives the scheduler of the product over a log of rigid jobs on identical processors. The
 //! scheduler sees limits and users, never run times.
 
-use crate::swf::Job;
+use super::swf::Job;
 use muster_model::ids::JobId;
 use muster_model::names::ProjectName;
 use muster_model::node::NodeRole;
@@ -10,6 +10,7 @@ use muster_model::policy::SitePolicy;
 use muster_model::spec::{Group, Priority, Tier};
 use muster_model::topology::Location;
 use muster_model::units::{Bytes, Span, Time};
+use muster_scheduler::fairshare::{ShareNode, Usage, ranks};
 use muster_scheduler::history::History;
 use muster_scheduler::{Cluster, Demand, NodeFacts, Running, Work, plan};
 use std::cmp::Reverse;
@@ -18,21 +19,21 @@ use std::sync::Arc;
 
 /// What came of a log.
 #[derive(Debug, Clone, Default)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Mean bounded slowdown.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// Largest bounded slowdown.
-    pub max: f64,
+    pub(crate) max: f64,
     /// Promises made to jobs, and those of them that were kept.
-    pub promised: u64,
+    pub(crate) promised: u64,
     /// See above.
-    pub kept: u64,
+    pub(crate) kept: u64,
     /// A promise became later than before, or was not kept.
-    pub broken: u64,
+    pub(crate) broken: u64,
     /// Cycles planned.
-    pub cycles: u64,
+    pub(crate) cycles: u64,
     /// Longest wait in seconds.
-    pub longest_wait_s: u64,
+    pub(crate) longest_wait_s: u64,
 }
 
 /// The longest that a run below this counts as in the bounded slowdown.
@@ -64,7 +65,12 @@ fn node(i: u32) -> NodeFacts {
     }
 }
 
-fn work(id: usize, j: &Job, project: &ProjectName, shapes: &mut BTreeMap<u32, Arc<Demand>>) -> Work {
+fn work(
+    id: usize,
+    j: &Job,
+    project: &ProjectName,
+    shapes: &mut BTreeMap<u32, Arc<Demand>>,
+) -> Work {
     let demand = shapes.entry(j.width).or_insert_with(|| {
         let group = Group {
             name: "main".into(),
@@ -99,6 +105,38 @@ fn work(id: usize, j: &Job, project: &ProjectName, shapes: &mut BTreeMap<u32, Ar
     }
 }
 
+/// What users have had, for fair share.
+#[derive(Default)]
+struct Shares {
+    usage: BTreeMap<Arc<str>, Usage>,
+}
+
+impl Shares {
+    fn change(&mut self, policy: &SitePolicy, now: u64, w: &Work, up: bool) {
+        let half = policy.fair_share.half_life;
+        let milli = u64::from(w.width()) * 1000;
+        self.usage.entry(w.user.clone()).or_default().change(time(now), half, milli, up);
+    }
+
+    /// Puts the queue in the order of fair share, as the product does before each cycle.
+    fn order(&self, policy: &SitePolicy, now: u64, c: &mut Cluster) {
+        if !policy.fair_share.enabled {
+            return;
+        }
+        let half = policy.fair_share.half_life;
+        let users: Vec<(Arc<str>, usize)> =
+            c.queue.accounts().map(|((_, u), i)| (u.clone(), i)).collect();
+        let count = users.len();
+        let node = |(user, i): (Arc<str>, usize)| ShareNode {
+            shares: 1,
+            usage: self.usage.get(&user).map_or(0, |u| u.at(time(now), half)),
+            children: Vec::new(),
+            account: Some(i),
+        };
+        c.queue.set_ranks(ranks(users.into_iter().map(node).collect(), count));
+    }
+}
+
 fn time(ms: u64) -> Time {
     Time(i64::try_from(ms).unwrap_or(i64::MAX))
 }
@@ -108,7 +146,7 @@ fn time(ms: u64) -> Time {
 /// # Panics
 /// When the scheduler leaves a job waiting for ever.
 #[must_use]
-pub fn live(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
+pub(crate) fn live(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
     let mut c = Cluster::default();
     for i in 0..machine {
         c.fleet.upsert(node(i));
@@ -118,6 +156,7 @@ pub fn live(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
     let mut history: History<Arc<str>> = History::default();
     let mut starts: Vec<Option<u64>> = vec![None; jobs.len()];
     let mut promises: BTreeMap<JobId, Time> = BTreeMap::new();
+    let mut shares = Shares::default();
     let mut out = Outcome::default();
     let mut next = 0;
     let mut ends: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
@@ -129,10 +168,12 @@ pub fn live(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
             break;
         };
         due.remove(&now);
-        while let Some(Reverse((_, id))) = ends.peek().copied().filter(|Reverse((t, _))| *t == now) {
+        while let Some(Reverse((_, id))) = ends.peek().copied().filter(|Reverse((t, _))| *t == now)
+        {
             ends.pop();
             c.end(JobId(id as u64 + 1), |_| true);
             let w = work(id, &jobs[id], &project, &mut shapes);
+            shares.change(policy, now, &w, false);
             history.observe(w.user.clone(), w.width(), w.limit_ms(), jobs[id].run);
             c.queue.learnt(&project, &w.user, |w| history.belief(&w.user, w.width(), w.limit_ms()));
         }
@@ -145,6 +186,7 @@ pub fn live(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
             next += 1;
         }
         loop {
+            shares.order(policy, now, &mut c);
             let p = plan(&mut c, policy, time(now));
             out.cycles += 1;
             let more = p.more;
@@ -164,6 +206,7 @@ pub fn live(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
                     fabric: s.placed.fabric,
                     cap_watts: None,
                 });
+                shares.change(policy, now, &w, true);
                 let until = time(now + jobs[id].limit);
                 let r = Running {
                     work: w,
@@ -197,7 +240,6 @@ pub fn live(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
     out
 }
 
-#[expect(clippy::cast_precision_loss, reason = "figures for a report")]
 fn measure(jobs: &[Job], starts: &[Option<u64>], out: &mut Outcome) {
     let count = jobs.len() as f64;
     for (j, start) in jobs.iter().zip(starts) {
