@@ -15,6 +15,7 @@ use muster_model::topology::Level;
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One constraint, and what it leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,7 +106,10 @@ fn ask(g: &Group) -> String {
 /// A question with its predicates, one behind the other.
 struct Why<'a> {
     c: &'a Cluster,
+    /// At its smallest size.
     w: &'a Work,
+    /// As it asks: what quotas and limits are held against.
+    full: &'a Work,
     q: Query<'a>,
     wanted: String,
     out: Explanation,
@@ -116,8 +120,15 @@ struct Why<'a> {
 #[must_use]
 pub fn explain(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Explanation {
     let wanted: Vec<String> = w.demand.groups.iter().map(ask).collect();
+    // An elastic gang starts as soon as its smallest size fits.
+    let smallest = w.elastic.map(|(min, _)| Work {
+        demand: Arc::new(w.demand.resized(min.min(w.demand.nodes()))),
+        ..w.clone()
+    });
+    let (full, w) = (w, smallest.as_ref().unwrap_or(w));
     let q = Query::new(&c.fleet, w, now, policy.hazard.large_gang, u64::MAX);
-    let mut why = Why { c, w, q, wanted: wanted.join(" and "), out: Explanation::default() };
+    let wanted = wanted.join(" and ");
+    let mut why = Why { c, w, full, q, wanted, out: Explanation::default() };
     why.hardware()
         .and_then(|()| why.service())
         .and_then(|()| why.budgets())
@@ -210,7 +221,38 @@ impl Why<'_> {
             );
             return self.bind(words);
         }
+        if let Some(size) = self.w.demand.segment
+            && self.pieces(level, size) < self.w.demand.nodes()
+        {
+            self.out.impossible = true;
+            let words = format!(
+                "asks for {} in pieces of {size} inside one NVLink domain, but no {level} of this fleet has so many",
+                self.wanted
+            );
+            return self.bind(words);
+        }
         Some(())
+    }
+
+    /// Nodes in whole pieces that the best domain could carry, were it empty.
+    fn pieces(&self, level: Level, size: u32) -> u32 {
+        let f = &self.c.fleet;
+        let size = size.max(1);
+        let able = |e: &Entry| self.q.asks.iter().any(|a| e.capable(a));
+        let whole = |nodes: &mut dyn Iterator<Item = &Entry>| {
+            let mut by: BTreeMap<u32, u32> = BTreeMap::new();
+            for e in nodes.filter(|e| able(e)) {
+                *by.entry(e.domains[0]).or_default() += 1;
+            }
+            by.values().map(|n| n / size * size).sum::<u32>()
+        };
+        match level {
+            Level::Node => u32::from(size == 1),
+            l => {
+                let all = f.level(l);
+                all.map(|d| whole(&mut d.nodes.iter().map(|p| f.entry(p.ix)))).max().unwrap_or(0)
+            }
+        }
     }
 
     /// Budgets of power that could not carry it even if nothing else ran.
@@ -266,47 +308,47 @@ impl Why<'_> {
     /// What the site allows this user: quotas and limits.
     fn rights(&mut self, policy: &SitePolicy) -> Option<()> {
         let left = self.out.constraints.last().map_or((0, 0), |c| (c.nodes_left, c.gpus_left));
-        if let Some(limit) = self.c.user_limit(self.w, &policy.limits) {
-            let held = self.c.held(&self.w.project, &self.w.user);
+        if let Some(limit) = self.c.user_limit(self.full, &policy.limits) {
+            let held = self.c.held(&self.full.project, &self.full.user);
             let words = match limit {
                 UserLimit::Jobs(n) => {
-                    format!("{} already runs {} of {n} jobs", self.w.user, held.jobs)
+                    format!("{} already runs {} of {n} jobs", self.full.user, held.jobs)
                 }
                 UserLimit::Gpus(n) => format!(
                     "{} already holds {} of {n} GPUs and asks for {} more",
-                    self.w.user,
+                    self.full.user,
                     held.milli / 1000,
-                    self.w.demand.gpus()
+                    self.full.demand.gpus()
                 ),
             };
             self.push("user limit", words.clone(), (0, 0));
             return self.bind(words);
         }
-        if self.c.ledger.is_empty() || self.w.demand.gpus() == 0 {
+        if self.c.ledger.is_empty() || self.full.demand.gpus() == 0 {
             return Some(());
         }
-        let skus = self.c.quota_skus(self.w);
+        let skus = self.c.quota_skus(self.full);
         for a in &mut self.q.asks {
             a.skus &= skus;
         }
         let f = &self.c.fleet;
         if self.q.asks.iter().all(|a| a.skus & ((1u64 << f.skus.len().min(63)) - 1) != 0) {
-            self.push("quota", format!("project {} is within its quota", self.w.project), left);
+            self.push("quota", format!("project {} is within its quota", self.full.project), left);
             return Some(());
         }
         let sku = f.skus.iter().map(String::as_str).find(|s| {
-            let asks = self.w.demand.groups.iter();
+            let asks = self.full.demand.groups.iter();
             asks.clone().all(|g| g.sku.as_ref().is_none_or(|n| n.split('|').any(|x| x == *s)))
                 && *s != "cpu"
         });
         let sku = sku.unwrap_or_default();
-        let milli = self.w.demand.milli(sku);
-        let Err(short) = self.c.ledger.check(&self.w.project, sku, self.w.tier, milli) else {
+        let milli = self.full.demand.milli(sku);
+        let Err(short) = self.c.ledger.check(&self.full.project, sku, self.full.tier, milli) else {
             return Some(());
         };
         let of = short.kind.sku.as_ref().map(|s| format!(" of SKU {s}")).unwrap_or_default();
         let never =
-            self.c.ledger.emptied().check(&self.w.project, sku, self.w.tier, milli).is_err();
+            self.c.ledger.emptied().check(&self.full.project, sku, self.full.tier, milli).is_err();
         let words = format!(
             "quota {} leaves {} of the {} GPUs{of} it asks for{}",
             short.quota,

@@ -18,15 +18,17 @@ pub struct Usage {
 /// Bits behind the point of a factor.
 const BITS: u32 = 32;
 
-/// 2^(-dt / half), with [`BITS`] bits behind the point.
-fn factor(dt: u64, half: Span) -> u128 {
-    let half = half.0.max(1);
-    let whole = dt / half;
+/// Steps of a half-life.
+const STEPS: u128 = 65_536;
+
+/// 2^(-steps / [`STEPS`]), with [`BITS`] bits behind the point.
+fn factor(steps: u128) -> u128 {
+    let whole = steps / STEPS;
     if whole >= 64 {
         return 0;
     }
-    // The rest of the way in 2^-16ths of a half-life, by repeated square roots of one half.
-    let steps = u128::from(dt % half) * 65_536 / u128::from(half);
+    // By repeated square roots of one half.
+    let steps = steps % STEPS;
     let mut f: u128 = 1 << BITS;
     for (bit, root) in ROOTS.iter().enumerate() {
         if steps >> (15 - bit) & 1 == 1 {
@@ -64,11 +66,18 @@ impl Usage {
         if dt == 0 {
             return self.value;
         }
-        let f = factor(dt, half);
+        let (dt, rate, half) = (u128::from(dt), u128::from(self.rate), u128::from(half.0.max(1)));
+        let steps = dt * STEPS / half;
+        let f = factor(steps);
         let one = 1u128 << BITS;
         // What is held all the time adds rate * half / ln 2 * (1 - f).
-        let scale = u128::from(half.0) * 1_442_695 / 1_000_000;
-        ((self.value * f) >> BITS) + ((u128::from(self.rate) * scale * (one - f)) >> BITS)
+        let scale = half * 1_442_695 / 1_000_000;
+        let long = ((self.value * f) >> BITS) + ((rate * scale * (one - f)) >> BITS);
+        // The rest is shorter than a step: a straight line, so that nothing is lost to whoever
+        // starts and ends something every second.
+        let rest = dt - steps * half / STEPS;
+        let fades = long * rest * 693_147 / (half * 1_000_000);
+        long - fades.min(long) + rate * rest
     }
 
     /// Holds so much more, or less, from `t` on.

@@ -2,6 +2,7 @@
 
 use crate::cluster::{Cluster, Running};
 use crate::fleet::Kept;
+use crate::memo::{Memo, alike};
 use crate::place::{Placed, Query, may_fit, place, place_on};
 use crate::queue::{Failed, Turn};
 use crate::work::{FAR, Work};
@@ -109,6 +110,11 @@ pub(crate) struct Cycle<'c> {
     recent: Option<u64>,
     /// Jobs that wait for nothing but the next window of starts.
     pub(crate) late: BTreeSet<JobId>,
+    /// A job started before or elsewhere than room was kept for it: others may have that now.
+    let_go: bool,
+    /// Jobs that nodes are gathered for in this cycle.
+    gathered: Vec<JobId>,
+    memo: Memo,
 }
 
 /// Who is asked first: by class, then by what is gained for the room taken.
@@ -127,6 +133,9 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
         before: BTreeMap::new(),
         recent: None,
         late: BTreeSet::new(),
+        let_go: false,
+        gathered: Vec::new(),
+        memo: Memo::default(),
     };
     if let Some(edge) = cycle.c.fleet.pass_edges(now)
         && !cycle.c.queue.is_empty()
@@ -136,12 +145,14 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
     cycle.gather();
     cycle.starts();
     if !cycle.out.more {
+        cycle.scatter();
         cycle.preempt();
         cycle.grow();
     }
     let started = &cycle.started;
     cycle.out.promises.retain(|p| !started.contains(&p.job));
     cycle.undo();
+    cycle.out.more |= cycle.let_go;
     cycle.out
 }
 
@@ -154,14 +165,28 @@ impl Cycle<'_> {
             self.in_queue_order();
             return;
         }
-        let most = self.policy.backfill.promises as usize;
-        let first: Vec<Turn> = self.c.queue.iter().take(most).collect();
+        let most = match self.policy.backfill.mode {
+            BackfillMode::Aggressive => self.policy.backfill.promises.min(1),
+            _ => self.policy.backfill.promises,
+        };
+        let mut first: Vec<Turn> = self.c.queue.iter().take(most as usize).collect();
         self.hasten(&first);
+        self.add_passed(&mut first);
         let mut promised: BTreeMap<usize, Vec<Turn>> = BTreeMap::new();
         let mut hopeless: BTreeSet<usize> = BTreeSet::new();
+        let behind = self.behind_strict(&first);
         for t in &first {
             if self.full() {
                 return;
+            }
+            if self.started.contains(&t.job) {
+                continue;
+            }
+            if self.started.contains(&t.job) {
+                continue;
+            }
+            if behind.contains(&t.job) {
+                continue;
             }
             let stands =
                 self.c.fleet.kept.contains_key(&t.job) && !self.c.fleet.broken.contains(&t.job);
@@ -175,8 +200,9 @@ impl Cycle<'_> {
         self.strictly();
         let mut heads: BTreeSet<(Preference, Turn)> = BTreeSet::new();
         let turns: Vec<Turn> = self.c.queue.heads().collect();
+        let any_strict = self.c.ledger.any_strict();
         for t in turns {
-            let strict = self.strict_quota(t).is_some();
+            let strict = any_strict && self.strict_quota(t).is_some();
             let due = promised.get(&t.bucket()).is_some_and(|p| p.iter().any(|t| self.due(t.job)));
             if !strict && (due || !self.still_fails(t)) {
                 self.push(&mut heads, t);
@@ -186,6 +212,11 @@ impl Cycle<'_> {
             if self.full() {
                 self.out.more = true;
                 return;
+            }
+            // What helped it may be taken by now.
+            let again = !self.out.starts.is_empty() && !promised.contains_key(&turn.bucket());
+            if again && !self.started.contains(&turn.job) && self.still_fails(turn) {
+                continue;
             }
             let asked =
                 if self.started.contains(&turn.job) { Asked::Started } else { self.ask(turn) };
@@ -202,6 +233,30 @@ impl Cycle<'_> {
                     self.start_on_kept(t.job);
                 }
             }
+        }
+    }
+
+    /// Where nobody may pass, those behind the first wait for it: nothing is kept for them.
+    fn behind_strict(&mut self, turns: &[Turn]) -> BTreeSet<JobId> {
+        let mut first: BTreeSet<usize> = BTreeSet::new();
+        let behind = |t: &&Turn| self.strict_quota(**t).is_some_and(|q| !first.insert(q));
+        let out: BTreeSet<JobId> = turns.iter().filter(behind).map(|t| t.job).collect();
+        for job in &out {
+            if self.c.fleet.kept.get(job).is_some_and(|k| k.basis == Basis::Limits) {
+                self.keep_nothing(*job);
+            }
+        }
+        out
+    }
+
+    /// Those who were promised a start and were passed in the queue since are looked at too.
+    fn add_passed(&self, first: &mut Vec<Turn>) {
+        let kept = &self.c.fleet.kept;
+        let known: BTreeSet<JobId> =
+            first.iter().map(|t| t.job).filter(|j| kept.contains_key(j)).collect();
+        if known.len() < kept.len() {
+            let passed = kept.keys().filter(|j| !known.contains(j));
+            first.extend(passed.filter_map(|j| self.c.queue.place(*j)));
         }
     }
 
@@ -226,12 +281,18 @@ impl Cycle<'_> {
     fn in_queue_order(&mut self) {
         let mut heads: BTreeSet<Turn> = self.c.queue.heads().collect();
         let mut head: Option<JobId> = None;
+        let mut stopped: BTreeSet<usize> = BTreeSet::new();
         while let Some(t) = heads.pop_first() {
             if self.full() {
                 self.out.more = true;
                 return;
             }
-            if head.is_some() && self.still_fails(t) {
+            let strict = self.strict_quota(t);
+            if strict.is_some_and(|q| stopped.contains(&q)) {
+                continue;
+            }
+            if head.is_some() && !self.started.contains(&t.job) && self.still_fails(t) {
+                stopped.extend(strict);
                 continue;
             }
             match self.ask(t) {
@@ -242,6 +303,7 @@ impl Cycle<'_> {
                 }
                 asked => {
                     self.mark(t);
+                    stopped.extend(strict);
                     if asked == Asked::NoRoom && head.is_none() {
                         head = Some(t.job);
                         // What is kept for it is found anew each time.
@@ -273,7 +335,7 @@ impl Cycle<'_> {
             if self.full() || stopped.contains(&q) || self.started.contains(&t.job) {
                 continue;
             }
-            if self.still_fails(t) || self.ask(t) != Asked::Started {
+            if (!self.due(t.job) && self.still_fails(t)) || self.ask(t) != Asked::Started {
                 self.mark(t);
                 stopped.insert(q);
             }
@@ -289,9 +351,11 @@ impl Cycle<'_> {
         if self.late.contains(&t.job) {
             return;
         }
+        let Some(work) = self.c.queue.bucket(t.bucket()).map(|b| b.work.clone()) else { return };
         let (freed, charged) = (self.c.fleet.freed(), self.c.charged());
+        let (skus, gated) = (self.c.quota_skus(&work), self.gated(&work));
         if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
-            b.failed = Some(Failed { freed, charged });
+            b.failed = Some(Failed { freed, charged, skus, gated });
         }
     }
 
@@ -320,7 +384,7 @@ impl Cycle<'_> {
         }
     }
 
-    fn strict_quota(&self, t: Turn) -> Option<usize> {
+    pub(crate) fn strict_quota(&self, t: Turn) -> Option<usize> {
         let b = self.c.queue.bucket(t.bucket())?;
         self.c.ledger.strict(&b.work.project)
     }
@@ -329,47 +393,47 @@ impl Cycle<'_> {
     fn still_fails(&mut self, t: Turn) -> bool {
         let Some(b) = self.c.queue.bucket(t.bucket()) else { return true };
         let Some(failed) = b.failed else { return false };
-        if failed.charged != self.c.charged() && !self.c.ledger.is_empty() {
-            return false;
+        if failed.gated {
+            return self.gated(&b.work);
         }
-        let limits = &self.policy.limits;
-        if failed.charged != self.c.charged()
-            && (limits.gpus_per_user.is_some() || limits.running_jobs_per_user.is_some())
-        {
-            return false;
-        }
-        let f = &self.c.fleet;
-        let Some(released) = f.released_since(failed.freed) else { return false };
-        let q = Query::new(f, &b.work, self.now, u32::MAX, u64::MAX);
-        let level = match (q.demand.nodes(), q.demand.widest()) {
-            (1, _) => Level::Node,
-            (_, l) => l,
-        };
-        let smallest = b.work.elastic.is_some();
-        let mut asked: BTreeSet<u32> = BTreeSet::new();
-        for ix in released {
-            if !asked.insert(ix) {
-                continue;
-            }
-            let e = f.entry(ix);
-            let helps = match level {
-                _ if smallest => true,
-                Level::Node => e.open() && q.asks.iter().any(|a| e.fits(a)),
-                l => may_fit(f.domain_of(e, l), &q),
-            };
-            if helps {
+        let all = (1u64 << self.c.fleet.skus.len().min(63)) - 1;
+        if all & !failed.skus != 0 && failed.charged != self.c.charged() {
+            // The quota kept it from some kinds of GPU then.
+            let skus = self.c.quota_skus(&b.work);
+            if skus & !failed.skus != 0 {
                 return false;
             }
+            if skus == 0 && b.work.demand.gpus() > 0 {
+                return true;
+            }
+        }
+        let f = &self.c.fleet;
+        let Some(mut released) = f.released_since(failed.freed) else { return false };
+        let helps = if b.work.elastic.is_some() {
+            released.next().is_some()
+        } else {
+            let key = (b.shape, b.work.preemptible(), failed.freed);
+            self.memo.helps(self.out.starts.len(), key).unwrap_or_else(|| {
+                let helps = one_helps(f, &b.work, self.now, released);
+                self.memo.note_helps(key, helps);
+                helps
+            })
+        };
+        if helps {
+            return false;
         }
         let (freed, charged) = (f.freed(), self.c.charged());
         if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
-            b.failed = Some(Failed { freed, charged });
+            b.failed = Some(Failed { freed, charged, ..failed });
         }
         true
     }
 
     /// Asks for one job: starts it if it may and if there is room.
     fn ask(&mut self, turn: Turn) -> Asked {
+        if self.started.contains(&turn.job) {
+            return Asked::Started;
+        }
         let Some(work) = self.c.queue.get(turn.job).cloned() else { return Asked::Gated };
         if self.gated(&work) || self.staggered(&work) {
             return Asked::Gated;
@@ -378,8 +442,16 @@ impl Cycle<'_> {
         if skus == 0 && work.demand.gpus() > 0 {
             return Asked::Gated;
         }
+        let shape = self.c.queue.bucket(turn.bucket()).map_or(0, |b| b.shape);
+        let alike = alike(self.c, &work, shape, skus);
+        if alike.is_some_and(|a| self.memo.no_room(a, &work)) {
+            return Asked::NoRoom;
+        }
         if self.start_as(&work, skus) {
             return Asked::Started;
+        }
+        if let Some(a) = alike {
+            self.memo.note_no_room(a, &work);
         }
         if let Some((min, _)) = work.elastic
             && self.start_smaller(&work, min, skus)
@@ -453,6 +525,11 @@ impl Cycle<'_> {
 
     fn start(&mut self, work: Arc<Work>, placed: Placed) {
         let job = work.job;
+        let used: BTreeSet<u32> =
+            placed.slots.iter().filter_map(|s| self.c.fleet.find(&s.node)).collect();
+        let kept = self.c.fleet.kept.get(&job);
+        self.let_go |=
+            kept.is_some_and(|k| k.start > self.now || k.nodes.iter().any(|ix| !used.contains(ix)));
         self.keep_nothing(job);
         let sku = self.c.fleet.sku_on(&placed);
         let placement = Placement {
@@ -483,6 +560,9 @@ impl Cycle<'_> {
     /// Remembers what was kept for a job before this cycle.
     fn remember(&mut self, job: JobId) {
         let was = self.c.fleet.kept.get(&job).cloned();
+        if was.is_some() {
+            self.memo.loosened();
+        }
         self.before.entry(job).or_insert(was);
     }
 
@@ -505,24 +585,49 @@ impl Cycle<'_> {
     /// theirs.
     fn gather(&mut self) {
         let patience = self.policy.backfill.patience;
-        let waiting: Vec<(JobId, Arc<Work>)> = self
+        let turns: Vec<(Turn, Arc<Work>)> = self
             .c
             .queue
             .iter()
             .take(64)
-            .filter(|t| {
-                self.c.queue.bucket(t.bucket()).is_some_and(|b| b.hopeless && b.failed.is_some())
-            })
             .filter(|t| !self.c.fleet.kept.contains_key(&t.job))
-            .filter_map(|t| self.c.queue.get(t.job).map(|w| (t.job, w.clone())))
-            .filter(|(_, w)| self.now.since(w.since) >= patience && !self.gated(w))
-            .take(GATHERING)
+            .filter_map(|t| self.c.queue.get(t.job).map(|w| (t, w.clone())))
+            .filter(|(_, w)| !self.gated(w))
             .collect();
-        for (_, w) in waiting {
-            let q = Query::new(&self.c.fleet, &w, self.now, u32::MAX, self.c.quota_skus(&w));
+        let gathers = |s: &Self, (t, w): &(Turn, Arc<Work>)| {
+            let b = s.c.queue.bucket(t.bucket());
+            b.is_some_and(|b| b.hopeless && b.failed.is_some()) && s.now.since(w.since) >= patience
+        };
+        let Some(last) = turns.iter().rposition(|x| gathers(self, x)) else { return };
+        for x in &turns[..=last] {
+            if self.gathered.len() >= GATHERING || self.full() {
+                return;
+            }
+            let (t, w) = x;
+            if !gathers(self, x) {
+                // Whoever is ahead goes first.
+                if self.strict_quota(*t).is_none()
+                    && !self.still_fails(*t)
+                    && self.ask(*t) != Asked::Started
+                {
+                    self.mark(*t);
+                }
+                continue;
+            }
+            let q = Query::new(&self.c.fleet, w, self.now, u32::MAX, self.c.quota_skus(w));
             if let Some(nodes) = crate::promise::gathered(&self.c.fleet, &q) {
                 let kept = Kept { start: self.now, end: FAR, nodes, basis: Basis::Limits };
-                self.keep(&w, kept);
+                self.keep(w, kept);
+                self.gathered.push(t.job);
+            }
+        }
+    }
+
+    /// What is gathered stands against nobody who makes others leave.
+    fn scatter(&mut self) {
+        for job in std::mem::take(&mut self.gathered) {
+            if !self.started.contains(&job) {
+                self.keep_nothing(job);
             }
         }
     }
@@ -549,6 +654,20 @@ impl Cycle<'_> {
             }
         }
     }
+}
+
+/// Could a job like this have one of these nodes, or one of their domains, as things are?
+fn one_helps(f: &crate::Fleet, w: &Work, now: Time, released: impl Iterator<Item = u32>) -> bool {
+    let q = Query::new(f, w, now, u32::MAX, u64::MAX);
+    let level = match (q.demand.nodes(), q.demand.widest()) {
+        (1, _) => Level::Node,
+        (_, l) => l,
+    };
+    let mut asked: BTreeSet<u32> = BTreeSet::new();
+    released.filter(|ix| asked.insert(*ix)).filter_map(|ix| f.present(ix)).any(|e| match level {
+        Level::Node => e.open() && q.asks.iter().any(|a| e.fits(a)),
+        l => may_fit(f.domain_of(e, l), &q),
+    })
 }
 
 impl crate::Fleet {

@@ -3,9 +3,9 @@
 
 use crate::cluster::{Cluster, Running};
 use crate::fleet::Fleet;
-use crate::node::{Ask, Entry};
+use crate::node::{Ask, Entry, Pos};
 use crate::place::{Query, place_on};
-use crate::work::Work;
+use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
 use muster_model::job::Rank;
 use muster_model::names::ProjectName;
@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 pub(crate) struct MadeRoom {
     /// Stopped and queued again.
     pub(crate) victims: Vec<(JobId, Rank)>,
-    /// Shrunk to so many nodes.
-    pub(crate) shrinks: Vec<(JobId, u32)>,
+    /// Shrunk by these nodes.
+    pub(crate) shrinks: Vec<(JobId, Vec<u32>)>,
     /// Nodes for the gang, in the order of its groups.
     pub(crate) nodes: Vec<u32>,
     /// GPU-milliseconds lost, in thousandths.
@@ -83,6 +83,25 @@ impl<'a> Above<'a> {
             .or_insert_with(|| ledger.borrows_from(key.0, claimant, sku, key.2));
         borrows.then_some(Rank::Quota)
     }
+}
+
+/// When the next of those that rank below has run long enough to make room; [`FAR`] when nobody
+/// will have.
+pub(crate) fn next_rested(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Time {
+    let mut next = FAR;
+    let mut above = Above::new(c, w);
+    for r in c.running.values().filter(|r| !r.stopping) {
+        let shrinks = r.work.elastic.is_some_and(|(min, _)| r.slots().len() > min as usize);
+        let settled = r.placed + policy.elastic.settle;
+        if policy.elastic.enabled && shrinks && r.work.priority <= w.priority && settled > now {
+            next = next.min(settled);
+        }
+        let rested = r.placed + policy.preemption.min_run;
+        if policy.preemption.enabled && rested > now && above.rank(r).is_some() {
+            next = next.min(rested);
+        }
+    }
+    next
 }
 
 /// Finds the cheapest way to make room for a gang, or none.
@@ -163,7 +182,16 @@ fn search(
             let anybody = !room.victims.is_empty() || !room.shrinks.is_empty();
             return (enough && anybody && within_budgets(c, q, &room)).then_some(room);
         }
-        able.retain(|j, _| !owners.contains(j));
+        // Of those whose work would be their own then, only what was found to be borrowed.
+        let project = |j: &JobId| c.running.get(j).map(|r| &r.work.project);
+        let spent: BTreeSet<&ProjectName> = owners.iter().filter_map(project).collect();
+        let taken: BTreeSet<JobId> =
+            room.victims.iter().map(|v| v.0).filter(|j| !owners.contains(j)).collect();
+        able.retain(|j, cand| {
+            cand.rank != Some(Rank::Quota)
+                || taken.contains(j)
+                || project(j).is_some_and(|p| !spent.contains(p))
+        });
     }
     None
 }
@@ -174,24 +202,25 @@ fn within_budgets(c: &Cluster, q: &Query<'_>, room: &MadeRoom) -> bool {
         return true;
     }
     let mut f = c.fleet.clone();
-    let leave = |f: &mut Fleet, j: &JobId, all: bool| {
+    let leave = |f: &mut Fleet, j: &JobId, given: Option<&Vec<u32>>| {
         for s in c.running.get(j).map_or(&[][..], Running::slots) {
-            if all || f.find(&s.node).is_some_and(|ix| room.nodes.contains(&ix)) {
+            let there = |g: &Vec<u32>| f.find(&s.node).is_some_and(|ix| g.contains(&ix));
+            if given.is_none_or(there) {
                 f.release(*j, s);
             }
         }
     };
     for (j, _) in &room.victims {
-        leave(&mut f, j, true);
+        leave(&mut f, j, None);
     }
-    for (j, _) in &room.shrinks {
-        leave(&mut f, j, false);
+    for (j, given) in &room.shrinks {
+        leave(&mut f, j, Some(given));
     }
     place_on(&f, q, &room.nodes).is_ok()
 }
 
 /// Searches made until the victims of a claim are all borrowers.
-const MOST_TRIES: usize = 8;
+const MOST_TRIES: usize = 32;
 
 fn cheapest(
     c: &Cluster,
@@ -223,14 +252,17 @@ fn cheapest(
 fn not_borrowing(c: &Cluster, w: &Work, room: &MadeRoom) -> BTreeSet<JobId> {
     let mut ledger = c.ledger.clone();
     let mut out = BTreeSet::new();
+    // Whose claim it is does not change while it is met.
+    let mut claimants: BTreeMap<&str, Option<usize>> = BTreeMap::new();
     for (j, rank) in &room.victims {
         let Some(r) = c.running.get(j) else { continue };
         let sku = c.sku_of(r);
         if *rank == Rank::Quota {
-            let milli = w.demand.milli(sku);
-            let good = ledger
-                .entitled(&w.project, sku, w.tier, milli)
-                .is_some_and(|i| ledger.borrows_from(&r.work.project, i, sku, r.work.tier));
+            let claimant = *claimants
+                .entry(sku)
+                .or_insert_with(|| c.ledger.entitled(&w.project, sku, w.tier, w.demand.milli(sku)));
+            let good =
+                claimant.is_some_and(|i| ledger.borrows_from(&r.work.project, i, sku, r.work.tier));
             if !good {
                 out.insert(*j);
                 continue;
@@ -311,12 +343,12 @@ fn leaving(
     None
 }
 
-fn in_domain<'e>(
+fn in_domain(
     c: &Cluster,
     q: &Query<'_>,
     a: &Ask,
     able: &BTreeMap<JobId, Candidate>,
-    nodes: &mut dyn Iterator<Item = &'e Entry>,
+    nodes: &mut dyn Iterator<Item = &Entry>,
 ) -> Option<MadeRoom> {
     let need = a.nodes as usize;
     let mut sets: BTreeMap<u32, Vec<JobId>> = BTreeMap::new();
@@ -340,18 +372,20 @@ fn in_domain<'e>(
     let marginal = |set: &[JobId], gone: &BTreeSet<JobId>| -> u128 {
         set.iter().filter(|j| !gone.contains(j)).map(|j| able.get(j).map_or(0, |c| c.cost)).sum()
     };
-    let mut heap: BinaryHeap<Reverse<(u128, u32)>> =
-        sets.iter().map(|(ix, s)| Reverse((marginal(s, &gone), *ix))).collect();
+    let pos = |ix: &u32| c.fleet.entry(*ix).pos.clone();
+    let mut heap: BinaryHeap<Reverse<(u128, Pos)>> =
+        sets.iter().map(|(ix, s)| Reverse((marginal(s, &gone), pos(ix)))).collect();
     let mut chosen: BTreeSet<u32> = BTreeSet::new();
     while chosen.len() < need {
-        let Reverse((cost, ix)) = heap.pop()?;
+        let Reverse((cost, at)) = heap.pop()?;
+        let ix = at.ix;
         if chosen.contains(&ix) {
             continue;
         }
         let set = &sets[&ix];
         let now = marginal(set, &gone);
         if now < cost {
-            heap.push(Reverse((now, ix)));
+            heap.push(Reverse((now, at)));
             continue;
         }
         chosen.insert(ix);
@@ -359,12 +393,12 @@ fn in_domain<'e>(
             if gone.insert(*j) {
                 // Its other nodes cost less from here on.
                 for other in by_job.get(j).into_iter().flatten() {
-                    heap.push(Reverse((marginal(&sets[other], &gone), *other)));
+                    heap.push(Reverse((marginal(&sets[other], &gone), pos(other))));
                 }
             }
         }
     }
-    prune(&sets, &by_job, able, &mut gone, &mut chosen, need);
+    prune(&c.fleet, &sets, &by_job, able, &mut gone, &mut chosen, need);
     Some(finish(c, able, &gone, chosen, &sets))
 }
 
@@ -377,9 +411,10 @@ fn in_pieces(
     need: usize,
     size: usize,
 ) -> Option<(BTreeSet<u32>, BTreeSet<JobId>)> {
-    let mut left: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut left: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for ix in sets.keys() {
-        left.entry(c.fleet.entry(*ix).domains[0]).or_default().push(*ix);
+        let domain = c.fleet.entry(*ix).domains[0];
+        left.entry(&c.fleet.domains[domain as usize].path).or_default().push(*ix);
     }
     let cost = |jobs: &BTreeSet<JobId>, gone: &BTreeSet<JobId>| -> u128 {
         jobs.difference(gone).map(|j| able.get(j).map_or(0, |c| c.cost)).sum()
@@ -387,7 +422,7 @@ fn in_pieces(
     let mut chosen = BTreeSet::new();
     let mut gone: BTreeSet<JobId> = BTreeSet::new();
     while chosen.len() < need {
-        let mut best: Option<(u128, u32, Vec<u32>)> = None;
+        let mut best: Option<(u128, &str, Vec<u32>)> = None;
         for (domain, nodes) in left.iter().filter(|(_, n)| n.len() >= size) {
             let own = |ix: &u32| sets[ix].iter().copied().collect::<BTreeSet<JobId>>();
             let mut by: Vec<u32> = nodes.clone();
@@ -396,11 +431,11 @@ fn in_pieces(
             let all = by.iter().flat_map(own).collect();
             let here = cost(&all, &gone);
             if best.as_ref().is_none_or(|(least, ..)| here < *least) {
-                best = Some((here, *domain, by));
+                best = Some((here, domain, by));
             }
         }
         let (_, domain, piece) = best?;
-        if let Some(nodes) = left.get_mut(&domain) {
+        if let Some(nodes) = left.get_mut(domain) {
             nodes.retain(|ix| !piece.contains(ix));
         }
         gone.extend(piece.iter().flat_map(|ix| sets[ix].iter().copied()));
@@ -411,6 +446,7 @@ fn in_pieces(
 
 /// Nobody leaves for nothing: who is not needed after all stays, the dearest first.
 fn prune(
+    f: &Fleet,
     sets: &BTreeMap<u32, Vec<JobId>>,
     by_job: &BTreeMap<JobId, Vec<u32>>,
     able: &BTreeMap<JobId, Candidate>,
@@ -439,9 +475,9 @@ fn prune(
     }
     chosen.retain(|ix| usable.contains(ix));
     let missing = need - chosen.len();
-    let more: Vec<u32> =
-        usable.iter().copied().filter(|ix| !chosen.contains(ix)).take(missing).collect();
-    chosen.extend(more);
+    let mut more: Vec<u32> = usable.iter().copied().filter(|ix| !chosen.contains(ix)).collect();
+    more.sort_by_cached_key(|ix| f.entry(*ix).pos.clone());
+    chosen.extend(more.into_iter().take(missing));
 }
 
 fn finish(
@@ -460,9 +496,8 @@ fn finish(
         match cand.rank {
             Some(rank) => victims.push((*j, rank)),
             None => {
-                let gives = chosen.iter().filter(|ix| sets[ix].contains(j)).count();
-                let has = c.running.get(j).map_or(0, |r| r.slots().len());
-                shrinks.push((*j, u32::try_from(has - gives.min(has)).unwrap_or(0)));
+                let gives = chosen.iter().copied().filter(|ix| sets[ix].contains(j));
+                shrinks.push((*j, gives.collect()));
             }
         }
     }
@@ -492,10 +527,10 @@ fn quota_too(
     for r in room.victims.iter().filter_map(|(j, _)| c.running.get(j)) {
         back(&mut ledger, r);
     }
-    for (j, n) in &room.shrinks {
+    for (j, given) in &room.shrinks {
         if let Some(r) = c.running.get(j) {
             let per = r.milli() / (r.slots().len() as u64).max(1);
-            let less = per * (r.slots().len() as u64 - u64::from(*n));
+            let less = per * given.len() as u64;
             ledger.charge(&r.work.project, c.sku_of(r), r.work.tier, less, false);
         }
     }

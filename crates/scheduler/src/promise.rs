@@ -5,10 +5,10 @@ use crate::fleet::{Fleet, Kept};
 use crate::node::Entry;
 use crate::place::{Query, place};
 use crate::plan::{Cycle, Promised, Resize, Victim};
-use crate::preempt::make_room;
+use crate::preempt::{make_room, next_rested};
 use crate::queue::Turn;
 use crate::timeline::{Later, earliest};
-use crate::work::Work;
+use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
 use muster_model::job::Basis;
 use muster_model::names::NodeName;
@@ -20,10 +20,11 @@ use std::sync::Arc;
 
 /// Jobs looked at in one cycle for which others may have to make room.
 const CLAIMS: usize = 4;
-/// An aggressive promise leaves so much room before it, and the job's own limit besides.
-const SLACK: Span = Span::hours(2);
-/// But no later than this after it was submitted, if an earlier start could be had.
-const LATEST: Span = Span::hours(36);
+/// An aggressive promise leaves so much room before it: short work passes meanwhile. More lowers
+/// the mean wait little and lets single waits grow.
+const SLACK: Span = Span::mins(30);
+/// An aggressive promise moves earlier whenever it can once its job has waited so long.
+const PATIENT: Span = Span::hours(12);
 /// Jobs at the head of the queue whose promises move earlier once they have waited long.
 const HASTENED: usize = 8;
 
@@ -45,8 +46,7 @@ impl Cycle<'_> {
         }
         let mut later = earliest(&self.c.fleet, &q, self.now);
         if let (BackfillMode::Aggressive, Some(l)) = (self.policy.backfill.mode, &later) {
-            let slack = Span(SLACK.0.saturating_add(w.limit_ms()));
-            later = earliest(&self.c.fleet, &q, (l.at + slack).min(w.since + LATEST).max(l.at));
+            later = earliest(&self.c.fleet, &q, l.at + SLACK);
         }
         if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
             b.hopeless = later.is_none();
@@ -77,12 +77,12 @@ impl Cycle<'_> {
     /// The first of the queue has waited so long that what becomes free goes to it: its promise
     /// moves earlier whenever it can.
     pub(crate) fn hasten(&mut self, first: &[Turn]) {
+        let after = match self.policy.backfill.mode {
+            BackfillMode::Aggressive => self.policy.backfill.hasten_after.min(PATIENT),
+            _ => self.policy.backfill.hasten_after,
+        };
         for t in first.iter().take(HASTENED).copied() {
-            let old = self
-                .c
-                .queue
-                .get(t.job)
-                .is_some_and(|w| self.now.since(w.since) >= self.policy.backfill.hasten_after);
+            let old = self.c.queue.get(t.job).is_some_and(|w| self.now.since(w.since) >= after);
             if !old {
                 break;
             }
@@ -130,7 +130,12 @@ impl Cycle<'_> {
         let turns: Vec<Turn> =
             self.c.queue.iter().filter(|t| !self.started.contains(&t.job)).take(32).collect();
         let mut claims = 0;
+        let mut strict: BTreeSet<usize> = BTreeSet::new();
         for t in turns {
+            // Who may not pass the one ahead could not use the room either.
+            if self.strict_quota(t).is_some_and(|q| !strict.insert(q)) {
+                continue;
+            }
             let Some(w) = self.c.queue.get(t.job).cloned() else { continue };
             let made = self.c.fleet.kept.get(&t.job).is_some_and(|k| k.basis != Basis::Limits);
             if made || self.gated(&w) || self.late.contains(&w.job) || !self.may_claim(t, &w) {
@@ -140,29 +145,38 @@ impl Cycle<'_> {
             if claims > CLAIMS {
                 break;
             }
-            let q =
+            let mut q =
                 Query::new(&self.c.fleet, &w, self.now, self.policy.hazard.large_gang, u64::MAX);
+            // It begins when the others are gone.
+            q.end = w.ends(self.now + self.policy.preemption.notice);
             match make_room(self.c, &w, &q, self.policy, &self.busy) {
                 Some(room) => self.claim(&w, room),
                 None => {
                     let mark = (self.c.fleet.freed(), self.c.charged());
+                    let rested = next_rested(self.c, &w, self.policy, self.now);
                     if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
-                        b.claimed = Some(mark);
+                        b.claimed = Some((mark, rested));
                     }
-                    // Somebody may have run long enough by then.
-                    self.again(self.now + self.policy.preemption.min_run);
+                    if rested < FAR {
+                        self.again(rested);
+                    }
                 }
             }
         }
     }
 
     /// Is it worth asking who could make room?
-    fn may_claim(&self, t: Turn, w: &Work) -> bool {
+    fn may_claim(&mut self, t: Turn, w: &Work) -> bool {
         let Some(b) = self.c.queue.bucket(t.bucket()) else { return false };
         let seen = (self.c.fleet.freed(), self.c.charged());
         let elastic = self.policy.elastic.enabled && self.c.anybody_elastic();
-        let rested = b.claimed.is_none_or(|c| c != seen) || self.out.look_again.is_none();
-        rested && ((self.policy.preemption.enabled && self.c.anybody_below(w)) || elastic)
+        if let Some((_, rested)) = b.claimed.filter(|(c, t)| *c == seen && *t > self.now) {
+            if rested < FAR {
+                self.again(rested);
+            }
+            return false;
+        }
+        (self.policy.preemption.enabled && self.c.anybody_below(w)) || elastic
     }
 
     fn claim(&mut self, w: &Arc<Work>, room: crate::preempt::MadeRoom) {
@@ -171,14 +185,15 @@ impl Cycle<'_> {
             self.busy.insert(*job);
             self.out.victims.push(Victim { job: *job, by, rank: *rank });
         }
-        for (job, nodes) in &room.shrinks {
+        for (job, given) in &room.shrinks {
             self.busy.insert(*job);
-            let on = self.c.running.get(job).map_or_else(Vec::new, |r| {
-                let wanted: BTreeSet<NodeName> = self.names(&room.nodes).into_iter().collect();
+            let on: Vec<NodeName> = self.c.running.get(job).map_or_else(Vec::new, |r| {
+                let given: BTreeSet<NodeName> = self.names(given).into_iter().collect();
                 let stay = r.slots().iter().map(|s| s.node.clone());
-                stay.filter(|n| !wanted.contains(n)).take(*nodes as usize).collect()
+                stay.filter(|n| !given.contains(n)).collect()
             });
-            self.out.resizes.push(Resize { job: *job, nodes: *nodes, by: Some(by), on });
+            let nodes = u32::try_from(on.len()).unwrap_or(u32::MAX);
+            self.out.resizes.push(Resize { job: *job, nodes, by: Some(by), on });
         }
         let at = self.now + self.policy.preemption.notice;
         let nodes = self.names(&room.nodes);
@@ -267,8 +282,12 @@ pub(crate) fn gathered(f: &Fleet, q: &Query<'_>) -> Option<Vec<u32>> {
     };
     let mut best: Option<(usize, Vec<u32>)> = None;
     let mut consider = |nodes: &mut dyn Iterator<Item = &Entry>| {
+        let closed = |e: &Entry| {
+            let times = f.closed_times(e, q.who, q.now);
+            times.iter().any(|(s, t)| *s < q.end && *t > q.now)
+        };
         let mut able: Vec<&Entry> =
-            nodes.filter(|e| e.open() && e.capable(a) && e.book.is_empty()).collect();
+            nodes.filter(|e| e.open() && e.capable(a) && e.book.is_empty() && !closed(e)).collect();
         if able.len() < need {
             return;
         }

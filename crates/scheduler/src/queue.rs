@@ -34,6 +34,10 @@ pub(crate) struct Failed {
     pub(crate) freed: u64,
     /// Number of changes of what users and quotas hold then.
     pub(crate) charged: u64,
+    /// SKUs that its quota left it then.
+    pub(crate) skus: u64,
+    /// A limit of the site stopped it then, before anybody looked for room.
+    pub(crate) gated: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -42,6 +46,8 @@ pub(crate) struct Bucket {
     /// The first of them; all are like it.
     pub(crate) work: Arc<Work>,
     pub(crate) account: usize,
+    /// Number of its demand: the same for all that ask for the same.
+    pub(crate) shape: u32,
     /// How long they are believed to run.
     pub(crate) belief: Belief,
     pub(crate) tickets: BTreeSet<Ticket>,
@@ -49,7 +55,8 @@ pub(crate) struct Bucket {
     /// No start could be promised: what runs has no time limit.
     pub(crate) hopeless: bool,
     /// What was free and held when nobody could make room for it.
-    pub(crate) claimed: Option<(u64, u64)>,
+    /// Somebody has run long enough to make room from the given moment on.
+    pub(crate) claimed: Option<((u64, u64), Time)>,
 }
 
 /// A place in the order of the queue.
@@ -77,6 +84,12 @@ impl Turn {
 pub struct Queue {
     ids: BTreeMap<Key, usize>,
     buckets: Vec<Option<Bucket>>,
+    vacant: BTreeSet<usize>,
+    /// Numbers of demands, and how many buckets have each.
+    shapes: BTreeMap<Arc<Demand>, (u32, usize)>,
+    next_shape: u32,
+    /// The first of each bucket.
+    heads: BTreeSet<Turn>,
     jobs: BTreeMap<JobId, (usize, Arc<Work>)>,
     accounts: BTreeMap<(ProjectName, Arc<str>), usize>,
     /// Each account's place in fair share; lower goes first.
@@ -100,12 +113,13 @@ impl Queue {
         let id = match self.ids.get(&key) {
             Some(id) => *id,
             None => {
-                let id =
-                    self.buckets.iter().position(Option::is_none).unwrap_or(self.buckets.len());
+                let id = self.vacant.pop_first().unwrap_or(self.buckets.len());
+                let shape = self.shape(&work.demand);
                 let fresh = Bucket {
                     key: key.clone(),
                     work: work.clone(),
                     account,
+                    shape,
                     belief: Belief::from_limit(work.limit_ms()),
                     tickets: BTreeSet::new(),
                     failed: None,
@@ -121,21 +135,57 @@ impl Queue {
                 id
             }
         };
+        let before = self.head(id);
         if let Some(b) = self.buckets[id].as_mut() {
             b.tickets.insert((work.since, work.job));
         }
+        self.head_moved(id, before);
         self.jobs.insert(work.job, (id, work));
     }
 
     /// A job waits no more.
     pub fn remove(&mut self, job: JobId) {
         let Some((id, work)) = self.jobs.remove(&job) else { return };
+        let before = self.head(id);
         let Some(b) = self.buckets[id].as_mut() else { return };
         b.tickets.remove(&(work.since, job));
-        if b.tickets.is_empty() {
-            let key = b.key.clone();
-            self.ids.remove(&key);
-            self.buckets[id] = None;
+        let empty = b.tickets.is_empty();
+        self.head_moved(id, before);
+        if empty && let Some(b) = self.buckets[id].take() {
+            self.ids.remove(&b.key);
+            self.vacant.insert(id);
+            if let Some((_, n)) = self.shapes.get_mut(&b.key.demand) {
+                *n -= 1;
+                if *n == 0 {
+                    self.shapes.remove(&b.key.demand);
+                }
+            }
+        }
+    }
+
+    /// The number of a demand, for one more bucket.
+    fn shape(&mut self, d: &Arc<Demand>) -> u32 {
+        if let Some((number, n)) = self.shapes.get_mut(d) {
+            *n += 1;
+            return *number;
+        }
+        self.next_shape = self.next_shape.wrapping_add(1);
+        self.shapes.insert(d.clone(), (self.next_shape, 1));
+        self.next_shape
+    }
+
+    fn head(&self, id: usize) -> Option<Turn> {
+        let t = self.bucket(id)?.tickets.first()?;
+        self.turn(id, *t)
+    }
+
+    fn head_moved(&mut self, id: usize, before: Option<Turn>) {
+        let now = self.head(id);
+        if now != before {
+            if let Some(t) = before {
+                self.heads.remove(&t);
+            }
+            self.heads.extend(now);
         }
     }
 
@@ -170,7 +220,10 @@ impl Queue {
 
     /// Each account's place in fair share, by number; lower goes first. Missing ones are even.
     pub fn set_ranks(&mut self, ranks: Vec<u32>) {
-        self.ranks = ranks;
+        if self.ranks != ranks {
+            self.ranks = ranks;
+            self.heads = (0..self.buckets.len()).filter_map(|id| self.head(id)).collect();
+        }
     }
 
     pub(crate) fn rank(&self, account: usize) -> u32 {
@@ -208,9 +261,9 @@ impl Queue {
         self.turn(turn.bucket, *t)
     }
 
-    /// Heads of all buckets.
+    /// Heads of all buckets, in their order.
     pub(crate) fn heads(&self) -> impl Iterator<Item = Turn> + '_ {
-        self.buckets().filter_map(|(id, b)| b.tickets.first().and_then(|t| self.turn(id, *t)))
+        self.heads.iter().copied()
     }
 
     /// A waiting job.
@@ -229,12 +282,15 @@ impl Queue {
     /// Waiting jobs in their order. The first of each group is found at once, the rest as they
     /// are asked for.
     pub fn iter(&self) -> impl Iterator<Item = Turn> + '_ {
-        let mut heads: BTreeSet<Turn> = self.heads().collect();
+        let mut heads = self.heads.iter().copied().peekable();
+        let mut rest: BTreeSet<Turn> = BTreeSet::new();
         std::iter::from_fn(move || {
-            let t = heads.pop_first()?;
-            if let Some(next) = self.after(&t) {
-                heads.insert(next);
-            }
+            let t = match (heads.peek(), rest.first()) {
+                (Some(h), Some(r)) if r < h => rest.pop_first(),
+                (Some(_), _) => heads.next(),
+                (None, _) => rest.pop_first(),
+            }?;
+            rest.extend(self.after(&t));
             Some(t)
         })
     }

@@ -252,8 +252,8 @@ impl Ledger {
     }
 
     /// Whether, with so much more, the project would stay within what is its own: at its node, or
-    /// at one above it. Then what others borrowed can be claimed back; the node is the widest
-    /// for which this holds.
+    /// at one above it. Then what others borrowed can be claimed back; the node is the narrowest
+    /// for which this holds, so that siblings who borrowed are claimed from too.
     #[must_use]
     pub fn entitled(
         &self,
@@ -263,7 +263,6 @@ impl Ledger {
         milli: u64,
     ) -> Option<usize> {
         let leaf = *self.leaf.get(project)?;
-        let mut out = None;
         let kinds: Vec<usize> =
             self.kinds(sku, tier).filter(|k| self.nodes[leaf].limits[*k].is_some()).collect();
         if kinds.is_empty() {
@@ -272,12 +271,14 @@ impl Ledger {
         let mut at = Some(leaf);
         while let Some(i) = at {
             let within = kinds.iter().all(|k| self.nodes[i].gross[*k] + milli <= self.owned(i, *k));
+            // Nobody lends to a root.
+            self.nodes[i].parent?;
             if within {
-                out = Some(i);
+                return Some(i);
             }
             at = self.nodes[i].parent;
         }
-        out
+        None
     }
 
     fn owned(&self, i: usize, k: usize) -> u64 {

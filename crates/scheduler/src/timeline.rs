@@ -142,12 +142,17 @@ impl Walk<'_, '_> {
     /// A domain that holds the gang at `t`, and the nodes there.
     fn settled(&mut self, t: Time) -> Option<Vec<u32>> {
         let need: Vec<usize> = self.q.asks.iter().map(|a| a.nodes as usize).collect();
-        let ready: Vec<u32> = self
+        let mut ready: Vec<u32> = self
             .free
             .iter()
             .filter(|(_, groups)| groups.iter().zip(&need).all(|(g, n)| g.len() >= *n))
             .map(|(d, _)| *d)
             .collect();
+        // By name, since numbers follow the order in which nodes joined.
+        ready.sort_by_cached_key(|d| match self.q.demand.widest() {
+            Level::Node => self.fleet.entry(*d).pos.key.clone(),
+            _ => self.fleet.domains[*d as usize].path.clone(),
+        });
         let mut stale = Vec::new();
         for d in ready {
             let groups = self.free.get_mut(&d)?;
@@ -199,9 +204,10 @@ impl Walk<'_, '_> {
     }
 
     fn in_segments(&self, able: &[&Free], n: usize, size: usize) -> Option<Vec<u32>> {
-        let mut by: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut by: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         for f in able {
-            by.entry(self.fleet.entry(f.ix).domains[0]).or_default().push(f.ix);
+            let domain = self.fleet.entry(f.ix).domains[0];
+            by.entry(&self.fleet.domains[domain as usize].path).or_default().push(f.ix);
         }
         let mut out = Vec::with_capacity(n);
         for nodes in by.values() {
