@@ -121,7 +121,7 @@ fn promises_kept(w: &World) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(lives(64))]
+    #![proptest_config(lives(40))]
 
     /// Where no node fails and everybody goes when their time is up.
     #[test]
@@ -157,7 +157,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(lives(64))]
+    #![proptest_config(lives(40))]
 
     /// Invariants are checked after every step by the world itself.
     #[test]
