@@ -6,7 +6,8 @@ use muster_model::command::Answer;
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{
-    ArrayTask, Attempt, Basis, Job, JobState, Notice, PastAttempt, SlotEnd, SlotState, Stop, Verdict,
+    ArrayTask, Attempt, Basis, Job, JobState, Notice, PastAttempt, SlotEnd, SlotState, Stop,
+    Verdict,
 };
 use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, NodeRole, Stage};

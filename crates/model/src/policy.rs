@@ -73,8 +73,8 @@ pub enum BackfillMode {
     Conservative,
     /// Only the head of the queue is promised a start; the rest passes in queue order.
     Easy,
-    /// As conservative, but promises leave room: two hours and the job's own limit later. The
-    /// mean wait is shorter, single waits may be longer.
+    /// Only the head of the queue is promised a start, half an hour later than the earliest;
+    /// the rest by what is gained. Waits are shorter in the mean, and promised to fewer.
     Aggressive,
 }
 

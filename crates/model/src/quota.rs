@@ -129,11 +129,8 @@ impl Quotas {
                         "keep one of them",
                     ));
                 }
-                for (f, v) in [
-                    ("nominal", Some(l.nominal)),
-                    ("borrow", l.borrow),
-                    ("lend", l.lend),
-                ] {
+                for (f, v) in [("nominal", Some(l.nominal)), ("borrow", l.borrow), ("lend", l.lend)]
+                {
                     if v.is_some_and(|v| v > MAX_GPUS) {
                         return Err(problem(
                             &at(f),

@@ -198,6 +198,9 @@ impl Cluster {
         if l.running_jobs_per_user.is_none() && l.gpus_per_user.is_none() {
             return None;
         }
+        if l.running_jobs_per_user.is_none() && l.gpus_per_user.is_none() {
+            return None;
+        }
         let h = self.held(&w.project, &w.user);
         if let Some(n) = l.running_jobs_per_user
             && h.jobs >= n

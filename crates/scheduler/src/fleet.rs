@@ -191,6 +191,11 @@ impl Fleet {
         self.nodes[ix as usize].as_ref().expect("positions name present nodes: remove drops both")
     }
 
+    /// Numbers that nodes have or had.
+    pub(crate) fn numbers(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// A node that may be gone by now.
     pub(crate) fn present(&self, ix: u32) -> Option<&Entry> {
         self.nodes.get(ix as usize)?.as_ref()

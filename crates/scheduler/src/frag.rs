@@ -91,7 +91,7 @@ fn task<'a>(a: &Ask, skus: &'a [u16]) -> Task<'a> {
     Task { cpu: a.cpus, mem: a.memory >> 20, ask, skus }
 }
 
-fn able(c: &Class, a: &Ask) -> bool {
+pub(crate) fn able(c: &Class, a: &Ask) -> bool {
     a.skus >> c.sku & 1 == 1
         && c.cpus >= a.cpus
         && c.memory >= a.memory

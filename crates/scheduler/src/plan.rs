@@ -14,11 +14,15 @@ use muster_model::policy::{BackfillMode, SitePolicy};
 use muster_model::spec::Priority;
 use muster_model::topology::Level;
 use muster_model::units::Time;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 /// Most starts in one cycle: a few milliseconds of planning and one group commit.
 pub const MAX_STARTS: usize = 1000;
+/// Most groups of jobs asked in one cycle behind the first of the queue; what is left is asked in
+/// the next, which follows at once, so that requests wait a few milliseconds at most.
+const MAX_ASKS: usize = 1000;
 /// Jobs that nodes are gathered for at once when nothing that runs has a time limit.
 const GATHERING: usize = 4;
 
@@ -118,7 +122,9 @@ pub(crate) struct Cycle<'c> {
 }
 
 /// Who is asked first: by class, then by what is gained for the room taken.
-type Preference = (std::cmp::Reverse<Priority>, std::cmp::Reverse<u128>);
+type Preference = (Reverse<Priority>, Reverse<u128>);
+/// Somebody who may be asked; the greatest is asked first.
+type Candidate = Reverse<(Preference, Turn)>;
 
 /// Plans one cycle. The cluster is left as it was, but for notes on what did not fit, so that
 /// it is asked again only when something changed.
@@ -182,9 +188,6 @@ impl Cycle<'_> {
             if self.started.contains(&t.job) {
                 continue;
             }
-            if self.started.contains(&t.job) {
-                continue;
-            }
             if behind.contains(&t.job) {
                 continue;
             }
@@ -198,18 +201,22 @@ impl Cycle<'_> {
             }
         }
         self.strictly();
-        let mut heads: BTreeSet<(Preference, Turn)> = BTreeSet::new();
+        let mut able: Vec<Candidate> = Vec::new();
         let turns: Vec<Turn> = self.c.queue.heads().collect();
         let any_strict = self.c.ledger.any_strict();
         for t in turns {
             let strict = any_strict && self.strict_quota(t).is_some();
             let due = promised.get(&t.bucket()).is_some_and(|p| p.iter().any(|t| self.due(t.job)));
             if !strict && (due || !self.still_fails(t)) {
-                self.push(&mut heads, t);
+                able.extend(self.candidate(t));
             }
         }
-        while let Some((_, turn)) = heads.pop_first() {
-            if self.full() {
+        // Built at once: of thousands who could be helped, few are asked.
+        let mut heads = BinaryHeap::from(able);
+        let mut asks = 0;
+        while let Some(Reverse((_, turn))) = heads.pop() {
+            asks += 1;
+            if self.full() || asks > MAX_ASKS {
                 self.out.more = true;
                 return;
             }
@@ -221,9 +228,8 @@ impl Cycle<'_> {
             let asked =
                 if self.started.contains(&turn.job) { Asked::Started } else { self.ask(turn) };
             if asked == Asked::Started {
-                if let Some(next) = self.c.queue.after(&turn) {
-                    self.push(&mut heads, next);
-                }
+                let next = self.c.queue.after(&turn);
+                heads.extend(next.and_then(|t| self.candidate(t)));
                 continue;
             }
             self.mark(turn);
@@ -353,7 +359,7 @@ impl Cycle<'_> {
         }
         let Some(work) = self.c.queue.bucket(t.bucket()).map(|b| b.work.clone()) else { return };
         let (freed, charged) = (self.c.fleet.freed(), self.c.charged());
-        let (skus, gated) = (self.c.quota_skus(&work), self.gated(&work));
+        let (skus, gated) = (self.skus_left(t, &work), self.gated(&work));
         if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
             b.failed = Some(Failed { freed, charged, skus, gated });
         }
@@ -364,10 +370,26 @@ impl Cycle<'_> {
         self.c.fleet.kept.get(&job).is_some_and(|k| k.start <= self.now)
     }
 
-    fn push(&self, heads: &mut BTreeSet<(Preference, Turn)>, t: Turn) {
-        let Some(b) = self.c.queue.bucket(t.bucket()) else { return };
+    fn candidate(&self, t: Turn) -> Option<Candidate> {
+        let b = self.c.queue.bucket(t.bucket())?;
         let gain = if self.policy.backfill.predict { b.belief.rank(b.work.width()) } else { 0 };
-        heads.insert(((std::cmp::Reverse(b.work.priority), std::cmp::Reverse(gain)), t));
+        Some(Reverse(((Reverse(b.work.priority), Reverse(gain)), t)))
+    }
+
+    /// SKUs of which the quota leaves enough, asked once for each user and demand until
+    /// somebody starts.
+    fn skus_left(&mut self, t: Turn, w: &Work) -> u64 {
+        let Some(b) = self.c.queue.bucket(t.bucket()) else { return self.c.quota_skus(w) };
+        if self.c.ledger.is_empty() {
+            return u64::MAX;
+        }
+        let key = (b.account, b.shape, w.tier);
+        let starts = self.out.starts.len();
+        self.memo.skus(starts, key).unwrap_or_else(|| {
+            let skus = self.c.quota_skus(w);
+            self.memo.note_skus(key, skus);
+            skus
+        })
     }
 
     fn start_on_kept(&mut self, job: JobId) {
@@ -438,7 +460,7 @@ impl Cycle<'_> {
         if self.gated(&work) || self.staggered(&work) {
             return Asked::Gated;
         }
-        let skus = self.c.quota_skus(&work);
+        let skus = self.skus_left(turn, &work);
         if skus == 0 && work.demand.gpus() > 0 {
             return Asked::Gated;
         }

@@ -2,6 +2,7 @@
 //! some domain holds enough nodes for as long as the gang lasts.
 
 use crate::fleet::{Fleet, level_ix};
+use crate::frag::able;
 use crate::place::Query;
 use crate::work::FAR;
 use muster_model::topology::Level;
@@ -36,7 +37,10 @@ struct Walk<'a, 'q> {
     free: BTreeMap<u32, Vec<Vec<Free>>>,
     /// Nodes that become free at a moment to come: time, group, node, last moment.
     coming: BinaryHeap<Reverse<(Time, usize, u32, Time)>>,
-    seen: BTreeSet<u32>,
+    /// By number: was the node looked at?
+    seen: Vec<bool>,
+    /// Domains in which something became free since they were last looked at.
+    touched: BTreeSet<u32>,
     looks: usize,
 }
 
@@ -50,7 +54,8 @@ pub(crate) fn earliest(fleet: &Fleet, q: &Query<'_>, from: Time) -> Option<Later
         length,
         free: BTreeMap::new(),
         coming: BinaryHeap::new(),
-        seen: BTreeSet::new(),
+        seen: vec![false; fleet.numbers()],
+        touched: BTreeSet::new(),
         looks: 0,
     };
     w.seed(from);
@@ -74,9 +79,7 @@ pub(crate) fn earliest(fleet: &Fleet, q: &Query<'_>, from: Time) -> Option<Later
             return None;
         }
         while let Some(((_, ix), _)) = ends.next_if(|((at, _), _)| *at == t) {
-            if w.seen.insert(*ix) {
-                w.look(*ix, t);
-            }
+            w.look_once(*ix, t);
         }
         while let Some(Reverse((at, gi, ix, last))) = w.coming.peek().copied() {
             if at > t {
@@ -93,24 +96,25 @@ impl Walk<'_, '_> {
     fn seed(&mut self, from: Time) {
         let fleet = self.fleet;
         for (class, members) in &fleet.classes {
-            let fits = self.q.asks.iter().any(|a| {
-                (a.part.is_some() || u32::from(class.whole) >= a.gpus)
-                    && class.cpus >= a.cpus
-                    && class.memory >= a.memory
-            });
-            if fits {
+            if self.q.asks.iter().any(|a| able(class, a)) {
                 for p in members {
-                    self.seen.insert(p.ix);
-                    self.look(p.ix, from);
+                    self.look_once(p.ix, from);
                 }
             }
         }
         // What ended before `from` or ends just then counts as free at `from`.
         let due: Vec<u32> = fleet.ends.range(..=(from, u32::MAX)).map(|((_, ix), _)| *ix).collect();
         for ix in due {
-            if self.seen.insert(ix) {
-                self.look(ix, from);
-            }
+            self.look_once(ix, from);
+        }
+    }
+
+    fn look_once(&mut self, ix: u32, t: Time) {
+        if let Some(seen) = self.seen.get_mut(ix as usize)
+            && !*seen
+        {
+            *seen = true;
+            self.look(ix, t);
         }
     }
 
@@ -137,17 +141,18 @@ impl Walk<'_, '_> {
         };
         let d = self.free.entry(key).or_insert_with(|| vec![Vec::new(); groups]);
         d[gi].push(f);
+        self.touched.insert(key);
     }
 
     /// A domain that holds the gang at `t`, and the nodes there.
     fn settled(&mut self, t: Time) -> Option<Vec<u32>> {
         let need: Vec<usize> = self.q.asks.iter().map(|a| a.nodes as usize).collect();
-        let mut ready: Vec<u32> = self
-            .free
-            .iter()
-            .filter(|(_, groups)| groups.iter().zip(&need).all(|(g, n)| g.len() >= *n))
-            .map(|(d, _)| *d)
-            .collect();
+        let enough = |d: &u32| {
+            let groups = self.free.get(d);
+            groups.is_some_and(|g| g.iter().zip(&need).all(|(g, n)| g.len() >= *n))
+        };
+        let mut ready: Vec<u32> =
+            std::mem::take(&mut self.touched).into_iter().filter(enough).collect();
         // By name, since numbers follow the order in which nodes joined.
         ready.sort_by_cached_key(|d| match self.q.demand.widest() {
             Level::Node => self.fleet.entry(*d).pos.key.clone(),

@@ -205,6 +205,9 @@ impl Fleet {
         let plain = closed.is_empty() && e.book.iter().all(|b| b.job == who.job);
         if plain {
             // Nothing is ever taken away: the first moment at which it fits is good for ever.
+            if let Some(t) = whole_from(e, a, from) {
+                return t.map(|t| (t, FAR));
+            }
             if Fleet::holds_at(e, a, who.job, from, now) {
                 return Some((from, FAR));
             }
@@ -234,5 +237,45 @@ impl Fleet {
             }
         }
         begin.map(|b| (b, FAR))
+    }
+}
+
+/// Slots on a node that are added up without a list of their own.
+const FEW: usize = 16;
+
+/// The first moment from `from` on at which whole GPUs, processors and memory are enough, by adding
+/// up what ends. None where parts of GPUs make that too simple; `Some(None)` for never.
+fn whole_from(e: &Entry, a: &Ask, from: Time) -> Option<Option<Time>> {
+    let n = e.holds.len();
+    if a.part.is_some() || n > FEW || e.holds.iter().any(|h| h.part.is_some()) {
+        return None;
+    }
+    let usable = e.facts.gpus.minus(e.facts.mig);
+    let mut ends = [(FAR, 0u32, 0u32, 0u64); FEW];
+    for (slot, h) in ends.iter_mut().zip(&e.holds) {
+        *slot = (h.until, h.gpus.and(usable).len(), h.cpus, h.memory);
+    }
+    let ends = &mut ends[..n];
+    ends.sort_unstable();
+    let (mut gpus, mut cpus, mut memory) = (e.free_gpus(), e.room.cpus, e.room.memory);
+    let fits = |g: u32, c: u32, m: u64| g >= a.gpus && c >= a.cpus && m >= a.memory;
+    let mut at = from;
+    let mut i = 0;
+    loop {
+        while let Some((until, g, c, m)) = ends.get(i)
+            && *until <= at
+        {
+            gpus += g;
+            cpus = (cpus + c).min(e.facts.cpus);
+            memory = (memory + m).min(e.facts.memory.0);
+            i += 1;
+        }
+        if fits(gpus, cpus, memory) {
+            return Some(Some(at));
+        }
+        match ends.get(i) {
+            Some((until, ..)) if *until < FAR => at = *until,
+            _ => return Some(None),
+        }
     }
 }

@@ -42,7 +42,10 @@ fn mistakes_in_quotas_are_pointed_at() {
         ),
         (QUOTAS.replace("shares: 2", "shares: 0"), "q.yaml:6:5: tree[1].shares: 0 is not a weight"),
         (QUOTAS.replace("shares: 2", "shares: some"), "q.yaml:6:"),
-        (QUOTAS.replace("shares: 2", "share: 2"), "q.yaml:6:5: tree[1].share: unknown field `share`"),
+        (
+            QUOTAS.replace("shares: 2", "share: 2"),
+            "q.yaml:6:5: tree[1].share: unknown field `share`",
+        ),
         (QUOTAS.replace("nominal: 32", "nominl: 32"), "did you mean `nominal`?"),
         (
             QUOTAS.replace("speech", "nlp"),
