@@ -385,16 +385,22 @@ impl Job {
         }
     }
 
-    /// Nodes of the gang.
+    /// Nodes of the gang: an elastic one has what it was given, while it runs.
     #[must_use]
     pub fn nodes(&self) -> u64 {
-        self.groups.iter().map(|g| u64::from(g.nodes)).sum()
+        match (&self.attempt, self.groups.len()) {
+            (Some(a), 1) => a.slots.len() as u64,
+            _ => self.groups.iter().map(|g| u64::from(g.nodes)).sum(),
+        }
     }
 
     /// GPUs of the gang.
     #[must_use]
     pub fn gpus(&self) -> u64 {
-        self.groups.iter().map(|g| u64::from(g.nodes) * u64::from(g.gpus)).sum()
+        match &self.groups[..] {
+            [g] => self.nodes() * u64::from(g.gpus),
+            all => all.iter().map(|g| u64::from(g.nodes) * u64::from(g.gpus)).sum(),
+        }
     }
 
     /// Ranks of the gang.

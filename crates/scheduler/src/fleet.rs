@@ -16,7 +16,7 @@ use muster_model::placement::{GpuSet, Slot};
 use muster_model::spec::GpuPart;
 use muster_model::topology::Level;
 use muster_model::units::Time;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Levels that form domains, narrowest first; a single node needs none.
@@ -119,7 +119,7 @@ pub struct Fleet {
     nodes: Vec<Option<Entry>>,
     /// Numbers of nodes that are gone.
     vacant: BTreeSet<u32>,
-    by_name: HashMap<NodeName, u32>,
+    by_name: BTreeMap<NodeName, u32>,
     pub(crate) domain_ids: BTreeMap<(Level, Arc<str>), u32>,
     pub(crate) domains: Vec<Domain>,
     /// Largest domain of each level, in nodes: an upper bound.

@@ -4,12 +4,11 @@
 use crate::cluster::Cluster;
 use crate::work::Work;
 use muster_model::spec::Tier;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BTreeMap;
 
 /// Jobs that fit or fail alike, whoever they belong to: number of the demand, SKUs that the quota
 /// leaves, and whether a lemon will do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Alike {
     shape: u32,
     skus: u64,
@@ -23,47 +22,13 @@ pub(crate) struct Memo {
     starts: usize,
     /// By demand: does anything help that became free since a moment of
     /// [`Fleet::freed`](crate::Fleet::freed)?
-    helps: Table<(u32, bool, u64), bool>,
+    helps: BTreeMap<(u32, bool, u64), bool>,
     /// Starts of the cycle when the next field was true.
     skus_at: usize,
     /// By account, demand and tier: SKUs that the quota leaves.
-    skus: Table<(usize, u32, Tier), u64>,
+    skus: BTreeMap<(usize, u32, Tier), u64>,
     /// Demands that found no room, with the shortest time that they asked for.
-    no_room: Table<Alike, u64>,
-}
-
-/// Small keys that are asked for thousands of times in a cycle; nobody outside chooses them.
-type Table<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
-
-/// Multiplies and rotates: a few instructions for a number.
-#[derive(Debug, Default)]
-pub(crate) struct Quick(u64);
-
-impl Quick {
-    fn add(&mut self, x: u64) {
-        self.0 = (self.0.rotate_left(5) ^ x).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-}
-
-impl Hasher for Quick {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|b| self.add(u64::from(*b)));
-    }
-    fn write_u8(&mut self, x: u8) {
-        self.add(u64::from(x));
-    }
-    fn write_u32(&mut self, x: u32) {
-        self.add(u64::from(x));
-    }
-    fn write_u64(&mut self, x: u64) {
-        self.add(x);
-    }
-    fn write_usize(&mut self, x: usize) {
-        self.add(x as u64);
-    }
-    fn finish(&self) -> u64 {
-        self.0
-    }
+    no_room: BTreeMap<Alike, u64>,
 }
 
 fn time(w: &Work) -> u64 {
