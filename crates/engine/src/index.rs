@@ -200,6 +200,7 @@ impl Index {
     pub(crate) fn policy_changed(&mut self, state: &State) {
         self.cluster.set_quotas(&state.quotas);
         self.cluster.set_power(&state.policy.power);
+        self.cluster.set_hazard(&state.policy.hazard);
     }
 
     /// The reservations, or the nodes they cover, are others now.

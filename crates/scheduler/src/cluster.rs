@@ -4,11 +4,11 @@ use crate::fleet::Fleet;
 use crate::power::Meter;
 use crate::queue::Queue;
 use crate::quota::Ledger;
-use crate::work::{FAR, Work, group_milli};
+use crate::work::{Work, group_milli};
 use muster_model::ids::JobId;
 use muster_model::names::ProjectName;
 use muster_model::placement::{Placement, Slot};
-use muster_model::policy::{Limits, Power};
+use muster_model::policy::{Hazard, Limits, Power};
 use muster_model::quota::Quotas;
 use muster_model::spec::{Priority, Tier};
 use muster_model::units::Time;
@@ -26,7 +26,7 @@ pub struct Running {
     pub placed: Time,
     /// Nothing before this is lost when it is stopped.
     pub saved: Time,
-    /// Over by then; [`FAR`] when nobody knows.
+    /// Over by then; [`FAR`](crate::FAR) when nobody knows.
     pub until: Time,
     /// On its way out: it counts on nothing any more.
     pub stopping: bool,
@@ -165,16 +165,17 @@ impl Cluster {
         self.fleet.forget_failures();
     }
 
+    /// What lemons are still good for is this now.
+    pub fn set_hazard(&mut self, h: &Hazard) {
+        self.fleet.lemon_max = Some(h.lemon_max_nodes);
+        self.queue.forget_failures();
+        self.fleet.forget_failures();
+    }
+
     /// What a user holds.
     #[must_use]
     pub fn held(&self, project: &ProjectName, user: &Arc<str>) -> Held {
         self.users.get(&(project.clone(), user.clone())).copied().unwrap_or_default()
-    }
-
-    /// SKU that a running job's quota counts.
-    pub(crate) fn sku_of<'r>(&self, r: &'r Running) -> &'r str {
-        let _ = self;
-        &r.sku
     }
 
     /// Does anybody run whose rank may be below this work's?
@@ -225,12 +226,6 @@ impl Cluster {
         let skus = skus.filter(|(_, s)| w.demand.gpus() == 0 || s.as_str() != "cpu");
         skus.filter(|(_, s)| self.ledger.check(&w.project, s, w.tier, w.demand.milli(s)).is_ok())
             .fold(0, |m, (i, _)| m | 1 << i)
-    }
-
-    /// Over by then, as far as limits tell.
-    #[must_use]
-    pub fn until(work: &Work, from: Time) -> Time {
-        work.limit.map_or(FAR, |l| from + l)
     }
 
     /// Checks the counts against a fresh count. Returns what differs, in words.

@@ -7,7 +7,7 @@ use crate::node::{Ask, Booking, Entry, Hold, NodeFacts, Part, Pos, Room};
 use crate::power::Meter;
 use crate::scores::Scores;
 use crate::windows::Closed;
-use crate::work::{Demand, FAR};
+use crate::work::{Demand, FAR, Work};
 use muster_model::ids::JobId;
 use muster_model::job::Basis;
 use muster_model::names::NodeName;
@@ -146,6 +146,8 @@ pub struct Fleet {
     /// When a reservation next begins or ends, as of the last cycle.
     pub(crate) edge: Option<Time>,
     pub(crate) meter: Meter,
+    /// Largest preemptible gang that lemons take; one node until the policy says.
+    pub(crate) lemon_max: Option<u32>,
     /// Work that the site has seen.
     pub(crate) mix: Mix,
 }
@@ -245,6 +247,11 @@ impl Fleet {
         });
         // A mask has 64 bits; kinds beyond that share the last one and are told apart by nobody.
         u16::try_from(at.min(63)).unwrap_or(63)
+    }
+
+    /// Will nodes do that fail more often than others?
+    pub(crate) fn lemon_will_do(&self, w: &Work) -> bool {
+        w.preemptible() && w.demand.nodes() <= self.lemon_max.unwrap_or(1)
     }
 
     /// The shares of a demand, ready to be compared with nodes.

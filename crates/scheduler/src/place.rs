@@ -52,7 +52,7 @@ impl<'a> Query<'a> {
         large_gang: u32,
         skus: u64,
     ) -> Query<'a> {
-        let mut asks = fleet.asks(&w.demand, w.preemptible() && w.demand.nodes() == 1);
+        let mut asks = fleet.asks(&w.demand, fleet.lemon_will_do(w));
         for a in &mut asks {
             if a.gpus > 0 {
                 a.skus &= skus;

@@ -70,7 +70,7 @@ impl<'a> Above<'a> {
         if w.priority > r.work.priority {
             return Some(Rank::Priority);
         }
-        let (sku, ledger) = (self.c.sku_of(r), &self.c.ledger);
+        let (sku, ledger) = (r.sku.as_str(), &self.c.ledger);
         let claimant = *self
             .claimants
             .entry(sku)
@@ -256,7 +256,7 @@ fn not_borrowing(c: &Cluster, w: &Work, room: &MadeRoom) -> BTreeSet<JobId> {
     let mut claimants: BTreeMap<&str, Option<usize>> = BTreeMap::new();
     for (j, rank) in &room.victims {
         let Some(r) = c.running.get(j) else { continue };
-        let sku = c.sku_of(r);
+        let sku = r.sku.as_str();
         if *rank == Rank::Quota {
             let claimant = *claimants
                 .entry(sku)
@@ -522,7 +522,7 @@ fn quota_too(
     let milli = w.demand.milli(sku);
     let mut ledger = c.ledger.clone();
     let back = |l: &mut crate::quota::Ledger, r: &Running| {
-        l.charge(&r.work.project, c.sku_of(r), r.work.tier, r.milli(), false);
+        l.charge(&r.work.project, &r.sku, r.work.tier, r.milli(), false);
     };
     for r in room.victims.iter().filter_map(|(j, _)| c.running.get(j)) {
         back(&mut ledger, r);
@@ -531,7 +531,7 @@ fn quota_too(
         if let Some(r) = c.running.get(j) {
             let per = r.milli() / (r.slots().len() as u64).max(1);
             let less = per * given.len() as u64;
-            ledger.charge(&r.work.project, c.sku_of(r), r.work.tier, less, false);
+            ledger.charge(&r.work.project, &r.sku, r.work.tier, less, false);
         }
     }
     let mut more: Vec<(u128, JobId)> = able
@@ -548,7 +548,7 @@ fn quota_too(
         let Some(r) = c.running.get(&j) else { continue };
         let claimant = ledger.entitled(&w.project, sku, w.tier, milli);
         let still = claimant
-            .is_some_and(|i| ledger.borrows_from(&r.work.project, i, c.sku_of(r), r.work.tier));
+            .is_some_and(|i| ledger.borrows_from(&r.work.project, i, r.sku.as_str(), r.work.tier));
         if still {
             back(&mut ledger, r);
             room.cost += loss(r, policy, now);

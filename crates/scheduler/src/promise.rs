@@ -333,8 +333,7 @@ pub fn replacements(
     slots: &[muster_model::placement::Slot],
     now: Time,
 ) -> Option<Vec<NodeName>> {
-    let lemon = work.preemptible() && work.demand.nodes() == 1;
-    let asks = f.asks(&work.demand, lemon);
+    let asks = f.asks(&work.demand, f.lemon_will_do(work));
     let who = crate::windows::Asker::of(work);
     let end = work.ends(now);
     let gone: Vec<usize> = (0..slots.len())

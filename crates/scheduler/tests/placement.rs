@@ -5,6 +5,7 @@ mod common;
 use common::{Life, fleet, gang, name, node, nvl, with_gpus};
 use muster_model::node::NodeRole;
 use muster_model::placement::{Fabric, GpuSet};
+use muster_model::policy::Hazard;
 use muster_model::spec::Spread;
 use muster_model::topology::Level;
 use muster_scheduler::{NodeFacts, replacements};
@@ -174,6 +175,24 @@ fn spares_lemons_and_suspects_take_no_gangs() {
         let low = life.submit(gang(1, 1).low());
         assert_eq!(life.running(low), role == NodeRole::Lemon, "{role:?}");
     }
+}
+
+#[test]
+fn the_policy_says_how_large_a_gang_lemons_take() {
+    let most = |nodes: u32| {
+        let mut all = fleet(1, 3, 8);
+        all.iter_mut().for_each(|n| n.role = NodeRole::Lemon);
+        let mut life = Life::new(all);
+        life.policy.hazard = Hazard { lemon_max_nodes: nodes, ..Hazard::default() };
+        life.c.set_hazard(&life.policy.hazard);
+        (1..=3)
+            .filter(|n| {
+                let id = life.submit(gang(*n, 2).low());
+                life.running(id)
+            })
+            .count()
+    };
+    assert_eq!((most(0), most(1), most(2), most(3)), (0, 1, 2, 3));
 }
 
 #[test]

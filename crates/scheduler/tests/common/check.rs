@@ -132,7 +132,8 @@ pub fn start(life: &Life, w: &Work, p: &Placed) {
         assert!(f.simulated || !w.demand.simulated);
         assert!(f.block.is_none() && f.role != NodeRole::Suspect, "{} takes no work", f.name);
         assert!(f.role != NodeRole::Spare || swap, "{} is a spare", f.name);
-        assert!(f.role != NodeRole::Lemon || (w.preemptible() && p.slots.len() == 1));
+        let most = life.policy.hazard.lemon_max_nodes as usize;
+        assert!(f.role != NodeRole::Lemon || (w.preemptible() && p.slots.len() <= most));
         for c in life.reservations.iter().filter(|c| c.nodes.contains(&s.node)) {
             window(&c.reservation, w, life.now);
         }
