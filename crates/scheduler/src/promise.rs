@@ -59,6 +59,12 @@ impl Cycle<'_> {
             }
             return false;
         };
+        // There is room, and yet it did not start: power is what it waits for, and nobody can
+        // promise when a budget has some left.
+        let patient = self.policy.backfill.mode == BackfillMode::Aggressive;
+        if self.c.fleet.meter.on() && later.at <= self.now && !patient {
+            return false;
+        }
         let had = self.c.fleet.kept.get(&t.job).cloned();
         let moved = had.filter(|k| broken && later.at > k.start).map(|k| self.why_broken(&k));
         self.set_promise(&w, later, moved);

@@ -251,6 +251,7 @@ fn a_budget_of_power_is_kept() {
     let a = life.submit(gang(2, 8).runs(30));
     let b = life.submit(gang(1, 8));
     assert!(life.running(a) && life.waits(b));
+    assert!(!life.told.contains_key(&b), "a node is free, but nobody knows when power will be");
     life.pass(Span::mins(30));
     assert!(life.running(b));
     let never = life.submit(gang(3, 8));
