@@ -2,6 +2,7 @@
 //! `cargo xtask bench NAME` builds and runs them.
 
 mod agents;
+mod alike;
 mod backfill;
 mod http;
 mod load;

@@ -67,21 +67,8 @@ fn write_secret(path: &Path, bytes: &[u8]) -> Result<()> {
 impl Slurm {
     /// Starts one with its state in a fresh directory in `parent`.
     pub(crate) fn start(parent: &Path) -> Result<Slurm> {
-        let dir = TempDir::in_dir(parent, "slurm")?;
+        let (dir, munge) = workplace(parent, "slurm", GPUS)?;
         let s = dir.path();
-        // The REST server's user must reach the configuration and the key's socket.
-        fs::set_permissions(s, fs::Permissions::from_mode(0o755))?;
-        for name in ["conf", "state", "log", "run", "dev", "munge"] {
-            dir.sub(name)?;
-        }
-        let munge = start_munge(s)?;
-        // Count-only GPUs are reported as none: it wants device files.
-        for i in 0..GPUS {
-            let device = s.join(format!("dev/gpu{i}"));
-            let null = rustix::fs::makedev(1, 3);
-            mknodat(CWD, &device, FileType::CharacterDevice, Mode::from(0o666), null)
-                .with_context(|| format!("cannot make {}", device.display()))?;
-        }
         write_secret(&s.join("state/jwt_hs256.key"), &random(32)?)?;
         let (controller_port, rest_port) = (free_port()?, free_port()?);
         let node_ports: Vec<u16> = (0..NODES).map(|_| free_port()).collect::<Result<_>>()?;
@@ -213,7 +200,28 @@ impl Slurm {
 }
 
 /// The daemon that signs its messages, with a key and a socket of its own in `s/munge`.
-pub(crate) fn start_munge(s: &Path) -> Result<Daemon> {
+/// A fresh directory with all that a Slurm of one's own needs in it: subdirectories, munge, and
+/// devices that look like GPUs.
+pub(crate) fn workplace(parent: &Path, name: &str, gpus: u32) -> Result<(TempDir, Daemon)> {
+    let dir = TempDir::in_dir(parent, name)?;
+    let s = dir.path();
+    // The REST server's user must reach the configuration and the key's socket.
+    fs::set_permissions(s, fs::Permissions::from_mode(0o755))?;
+    for name in ["conf", "state", "log", "run", "dev", "munge"] {
+        dir.sub(name)?;
+    }
+    let munge = start_munge(s)?;
+    // Count-only GPUs are reported as none: it wants device files.
+    for i in 0..gpus {
+        let device = s.join(format!("dev/gpu{i}"));
+        let null = rustix::fs::makedev(1, 3);
+        mknodat(CWD, &device, FileType::CharacterDevice, Mode::from(0o666), null)
+            .with_context(|| format!("cannot make {}", device.display()))?;
+    }
+    Ok((dir, munge))
+}
+
+fn start_munge(s: &Path) -> Result<Daemon> {
     // It insists on its own account's files in a directory that nobody else can write to.
     let (uid, gid) = account("munge").context("there is no `munge` account")?;
     let home = s.join("munge");

@@ -2,17 +2,16 @@
 //! scheduler sees limits and users, never run times.
 
 use super::swf::Job;
+use crate::alike;
 use muster_model::ids::JobId;
 use muster_model::names::ProjectName;
-use muster_model::node::NodeRole;
-use muster_model::placement::{GpuSet, Placement};
+use muster_model::placement::Placement;
 use muster_model::policy::SitePolicy;
 use muster_model::spec::{Group, Priority, Tier};
-use muster_model::topology::Location;
 use muster_model::units::{Bytes, Span, Time};
 use muster_scheduler::fairshare::{ShareNode, Usage, ranks};
 use muster_scheduler::history::History;
-use muster_scheduler::{Cluster, Demand, NodeFacts, Running, Work, plan};
+use muster_scheduler::{Cluster, Demand, Running, Work, plan};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
@@ -38,32 +37,6 @@ pub(crate) struct Outcome {
 
 /// The longest that a run below this counts as in the bounded slowdown.
 const TAU_MS: u64 = 10_000;
-
-fn node(i: u32) -> NodeFacts {
-    let name: muster_model::NodeName = format!("n{i:05}").parse().expect("a good name");
-    NodeFacts {
-        location: Location {
-            region: "r".into(),
-            cluster: "c".into(),
-            spine: "s".into(),
-            leaf: "l".into(),
-            rack: "k".into(),
-            nvlink: name.to_string(),
-            feed: "f".into(),
-            rails: Vec::new(),
-        },
-        name,
-        sku: "cpu".into(),
-        gpus: GpuSet::first(1),
-        mig: GpuSet::EMPTY,
-        cpus: 1,
-        memory: Bytes(0),
-        simulated: false,
-        block: None,
-        role: NodeRole::Normal,
-        hazard: 0,
-    }
-}
 
 fn work(
     id: usize,
@@ -149,7 +122,7 @@ fn time(ms: u64) -> Time {
 pub(crate) fn live(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
     let mut c = Cluster::default();
     for i in 0..machine {
-        c.fleet.upsert(node(i));
+        c.fleet.upsert(alike::node(i as usize, "cpu", 1, (1, Bytes(0))));
     }
     let project: ProjectName = "log".parse().expect("a good name");
     let mut shapes = BTreeMap::new();

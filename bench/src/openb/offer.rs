@@ -2,47 +2,18 @@
 //! ends, and what finds no room is dropped.
 
 use super::data::{ARRIVED, Node, Pod, Trace};
+use crate::alike;
 use anyhow::{Context, Result};
-use muster_model::NodeName;
 use muster_model::ids::JobId;
 use muster_model::names::ProjectName;
-use muster_model::node::NodeRole;
-use muster_model::placement::{GpuSet, Placement};
+use muster_model::placement::Placement;
 use muster_model::policy::SitePolicy;
 use muster_model::spec::{GpuPart, Group, Priority, Tier};
-use muster_model::topology::Location;
 use muster_model::units::{Bytes, Time};
-use muster_scheduler::{Cluster, Demand, FAR, NodeFacts, Running, Work, room_for};
+use muster_scheduler::{Cluster, Demand, FAR, Running, Work, room_for};
 use std::sync::Arc;
 
 const NOW: Time = Time(0);
-
-/// One node. Processors are counted in thousandths: the scheduler does not mind the unit.
-fn facts(i: usize, n: &Node) -> Result<NodeFacts> {
-    let name: NodeName = format!("n{i:05}").parse().context("a bad name")?;
-    Ok(NodeFacts {
-        location: Location {
-            region: "r".into(),
-            cluster: "c".into(),
-            spine: "s".into(),
-            leaf: "l".into(),
-            rack: "k".into(),
-            nvlink: name.to_string(),
-            feed: "f".into(),
-            rails: Vec::new(),
-        },
-        name,
-        sku: n.model.clone(),
-        gpus: GpuSet::first(n.gpus),
-        mig: GpuSet::EMPTY,
-        cpus: n.cpu_milli,
-        memory: Bytes(n.memory_mib << 20),
-        simulated: false,
-        block: None,
-        role: NodeRole::Normal,
-        hazard: 0,
-    })
-}
 
 fn demand(p: &Pod) -> Demand {
     let group = Group {
@@ -74,7 +45,9 @@ pub(crate) fn total(nodes: &[Node]) -> u64 {
 pub(crate) fn offer(nodes: &[Node], trace: &Trace, order: &[usize]) -> Result<f64> {
     let mut c = Cluster::default();
     for (i, n) in nodes.iter().enumerate() {
-        c.fleet.upsert(facts(i, n)?);
+        // Processors are counted in thousandths: the scheduler does not mind the unit.
+        let rest = (n.cpu_milli, Bytes(n.memory_mib << 20));
+        c.fleet.upsert(alike::node(i, &n.model, n.gpus, rest));
     }
     let demands: Vec<Arc<Demand>> = trace.kinds.iter().map(|p| Arc::new(demand(p))).collect();
     let policy = SitePolicy::default();

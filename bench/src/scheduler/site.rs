@@ -2,7 +2,6 @@
 
 use super::mix::{Draw, Drawn, Mix, SKU, name};
 use muster_model::ids::JobId;
-use muster_model::node::NodeRole;
 use muster_model::placement::{Fabric, GpuSet, HeldPart, Placement, Slot};
 use muster_model::policy::SitePolicy;
 use muster_model::quota::{QueueOrder, Quota, QuotaLimit, Quotas};
@@ -24,28 +23,18 @@ pub(crate) const CLAIMANT: &str = "claimant";
 /// A node of the fleet: racks of 4, leaves of 32, spines of 16 leaves.
 fn facts(i: u32) -> NodeFacts {
     let (rack, leaf, spine) = (i / 4, i / 32, i / 512);
-    NodeFacts {
-        name: name(&format!("node-{i:06}")),
-        location: Location {
-            region: "r".into(),
-            cluster: "c".into(),
-            spine: format!("s{spine:03}"),
-            leaf: format!("l{leaf:05}"),
-            rack: format!("k{rack:05}"),
-            nvlink: format!("node-{i:06}"),
-            feed: format!("f{}", rack % 2),
-            rails: Vec::new(),
-        },
-        sku: SKU.into(),
-        gpus: GpuSet::first(GPUS),
-        mig: GpuSet::EMPTY,
-        cpus: CPUS,
-        memory: Bytes::gib(MEMORY_GIB),
-        simulated: false,
-        block: None,
-        role: NodeRole::Normal,
-        hazard: 0,
-    }
+    let location = Location {
+        region: "r".into(),
+        cluster: "c".into(),
+        spine: format!("s{spine:03}"),
+        leaf: format!("l{leaf:05}"),
+        rack: format!("k{rack:05}"),
+        nvlink: format!("node-{i:06}"),
+        feed: format!("f{}", rack % 2),
+        rails: Vec::new(),
+    };
+    let rest = (CPUS, Bytes::gib(MEMORY_GIB));
+    NodeFacts::plain(name(&format!("node-{i:06}")), location, SKU, GPUS, rest)
 }
 
 /// A cluster and what is needed to let its jobs live.

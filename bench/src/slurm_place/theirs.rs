@@ -4,16 +4,14 @@
 use super::{Batch, GPUS, LEAF, LEAVES_OF_SPINE, Outcome, RELEASED, STREAMED, Size, jobs, queue};
 use crate::Options;
 use crate::report::Report;
-use crate::slurm::{program, start_munge};
+use crate::slurm::{program, workplace};
 use crate::stats::{Meter, ms};
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -81,19 +79,8 @@ pub(super) fn measure(
 
 impl Cloud {
     fn start(parent: &Path, nodes: u32) -> Result<Cloud> {
-        let dir = TempDir::in_dir(parent, "slurm-cloud")?;
+        let (dir, munge) = workplace(parent, "slurm-cloud", GPUS)?;
         let s = dir.path();
-        fs::set_permissions(s, fs::Permissions::from_mode(0o755))?;
-        for name in ["conf", "state", "log", "run", "dev", "munge"] {
-            dir.sub(name)?;
-        }
-        let munge = start_munge(s)?;
-        for i in 0..GPUS {
-            let device = s.join(format!("dev/gpu{i}"));
-            let null = rustix::fs::makedev(1, 3);
-            mknodat(CWD, &device, FileType::CharacterDevice, Mode::from(0o666), null)
-                .with_context(|| format!("cannot make {}", device.display()))?;
-        }
         let port = free_port()?;
         let conf = s.join("conf/slurm.conf");
         fs::write(&conf, configuration(s, port, nodes))?;

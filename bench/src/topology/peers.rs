@@ -4,8 +4,7 @@ use super::{GPUS, Host};
 use crate::scheduler::mix::{SKU, name};
 use crate::scheduler::traces::TraceJob;
 use muster_model::ids::JobId;
-use muster_model::node::NodeRole;
-use muster_model::placement::{GpuSet, Placement};
+use muster_model::placement::Placement;
 use muster_model::policy::SitePolicy;
 use muster_model::spec::{Group, Priority, Tier};
 use muster_model::topology::{Level, Location};
@@ -186,28 +185,18 @@ impl Ours {
     pub(crate) fn new(hosts: &[Host]) -> Ours {
         let mut cluster = Cluster::default();
         for h in hosts {
-            cluster.fleet.upsert(NodeFacts {
-                name: name(&h.name),
-                location: Location {
-                    region: "r".into(),
-                    cluster: "g6".into(),
-                    spine: h.spine.clone(),
-                    leaf: h.leaf.clone(),
-                    rack: h.leaf.clone(),
-                    nvlink: h.name.clone(),
-                    feed: "f".into(),
-                    rails: Vec::new(),
-                },
-                sku: SKU.into(),
-                gpus: GpuSet::first(GPUS),
-                mig: GpuSet::EMPTY,
-                cpus: 128,
-                memory: Bytes::gib(2048),
-                simulated: false,
-                block: None,
-                role: NodeRole::Normal,
-                hazard: 0,
-            });
+            let location = Location {
+                region: "r".into(),
+                cluster: "g6".into(),
+                spine: h.spine.clone(),
+                leaf: h.leaf.clone(),
+                rack: h.leaf.clone(),
+                nvlink: h.name.clone(),
+                feed: "f".into(),
+                rails: Vec::new(),
+            };
+            let rest = (128, Bytes::gib(2048));
+            cluster.fleet.upsert(NodeFacts::plain(name(&h.name), location, SKU, GPUS, rest));
         }
         let mut policy = SitePolicy::default();
         policy.backfill.promises = 0;

@@ -75,6 +75,32 @@ pub struct NodeFacts {
     pub hazard: u32,
 }
 
+impl NodeFacts {
+    /// A real node in service with so many whole GPUs and nothing odd about it.
+    #[must_use]
+    pub fn plain(
+        name: NodeName,
+        location: Location,
+        sku: &str,
+        gpus: u32,
+        (cpus, memory): (u32, Bytes),
+    ) -> NodeFacts {
+        NodeFacts {
+            name,
+            location,
+            sku: sku.into(),
+            gpus: GpuSet::first(gpus),
+            mig: GpuSet::EMPTY,
+            cpus,
+            memory,
+            simulated: false,
+            block: None,
+            role: NodeRole::Normal,
+            hazard: 0,
+        }
+    }
+}
+
 /// A node's position in the order of the topology. Two nodes next to each other in this order
 /// are near each other in the fabric, so ranks follow it.
 #[derive(Debug, Clone)]
