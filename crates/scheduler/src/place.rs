@@ -239,8 +239,8 @@ fn fabric(fleet: &Fleet, slots: &[Slot], chosen: &[(usize, u32)], level: Level) 
     }
 }
 
-/// Room on exactly these nodes, given in the order of the groups: spares too.
-pub(crate) fn place_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Result<Placed, NoRoom> {
+/// Is there room on exactly these nodes? The group of each, and the power they would add.
+pub(crate) fn room_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Option<(Vec<usize>, Added)> {
     let groups: Vec<usize> = q
         .asks
         .iter()
@@ -248,7 +248,7 @@ pub(crate) fn place_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Result<Pl
         .flat_map(|(i, a)| std::iter::repeat_n(i, a.nodes as usize))
         .collect();
     if groups.len() != nodes.len() {
-        return Err(NoRoom);
+        return None;
     }
     let mut added = Added::default();
     for (gi, ix) in groups.iter().zip(nodes) {
@@ -257,9 +257,15 @@ pub(crate) fn place_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Result<Pl
             && fleet.free_until(e, a, q.who, q.now, q.end)
             && added.allow(&fleet.meter, e, a);
         if !good {
-            return Err(NoRoom);
+            return None;
         }
     }
+    Some((groups, added))
+}
+
+/// Room on exactly these nodes, given in the order of the groups: spares too.
+pub(crate) fn place_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Result<Placed, NoRoom> {
+    let (groups, added) = room_on(fleet, q, nodes).ok_or(NoRoom)?;
     let level = fleet.common_level(nodes);
     let domain = nodes.first().map_or_else(String::new, |ix| {
         let e = fleet.entry(*ix);

@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, Running};
 use crate::fleet::Kept;
 use crate::memo::{Memo, alike};
-use crate::place::{Placed, Query, may_fit, place, place_on};
+use crate::place::{Placed, Query, may_fit, place, place_on, room_on};
 use crate::queue::{Failed, Turn};
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
@@ -206,8 +206,11 @@ impl Cycle<'_> {
         let any_strict = self.c.ledger.any_strict();
         for t in turns {
             let strict = any_strict && self.strict_quota(t).is_some();
-            let due = promised.get(&t.bucket()).is_some_and(|p| p.iter().any(|t| self.due(t.job)));
-            if !strict && (due || !self.still_fails(t)) {
+            // Others of the group may have failed just now; that says nothing of those who have
+            // room kept for them.
+            let kept = promised.get(&t.bucket());
+            let kept = kept.is_some_and(|p| p.iter().any(|t| self.due(t.job) || self.ready(t.job)));
+            if !strict && (kept || !self.still_fails(t)) {
                 able.extend(self.candidate(t));
             }
         }
@@ -233,9 +236,9 @@ impl Cycle<'_> {
                 continue;
             }
             self.mark(turn);
-            // Those behind it may still have the very nodes that are kept for them.
+            // It and those behind it may still have the very nodes that are kept for them.
             for t in promised.get(&turn.bucket()).cloned().unwrap_or_default() {
-                if t != turn && !self.started.contains(&t.job) {
+                if !self.started.contains(&t.job) {
                     self.start_on_kept(t.job);
                 }
             }
@@ -368,6 +371,19 @@ impl Cycle<'_> {
     /// Must it start now for its promise to be kept?
     fn due(&self, job: JobId) -> bool {
         self.c.fleet.kept.get(&job).is_some_and(|k| k.start <= self.now)
+    }
+
+    /// Are the nodes that are kept for it free already?
+    fn ready(&self, job: JobId) -> bool {
+        let f = &self.c.fleet;
+        let Some(kept) = f.kept.get(&job) else { return false };
+        let busy = |ix: &u32| f.entry(*ix).free_gpus() == 0;
+        let Some(work) = self.c.queue.get(job) else { return false };
+        if work.demand.gpus() > 0 && kept.nodes.first().is_some_and(busy) {
+            return false;
+        }
+        let q = Query::new(f, work, self.now, self.policy.hazard.large_gang, u64::MAX);
+        room_on(f, &q, &kept.nodes).is_some()
     }
 
     fn candidate(&self, t: Turn) -> Option<Candidate> {

@@ -270,3 +270,24 @@ fn nodes_are_gathered_for_a_big_gang_that_no_limit_promises_anything() {
     }
     assert_eq!(w.job(big).state, JobState::Starting, "{:?}", w.explain(big));
 }
+
+#[test]
+fn a_promised_gang_starts_when_its_nodes_are_free_though_others_like_it_do_not_fit() {
+    let mut w = World::new(4, 8);
+    let a = w.run(limited(2, 8, 60));
+    let b = w.run(limited(2, 8, 60));
+    let c = w.submit(gang(2, 8));
+    let d = w.submit(gang(2, 8));
+    let e = w.submit(gang(2, 8));
+    assert!(w.job(c).promise.is_some() && w.job(d).promise.is_some());
+    assert_eq!(w.job(e).promise, None, "those before it have no limit");
+    w.finish(a);
+    let started =
+        |w: &World| [c, d].iter().filter(|j| w.job(**j).state == JobState::Starting).count();
+    assert_eq!(started(&w), 1, "half of the fleet is free");
+    w.finish(b);
+    assert_eq!(started(&w), 2);
+    w.start(c);
+    w.finish(c);
+    assert_eq!(w.job(e).state, JobState::Starting);
+}
