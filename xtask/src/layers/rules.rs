@@ -8,6 +8,7 @@ pub(super) const PURE: &[&str] = &[
     "muster-specs",
     "muster-scheduler",
     "muster-lifecycle",
+    "muster-health",
     "muster-engine",
     "muster-simnode",
 ];
@@ -15,7 +16,7 @@ pub(super) const PURE: &[&str] = &[
 /// The house from top to bottom. A package may depend on packages of lower layers only.
 pub(super) const LAYERS: &[&[&str]] = &[
     &["muster-cli"],
-    &["muster-server", "muster-agent"],
+    &["muster-server", "muster-agent", "muster-sim"],
     &[
         "muster-executors",
         "muster-store",
@@ -25,7 +26,7 @@ pub(super) const LAYERS: &[&[&str]] = &[
         "muster-gpu",
     ],
     &["muster-engine"],
-    &["muster-scheduler", "muster-lifecycle", "muster-simnode", "muster-specs"],
+    &["muster-scheduler", "muster-lifecycle", "muster-health", "muster-simnode", "muster-specs"],
     &["muster-model"],
 ];
 

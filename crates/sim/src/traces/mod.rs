@@ -1,0 +1,1 @@
+//! Public traces, read row by row.
