@@ -102,6 +102,7 @@ fn life() -> World {
         checkpoint: None,
         exit_code: 0,
         idle: false,
+        ..Simulate::default()
     });
     let waits = w.submit(spec);
     w.ok(Command::Hold { job: waits });

@@ -365,7 +365,7 @@ pub struct Elastic {
 }
 
 /// Pretended work: it lives on the simulated node's clock and starts no process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Simulate {
@@ -384,6 +384,12 @@ pub struct Simulate {
     /// Hold the GPUs and do nothing with them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub idle: bool,
+    /// From the start of the ranks to the first step: rendezvous, loading.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub startup: Span,
+    /// How long it stands still for a checkpoint.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub checkpoint_cost: Span,
 }
 
 /// One group of a gang with every default filled in.

@@ -10,7 +10,7 @@ mod work;
 
 pub use devices::{SimConfig, Sku};
 pub use telemetry::COLUMNS;
-pub use work::{SimEvent, What};
+pub use work::{Account, SimEvent, What};
 
 use devices::Device;
 use muster_model::ids::AttemptKey;
@@ -80,6 +80,8 @@ pub struct SimNode {
     boots: u64,
     now: Time,
     work: BTreeMap<AttemptKey, Work>,
+    /// What happened and is told with the next advance.
+    backlog: Vec<SimEvent>,
     thermal: Vec<Thermal>,
 }
 
@@ -97,6 +99,7 @@ impl SimNode {
             boots: 0,
             now,
             work: BTreeMap::new(),
+            backlog: Vec::new(),
             thermal,
         }
     }
@@ -116,41 +119,83 @@ impl SimNode {
 
     /// Starts pretended work on a set of GPUs; work that is known already is left as it is.
     pub fn start(&mut self, key: AttemptKey, work: &Simulate, gpus: u64, now: Time) {
+        self.resume(key, work, gpus, Span(0), now);
+    }
+
+    /// The same, going on after so much useful time.
+    pub fn resume(&mut self, key: AttemptKey, work: &Simulate, gpus: u64, after: Span, now: Time) {
         self.pass(now);
         let now = self.now;
-        self.work.entry(key).or_insert_with(|| Work::new(work.clone(), gpus, now));
+        self.work.entry(key).or_insert_with(|| Work::new(work.clone(), gpus, after, now));
     }
 
     /// Stops pretended work. Says whether there was any.
     pub fn stop(&mut self, key: AttemptKey, now: Time) -> Option<SimEvent> {
         self.pass(now);
-        self.work.remove(&key)?;
+        self.work.remove(&key).filter(|w| !w.over())?;
         Some(SimEvent { key, at: self.now, what: What::Stopped })
     }
 
     /// Whether this work is being pretended.
     #[must_use]
     pub fn works_on(&self, key: AttemptKey) -> bool {
-        self.work.contains_key(&key)
+        self.work.get(&key).is_some_and(|w| !w.over())
     }
 
-    /// Asks pretended work for a checkpoint, which it writes at once.
+    /// Where its time went, as far as the node was advanced; also when that ended it.
+    #[must_use]
+    pub fn account(&self, key: AttemptKey) -> Option<Account> {
+        self.work.get(&key).map(Work::account)
+    }
+
+    /// From now on it makes so many thousandths of its full speed. The node must have been
+    /// advanced to this moment.
+    pub fn set_rate(&mut self, key: AttemptKey, permille: u32) {
+        if let Some(w) = self.work.get_mut(&key) {
+            w.set_rate(permille);
+        }
+    }
+
+    /// Asks pretended work for a checkpoint. One that costs nothing is written at once.
     pub fn ask_checkpoint(&mut self, key: AttemptKey, now: Time) -> Option<SimEvent> {
         self.pass(now);
         let at = self.now;
-        let work = self.work.get(&key)?;
-        Some(SimEvent { key, at, what: What::Checkpoint { step: work.step_at(at) } })
+        let work = self.work.get_mut(&key)?;
+        let backlog = &mut self.backlog;
+        work.advance(at, |at, what| backlog.push(SimEvent { key, at, what }));
+        let mut event = None;
+        work.ask(at, |at, what| event = Some(SimEvent { key, at, what }));
+        event
     }
 
     /// Lives on until `now` and says what happened meanwhile, in order of time and then of key.
     pub fn advance(&mut self, now: Time) -> Vec<SimEvent> {
+        self.live(now, true)
+    }
+
+    /// The same, but of the checkpoints of each work only the newest is told.
+    pub fn advance_briefly(&mut self, now: Time) -> Vec<SimEvent> {
+        self.live(now, false)
+    }
+
+    fn live(&mut self, now: Time, all: bool) -> Vec<SimEvent> {
         let until = self.now.max(now);
-        let mut events = Vec::new();
+        self.work.retain(|_, w| !w.over());
+        let mut events = std::mem::take(&mut self.backlog);
         for (key, work) in &mut self.work {
-            work.advance(until, |at, what| events.push(SimEvent { key: *key, at, what }));
+            let mut newest = None;
+            work.advance(until, |at, what| {
+                let event = SimEvent { key: *key, at, what };
+                if !all && matches!(event.what, What::Checkpoint { .. }) {
+                    newest = Some(event);
+                } else {
+                    events.extend(newest.take());
+                    events.push(event);
+                }
+            });
+            events.extend(newest);
         }
         events.sort_by_key(|e| (e.at, e.key));
-        self.work.retain(|_, w| !w.over(until));
         self.pass(until);
         events
     }
@@ -158,7 +203,14 @@ impl SimNode {
     /// When something happens next, if nobody interferes.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
-        self.work.values().map(Work::next).min()
+        let told_late = self.backlog.first().map(|_| self.now);
+        told_late.or_else(|| self.work.values().filter_map(Work::next).min())
+    }
+
+    /// When work may next be over, whatever checkpoints it writes before.
+    #[must_use]
+    pub fn next_end(&self) -> Option<Time> {
+        self.work.values().filter_map(Work::ends).min()
     }
 
     /// Has a fault.
@@ -168,13 +220,14 @@ impl SimNode {
             Fault::Crash { down } => {
                 self.boots += 1;
                 self.work.clear();
+                self.backlog.clear();
                 for (t, d) in self.thermal.iter_mut().zip(&self.devices) {
                     *t = Thermal::new(d.offset);
                 }
                 vec![Effect::Down { until: self.now + *down }]
             }
             Fault::Partition { length } => vec![Effect::Silent { until: self.now + *length }],
-            Fault::KillRanks { key } => match self.work.remove(key) {
+            Fault::KillRanks { key } => match self.work.remove(key).filter(|w| !w.over()) {
                 Some(_) => {
                     vec![Effect::Event(SimEvent { key: *key, at: self.now, what: What::Killed })]
                 }
@@ -222,7 +275,7 @@ impl SimNode {
         if self.config.real_load & bit != 0 {
             return Load::Busy;
         }
-        let here = self.work.values().filter(|w| w.gpus & bit != 0);
+        let here = self.work.values().filter(|w| w.gpus & bit != 0 && !w.over());
         here.map(Work::load).max().unwrap_or(Load::Free)
     }
 

@@ -19,6 +19,7 @@ fn work(run: u64, step: Option<u64>, checkpoint: Option<u64>) -> Simulate {
         checkpoint: checkpoint.map(Span),
         exit_code: 3,
         idle: false,
+        ..Simulate::default()
     }
 }
 
@@ -128,6 +129,53 @@ fn idle_work_holds_memory_and_nothing_else() {
     n.start(key(2), &work(60_000, None, None), 1, START + Span::secs(10));
     assert!(n.telemetry()[0][column("util")].unwrap() > 50.0);
     assert_eq!(n.telemetry()[1][column("mem_used")], free[column("mem_used")]);
+}
+
+#[test]
+fn work_starts_up_stands_still_for_checkpoints_and_goes_on_from_them() {
+    let spec = Simulate {
+        startup: Span::secs(10),
+        checkpoint_cost: Span::secs(2),
+        ..work(100_000, None, Some(30_000))
+    };
+    let mut n = node(1, "n");
+    n.start(key(1), &spec, 1, START);
+    assert_eq!(n.next_end(), Some(START + Span::secs(10 + 100 + 3 * 2)));
+    let events = n.advance(START + Span::secs(75));
+    let times: Vec<u64> = events.iter().map(|e| e.at.since(START).0 / 1000).collect();
+    assert_eq!(times, [42, 74], "30 s of work and 2 s of saving, after 10 s");
+    let a = n.account(key(1)).unwrap();
+    let secs = |s: Span| s.0 / 1000;
+    assert_eq!((secs(a.startup), secs(a.useful), secs(a.unsaved)), (10, 61, 1));
+    assert_eq!((secs(a.saving), secs(a.saved)), (4, 60));
+    n.apply(&Fault::Crash { down: Span(0) }, START + Span::secs(75));
+    // The next attempt begins where the checkpoint is.
+    let again = AttemptKey { attempt: 2, ..key(1) };
+    n.resume(again, &spec, 1, a.saved, START + Span::secs(100));
+    assert_eq!(n.next_end(), Some(START + Span::secs(100 + 10 + 40 + 2)));
+    let events = n.advance_briefly(START + Span::secs(300));
+    assert_eq!(events.len(), 2);
+    assert_eq!(events[1].at, START + Span::secs(152));
+    assert_eq!(n.account(again).unwrap().useful, Span::secs(40));
+    assert!(!n.works_on(again));
+}
+
+#[test]
+fn slow_work_takes_longer_and_a_checkpoint_that_is_asked_for_is_written() {
+    let spec = Simulate { checkpoint_cost: Span::secs(1), ..work(10_000, None, None) };
+    let mut n = node(1, "n");
+    n.start(key(1), &spec, 1, START);
+    n.advance(START + Span::secs(2));
+    n.set_rate(key(1), 500);
+    n.advance(START + Span::secs(6));
+    assert_eq!(n.account(key(1)).unwrap().useful, Span::secs(4));
+    assert_eq!(n.account(key(1)).unwrap().slowed, Span::secs(2));
+    n.set_rate(key(1), 1000);
+    assert_eq!(n.ask_checkpoint(key(1), START + Span::secs(7)), None, "it takes a second");
+    let events = n.advance(START + Span::secs(8));
+    assert_eq!(events[0].what, What::Checkpoint { step: None });
+    assert_eq!(n.account(key(1)).unwrap().saved, Span::secs(5));
+    assert_eq!(n.next_wake(), Some(START + Span::secs(13)));
 }
 
 proptest! {

@@ -42,13 +42,54 @@ pub enum What {
     Killed,
 }
 
+/// Where the time of pretended work went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Account {
+    /// Until the first step.
+    pub startup: Span,
+    /// Useful time of this attempt.
+    pub useful: Span,
+    /// Of it, what came after the newest checkpoint.
+    pub unsaved: Span,
+    /// Standing still for checkpoints.
+    pub saving: Span,
+    /// Standing still, or slower than it could be.
+    pub slowed: Span,
+    /// Useful time in the newest checkpoint, that of earlier attempts included.
+    pub saved: Span,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Startup { until: Time },
+    Working,
+    Saving { until: Time },
+    Over,
+}
+
+/// Full speed.
+const FULL: u64 = 1000;
+
+/// Useful time is counted in thousandths of a millisecond, so that work at any speed is the same
+/// however often one looks.
 #[derive(Debug, Clone)]
 pub(crate) struct Work {
     spec: Simulate,
     pub(crate) gpus: u64,
-    from: Time,
-    /// Steps and checkpoints are told up to here.
-    told: Time,
+    /// Everything up to here has happened and was told.
+    at: Time,
+    phase: Phase,
+    /// Thousandths of its full speed.
+    rate: u64,
+    /// Useful time so far, and where this attempt began.
+    done: u64,
+    resumed: u64,
+    saved: u64,
+    /// The next checkpoint begins here.
+    save_at: Option<u64>,
+    startup: Span,
+    saving: Span,
+    slowed: u64,
 }
 
 /// Steps shorter than this are told together.
@@ -60,70 +101,171 @@ impl Work {
         if self.spec.idle { Load::Held } else { Load::Busy }
     }
 
-    pub(crate) fn new(spec: Simulate, gpus: u64, from: Time) -> Work {
-        Work { spec, gpus, from, told: from }
+    pub(crate) fn new(spec: Simulate, gpus: u64, resume: Span, from: Time) -> Work {
+        let done = (resume.0.min(spec.run.0)).saturating_mul(FULL);
+        let startup = spec.startup;
+        let mut w = Work {
+            spec,
+            gpus,
+            at: from,
+            phase: Phase::Startup { until: from + startup },
+            rate: FULL,
+            done,
+            resumed: done,
+            saved: done,
+            save_at: None,
+            startup: Span(0),
+            saving: Span(0),
+            slowed: 0,
+        };
+        if startup.0 == 0 {
+            w.phase = Phase::Working;
+        }
+        w.save_at = w.next_save();
+        w
     }
 
-    fn end(&self) -> Time {
-        self.from + self.spec.run
+    fn end(&self) -> u64 {
+        self.spec.run.0.saturating_mul(FULL)
     }
 
-    /// How often progress is told: the step, or the first multiple of it that is a second.
-    fn beat(&self) -> Option<(u64, Span)> {
-        let step = self.spec.step.filter(|s| s.0 > 0)?;
-        let times = PACE.0.div_ceil(step.0).max(1);
-        Some((times, Span(step.0.saturating_mul(times))))
-    }
-
-    fn checkpoint(&self) -> Option<Span> {
-        self.spec.checkpoint.filter(|c| c.0 > 0)
-    }
-
-    pub(crate) fn step_at(&self, at: Time) -> Option<u64> {
-        let step = self.spec.step.filter(|s| s.0 > 0)?;
-        Some(at.since(self.from).0 / step.0)
-    }
-
-    /// The first multiple of `every` after `t` and before the end.
-    fn next_multiple(&self, every: Span, t: Time) -> Option<Time> {
-        let n = t.since(self.from).0 / every.0 + 1;
-        let at = self.from + Span(n.checked_mul(every.0)?);
+    fn next_save(&self) -> Option<u64> {
+        let every = self.spec.checkpoint.filter(|c| c.0 > 0)?;
+        let at = self.done.saturating_add(every.0.saturating_mul(FULL));
         (at < self.end()).then_some(at)
     }
 
-    pub(crate) fn next(&self) -> Time {
-        let beat = self.beat().and_then(|(_, every)| self.next_multiple(every, self.told));
-        let checkpoint = self.checkpoint().and_then(|every| self.next_multiple(every, self.told));
-        [beat, checkpoint].into_iter().flatten().min().unwrap_or(self.end())
+    /// How often progress is told: the step, or the first multiple of it that is a second.
+    fn beat(&self) -> Option<u64> {
+        let step = self.spec.step.filter(|s| s.0 > 0)?;
+        let times = PACE.0.div_ceil(step.0).max(1);
+        Some(step.0.saturating_mul(times).saturating_mul(FULL))
     }
 
-    pub(crate) fn over(&self, at: Time) -> bool {
-        at >= self.end()
+    pub(crate) fn step(&self) -> Option<u64> {
+        let step = self.spec.step.filter(|s| s.0 > 0)?;
+        Some(self.done / step.0.saturating_mul(FULL))
+    }
+
+    /// The next useful time at which something happens.
+    fn next_mark(&self) -> u64 {
+        let beat = self.beat().map(|b| (self.done / b + 1).saturating_mul(b));
+        [beat, self.save_at, Some(self.end())].into_iter().flatten().min().unwrap_or(self.end())
+    }
+
+    /// When so much useful time is reached, if it goes on at this speed.
+    fn reaches(&self, mark: u64) -> Option<Time> {
+        let left = mark.saturating_sub(self.done);
+        (self.rate > 0).then(|| self.at + Span(left.div_ceil(self.rate)))
+    }
+
+    pub(crate) fn next(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Startup { until } | Phase::Saving { until } => Some(until),
+            Phase::Working => self.reaches(self.next_mark()),
+            Phase::Over => None,
+        }
+    }
+
+    /// Not later than its end, if it goes on at this speed; exact at full speed.
+    pub(crate) fn ends(&self) -> Option<Time> {
+        let mut at = match self.phase {
+            Phase::Over => return None,
+            Phase::Working => self.at,
+            Phase::Startup { until } | Phase::Saving { until } => until,
+        };
+        if self.rate == 0 {
+            return None;
+        }
+        let left = self.end().saturating_sub(self.done);
+        at = at + Span(left / self.rate);
+        if let (Some(save), Some(every)) = (self.save_at, self.spec.checkpoint) {
+            let every = every.0.saturating_mul(FULL).max(1);
+            let saves = 1 + self.end().saturating_sub(save).saturating_sub(1) / every;
+            at = at + Span(saves.saturating_mul(self.spec.checkpoint_cost.0));
+        }
+        Some(at.max(self.at + Span(1)))
+    }
+
+    pub(crate) fn over(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
+    /// Lets time pass within one phase.
+    fn pass(&mut self, to: Time) {
+        let span = to.since(self.at);
+        self.at = self.at.max(to);
+        match self.phase {
+            Phase::Startup { .. } => self.startup = Span(self.startup.0 + span.0),
+            Phase::Saving { .. } => self.saving = Span(self.saving.0 + span.0),
+            Phase::Working => {
+                let gained = span.0.saturating_mul(self.rate).min(self.end() - self.done);
+                self.slowed += span.0.saturating_mul(FULL).saturating_sub(gained);
+                self.done += gained;
+            }
+            Phase::Over => {}
+        }
     }
 
     pub(crate) fn advance(&mut self, to: Time, mut tell: impl FnMut(Time, What)) {
-        loop {
-            let at = self.next();
-            if at > to || self.told > self.end() {
-                break;
+        while let Some(at) = self.next().filter(|at| *at <= to) {
+            self.pass(at);
+            match self.phase {
+                Phase::Startup { .. } => self.phase = Phase::Working,
+                Phase::Saving { .. } => self.save(at, &mut tell),
+                Phase::Working if self.done >= self.end() => {
+                    self.phase = Phase::Over;
+                    tell(at, What::Ended { code: self.spec.exit_code });
+                }
+                Phase::Working => {
+                    if self.beat().is_some_and(|b| self.done.is_multiple_of(b)) {
+                        let took = self.spec.step.unwrap_or_default();
+                        tell(at, What::Step { step: self.step().unwrap_or(0), took });
+                    }
+                    if self.save_at.is_some_and(|s| self.done >= s) {
+                        self.begin_save(at, &mut tell);
+                    }
+                }
+                Phase::Over => return,
             }
-            if at == self.end() {
-                tell(at, What::Ended { code: self.spec.exit_code });
-                self.told = at + Span(1);
-                break;
-            }
-            if let Some((_, every)) = self.beat()
-                && at.since(self.from).0.is_multiple_of(every.0)
-            {
-                let took = self.spec.step.unwrap_or_default();
-                tell(at, What::Step { step: self.step_at(at).unwrap_or(0), took });
-            }
-            if let Some(every) = self.checkpoint()
-                && at.since(self.from).0.is_multiple_of(every.0)
-            {
-                tell(at, What::Checkpoint { step: self.step_at(at) });
-            }
-            self.told = at;
+        }
+        self.pass(to);
+    }
+
+    fn begin_save(&mut self, at: Time, tell: &mut impl FnMut(Time, What)) {
+        self.phase = Phase::Saving { until: at + self.spec.checkpoint_cost };
+        if self.spec.checkpoint_cost.0 == 0 {
+            self.save(at, tell);
+        }
+    }
+
+    fn save(&mut self, at: Time, tell: &mut impl FnMut(Time, What)) {
+        self.phase = Phase::Working;
+        self.saved = self.done;
+        self.save_at = self.next_save();
+        tell(at, What::Checkpoint { step: self.step() });
+    }
+
+    /// Writes a checkpoint now, unless it is not up yet or writes one already.
+    pub(crate) fn ask(&mut self, at: Time, mut tell: impl FnMut(Time, What)) {
+        if self.phase == Phase::Working {
+            self.begin_save(at, &mut tell);
+        }
+    }
+
+    /// From now on it makes so many thousandths of its full speed.
+    pub(crate) fn set_rate(&mut self, permille: u32) {
+        self.rate = u64::from(permille).min(FULL);
+    }
+
+    pub(crate) fn account(&self) -> Account {
+        Account {
+            startup: self.startup,
+            useful: Span((self.done - self.resumed) / FULL),
+            unsaved: Span((self.done - self.saved) / FULL),
+            saving: self.saving,
+            slowed: Span(self.slowed / FULL),
+            saved: Span(self.saved / FULL),
         }
     }
 }

@@ -64,6 +64,7 @@ fn checkpoints_limits_and_tags_are_checked() {
             checkpoint: None,
             exit_code: 0,
             idle: false,
+            ..Simulate::default()
         });
     });
     assert_eq!(e.field, "simulate.step");

@@ -339,6 +339,7 @@ pub(crate) fn pretended_work_lives_on_the_nodes_clock() {
             checkpoint: None,
             exit_code: 0,
             idle: false,
+            ..Simulate::default()
         });
         conn.desire(1, vec![run(k, &d)]).await;
         conn.report(k, &Observed::Running).await;
@@ -421,6 +422,7 @@ pub(crate) fn a_real_node_does_not_pretend() {
             checkpoint: None,
             exit_code: 0,
             idle: false,
+            ..Simulate::default()
         });
         conn.desire(1, vec![run(k, &d)]).await;
         assert!(matches!(conn.end(k).await, SlotEnd::Unstartable { .. }));

@@ -198,7 +198,7 @@ fn an_elastic_gang_starts_with_its_written_size_or_the_largest() {
         s.elastic = Some(Elastic { min_nodes: 1, max_nodes: 1 });
         let run = Span::secs(5);
         s.simulate =
-            Some(Simulate { run, step: None, checkpoint: None, exit_code: 0, idle: false });
+            Some(Simulate { run, step: None, checkpoint: None, exit_code: 0, idle: false, ..Simulate::default() });
     });
     assert_eq!(resolve(&pretended).unwrap().groups[0].nodes, 1);
 }
