@@ -1,2 +1,27 @@
 //! What is known of how often hardware fails, and what follows from it: how often to write
-//! checkpoints, how many spares to hold, what a job can expect.
+//! checkpoints, how many spares to hold, what a job can expect (F7).
+//!
+//! - [`rate`]: failures per million node-days, learned from what was seen and a prior.
+//! - [`interval`]: how often a job should write checkpoints.
+//! - [`mod@ettr`]: which share of its time a job can expect to use. For reports.
+//! - [`spares`]: how many nodes to hold ready for a promise.
+//!
+//! No clock, no I/O, no randomness. Decisions come from integers, or from floating-point sums made
+//! of `+ - * /` and square roots alone, which IEEE 754 defines to the last bit: the same figures
+//! give the same decision on every machine. `exp`, `ln` and `powf` are not defined so, and are not
+//! used.
+
+#[cfg(test)]
+mod draw;
+pub mod ettr;
+pub mod interval;
+pub mod rate;
+mod series;
+pub mod spares;
+
+pub use ettr::{Expect, best_ettr, ettr, ettr_exact, limit};
+pub use interval::checkpoint_every;
+pub use rate::{Exposure, Rate};
+pub use spares::{
+    SparePromise, erlang_b, share_with, spares_for, spares_for_waiting, waiting_share,
+};
