@@ -1,0 +1,191 @@
+//! The real files, where they are found: they are read whole, and to the last row.
+
+use super::mixes;
+use super::openb::LISTS;
+use super::*;
+use muster_model::topology::Level;
+use muster_model::units::Span;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// The folder of traces, or nothing and a line that says so.
+fn folder(test: &str) -> Option<PathBuf> {
+    let dir = std::env::var_os("MUSTER_TRACES").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces"),
+        PathBuf::from,
+    );
+    if dir.is_dir() {
+        return Some(dir);
+    }
+    eprintln!("SKIPPED {test}: no traces at {} (set MUSTER_TRACES)", dir.display());
+    None
+}
+
+type Reader<T> = fn(&str, &[u8], OnBadRow) -> Result<Read<T>, TraceError>;
+
+fn all<T>(dir: &Path, file: &str, reader: Reader<T>) -> Vec<T> {
+    let bytes = std::fs::read(dir.join(file)).unwrap();
+    let read = reader(file, &bytes, OnBadRow::Stop).unwrap();
+    assert!(read.skipped.is_empty());
+    read.items
+}
+
+#[test]
+fn logs_of_parallel_machines() {
+    let Some(dir) = folder("logs_of_parallel_machines") else { return };
+    let kth_file = "swf/KTH-SP2-filtered-28481.swf.gz";
+    for (file, count) in [
+        (kth_file, 28_481),
+        ("swf/CEA-Curie-sample.swf.gz", 29_998),
+        ("swf/lublin_256_synthetic.swf.gz", 10_000),
+        ("swf/wagap-2013.swf.gz", 17_900),
+    ] {
+        let jobs = all(&dir, file, swf::jobs);
+        assert_eq!(jobs.len(), count, "{file}");
+        assert!(jobs.iter().all(|j| j.ask.procs().is_some_and(|n| n > 0)), "{file}");
+        assert!(jobs.iter().any(|j| j.submit == Span(0)), "{file}");
+    }
+    let kth = read_file(&dir.join(kth_file)).unwrap();
+    assert_eq!(swf::machine(&kth), Some(100));
+    assert!(all(&dir, kth_file, swf::jobs).iter().all(|j| j.limit.is_some()));
+}
+
+#[test]
+fn gangs_of_philly() {
+    let Some(dir) = folder("gangs_of_philly") else { return };
+    let jobs = all(&dir, "philly/philly_sia.csv.gz", philly::jobs);
+    assert_eq!(jobs.len(), 82_247);
+    let owners: BTreeSet<_> = jobs.iter().filter_map(|j| j.owner.as_deref()).collect();
+    assert_eq!(owners.len(), 15);
+    assert_eq!(jobs.iter().map(|j| j.ask.gpus()).max(), Some(128));
+    for file in ["MIX1", "SLO"] {
+        let file = format!("philly/chronus/trace_job_Philly_{file}.csv.gz");
+        let jobs = all(&dir, &file, philly::chronus);
+        assert_eq!(jobs.len(), 30_940, "{file}");
+        let best = jobs.iter().filter(|j| j.deadline.is_none()).count();
+        assert_eq!(best, if file.contains("MIX1") { 9216 } else { 0 });
+        assert!(jobs.iter().all(|j| j.deadline.is_none_or(|d| Some(d) >= j.run)), "{file}");
+    }
+}
+
+#[test]
+fn steps_of_gavel() {
+    let Some(dir) = folder("steps_of_gavel") else { return };
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(dir.join("gavel/msr")).unwrap().map(|e| e.unwrap().path()).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "gz"));
+    files.sort();
+    assert_eq!(files.len(), 15);
+    let jobs: usize = files.iter().map(|f| all(&dir, f.to_str().unwrap(), gavel::jobs).len()).sum();
+    assert_eq!(jobs, 15_264);
+}
+
+#[test]
+fn pods_and_nodes_of_openb() {
+    let Some(dir) = folder("pods_and_nodes_of_openb") else { return };
+    let nodes = all(&dir, "fgd-openb/csv/openb_node_list_gpu_node.csv", openb::nodes);
+    assert_eq!((nodes.len(), nodes.iter().map(|n| n.gpus).sum::<u32>()), (1213, 6212));
+    assert_eq!(all(&dir, "fgd-openb/csv/openb_node_list_all_node.csv", openb::nodes).len(), 1523);
+    let counts: Vec<usize> = LISTS
+        .iter()
+        .map(|list| {
+            let file = format!("fgd-openb/csv/openb_pod_list_{list}.csv.gz");
+            let pods = all(&dir, &file, openb::pods);
+            let file = format!("fgd-openb/arrival_orders/{list}.csv.gz");
+            let bytes = std::fs::read(dir.join(&file)).unwrap();
+            let count = u32::try_from(pods.len()).unwrap();
+            let orders = openb::orders(&file, &bytes, OnBadRow::Stop, count).unwrap().items;
+            let seeds: Vec<u64> = orders.iter().map(|(seed, _)| *seed).collect();
+            assert_eq!(seeds, (42..=51).collect::<Vec<_>>(), "{list}");
+            for (seed, rows) in &orders {
+                let asked: u64 = rows.iter().map(|r| pods[*r as usize].ask.gpu_milli()).sum();
+                let percent = asked * 100 / 6_212_000;
+                assert!((129..=131).contains(&percent), "{list} seed {seed}: {percent}%");
+            }
+            pods.len()
+        })
+        .collect();
+    let want = [8152, 7439, 7853, 9420, 8152, 8152, 8152, 8152, 8152, 8152, 8324, 8508, 9061];
+    assert_eq!(counts, want);
+}
+
+#[test]
+fn fabric_and_machines_of_alibaba() {
+    let Some(dir) = folder("fabric_and_machines_of_alibaba") else { return };
+    let hosts = all(&dir, "alibaba-lingjun-2023-topo/topo.csv", alibaba::hosts);
+    let tree = alibaba::topology(hosts);
+    let domains =
+        |level| tree.nodes.iter().map(|(n, l)| l.path(n, level)).collect::<BTreeSet<_>>().len();
+    assert_eq!(tree.nodes.len(), 847);
+    assert_eq!(
+        [Level::Cluster, Level::Spine, Level::Leaf, Level::Rack].map(domains),
+        [1, 3, 119, 119]
+    );
+    let machines = all(&dir, "alibaba-gpu-v2020/pai_machine_spec.tar.gz", alibaba::machines);
+    assert_eq!(machines.len(), 1897);
+    assert_eq!(machines.iter().map(|m| m.gpus).sum::<u32>(), 798 * 2 + 497 * 2 + 519 * 8);
+}
+
+#[test]
+fn lives_on_titan() {
+    let Some(dir) = folder("lives_on_titan") else { return };
+    let lives = all(&dir, "titan-gpu-life/gc_full.csv.gz", titan::lifetimes);
+    assert_eq!(lives.len(), 37_343);
+    let failures = titan::failures(&lives);
+    let count = |event| failures.iter().filter(|f| f.event == event).count();
+    assert_eq!(count(titan::TitanEvent::DoubleBit), 4826);
+    assert_eq!(count(titan::TitanEvent::OffTheBus), 1541);
+    let cards = all(&dir, "titan-gpu-life/gc_summary_loc.csv.gz", titan::cards);
+    assert_eq!(cards.len(), 30_207);
+    assert_eq!(cards.iter().map(|c| c.double_bit).sum::<u32>(), 4826);
+    assert_eq!(cards.iter().map(|c| c.off_the_bus).sum::<u32>(), 1541);
+}
+
+#[test]
+fn the_built_in_mixes_are_those_of_the_files() {
+    let Some(dir) = folder("the_built_in_mixes_are_those_of_the_files") else { return };
+    let jobs = all(&dir, "philly/philly_sia.csv.gz", philly::jobs);
+    assert_eq!(mixes::size_classes(&jobs), mixes::PHILLY_GPUS);
+    assert_eq!(jobs.iter().map(|j| j.submit).max(), Some(mixes::PHILLY_SPAN));
+    for (class, quantiles) in mixes::PHILLY_RUN_QUANTILES {
+        let of = jobs.iter().filter(|j| mixes::size_class(j.ask.gpus()).min(64) == class);
+        assert_eq!(mixes::run_quantiles(of), Some(quantiles), "{class} GPUs");
+    }
+    let mut owners: BTreeMap<&str, u32> = BTreeMap::new();
+    for owner in jobs.iter().filter_map(|j| j.owner.as_deref()) {
+        *owners.entry(owner).or_default() += 1;
+    }
+    let mut owners: Vec<u32> = owners.into_values().collect();
+    owners.sort_by_key(|n| std::cmp::Reverse(*n));
+    assert_eq!(owners, mixes::PHILLY_CLUSTERS);
+
+    let kalos = all(&dir, "acme-summary/converted_kalos_trace.csv", acme::kalos);
+    assert_eq!(mixes::size_classes(&kalos), mixes::KALOS_GPUS);
+    assert_eq!(mixes::run_quantiles(&kalos), Some(mixes::KALOS_RUN_QUANTILES));
+    assert_eq!(all(&dir, "acme-summary/cluster_summary.csv", acme::summary), mixes::ACME);
+}
+
+/// Prints what the constants of `mixes` are made from.
+#[test]
+#[ignore = "prints figures, checks nothing"]
+fn print_the_mixes() {
+    let Some(dir) = folder("print_the_mixes") else { return };
+    let jobs = all(&dir, "philly/philly_sia.csv.gz", philly::jobs);
+    println!("sizes {:?}", mixes::philly_sizes(&jobs));
+    println!("classes {:?}", mixes::size_classes(&jobs));
+    println!("span {:?}", jobs.iter().map(|j| j.submit).max());
+    for class in [1, 2, 4, 8, 16, 32, 64] {
+        let of = || jobs.iter().filter(|j| mixes::size_class(j.ask.gpus()).min(64) == class);
+        let quantiles = mixes::run_quantiles(of()).unwrap();
+        let mean: u64 =
+            of().filter_map(|j| j.run).map(|r| r.0 / 1000).sum::<u64>() / of().count() as u64;
+        let drawn: u64 =
+            (0..10_000).map(|i| mixes::run_at(&quantiles, i * 100 + 50).0 / 1000).sum::<u64>()
+                / 10_000;
+        println!("    ({class}, {quantiles:?}), // mean {mean} s, drawn {drawn} s");
+    }
+    let kalos = all(&dir, "acme-summary/converted_kalos_trace.csv", acme::kalos);
+    println!("kalos {:?}", mixes::size_classes(&kalos));
+    println!("kalos {:?}", mixes::run_quantiles(&kalos));
+    println!("acme {:#?}", all(&dir, "acme-summary/cluster_summary.csv", acme::summary));
+}
