@@ -1,0 +1,330 @@
+//! Whether a scenario makes sense: what can be told without living it.
+
+use super::places::Ground;
+use super::{Delay, Scenario, Spares, breaks, work};
+use crate::outcome::{Outcome, Prediction, SpareFigures};
+use muster_model::reservation::Over;
+use muster_model::spec::{MAX_NODES, SpecProblem, problem};
+use muster_model::units::Span;
+use muster_specs::error::{closest, did_you_mean, shown};
+use std::collections::BTreeSet;
+
+const DAY: Span = Span::hours(24);
+/// Ten years with their leap days.
+const LONGEST: Span = Span(3_653 * DAY.0);
+
+/// Everything about a scenario that cannot be: fields are named by their path in the file, such
+/// as `workload[1].saving.cost`.
+#[must_use]
+pub fn check(s: &Scenario) -> Vec<SpecProblem> {
+    let mut found = Found::default();
+    let ground = Ground::new(&s.fleet);
+    found.name("name", &s.name);
+    if s.length.0 == 0 {
+        found.say("length", "it is zero", "write how long it lives, like \"7d\"");
+    } else if s.length > LONGEST {
+        found.say("length", "it is longer than ten years", "at most \"3653d\"");
+    }
+    fleet(s, &ground, &mut found);
+    found.also("policy.", s.policy.check());
+    if let Some(q) = &s.quotas {
+        found.also("quotas.", q.check());
+    }
+    reservations(s, &ground, &mut found);
+    operations(s, &mut found);
+    breaks::check(s, &ground, &mut found);
+    work::check(s, &ground, &mut found);
+    expectations(s, &mut found);
+    found.problems
+}
+
+/// What was found so far.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) problems: Vec<SpecProblem>,
+}
+
+impl Found {
+    pub(super) fn say(&mut self, field: &str, message: impl Into<String>, hint: impl Into<String>) {
+        self.problems.push(problem(field, message, hint));
+    }
+
+    fn also(&mut self, prefix: &str, result: Result<(), SpecProblem>) {
+        if let Err(p) = result {
+            self.problems.push(SpecProblem { field: format!("{prefix}{}", p.field), ..p });
+        }
+    }
+
+    pub(super) fn name(&mut self, field: &str, name: &str) {
+        if name.trim().is_empty() {
+            self.say(field, "the name is empty", "give it a name of its own");
+        }
+    }
+
+    /// A share of something.
+    pub(super) fn share(&mut self, field: &str, v: f64) {
+        if !(0.0..=1.0).contains(&v) {
+            let hint = if v > 1.0 && v <= 100.0 {
+                format!("a share lies between 0 and 1: {v}% is {}", v / 100.0)
+            } else {
+                "a share lies between 0 and 1".into()
+            };
+            self.say(field, format!("{v} is no share"), hint);
+        }
+    }
+
+    /// A rate or a factor of at least `least`.
+    pub(super) fn at_least(&mut self, field: &str, v: f64, least: f64) {
+        if !v.is_finite() || v < least {
+            self.say(
+                field,
+                format!("{v} is too small or no number"),
+                format!("use {least} or more"),
+            );
+        }
+    }
+
+    pub(super) fn delay(&mut self, field: &str, d: &Delay) {
+        if let Some(p95) = d.p95.filter(|p| *p < d.median) {
+            let message =
+                format!("the 95th percentile, {p95}, is less than the median, {}", d.median);
+            self.say(&format!("{field}.p95"), message, format!("at least \"{}\"", d.median));
+        } else if d.median.0 == 0 && d.p95.is_some_and(|p| p.0 > 0) {
+            let message = "a median of zero goes with no other length";
+            self.say(&format!("{field}.median"), message, "write a median above \"0s\"");
+        }
+    }
+
+    /// Something within the life of the scenario.
+    pub(super) fn within(&mut self, field: &str, at: Span, length: Span) {
+        if at >= length && at.0 > 0 {
+            let message = format!("{at} is after the end of the scenario");
+            self.say(
+                field,
+                message,
+                format!("the scenario lives {length}: choose a time before that"),
+            );
+        }
+    }
+
+    /// A name out of several.
+    pub(super) fn one_of(&mut self, field: &str, given: &str, known: &[&str]) {
+        if !known.contains(&given) {
+            let hint = match closest(given, known) {
+                Some(near) => format!("did you mean \"{near}\"? there are {}", known.join(", ")),
+                None => format!("there are {}", known.join(", ")),
+            };
+            self.say(field, format!("`{}` is not known", shown(given)), hint);
+        }
+    }
+}
+
+fn sku(field: &str, given: &str, found: &mut Found) {
+    let Err(e) = given.parse::<muster_simnode::Sku>() else { return };
+    let hint = match closest(given, &["h100", "h200", "b200", "gb200", "h100-sxm", "h200-sxm"]) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => "h100-sxm is the usual one".into(),
+    };
+    found.say(field, e.to_string(), hint);
+}
+
+fn fleet(s: &Scenario, ground: &Ground<'_>, found: &mut Found) {
+    use super::FleetSpec::{Hgx, Nvl72, Openb, Topology};
+    let size = if matches!(s.fleet, Nvl72 { .. }) { "fleet.racks" } else { "fleet.nodes" };
+    match &s.fleet {
+        Hgx { sku: kind, .. } => sku("fleet.sku", kind, found),
+        Topology { file, sku: kind, .. } => {
+            found.name("fleet.file", file);
+            sku("fleet.sku", kind, found);
+        }
+        Openb { file } => found.name("fleet.file", file),
+        Nvl72 { .. } => {}
+    }
+    match ground.nodes() {
+        Some(0) => found.say(size, "the fleet is empty", "give it at least 1"),
+        Some(n) if n > MAX_NODES => {
+            found.say(
+                size,
+                format!("{n} nodes are too many"),
+                format!("at most {MAX_NODES} nodes"),
+            );
+        }
+        _ => {}
+    }
+    if ground.node_gpus().is_some_and(|g| !(1..=16).contains(&g)) {
+        found.say("fleet.gpus_per_node", "no such node is built", "use 1 to 16, mostly 8");
+    }
+    match ground.spares() {
+        Some(Spares::Count(n)) if *n > 0 && ground.nodes().is_some_and(|all| *n >= all) => {
+            let message = format!("{n} spares leave no node to work");
+            found.say(
+                "fleet.spares",
+                message,
+                format!("fewer than {}", ground.nodes().unwrap_or(1)),
+            );
+        }
+        Some(Spares::Promise { share }) => {
+            found.share("fleet.spares.share", *share);
+            if *share >= 1.0 {
+                found.say(
+                    "fleet.spares.share",
+                    "no number of spares promises that",
+                    "use 0.99 or 0.999",
+                );
+            }
+        }
+        _ => {}
+    }
+}
+
+fn reservations(s: &Scenario, ground: &Ground<'_>, found: &mut Found) {
+    let mut names = BTreeSet::new();
+    for (i, r) in s.reservations.iter().enumerate() {
+        let at = |f: &str| format!("reservations[{i}].{f}");
+        found.also(&at(""), r.check());
+        if !names.insert(&r.name) {
+            found.say(
+                &at("name"),
+                format!("two reservations are called `{}`", r.name),
+                "rename one",
+            );
+        }
+        match u64::try_from(r.start.0) {
+            Ok(ms) => found.within(&at("start"), Span(ms), s.length),
+            Err(_) => found.say(&at("start"), "it is before the beginning", "write it like \"2d\""),
+        }
+        for (n, p) in r.projects.iter().enumerate() {
+            project(s, &at(&format!("projects[{n}]")), p.as_str(), found);
+        }
+        match &r.over {
+            Over::Gpus { count, sku: kind } => {
+                if ground.gpus().is_some_and(|g| u64::from(*count) > g) {
+                    let hint = format!("at most {}", ground.gpus().unwrap_or(0));
+                    found.say(&at("over.gpus.count"), "the fleet has fewer GPUs", hint);
+                }
+                if let Some(kind) = kind {
+                    sku(&at("over.gpus.sku"), kind, found);
+                }
+            }
+            Over::Nodes(nodes) => {
+                let Some(known) = ground.scope_names(super::Scope::Node) else { continue };
+                for (n, node) in nodes.iter().enumerate() {
+                    place(&at(&format!("over.nodes[{n}]")), node.as_str(), &known, found);
+                }
+            }
+            Over::Domain { level, path } => {
+                if let Some(known) = ground.level_names(*level) {
+                    place(&at("over.domain.path"), path, &known, found);
+                }
+            }
+        }
+    }
+}
+
+/// A place that must be in the fleet.
+pub(super) fn place(field: &str, given: &str, known: &BTreeSet<String>, found: &mut Found) {
+    if known.contains(given) {
+        return;
+    }
+    // A fleet has too many places to list or compare them all.
+    let some: Vec<&str> = known.iter().take(4096).map(String::as_str).collect();
+    let hint = match (closest(given, &some), some.first(), known.last()) {
+        (Some(near), _, _) => format!("did you mean `{near}`?"),
+        (None, Some(first), Some(last)) => format!("the names go from `{first}` to `{last}`"),
+        _ => "the fleet has no such place at all".into(),
+    };
+    found.say(field, format!("there is no `{}` in the fleet", shown(given)), hint);
+}
+
+/// A project that must hang on the tree of quotas, when there is one.
+pub(super) fn project(s: &Scenario, field: &str, given: &str, found: &mut Found) {
+    if let Err(e) = given.parse::<muster_model::ProjectName>() {
+        found.say(field, e.to_string(), "write it like `team-a`");
+        return;
+    }
+    let Some(quotas) = &s.quotas else { return };
+    let known: Vec<&str> = quotas
+        .tree
+        .iter()
+        .flat_map(|q| &q.projects)
+        .map(muster_model::ProjectName::as_str)
+        .collect();
+    if !known.contains(&given) {
+        let message = format!("project `{given}` hangs on no node of the quota tree");
+        let hint = match known.is_empty() {
+            true => "name it in `projects` of a node".into(),
+            false => did_you_mean(given, &known),
+        };
+        found.say(field, message, hint);
+    }
+}
+
+fn operations(s: &Scenario, found: &mut Found) {
+    let o = &s.operations;
+    found.delay("operations.repair", &o.repair);
+    if o.remove_lemons_after == Some(0) {
+        let hint = "use 2 or more, or leave it out to keep them";
+        found.say("operations.remove_lemons_after", "that would remove every node", hint);
+    }
+    for (field, v) in [("detect", o.detect), ("watchdog", o.watchdog), ("decide", o.decide)] {
+        if v > DAY {
+            let field = format!("operations.{field}");
+            found.say(&field, format!("{v} is longer than a day"), "write seconds, like \"20s\"");
+        }
+    }
+}
+
+/// Names of the figures that an expectation may be about; those ending in a dot go on with a
+/// name that the run itself gives.
+pub(super) fn figures() -> Vec<String> {
+    let full = Outcome {
+        ettr_expected: Some(0.0),
+        mtbi_s: Some(0.0),
+        spares_found: Some(SpareFigures::default()),
+        prediction: Some(Prediction::default()),
+        ..Outcome::default()
+    };
+    let mut names = vec!["failures.".to_owned(), "faults.".to_owned()];
+    if let Ok(value) = serde_json::to_value(&full) {
+        numbers(&value, "", &mut names);
+    }
+    names.extend(["mean", "p50", "p95", "p99", "count"].map(|q| format!("wait_by_class.*.{q}")));
+    names
+}
+
+fn numbers(value: &serde_json::Value, path: &str, into: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Number(_) => into.push(path.to_owned()),
+        serde_json::Value::Object(map) => {
+            let dot = if path.is_empty() { "" } else { "." };
+            for (k, v) in map {
+                numbers(v, &format!("{path}{dot}{k}"), into);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn expectations(s: &Scenario, found: &mut Found) {
+    let known = figures();
+    for (name, [least, most]) in &s.expect {
+        let field = format!("expect.{name}");
+        let fits = |k: &str| match (k.strip_suffix('.'), k.split_once('*')) {
+            (Some(_), _) => name.len() > k.len() && name.starts_with(k),
+            (None, Some((before, after))) => name.starts_with(before) && name.ends_with(after),
+            (None, None) => name == k,
+        };
+        if !known.iter().any(|k| fits(k)) {
+            let names: Vec<&str> =
+                known.iter().map(String::as_str).filter(|k| !k.contains('*')).collect();
+            let hint = did_you_mean(name, &names);
+            found.say(&field, format!("there is no figure `{}`", shown(name)), hint);
+        }
+        if least.is_nan() || most.is_nan() {
+            found.say(&field, "a range needs two numbers", "write `[least, most]`");
+        } else if least > most {
+            let hint = format!("write `[{most}, {least}]`");
+            found.say(&field, format!("the range from {least} to {most} is empty"), hint);
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Holds a file against what may stand in it, and says how each slip was probably meant.
+
+use super::schema::{Key, Kind, Naming, SCENARIO, Table};
+use super::tree::{Entry, Item, Node, Place};
+use super::units::{span_problem, unit_hint};
+use muster_model::names::{Label, NodeName, ProjectName};
+use muster_specs::error::{closest, shown};
+
+/// Something that may not stand where it stands.
+#[derive(Debug)]
+pub(super) struct Slip {
+    pub(super) at: Place,
+    pub(super) field: String,
+    pub(super) message: String,
+    pub(super) hint: String,
+    /// Something is not there, which a slip elsewhere may explain.
+    pub(super) absent: bool,
+}
+
+/// Everything in the file that serde would stumble over.
+pub(super) fn slips(root: &Node) -> Vec<Slip> {
+    let mut walk = Walk { slips: Vec::new() };
+    walk.table(root, &SCENARIO, &Path { text: String::new(), at: root.at }, None);
+    walk.slips
+}
+
+/// Where the walk is: the dotted path, and where its key stands.
+struct Path {
+    text: String,
+    at: Place,
+}
+
+impl Path {
+    fn key(&self, entry: &Entry) -> Path {
+        Path { text: self.dotted(&entry.key), at: entry.at }
+    }
+
+    fn item(&self, i: usize, node: &Node) -> Path {
+        Path { text: format!("{}[{i}]", self.text), at: node.at }
+    }
+
+    fn dotted(&self, key: &str) -> String {
+        let key = shown(key);
+        if self.text.is_empty() { key } else { format!("{}.{key}", self.text) }
+    }
+
+    /// The last name of the path, as it is written before the `=`.
+    fn name(&self) -> &str {
+        let last = self.text.rsplit('.').next().unwrap_or_default();
+        last.split('[').next().unwrap_or_default()
+    }
+}
+
+struct Walk {
+    slips: Vec<Slip>,
+}
+
+impl Walk {
+    fn slip(&mut self, at: Place, field: &str, message: String, hint: impl Into<String>) {
+        self.slips.push(Slip {
+            at,
+            field: field.into(),
+            message,
+            hint: hint.into(),
+            absent: false,
+        });
+    }
+
+    fn absent(&mut self, at: Place, field: &str, message: String, hint: impl Into<String>) {
+        self.slip(at, field, message, hint);
+        self.slips.iter_mut().rev().take(1).for_each(|s| s.absent = true);
+    }
+
+    fn value(&mut self, node: &Node, kind: &Kind, path: &Path) {
+        match kind {
+            Kind::Text | Kind::Word(_) | Kind::Name(_) | Kind::Span => self.text(node, kind, path),
+            Kind::Start if matches!(node.item, Item::Whole(_)) => {}
+            Kind::Start => self.text(node, &Kind::Span, path),
+            Kind::Count | Kind::Whole | Kind::Real => self.number(node, kind, path),
+            Kind::Truth => {
+                if !matches!(node.item, Item::Truth(_)) {
+                    let message = format!("{} is neither true nor false", node.shown());
+                    let hint = format!("write `{0} = true` or `{0} = false`", path.name());
+                    self.slip(node.at, &path.text, message, hint);
+                }
+            }
+            Kind::List(each) => self.list(node, each, None, path),
+            Kind::Pair(each) => self.list(node, each, Some(2), path),
+            Kind::Table(table) => self.table(node, table, path, None),
+            Kind::Tagged(tables) => self.tagged(node, tables, path),
+            Kind::Choice(words, table) => self.choice(node, words, table, path),
+            Kind::Either(plain, nested) => match node.item {
+                Item::List(_) | Item::Table(_) => self.value(node, nested, path),
+                _ => self.value(node, plain, path),
+            },
+            Kind::Map(each) => match &node.item {
+                Item::Table(entries) => {
+                    for e in entries {
+                        self.value(&e.node, each, &path.key(e));
+                    }
+                }
+                _ => self.not_a_table(node, path),
+            },
+            Kind::Figures => self.figures(node, path),
+        }
+    }
+
+    fn text(&mut self, node: &Node, kind: &Kind, path: &Path) {
+        let Item::Text(text) = &node.item else {
+            let (what, hint) = match (kind, &node.item) {
+                (Kind::Span, Item::Whole(n)) if *n < 0 => {
+                    ("is no length of time", "a length of time is at least \"0s\"".to_owned())
+                }
+                (Kind::Span, Item::Whole(_) | Item::Real(_)) => {
+                    ("has no unit", unit_hint(&node.shown()))
+                }
+                (Kind::Span, _) => {
+                    ("is no length of time", "write it like \"90s\", \"24h\" or \"1d12h\"".into())
+                }
+                (Kind::Word(words), _) => ("is not one of the words", listed(words)),
+                (_, Item::List(_) | Item::Table(_)) => {
+                    ("stands where text is expected", format!("write `{} = \"…\"`", path.name()))
+                }
+                _ => (
+                    "is not text",
+                    format!("put it in quotes: `{} = \"{}\"`", path.name(), node.shown()),
+                ),
+            };
+            return self.slip(node.at, &path.text, format!("{} {what}", node.shown()), hint);
+        };
+        let problem = match kind {
+            Kind::Span => span_problem(text),
+            Kind::Word(words) => (!words.contains(&text.as_str())).then(|| unknown(text, words)),
+            Kind::Name(naming) => match naming {
+                Naming::Label => text.parse::<Label>().err(),
+                Naming::Project => text.parse::<ProjectName>().err(),
+                Naming::Node => text.parse::<NodeName>().err(),
+            }
+            .map(|e| (e.to_string(), "write it like `team-a`".to_owned())),
+            _ => None,
+        };
+        if let Some((message, hint)) = problem {
+            self.slip(node.at, &path.text, message, hint);
+        }
+    }
+
+    fn number(&mut self, node: &Node, kind: &Kind, path: &Path) {
+        let name = path.name();
+        let whole = !matches!(kind, Kind::Real);
+        let most = if matches!(kind, Kind::Count) { i64::from(u32::MAX) } else { i64::MAX };
+        let (what, hint) = match &node.item {
+            Item::Whole(n) if whole && *n < 0 => ("is less than 0", "use 0 or more".to_owned()),
+            Item::Whole(n) if whole && *n > most => ("is too large", format!("at most {most}")),
+            Item::Whole(_) => return,
+            Item::Real(_) if !whole => return,
+            Item::Real(r) => ("is not a whole number", format!("write `{name} = {}`", r.round())),
+            Item::Huge(_) => ("is too large", format!("at most {most}")),
+            Item::Text(t) if t.trim().parse::<f64>().is_ok() => {
+                ("is text", format!("write it without quotes: `{name} = {}`", shown(t.trim())))
+            }
+            Item::Text(t) if t.trim().ends_with('%') => {
+                ("is text", format!("write a number: 30% is `{name} = 0.3`"))
+            }
+            _ => {
+                ("is not a number", format!("write `{name} = {}`", if whole { "8" } else { "0.5" }))
+            }
+        };
+        self.slip(node.at, &path.text, format!("{} {what}", node.shown()), hint);
+    }
+
+    fn list(&mut self, node: &Node, each: &Kind, length: Option<usize>, path: &Path) {
+        let name = path.name();
+        let Item::List(items) = &node.item else {
+            let hint = match (each, &node.item) {
+                (Kind::Table(_) | Kind::Tagged(_), Item::Table(_)) => {
+                    format!("a list of tables is written `[[{}]]`", path.text)
+                }
+                (Kind::Text | Kind::Name(_), Item::Text(t)) => {
+                    format!("write `{name} = [\"{}\"]`", shown(t))
+                }
+                _ => format!("write `{name} = […]`"),
+            };
+            return self.slip(path.at, &path.text, format!("{} is no list", node.shown()), hint);
+        };
+        if length.is_some_and(|n| n != items.len()) {
+            let message = format!("this has {} entries instead of 2", items.len());
+            self.slip(node.at, &path.text, message, "write two numbers: `[1, 4]`");
+        }
+        for (i, item) in items.iter().enumerate() {
+            self.value(item, each, &path.item(i, item));
+        }
+    }
+
+    fn not_a_table(&mut self, node: &Node, path: &Path) {
+        let message = format!("{} stands where a table is expected", node.shown());
+        let hint = match node.item {
+            Item::List(_) => format!("write `[{}]` with single brackets", path.text),
+            _ => format!("write `{} = {{ … }}`", path.name()),
+        };
+        self.slip(path.at, &path.text, message, hint);
+    }
+
+    /// Checks the keys of a table and what they hold; `tag` is a key that is known besides.
+    fn table(&mut self, node: &Node, table: &Table, path: &Path, tag: Option<&'static str>) {
+        let Item::Table(entries) = &node.item else { return self.not_a_table(node, path) };
+        for e in entries {
+            if Some(e.key.as_str()) == tag {
+                continue;
+            }
+            match table.keys.iter().find(|k| k.name == e.key) {
+                Some(k) => self.value(&e.node, &k.kind, &path.key(e)),
+                None => self.unknown_key(e, table, path, tag),
+            }
+        }
+        for k in table.keys.iter().filter(|k| k.needed && node.get(k.name).is_none()) {
+            let message = format!("`{}` is missing in {}", k.name, table.what);
+            self.absent(path.at, &path.dotted(k.name), message, format!("add {}", example(k)));
+        }
+    }
+
+    fn unknown_key(&mut self, e: &Entry, table: &Table, path: &Path, tag: Option<&'static str>) {
+        let known: Vec<&str> = tag.into_iter().chain(table.keys.iter().map(|k| k.name)).collect();
+        let list = format!("known here: {}", known.join(", "));
+        let hint = match (closest(&e.key, &known), home(&SCENARIO, &e.key, "")) {
+            (Some(near), _) => format!("did you mean `{near}`? {list}"),
+            (None, Some(home)) => format!("`{}` belongs {home}; {list}", shown(&e.key)),
+            (None, None) => list,
+        };
+        let message = format!("unknown key `{}` in {}", shown(&e.key), table.what);
+        self.slip(e.at, &path.dotted(&e.key), message, hint);
+    }
+
+    fn tagged(&mut self, node: &Node, tables: &[(&'static str, &Table)], path: &Path) {
+        let Item::Table(_) = &node.item else { return self.not_a_table(node, path) };
+        let kinds: Vec<&str> = tables.iter().map(|(k, _)| *k).collect();
+        let Some(entry) = node.get("kind") else {
+            let message = "`kind` is missing here".to_owned();
+            let hint = format!("add `kind = \"{}\"`; {}", kinds[0], listed(&kinds));
+            return self.absent(path.at, &path.dotted("kind"), message, hint);
+        };
+        self.text(&entry.node, &Kind::Text, &path.key(entry));
+        let Item::Text(word) = &entry.node.item else { return };
+        match tables.iter().find(|(k, _)| k == word) {
+            Some((_, table)) => self.table(node, table, path, Some("kind")),
+            None => {
+                let (message, hint) = unknown(word, &kinds);
+                self.slip(entry.node.at, &path.dotted("kind"), message, hint);
+            }
+        }
+    }
+
+    fn choice(&mut self, node: &Node, words: &[&str], table: &Table, path: &Path) {
+        let name = path.name();
+        match &node.item {
+            Item::Text(word) if words.contains(&word.as_str()) => {}
+            Item::Text(word) => {
+                let with = table.keys.iter().find(|k| k.name == word);
+                let (message, hint) = match with {
+                    Some(k) => (
+                        format!("`{word}` needs a value"),
+                        format!("write `{name} = {{ {} }}`", example(k).trim_matches('`')),
+                    ),
+                    None => {
+                        let keys = table.keys.iter().map(|k| k.name);
+                        let all: Vec<&str> = words.iter().copied().chain(keys).collect();
+                        unknown(word, &all)
+                    }
+                };
+                self.slip(node.at, &path.text, message, hint);
+            }
+            Item::Table(entries) => {
+                if let [one] = entries.as_slice()
+                    && words.contains(&one.key.as_str())
+                {
+                    let message = format!("`{}` takes no value", one.key);
+                    let hint = format!("write `{name} = \"{}\"`", one.key);
+                    return self.slip(one.at, &path.text, message, hint);
+                }
+                self.table(node, table, path, None);
+                let known = entries.iter().filter(|e| table.keys.iter().any(|k| k.name == e.key));
+                if known.count() != 1 {
+                    let keys: Vec<&str> = table.keys.iter().map(|k| k.name).collect();
+                    let message = format!("{} takes exactly one key", table.what);
+                    self.absent(node.at, &path.text, message, listed(&keys));
+                }
+            }
+            _ => {
+                let keys = table.keys.iter().map(|k| k.name);
+                let all: Vec<&str> = words.iter().copied().chain(keys).collect();
+                let message = format!("{} is not {}", node.shown(), table.what);
+                self.slip(node.at, &path.text, message, listed(&all));
+            }
+        }
+    }
+
+    fn figures(&mut self, node: &Node, path: &Path) {
+        let Item::Table(entries) = &node.item else { return self.not_a_table(node, path) };
+        for e in entries {
+            let inner = path.key(e);
+            match &e.node.item {
+                Item::Table(_) => self.figures(&e.node, &inner),
+                Item::Whole(_) | Item::Real(_) => {
+                    let message = format!("{} is one number, not a range", e.node.shown());
+                    let hint = format!("write `{} = [least, most]`", inner.name());
+                    self.slip(e.node.at, &inner.text, message, hint);
+                }
+                _ => self.list(&e.node, &Kind::Real, Some(2), &inner),
+            }
+        }
+    }
+}
+
+/// Where a key is known that is not known where it stands.
+fn home(table: &Table, key: &str, path: &str) -> Option<String> {
+    if table.keys.iter().any(|k| k.name == key) {
+        return Some(match path {
+            "" => "at the top of the file, before the first table".into(),
+            _ => format!("in `{path}`"),
+        });
+    }
+    let joined = |k: &Key| match path {
+        "" => k.name.to_owned(),
+        _ => format!("{path}.{}", k.name),
+    };
+    table.keys.iter().find_map(|k| tables(&k.kind).iter().find_map(|t| home(t, key, &joined(k))))
+}
+
+/// The tables that a value may be or hold.
+pub(super) fn tables(kind: &Kind) -> Vec<&'static Table> {
+    match kind {
+        Kind::Table(t) | Kind::Choice(_, t) => vec![t],
+        Kind::Tagged(all) => all.iter().map(|(_, t)| *t).collect(),
+        Kind::List(k) | Kind::Either(_, k) => tables(k),
+        _ => Vec::new(),
+    }
+}
+
+fn listed(words: &[&str]) -> String {
+    format!("use one of {}", words.join(", "))
+}
+
+fn unknown(word: &str, known: &[&str]) -> (String, String) {
+    let message = format!("`{}` is not known here", shown(word));
+    let hint = match closest(word, known) {
+        Some(near) => format!("did you mean \"{near}\"? {}", listed(known)),
+        None => listed(known),
+    };
+    (message, hint)
+}
+
+/// How a key may be written.
+fn example(key: &Key) -> String {
+    let name = key.name;
+    match &key.kind {
+        Kind::Span | Kind::Start => format!("`{name} = \"24h\"`"),
+        Kind::Count | Kind::Whole => format!("`{name} = 8`"),
+        Kind::Real => format!("`{name} = 0.5`"),
+        Kind::Truth => format!("`{name} = true`"),
+        Kind::Word(words) => format!("`{name} = \"{}\"`", words[0]),
+        Kind::Tagged(all) => format!("a table `[{name}]` with `kind = \"{}\"`", all[0].0),
+        Kind::Table(t) if t.keys.iter().any(|k| k.needed) => {
+            let inner = t.keys.iter().filter(|k| k.needed).map(example);
+            let inner: Vec<String> = inner.map(|e| e.trim_matches('`').to_owned()).collect();
+            format!("`{name} = {{ {} }}`", inner.join(", "))
+        }
+        Kind::Table(_) | Kind::Map(_) | Kind::Figures => format!("a table `[{name}]`"),
+        Kind::Choice(_, t) => {
+            let first = example(&t.keys[0]);
+            format!("`{name} = {{ {} }}`", first.trim_matches('`'))
+        }
+        Kind::List(_) => format!("`{name} = […]`"),
+        Kind::Pair(_) => format!("`{name} = [1, 4]`"),
+        Kind::Either(first, _) => match first {
+            Kind::Count => format!("`{name} = 8`"),
+            _ => format!("`{name} = \"…\"`"),
+        },
+        Kind::Text | Kind::Name(_) => format!("`{name} = \"…\"`"),
+    }
+}
