@@ -178,6 +178,7 @@ pub(crate) fn live(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
                     level: s.placed.level,
                     fabric: s.placed.fabric,
                     cap_watts: None,
+                    checkpoint_every: None,
                 });
                 shares.change(policy, now, &w, true);
                 let until = time(now + jobs[id].limit);

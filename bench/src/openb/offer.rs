@@ -81,6 +81,7 @@ pub(crate) fn offer(nodes: &[Node], trace: &Trace, order: &[usize]) -> Result<f6
                 level: placed.level,
                 fabric: placed.fabric,
                 cap_watts: placed.cap_watts,
+                checkpoint_every: None,
             };
             let running = Running {
                 work,

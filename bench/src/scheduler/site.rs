@@ -114,6 +114,7 @@ impl Site {
                 level: s.placed.level,
                 fabric: s.placed.fabric,
                 cap_watts: s.placed.cap_watts,
+                checkpoint_every: None,
             };
             self.started(work, placement, self.now);
         }
@@ -202,6 +203,7 @@ impl Site {
                 level: Level::Node,
                 fabric: Fabric::Leaf,
                 cap_watts: None,
+                checkpoint_every: None,
             };
             let milli = d.work.demand.milli(SKU);
             held += milli;

@@ -259,6 +259,7 @@ impl Placer for Ours {
             level: placed.level,
             fabric: placed.fabric,
             cap_watts: None,
+            checkpoint_every: None,
         };
         let running = Running {
             work,

@@ -4,6 +4,7 @@ use crate::hostlist;
 use muster_link::messages::RunDetail;
 use muster_model::ids::AttemptKey;
 use muster_model::placement::{Fabric, HeldPart};
+use muster_model::units::Span;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -92,6 +93,9 @@ pub(crate) fn common(key: AttemptKey, d: &RunDetail, at: &Places<'_>, base: &Env
     set("MUSTER_PROJECT", d.project.to_string());
     if let Some(c) = &d.checkpoint {
         set("MUSTER_CHECKPOINT_DIR", c.dir.clone());
+        if let Some(every) = c.interval.as_ref().and_then(|i| i.parse::<Span>().ok()) {
+            set("MUSTER_CHECKPOINT_INTERVAL", every.0.div_ceil(1000).to_string());
+        }
     }
     if let Some(r) = &d.resume {
         set("MUSTER_RESUME", r.clone());

@@ -98,7 +98,10 @@ impl Simulated {
         if self.work.contains_key(&key) {
             return;
         }
-        self.node.start(key, simulate, detail.slot.gpus.0, self.clock.at(now));
+        let mut simulate = simulate.clone();
+        let chosen = detail.checkpoint.as_ref().and_then(|c| c.interval.as_ref()?.parse().ok());
+        simulate.checkpoint = simulate.checkpoint.or(chosen);
+        self.node.start(key, &simulate, detail.slot.gpus.0, self.clock.at(now));
         self.work.insert(
             key,
             Pretended {

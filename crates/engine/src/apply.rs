@@ -508,6 +508,7 @@ impl State {
         if let Some(p) = held.map(|a| a.placement.clone()) {
             self.use_changes(r, key.job, &p, false);
         }
+        self.exposed(key, verdict, r.at);
         // Work that was cancelled or lost says nothing about how long its like will run.
         if matches!(verdict, Verdict::Success | Verdict::Application) {
             self.learn(r, key.job);

@@ -107,6 +107,7 @@ impl Engine {
             level: start.placed.level,
             fabric: start.placed.fabric,
             cap_watts: start.placed.cap_watts,
+            checkpoint_every: self.state.checkpoint_every(&job),
         });
         let key = AttemptKey { job: job.id, attempt: job.attempts + 1 };
         self.emit(Some(&job.project), Event::JobPlaced { key, placement });
@@ -223,6 +224,8 @@ impl Engine {
             let n = u32::try_from(slots.len()).unwrap_or(u32::MAX);
             self.emit(Some(&job.project), Event::JobResized { job: id, nodes: n });
         }
+        let had = a.placement.slots.clone();
+        self.trade_roles(&had, &nodes);
         self.keep_for(&job, nodes, Basis::Swap);
     }
 

@@ -12,6 +12,7 @@ mod decide;
 mod explain;
 mod index;
 pub mod report;
+mod reliability;
 mod reservations;
 mod settle;
 mod shares;

@@ -83,6 +83,9 @@ impl Engine {
     }
 
     fn next_step(&self, job: &Job, why: &StopReason) -> Next {
+        // What ran for a while is no crash loop.
+        let ran = job.attempt.as_ref().and_then(|a| a.started_at).map(|t| self.state.now.since(t));
+        let back_off = |n: u32| if ran >= Some(NO_LOOP) { Span(0) } else { back_off(n) };
         let infrastructure = || {
             if job.infrastructure_failures < job.spec.retries.infrastructure {
                 Next::Again(self.state.now + back_off(job.infrastructure_failures))
@@ -199,6 +202,9 @@ fn verdict(why: &StopReason) -> Verdict {
         },
     }
 }
+
+/// An attempt that ran so long is tried again at once, however often the job failed before.
+const NO_LOOP: Span = Span::mins(10);
 
 /// At once the first time, then ever more slowly, up to a minute.
 fn back_off(failures: u32) -> Span {

@@ -61,6 +61,8 @@ struct Stored {
     moves: Vec<Time>,
     #[serde(default)]
     promises: PromiseStats,
+    #[serde(default)]
+    exposure: muster_health::Exposure,
 }
 
 impl State {
@@ -90,6 +92,7 @@ impl State {
             history,
             moves,
             promises,
+            exposure,
             keys,
             index: _,
         } = self;
@@ -114,6 +117,7 @@ impl State {
             history: history.clone(),
             moves: moves.clone(),
             promises: *promises,
+            exposure: *exposure,
         };
         serde_json::to_vec(&stored).map_err(SnapshotError::Unreadable)
     }
@@ -146,6 +150,7 @@ impl State {
             history: s.history,
             moves: s.moves,
             promises: s.promises,
+            exposure: s.exposure,
             policy: s.policy,
             quotas: s.quotas,
             reservations: s

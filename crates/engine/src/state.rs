@@ -99,6 +99,8 @@ pub struct State {
     pub history: History<(ProjectName, String)>,
     /// How promised starts turned out.
     pub promises: PromiseStats,
+    /// How long gangs ran on how many nodes, and how often hardware interrupted them.
+    pub exposure: muster_health::Exposure,
     /// When work was moved so that a gang fits, in the last hour or so.
     pub moves: Vec<Time>,
     /// Requests that must not be done twice.

@@ -6,7 +6,8 @@ use muster_link::messages::{Action, Limits, RunDetail, Secrets};
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Job, SlotState};
 use muster_model::names::NodeName;
-use muster_model::spec::RunSpec;
+use muster_model::placement::Placement;
+use muster_model::spec::{CheckpointSpec, RunSpec};
 use std::sync::Arc;
 
 /// Processes a rank may have, its threads included.
@@ -111,13 +112,22 @@ pub fn detail(state: &State, wanted: &WantedRun) -> Result<RunDetail, DetailErro
         },
         volumes: spec.volumes.clone(),
         secrets: Secrets::default(),
-        checkpoint: spec.checkpoint.clone(),
+        checkpoint: checkpoint(job, &attempt.placement),
         resume: job.checkpoint.as_ref().and_then(|c| c.path.clone()),
         on_partition: spec.partition(),
         simulate: spec.simulate.clone(),
         fabric: Some(attempt.placement.fabric),
         cap_watts: attempt.placement.cap_watts,
     })
+}
+
+/// How the ranks save their work, with the interval that was chosen for them.
+fn checkpoint(job: &Job, placement: &Placement) -> Option<CheckpointSpec> {
+    let mut c = job.spec.checkpoint.clone()?;
+    if let Some(every) = placement.checkpoint_every {
+        c.interval = Some(every.to_string());
+    }
+    Some(c)
 }
 
 /// Did the author say how many processors? Those given by default are a share to plan with, not

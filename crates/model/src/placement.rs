@@ -169,6 +169,9 @@ pub struct Placement {
     /// Power cap for each GPU in watts, when a budget asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap_watts: Option<u32>,
+    /// How often the gang should write a checkpoint, where it leaves that to the site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_every: Option<crate::units::Span>,
 }
 
 impl Placement {

@@ -29,6 +29,32 @@ pub struct SitePolicy {
     pub idle: Idle,
     /// What sick hardware is still good for.
     pub hazard: Hazard,
+    /// How often hardware fails, as far as it is not measured yet.
+    pub reliability: Reliability,
+}
+
+/// What is assumed until the site has measured it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Reliability {
+    /// Failures in a million node-days that interrupt what runs on a node.
+    pub failures_per_million_node_days: u32,
+    /// The assumption weighs as much as so many failures that were seen.
+    pub weight: u32,
+    /// How long a job stands still for a checkpoint, until it has told.
+    pub checkpoint_cost: Span,
+}
+
+impl Default for Reliability {
+    fn default() -> Self {
+        // Between what was published for 16,384 H100 (3,789) and for 16,000 A100 (6,500).
+        Reliability {
+            failures_per_million_node_days: 5000,
+            weight: 20,
+            checkpoint_cost: Span::secs(10),
+        }
+    }
 }
 
 /// Order of the queue, promises and backfill.

@@ -577,6 +577,7 @@ impl Cycle<'_> {
             level: placed.level,
             fabric: placed.fabric,
             cap_watts: None,
+            checkpoint_every: None,
         };
         let until = work.ends(self.now);
         let r = Running {

@@ -2,6 +2,24 @@
 //! Nothing here decides what the site does: requests go into the engine, records come out, and
 //! the world that answers them is simulated.
 
+mod arrivals;
+mod books;
+pub mod causes;
+mod chance;
+mod faults;
+mod figures;
+mod fleet;
+mod gangs;
 pub mod outcome;
+pub mod report;
+mod run;
 pub mod scenario;
 pub mod traces;
+mod twin;
+
+pub use figures::{share, spread};
+pub use fleet::{mean_repair, spares_wanted};
+pub use run::{Options, SimError, run};
+pub use twin::START;
+
+pub(crate) use run::scenario_projects;

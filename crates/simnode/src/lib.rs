@@ -9,6 +9,7 @@ mod telemetry;
 mod work;
 
 pub use devices::{SimConfig, Sku};
+pub use random::Random;
 pub use telemetry::COLUMNS;
 pub use work::{Account, SimEvent, What};
 
@@ -17,7 +18,6 @@ use muster_model::ids::AttemptKey;
 use muster_model::node::Inventory;
 use muster_model::spec::Simulate;
 use muster_model::units::{Span, Time};
-use random::Random;
 use std::collections::BTreeMap;
 use telemetry::{Load, Thermal};
 use work::Work;

@@ -3,10 +3,12 @@
 
 /// One stream (splitmix64 over a hash of its name).
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64, name: &[&str]) -> Random {
+    /// The stream of this name.
+    #[must_use]
+    pub fn new(seed: u64, name: &[&str]) -> Random {
         let mut h = 0xcbf2_9ce4_8422_2325u64 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for part in name {
             for b in part.bytes().chain([0xff]) {
@@ -16,7 +18,9 @@ impl Random {
         Random(h)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// The next 64 bits.
+    #[allow(clippy::should_implement_trait, reason = "it never ends")]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,11 +29,12 @@ impl Random {
     }
 
     /// Below `n`.
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         if n == 0 { 0 } else { self.next() % n }
     }
 
-    pub(crate) fn uuid(&mut self) -> String {
+    /// In the form of a UUID.
+    pub fn uuid(&mut self) -> String {
         let (a, b) = (self.next(), self.next());
         format!(
             "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",

@@ -27,7 +27,8 @@ use crate::job::name_the_field;
 use crate::tree::{self, Node, Value};
 use muster_model::names::{Label, ProjectName};
 use muster_model::policy::{
-    Backfill, Defrag, ElasticPolicy, FairShare, Hazard, Idle, Limits, Power, Preemption, SitePolicy,
+    Backfill, Defrag, ElasticPolicy, FairShare, Hazard, Idle, Limits, Power, Preemption, Reliability,
+    SitePolicy,
 };
 use muster_model::quota::{Quota, Quotas};
 use muster_model::reservation::{Over, Overrun, Reservation};
@@ -69,6 +70,7 @@ pub fn policy(text: &str, origin: &str) -> Result<SitePolicy, FileError> {
                 limits: file.limits,
                 idle: file.idle,
                 hazard: file.hazard,
+                reliability: file.reliability,
             };
             (out, "")
         }
@@ -150,6 +152,7 @@ struct PolicyFile {
     limits: Limits,
     idle: Idle,
     hazard: Hazard,
+    reliability: Reliability,
 }
 
 #[derive(Default, Deserialize)]

@@ -246,6 +246,7 @@ impl Life {
             level: s.placed.level,
             fabric: s.placed.fabric,
             cap_watts: s.placed.cap_watts,
+            checkpoint_every: None,
         };
         let r = Running {
             work,

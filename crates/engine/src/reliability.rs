@@ -1,0 +1,71 @@
+//! What follows from how often hardware fails here: how often a gang should save its work.
+
+use crate::Engine;
+use crate::state::State;
+use muster_health::{Rate, checkpoint_every};
+use muster_model::event::Event;
+use muster_model::ids::AttemptKey;
+use muster_model::job::{Job, Verdict};
+use muster_model::names::NodeName;
+use muster_model::node::NodeRole;
+use muster_model::placement::Slot;
+use muster_model::units::{Span, Time};
+
+impl State {
+    /// How often hardware interrupts what runs on a node: what was seen here, and what is
+    /// assumed as long as that is little.
+    #[must_use]
+    pub fn failure_rate(&self) -> Rate {
+        let p = &self.policy.reliability;
+        let prior = Rate(u64::from(p.failures_per_million_node_days));
+        Rate::estimate(&self.exposure, prior, u64::from(p.weight))
+    }
+
+    /// How often the next attempt of a job should write a checkpoint, if it leaves that to the
+    /// site.
+    #[must_use]
+    pub fn checkpoint_every(&self, job: &Job) -> Option<Span> {
+        let spec = job.spec.checkpoint.as_ref()?;
+        if spec.interval.as_deref() != Some("auto") {
+            return None;
+        }
+        let nodes = job.groups.iter().map(|g| g.nodes).sum();
+        let told = job.checkpoint.as_ref().and_then(|c| c.blocked_ms).map(Span);
+        let cost = told.unwrap_or(self.policy.reliability.checkpoint_cost);
+        Some(checkpoint_every(cost, self.failure_rate().mtbf(nodes)))
+    }
+
+    /// An attempt is over: so long it stood in the rain.
+    pub(crate) fn exposed(&mut self, key: &AttemptKey, verdict: Verdict, at: Time) {
+        let Some(a) = self.jobs.get(&key.job).and_then(|j| j.attempt.as_ref()) else { return };
+        let nodes = u32::try_from(a.placement.slots.len()).unwrap_or(u32::MAX);
+        let up = a.started_at.map(|t| at.since(t)).unwrap_or_default();
+        self.exposure.note(nodes, up, verdict == Verdict::Infrastructure);
+    }
+}
+
+impl Engine {
+    /// A spare that takes the place of a failed node is a spare no more; the failed one is the
+    /// next spare, once it is back.
+    pub(crate) fn trade_roles(&mut self, had: &[Slot], gets: &[NodeName]) {
+        let of = |e: &Engine, n: &NodeName, role: NodeRole| {
+            e.state.nodes.get(n).filter(|n| n.role == role).map(|n| (n.name.clone(), n.hazard))
+        };
+        let gone: Vec<_> = had
+            .iter()
+            .filter(|s| !gets.contains(&s.node))
+            .filter_map(|s| of(self, &s.node, NodeRole::Normal))
+            .collect();
+        let held: std::collections::BTreeSet<&NodeName> = had.iter().map(|s| &s.node).collect();
+        let new: Vec<_> = gets
+            .iter()
+            .filter(|n| !held.contains(n))
+            .filter_map(|n| of(self, n, NodeRole::Spare))
+            .collect();
+        for ((spare, its), (failed, hazard)) in new.into_iter().zip(gone) {
+            self.emit(None, Event::NodeMarked { node: spare, role: NodeRole::Normal, hazard: its });
+            let role = NodeRole::Spare;
+            self.emit(None, Event::NodeMarked { node: failed, role, hazard });
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! Attempts as the world sees them: ranks that come up, work, stand still and go.
+
+use crate::books::Why;
+use crate::faults::Trouble;
+use crate::twin::{ByKey, Ev, Twin};
+use muster_model::command::{Command, Observed};
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::{Exit, SlotEnd, Verdict};
+use muster_model::placement::Placement;
+use muster_model::spec::Simulate;
+use muster_model::units::{Span, Time};
+use muster_simnode::{Account, SimEvent, What};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One attempt.
+#[derive(Debug, Clone)]
+pub(crate) struct Gang {
+    pub(crate) placement: Arc<Placement>,
+    pub(crate) nodes: Vec<u32>,
+    pub(crate) up: Option<Time>,
+    /// It stands still since then, because of this.
+    pub(crate) broken: Option<Broken>,
+    /// Share of its speed that it has, by size and sick nodes.
+    pub(crate) rate: u32,
+    /// Its results are wrong beyond so much useful time.
+    pub(crate) wrong_after: Option<Span>,
+    /// The newest checkpoint was told to the engine then.
+    told: Time,
+    untold: bool,
+    end: Option<Account>,
+    leaving: bool,
+    /// Drain this node once the checkpoint that was asked for is there.
+    pub(crate) then_drain: Option<(u32, Why)>,
+}
+
+/// Why and since when an attempt stands still.
+#[derive(Debug, Clone)]
+pub(crate) struct Broken {
+    pub(crate) why: Why,
+    /// Time it had been slowed by then.
+    slowed: Span,
+}
+
+/// All attempts, and what is saved of each job.
+#[derive(Debug, Default)]
+pub(crate) struct Gangs {
+    pub(crate) by_key: ByKey<Gang>,
+    /// Attempts on each node.
+    pub(crate) on: Vec<Vec<AttemptKey>>,
+    /// Useful time in the newest checkpoint of a job.
+    pub(crate) saved: BTreeMap<JobId, Span>,
+    /// Gangs that lost a node, since when; to see how soon they are placed again.
+    pub(crate) replacing: BTreeMap<JobId, Time>,
+    /// Node failures under gangs, and those that were replaced within two minutes.
+    pub(crate) needed: u64,
+    pub(crate) found: u64,
+    /// The newest interval that the engine chose, with the nodes of the gang.
+    pub(crate) chosen: BTreeMap<u32, Span>,
+}
+
+/// Within this a spare counts as found at once.
+const AT_ONCE: Span = Span::mins(2);
+
+impl Gangs {
+    pub(crate) fn new(nodes: usize) -> Gangs {
+        Gangs { on: vec![Vec::new(); nodes], ..Gangs::default() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+}
+
+impl Twin<'_> {
+    /// The engine has placed a gang.
+    pub(crate) fn placed(&mut self, key: AttemptKey, placement: &Arc<Placement>) {
+        let slots = &placement.slots;
+        let nodes: Vec<u32> =
+            slots.iter().filter_map(|s| self.fleet.by_name.get(&s.node).copied()).collect();
+        let mut gpus = 0;
+        for (ix, s) in nodes.iter().zip(slots) {
+            let milli = u64::from(s.gpus.len()) * 1000;
+            gpus += milli;
+            self.hold(*ix, milli, true);
+            self.gangs.on[*ix as usize].push(key);
+        }
+        self.books.placed(key.job, gpus / 1000, self.now);
+        if let Some(since) = self.gangs.replacing.remove(&key.job)
+            && self.now.since(since) <= AT_ONCE
+        {
+            self.gangs.found += 1;
+        }
+        let rate = self.size_rate(key, nodes.len());
+        let gang = Gang {
+            placement: placement.clone(),
+            nodes,
+            up: None,
+            broken: None,
+            rate,
+            wrong_after: None,
+            told: self.now,
+            untold: false,
+            end: None,
+            leaving: false,
+            then_drain: None,
+        };
+        self.gangs.by_key.insert(key, gang);
+        let at = self.now + self.s.operations.decide;
+        self.at(at, Ev::Up(key));
+    }
+
+    /// An elastic gang makes progress by its size.
+    pub(crate) fn size_rate(&self, key: AttemptKey, nodes: usize) -> u32 {
+        let job = self.engine.state().jobs.get(&key.job);
+        let most = job.and_then(|j| j.spec.elastic).map(|e| u64::from(e.max_nodes.max(1)));
+        let n = u64::try_from(nodes).unwrap_or(u64::MAX);
+        most.map_or(1000, |m| u32::try_from(n * 1000 / m).unwrap_or(1000).clamp(1, 1000))
+    }
+
+    /// The ranks are up: work begins, or goes on.
+    pub(crate) fn up(&mut self, key: AttemptKey) {
+        let Some(g) = self.gangs.by_key.get_mut(&key) else { return };
+        if g.leaving {
+            return;
+        }
+        g.up = Some(self.now);
+        let (placement, lead, rate) = (g.placement.clone(), g.nodes[0], g.rate);
+        let size = u32::try_from(g.nodes.len()).unwrap_or(u32::MAX);
+        let Some(work) = self.work_of(key, &placement) else { return };
+        if let Some(every) = work.checkpoint {
+            self.gangs.chosen.insert(size, every);
+        }
+        let resume = self.gangs.saved.get(&key.job).copied().unwrap_or_default();
+        // Ranks that come up on a node that just broke never get on.
+        let sick = self.first_broken(key);
+        let node = &mut self.nodes[lead as usize];
+        let now = self.now;
+        let events = node.advance_briefly(now);
+        node.resume(key, &work, placement.slots[0].gpus.0, resume, now);
+        node.set_rate(key, rate);
+        self.heard(lead, events);
+        for s in &placement.slots {
+            let node = s.node.clone();
+            self.tell(Command::SlotReport { node, key, observed: Observed::Running });
+        }
+        self.look_at(lead);
+        if let Some(why) = sick {
+            self.break_gang(key, &why);
+        }
+        self.job_hazard(key);
+    }
+
+    fn first_broken(&self, key: AttemptKey) -> Option<Why> {
+        let g = self.gangs.by_key.get(&key)?;
+        g.nodes.iter().find_map(|n| self.faults.sick.get(n).cloned())
+    }
+
+    /// What the ranks do: as the job says, saving as often as the engine chose.
+    fn work_of(&self, key: AttemptKey, placement: &Placement) -> Option<Simulate> {
+        let job = self.engine.state().jobs.get(&key.job)?;
+        let mut work = job.spec.simulate.clone()?;
+        if work.checkpoint.is_none() && job.spec.checkpoint.is_some() {
+            work.checkpoint = placement.checkpoint_every;
+        }
+        Some(work)
+    }
+
+    /// Queues the next moment at which something happens on a node.
+    pub(crate) fn look_at(&mut self, ix: u32) {
+        let n = &self.nodes[ix as usize];
+        let records = self.s.operations.checkpoint_records;
+        let next = if records.0 == 0 {
+            n.next_wake()
+        } else {
+            let told = |k: &AttemptKey| self.gangs.by_key.get(k).map(|g| g.told + records);
+            let due = self.gangs.on[ix as usize].iter().filter_map(told).min();
+            [n.next_end(), due.filter(|_| n.next_end().is_some())].into_iter().flatten().min()
+        };
+        let Some(t) = next.map(|t| t.max(self.now + Span(u64::from(records.0 > 0)))) else {
+            return;
+        };
+        let queued = self.wakes[ix as usize];
+        if t < queued || queued <= self.now {
+            self.wakes[ix as usize] = t;
+            self.at(t, Ev::Node(ix));
+        }
+    }
+
+    pub(crate) fn node_wakes(&mut self, ix: u32) {
+        if self.wakes[ix as usize] != self.now {
+            return;
+        }
+        self.wakes[ix as usize] = Time(i64::MAX);
+        let events = self.advance(ix);
+        self.heard(ix, events);
+        self.look_at(ix);
+    }
+
+    fn advance(&mut self, ix: u32) -> Vec<SimEvent> {
+        let node = &mut self.nodes[ix as usize];
+        if self.s.operations.checkpoint_records.0 == 0 {
+            node.advance(self.now)
+        } else {
+            node.advance_briefly(self.now)
+        }
+    }
+
+    fn heard(&mut self, ix: u32, events: Vec<SimEvent>) {
+        for e in events {
+            match e.what {
+                What::Checkpoint { .. } => {
+                    let records = self.s.operations.checkpoint_records;
+                    let account = self.nodes[ix as usize].account(e.key);
+                    let Some(g) = self.gangs.by_key.get_mut(&e.key) else { continue };
+                    if let Some(a) = account {
+                        self.gangs.saved.insert(e.key.job, a.saved);
+                    }
+                    g.untold = true;
+                    let due = e.at.since(g.told) >= records || g.then_drain.is_some();
+                    let asked = self.asked(e.key);
+                    if due || asked {
+                        self.tell_checkpoint(e.key);
+                    }
+                }
+                What::Ended { code } => self.work_ended(ix, e.key, code),
+                What::Step { .. } | What::Stopped | What::Killed => {}
+            }
+        }
+    }
+
+    fn asked(&self, key: AttemptKey) -> bool {
+        let job = self.engine.state().jobs.get(&key.job);
+        job.is_some_and(|j| j.checkpoint_asked.is_some())
+    }
+
+    fn tell_checkpoint(&mut self, key: AttemptKey) {
+        let Some(g) = self.gangs.by_key.get_mut(&key) else { return };
+        if !std::mem::take(&mut g.untold) {
+            return;
+        }
+        g.told = self.now;
+        let drain = g.then_drain.take();
+        let saved = self.gangs.saved.get(&key.job).copied().unwrap_or_default();
+        let job = self.engine.state().jobs.get(&key.job);
+        let cost = job.and_then(|j| j.spec.simulate.as_ref()).map(|s| s.checkpoint_cost.0);
+        self.tell(Command::CheckpointDone {
+            key,
+            step: Some(saved.0 / 1000),
+            path: None,
+            bytes: None,
+            blocked_ms: cost,
+        });
+        if let Some((node, why)) = drain {
+            self.drain_sick(node, &why, true);
+        }
+    }
+
+    /// It has done all it had to.
+    fn work_ended(&mut self, ix: u32, key: AttemptKey, code: u8) {
+        let account = self.nodes[ix as usize].account(key);
+        let Some(g) = self.gangs.by_key.get_mut(&key) else { return };
+        g.end = account;
+        g.leaving = true;
+        let placement = g.placement.clone();
+        if let Some(p) = self.books.pages.get_mut(&key.job)
+            && let Some(a) = account
+        {
+            p.saved = Span(a.saved.0 + a.unsaved.0);
+        }
+        for (i, s) in placement.slots.iter().enumerate() {
+            let end = if code == 0 || i > 0 {
+                SlotEnd::Ok
+            } else {
+                let exit = Exit { rank: 0, code: Some(1), signal: None, note: String::new() };
+                SlotEnd::Failed { exit }
+            };
+            let observed = Observed::Ended(end);
+            self.tell(Command::SlotReport { node: s.node.clone(), key, observed });
+        }
+    }
+
+    pub(crate) fn stop_ordered(&mut self, key: AttemptKey) {
+        let Some(g) = self.gangs.by_key.get_mut(&key) else { return };
+        if std::mem::replace(&mut g.leaving, true) {
+            return;
+        }
+        self.at(self.now, Ev::Gone(key));
+    }
+
+    /// The ranks are gone: what was not saved is lost.
+    pub(crate) fn gone(&mut self, key: AttemptKey) {
+        let Some(g) = self.gangs.by_key.get(&key) else { return };
+        let (lead, placement, up) = (g.nodes[0], g.placement.clone(), g.up);
+        if up.is_some() {
+            let events = self.advance(lead);
+            self.heard(lead, events);
+            let account = self.nodes[lead as usize].account(key);
+            self.nodes[lead as usize].stop(key, self.now);
+            if let Some(g) = self.gangs.by_key.get_mut(&key) {
+                g.end = g.end.or(account);
+                // What was computed with wrong numbers is not saved.
+                if let (Some(right), Some(saved)) =
+                    (g.wrong_after, self.gangs.saved.get_mut(&key.job))
+                {
+                    *saved = (*saved).min(right);
+                }
+            }
+            self.tell_checkpoint(key);
+            self.look_at(lead);
+        }
+        for s in &placement.slots {
+            let observed = Observed::Ended(SlotEnd::Stopped);
+            self.tell(Command::SlotReport { node: s.node.clone(), key, observed });
+        }
+    }
+
+    pub(crate) fn checkpoint_asked(&mut self, key: AttemptKey) {
+        let Some(g) = self.gangs.by_key.get(&key).filter(|g| g.up.is_some() && !g.leaving) else {
+            return;
+        };
+        let lead = g.nodes[0];
+        let event = self.nodes[lead as usize].ask_checkpoint(key, self.now);
+        if let Some(e) = event {
+            self.heard(lead, vec![e]);
+        }
+        let late = self.advance(lead);
+        self.heard(lead, late);
+        // It is told when it is written, however rarely others are.
+        let next = self.nodes[lead as usize].next_wake();
+        if let Some(t) = next.filter(|t| *t < self.wakes[lead as usize]) {
+            self.wakes[lead as usize] = t.max(self.now);
+            self.at(t.max(self.now), Ev::Node(lead));
+        }
+    }
+
+    pub(crate) fn attempt_ended(&mut self, key: AttemptKey, verdict: Verdict) {
+        let Some(g) = self.gangs.by_key.remove(&key) else { return };
+        for (ix, s) in g.nodes.iter().zip(&g.placement.slots) {
+            self.hold(*ix, u64::from(s.gpus.len()) * 1000, false);
+            self.gangs.on[*ix as usize].retain(|k| *k != key);
+        }
+        let stalled = match (&g.broken, &g.end) {
+            (Some(b), Some(a)) => Span(a.slowed.0.saturating_sub(b.slowed.0)),
+            _ => Span(0),
+        };
+        self.books.attempt_over(key.job, g.end, stalled, g.up, self.now);
+        match (&g.broken, verdict) {
+            (Some(b), Verdict::Infrastructure | Verdict::Application) => {
+                let why = b.why.clone();
+                self.books.interrupted(key.job, &why);
+            }
+            (None, Verdict::Scheduler) => self.books.preemptions += 1,
+            _ => {}
+        }
+    }
+
+    /// A gang stands still from now on, and will have to be started again.
+    pub(crate) fn break_gang(&mut self, key: AttemptKey, why: &Why) {
+        let Some(g) = self.gangs.by_key.get(&key).filter(|g| !g.leaving) else { return };
+        let lead = g.nodes[0];
+        let events = self.advance(lead);
+        self.heard(lead, events);
+        let slowed = self.nodes[lead as usize].account(key).map(|a| a.slowed).unwrap_or_default();
+        self.nodes[lead as usize].set_rate(key, 0);
+        if let Some(g) = self.gangs.by_key.get_mut(&key)
+            && g.broken.is_none()
+            && !g.leaving
+        {
+            g.broken = Some(Broken { why: why.clone(), slowed });
+        }
+        self.look_at(lead);
+    }
+
+    /// A gang goes on at another share of its speed.
+    pub(crate) fn set_speed(&mut self, key: AttemptKey, permille: u32) {
+        let Some(g) = self.gangs.by_key.get_mut(&key).filter(|g| !g.leaving) else { return };
+        if g.broken.is_some() {
+            return;
+        }
+        g.rate = permille;
+        let lead = g.nodes[0];
+        let events = self.advance(lead);
+        self.heard(lead, events);
+        self.nodes[lead as usize].set_rate(key, permille);
+        self.look_at(lead);
+    }
+
+    /// A rank of a gang fails by itself, or because its node does.
+    pub(crate) fn fail_slot(&mut self, key: AttemptKey, node: u32, end: SlotEnd) {
+        let name = self.name(node).clone();
+        let observed = Observed::Ended(end);
+        self.tell(Command::SlotReport { node: name, key, observed });
+    }
+
+    /// The ranks of a job fail for reasons of its own, some time.
+    fn job_hazard(&mut self, key: AttemptKey) {
+        let Some(h) = &self.s.failures.jobs else { return };
+        let Some(g) = self.gangs.by_key.get(&key) else { return };
+        let n = u32::try_from(g.nodes.len()).unwrap_or(u32::MAX).min(h.up_to_nodes.unwrap_or(u32::MAX));
+        let per_day = h.per_1000_node_days / 1000.0 * f64::from(n);
+        if per_day <= 0.0 {
+            return;
+        }
+        let name = [key.job.to_string(), key.attempt.to_string()];
+        let mut chance = self.chance(&["job", &name[0], &name[1]]);
+        let after = crate::chance::millis(chance.exponential() / per_day * 86_400_000.0);
+        self.at(self.now + after, Ev::Trouble(Trouble::Job(key)));
+    }
+
+    /// All that still runs when the scenario ends.
+    pub(crate) fn close(&mut self) {
+        let keys: Vec<AttemptKey> = self.gangs.by_key.keys().copied().collect();
+        for key in keys {
+            let Some(g) = self.gangs.by_key.get(&key) else { continue };
+            let (lead, up, broken) = (g.nodes[0], g.up, g.broken.clone());
+            let events = self.nodes[lead as usize].advance_briefly(self.now);
+            drop(events);
+            let account = g.end.or(self.nodes[lead as usize].account(key));
+            let stalled = match (&broken, &account) {
+                (Some(b), Some(a)) => Span(a.slowed.0.saturating_sub(b.slowed.0)),
+                _ => Span(0),
+            };
+            if let (Some(a), Some(p)) = (&account, self.books.pages.get_mut(&key.job)) {
+                p.saved = Span(a.saved.0 + a.unsaved.0);
+            }
+            self.books.attempt_over(key.job, account, stalled, up, self.now);
+            if let Some(p) = self.books.pages.get_mut(&key.job) {
+                p.wants = true;
+            }
+        }
+        for (job, saved) in &self.gangs.saved {
+            if let Some(p) = self.books.pages.get_mut(job)
+                && p.ended.is_none()
+            {
+                p.saved = p.saved.max(*saved);
+            }
+        }
+        self.books.close(self.now);
+    }
+}

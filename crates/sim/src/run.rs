@@ -1,0 +1,101 @@
+//! A scenario from its beginning to its end.
+
+use crate::arrivals::{self, Room};
+use crate::faults::Faults;
+use crate::fleet;
+use crate::outcome::{History, Outcome};
+use crate::scenario::{Scenario, Workload};
+use crate::traces::TraceError;
+use crate::twin::Twin;
+use muster_model::command::Refusal;
+use muster_model::event::Record;
+use muster_specs::FileError;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Why a scenario cannot be lived.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// Something in it is impossible.
+    #[error("{0}")]
+    Impossible(String),
+    /// The engine refused what the scenario asks for at its beginning.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// A file of it is wrong.
+    #[error("{0}")]
+    File(Box<FileError>),
+    /// A trace of it is wrong.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+}
+
+impl SimError {
+    pub(crate) fn new(what: impl Into<String>) -> SimError {
+        SimError::Impossible(what.into())
+    }
+}
+
+impl From<FileError> for SimError {
+    fn from(e: FileError) -> SimError {
+        SimError::File(Box::new(e))
+    }
+}
+
+/// How a scenario is lived.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// It ends when all jobs have, and not with its time.
+    pub until_done: bool,
+}
+
+/// Every project that somebody in the scenario belongs to.
+pub(crate) fn scenario_projects(s: &Scenario) -> BTreeSet<String> {
+    let owner = |w: &Workload| match w {
+        Workload::Train(t) => t.owner.project.clone(),
+        Workload::Stream(t) => t.owner.project.clone(),
+        Workload::Serve(t) => t.owner.project.clone(),
+        Workload::Trace(_) => None,
+    };
+    let mut all: BTreeSet<String> = s.workload.iter().filter_map(owner).collect();
+    all.insert("default".into());
+    all
+}
+
+/// Lives a scenario. Files that it names are found from `dir`; each record of its log goes to
+/// `sink`, as one line of JSON without its end.
+///
+/// # Errors
+/// When the scenario cannot begin.
+pub fn run(
+    s: &Scenario,
+    dir: &Path,
+    options: Options,
+    mut sink: impl FnMut(&[u8]),
+) -> Result<(Outcome, History), SimError> {
+    let fleet = fleet::build(s, dir)?;
+    let nodes = u32::try_from(fleet.machines.len()).unwrap_or(u32::MAX);
+    let room = Room {
+        node_gpus: fleet.machines.iter().map(|m| m.config.gpus).max().unwrap_or(8),
+        nodes: nodes - fleet.spares(),
+    };
+    let sources = arrivals::sources(s, room, dir)?;
+    let faults = Faults::new(s, &fleet);
+    let mut hash = blake3::Hasher::new();
+    let mut line = Vec::new();
+    let mut keep = |r: &Record| {
+        line.clear();
+        if serde_json::to_writer(&mut line, r).is_ok() {
+            sink(&line);
+            line.push(b'\n');
+            hash.update(&line);
+        }
+    };
+    let (mut outcome, history) = {
+        let mut twin = Twin::new(s, &fleet, sources, faults, options.until_done, &mut keep)?;
+        twin.live();
+        twin.figures()
+    };
+    outcome.log_digest = hash.finalize().to_hex().to_string();
+    Ok((outcome, history))
+}
