@@ -337,6 +337,7 @@ static POLICY: Table = table(
         key("limits", Kind::Table(&LIMITS)),
         key("idle", Kind::Table(&IDLE)),
         key("hazard", Kind::Table(&HAZARD)),
+        key("reliability", Kind::Table(&RELIABILITY)),
     ],
 );
 static BACKFILL: Table = table(
@@ -390,3 +391,11 @@ static IDLE: Table =
     table("policy.idle", &[key("warn_after", Kind::Span), key("end_after", Kind::Span)]);
 static HAZARD: Table =
     table("policy.hazard", &[key("lemon_max_nodes", Kind::Count), key("large_gang", Kind::Count)]);
+static RELIABILITY: Table = table(
+    "policy.reliability",
+    &[
+        key("failures_per_million_node_days", Kind::Count),
+        key("weight", Kind::Count),
+        key("checkpoint_cost", Kind::Span),
+    ],
+);
