@@ -2,23 +2,14 @@
 
 use super::check::{Found, place};
 use super::places::Ground;
-use super::{Failures, Mode, Preset, Scenario};
+use super::{Failures, Mode, Scenario};
+use crate::causes::causes;
 use muster_model::units::Span;
 use muster_specs::error::shown;
 use std::collections::BTreeSet;
 
 /// One failure per node and minute, in a thousand node-days: nothing gets anywhere at that rate.
 const HOPELESS: f64 = 1000.0 * 1440.0;
-
-/// Failures of a preset in a thousand node-days, as published.
-fn preset_rate(p: Preset) -> f64 {
-    match p {
-        Preset::Llama3 => 3.79,
-        Preset::Rsc1 => 6.5,
-        Preset::Rsc2 => 2.34,
-        Preset::DeltaH100 => 2.16,
-    }
-}
 
 fn mode(field: &str, m: Mode, found: &mut Found) {
     match m {
@@ -96,13 +87,11 @@ fn hopeless(f: &Failures, found: &mut Found) {
     let mut say = |field: &str| {
         found.say(field, "nodes would fail more often than once in a minute", hint);
     };
-    let scale = f.scale.unwrap_or(1.0);
     let first = f.causes.iter().position(|c| c.per_1000_node_days > HOPELESS);
     if let Some(i) = first {
         return say(&format!("failures.causes[{i}].per_1000_node_days"));
     }
-    let causes: f64 = f.causes.iter().map(|c| c.per_1000_node_days).sum();
-    let base = (causes + f.preset.map_or(0.0, preset_rate)) * scale;
+    let base: f64 = causes(f).iter().map(|c| c.per_1000_node_days).sum();
     if base > HOPELESS {
         return say(if f.scale.is_some() { "failures.scale" } else { "failures.causes" });
     }
