@@ -203,6 +203,7 @@ const BAD: &[(usize, &str, &str)] = &[
     (18, "+sizes = [[8, 0]]", "[[1, 70], [8, 30]]"),
     (18, "+diurnal = -0.5", "between 0 and 1"),
     (18, "+until = \"0s\"", "make it later"),
+    (18, "+owner = { tier = \"reserved\" }", "`[[reservations]]`"),
     (19, "per_hour = inf", "use 0 or more"),
     (20, "run = { median = \"4h\", p95 = \"1h\" }", "at least \"4h\""),
     (22, "+remove_lemons_after = 0", "use 2 or more"),

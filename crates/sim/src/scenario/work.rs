@@ -4,6 +4,7 @@ use super::check::{Found, project};
 use super::places::Ground;
 use super::{Owner, Saving, Scenario, Serve, Sizes, Stream, TraceLoad, Train, Workload};
 use muster_model::names::Label;
+use muster_model::spec::Tier;
 use muster_model::topology::Level;
 use muster_model::units::Span;
 use muster_specs::error::shown;
@@ -73,6 +74,13 @@ fn job_name(at: &At, name: &str, found: &mut Found) {
 fn owned(s: &Scenario, at: &At, owner: &Owner, found: &mut Found) {
     if let Some(p) = &owner.project {
         project(s, &at.key("owner.project"), p, found);
+    }
+    let reserved =
+        |p: &&str| s.reservations.iter().any(|r| r.projects.iter().any(|q| q.as_str() == *p));
+    if owner.tier == Tier::Reserved && owner.project.as_deref().filter(reserved).is_none() {
+        let message = "work of tier `reserved` runs only inside a reservation of its project";
+        let hint = "add one to `[[reservations]]`, or use tier \"on-demand\"";
+        found.say(&at.key("owner.tier"), message, hint);
     }
     for (n, user) in owner.users.iter().enumerate() {
         found.name(&at.key(&format!("owner.users[{n}]")), user);
