@@ -471,16 +471,19 @@ impl State {
         f: impl Fn(&mut SlotState),
     ) -> Result<(), ApplyError> {
         let what = || format!("attempt {key} on {node}");
-        let old = self.jobs.get(&key.job).ok_or_else(|| unknown(seq, what()))?;
-        let mine = State::slots_on(old, node);
-        if old.attempt.as_ref().is_none_or(|a| a.no != key.attempt) || mine.is_empty() {
+        let mine = self.slots_on(key.job, node).to_vec();
+        let arc = self.jobs.get_mut(&key.job).ok_or_else(|| unknown(seq, what()))?;
+        let there = |a: &&Attempt| {
+            let all = &a.placement.slots;
+            a.no == key.attempt && (!mine.is_empty() || all.iter().any(|s| s.node == *node))
+        };
+        if arc.attempt.as_ref().filter(there).is_none() {
             return Err(unknown(seq, what()));
         }
-        let arc = self.jobs.get_mut(&key.job).ok_or_else(|| unknown(seq, what()))?;
         let job = Arc::make_mut(arc);
         job.version = seq;
-        let woke = crate::index::wake_times(job);
-        for (i, _) in mine {
+        let mut last = false;
+        for i in mine {
             let Some(a) = &mut job.attempt else { break };
             let before = a.slots[i].clone();
             let mut after = before.clone();
@@ -488,12 +491,14 @@ impl State {
             if crate::index::live(&before) && !crate::index::live(&after) {
                 self.index.slot_gone(job, i);
             }
+            last |= self.index.slot_changed(key.job, node, i, (&before, &after));
             if let Some(a) = &mut job.attempt {
                 a.slots[i] = after;
             }
         }
-        self.index.slot_ended(arc, node);
-        self.index.slots_changed(key.job, &woke, arc);
+        if last && job.attempt.as_ref().is_some_and(|a| a.stop.is_some()) {
+            self.index.last_slot_gone(job);
+        }
         Ok(())
     }
 

@@ -18,8 +18,10 @@ use std::sync::Arc;
 pub(crate) struct Index {
     /// All that the scheduler knows.
     pub(crate) cluster: Cluster,
-    /// Jobs with a live slot on a node.
-    pub(crate) on_node: BTreeMap<NodeName, BTreeSet<JobId>>,
+    /// Jobs on a node, with the places of their slots there that are not over.
+    pub(crate) on_node: BTreeMap<NodeName, BTreeMap<JobId, Vec<usize>>>,
+    /// How many slots of each attempt are still to come up, and how many are up.
+    pub(crate) left: BTreeMap<JobId, Left>,
     /// Ports taken on a host, by job.
     pub(crate) ports: BTreeMap<String, BTreeMap<u16, JobId>>,
     /// Times at which something must be looked at.
@@ -34,6 +36,28 @@ pub(crate) struct Index {
     pub(crate) promised: BTreeSet<(Time, JobId)>,
     /// Idempotency keys in the order they are forgotten.
     pub(crate) keys: BTreeSet<(Time, String)>,
+}
+
+/// Slots of an attempt that hold something.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) pending: usize,
+    pub(crate) running: usize,
+}
+
+impl Left {
+    /// Does any slot hold what it was given?
+    pub(crate) fn any(self) -> bool {
+        self.pending + self.running > 0
+    }
+
+    fn count(&mut self, s: &SlotState) -> Option<&mut usize> {
+        match s {
+            SlotState::Pending => Some(&mut self.pending),
+            SlotState::Running => Some(&mut self.running),
+            SlotState::Lost | SlotState::Ended { .. } => None,
+        }
+    }
 }
 
 /// What the scheduler must know of a node.
@@ -310,6 +334,7 @@ impl Index {
             _ => {}
         }
         if let Some(a) = &job.attempt {
+            self.left.remove(&job.id);
             self.cluster.end(job.id, |i| live(&a.slots[i]));
             for slot in &a.placement.slots {
                 if let Some(set) = self.on_node.get_mut(&slot.node) {
@@ -371,14 +396,20 @@ impl Index {
         self.note(job);
         if let (Some(a), Some(r)) = (&job.attempt, running(state, job)) {
             self.cluster.run(r, |i| live(&a.slots[i]));
-            for (slot, st) in a.placement.slots.iter().zip(&a.slots) {
+            let mut left = Left::default();
+            for (i, (slot, st)) in a.placement.slots.iter().zip(&a.slots).enumerate() {
+                if let Some(n) = left.count(st) {
+                    *n += 1;
+                }
                 if !matches!(st, SlotState::Ended { .. }) {
-                    self.on_node.entry(slot.node.clone()).or_default().insert(job.id);
+                    let here = self.on_node.entry(slot.node.clone()).or_default();
+                    here.entry(job.id).or_default().push(i);
                 }
                 if let Some(n) = state.nodes.get(&slot.node) {
                     self.ports.entry(n.host.clone()).or_default().insert(a.placement.port, job.id);
                 }
             }
+            self.left.insert(job.id, left);
             for t in wake_times(job) {
                 self.wakes.insert((t, job.id));
             }
@@ -398,14 +429,6 @@ impl Index {
         }
     }
 
-    /// A job's slots changed: it may have to be looked at at other times.
-    pub(crate) fn slots_changed(&mut self, id: JobId, was: &[Time], job: &Job) {
-        for t in was {
-            self.wakes.remove(&(*t, id));
-        }
-        self.wakes.extend(wake_times(job).into_iter().map(|t| (t, id)));
-    }
-
     /// One slot holds nothing any more, or nothing that anybody may count on.
     pub(crate) fn slot_gone(&mut self, job: &Job, i: usize) {
         let Some(a) = &job.attempt else { return };
@@ -415,21 +438,43 @@ impl Index {
         }
     }
 
-    /// After a slot ended: does the job still have something on that node?
-    pub(crate) fn slot_ended(&mut self, job: &Job, node: &NodeName) {
-        let Some(a) = &job.attempt else { return };
-        let more = a
-            .placement
-            .slots
-            .iter()
-            .zip(&a.slots)
-            .any(|(s, st)| s.node == *node && !matches!(st, SlotState::Ended { .. }));
-        if !more && let Some(set) = self.on_node.get_mut(node) {
-            set.remove(&job.id);
-            if set.is_empty() {
+    /// A slot went from one state to another. Returns whether it was the last that held anything.
+    pub(crate) fn slot_changed(
+        &mut self,
+        id: JobId,
+        node: &NodeName,
+        i: usize,
+        (before, after): (&SlotState, &SlotState),
+    ) -> bool {
+        let left = self.left.entry(id).or_default();
+        let held = left.any();
+        if let Some(n) = left.count(before) {
+            *n = n.saturating_sub(1);
+        }
+        if let Some(n) = left.count(after) {
+            *n += 1;
+        }
+        let last = held && !left.any();
+        if matches!(after, SlotState::Ended { .. })
+            && let Some(here) = self.on_node.get_mut(node)
+        {
+            if let Some(slots) = here.get_mut(&id) {
+                slots.retain(|s| *s != i);
+                if slots.is_empty() {
+                    here.remove(&id);
+                }
+            }
+            if here.is_empty() {
                 self.on_node.remove(node);
             }
         }
+        last
+    }
+
+    /// The last slot of an attempt that is being stopped is gone: it is looked at again when
+    /// its fence allows.
+    pub(crate) fn last_slot_gone(&mut self, job: &Job) {
+        self.wakes.extend(wake_times(job).into_iter().map(|t| (t, job.id)));
     }
 
     /// Compares with a fresh build.
@@ -459,6 +504,7 @@ impl Index {
         check(self.promised == fresh.promised, "promises");
         check(self.cluster.ledger == fresh.cluster.ledger, "quotas");
         check(self.on_node == fresh.on_node, "jobs by node");
+        check(self.left == fresh.left, "slots that are left");
         check(self.ports == fresh.ports, "ports");
         check(mine.wakes == fresh.wakes, "wakes");
         check(self.waiters == fresh.waiters, "dependencies");

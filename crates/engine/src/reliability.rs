@@ -51,9 +51,10 @@ impl Engine {
         let of = |e: &Engine, n: &NodeName, role: NodeRole| {
             e.state.nodes.get(n).filter(|n| n.role == role).map(|n| (n.name.clone(), n.hazard))
         };
+        let kept: std::collections::BTreeSet<&NodeName> = gets.iter().collect();
         let gone: Vec<_> = had
             .iter()
-            .filter(|s| !gets.contains(&s.node))
+            .filter(|s| !kept.contains(&s.node))
             .filter_map(|s| of(self, &s.node, NodeRole::Normal))
             .collect();
         let held: std::collections::BTreeSet<&NodeName> = had.iter().map(|s| &s.node).collect();

@@ -115,19 +115,18 @@ impl State {
         &'a self,
         node: &NodeName,
     ) -> impl Iterator<Item = &'a Arc<Job>> + use<'a> {
-        self.index.on_node.get(node).into_iter().flatten().filter_map(|id| self.jobs.get(id))
+        let here = self.index.on_node.get(node).into_iter().flatten();
+        here.filter_map(|(id, _)| self.jobs.get(id))
     }
 
-    /// The present attempt's slots of a job on a node: index and state.
-    pub(crate) fn slots_on(job: &Job, node: &NodeName) -> Vec<(usize, SlotState)> {
-        let Some(a) = &job.attempt else { return Vec::new() };
-        a.placement
-            .slots
-            .iter()
-            .enumerate()
-            .filter(|(_, s)| s.node == *node)
-            .map(|(i, _)| (i, a.slots[i].clone()))
-            .collect()
+    /// Slots of a job's present attempt on a node that are not over: their places.
+    pub(crate) fn slots_on(&self, job: JobId, node: &NodeName) -> &[usize] {
+        self.index.on_node.get(node).and_then(|here| here.get(&job)).map_or(&[], |s| s)
+    }
+
+    /// Slots of a job's present attempt that hold something.
+    pub(crate) fn left(&self, job: JobId) -> crate::index::Left {
+        self.index.left.get(&job).copied().unwrap_or_default()
     }
 
     /// GPUs of a node that attempts hold.

@@ -7,8 +7,15 @@ fn main() {
     let s: muster_sim::scenario::Scenario = toml::from_str(&text).unwrap();
     let dir = Path::new(&file).parent().unwrap();
     let t = std::time::Instant::now();
-    let mut log = std::env::args().nth(2).map(|f| std::io::BufWriter::new(std::fs::File::create(f).unwrap()));
-    let (mut o, _) = muster_sim::run(&s, dir, Default::default(), |l| if let Some(f) = &mut log { f.write_all(l).unwrap(); f.write_all(b"\n").unwrap(); }).unwrap();
+    let mut log =
+        std::env::args().nth(2).map(|f| std::io::BufWriter::new(std::fs::File::create(f).unwrap()));
+    let (mut o, _) = muster_sim::run(&s, dir, Default::default(), |l| {
+        if let Some(f) = &mut log {
+            f.write_all(l).unwrap();
+            f.write_all(b"\n").unwrap();
+        }
+    })
+    .unwrap();
     o.wall_s = t.elapsed().as_secs_f64();
     println!("{}", serde_json::to_string_pretty(&o).unwrap());
 }

@@ -107,8 +107,7 @@ pub(crate) fn takes_out(mode: Mode) -> bool {
 }
 
 fn sum(f: &Failures, of: impl Fn(Mode) -> bool) -> muster_health::Rate {
-    let per_1000: f64 =
-        causes(f).iter().filter(|c| of(c.mode)).map(|c| c.per_1000_node_days).sum();
+    let per_1000: f64 = causes(f).iter().filter(|c| of(c.mode)).map(|c| c.per_1000_node_days).sum();
     muster_health::Rate((per_1000 * 1000.0).round() as u64)
 }
 

@@ -302,9 +302,11 @@ impl Twin<'_> {
         self.break_gang(key, why);
         let exit = Exit { rank: 0, code: Some(1), signal: None, note: why.to_string() };
         let up = self.gangs.by_key.get(&key).is_some_and(|g| g.up.is_some());
-        let node = self.gangs.by_key.get(&key).map_or(node, |g| {
-            if g.nodes.contains(&node) { node } else { g.nodes[0] }
-        });
+        let node = self
+            .gangs
+            .by_key
+            .get(&key)
+            .map_or(node, |g| if g.nodes.contains(&node) { node } else { g.nodes[0] });
         if up {
             self.fail_slot(key, node, SlotEnd::Failed { exit });
         }
@@ -402,7 +404,9 @@ impl Twin<'_> {
         let here = self.gangs.on[ix as usize].clone();
         let asks: Vec<AttemptKey> = here
             .into_iter()
-            .filter(|k| self.gangs.by_key.get(k).is_some_and(|g| g.up.is_some() && g.broken.is_none()))
+            .filter(|k| {
+                self.gangs.by_key.get(k).is_some_and(|g| g.up.is_some() && g.broken.is_none())
+            })
             .filter(|k| {
                 let job = self.engine.state().jobs.get(&k.job);
                 job.is_some_and(|j| j.spec.checkpoint.is_some())

@@ -58,15 +58,8 @@ struct Sums {
 }
 
 fn sums<'p>(pages: impl Iterator<Item = &'p Page>) -> Sums {
-    let mut s = Sums {
-        productive: 0,
-        lost: 0,
-        saving: 0,
-        degraded: 0,
-        held: 0,
-        queued: 0,
-        used: 0.0,
-    };
+    let mut s =
+        Sums { productive: 0, lost: 0, saving: 0, degraded: 0, held: 0, queued: 0, used: 0.0 };
     for p in pages {
         let lost = p.lost_gpu(p.saved);
         s.productive += p.useful_gpu - lost;
@@ -200,10 +193,7 @@ impl Twin<'_> {
             interruptions,
             waterfall,
             by_size: by_size(&books.pages),
-            wait_by_class: classes
-                .iter_mut()
-                .map(|(k, v)| (k.clone(), spread(v)))
-                .collect(),
+            wait_by_class: classes.iter_mut().map(|(k, v)| (k.clone(), spread(v))).collect(),
             spares_found: (self.gangs.needed > 0).then_some(SpareFigures {
                 needed: self.gangs.needed,
                 found: self.gangs.found,

@@ -397,7 +397,8 @@ impl Twin<'_> {
     fn job_hazard(&mut self, key: AttemptKey) {
         let Some(h) = &self.s.failures.jobs else { return };
         let Some(g) = self.gangs.by_key.get(&key) else { return };
-        let n = u32::try_from(g.nodes.len()).unwrap_or(u32::MAX).min(h.up_to_nodes.unwrap_or(u32::MAX));
+        let n =
+            u32::try_from(g.nodes.len()).unwrap_or(u32::MAX).min(h.up_to_nodes.unwrap_or(u32::MAX));
         let per_day = h.per_1000_node_days / 1000.0 * f64::from(n);
         if per_day <= 0.0 {
             return;

@@ -209,13 +209,7 @@ impl<'a> Twin<'a> {
     }
 
     pub(crate) fn ask(&mut self, actor: Actor, command: Command) -> Result<Answer, Refusal> {
-        self.engine.handle(&Request {
-            actor,
-            at: self.now,
-            key: None,
-            if_version: None,
-            command,
-        })
+        self.engine.handle(&Request { actor, at: self.now, key: None, if_version: None, command })
     }
 
     /// A request of the site itself. A refusal is remembered and changes nothing.
@@ -337,8 +331,7 @@ impl<'a> Twin<'a> {
 
     fn arrive(&mut self, i: usize) {
         let Some(a) = self.next[i].take() else { return };
-        let actor =
-            Actor { name: format!("user:{}", a.user), role: Role::User, project: None };
+        let actor = Actor { name: format!("user:{}", a.user), role: Role::User, project: None };
         let class = class(&a);
         let gpus = gang_gpus(&a);
         match self.ask(actor, Command::Submit { spec: Arc::new(a.spec) }) {

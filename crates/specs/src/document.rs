@@ -27,8 +27,8 @@ use crate::job::name_the_field;
 use crate::tree::{self, Node, Value};
 use muster_model::names::{Label, ProjectName};
 use muster_model::policy::{
-    Backfill, Defrag, ElasticPolicy, FairShare, Hazard, Idle, Limits, Power, Preemption, Reliability,
-    SitePolicy,
+    Backfill, Defrag, ElasticPolicy, FairShare, Hazard, Idle, Limits, Power, Preemption,
+    Reliability, SitePolicy,
 };
 use muster_model::quota::{Quota, Quotas};
 use muster_model::reservation::{Over, Overrun, Reservation};

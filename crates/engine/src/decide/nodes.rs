@@ -2,6 +2,7 @@
 
 use super::check_version;
 use crate::Engine;
+use crate::apply::fine;
 use crate::state::State;
 use muster_lifecycle::Step;
 use muster_model::command::{Answer, Command, Observed, Refusal, RefusalCode, Request};
@@ -72,22 +73,22 @@ pub(super) fn enroll(
 /// How an attempt that an agent names stands in the log.
 enum Standing {
     /// Wanted there and alive as far as the log knows.
-    Live(Arc<Job>, SlotState),
+    Live(SlotState),
     /// The node was lost with it; it may not go on.
-    Lost(Arc<Job>),
+    Lost,
     /// Nobody waits for it.
     Orphan,
 }
 
 fn standing(state: &State, node: &NodeName, key: AttemptKey) -> Standing {
     let Some(job) = state.jobs.get(&key.job) else { return Standing::Orphan };
-    if job.attempt_key() != Some(key) {
+    let Some(a) = job.attempt.as_ref().filter(|a| a.no == key.attempt) else {
         return Standing::Orphan;
-    }
-    let slots = State::slots_on(job, node);
-    match slots.into_iter().map(|(_, s)| s).find(|s| !matches!(s, SlotState::Ended { .. })) {
-        Some(SlotState::Lost) => Standing::Lost(job.clone()),
-        Some(s) => Standing::Live(job.clone(), s),
+    };
+    let first = state.slots_on(key.job, node).first();
+    match first.and_then(|i| a.slots.get(*i)) {
+        Some(SlotState::Lost) => Standing::Lost,
+        Some(s) => Standing::Live(s.clone()),
         None => Standing::Orphan,
     }
 }
@@ -162,10 +163,10 @@ fn reconcile_attempt(e: &mut Engine, node: &NodeName, key: AttemptKey, seen: Opt
             report(e, node, key, o);
         }
         // Never started there: the order goes out again.
-        (Standing::Live(_, SlotState::Pending) | Standing::Orphan, None) => {}
-        (Standing::Live(job, _) | Standing::Lost(job), None) => {
+        (Standing::Live(SlotState::Pending) | Standing::Orphan, None) => {}
+        (Standing::Live(_) | Standing::Lost, None) => {
             let reason = "its ranks are gone: the node or its agent started anew".to_string();
-            end_slot(e, &job, key, node, SlotEnd::NodeFault { reason });
+            end_slot(e, key, node, SlotEnd::NodeFault { reason });
         }
     }
 }
@@ -179,17 +180,17 @@ pub(super) fn report(
 ) -> Answer {
     let orphan = e.state.nodes.get(node).is_some_and(|n| n.orphans.contains(&key));
     match (observed, standing(&e.state, node, key)) {
-        (Observed::Running, Standing::Live(job, SlotState::Pending)) => {
-            e.emit(Some(&job.project), Event::SlotStarted { key, node: node.clone() });
-            e.settle_job(key.job);
+        (Observed::Running, Standing::Live(SlotState::Pending)) => {
+            let project = e.state.jobs.get(&key.job).map(|j| j.project.clone());
+            e.emit(project.as_ref(), Event::SlotStarted { key, node: node.clone() });
+            // Until the last is up there is nothing to conclude.
+            if e.state.left(key.job).pending == 0 {
+                e.settle_job(key.job);
+            }
         }
         (Observed::Running, _) => {}
-        (Observed::Ended(end), Standing::Live(job, _)) => {
-            end_slot(e, &job, key, node, end.clone());
-        }
-        (Observed::Ended(_), Standing::Lost(job)) => {
-            end_slot(e, &job, key, node, SlotEnd::Stopped);
-        }
+        (Observed::Ended(end), Standing::Live(_)) => end_slot(e, key, node, end.clone()),
+        (Observed::Ended(_), Standing::Lost) => end_slot(e, key, node, SlotEnd::Stopped),
         (Observed::Ended(_), Standing::Orphan) => {}
     }
     if orphan && matches!(observed, Observed::Ended(_)) {
@@ -198,9 +199,18 @@ pub(super) fn report(
     Answer::Done
 }
 
-fn end_slot(e: &mut Engine, job: &Arc<Job>, key: AttemptKey, node: &NodeName, end: SlotEnd) {
-    e.emit(Some(&job.project), Event::SlotEnded { key, node: node.clone(), end });
-    e.settle_job(key.job);
+fn end_slot(e: &mut Engine, key: AttemptKey, node: &NodeName, end: SlotEnd) {
+    let Some(job) = e.state.jobs.get(&key.job) else { return };
+    let a = job.attempt.as_ref();
+    let (started, stopping) =
+        a.map_or((false, false), |a| (a.started_at.is_some(), a.stop.is_some()));
+    let (project, fails) = (job.project.clone(), !fine(&end) && !stopping);
+    e.emit(Some(&project), Event::SlotEnded { key, node: node.clone(), end });
+    // A gang of thousands ends one node at a time: most of them conclude nothing.
+    let left = e.state.left(key.job);
+    if fails || !left.any() || (left.pending == 0 && !started) {
+        e.settle_job(key.job);
+    }
     e.settle_node(node);
 }
 
@@ -305,7 +315,7 @@ pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<A
     for job in here {
         if let Some(key) = job.attempt_key() {
             let reason = format!("node {name} was retired");
-            end_slot(e, &job, key, name, SlotEnd::NodeFault { reason });
+            end_slot(e, key, name, SlotEnd::NodeFault { reason });
         }
     }
     e.emit(None, Event::NodeRetired { node: name.clone() });
