@@ -4,7 +4,15 @@ use std::path::Path;
 fn main() {
     let file = std::env::args().nth(1).unwrap();
     let text = std::fs::read_to_string(&file).unwrap();
-    let s: muster_sim::scenario::Scenario = toml::from_str(&text).unwrap();
+    let s = match muster_sim::scenario::read(&text, &file) {
+        Ok(s) => s,
+        Err(all) => {
+            for e in all {
+                eprintln!("{e}");
+            }
+            std::process::exit(2);
+        }
+    };
     let dir = Path::new(&file).parent().unwrap();
     let t = std::time::Instant::now();
     let mut log =

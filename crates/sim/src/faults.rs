@@ -56,6 +56,8 @@ pub(crate) struct Faults {
     pub(crate) sick: BTreeMap<u32, Why>,
     repair: BTreeMap<u32, Delay>,
     pub(crate) total_milli: u64,
+    /// Nodes that each incident hits.
+    hit: Vec<BTreeSet<u32>>,
     /// Nodes out for good.
     removed: BTreeSet<u32>,
     /// Signs seen and right ones; failures, and those of them that were told.
@@ -88,6 +90,7 @@ impl Faults {
             sick: BTreeMap::new(),
             repair: BTreeMap::new(),
             total_milli: fleet.gpus() * 1000,
+            hit: Vec::new(),
             removed: BTreeSet::new(),
             signs: [0; 4],
             signed: BTreeSet::new(),
@@ -104,13 +107,13 @@ fn infant(s: &Scenario, age: Span) -> f64 {
 }
 
 /// How much more often because of incidents that are under way.
-fn incidents(s: &Scenario, node: u32, at: Span) -> f64 {
-    let on = |(i, x): &(usize, &Incident)| {
+fn incidents(s: &Scenario, hit: &[BTreeSet<u32>], node: u32, at: Span) -> f64 {
+    let on = |(x, hit): (&Incident, &BTreeSet<u32>)| {
         let factor = x.rate_factor.filter(|_| at >= x.at)?;
         let over = x.lasts.is_some_and(|l| at.0 >= x.at.0 + l.0);
-        (!over && hit_by_share(s, *i, x, node)).then_some(factor)
+        (!over && hit.contains(&node)).then_some(factor)
     };
-    s.failures.incidents.iter().enumerate().filter_map(|x| on(&x)).fold(1.0, f64::max)
+    s.failures.incidents.iter().zip(hit).filter_map(on).fold(1.0, f64::max)
 }
 
 fn most_incidents(s: &Scenario) -> f64 {
@@ -118,15 +121,10 @@ fn most_incidents(s: &Scenario) -> f64 {
     factors.fold(1.0, f64::max)
 }
 
-/// Which nodes belong to a share of the fleet is chosen once for each incident.
-fn hit_by_share(s: &Scenario, i: usize, x: &Incident, node: u32) -> bool {
-    let Some(share) = x.share else { return true };
-    let names = [i.to_string(), node.to_string()];
-    Chance::new(s.seed, &["incident", &x.name, &names[0], &names[1]]).happens(share)
-}
-
 impl Twin<'_> {
     pub(crate) fn start_faults(&mut self) {
+        let all = self.s.failures.incidents.iter().enumerate();
+        self.faults.hit = all.map(|(i, x)| self.places(i, x).into_iter().collect()).collect();
         for ix in 0..u32::try_from(self.nodes.len()).unwrap_or(u32::MAX) {
             self.next_failure(ix);
             self.next_false_sign(ix);
@@ -152,7 +150,7 @@ impl Twin<'_> {
                 return;
             }
             let age = at.since(START);
-            let now = infant(self.s, age) * incidents(self.s, ix, age);
+            let now = infant(self.s, age) * incidents(self.s, &f.hit, ix, age);
             if life.chance.happens(now / most) {
                 break;
             }
@@ -429,15 +427,19 @@ impl Twin<'_> {
         if x.rate_factor.is_some() {
             return;
         }
-        let nodes = self.places(i, &x);
+        let nodes: Vec<u32> = self.faults.hit[i].iter().copied().collect();
         let repair = x.repair.unwrap_or(self.s.operations.repair);
         self.strike(&nodes, x.mode, &Why::from(x.name.as_str()), repair);
     }
 
     fn places(&self, i: usize, x: &Incident) -> Vec<u32> {
         let all = 0..u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
-        if x.share.is_some() {
-            return all.filter(|n| hit_by_share(self.s, i, x, *n)).collect();
+        if let Some(share) = x.share {
+            let each = |n: &u32| {
+                let names = [i.to_string(), self.name(*n).to_string()];
+                self.chance(&["incident", &x.name, &names[0], &names[1]]).happens(share)
+            };
+            return all.filter(each).collect();
         }
         if x.on.is_empty() {
             let mut chance = self.chance(&["incident", &x.name, &i.to_string()]);

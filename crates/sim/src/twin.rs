@@ -179,7 +179,10 @@ impl<'a> Twin<'a> {
             }
         }
         for r in &s.reservations {
-            self.must(Command::SetReservation { reservation: Arc::new(r.clone()) })?;
+            // In a file, starts are told from the beginning of the scenario.
+            let mut r = r.clone();
+            r.start = START + Span(u64::try_from(r.start.0).unwrap_or(0));
+            self.must(Command::SetReservation { reservation: Arc::new(r) })?;
         }
         Ok(())
     }
