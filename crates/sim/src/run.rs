@@ -1,8 +1,8 @@
 //! A scenario from its beginning to its end.
 
-use crate::arrivals::{self, Room};
+use crate::arrivals::{self, Room, Source};
 use crate::faults::Faults;
-use crate::fleet;
+use crate::fleet::{self, Fleet};
 use crate::outcome::{History, Outcome};
 use crate::scenario::{Scenario, Workload};
 use crate::traces::TraceError;
@@ -80,19 +80,31 @@ pub fn run(
         nodes: nodes - fleet.spares(),
     };
     let sources = arrivals::sources(s, room, dir)?;
-    let faults = Faults::new(s, &fleet);
+    run_with(s, &fleet, sources, options, |_, line| sink(line))
+}
+
+/// Lives a scenario on machines and with work that were made elsewhere. `sink` gets each record
+/// and its line.
+pub(crate) fn run_with(
+    s: &Scenario,
+    fleet: &Fleet,
+    sources: Vec<Source>,
+    options: Options,
+    mut sink: impl FnMut(&Record, &[u8]),
+) -> Result<(Outcome, History), SimError> {
+    let faults = Faults::new(s, fleet);
     let mut hash = blake3::Hasher::new();
     let mut line = Vec::new();
     let mut keep = |r: &Record| {
         line.clear();
         if serde_json::to_writer(&mut line, r).is_ok() {
-            sink(&line);
+            sink(r, &line);
             line.push(b'\n');
             hash.update(&line);
         }
     };
     let (mut outcome, history) = {
-        let mut twin = Twin::new(s, &fleet, sources, faults, options.until_done, &mut keep)?;
+        let mut twin = Twin::new(s, fleet, sources, faults, options.until_done, &mut keep)?;
         twin.live();
         twin.figures()
     };
