@@ -6,6 +6,7 @@ mod arrivals;
 mod books;
 pub mod causes;
 mod chance;
+pub mod compare;
 mod faults;
 mod figures;
 mod fleet;
