@@ -12,6 +12,7 @@ mod figures;
 mod fleet;
 mod gangs;
 pub mod outcome;
+pub mod replay;
 pub mod report;
 mod run;
 pub mod scenario;

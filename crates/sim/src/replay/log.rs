@@ -1,0 +1,184 @@
+//! A log of jobs, lived by the twin: the engine of production decides, nothing breaks, and the
+//! life ends with the last job.
+
+use crate::arrivals::{Arrival, Room, Source, replayed};
+use crate::books::Page;
+use crate::faults::Faults;
+use crate::outcome::{History, Outcome};
+use crate::scenario::{FleetSpec, Operations, Saving, Scenario, Spares};
+use crate::traces::{Ask, TraceJob, by_submit};
+use crate::twin::Twin;
+use crate::{SimError, fleet, spread};
+use muster_model::event::Record;
+use muster_model::policy::SitePolicy;
+use muster_model::units::Span;
+use serde::Serialize;
+use std::path::Path;
+
+/// What came of a log.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct LogReplay {
+    /// Form of the log.
+    pub format: String,
+    /// The figures.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Bounded slowdown of the jobs that ended.
+    pub bounded_slowdown: Slowdown,
+    /// What is not in the file.
+    pub assumptions: Vec<String>,
+    /// Rows of the file that could not be read.
+    pub rows_skipped: u64,
+    /// Jobs that the machine is too small for.
+    pub jobs_left_out: u64,
+    /// What the engine refused, the first of them.
+    pub refused: Vec<String>,
+}
+
+/// Time from submit to end over run time, where runs below ten seconds count as ten; never less
+/// than one.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Slowdown {
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// The shortest run that counts as itself.
+const TAU: Span = Span::secs(10);
+
+/// So many nodes with so many GPUs each, written `64x8`.
+#[must_use]
+pub fn machine(text: &str) -> Option<FleetSpec> {
+    let (nodes, gpus) = text.split_once('x')?;
+    let [nodes, gpus_per_node] = [nodes, gpus].map(|n| n.trim().parse().unwrap_or(0));
+    (nodes > 0 && (1..=16).contains(&gpus_per_node)).then(|| alike(nodes, gpus_per_node))
+}
+
+/// So many nodes with so many GPUs each.
+#[must_use]
+pub fn alike(nodes: u32, gpus_per_node: u32) -> FleetSpec {
+    FleetSpec::Hgx { sku: "h100-sxm".into(), nodes, gpus_per_node, spares: Spares::default() }
+}
+
+/// Puts jobs in the order of their submit. As in the published runs of such logs, one that ran past
+/// its limit is cut at it, an unknown or empty run time is one second, and one that asks for more
+/// processors than there are gets all of them.
+#[must_use]
+pub fn prepared(mut jobs: Vec<TraceJob>, procs: Option<u32>) -> Vec<TraceJob> {
+    by_submit(&mut jobs);
+    for j in &mut jobs {
+        let run = j.run.unwrap_or_default().max(Span::secs(1));
+        j.run = Some(j.limit.map_or(run, |l| run.min(l)));
+        if let (Ask::Procs { .. }, Some(most)) = (&j.ask, procs) {
+            let width = j.ask.procs().unwrap_or(1).min(most);
+            j.ask = Ask::Procs { asked: Some(width), used: None };
+        }
+    }
+    jobs
+}
+
+/// Lives the jobs of a log, which are in the order of their submit. Files that the fleet names are
+/// found from `dir`; each record of the life goes to `sink`, as one line of JSON without its end.
+///
+/// # Errors
+/// When the life cannot begin.
+pub fn live(
+    name: &str,
+    jobs: &[TraceJob],
+    fleet: FleetSpec,
+    policy: &SitePolicy,
+    dir: &Path,
+    mut sink: impl FnMut(&[u8]),
+) -> Result<(LogReplay, History), SimError> {
+    let mut s = scenario(name, fleet, policy);
+    let fleet = fleet::build(&s, dir)?;
+    let node_gpus = fleet.machines.iter().map(|m| m.config.gpus).max().unwrap_or(1);
+    let largest = fleet.machines.iter().filter(|m| m.config.gpus == node_gpus).count();
+    let room = Room { node_gpus, nodes: u32::try_from(largest).unwrap_or(u32::MAX) };
+    let saving = Saving { every: "never".into(), cost: Span(0), startup: Span(0) };
+    let arrivals: Vec<Arrival> = jobs.iter().filter_map(|j| replayed(j, &saving, room)).collect();
+    let left_out = jobs.len() - arrivals.len();
+    if arrivals.is_empty() {
+        return Err(SimError::new("no job of the trace fits the machine"));
+    }
+    s.length = enough(jobs, fleet.gpus());
+    let faults = Faults::new(&s, &fleet);
+    let mut hash = blake3::Hasher::new();
+    let mut line = Vec::new();
+    let mut keep = |r: &Record| {
+        line.clear();
+        if serde_json::to_writer(&mut line, r).is_ok() {
+            sink(&line);
+            line.push(b'\n');
+            hash.update(&line);
+        }
+    };
+    let sources = vec![Source::Given(arrivals.into_iter())];
+    let (mut outcome, history, bounded_slowdown, refused) = {
+        let mut twin = Twin::new(&s, &fleet, sources, faults, true, &mut keep)?;
+        twin.live();
+        let slowdown = slowdown(twin.books.pages.values());
+        let (outcome, history) = twin.figures();
+        (outcome, history, slowdown, std::mem::take(&mut twin.refused))
+    };
+    outcome.log_digest = hash.finalize().to_hex().to_string();
+    let replay = LogReplay {
+        outcome,
+        bounded_slowdown,
+        jobs_left_out: left_out as u64,
+        refused,
+        ..LogReplay::default()
+    };
+    Ok((replay, history))
+}
+
+fn scenario(name: &str, fleet: FleetSpec, policy: &SitePolicy) -> Scenario {
+    Scenario {
+        name: name.into(),
+        about: format!("Replay of {name}."),
+        length: Span(0),
+        seed: 1,
+        fleet,
+        policy: policy.clone(),
+        quotas: None,
+        reservations: Vec::new(),
+        // What took time where the log was taken is in its run times.
+        operations: Operations { decide: Span(0), ..Operations::default() },
+        failures: crate::scenario::Failures::default(),
+        workload: Vec::new(),
+        expect: std::collections::BTreeMap::new(),
+    }
+}
+
+/// Within this every schedule that leaves no GPU idle for nothing is done: the submits, the work on
+/// a quarter of the machine, and the longest job twice.
+fn enough(jobs: &[TraceJob], gpus: u64) -> Span {
+    let run = |j: &TraceJob| j.run.unwrap_or_default().0;
+    let width = |j: &TraceJob| u64::from(j.ask.procs().unwrap_or_else(|| j.ask.gpus()).max(1));
+    let last = jobs.iter().map(|j| j.submit.0).max().unwrap_or(0);
+    let longest = jobs.iter().map(run).max().unwrap_or(0);
+    let work: u128 = jobs.iter().map(|j| u128::from(run(j)) * u128::from(width(j))).sum();
+    let packed = u64::try_from(work * 4 / u128::from(gpus.max(1))).unwrap_or(u64::MAX / 4);
+    Span(last + packed + longest * 2 + 3_600_000)
+}
+
+fn slowdown<'p>(pages: impl Iterator<Item = &'p Page>) -> Slowdown {
+    let one = |p: &Page| {
+        let (start, end) = (p.first_start?, p.ended?);
+        let run = end.since(start);
+        let all = end.since(p.submitted).0 as f64;
+        Some((all / run.max(TAU).0 as f64).max(1.0))
+    };
+    let mut all: Vec<f64> = pages.filter_map(one).collect();
+    let s = spread(&mut all);
+    let max = all.last().copied().unwrap_or_default();
+    Slowdown { mean: s.mean, p50: s.p50, p95: s.p95, p99: s.p99, max }
+}
