@@ -11,6 +11,7 @@ mod carry;
 mod decide;
 mod explain;
 mod index;
+pub mod invariants;
 mod reliability;
 pub mod report;
 mod reservations;

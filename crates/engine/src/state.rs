@@ -3,10 +3,9 @@
 use crate::index::Index;
 use muster_model::command::Answer;
 use muster_model::ids::{Epoch, JobId, Seq, SiteId};
-use muster_model::job::{Job, SlotState};
+use muster_model::job::Job;
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::node::Node;
-use muster_model::placement::HeldPart;
 use muster_model::policy::SitePolicy;
 use muster_model::quota::Quotas;
 use muster_model::reservation::Reservation;
@@ -153,56 +152,4 @@ impl State {
     pub fn queue_len(&self) -> usize {
         self.index.cluster.queue.len()
     }
-
-    /// Checks that the derived indexes equal a fresh rebuild, and the invariants that must hold
-    /// after every record. Returns what is wrong, in words.
-    #[must_use]
-    pub fn problems(&self) -> Vec<String> {
-        let mut out = self.index.problems(self);
-        let mut held: BTreeMap<(&NodeName, u32), Holders<'_>> = BTreeMap::new();
-        for job in self.jobs.values() {
-            let Some(a) = &job.attempt else { continue };
-            if a.slots.len() != a.placement.slots.len() {
-                out.push(format!("job {}: slots and their states differ in number", job.id));
-            }
-            for (slot, state) in a.placement.slots.iter().zip(&a.slots) {
-                if matches!(state, SlotState::Ended { .. } | SlotState::Lost) {
-                    continue;
-                }
-                for g in slot.gpus.iter() {
-                    held.entry((&slot.node, g)).or_default().push((job.id, slot.part.as_ref()));
-                }
-            }
-        }
-        for ((node, g), by) in held.iter().filter(|(_, by)| by.len() > 1) {
-            if !parts_fit(by.iter().map(|(_, p)| *p)) {
-                let jobs: Vec<String> = by.iter().map(|(j, _)| j.to_string()).collect();
-                let jobs = jobs.join(" and ");
-                out.push(format!("gpu {g} of {node} is held by jobs {jobs}"));
-            }
-        }
-        out
-    }
-}
-
-/// Who holds a GPU, and which part of it.
-type Holders<'a> = Vec<(JobId, Option<&'a HeldPart>)>;
-
-/// Do these fit on one GPU together?
-fn parts_fit<'a>(parts: impl Iterator<Item = Option<&'a HeldPart>>) -> bool {
-    let (mut milli, mut slices) = (0, 0u32);
-    for p in parts {
-        match p {
-            None => return false,
-            Some(HeldPart::Milli(m)) => milli += m,
-            Some(HeldPart::Mig { start, size, .. }) => {
-                let mask = ((1u32 << size) - 1) << start;
-                if slices & mask != 0 {
-                    return false;
-                }
-                slices |= mask;
-            }
-        }
-    }
-    milli <= 1000 && (milli == 0 || slices == 0)
 }
