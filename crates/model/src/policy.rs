@@ -51,7 +51,7 @@ impl Default for Reliability {
         // Between what was published for 16,384 H100 (3,789) and for 16,000 A100 (6,500).
         Reliability {
             failures_per_million_node_days: 5000,
-            weight: 20,
+            weight: 5,
             checkpoint_cost: Span::secs(10),
         }
     }

@@ -274,6 +274,48 @@ fn verdict(i: &Interval, better: Better, scale: f64) -> Verdict {
     }
 }
 
+/// A figure that does not lie where the scenario expects it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Missed {
+    /// Its name.
+    pub figure: String,
+    /// What it is; none where the run has no such figure.
+    pub value: Option<f64>,
+    /// Where it was expected: least and most.
+    pub expected: [f64; 2],
+}
+
+/// The expectations of a scenario that a run does not meet.
+#[must_use]
+pub fn missed(o: &Outcome, expect: &BTreeMap<String, [f64; 2]>) -> Vec<Missed> {
+    let all = serde_json::to_value(o).unwrap_or_default();
+    expect
+        .iter()
+        .map(|(name, range)| Missed {
+            figure: name.clone(),
+            value: find(&all, name),
+            expected: *range,
+        })
+        .filter(|m| m.value.is_none_or(|v| !(m.expected[0]..=m.expected[1]).contains(&v)))
+        .collect()
+}
+
+/// A number by its dotted name. Names of causes and classes may hold dots themselves.
+fn find(value: &serde_json::Value, name: &str) -> Option<f64> {
+    if let Some(v) = value.get(name) {
+        return v.as_f64();
+    }
+    let object = value.as_object()?;
+    let inner = |(k, v)| {
+        let rest = name.strip_prefix(String::as_str(k))?.strip_prefix('.')?;
+        find(v, rest)
+    };
+    let found = object.iter().find_map(inner);
+    // A cause that never struck is not in the list.
+    let counted = |k: &&str| name.strip_prefix(*k).is_some_and(|r| r.starts_with('.'));
+    found.or_else(|| ["failures", "faults"].iter().any(|k| counted(k)).then_some(0.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,6 +393,19 @@ mod tests {
         let b = [run(0.1 + 0.2, None, 0), run(0.1 + 0.2, None, 0)];
         let (a, b): (Vec<_>, Vec<_>) = (a.iter().collect(), b.iter().collect());
         assert_eq!(difference(&a, &b, metric("ettr")).unwrap().verdict, Verdict::NoDifferenceSeen);
+    }
+
+    #[test]
+    fn expectations_are_found_by_their_names() {
+        let failures = [("gpu.xid".to_owned(), 3)].into();
+        let o = Outcome { ettr: 0.9, failures, ..Outcome::default() };
+        let look = |name: &str, range| missed(&o, &[(name.to_owned(), range)].into());
+        assert_eq!(look("ettr", [0.9, 1.0]), []);
+        assert_eq!(look("wait_s.p95", [0.0, 0.0]), []);
+        assert_eq!(look("failures.gpu.xid", [3.0, 3.0]), []);
+        assert_eq!(look("failures.nic", [0.0, 1.0]), [], "what never struck struck 0 times");
+        assert_eq!(look("ettr", [0.95, 1.0])[0].value, Some(0.9));
+        assert_eq!(look("mtbi_s", [0.0, 1e9])[0].value, None);
     }
 
     #[test]

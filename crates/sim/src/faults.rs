@@ -77,16 +77,26 @@ impl Faults {
         let lemons = s.failures.lemons.as_ref();
         let life = |m: &crate::fleet::Machine| {
             let mut chance = Chance::new(s.seed, &["node", m.name.as_str()]);
-            let bad = lemons.is_some_and(|l| chance.happens(l.share));
-            let lemon = lemons.filter(|_| bad).map_or(1.0, |l| l.factor);
-            Life { chance, lemon, next: 0, failures: Vec::new() }
+            let draw = chance.even();
+            (Life { chance, lemon: 1.0, next: 0, failures: Vec::new() }, draw)
         };
+        let mut lives: Vec<(Life, f64)> = fleet.machines.iter().map(life).collect();
+        if let Some(l) = lemons {
+            // Exactly so many, those with the lowest draws: chance has its say elsewhere.
+            let count = (l.share * lives.len() as f64).round() as usize;
+            let mut draws: Vec<f64> = lives.iter().map(|(_, d)| *d).collect();
+            draws.sort_by(f64::total_cmp);
+            let least = draws.get(count).copied().unwrap_or(1.0);
+            for (life, _) in lives.iter_mut().filter(|(_, d)| *d < least) {
+                life.lemon = l.factor;
+            }
+        }
         Faults {
             causes: list.iter().map(|c| c.per_1000_node_days).enumerate().collect(),
             list,
             names,
             rate: per_1000 / 1000.0 / DAY_MS,
-            lives: fleet.machines.iter().map(life).collect(),
+            lives: lives.into_iter().map(|(l, _)| l).collect(),
             sick: BTreeMap::new(),
             repair: BTreeMap::new(),
             total_milli: fleet.gpus() * 1000,
@@ -341,8 +351,10 @@ impl Twin<'_> {
                     self.break_gang(*key, why);
                 }
                 if self.gangs.by_key.get(key).is_some_and(|g| g.nodes.len() > 1 || swap) {
-                    self.gangs.needed += 1;
-                    self.gangs.replacing.insert(key.job, self.now);
+                    // A gang that loses several nodes at once waits once.
+                    if self.gangs.replacing.insert(key.job, self.now).is_none() {
+                        self.gangs.needed += 1;
+                    }
                 }
             }
         }

@@ -7,7 +7,7 @@ use crate::scenario::{FleetSpec, Scenario, Spares};
 use crate::traces::{self, OnBadRow};
 use muster_model::names::NodeName;
 use muster_model::topology::{Location, Topology};
-use muster_model::units::Bytes;
+use muster_model::units::{Bytes, Span};
 use muster_simnode::{SimConfig, Sku};
 use muster_specs::generate;
 use std::collections::BTreeMap;
@@ -86,7 +86,9 @@ pub fn spares_wanted(s: &Scenario, nodes: u32) -> u32 {
         Spares::Count(n) => *n,
         Spares::Promise { share } => {
             let ppm = (share * 1e6).round().clamp(0.0, 999_999.0) as u32;
-            muster_health::spares_for(nodes, causes::node_rate(&s.failures), mean_repair(s), ppm)
+            // A gang without a spare waits for the next repair.
+            let (rate, within) = (causes::node_rate(&s.failures), Span::mins(2));
+            muster_health::spares_for_waiting(nodes, rate, mean_repair(s), within, ppm)
         }
     }
 }

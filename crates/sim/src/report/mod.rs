@@ -25,7 +25,7 @@ mod tests;
 
 use crate::outcome::{History, Outcome};
 
-pub use page::page;
+pub use page::{page, page_with};
 
 /// One run, as the report is told of it.
 #[derive(Debug, Clone, Copy)]
@@ -38,4 +38,17 @@ pub struct Run<'a> {
     pub outcome: &'a Outcome,
     /// Its course over time.
     pub history: &'a History,
+}
+
+/// What several runs say together: a table of words and figures.
+#[derive(Debug, Clone, Default)]
+pub struct Sheet {
+    /// What it is about.
+    pub title: String,
+    /// How to read it.
+    pub note: String,
+    /// The heads of its columns.
+    pub heads: Vec<String>,
+    /// Its rows, with as many cells.
+    pub rows: Vec<Vec<String>>,
 }

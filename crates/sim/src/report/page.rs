@@ -1,6 +1,6 @@
 //! The page as a whole.
 
-use super::{Run, bars, cdf, faults, line, map, table, tiles, words};
+use super::{Run, Sheet, bars, cdf, faults, line, map, table, tiles, words};
 use crate::outcome::{History, Outcome};
 
 /// Nodes with faults, in all runs together, up to which every cell and dot is told of.
@@ -12,16 +12,22 @@ const WIDE_MAP: u32 = 1_500;
 /// `command` is what makes the same page again.
 #[must_use]
 pub fn page(runs: &[Run<'_>], command: &str) -> String {
+    page_with(runs, command, None)
+}
+
+/// The same, with a table of what the runs say together in the place of their key figures.
+#[must_use]
+pub fn page_with(runs: &[Run<'_>], command: &str, sheet: Option<&Sheet>) -> String {
     let mut out = String::with_capacity(256 * 1024);
     put_head(&mut out, runs);
     let titles = runs.iter().map(|r| r.history.faults.len()).sum::<usize>() <= TITLED;
     match runs {
-        [] => out.push_str("<header><h1>Nothing was run</h1></header>"),
-        [run] => {
+        [run] if sheet.is_none() => {
             put_header(&mut out, run);
             put_run(&mut out, run, titles);
         }
-        _ => put_several(&mut out, runs, titles),
+        [] => out.push_str("<header><h1>Nothing was run</h1></header>"),
+        _ => put_several(&mut out, runs, titles, sheet),
     }
     put!(
         out,
@@ -82,17 +88,25 @@ fn put_facts(out: &mut String, o: &Outcome) {
     out.push_str("</p>");
 }
 
-fn put_several(out: &mut String, runs: &[Run<'_>], titles: bool) {
+fn put_several(out: &mut String, runs: &[Run<'_>], titles: bool, sheet: Option<&Sheet>) {
     let first = runs[0].outcome;
     let same = runs.iter().all(|r| r.outcome.scenario == first.scenario);
     let name = if same { words::escape(&first.scenario) } else { "Comparison".into() };
-    put!(out, "<header><h1>{name}: {} runs</h1>", runs.len());
+    match sheet {
+        Some(sheet) => put!(out, "<header><h1>{name}: {}</h1>", words::escape(&sheet.title)),
+        None => put!(out, "<header><h1>{name}: {} runs</h1>", runs.len()),
+    }
     let same_about = runs.iter().all(|r| r.about == runs[0].about);
     if same_about {
         put_about(out, runs[0].about);
     }
     out.push_str("</header>");
-    section(out, "Key figures", "", |out| tiles::put_comparison(out, runs));
+    match sheet {
+        Some(sheet) => section(out, "Key figures", &words::escape(&sheet.note), |out| {
+            table::put_sheet(out, sheet);
+        }),
+        None => section(out, "Key figures", "", |out| tiles::put_comparison(out, runs)),
+    }
     section(out, "Where the GPU time went", "", |out| {
         bars::put_legend(out);
         out.push_str(r#"<div class="rows">"#);

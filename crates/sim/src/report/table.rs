@@ -1,7 +1,6 @@
 //! Tables: the first column is words, the others are figures.
 
-use super::bars;
-use super::words;
+use super::{Sheet, bars, words};
 use crate::outcome::{Outcome, SizeClass};
 use std::collections::BTreeSet;
 
@@ -44,6 +43,16 @@ impl Table {
         out.push_str(&self.html);
         out.push_str("</tbody></table></div>");
     }
+}
+
+/// What several runs say together.
+pub(super) fn put_sheet(out: &mut String, sheet: &Sheet) {
+    let heads: Vec<String> = sheet.heads.iter().map(|h| words::escape(h)).collect();
+    let mut table = Table::new(&heads.iter().map(String::as_str).collect::<Vec<_>>());
+    for row in &sheet.rows {
+        table.row(&row.iter().map(|c| words::escape(c)).collect::<Vec<_>>());
+    }
+    table.put(out);
 }
 
 /// Jobs by size.

@@ -1,6 +1,6 @@
 //! Pages made of invented runs: that they are well formed, small, and never say NaN.
 
-use super::{Run, page};
+use super::{Run, Sheet, page, page_with};
 use crate::outcome::{
     FaultMark, History, Outcome, Prediction, Sample, SizeClass, SpareFigures, Spread, Waterfall,
 };
@@ -228,6 +228,24 @@ fn several_runs_are_compared() {
     assert_eq!(html.matches("<details").count(), 3);
     assert_eq!(html.matches("<details open").count(), 1);
     assert!(html.contains("mean of 3"));
+}
+
+#[test]
+fn a_sheet_stands_in_the_place_of_the_key_figures() {
+    let all = [invented(64, 40, 500, 1), invented(64, 30, 500, 2)];
+    let runs: Vec<Run<'_>> = ["a", "b"].iter().zip(&all).map(|(l, o)| run(l, o)).collect();
+    let sheet = Sheet {
+        title: "A <and> B".into(),
+        note: "paired".into(),
+        heads: vec!["figure".into(), "A".into()],
+        rows: vec![vec!["ETTR".into(), "0.9 & more".into()]],
+    };
+    for runs in [&runs[..], &runs[..1]] {
+        let html = page_with(runs, "muster sim compare", Some(&sheet));
+        sound(&html);
+        assert!(html.contains("A &lt;and&gt; B") && html.contains("0.9 &amp; more"));
+        assert!(!html.contains("mean of"), "runs of different scenarios have no mean");
+    }
 }
 
 #[test]

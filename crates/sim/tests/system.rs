@@ -1,0 +1,105 @@
+//! Seeded random lives of a whole site: the engine of production, a server that starts anew, agents
+//! whose messages come late, twice, in another order or not at all, machines that fail, users and
+//! operators who do what they do. After every event every invariant is checked; in the end, when
+//! all is mended, everything that was submitted has ended.
+//!
+//! `MUSTER_SIM_SEED=N` lives one seed; `MUSTER_SIM_MINUTES=N` fresh ones for so long (what
+//! `cargo xtask soak sim` does). A life that ends badly is shrunk and printed as a test for
+//! `regressions.rs`.
+
+#![allow(clippy::pedantic, reason = "a test")]
+
+#[path = "system/acts.rs"]
+mod acts;
+#[path = "system/agent.rs"]
+mod agent;
+#[path = "system/play.rs"]
+mod play;
+#[path = "system/shrink.rs"]
+mod shrink;
+#[path = "system/spec.rs"]
+mod spec;
+#[path = "system/world.rs"]
+mod world;
+
+use acts::Life;
+use std::time::{Duration, Instant};
+
+/// Lives a seed; panics with its shortest form when it ends badly.
+fn check(seed: u64) {
+    let life = Life::of(seed);
+    let Some(why) = shrink::live(&life) else { return };
+    println!("MUSTER_SIM_SEED={seed} ends badly: {why}");
+    println!("shrinking …");
+    let short = shrink::shrink(&life, Duration::from_secs(60));
+    let why = shrink::live(&short).unwrap_or(why);
+    panic!(
+        "MUSTER_SIM_SEED={seed} cargo test -p muster-sim --test system\n{} of {} acts are left: {why}\n\n{}",
+        short.acts.len(),
+        life.acts.len(),
+        shrink::as_test(&short, &why)
+    );
+}
+
+fn asked(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|v| v.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+fn range(from: u64, to: u64) {
+    if asked("MUSTER_SIM_SEED").is_none() && asked("MUSTER_SIM_MINUTES").is_none() {
+        (from..to).for_each(check);
+    }
+}
+
+#[test]
+fn one_life_that_was_asked_for() {
+    if let Some(seed) = asked("MUSTER_SIM_SEED").filter(|_| asked("MUSTER_SIM_MINUTES").is_none()) {
+        check(seed);
+    }
+}
+
+#[test]
+fn fresh_lives_for_as_long_as_was_asked_for() {
+    let Some(minutes) = asked("MUSTER_SIM_MINUTES") else { return };
+    let first = asked("MUSTER_SIM_SEED").unwrap_or(1_000_000);
+    let until = Instant::now() + Duration::from_secs(minutes * 60);
+    let mut lived = 0;
+    while Instant::now() < until {
+        check(first + lived);
+        lived += 1;
+    }
+    println!("{lived} lives, seeds from {first}: every invariant held, everything ended");
+}
+
+#[test]
+fn the_same_life_is_lived_in_the_same_way() {
+    for seed in 0..3 {
+        let digest = || {
+            let mut w = world::World::new(Life::of(seed));
+            let wrong = w.run();
+            (wrong, w.events, w.view.digest())
+        };
+        assert_eq!(digest(), digest());
+    }
+}
+
+// In parts, so that they are lived beside one another.
+#[test]
+fn lives_0_to_74() {
+    range(0, 75);
+}
+
+#[test]
+fn lives_75_to_149() {
+    range(75, 150);
+}
+
+#[test]
+fn lives_150_to_224() {
+    range(150, 225);
+}
+
+#[test]
+fn lives_225_to_299() {
+    range(225, 300);
+}
