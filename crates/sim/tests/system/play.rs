@@ -8,6 +8,7 @@ use muster_model::ids::JobId;
 use muster_model::node::{NodeRole, Stage};
 use muster_model::policy::SitePolicy;
 use muster_model::quota::Quotas;
+use muster_model::spec::Tier;
 use muster_model::units::Span;
 use std::sync::Arc;
 
@@ -196,8 +197,13 @@ impl World {
             let role = Some(NodeRole::Normal);
             self.operator(Command::MarkNode { node, role, hazard: Some(0) });
         }
-        for job in self.view.jobs.keys().copied().collect::<Vec<_>>() {
-            self.operator(Command::Release { job });
+        for (job, tier) in self.view.jobs.values().map(|j| (j.id, j.spec.tier)).collect::<Vec<_>>()
+        {
+            // What only runs in a reservation would wait for one for ever.
+            self.operator(match tier {
+                Tier::Reserved => Command::Cancel { job },
+                _ => Command::Release { job },
+            });
         }
     }
 }
