@@ -16,6 +16,7 @@ pub mod replay;
 pub mod report;
 mod run;
 pub mod scenario;
+pub mod site;
 pub mod traces;
 mod twin;
 

@@ -180,9 +180,22 @@ mod tests {
     #[test]
     fn what_is_no_change_is_answered_with_all_of_them() {
         for wrong in [
-            "nodes=64", "nodes=+0", "nodes=many", "nodes=-8:h100", "nodes=+1000000", "spares=-1",
-            "policy=", "policy.=1", "checkpoint=0s", "checkpoint=soon", "failure_rate=-1",
-            "failure_rate=nan", "sku=a5", "gpus=8", "faster", "=",
+            "nodes=64",
+            "nodes=+0",
+            "nodes=many",
+            "nodes=-8:h100",
+            "nodes=+1000000",
+            "spares=-1",
+            "policy=",
+            "policy.=1",
+            "checkpoint=0s",
+            "checkpoint=soon",
+            "failure_rate=-1",
+            "failure_rate=nan",
+            "sku=a5",
+            "gpus=8",
+            "faster",
+            "=",
         ] {
             let e = wrong.parse::<Change>().unwrap_err().to_string();
             assert!(e.contains(&format!("`{wrong}`")), "{e}");
@@ -194,7 +207,10 @@ mod tests {
     fn fields_of_the_policy_are_set_by_path() {
         let p = SitePolicy::default();
         let set = |path: &str, v: &str| set_field(&p, path, v).map_err(|e| e.to_string());
-        assert_eq!(set("backfill.mode", "aggressive").unwrap().backfill.mode, BackfillMode::Aggressive);
+        assert_eq!(
+            set("backfill.mode", "aggressive").unwrap().backfill.mode,
+            BackfillMode::Aggressive
+        );
         assert_eq!(set("backfill.promises", "5").unwrap().backfill.promises, 5);
         assert_eq!(set("limits.gpus_per_user", "64").unwrap().limits.gpus_per_user, Some(64));
         assert_eq!(set("preemption.min_run", "1h").unwrap().preemption.min_run, Span::hours(1));

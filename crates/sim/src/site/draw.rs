@@ -61,8 +61,8 @@ impl<'a> Draw<'a> {
             }
         }
         let blocked = &site.facts.blocked;
-        let told = (!blocked.is_empty())
-            .then(|| Span(blocked.iter().sum::<u64>() / blocked.len() as u64));
+        let told =
+            (!blocked.is_empty()).then(|| Span(blocked.iter().sum::<u64>() / blocked.len() as u64));
         Draw {
             site,
             kinds,
@@ -112,7 +112,8 @@ impl<'a> Draw<'a> {
         let code = j.spec.simulate.as_ref().map_or(0, |s| s.exit_code);
         let mut spec = self.work(&j.spec, &j.project, format!("r{}", j.id), left, code);
         let minute = Span::mins(1).0;
-        spec.time_limit = j.spec.time_limit.map(|l| Span(l.0.saturating_sub(elapsed.0).max(minute)));
+        spec.time_limit =
+            j.spec.time_limit.map(|l| Span(l.0.saturating_sub(elapsed.0).max(minute)));
         Arrival { at: Span(0), user: j.user.clone(), spec, load: 1.0 }
     }
 
@@ -152,7 +153,8 @@ impl<'a> Draw<'a> {
         by_block.resize_with(usize::try_from(blocks).unwrap_or(1), Vec::new);
         for j in jobs {
             let age = self.site.now.since(j.at).0;
-            if let Some(b) = by_block.get_mut(usize::try_from(age / block.0).unwrap_or(usize::MAX)) {
+            if let Some(b) = by_block.get_mut(usize::try_from(age / block.0).unwrap_or(usize::MAX))
+            {
                 b.push((block.0 - age % block.0, j));
             }
         }

@@ -90,6 +90,13 @@ pub(crate) fn other(site: &Site) -> Option<String> {
         }
     }
     let most = count.into_iter().max_by_key(|(_, n)| *n)?;
-    let own = ["quota", "limits", "power", "reservation", "topology", "stagger"];
-    own.iter().find(|w| most.0.contains(*w)).map(|_| most.0)
+    let words = match most.0.as_str() {
+        "quota" => "the quotas",
+        "user limit" => "the limits of each user",
+        "power" => "the budgets of power",
+        "reservation" => "the reservations of others",
+        "topology" => "that gangs must stay within one domain",
+        _ => return None,
+    };
+    Some(words.into())
 }

@@ -78,7 +78,9 @@ pub fn records(name: &str, mut from: impl BufRead) -> Result<Vec<Record>, SimErr
                 }
                 Line::Footer { digest: told } => {
                     if digest.finalize().to_hex().as_str() != told {
-                        return Err(at("the file is not as it was written: its digest differs".into()));
+                        return Err(at(
+                            "the file is not as it was written: its digest differs".into()
+                        ));
                     }
                     whole = true;
                     b""
@@ -90,8 +92,7 @@ pub fn records(name: &str, mut from: impl BufRead) -> Result<Vec<Record>, SimErr
         if body.is_empty() {
             continue;
         }
-        let record: Record =
-            serde_json::from_slice(body).map_err(|e| at(unread(body, &e)))?;
+        let record: Record = serde_json::from_slice(body).map_err(|e| at(unread(body, &e)))?;
         if record.v > SCHEMA {
             return Err(at(newer(&format!("a record of shape {}", record.v))));
         }

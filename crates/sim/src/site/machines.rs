@@ -21,10 +21,8 @@ impl Kinds {
     /// told apart: what matters to a placement is that they differ.
     pub(crate) fn of<'n>(nodes: impl Iterator<Item = &'n str>) -> Kinds {
         let names: BTreeSet<&str> = nodes.filter(|n| *n != "cpu").collect();
-        let mut all: BTreeMap<String, Sku> = names
-            .iter()
-            .filter_map(|n| n.parse().ok().map(|s| ((*n).to_string(), s)))
-            .collect();
+        let mut all: BTreeMap<String, Sku> =
+            names.iter().filter_map(|n| n.parse().ok().map(|s| ((*n).to_string(), s))).collect();
         for n in names {
             if !all.contains_key(n) {
                 let free = KINDS.into_iter().find(|k| all.values().all(|s| s != k));
@@ -75,8 +73,7 @@ pub(crate) fn present(site: &Site, kinds: &Kinds) -> (Vec<Machine>, usize) {
     let all: Vec<&Node> = site.state.nodes.values().map(AsRef::as_ref).filter(known).collect();
     // A log that was written to its end by a site that was shut down.
     let some = all.iter().any(|n| in_service(n));
-    let chosen: Vec<&Node> =
-        all.iter().copied().filter(|n| !some || in_service(n)).collect();
+    let chosen: Vec<&Node> = all.iter().copied().filter(|n| !some || in_service(n)).collect();
     let out = all.len() - chosen.len();
     (chosen.into_iter().map(|n| machine(n, kinds)).collect(), out)
 }
@@ -179,7 +176,9 @@ pub(crate) fn set_spares(machines: &mut [Machine], wanted: u32) -> Result<(), Si
     let wanted = wanted as usize;
     if wanted >= all {
         let most = all.saturating_sub(1);
-        return Err(SimError::new(format!("of {all} nodes with GPUs at most {most} can be spares")));
+        return Err(SimError::new(format!(
+            "of {all} nodes with GPUs at most {most} can be spares"
+        )));
     }
     let mut now = machines.iter().filter(|m| with(m) && m.spare).count();
     for m in machines.iter_mut().rev().filter(|m| m.spare) {

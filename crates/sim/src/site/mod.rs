@@ -86,7 +86,11 @@ impl Site {
         let window = self.now.since(self.facts.first).min(RECENT);
         let from = self.now - window;
         let jobs: Vec<&facts::Came> = self.facts.jobs.values().filter(|j| j.at > from).collect();
-        if window < ENOUGH || jobs.len() < ENOUGH_JOBS { (window, Vec::new()) } else { (window, jobs) }
+        if window < ENOUGH || jobs.len() < ENOUGH_JOBS {
+            (window, Vec::new())
+        } else {
+            (window, jobs)
+        }
     }
 
     /// Jobs that came in an hour, lately; none when the log is too short to say.

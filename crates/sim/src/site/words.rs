@@ -1,0 +1,102 @@
+//! Figures as people say them.
+
+use super::answer::{Answer, Figure, Unit};
+
+/// `20 min`, `3 h 10 min`, `2 d 4 h`: at most two units.
+pub(crate) fn length(s: f64) -> String {
+    let s = s.max(0.0).round() as u64;
+    let two = |a: u64, x: &str, b: u64, y: &str| {
+        if b == 0 { format!("{a} {x}") } else { format!("{a} {x} {b} {y}") }
+    };
+    match s {
+        0..60 => format!("{s} s"),
+        60..600 => two(s / 60, "min", s % 60, "s"),
+        600..3570 => format!("{} min", (s + 30) / 60),
+        3570..86_370 => two((s + 30) / 3600, "h", (s + 30) % 3600 / 60, "min"),
+        _ => two((s + 1800) / 86_400, "d", (s + 1800) % 86_400 / 3600, "h"),
+    }
+}
+
+/// A figure with its unit.
+pub(crate) fn amount(x: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Seconds => length(x),
+        Unit::Share => format!("{:.1}%", x * 100.0),
+        Unit::Count => format!("{x:.0}"),
+    }
+}
+
+/// A difference with its sign.
+pub(crate) fn signed(x: f64, unit: Unit) -> String {
+    let sign = if x < 0.0 { "-" } else { "+" };
+    match unit {
+        Unit::Share => format!("{sign}{:.1} points", x.abs() * 100.0),
+        Unit::Count => format!("{sign}{:.1}", x.abs()),
+        Unit::Seconds => format!("{sign}{}", length(x.abs())),
+    }
+}
+
+fn interval(f: &Figure) -> String {
+    let [low, high] = f.changed.interval;
+    if high >= f64::MAX {
+        return String::new();
+    }
+    format!(" (95%: {} to {})", amount(low, f.unit), amount(high, f.unit))
+}
+
+/// One figure as a part of a sentence after "would".
+fn verb(f: &Figure, what: &str) -> String {
+    let (from, to) = (amount(f.base.mean, f.unit), amount(f.changed.mean, f.unit));
+    if !f.certain || from == to {
+        return format!("leave {what} at about {to}{}", interval(f));
+    }
+    let how = if f.change.mean < 0.0 { "cut" } else { "raise" };
+    format!("{how} {what} from {from} to {to}{}", interval(f))
+}
+
+/// The answer in a few sentences.
+pub(crate) fn summary(a: &Answer) -> String {
+    let subject = if a.changes.is_empty() { "no change".into() } else { a.changes.join(" and ") };
+    let said = |name: &str, what: &str| a.figure(name).map(|f| verb(f, what)).unwrap_or_default();
+    let waits = if a.new_work {
+        "the mean wait"
+    } else {
+        "the mean wait from now on of the jobs that wait"
+    };
+    let mut text = format!(
+        "{subject} would {}, and {}.",
+        said("wait_mean_s", waits),
+        said("wait_p95_s", "the 95th percentile of waits"),
+    );
+    let held = if a.new_work { "the share of GPUs held by jobs" } else { "the share of GPUs held" };
+    text.push_str(&format!(
+        " It would {}, {} and {}.",
+        said("goodput", "goodput"),
+        said("gpu_allocation_ratio", held),
+        said("queue_makespan_s", "the time until all present jobs are over"),
+    ));
+    if a.new_work {
+        text.push_str(&format!(
+            " Within {} it would {}.",
+            length(a.horizon_s),
+            said("jobs_completed", "the number of completed jobs")
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_said_in_at_most_two_units() {
+        let all = [0.4, 59.0, 60.0, 65.0, 900.0, 3599.0, 11_400.0, 86_399.0, 190_000.0];
+        let told = all.map(length);
+        let want =
+            ["0 s", "59 s", "1 min", "1 min 5 s", "15 min", "1 h", "3 h 10 min", "1 d", "2 d 5 h"];
+        assert_eq!(told, want);
+        assert_eq!(signed(-0.013, Unit::Share), "-1.3 points");
+        assert_eq!(signed(90.0, Unit::Seconds), "+1 min 30 s");
+    }
+}
