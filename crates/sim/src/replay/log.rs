@@ -2,17 +2,17 @@
 //! life ends with the last job.
 
 use crate::arrivals::{Arrival, Room, Source, replayed};
-use crate::books::Page;
-use crate::faults::Faults;
 use crate::outcome::{History, Outcome};
+use crate::run::run_with;
 use crate::scenario::{FleetSpec, Operations, Saving, Scenario, Spares};
 use crate::traces::{Ask, TraceJob, by_submit};
-use crate::twin::Twin;
-use crate::{SimError, fleet, spread};
-use muster_model::event::Record;
+use crate::{Options, SimError, fleet, spread};
+use muster_model::event::{Event, Record};
+use muster_model::ids::JobId;
 use muster_model::policy::SitePolicy;
-use muster_model::units::Span;
+use muster_model::units::{Span, Time};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What came of a log.
@@ -31,8 +31,8 @@ pub struct LogReplay {
     pub rows_skipped: u64,
     /// Jobs that the machine is too small for.
     pub jobs_left_out: u64,
-    /// What the engine refused, the first of them.
-    pub refused: Vec<String>,
+    /// Jobs that the engine refused.
+    pub jobs_refused: u64,
 }
 
 /// Time from submit to end over run time, where runs below ten seconds count as ten; never less
@@ -110,31 +110,19 @@ pub fn live(
         return Err(SimError::new("no job of the trace fits the machine"));
     }
     s.length = enough(jobs, fleet.gpus());
-    let faults = Faults::new(&s, &fleet);
-    let mut hash = blake3::Hasher::new();
-    let mut line = Vec::new();
-    let mut keep = |r: &Record| {
-        line.clear();
-        if serde_json::to_writer(&mut line, r).is_ok() {
-            sink(&line);
-            line.push(b'\n');
-            hash.update(&line);
-        }
-    };
+    let came = arrivals.len() as u64;
     let sources = vec![Source::Given(arrivals.into_iter())];
-    let (mut outcome, history, bounded_slowdown, refused) = {
-        let mut twin = Twin::new(&s, &fleet, sources, faults, true, &mut keep)?;
-        twin.live();
-        let slowdown = slowdown(twin.books.pages.values());
-        let (outcome, history) = twin.figures();
-        (outcome, history, slowdown, std::mem::take(&mut twin.refused))
-    };
-    outcome.log_digest = hash.finalize().to_hex().to_string();
+    let mut lives = Lives::default();
+    let done = Options { until_done: true };
+    let (outcome, history) = run_with(&s, &fleet, sources, done, |r, line| {
+        lives.note(r);
+        sink(line);
+    })?;
     let replay = LogReplay {
-        outcome,
-        bounded_slowdown,
+        jobs_refused: came - outcome.jobs.min(came),
         jobs_left_out: left_out as u64,
-        refused,
+        bounded_slowdown: lives.slowdown(),
+        outcome,
         ..LogReplay::default()
     };
     Ok((replay, history))
@@ -154,7 +142,7 @@ fn scenario(name: &str, fleet: FleetSpec, policy: &SitePolicy) -> Scenario {
         operations: Operations { decide: Span(0), ..Operations::default() },
         failures: crate::scenario::Failures::default(),
         workload: Vec::new(),
-        expect: std::collections::BTreeMap::new(),
+        expect: BTreeMap::new(),
     }
 }
 
@@ -170,15 +158,37 @@ fn enough(jobs: &[TraceJob], gpus: u64) -> Span {
     Span(last + packed + longest * 2 + 3_600_000)
 }
 
-fn slowdown<'p>(pages: impl Iterator<Item = &'p Page>) -> Slowdown {
-    let one = |p: &Page| {
-        let (start, end) = (p.first_start?, p.ended?);
-        let run = end.since(start);
-        let all = end.since(p.submitted).0 as f64;
-        Some((all / run.max(TAU).0 as f64).max(1.0))
-    };
-    let mut all: Vec<f64> = pages.filter_map(one).collect();
-    let s = spread(&mut all);
-    let max = all.last().copied().unwrap_or_default();
-    Slowdown { mean: s.mean, p50: s.p50, p95: s.p95, p99: s.p99, max }
+/// When each job came, first ran, and ended.
+#[derive(Debug, Default)]
+struct Lives {
+    open: BTreeMap<JobId, (Time, Option<Time>)>,
+    slowdowns: Vec<f64>,
+}
+
+impl Lives {
+    fn note(&mut self, r: &Record) {
+        match &r.event {
+            Event::JobSubmitted { id: job, .. } => {
+                self.open.insert(*job, (r.at, None));
+            }
+            Event::JobPlaced { key, .. } => {
+                if let Some((_, start)) = self.open.get_mut(&key.job) {
+                    start.get_or_insert(r.at);
+                }
+            }
+            Event::JobSucceeded { job } | Event::JobFailed { job, .. } => {
+                if let Some((came, Some(start))) = self.open.remove(job) {
+                    let run = r.at.since(start).max(TAU).0 as f64;
+                    self.slowdowns.push((r.at.since(came).0 as f64 / run).max(1.0));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn slowdown(mut self) -> Slowdown {
+        let s = spread(&mut self.slowdowns);
+        let max = self.slowdowns.last().copied().unwrap_or_default();
+        Slowdown { mean: s.mean, p50: s.p50, p95: s.p95, p99: s.p99, max }
+    }
 }
