@@ -91,6 +91,7 @@ pub(crate) enum Command {
     Defrag(cmd::defrag::DefragCmd),
     Events(cmd::events::Events),
     Store(cmd::store::StoreCmd),
+    Sim(cmd::sim::SimCmd),
     Token(cmd::token::TokenCmd),
     Secret(cmd::secret::SecretCmd),
     Project(cmd::project::ProjectCmd),

@@ -21,6 +21,7 @@ pub(crate) mod reservation;
 pub(crate) mod run;
 pub(crate) mod secret;
 pub(crate) mod server;
+pub(crate) mod sim;
 pub(crate) mod store;
 pub(crate) mod submit;
 pub(crate) mod token;
@@ -44,6 +45,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Fail> {
         Command::Completions(c) => c.run(),
         // A store blocks, and must not be driven from an async task.
         Command::Store(c) => c.run(&ctx),
+        Command::Sim(c) => c.run(&ctx),
         Command::Up(c) => serving("warn")?.block_on(c.run(&ctx)),
         Command::Server(c) => serving("info")?.block_on(c.run(&ctx)),
         Command::Agent(c) => serving("info")?.block_on(c.run(&ctx)),
@@ -86,6 +88,7 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
         | Command::Server(_)
         | Command::Agent(_)
         | Command::Store(_)
+        | Command::Sim(_)
         | Command::Completions(_)
         | Command::Fleet => unreachable!("handled before a client is needed"),
     }
