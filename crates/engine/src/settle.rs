@@ -165,9 +165,11 @@ impl Engine {
         }
     }
 
-    /// Jobs that wait for one that can never end as they need are over too.
-    pub(crate) fn settle_dependents(&mut self, due: Vec<JobId>) {
-        for id in due {
+    /// Jobs that wait for one that can never end as they need are over too, and so are those that
+    /// wait for these.
+    pub(crate) fn settle_dependents(&mut self, mut due: Vec<JobId>) {
+        due.reverse();
+        while let Some(id) = due.pop() {
             let Some(job) = self.state.jobs.get(&id).cloned() else { continue };
             if job.state != JobState::Queued || job.held.is_some() {
                 continue;
@@ -175,6 +177,7 @@ impl Engine {
             if let crate::index::Depends::Broken(other) = crate::index::depends(&self.state, &job) {
                 let reason = format!("job {other}, which it depends on, did not end as required");
                 self.emit(Some(&job.project), Event::JobCancelled { job: id, reason });
+                due.extend(self.state.index.waiters.get(&id).into_iter().flatten().rev());
             }
         }
     }

@@ -41,6 +41,7 @@ pub(crate) enum Told {
     },
     /// The end of an attempt is in the log.
     Kept {
+        seq: u64,
         key: AttemptKey,
     },
 }
@@ -170,7 +171,9 @@ impl Agent {
         self.heard = now;
         match told {
             Told::Welcome => self.welcome = true,
-            Told::Kept { key } => {
+            Told::Kept { seq, key } => {
+                // An older list that still names it is on its way: too late.
+                self.seen = self.seen.max(seq);
                 if self.work.get(&key).is_some_and(|r| !r.alive()) {
                     self.work.remove(&key);
                 }

@@ -6,7 +6,7 @@ use crate::agent::{Agent, Order, Said, Told};
 use crate::spec;
 use muster_engine::invariants::step_problems;
 use muster_engine::{Engine, Policy, State};
-use muster_model::command::{Actor, Answer, Command, Observed, Refusal, Request};
+use muster_model::command::{Actor, Answer, Command, Observed, Refusal, RefusalCode, Request};
 use muster_model::event::Record;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::SlotState;
@@ -178,7 +178,7 @@ impl World {
         if std::mem::take(&mut self.stop_short) {
             self.engine.tick(self.now);
             self.restart(false);
-            return Ok(Answer::Done);
+            return Err(Refusal::new(RefusalCode::Conflict, "the server is gone"));
         }
         self.commit();
         answer
@@ -214,6 +214,9 @@ impl World {
         let records = self.engine.take();
         let news = !records.is_empty();
         for r in records {
+            if std::env::var_os("MUSTER_SIM_TRACE").is_some() {
+                println!("{:>9} {} {:?}", self.now.since(Time(1_000_000_000)).0, r.seq, r.event);
+            }
             let odd = step_problems(&self.view, &r);
             if !odd.is_empty() {
                 self.fail(odd.join("; "));
@@ -385,13 +388,16 @@ impl World {
                     ahead: false,
                 },
             );
-            if let Err(r) = asked {
+            if let Err(r) = asked
+                && self.seats[i].session == session
+            {
                 self.fail(format!("node {i} is refused: {r}"));
             }
             if self.seats[i].session == session {
                 self.at(self.now, Ev::ToAgent(i, session, Told::Welcome));
+                let seq = self.view.seq.0;
                 for key in ended {
-                    self.at(self.now, Ev::ToAgent(i, session, Told::Kept { key }));
+                    self.at(self.now, Ev::ToAgent(i, session, Told::Kept { seq, key }));
                 }
                 self.give_orders();
             }
@@ -406,7 +412,8 @@ impl World {
                 let over = matches!(observed, Observed::Ended(_));
                 let _ = self.ask(Actor::system(), Command::SlotReport { node, key, observed });
                 if over && self.seats[i].session == session {
-                    self.send(|w, t| w.at(t, Ev::ToAgent(i, session, Told::Kept { key })));
+                    let seq = self.view.seq.0;
+                    self.send(|w, t| w.at(t, Ev::ToAgent(i, session, Told::Kept { seq, key })));
                 }
             }
             Said::Saved { key, step } => {

@@ -1,0 +1,42 @@
+//! Lives that once ended badly, in their shortest form, as `system` prints them.
+
+#![allow(clippy::pedantic, dead_code, reason = "a test; the modules are those of `system`")]
+
+#[path = "system/acts.rs"]
+mod acts;
+#[path = "system/agent.rs"]
+mod agent;
+#[path = "system/play.rs"]
+mod play;
+#[path = "system/shrink.rs"]
+mod shrink;
+#[path = "system/spec.rs"]
+mod spec;
+#[path = "system/world.rs"]
+mod world;
+
+use acts::Act::*;
+use acts::{Life, Step};
+use spec::Ask;
+
+/// The site of a life: seed, nodes, GPUs of each, spares, lateness, messages that come twice.
+type Site = (u64, u8, u8, u8, u16, u8);
+
+fn check((seed, nodes, gpus, spares, late, twice): Site, acts: &[Step]) {
+    let acts = acts.to_vec();
+    let life = Life { seed, nodes, gpus, spares, late, twice, acts };
+    if let Some(why) = shrink::live(&life) {
+        panic!("{why}");
+    }
+}
+
+// Jobs that wait for one another were given up one tick at a time.
+#[test]
+#[rustfmt::skip]
+fn a_row_of_jobs_that_can_never_start_is_over_at_once() {
+    check((28, 5, 8, 0, 1, 0), &[
+        (907, Submit(Ask { nodes: 3, gpus: 4, shape: 4, limit: 0, class: 0, tier: 4, saves: 0, owner: 3, after: None })),
+        (11947, Submit(Ask { nodes: 1, gpus: 6, shape: 9, limit: 0, class: 2, tier: 1, saves: 3, owner: 2, after: Some(218) })),
+        (0, Submit(Ask { nodes: 1, gpus: 2, shape: 0, limit: 0, class: 2, tier: 2, saves: 5, owner: 2, after: Some(123) })),
+    ]);
+}
