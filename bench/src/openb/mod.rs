@@ -3,14 +3,13 @@
 //! published.
 
 mod data;
-mod offer;
 
 use crate::Options;
 use crate::report::Report;
 use crate::scheduler::traces;
 use anyhow::{Context, Result};
 use data::{TRACES, Trace};
-use offer::{offer, total};
+use muster_sim::replay::{offer, total};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +21,7 @@ const QUICK_SEEDS: usize = 2;
 /// One order of arrival of one trace.
 struct Task {
     trace: usize,
-    order: Vec<usize>,
+    order: Vec<u32>,
     /// Drawn with a seed of our own.
     drawn: bool,
 }
@@ -43,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     let mut tasks = Vec::new();
     for (i, t) in mixes.iter().enumerate() {
         let seeds = if options.quick { QUICK_SEEDS } else { usize::MAX };
-        for order in t.orders.values().take(seeds) {
+        for (_, order) in t.orders.iter().take(seeds) {
             tasks.push(Task { trace: i, order: order.clone(), drawn: false });
         }
         for seed in 0..options.shuffle {
@@ -52,7 +51,8 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
         }
     }
     let found = all(&tasks, if options.quick { 1 } else { 2 }, |task| {
-        offer(&nodes, &mixes[task.trace], &task.order)
+        offer(&nodes, &mixes[task.trace].mix, &task.order)
+            .map(|o| o.allocation * 100.0)
             .with_context(|| format!("on {}", names[task.trace]))
     })?;
     let mut gains = Vec::new();
