@@ -27,7 +27,7 @@ pub struct Options {
 enum Which {
     /// Kill a loaded server at random moments and at failpoints, restart, compare.
     Crash,
-    /// Live long scenarios in the simulator.
+    /// Live fresh random lives of a whole site, every invariant checked after every event.
     Sim,
 }
 
@@ -35,10 +35,7 @@ enum Which {
 pub fn run(options: &Options) -> Result<ExitCode> {
     match options.which {
         Which::Crash => crash(options),
-        Which::Sim => {
-            eprintln!("error: there is no simulator to soak yet");
-            Ok(ExitCode::from(2))
-        }
+        Which::Sim => sim(options),
     }
 }
 
@@ -47,14 +44,7 @@ const ROUND: u32 = 100;
 
 /// Rounds, each with its own seed, until there were enough kills or time is over.
 fn crash(options: &Options) -> Result<ExitCode> {
-    let first_seed = match options.seed {
-        Some(seed) => seed,
-        // Only has to differ from run to run, and is printed so that a run can be repeated.
-        None => SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .context("the clock stands before 1970")?
-            .as_secs(),
-    };
+    let first_seed = first_seed(options)?;
     let database = postgres::ForTests::get()?;
     let until = Instant::now() + Duration::from_secs(options.minutes * 60);
     let mut done = 0;
@@ -86,5 +76,41 @@ fn crash(options: &Options) -> Result<ExitCode> {
         String::new()
     };
     println!("crash test passed: {done} kills per store{short}, seeds from {first_seed}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The seed that was asked for, or a fresh one.
+fn first_seed(options: &Options) -> Result<u64> {
+    match options.seed {
+        Some(seed) => Ok(seed),
+        // Only has to differ from run to run, and is printed so that a run can be repeated.
+        None => Ok(SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .context("the clock stands before 1970")?
+            .as_secs()),
+    }
+}
+
+/// Random lives of a whole site with fresh seeds. One that ends badly is shrunk and printed by
+/// the test itself, ready to be kept.
+fn sim(options: &Options) -> Result<ExitCode> {
+    let first = first_seed(options)?;
+    let minutes = options.minutes;
+    eprintln!("\n=== fresh lives for {minutes} minutes, seeds from {first}");
+    let mut command = cargo();
+    command
+        .env("MUSTER_SIM_MINUTES", minutes.to_string())
+        .env("MUSTER_SIM_SEED", first.to_string())
+        .env("RUST_BACKTRACE", "0")
+        .args(["test", "--release", "-p", "muster-sim", "--test", "system"])
+        .args(["--", "--nocapture", "--exact", "fresh_lives_for_as_long_as_was_asked_for"]);
+    // The build, the time asked for, and shrinking; what takes longer hangs.
+    let limit = Duration::from_secs(minutes * 60 + 3600);
+    let (status, _) = proc::tee(&mut command, limit)?;
+    if !status.success() {
+        println!("a life ended badly: its seed and its shortest form are above");
+        return Ok(ExitCode::FAILURE);
+    }
+    println!("simulated lives passed: {minutes} minutes, seeds from {first}");
     Ok(ExitCode::SUCCESS)
 }

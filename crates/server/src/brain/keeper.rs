@@ -1,9 +1,11 @@
-//! Renews the lease, writes snapshots and archives the old log, beside the loop.
+//! Renews the lease, writes snapshots, archives the old log and looks whether the state is as it
+//! must be, beside the loop.
 
 use super::{BrainConfig, Shared};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use muster_engine::SNAPSHOT_FORMAT;
+use muster_engine::invariants::violations;
+use muster_engine::{SNAPSHOT_FORMAT, State};
 use muster_model::ids::{Epoch, Seq};
 use muster_store::failpoint::hit;
 use muster_store::{Snapshot, Store, StoreError};
@@ -11,6 +13,9 @@ use std::io::Write;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+/// Between two looks at the invariants, where no snapshot comes first.
+const LOOK_EVERY: Duration = Duration::from_secs(300);
 
 /// Runs until the server stops or the lease is lost; returns why.
 pub(crate) fn run(
@@ -23,6 +28,7 @@ pub(crate) fn run(
     let mut renewed = Instant::now();
     let mut last_snapshot = store.latest_snapshot().ok().flatten().map_or(Seq(0), |s| s.seq);
     let mut older_snapshot = last_snapshot;
+    let mut looked: Option<(Instant, Seq)> = None;
     while !shared.stopping.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(100));
         if renewed.elapsed() >= every {
@@ -47,6 +53,7 @@ pub(crate) fn run(
                     older_snapshot = last_snapshot;
                     last_snapshot = seq;
                     shared.stats.snapshots.fetch_add(1, Ordering::Relaxed);
+                    looked = Some((Instant::now(), durable));
                     archive(store, epoch, config, durable, older_snapshot);
                 }
                 Err(e @ StoreError::StaleLease { .. }) => return Some(e),
@@ -57,16 +64,35 @@ pub(crate) fn run(
                 }
             }
         }
+        if looked.is_none_or(|(at, seq)| at.elapsed() >= LOOK_EVERY && seq != durable) {
+            let state = shared.view.read().unwrap_or_else(PoisonError::into_inner).clone();
+            look(shared, &state);
+            looked = Some((Instant::now(), state.seq));
+        }
     }
     let _ = store.release_lease(epoch);
     let _ = older_snapshot;
     None
 }
 
+/// Is everything true of this copy that must be? Told as a metric, and in the server's own log.
+fn look(shared: &Shared, state: &State) {
+    let found = violations(state);
+    for (invariant, problems) in &found {
+        if let Some(first) = problems.first() {
+            let count = problems.len();
+            tracing::error!(invariant, count, first, "the state is not as it must be");
+        }
+    }
+    let counts = found.iter().map(|(name, p)| (*name, p.len() as u64)).collect();
+    *shared.stats.violations.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+}
+
 /// Writes the durable state as it is now. The view is only held for the copy, whose jobs and
 /// nodes are shared.
 fn snapshot(shared: &Shared, store: &mut dyn Store, epoch: Epoch) -> Result<Seq, StoreError> {
     let state = shared.view.read().unwrap_or_else(PoisonError::into_inner).clone();
+    look(shared, &state);
     let bytes = state.to_bytes().map_err(|e| StoreError::other(e.to_string()))?;
     let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
     gz.write_all(&bytes).map_err(|e| StoreError::other(e.to_string()))?;

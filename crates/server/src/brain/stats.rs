@@ -1,6 +1,7 @@
 //! Figures the brain keeps about itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Upper bounds of the buckets, in seconds.
@@ -57,6 +58,8 @@ pub(crate) struct Counters {
     pub(crate) records: AtomicU64,
     pub(crate) reloads: AtomicU64,
     pub(crate) snapshots: AtomicU64,
+    /// By invariant, as last looked at.
+    pub(crate) violations: Mutex<Vec<(&'static str, u64)>>,
 }
 
 /// Figures about the brain.
@@ -74,6 +77,8 @@ pub struct BrainStats {
     pub reloads: u64,
     /// Snapshots written.
     pub snapshots: u64,
+    /// How often each invariant was found violated when last looked at; none before the first look.
+    pub violations: Vec<(&'static str, u64)>,
 }
 
 impl Counters {
@@ -85,6 +90,7 @@ impl Counters {
             records: self.records.load(Ordering::Relaxed),
             reloads: self.reloads.load(Ordering::Relaxed),
             snapshots: self.snapshots.load(Ordering::Relaxed),
+            violations: self.violations.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 }

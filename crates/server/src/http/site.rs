@@ -246,4 +246,13 @@ fn store_figures(stats: &crate::brain::BrainStats, out: &mut Text) {
     ] {
         out.one(name, "counter", help, n);
     }
+    let name = "muster_invariant_violations";
+    out.head(
+        name,
+        "gauge",
+        "How often what must be true of the state was not, when last looked at.",
+    );
+    for (invariant, n) in &stats.violations {
+        out.line(name, &[("invariant", invariant)], n);
+    }
 }
