@@ -19,6 +19,7 @@ nodes = 8
 kind = "stream"
 name = "little"
 per_hour = 1.0
+run = { median = "1h" }
 "#;
 
 fn base() -> Loaded {
