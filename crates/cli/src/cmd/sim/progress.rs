@@ -31,6 +31,9 @@ impl Progress {
         if let Ok(style) = style {
             bar.set_style(style);
         }
+        if runs > 1 {
+            bar.set_message(format!("0 of {runs} runs"));
+        }
         bar.enable_steady_tick(Duration::from_millis(200));
         Progress { bar, runs }
     }
