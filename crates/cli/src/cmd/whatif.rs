@@ -1,18 +1,39 @@
 //! `muster whatif`: answers without side effects.
 
 use super::job_args::JobArgs;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, now};
 use crate::fail::Fail;
+use crate::output;
+use crate::output::table::{Table, cell, number};
 use clap::{Args, Subcommand};
+use muster_api::EventsQuery;
+use muster_model::event::{Record, SCHEMA};
+use muster_model::ids::Seq;
+use muster_model::units::Span;
+use muster_sim::report::Run;
+use muster_sim::site::{Answer, CHANGES, Change, Life, Plan, Site};
+use muster_sim::{SimError, site};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// Say what would happen if something were done; does nothing
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  muster whatif submit train.yaml\n  \
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Examples:\n  muster whatif submit train.yaml\n  \
 muster whatif submit --nodes 16 --gpus 8 --topology leaf -- true\n  \
-muster whatif submit train.yaml --time 4h -o json | jq .estimated_start")]
+muster whatif submit train.yaml --time 4h -o json | jq .estimated_start\n  \
+muster whatif --from live --change nodes=+64\n  \
+muster whatif --from site.jsonl --change spares=4 --change checkpoint=10m\n\n\
+Changes: nodes=+64, nodes=-8, nodes=+64:h200-sxm, spares=4, policy=FILE,\n\
+policy.backfill.mode=aggressive, checkpoint=10m, failure_rate=x2, sku=h200-sxm"
+)]
 pub(crate) struct Whatif {
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
+    #[command(flatten)]
+    twin: Twin,
 }
 
 #[derive(Debug, Subcommand)]
@@ -33,13 +54,235 @@ struct Submit {
     command: Vec<String>,
 }
 
+#[derive(Debug, Args)]
+struct Twin {
+    /// The site: `live` asks the server, otherwise a log (`muster store export`)
+    #[arg(long, value_name = "live|LOG", required = true)]
+    from: Option<String>,
+    /// What is changed; several are made one after the other
+    #[arg(long, value_name = "KEY=VALUE", required = true)]
+    change: Vec<String>,
+    /// Pairs of simulated lives
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// How far is looked ahead [default: 7d, or as long as the queue lasts]
+    #[arg(long, value_name = "TIME")]
+    horizon: Option<Span>,
+    /// About how long it may take; fewer seeds and a nearer horizon keep to it
+    #[arg(long, default_value = "10s", value_name = "TIME")]
+    budget: Span,
+    /// Also write a page with the pictures of the first pair
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
 impl Whatif {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
-        let Verb::Submit(submit) = self.verb;
+        let Some(Verb::Submit(submit)) = self.verb else { return self.twin.run(ctx).await };
         let Submit { file, job, command } = *submit;
         let spec = super::submit::spec(ctx, file, job, command)?;
         super::submit::dry_run(ctx, &ctx.client()?, &spec).await
     }
+}
+
+fn wrong(e: SimError) -> Fail {
+    Fail::usage(e)
+}
+
+impl Twin {
+    async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let changes: Vec<Change> =
+            self.change.iter().map(|c| change(c)).collect::<Result<_, _>>()?;
+        super::sim::report::can_write(self.report.as_deref())?;
+        let site = match self.from.as_deref() {
+            Some("live") => live(ctx).await?,
+            Some(file) => read(Path::new(file))?,
+            None => return Err(Fail::usage("--from is missing").hint("--from live, or a log")),
+        };
+        let mut base = site.plan(&[], self.horizon).map_err(wrong)?;
+        let mut other = site.plan(&changes, self.horizon).map_err(wrong)?;
+        let threads = super::sim::pool::threads(None);
+        let seeds = self.fit(&mut base, &mut other, threads.get())?;
+        // Both lives of a seed are work of their own, so that all cores have some.
+        let work: Vec<(u64, bool)> = (1..=seeds).flat_map(|s| [(s, false), (s, true)]).collect();
+        let live = |(seed, changed): &(u64, bool)| {
+            let plan = if *changed { &other } else { &base };
+            plan.live(*seed).map_err(wrong)
+        };
+        let lives = super::sim::pool::each(&work, threads, live)?;
+        let mut lives = lives.into_iter();
+        let mut pairs: Vec<(Life, Life)> = Vec::new();
+        while let (Some(b), Some(c)) = (lives.next(), lives.next()) {
+            pairs.push((b, c));
+        }
+        let answer = Answer::of(&site, &base, &other, &changes, &pairs);
+        if let (Some(file), Some((b, c))) = (&self.report, pairs.first()) {
+            let now = Run {
+                label: "as it is",
+                about: "The site as its log tells it, lived on from now.",
+                outcome: &b.outcome,
+                history: &b.history,
+            };
+            let then = Run {
+                label: "changed",
+                about: &answer.summary,
+                outcome: &c.outcome,
+                history: &c.history,
+            };
+            let page = muster_sim::report::page(&[now, then], &super::sim::report::command());
+            super::sim::report::write(file, &page)?;
+        }
+        ctx.show(&answer, text)?;
+        Ok(0)
+    }
+
+    /// One short life tells what the others will take; says what is chosen.
+    fn fit(&self, base: &mut Plan<'_>, other: &mut Plan<'_>, threads: usize) -> Result<u64, Fail> {
+        let (asked, day) = (base.horizon(), Span::hours(24));
+        let began = Instant::now();
+        let mut pilot = base.clone();
+        pilot.shorten(day);
+        pilot.live(1).map_err(wrong)?;
+        let took = began.elapsed().as_secs_f64().max(0.001);
+        let budget = (self.budget.0 as f64 / 1000.0 - took).max(0.5);
+        // Where nothing comes, what is there now makes nearly all of the work, whenever it runs.
+        let days = if base.goes_on() { asked.0 as f64 / day.0 as f64 } else { 2.0 };
+        let per_life = took * days.max(1.0);
+        // So many lives one after the other on each core.
+        let rounds = |seeds: u64| (2 * seeds).div_ceil(threads as u64) as f64;
+        let mut seeds = self.seeds;
+        while seeds > 3 && rounds(seeds) * per_life > budget {
+            seeds -= 1;
+        }
+        let over = rounds(seeds) * per_life / budget;
+        if over > 1.0 && self.horizon.is_none() && base.goes_on() {
+            let to = Span(((asked.0 as f64 / over) as u64).max(6 * 3_600_000));
+            base.shorten(to);
+            other.shorten(to);
+        }
+        let looks = if base.goes_on() {
+            format!("{} ahead", base.horizon())
+        } else {
+            "until the jobs that are there are over".into()
+        };
+        let fewer = if seeds < self.seeds || base.horizon() < asked {
+            format!(" (to keep to --budget {})", self.budget)
+        } else {
+            String::new()
+        };
+        output::note(&format!("living {} pairs, looking {looks}{fewer}", seeds));
+        Ok(seeds)
+    }
+}
+
+fn change(text: &str) -> Result<Change, Fail> {
+    let read = text.parse::<Change>().map_err(wrong)?;
+    let Change::PolicyFile(file) = read else { return Ok(read) };
+    let content = output::read_text(Path::new(&file)).map_err(|f| f.hint(CHANGES))?;
+    Ok(Change::Policy(Box::new(muster_specs::document::policy(&content, &file)?)))
+}
+
+fn read(file: &Path) -> Result<Site, Fail> {
+    let name = file.display().to_string();
+    let opened = std::fs::File::open(file).map_err(|e| {
+        Fail::usage(format!("cannot read {name}: {e}")).hint("--from live, or a log")
+    })?;
+    let all = site::records(&name, std::io::BufReader::new(opened)).map_err(wrong)?;
+    Site::from_records(all.into_iter()).map_err(wrong)
+}
+
+/// The log of the server, from its first record to now.
+async fn live(ctx: &Ctx) -> Result<Site, Fail> {
+    let client = ctx.client()?;
+    let mut records: Vec<Record> = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let query = EventsQuery { after: after.clone(), limit: Some(1000) };
+        let page = client.events(&query).await?;
+        for e in page.items {
+            records.push(record(e)?);
+        }
+        if page.cursor.is_none() || page.cursor == after {
+            break;
+        }
+        after = page.cursor;
+    }
+    let site = Site::from_records(records.into_iter()).map_err(|e| {
+        Fail::failed(e).hint("`muster store export LOG` writes a log that is whole")
+    })?;
+    Ok(site.at(now()))
+}
+
+/// An event of the API as the record it was.
+fn record(e: muster_api::Event) -> Result<Record, Fail> {
+    let seq = e.seq;
+    if seq == 0 {
+        return Err(Fail::new(crate::fail::REFUSED, "this token sees one project, not the site")
+            .hint("use a token that is not bound to a project, or a log with --from LOG"));
+    }
+    let mut data = e.data;
+    // Hashes of tokens are not told; nothing of what follows rests on them.
+    if e.kind == "token_created"
+        && let Some(fields) = data.as_object_mut()
+    {
+        fields.insert("hash".into(), "".into());
+    }
+    let event = serde_json::from_value(serde_json::json!({ "kind": e.kind, "data": data }))
+        .map_err(|_| {
+            let what = format!("event {seq} ({}) is not known to this version", e.kind);
+            Fail::failed(what).hint("use the version of the server")
+        })?;
+    Ok(Record {
+        seq: Seq(seq),
+        at: e.at.into(),
+        v: SCHEMA,
+        org: String::new(),
+        project: e.project.and_then(|p| p.parse().ok()),
+        actor: e.actor,
+        key: None,
+        event,
+    })
+}
+
+fn text(a: &Answer) -> String {
+    let mut out = format!("{}\n\n", a.summary);
+    let mut table = Table::new(&["FIGURE", "NOW", "CHANGED", "CHANGE", "95% OF THE CHANGE"]);
+    for f in &a.figures {
+        let [base, changed, change, interval] = f.cells();
+        table.row(vec![
+            cell(f.label()),
+            number(base),
+            number(changed),
+            number(change),
+            number(interval),
+        ]);
+    }
+    out.push_str(&table.render());
+    out.push_str(&format!(
+        "\nNow: {} with {}; {} run, {} wait. Changed: {} with {}.\n",
+        output::plural(a.base_size.0, "node"),
+        gpus(a.base_size.1),
+        output::plural(a.running, "job"),
+        a.waiting,
+        output::plural(a.changed_size.0, "node"),
+        gpus(a.changed_size.1),
+    ));
+    let coming =
+        a.arrivals_per_hour.map(|r| format!("{r:.1} new jobs an hour, ")).unwrap_or_default();
+    out.push_str(&format!(
+        "Assumed: {coming}{:.1} failures in a thousand node-days.\n",
+        a.failures_per_1000_node_days
+    ));
+    out.push_str(&format!("What binds now: {}.\n", a.limit_base));
+    out.push_str(&format!("What binds first when changed: {}.\n", a.limit));
+    for n in &a.notes {
+        out.push_str(&format!("Note: {n}.\n"));
+    }
+    out
+}
+
+fn gpus(n: u64) -> String {
+    output::plural(usize::try_from(n).unwrap_or(usize::MAX), "GPU")
 }
 
 #[cfg(test)]
@@ -48,13 +291,22 @@ mod tests {
     use crate::args::{Cli, Command};
     use clap::Parser;
 
+    fn parse(more: &[&str]) -> Result<Whatif, String> {
+        let all = ["muster", "whatif"].iter().chain(more).copied();
+        match Cli::try_parse_from(all).map(|c| c.command) {
+            Ok(Command::Whatif(w)) => Ok(w),
+            Ok(_) => Err("another command".into()),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
     #[test]
     fn it_takes_what_submit_takes() {
         let read = |more: &[&str]| {
-            let all = ["muster", "whatif", "submit"].iter().chain(more).copied();
-            Cli::try_parse_from(all).map(|c| c.command)
+            let all: Vec<&str> = ["submit"].iter().chain(more).copied().collect();
+            parse(&all)
         };
-        let Ok(Command::Whatif(Whatif { verb: Verb::Submit(s) })) =
+        let Ok(Whatif { verb: Some(Verb::Submit(s)), .. }) =
             read(&["--nodes", "4", "--elastic", "2-8", "--", "true"])
         else {
             panic!("good arguments")
@@ -63,5 +315,55 @@ mod tests {
         assert!(read(&["train.yaml", "--time", "4h"]).is_ok());
         assert!(read(&[]).is_err(), "neither a file nor a command");
         assert!(read(&["train.yaml", "--", "true"]).is_err());
+    }
+
+    #[test]
+    fn a_twin_needs_a_site_and_a_change() {
+        let w = parse(&["--from", "live", "--change", "nodes=+64", "--change", "spares=2"])
+            .expect("good arguments");
+        assert_eq!(w.twin.change, ["nodes=+64", "spares=2"]);
+        assert_eq!((w.twin.seeds, w.twin.budget), (8, Span::secs(10)));
+        assert!(w.verb.is_none());
+        assert!(parse(&["--from", "live"]).is_err(), "no change");
+        assert!(parse(&["--change", "nodes=+64"]).is_err(), "no site");
+        assert!(parse(&["--from", "live", "--change", "spares=1", "--seeds", "0"]).is_err());
+        assert!(parse(&["--from", "live", "--change", "spares=1", "submit", "x"]).is_err());
+    }
+
+    #[test]
+    fn an_event_is_the_record_it_was() {
+        let event = muster_model::Event::TokenCreated {
+            id: "ab".into(),
+            name: "ci".parse().expect("a valid name"),
+            hash: String::new(),
+            usage: muster_model::tenant::TokenUse::Join { uses_left: None },
+            expires_at: None,
+        };
+        let of = |seq: u64, event: muster_model::Event| Record {
+            seq: Seq(seq),
+            at: muster_model::units::Time(5000),
+            v: SCHEMA,
+            org: String::new(),
+            project: Some("nlp".parse().expect("a valid name")),
+            actor: "system".into(),
+            key: None,
+            event,
+        };
+        let was = of(7, event.clone());
+        assert_eq!(record(muster_api::Event::of(&was)).expect("it is known"), was);
+        let hidden = record(muster_api::Event::of(&of(0, event.clone()))).expect_err("no place");
+        assert!(hidden.message.contains("one project"), "{}", hidden.message);
+        let mut newer = muster_api::Event::of(&of(8, event));
+        newer.kind = "token_blessed".into();
+        let e = record(newer).expect_err("not known");
+        assert!(e.message.contains("event 8 (token_blessed)"), "{}", e.message);
+    }
+
+    #[test]
+    fn a_change_that_is_none_is_answered_with_all() {
+        let e = change("speed=2").expect_err("no such change");
+        assert!(e.message.contains("policy.backfill.mode=aggressive"), "{}", e.message);
+        let e = change("policy=/no/such/file").expect_err("no such file");
+        assert!(e.message.contains("/no/such/file"), "{}", e.message);
     }
 }

@@ -159,10 +159,7 @@ impl Facts {
     }
 
     /// The log ends here.
-    pub(crate) fn close(&mut self, now: Time) {
-        for since in self.up.values() {
-            self.watched = self.watched.saturating_add(now.since(*since).0);
-        }
+    pub(crate) fn close(&mut self) {
         let many = (self.up.len() / 4).max(3);
         let times: Vec<Time> = self.outages.iter().map(|o| o.from).collect();
         for o in &mut self.outages {
@@ -173,9 +170,11 @@ impl Facts {
     }
 
     /// Node time that was watched, and nodes that failed in it.
-    pub(crate) fn exposure(&self) -> Exposure {
+    pub(crate) fn exposure(&self, now: Time) -> Exposure {
+        let still = self.up.values().map(|since| now.since(*since).0);
         let failures = self.outages.iter().filter(|o| !o.mass).count();
-        Exposure { node_ms: self.watched, failures: failures as u64 }
+        let node_ms = still.fold(self.watched, u64::saturating_add);
+        Exposure { node_ms, failures: failures as u64 }
     }
 
     /// How long nodes that failed were away, sorted.

@@ -61,7 +61,7 @@ impl Site {
             return Err(SimError::new("the log is empty: it does not even found a site"));
         }
         let now = state.at;
-        facts.close(now);
+        facts.close();
         Ok(Site { state, facts, now })
     }
 
@@ -77,7 +77,7 @@ impl Site {
     pub fn failure_rate(&self) -> Rate {
         let p = &self.state.policy.reliability;
         let prior = Rate(u64::from(p.failures_per_million_node_days));
-        Rate::estimate(&self.facts.exposure(), prior, u64::from(p.weight))
+        Rate::estimate(&self.facts.exposure(self.now), prior, u64::from(p.weight))
     }
 
     /// Jobs that are taken as a sample of what will come, by the time before now; empty when the

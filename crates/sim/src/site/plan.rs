@@ -31,7 +31,7 @@ const USUAL: Span = Span::hours(7 * 24);
 const LONGEST: Span = Span::hours(90 * 24);
 
 /// A site with its changes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Plan<'a> {
     site: &'a Site,
     pub(crate) scenario: Scenario,
@@ -338,7 +338,7 @@ impl Plan<'_> {
     /// How far the real rate of failures may be from the estimate: about one in the root of what
     /// it rests on.
     fn doubt(&self, seed: u64) -> f64 {
-        let seen = self.site.facts.exposure().failures;
+        let seen = self.site.facts.exposure(self.site.now).failures;
         let weight = u64::from(self.site.state.policy.reliability.weight) + seen;
         let z = Chance::new(seed, &["site", "rate"]).normal();
         (1.0 + z / (weight.max(1) as f64).sqrt()).clamp(0.1, 4.0)

@@ -1,1 +1,396 @@
+//! Small sites, made with the engine itself.
 
+use super::*;
+use crate::scenario::Scenario;
+use muster_engine::{Engine, Policy};
+use muster_model::command::{Actor, Command, Observed, Request};
+use muster_model::ids::JobId;
+use muster_model::job::SlotEnd;
+use muster_model::names::NodeName;
+use muster_model::spec::{JobSpec, Simulate};
+use muster_model::tenant::{Role, TokenUse};
+use muster_simnode::{SimConfig, SimNode, Sku};
+use std::sync::Arc;
+
+/// A site with a clock in the hand.
+struct World {
+    engine: Engine,
+    now: Time,
+    log: Vec<Record>,
+}
+
+fn node(i: usize) -> NodeName {
+    format!("n{i:02}").parse().unwrap()
+}
+
+impl World {
+    fn new(nodes: usize) -> World {
+        let engine = Engine::new(State::default(), Policy::default());
+        let mut w = World { engine, now: Time(1_000_000_000), log: Vec::new() };
+        w.ok("system", Command::CreateSite { site: "test".into() });
+        w.ok(
+            "system",
+            Command::CreateToken {
+                id: "t".into(),
+                name: "join".parse().unwrap(),
+                hash: String::new(),
+                usage: TokenUse::Join { uses_left: None },
+                ttl: None,
+            },
+        );
+        let project = |name: &str| Command::CreateProject {
+            name: name.parse().unwrap(),
+            description: String::new(),
+        };
+        w.ok("system", project("default"));
+        w.ok("system", project("nlp"));
+        for i in 0..nodes {
+            let sim = SimNode::new(1, SimConfig::of(Sku::H100Sxm, 8), node(i).as_str(), w.now);
+            let token = "t".into();
+            w.ok("system", Command::Enroll { node: node(i), machine: format!("m{i}"), token });
+            w.ok(
+                "system",
+                Command::NodeConnected {
+                    node: node(i),
+                    machine: format!("m{i}"),
+                    boot: "b".into(),
+                    address: format!("10.0.0.{i}"),
+                    host: format!("h{i}"),
+                    inventory: Box::new(sim.inventory()),
+                    observed: Vec::new(),
+                    ahead: false,
+                },
+            );
+        }
+        w
+    }
+
+    fn ok(&mut self, who: &str, command: Command) {
+        let role = if who.starts_with("user:") { Role::User } else { Role::Admin };
+        let actor = Actor { name: who.into(), role, project: None };
+        let at = self.now;
+        let req = Request { actor, at, key: None, if_version: None, command };
+        self.engine.handle(&req).unwrap();
+        self.pass(Span(0));
+    }
+
+    fn pass(&mut self, span: Span) {
+        self.now = self.now + span;
+        while self.engine.tick(self.now) {}
+        self.log.extend(self.engine.take());
+    }
+
+    fn submit(&mut self, user: &str, spec: JobSpec) -> JobId {
+        self.ok(&format!("user:{user}"), Command::Submit { spec: Arc::new(spec) });
+        *self.engine.state().jobs.last_key_value().unwrap().0
+    }
+
+    fn report(&mut self, id: JobId, observed: &Observed) {
+        let job = self.engine.state().jobs[&id].clone();
+        let key = job.attempt_key().unwrap();
+        for s in &job.attempt.as_ref().unwrap().placement.slots {
+            let observed = observed.clone();
+            self.ok("system", Command::SlotReport { node: s.node.clone(), key, observed });
+        }
+    }
+
+    fn site(&self) -> Site {
+        Site::from_records(self.log.iter().cloned()).unwrap().at(self.now)
+    }
+}
+
+fn gang(nodes: u32) -> JobSpec {
+    let mut spec = JobSpec::default();
+    spec.gang.nodes = Some(nodes);
+    spec.gang.gpus_per_node = Some(8);
+    spec
+}
+
+fn simulated(nodes: u32, run: Span) -> JobSpec {
+    JobSpec { simulate: Some(Simulate { run, ..Simulate::default() }), ..gang(nodes) }
+}
+
+/// Two nodes; two jobs run since an hour, eight wait.
+fn full() -> World {
+    let mut w = World::new(2);
+    for i in 0..10 {
+        let id = w.submit("ann", simulated(1, Span::hours(3)));
+        if i < 2 {
+            w.report(id, &Observed::Running);
+        }
+    }
+    w.pass(Span::hours(1));
+    w
+}
+
+#[test]
+fn a_log_tells_what_a_twin_needs() {
+    let mut w = World::new(3);
+    let first = w.submit("ann", gang(2));
+    w.pass(Span::secs(4));
+    w.report(first, &Observed::Running);
+    w.pass(Span::mins(30));
+    w.report(first, &Observed::Ended(SlotEnd::Ok));
+    let second = w.submit("bob", JobSpec { project: Some("nlp".parse().unwrap()), ..gang(3) });
+    w.report(second, &Observed::Running);
+    let third = w.submit("ann", JobSpec { time_limit: Some(Span::hours(1)), ..gang(2) });
+    w.pass(Span::hours(2));
+    let last_seen = w.now;
+    w.ok("system", Command::NodeLost { node: node(2), last_seen });
+    w.pass(Span::mins(10));
+
+    let site = w.site();
+    let came = &site.facts.jobs[&first];
+    assert_eq!(came.own_run(), Some(Span::mins(30)));
+    assert_eq!((came.width(), came.user.as_str()), (16, "ann"));
+    assert_eq!(site.facts.jobs[&third].end, None);
+    assert_eq!(site.facts.starts, [Span::secs(4), Span(0)]);
+    let seen = site.facts.exposure(site.now);
+    assert_eq!(seen.failures, 1);
+    let minutes = 3 * 150 + 2 * 10;
+    assert_eq!(seen.node_ms / 60_000, minutes, "four seconds more in all");
+    // The prior weighs as much as twenty failures.
+    assert!((5000..5260).contains(&site.failure_rate().0), "{:?}", site.failure_rate());
+    assert_eq!(site.arrivals_per_hour(), None, "the log is short");
+
+    let plan = site.plan(&[], None).unwrap();
+    assert_eq!(plan.size(), (2, 16), "a node that is lost takes no work");
+    assert!(plan.notes.iter().any(|n| n.contains("1 nodes")), "{:?}", plan.notes);
+    assert!(plan.notes.iter().any(|n| n.contains("too short")), "{:?}", plan.notes);
+    let projects = crate::scenario_projects(&plan.scenario);
+    assert_eq!(projects.into_iter().collect::<Vec<_>>(), ["default", "nlp"]);
+    assert_eq!(plan.scenario.operations.decide, Span::secs(4));
+}
+
+#[test]
+fn running_work_goes_on_where_it_is_and_waiting_work_keeps_its_order() {
+    let w = full();
+    let site = w.site();
+    assert_eq!(site.counts(), (2, 8));
+    let plan = site.plan(&[], None).unwrap();
+    let kinds = machines::Kinds::default();
+    let here = draw::Draw::new(&site, &kinds, None).present(1);
+    let names: Vec<&str> = here.iter().map(|a| a.spec.name.as_ref().unwrap().as_str()).collect();
+    assert_eq!(names, ["r1", "r2", "w3", "w4", "w5", "w6", "w7", "w8", "w9", "w10"]);
+    let left = |i: usize| here[i].spec.simulate.as_ref().unwrap().run;
+    assert_eq!((left(0), left(2)), (Span::hours(2), Span::hours(3)));
+    let life = plan.live(1).unwrap();
+    assert_eq!((life.refused, life.unstarted, life.unfinished), (0, 0, 0));
+    // Pairs of three hours after the two that are left.
+    assert!((life.queue_s / 3600.0 - 14.0).abs() < 0.2, "{}", life.queue_s);
+    assert!((life.waits.mean / 3600.0 - 6.5).abs() < 0.2, "{:?}", life.waits);
+    assert_eq!(life.waits.count, 8);
+}
+
+#[test]
+fn more_nodes_shorten_waits_and_fewer_lengthen_them() {
+    let w = full();
+    let site = w.site();
+    let change = |text: &str| vec![text.parse::<Change>().unwrap()];
+    let answer = |text: &str| {
+        let changes = change(text);
+        let (base, other) = (site.plan(&[], None).unwrap(), site.plan(&changes, None).unwrap());
+        let live = |seed| (base.live(seed).unwrap(), other.live(seed).unwrap());
+        let pairs: Vec<_> = (1..=4).map(live).collect();
+        Answer::of(&site, &base, &other, &changes, &pairs)
+    };
+    let more = answer("nodes=+6");
+    let wait = more.figure("wait_mean_s").unwrap();
+    assert!(wait.change.mean < -5.0 * 3600.0, "{wait:?}");
+    assert!(more.summary.starts_with("6 more nodes would "), "{}", more.summary);
+    assert_eq!((more.base_size, more.changed_size), ((2, 16), (8, 64)));
+    assert!(more.limit_base.starts_with("GPUs"), "{}", more.limit_base);
+    let fewer = answer("nodes=-1");
+    assert!(fewer.figure("wait_mean_s").unwrap().change.mean > 3600.0);
+    assert_eq!(fewer.changed_size, (1, 8));
+    let spare = answer("spares=1");
+    assert!(spare.figure("queue_makespan_s").unwrap().change.mean > 3600.0);
+    assert!(site.plan(&change("nodes=-2"), None).is_err(), "one must stay");
+    assert!(site.plan(&change("spares=2"), None).is_err());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_life() {
+    let mut w = full();
+    w.submit("bob", gang(1));
+    let site = w.site();
+    let plan = site.plan(&["failure_rate=x50".parse().unwrap()], None).unwrap();
+    let (a, b, c) = (plan.live(3).unwrap(), plan.live(3).unwrap(), plan.live(4).unwrap());
+    assert_eq!(a.outcome, b.outcome);
+    assert_ne!(a.outcome.log_digest, c.outcome.log_digest);
+    assert!((plan.failures_per_1000_node_days() - 250.0).abs() < 5.0);
+}
+
+#[test]
+fn other_changes_reach_the_twin() {
+    let mut w = full();
+    let saves = JobSpec {
+        simulate: Some(Simulate {
+            run: Span::hours(5),
+            checkpoint: Some(Span::hours(1)),
+            ..Simulate::default()
+        }),
+        ..gang(1)
+    };
+    w.submit("eve", saves);
+    let mut picky = gang(1);
+    picky.gang.sku = Some("h100-sxm".into());
+    w.submit("eve", picky);
+    let site = w.site();
+    let all: Vec<Change> =
+        ["sku=h200-sxm", "policy.backfill.mode=easy", "checkpoint=10m", "nodes=+5:b200-sxm"]
+            .iter()
+            .map(|t| t.parse().unwrap())
+            .collect();
+    let plan = site.plan(&all, Some(Span::hours(100))).unwrap();
+    let kinds: Vec<Sku> = plan.fleet.machines.iter().map(|m| m.config.sku).collect();
+    assert_eq!(kinds.iter().filter(|k| **k == Sku::B200Sxm).count(), 5);
+    assert_eq!(kinds.iter().filter(|k| **k == Sku::H200Sxm).count(), 2);
+    assert_eq!(plan.scenario.policy.backfill.mode, muster_model::policy::BackfillMode::Easy);
+    assert_eq!(plan.horizon(), Span::hours(100));
+    let mut renamed = machines::Kinds::of(["h100-sxm"].into_iter());
+    renamed.all_are(Sku::H200Sxm);
+    let every = Some(Span::mins(10));
+    let here = draw::Draw::new(&site, &renamed, every).present(1);
+    let of = |name: &str| {
+        here.iter().find(|a| a.spec.name.as_ref().is_some_and(|n| n.as_str() == name)).unwrap()
+    };
+    assert_eq!(of("w11").spec.simulate.as_ref().unwrap().checkpoint, every);
+    assert_eq!(of("w10").spec.simulate.as_ref().unwrap().checkpoint, None);
+    assert_eq!(of("w12").spec.gang.sku.as_deref(), Some("h200-sxm"));
+    assert_eq!(plan.live(1).unwrap().refused, 0);
+}
+
+#[test]
+fn jobs_keep_what_they_wait_for() {
+    let mut w = full();
+    let after = JobSpec { after: vec!["10:ok".into()], ..simulated(1, Span::mins(1)) };
+    w.submit("ann", after);
+    let site = w.site();
+    let kinds = machines::Kinds::default();
+    let here = draw::Draw::new(&site, &kinds, None).present(1);
+    let last = here.last().unwrap();
+    assert_eq!(last.spec.after, ["w10:ok"]);
+    let life = site.plan(&[], None).unwrap().live(1).unwrap();
+    assert_eq!((life.refused, life.unfinished), (0, 0));
+}
+
+/// A day of a small busy site, lived by the twin.
+fn day() -> Vec<Record> {
+    let text = r#"
+        name = "day"
+        length = "24h"
+        [fleet]
+        kind = "hgx"
+        nodes = 4
+        [failures]
+        preset = "rsc1"
+        [[workload]]
+        kind = "stream"
+        name = "mix"
+        per_hour = 10
+        sizes = [[1, 30], [8, 60], [16, 10]]
+        run = { median = "25m", p95 = "2h" }
+    "#;
+    let s: Scenario = toml::from_str(text).unwrap();
+    let mut lines = Vec::new();
+    crate::run(&s, std::path::Path::new("."), crate::Options::default(), |l| {
+        lines.extend_from_slice(l);
+        lines.push(b'\n');
+    })
+    .unwrap();
+    records("day.jsonl", lines.as_slice()).unwrap()
+}
+
+#[test]
+fn what_came_comes_again_at_the_same_rate() {
+    let site = Site::from_records(day().into_iter()).unwrap();
+    let rate = site.arrivals_per_hour().unwrap();
+    assert!((8.0..12.0).contains(&rate), "{rate}");
+    let kinds = machines::Kinds::default();
+    let draw = draw::Draw::new(&site, &kinds, None);
+    let all: usize = (0..10).map(|seed| draw.coming(seed, Span::hours(48)).len()).sum();
+    let drawn = all as f64 / 480.0;
+    assert!((drawn - rate).abs() < 0.15 * rate, "{drawn} for {rate}");
+    let coming = draw.coming(1, Span::hours(48));
+    assert!(coming.is_sorted_by_key(|a| a.at) && coming.iter().all(|a| a.at < Span::hours(48)));
+    let plan = site.plan(&[], Some(Span::hours(12))).unwrap();
+    let life = plan.live(1).unwrap();
+    assert!(plan.goes_on() && life.refused == 0 && life.outcome.jobs_completed > 40);
+}
+
+#[test]
+fn a_log_is_lived_again() {
+    let log = day();
+    let came = log
+        .iter()
+        .filter(|r| matches!(r.event, muster_model::event::Event::JobSubmitted { .. }))
+        .count();
+    let (a, history) = replay(log.iter().cloned(), None, 1).unwrap();
+    assert_eq!(a.jobs, came as u64);
+    assert_eq!(a.jobs_completed, came as u64, "all have time to end");
+    assert!(!history.samples.is_empty());
+    let policy = muster_model::policy::SitePolicy {
+        backfill: muster_model::policy::Backfill {
+            mode: muster_model::policy::BackfillMode::Easy,
+            ..muster_model::policy::Backfill::default()
+        },
+        ..muster_model::policy::SitePolicy::default()
+    };
+    let (b, _) = replay(log.into_iter(), Some(policy), 1).unwrap();
+    assert_eq!(b.jobs, a.jobs);
+    assert_ne!(a.log_digest, b.log_digest);
+}
+
+#[test]
+fn a_bad_log_is_refused_with_its_line() {
+    let log = World::new(2).log;
+    let lines: Vec<String> = log.iter().map(|r| serde_json::to_string(r).unwrap()).collect();
+    let why = |lines: &[String]| {
+        records("x.jsonl", lines.join("\n").as_bytes()).map(|r| r.len()).map_err(|e| e.to_string())
+    };
+    assert_eq!(why(&lines), Ok(lines.len()));
+    let mut cut = lines.clone();
+    let half = cut[3].len() / 2;
+    cut[3].truncate(half);
+    let e = why(&cut[..4]).unwrap_err();
+    assert!(e.starts_with("x.jsonl, line 4:") && e.contains("truncated"), "{e}");
+    let mut gap = lines.clone();
+    gap.remove(2);
+    let e = why(&gap).unwrap_err();
+    assert!(e.contains("line 3: record 4 follows record 2"), "{e}");
+    let e = why(&lines[1..]).unwrap_err();
+    assert!(e.contains("line 1: the log begins with record 2"), "{e}");
+    let mut new = lines.clone();
+    new[1] = new[1].replace("token_created", "token_blessed");
+    let e = why(&new).unwrap_err();
+    assert!(e.contains("line 2") && e.contains("`token_blessed`"), "{e}");
+    let mut shape = lines.clone();
+    shape[2] = shape[2].replace("\"v\":2", "\"v\":99").replace("\"v\":1,", "\"v\":99,");
+    let e = why(&shape).unwrap_err();
+    assert!(e.contains("line 3") && e.contains("shape 99"), "{e}");
+    let mut other = lines;
+    other[4] = "hello".into();
+    assert!(why(&other).unwrap_err().contains("line 5: this is no record"));
+    assert!(why(&[]).unwrap_err().contains("no record in it"));
+}
+
+#[test]
+fn an_export_is_read_and_its_end_is_missed() {
+    let log = World::new(1).log;
+    let mut text = String::from(r#"{"header":{"format":"muster-export-1","first":1,"last":9}}"#);
+    text.push('\n');
+    for r in &log {
+        let body = serde_json::to_string(r).unwrap();
+        text += &format!("{{\"entry\":{{\"seq\":{},\"at\":0,\"body\":{body}}}}}\n", r.seq);
+    }
+    text += "{\"payload\":{\"job\":1,\"base64\":\"\"}}\n";
+    let digest = blake3::hash(text.as_bytes()).to_hex();
+    let whole = format!("{text}{{\"footer\":{{\"lines\":9,\"digest\":\"{digest}\"}}}}\n");
+    let read = |t: &str| records("site.jsonl", t.as_bytes()).map_err(|e| e.to_string());
+    assert_eq!(read(&whole).unwrap(), log);
+    assert!(read(&text).unwrap_err().contains("truncated"));
+    assert!(read(&whole.replace("\"job\":1", "\"job\":2")).unwrap_err().contains("digest"));
+    let archived = whole.replace("\"first\":1", "\"first\":70");
+    assert!(read(&archived).unwrap_err().contains("archived"));
+}
