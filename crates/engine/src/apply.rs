@@ -566,6 +566,8 @@ impl State {
         match &r.event {
             Event::NodeEnrolled { node, machine, token, location } => {
                 self.use_token(token);
+                // An attempt that had ranks on a machine of this name before is still counted there.
+                let host = self.nodes.get(node).map(|n| n.host.clone()).unwrap_or_default();
                 let fresh = Node {
                     name: node.clone(),
                     stage: Stage::Enrolled,
@@ -574,7 +576,7 @@ impl State {
                     inventory: Inventory::default(),
                     location: location.clone(),
                     address: String::new(),
-                    host: String::new(),
+                    host,
                     machine: machine.clone(),
                     boot: String::new(),
                     orphans: BTreeSet::new(),
@@ -596,8 +598,11 @@ impl State {
                 Ok(())
             }
             Event::NodeBack { node, boot, address, host, orphans, protected } => {
-                // Ports are counted by host, so the jobs there are taken out and put back in.
-                let here: Vec<Arc<Job>> = self.attempts_on(node).cloned().collect();
+                // Ports are counted by host: where that changes, jobs that were placed there are
+                // taken out and put back in.
+                let was = self.nodes.get(node).map_or("", |n| n.host.as_str());
+                let moves = !was.is_empty() && was != host;
+                let here = if moves { self.placed_on(node) } else { Vec::new() };
                 self.with_index(|ix, s| here.iter().for_each(|j| ix.remove(s, j)));
                 self.node(r.seq, node, |n| {
                     n.reachable = true;
@@ -641,6 +646,13 @@ impl State {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Jobs whose attempt was given something on a node, be it over there or not.
+    fn placed_on(&self, node: &NodeName) -> Vec<Arc<Job>> {
+        let all = self.index.cluster.running.values();
+        let here = all.filter(|r| r.slots().iter().any(|s| s.node == *node));
+        here.filter_map(|r| self.jobs.get(&r.work.job).cloned()).collect()
     }
 
     /// A reservation over a domain covers the nodes that stand there now.

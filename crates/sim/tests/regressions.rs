@@ -40,3 +40,15 @@ fn a_row_of_jobs_that_can_never_start_is_over_at_once() {
         (0, Submit(Ask { nodes: 1, gpus: 2, shape: 0, limit: 0, class: 2, tier: 2, saves: 5, owner: 2, after: Some(123) })),
     ]);
 }
+
+// The port of an attempt that outlived a retired node was never free again on its host.
+#[test]
+#[rustfmt::skip]
+fn ports_are_free_again_where_a_node_was_retired_and_enrolled_anew() {
+    check((24, 9, 8, 0, 1, 0), &[
+        (900, Submit(Ask { nodes: 2, gpus: 2, shape: 9, limit: 2, class: 3, tier: 4, saves: 3, owner: 0, after: None })),
+        (174, Submit(Ask { nodes: 3, gpus: 5, shape: 5, limit: 0, class: 3, tier: 0, saves: 1, owner: 3, after: Some(130) })),
+        (244056, Crash(109, 695)),
+        (47323, Retire(190)),
+    ]);
+}

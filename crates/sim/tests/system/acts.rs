@@ -25,8 +25,6 @@ pub(crate) enum Act {
     Cut(u8, u16),
     /// A connection breaks and is made anew.
     Flap(u8),
-    /// The agent starts anew; what runs goes on.
-    AgentRestart(u8),
     /// Ranks of some job fail on one node: by themselves, or because of the node.
     Fail(u8, u8, bool),
     Cordon(u8),
@@ -75,7 +73,7 @@ impl Life {
     pub(crate) fn of(seed: u64) -> Life {
         let r = &mut Random::new(seed, &["life"]);
         let nodes = 3 + low(r, 7);
-        let count = 15 + r.below(45);
+        let count = 20 + r.below(60);
         let (gpus, spares) = (if r.below(3) == 0 { 4 } else { 8 }, low(r, 3));
         let late = [20, 300, 3000][at(r, 3)];
         let twice = [0, 8, 30][at(r, 3)];
@@ -98,45 +96,44 @@ fn byte(r: &mut Random) -> u8 {
 
 /// Often at once, mostly within a minute, at times after a while.
 fn wait(r: &mut Random) -> u32 {
-    let most = [1, 1000, 20_000, 60_000, 60_000, 900_000][at(r, 6)];
+    let most = [1, 1000, 10_000, 30_000, 60_000, 300_000][at(r, 6)];
     u32::try_from(r.below(most)).expect("below a million")
 }
 
 fn seconds(r: &mut Random) -> u16 {
-    let most = [20, 60, 600, 3600][at(r, 4)];
+    let most = [20, 120, 600, 3600][at(r, 4)];
     u16::try_from(1 + r.below(most)).expect("an hour at most")
 }
 
 fn act(r: &mut Random) -> Act {
-    match r.below(64) {
-        0..24 => Act::Submit(Ask::any(r)),
-        24 => Act::Cancel(byte(r)),
-        25 => Act::Hold(byte(r)),
-        26 => Act::Release(byte(r)),
-        27 | 28 => Act::Requeue(byte(r)),
-        29 => Act::Update(byte(r), byte(r), byte(r)),
-        30 => Act::AskCheckpoint(byte(r)),
-        31 => Act::Idle(byte(r), byte(r)),
-        32..35 => Act::Crash(byte(r), seconds(r)),
-        35..38 => Act::Cut(byte(r), seconds(r)),
-        38..40 => Act::Flap(byte(r)),
-        40 => Act::AgentRestart(byte(r)),
-        41..44 => Act::Fail(byte(r), byte(r), r.below(2) == 0),
-        44 => Act::Cordon(byte(r)),
-        45 => Act::Uncordon(byte(r)),
-        46 | 47 => Act::Drain(byte(r), r.below(2) == 0),
-        48 => Act::Undrain(byte(r)),
-        49 => Act::Retire(byte(r)),
-        50 => Act::Enrol(byte(r)),
-        51 => Act::Mark(byte(r), byte(r), u16::from(byte(r)) * 4),
-        52 | 53 => Act::Policy(byte(r)),
-        54 => Act::Quotas(byte(r)),
-        55 => Act::Topology(byte(r)),
-        56 => Act::Reserve(byte(r), byte(r), byte(r), byte(r), byte(r)),
-        57 => Act::Unreserve(byte(r)),
-        58 => Act::Snapshot,
-        59 | 60 => Act::Restart,
-        61 => Act::Replay,
+    match r.below(80) {
+        0..26 => Act::Submit(Ask::any(r)),
+        26..28 => Act::Cancel(byte(r)),
+        28 => Act::Hold(byte(r)),
+        29 => Act::Release(byte(r)),
+        30..34 => Act::Requeue(byte(r)),
+        34 => Act::Update(byte(r), byte(r), byte(r)),
+        35 => Act::AskCheckpoint(byte(r)),
+        36 => Act::Idle(byte(r), byte(r)),
+        37..41 => Act::Crash(byte(r), seconds(r)),
+        41..47 => Act::Cut(byte(r), seconds(r)),
+        47..49 => Act::Flap(byte(r)),
+        49..52 => Act::Fail(byte(r), byte(r), r.below(2) == 0),
+        52 => Act::Cordon(byte(r)),
+        53 => Act::Uncordon(byte(r)),
+        54..57 => Act::Drain(byte(r), r.below(2) == 0),
+        57 => Act::Undrain(byte(r)),
+        58..61 => Act::Retire(byte(r)),
+        61..63 => Act::Enrol(byte(r)),
+        63 => Act::Mark(byte(r), byte(r), u16::from(byte(r)) * 4),
+        64..67 => Act::Policy(byte(r)),
+        67 => Act::Quotas(byte(r)),
+        68 => Act::Topology(byte(r)),
+        69..71 => Act::Reserve(byte(r), byte(r), byte(r), byte(r), byte(r)),
+        71 => Act::Unreserve(byte(r)),
+        72..74 => Act::Snapshot,
+        74..76 => Act::Restart,
+        76 => Act::Replay,
         _ => Act::StopShort,
     }
 }

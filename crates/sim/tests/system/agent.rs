@@ -254,7 +254,7 @@ impl Agent {
                 Is::Starting(at) if at <= now => {
                     // All ranks of a gang end in much the same way at much the same time.
                     let mut fate = Random::new(self.seed, &["fate", &key.to_string()]);
-                    let length = [10, 60, 600, 3600][usize::try_from(fate.below(4)).unwrap_or(0)];
+                    let length = [30, 600, 3600, 7200][usize::try_from(fate.below(4)).unwrap_or(0)];
                     let takes = Span(1000 * (1 + fate.below(length)) + luck.below(3000));
                     let fails = fate.below(8) == 0 && luck.below(2) == 0;
                     let end = if fails { SlotEnd::Failed { exit: crash(1) } } else { SlotEnd::Ok };

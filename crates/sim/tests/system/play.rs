@@ -17,10 +17,14 @@ impl World {
         usize::from(n) % self.agents.len()
     }
 
-    /// Some job that is known.
+    /// Some job that is known: as often as not one that is not over.
     fn job(&self, n: u8) -> Option<JobId> {
-        let jobs = &self.view.jobs;
-        jobs.keys().nth(usize::from(n) % jobs.len().max(1)).copied()
+        let all = |open: bool| {
+            let jobs = self.view.jobs.values();
+            jobs.filter(move |j| !(open && j.state.is_final())).map(|j| j.id)
+        };
+        let (open, place) = (n.is_multiple_of(2), usize::from(n / 2));
+        all(open).nth(place % all(open).count().max(1))
     }
 
     fn operator(&mut self, command: Command) {
@@ -62,7 +66,7 @@ impl World {
                 self.hang_up(i);
                 self.at(self.now + Span::secs(secs.into()), Ev::Mended(i));
             }
-            Act::Flap(n) | Act::AgentRestart(n) => {
+            Act::Flap(n) => {
                 let i = self.node(n);
                 self.hang_up(i);
             }

@@ -1,6 +1,6 @@
 //! From a life that ends badly to the shortest one that still does.
 
-use crate::acts::{Act, Life};
+use crate::acts::Life;
 use crate::world::World;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -71,13 +71,9 @@ pub(crate) fn shrink(life: &Life, within: Duration) -> Life {
 pub(crate) fn as_test(life: &Life, why: &str) -> String {
     let Life { seed, nodes, gpus, spares, late, twice, acts } = life;
     let acts: String =
-        acts.iter().map(|(wait, act)| format!("        ({wait}, {}),\n", word(act))).collect();
+        acts.iter().map(|(wait, act)| format!("        ({wait}, {act:?}),\n")).collect();
     format!(
         "// {}\n#[test]\nfn seed_{seed}() {{\n    check(({seed}, {nodes}, {gpus}, {spares}, {late}, {twice}), &[\n{acts}    ]);\n}}\n",
         why.lines().next().unwrap_or_default()
     )
-}
-
-fn word(act: &Act) -> String {
-    format!("{act:?}")
 }

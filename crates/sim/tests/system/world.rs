@@ -9,8 +9,9 @@ use muster_engine::{Engine, Policy, State};
 use muster_model::command::{Actor, Answer, Command, Observed, Refusal, RefusalCode, Request};
 use muster_model::event::Record;
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::SlotState;
+use muster_model::job::{Job, SlotState};
 use muster_model::node::{NodeRole, Stage};
+use muster_model::spec::JobSpec;
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::{Span, Time};
 use muster_simnode::Random;
@@ -530,6 +531,15 @@ impl World {
         self.wrong.clone()
     }
 
+    /// Would it be accepted now? A fleet without nodes accepts what no later one may fit.
+    fn fits(&self, job: &Job) -> bool {
+        let spec = JobSpec { after: Vec::new(), array: None, hold: false, ..(*job.spec).clone() };
+        let (actor, at) = (Actor::system(), self.now);
+        let command = Command::Submit { spec: Arc::new(spec) };
+        let req = Request { actor, at, key: None, if_version: None, command };
+        self.engine.clone().handle(&req).is_ok()
+    }
+
     /// Everything is mended and nothing is forbidden any more: then whatever was submitted ends.
     fn end_well(&mut self) {
         (self.calm, self.stop_short) = (true, false);
@@ -543,7 +553,7 @@ impl World {
             .view
             .jobs
             .values()
-            .filter(|j| !j.state.is_final())
+            .filter(|j| !j.state.is_final() && self.fits(j))
             .map(|j| {
                 let why = self
                     .engine
