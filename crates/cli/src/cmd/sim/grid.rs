@@ -63,7 +63,7 @@ pub(crate) fn grid(sets: &[String]) -> Result<Vec<Vec<Assignment>>, Fail> {
         }
         points = points
             .iter()
-            .flat_map(|p| all.iter().map(move |a| [p.as_slice(), &[a.clone()]].concat()))
+            .flat_map(|p| all.iter().map(move |a| [p.as_slice(), std::slice::from_ref(a)].concat()))
             .collect();
     }
     Ok(points)
