@@ -2,6 +2,7 @@
 //! life ends with the last job.
 
 use crate::arrivals::{Arrival, Room, Source, replayed};
+use crate::fleet::Fleet;
 use crate::outcome::{History, Outcome};
 use crate::run::run_with;
 use crate::scenario::{FleetSpec, Operations, Saving, Scenario, Spares};
@@ -10,6 +11,7 @@ use crate::{Options, SimError, fleet, spread};
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::policy::SitePolicy;
+use muster_model::topology::Location;
 use muster_model::units::{Span, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -85,21 +87,34 @@ pub fn prepared(mut jobs: Vec<TraceJob>, procs: Option<u32>) -> Vec<TraceJob> {
     jobs
 }
 
-/// Lives the jobs of a log, which are in the order of their submit. Files that the fleet names are
-/// found from `dir`; each record of the life goes to `sink`, as one line of JSON without its end.
+/// What a log is lived with.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// What the log is called.
+    pub name: String,
+    /// The machines; files that it names are found from the working directory.
+    pub fleet: FleetSpec,
+    /// All nodes are equally near to each other, as the processors of a parallel machine.
+    pub flat: bool,
+    /// The site's policy.
+    pub policy: SitePolicy,
+}
+
+/// Lives the jobs of a log, which are in the order of their submit. Each record of the life goes
+/// to `sink`, as one line of JSON without its end.
 ///
 /// # Errors
 /// When the life cannot begin.
 pub fn live(
-    name: &str,
+    setting: &Setting,
     jobs: &[TraceJob],
-    fleet: FleetSpec,
-    policy: &SitePolicy,
-    dir: &Path,
     mut sink: impl FnMut(&[u8]),
 ) -> Result<(LogReplay, History), SimError> {
-    let mut s = scenario(name, fleet, policy);
-    let fleet = fleet::build(&s, dir)?;
+    let mut s = scenario(setting);
+    let mut fleet = fleet::build(&s, Path::new(""))?;
+    if setting.flat {
+        fleet = flattened(fleet);
+    }
     let node_gpus = fleet.machines.iter().map(|m| m.config.gpus).max().unwrap_or(1);
     let largest = fleet.machines.iter().filter(|m| m.config.gpus == node_gpus).count();
     let room = Room { node_gpus, nodes: u32::try_from(largest).unwrap_or(u32::MAX) };
@@ -128,14 +143,33 @@ pub fn live(
     Ok((replay, history))
 }
 
-fn scenario(name: &str, fleet: FleetSpec, policy: &SitePolicy) -> Scenario {
+/// The same machines on one switch.
+fn flattened(fleet: Fleet) -> Fleet {
+    let Fleet { mut machines, mut topology, .. } = fleet;
+    for m in &mut machines {
+        m.location = Location {
+            region: "local".into(),
+            cluster: "flat".into(),
+            spine: "spine1".into(),
+            leaf: "leaf01".into(),
+            rack: "rack01".into(),
+            nvlink: m.name.to_string(),
+            feed: "feed-a".into(),
+            rails: Vec::new(),
+        };
+        topology.nodes.insert(m.name.clone(), m.location.clone());
+    }
+    Fleet::of(machines, topology)
+}
+
+fn scenario(setting: &Setting) -> Scenario {
     Scenario {
-        name: name.into(),
-        about: format!("Replay of {name}."),
+        name: setting.name.clone(),
+        about: format!("Replay of {}.", setting.name),
         length: Span(0),
         seed: 1,
-        fleet,
-        policy: policy.clone(),
+        fleet: setting.fleet.clone(),
+        policy: setting.policy.clone(),
         quotas: None,
         reservations: Vec::new(),
         // What took time where the log was taken is in its run times.

@@ -6,7 +6,7 @@ mod many;
 mod openb;
 mod steps;
 
-pub use log::{LogReplay, Slowdown, alike, live, machine, prepared};
+pub use log::{LogReplay, Setting, Slowdown, alike, live, machine, prepared};
 pub use many::{OpenbReplay, OpenbRun, seeds};
 pub use openb::{ARRIVED, Mix, Offered, offer, plain_node, total};
 pub use steps::{ASSUMED, timed};

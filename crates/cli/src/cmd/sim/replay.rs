@@ -10,7 +10,7 @@ use crate::output;
 use clap::{Args, ValueEnum};
 use muster_model::policy::{BackfillMode, SitePolicy};
 use muster_model::units::Span;
-use muster_sim::replay::{self, LogReplay, Mix, OpenbReplay};
+use muster_sim::replay::{self, LogReplay, Mix, OpenbReplay, Setting};
 use muster_sim::scenario::{FleetSpec, Spares};
 use muster_sim::traces::{self, OnBadRow, Read, TraceError, TraceJob};
 use serde_json::Value;
@@ -207,12 +207,13 @@ impl ReplayArgs {
             assumptions.push("jobs have no time limits".into());
         }
         let jobs = replay::prepared(jobs, procs);
+        let setting = Setting { name: name(&self.jobs), fleet, flat: procs.is_some(), policy };
         let mut log = self.log.as_deref().map(Log::create).transpose()?;
         let (mut found, history) = {
             let progress = Progress::new(1);
             let last = jobs.last().map(|j| Span(j.submit.0 + j.run.unwrap_or_default().0));
             let mut part = progress.begin(last.unwrap_or_default());
-            replay::live(&name(&self.jobs), &jobs, fleet, &policy, Path::new(""), |line| {
+            replay::live(&setting, &jobs, |line| {
                 part.record(line);
                 if let Some(log) = &mut log {
                     log.record(line);
