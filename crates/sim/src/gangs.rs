@@ -168,20 +168,28 @@ impl Twin<'_> {
 
     /// Queues the next moment at which something happens on a node.
     pub(crate) fn look_at(&mut self, ix: u32) {
-        let n = &self.nodes[ix as usize];
         let records = self.s.operations.checkpoint_records;
         let next = if records.0 == 0 {
-            n.next_wake()
+            self.nodes[ix as usize].next_wake()
         } else {
-            let told = |k: &AttemptKey| self.gangs.by_key.get(k).map(|g| g.told + records);
-            let due = self.gangs.on[ix as usize].iter().filter_map(told).min();
-            [n.next_end(), due.filter(|_| n.next_end().is_some())].into_iter().flatten().min()
+            let end = self.nodes[ix as usize].next_end();
+            // Checkpoints are looked for now and then, where the speaker of a gang is.
+            let mut due = None;
+            for key in &self.gangs.on[ix as usize] {
+                let Some(g) = self.gangs.by_key.get_mut(key) else { continue };
+                if g.nodes[0] == ix && g.up.is_some() && !g.leaving && g.broken.is_none() {
+                    if g.told + records <= self.now {
+                        g.told = self.now;
+                    }
+                    let t = g.told + records;
+                    due = Some(due.map_or(t, |d: Time| d.min(t)));
+                }
+            }
+            [end.map(|t| t.max(self.now + Span(1))), due].into_iter().flatten().min()
         };
-        let Some(t) = next.map(|t| t.max(self.now + Span(u64::from(records.0 > 0)))) else {
-            return;
-        };
+        let Some(t) = next.map(|t| t.max(self.now)) else { return };
         let queued = self.wakes[ix as usize];
-        if t < queued || queued <= self.now {
+        if t < queued || queued < self.now {
             self.wakes[ix as usize] = t;
             self.at(t, Ev::Node(ix));
         }
