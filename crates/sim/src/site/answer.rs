@@ -100,6 +100,9 @@ pub(crate) fn estimate(values: &[f64]) -> Estimate {
     Estimate { mean, interval: [mean - half, mean + half] }
 }
 
+/// One of a pair.
+type Side = fn(&(Life, Life)) -> &Life;
+
 fn figure(
     name: &'static str,
     unit: Unit,
@@ -150,11 +153,10 @@ impl Answer {
         ];
         let mut notes = base.notes.clone();
         notes.extend(changed.notes.iter().filter(|n| !base.notes.contains(n)).cloned());
-        let most = |of: fn(&Life) -> u64, which: fn(&(Life, Life)) -> &Life| {
+        let most = |of: fn(&Life) -> u64, which: Side| {
             pairs.iter().map(|p| of(which(p))).max().unwrap_or(0)
         };
-        let sides: [(&str, fn(&(Life, Life)) -> &Life); 2] =
-            [("as it is", |p| &p.0), ("changed", |p| &p.1)];
+        let sides: [(&str, Side); 2] = [("as it is", |p| &p.0), ("changed", |p| &p.1)];
         for (side, which) in sides {
             let (refused, unstarted) = (most(|l| l.refused, which), most(|l| l.unstarted, which));
             let open = most(|l| l.unfinished, which);
@@ -178,7 +180,7 @@ impl Answer {
             notes.push("one seed says nothing about chance: use --seeds 4 or more".into());
         }
         let other = limit::other(site);
-        let seen = |which: fn(&(Life, Life)) -> &Life| {
+        let seen = |which: Side| {
             pairs.iter().map(|p| which(p).limits).fold(limit::Seen::default(), limit::Seen::and)
         };
         let limits = sides.map(|(_, which)| seen(which));

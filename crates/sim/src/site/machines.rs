@@ -189,10 +189,9 @@ pub(crate) fn set_spares(machines: &mut [Machine], wanted: u32) -> Result<(), Si
         now -= 1;
     }
     let (rest, more) = (all - now, wanted - now);
-    let mut i = 0;
-    for m in machines.iter_mut().filter(|m| m.config.gpus > 0 && !m.spare) {
+    let others = machines.iter_mut().filter(|m| m.config.gpus > 0 && !m.spare);
+    for (i, m) in others.enumerate() {
         m.spare = i * more / rest != (i + 1) * more / rest;
-        i += 1;
     }
     Ok(())
 }

@@ -149,8 +149,12 @@ fn a_log_tells_what_a_twin_needs() {
     assert_eq!(seen.failures, 1);
     let minutes = 3 * 150 + 2 * 10;
     assert_eq!(seen.node_ms / 60_000, minutes, "four seconds more in all");
-    // The prior weighs as much as twenty failures.
-    assert!((5000..5260).contains(&site.failure_rate().0), "{:?}", site.failure_rate());
+    // The prior weighs as much as so many failures, and one more was seen in hardly any time.
+    let assumed = &site.state.policy.reliability;
+    let (prior, weight) = (assumed.failures_per_million_node_days, assumed.weight);
+    let want = f64::from(prior) * f64::from(weight + 1) / f64::from(weight);
+    let rate = site.failure_rate().0 as f64;
+    assert!((rate / want - 1.0).abs() < 0.01, "{rate} {want}");
     assert_eq!(site.arrivals_per_hour(), None, "the log is short");
 
     let plan = site.plan(&[], None).unwrap();
