@@ -43,6 +43,8 @@ pub enum ApplyError {
 const KEYS_MAX: usize = 500_000;
 /// Changes of leadership remembered.
 const LEADS_MAX: usize = 1000;
+/// Nodes remembered of a past attempt.
+pub(crate) const PAST_NODES: usize = 16;
 /// Past attempts kept with a job.
 const PAST_MAX: usize = 16;
 
@@ -522,7 +524,7 @@ impl State {
             let Some(a) = j.attempt.take() else { return };
             j.past.push(PastAttempt {
                 no: a.no,
-                nodes: a.placement.slots.iter().take(16).map(|s| s.node.clone()).collect(),
+                nodes: a.placement.slots.iter().take(PAST_NODES).map(|s| s.node.clone()).collect(),
                 placed_at: a.placed_at,
                 started_at: a.started_at,
                 ended_at: r.at,

@@ -52,3 +52,19 @@ fn ports_are_free_again_where_a_node_was_retired_and_enrolled_anew() {
         (47323, Retire(190)),
     ]);
 }
+
+// Cancelled while its node was cut off, and queued anew: the ranks behind the cut may still write.
+#[test]
+#[rustfmt::skip]
+fn a_job_queued_anew_waits_for_the_ranks_that_a_lost_node_may_still_run() {
+    let one = Ask { nodes: 1, gpus: 8, shape: 9, limit: 0, class: 0, tier: 0, saves: 3, owner: 0, after: None };
+    for node in 0..3 {
+        check((1, 3, 8, 0, 1, 0), &[
+            (900, Submit(one)),
+            (30_000, Cut(node, 900)),
+            (50_000, Cancel(1)),
+            (1000, Requeue(1)),
+            (60_000, Snapshot),
+        ]);
+    }
+}

@@ -8,8 +8,9 @@ use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Checkpoint, Dependency, Job, JobState, StopReason};
 use muster_model::names::{Label, ProjectName};
+use muster_model::node::{Node, Stage};
 use muster_model::resolve::{AfterRef, resolve};
-use muster_model::spec::{Group, JobSpec, Priority};
+use muster_model::spec::{Group, JobSpec, OnPartition, Priority};
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
@@ -209,7 +210,8 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
         JobState::Queued => {}
         s if s.is_final() => {
             let reason = format!("requeued by {by}");
-            let event = Event::JobRequeued { job: id, reason, not_before: Time(0) };
+            let not_before = fence_of_last(e, &job)?;
+            let event = Event::JobRequeued { job: id, reason, not_before };
             e.emit(Some(&job.project), event);
         }
         _ => {
@@ -218,6 +220,37 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
         }
     }
     Ok(Answer::Done)
+}
+
+/// When the ranks of a job's last attempt have certainly stopped, on nodes that were lost with it
+/// too. A job that was cancelled is over at once; queued anew, it must not write beside itself.
+fn fence_of_last(e: &Engine, job: &Job) -> Result<Time, Refusal> {
+    let Some(last) = job.past.last().filter(|_| job.spec.fenced()) else { return Ok(Time(0)) };
+    let key = AttemptKey { job: job.id, attempt: last.no };
+    // Only the first nodes of a large gang are remembered; any of the others may be among them.
+    let all = last.nodes.len() >= crate::apply::PAST_NODES;
+    let may_run = |n: &&Arc<Node>| {
+        let lost = !n.reachable && (last.placed_at..=last.ended_at).contains(&n.changed_at);
+        let here = all || last.nodes.contains(&n.name);
+        n.stage != Stage::Retired && here && (lost || n.orphans.contains(&key))
+    };
+    let Some(node) = e.state.nodes.values().filter(may_run).max_by_key(|n| n.changed_at) else {
+        return Ok(Time(0));
+    };
+    let grace = job.spec.checkpoint.as_ref().and_then(|c| c.grace).unwrap_or(e.policy.grace);
+    match job.spec.partition() {
+        OnPartition::StopAfter(after) => {
+            Ok(node.changed_at + after + grace + e.policy.fence_margin)
+        }
+        OnPartition::Continue => Err(Refusal::new(
+            RefusalCode::Conflict,
+            format!("ranks of job {} may still run on node {}", job.id, node.name),
+        )
+        .hint(format!(
+            "wait until the node is heard again, or `muster node retire {}`",
+            node.name
+        ))),
+    }
 }
 
 pub(super) fn ask_checkpoint(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
