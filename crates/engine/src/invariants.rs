@@ -7,7 +7,7 @@ use crate::index::{Depends, depends, live};
 use crate::state::State;
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
-use muster_model::job::{Attempt, Basis, Job, JobState, SlotState};
+use muster_model::job::{Attempt, Job, JobState, SlotState};
 use muster_model::names::NodeName;
 use muster_model::node::{NodeRole, Stage};
 use muster_model::placement::HeldPart;
@@ -54,7 +54,7 @@ pub const INVARIANTS: &[Invariant] = &[
     step("ends_once", "a job ends once, and an attempt too", ends_once),
     step("attempt_is_new", "the number of an attempt is never used again", attempt_is_new),
     step("checkpoint_never_back", "a checkpoint never goes back", checkpoint_never_back),
-    step("spare_for_swap", "spares hold nothing but swapped-in work", spare_for_swap),
+    step("spare_for_swap", "spares hold nothing but what was promised them", spare_for_swap),
 ];
 
 const fn cheap(
@@ -329,10 +329,10 @@ fn checkpoint_never_back(s: &State, r: &Record) -> Option<String> {
 
 fn spare_for_swap(s: &State, r: &Record) -> Option<String> {
     let Event::JobPlaced { key, placement } = &r.event else { return None };
+    // Swaps are promises too, and what was promised before the node became a spare is kept.
     let promise = s.jobs.get(&key.job)?.promise.as_ref();
-    let swap =
-        |n: &NodeName| promise.is_some_and(|p| p.basis == Basis::Swap && p.nodes.contains(n));
+    let promised = |n: &NodeName| promise.is_some_and(|p| p.nodes.contains(n));
     let spare = |n: &NodeName| s.nodes.get(n).is_some_and(|n| n.role == NodeRole::Spare);
-    let odd = placement.slots.iter().find(|p| spare(&p.node) && !swap(&p.node))?;
+    let odd = placement.slots.iter().find(|p| spare(&p.node) && !promised(&p.node))?;
     Some(format!("attempt {key} is placed on {}, which is kept as a spare", odd.node))
 }

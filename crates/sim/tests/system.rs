@@ -4,8 +4,8 @@
 //! all is mended, everything that was submitted has ended.
 //!
 //! `MUSTER_SIM_SEED=N` lives one seed; `MUSTER_SIM_MINUTES=N` fresh ones for so long (what
-//! `cargo xtask soak sim` does). A life that ends badly is shrunk and printed as a test for
-//! `regressions.rs`.
+//! `cargo xtask soak sim` does); `MUSTER_SIM_TRACE=1` prints every record. A life that ends badly
+//! is shrunk and printed as a test for `regressions.rs`.
 
 #![allow(clippy::pedantic, reason = "a test")]
 

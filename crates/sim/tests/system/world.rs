@@ -85,6 +85,8 @@ pub(crate) struct World {
     /// What went wrong first.
     pub(crate) wrong: Option<String>,
     pub(crate) events: u64,
+    /// Prints every record.
+    trace: bool,
 }
 
 const LOST_AFTER: Span = Span::secs(30);
@@ -110,6 +112,7 @@ impl World {
             calm: false,
             wrong: None,
             events: 0,
+            trace: std::env::var_os("MUSTER_SIM_TRACE").is_some(),
             life,
         };
         w.found();
@@ -215,7 +218,7 @@ impl World {
         let records = self.engine.take();
         let news = !records.is_empty();
         for r in records {
-            if std::env::var_os("MUSTER_SIM_TRACE").is_some() {
+            if self.trace {
                 println!("{:>9} {} {:?}", self.now.since(Time(1_000_000_000)).0, r.seq, r.event);
             }
             let odd = step_problems(&self.view, &r);
