@@ -517,3 +517,83 @@ fn log_text(r: &LogReplay) -> String {
     );
     format!("{slowdown}{}", run::text(&r.outcome, 0, &[]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use serde_json::json;
+
+    #[derive(Debug, Parser)]
+    struct Only {
+        #[command(flatten)]
+        args: ReplayArgs,
+    }
+
+    fn checked(more: &str) -> Result<(), String> {
+        let words = "replay --jobs j".split(' ').chain(more.split(' '));
+        let only = Only::try_parse_from(words).map_err(|e| e.to_string())?;
+        only.args.makes_sense().map_err(|f| f.message)
+    }
+
+    #[test]
+    fn flags_that_mean_nothing_are_refused() {
+        assert_eq!(checked("--format swf --procs 100 --policy easy"), Ok(()));
+        assert_eq!(checked("--format openb --nodes n --order o --seeds 42-51"), Ok(()));
+        assert_eq!(checked("--format muster --seeds 1-3 --policy new.yaml"), Ok(()));
+        for bad in [
+            "--format openb --policy easy",
+            "--format openb --log l",
+            "--format philly --procs 4",
+            "--format swf --seeds 1-2",
+            "--format muster --nodes 64x8",
+            "--format philly --order o",
+        ] {
+            let said = checked(bad).expect_err(bad);
+            assert!(said.contains("means nothing for --format"), "{bad}: {said}");
+        }
+        assert!(checked("--format csv").is_err());
+    }
+
+    #[test]
+    fn seeds_are_a_range_and_must_be_there() {
+        assert_eq!(range("42-44").ok(), Some(vec![42, 43, 44]));
+        assert_eq!(range("7").ok(), Some(vec![7]));
+        assert!(range("9-2").is_err() && range("x").is_err() && range("1-").is_err());
+        let orders = vec![(42, vec![1]), (43, vec![2])];
+        let found = picked(orders.clone(), &[43], Path::new("o")).expect("it is there");
+        assert_eq!(found, [(43, vec![2])]);
+        let f = picked(orders, &[44], Path::new("o.csv")).expect_err("it is not");
+        assert_eq!(f.message, "o.csv has no order of seed 44");
+        assert_eq!(f.hint.as_deref(), Some("it has 42, 43"));
+    }
+
+    #[test]
+    fn a_trace_is_called_like_its_file() {
+        assert_eq!(name(Path::new("a/KTH-SP2.swf.gz")), "KTH-SP2");
+        assert_eq!(name(Path::new("philly.csv")), "philly");
+        assert_eq!(name(Path::new("jobs")), "jobs");
+    }
+
+    #[test]
+    fn means_are_taken_of_numbers_only() {
+        let runs = [
+            json!({"ettr": 0.5, "wait_s": {"mean": 1.0}, "mtbi_s": null, "log_digest": "a"}),
+            json!({"ettr": 0.7, "wait_s": {"mean": 3.0}, "mtbi_s": 4.0, "log_digest": "b"}),
+        ];
+        let want = json!({"ettr": 0.6, "wait_s": {"mean": 2.0}, "mtbi_s": 4.0, "log_digest": "a"});
+        assert_eq!(mean(&runs), want);
+    }
+
+    #[test]
+    fn a_hint_says_how_to_go_on() {
+        let text = "timestamp,duration,gpus,cluster\n";
+        let e = traces::philly::jobs("p.csv", text.as_bytes(), OnBadRow::Stop).expect_err("bad");
+        let f = bad_trace(e);
+        assert_eq!(f.code, USAGE);
+        assert!(f.message.contains("there is no column `num_gpus`"), "{}", f.message);
+        assert!(f.hint.is_some() && !f.message.contains("hint"));
+        let f = fleet("64 nodes").expect_err("neither");
+        assert!(f.message.contains("neither a file nor like 64x8"), "{}", f.message);
+    }
+}
