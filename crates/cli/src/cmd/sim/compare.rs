@@ -99,11 +99,12 @@ impl Compare {
         let differences = differences(&of(0), &of(1));
         if let Some(file) = &self.report {
             let sheet = sheet(&of(0), &of(1), seeds.len());
+            let labels = [0, 1].map(|i| format!("{}: {}", ["A", "B"][i], both[i].file.display()));
             let runs: Vec<_> = lived
                 .iter()
                 .filter_map(|(side, outcome, history)| {
                     let about = &both[*side].scenario.about;
-                    let label = ["A", "B"][*side];
+                    let label = labels[*side].as_str();
                     let history = history.as_ref()?;
                     Some(muster_sim::report::Run { label, about, outcome, history })
                 })
@@ -137,6 +138,11 @@ fn differences(a: &[&Outcome], b: &[&Outcome]) -> BTreeMap<String, Difference> {
         .collect()
 }
 
+/// What never happens on either side is not worth a line.
+fn nothing(a: f64, b: f64) -> bool {
+    a == 0.0 && b == 0.0
+}
+
 fn style(v: Verdict) -> Style {
     match v {
         Verdict::Better => Style::Good,
@@ -161,8 +167,7 @@ fn text(c: &Comparison) -> String {
     for m in METRICS {
         let (Some(a), Some(b)) = (c.a.means.get(m.name), c.b.means.get(m.name)) else { continue };
         let Some(d) = c.differences.get(m.name) else { continue };
-        // What never happens on either side is not worth a line.
-        if *a == 0.0 && *b == 0.0 {
+        if nothing(*a, *b) {
             continue;
         }
         t.row(vec![
@@ -189,6 +194,9 @@ fn sheet(a: &[&Outcome], b: &[&Outcome], pairs: usize) -> Sheet {
     let row = |m: &'static Metric| {
         let (fa, fb) = (compare::figure(a, m)?, compare::figure(b, m)?);
         let d = compare::difference(a, b, m)?;
+        if nothing(fa.mean, fb.mean) {
+            return None;
+        }
         Some(vec![
             m.label.to_owned(),
             say::with_half(m.unit, &fa),

@@ -74,7 +74,7 @@ struct PointFigures {
     runs: Vec<Outcome>,
 }
 
-/// Points that the page shows in full; their bars and figures are there in any case.
+/// Points whose course the page shows; the figures of all are in its table.
 const IN_FULL: usize = 16;
 
 /// Figures that have a column.
