@@ -21,7 +21,7 @@ pub enum Unit {
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Least and most of the interval.
+    /// Least and most of the interval; not a number when there was one seed.
     pub interval: [f64; 2],
 }
 
@@ -84,7 +84,7 @@ const T: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The mean of what several seeds gave, with its 95% interval; of one seed, all that is possible.
+/// The mean of what several seeds gave, with its 95% interval, which one seed alone does not have.
 pub(crate) fn estimate(values: &[f64]) -> Estimate {
     let n = values.len() as f64;
     if values.is_empty() {
@@ -92,7 +92,7 @@ pub(crate) fn estimate(values: &[f64]) -> Estimate {
     }
     let mean = values.iter().sum::<f64>() / n;
     if values.len() == 1 {
-        return Estimate { mean, interval: [f64::MIN, f64::MAX] };
+        return Estimate { mean, interval: [f64::NAN; 2] };
     }
     let square = values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / (n - 1.0);
     let t = T.get(values.len() - 2).copied().unwrap_or(1.96);
@@ -218,7 +218,7 @@ impl Figure {
     #[must_use]
     pub fn cells(&self) -> [String; 4] {
         let [low, high] = self.change.interval;
-        let interval = if low <= f64::MIN || high >= f64::MAX {
+        let interval = if low.is_nan() || high.is_nan() {
             "?".into()
         } else {
             format!("{} to {}", words::signed(low, self.unit), words::signed(high, self.unit))
@@ -257,7 +257,7 @@ mod tests {
         assert!((e.interval[0] - 0.446).abs() < 1e-3 && (e.interval[1] - 4.554).abs() < 1e-3);
         let same = estimate(&[7.0; 8]);
         assert!(same.interval == [7.0, 7.0]);
-        assert!(estimate(&[1.0]).interval[1] > 1e300);
+        assert!(estimate(&[1.0]).interval[1].is_nan());
         assert_eq!(T.len(), 30);
     }
 }

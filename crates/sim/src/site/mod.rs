@@ -30,6 +30,7 @@ use facts::Facts;
 use muster_engine::State;
 use muster_health::Rate;
 use muster_model::event::Record;
+use muster_model::ids::Seq;
 use muster_model::units::{Span, Time};
 
 /// How much of the log new arrivals are taken from.
@@ -54,6 +55,12 @@ impl Site {
     pub fn from_records(records: impl Iterator<Item = Record>) -> Result<Site, SimError> {
         let (mut state, mut facts) = (State::default(), Facts::default());
         for r in records {
+            if state.seq == Seq(0) && r.seq > Seq(1) {
+                return Err(SimError::new(format!(
+                    "the log begins with record {}: what came before is in archived segments",
+                    r.seq
+                )));
+            }
             facts.note(&r);
             state.apply(&r).map_err(|e| SimError::new(format!("the log is broken: {e}")))?;
         }

@@ -11,8 +11,7 @@ use crate::fleet::Fleet;
 use crate::outcome::{History, Outcome, Spread};
 use crate::run::run_with;
 use crate::scenario::{
-    Cause, Delay, Failures, FleetSpec, Mode, Operations, Owner, Scenario, Scope, Sizes, Spares,
-    Stream, Workload,
+    Cause, Delay, Failures, FleetSpec, Mode, Operations, Scenario, Scope, Spares, Workload,
 };
 use crate::twin::{START, seconds};
 use crate::{Options, SimError, spread};
@@ -81,7 +80,8 @@ impl Site {
         let (mut all, out) = machines::present(self, &kinds);
         let mut notes = Vec::new();
         if out > 0 {
-            notes.push(format!("{out} nodes that take no work now are left out"));
+            let nodes = if out == 1 { "node that takes" } else { "nodes that take" };
+            notes.push(format!("{out} {nodes} no work now left out"));
         }
         let other = kinds.renamed();
         if !other.is_empty() {
@@ -130,7 +130,8 @@ impl Site {
         let coming = self.arrivals_per_hour();
         if coming.is_none() {
             notes.push(
-                "the log is too short to say what will come: only what is there now is lived on"
+                "the log is too short to say what will come: only what is there now is lived on, \
+                 and waits count from now"
                     .into(),
             );
         }
@@ -190,7 +191,7 @@ impl Site {
                 ..usual
             },
             failures: Failures { causes: vec![cause], ..Failures::default() },
-            workload: self.state.projects.keys().map(|p| owner(p.as_str())).collect(),
+            workload: self.state.projects.keys().filter_map(|p| owner(p.as_str())).collect(),
             expect: BTreeMap::new(),
         }
     }
@@ -235,20 +236,12 @@ impl Site {
 }
 
 /// Says that there is a project; what its people submit comes from the log.
-fn owner(project: &str) -> Workload {
-    Workload::Stream(Stream {
-        name: project.into(),
-        per_hour: 0.0,
-        diurnal: 0.0,
-        sizes: Sizes::default(),
-        run: Delay { median: Span::hours(1), p95: None },
-        limit_factor: 1.0,
-        fails: 0.0,
-        saving: crate::scenario::Saving::default(),
-        owner: Owner { project: Some(project.into()), ..Owner::default() },
-        from: Span(0),
-        until: None,
-    })
+fn owner(project: &str) -> Option<Workload> {
+    let said = serde_json::json!({
+        "kind": "stream", "name": project, "per_hour": 0.0,
+        "run": { "median": "1h" }, "owner": { "project": project },
+    });
+    serde_json::from_value(said).ok()
 }
 
 impl Plan<'_> {

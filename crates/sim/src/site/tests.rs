@@ -159,7 +159,7 @@ fn a_log_tells_what_a_twin_needs() {
 
     let plan = site.plan(&[], None).unwrap();
     assert_eq!(plan.size(), (2, 16), "a node that is lost takes no work");
-    assert!(plan.notes.iter().any(|n| n.contains("1 nodes")), "{:?}", plan.notes);
+    assert!(plan.notes.iter().any(|n| n.contains("1 node that takes")), "{:?}", plan.notes);
     assert!(plan.notes.iter().any(|n| n.contains("too short")), "{:?}", plan.notes);
     let projects = crate::scenario_projects(&plan.scenario);
     assert_eq!(projects.into_iter().collect::<Vec<_>>(), ["default", "nlp"]);

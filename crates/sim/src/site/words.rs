@@ -38,7 +38,7 @@ pub(crate) fn signed(x: f64, unit: Unit) -> String {
 
 fn interval(f: &Figure) -> String {
     let [low, high] = f.changed.interval;
-    if high >= f64::MAX {
+    if high.is_nan() {
         return String::new();
     }
     format!(" (95%: {} to {})", amount(low, f.unit), amount(high, f.unit))
@@ -58,11 +58,7 @@ fn verb(f: &Figure, what: &str) -> String {
 pub(crate) fn summary(a: &Answer) -> String {
     let subject = if a.changes.is_empty() { "no change".into() } else { a.changes.join(" and ") };
     let said = |name: &str, what: &str| a.figure(name).map(|f| verb(f, what)).unwrap_or_default();
-    let waits = if a.new_work {
-        "the mean wait"
-    } else {
-        "the mean wait from now on of the jobs that wait"
-    };
+    let waits = if a.new_work { "the mean wait" } else { "the mean wait of the present queue" };
     let mut text = format!(
         "{subject} would {}, and {}.",
         said("wait_mean_s", waits),
