@@ -474,10 +474,11 @@ impl Fleet {
         basis: Basis,
     ) {
         let found: Vec<u32> = nodes.iter().filter_map(|n| self.find(n)).collect();
-        if found.len() != nodes.len() {
+        let missing = found.len() != nodes.len();
+        self.keep_ix(job, d, Kept { start, end, nodes: found, basis });
+        if missing {
             self.broken.insert(job);
         }
-        self.keep_ix(job, d, Kept { start, end, nodes: found, basis });
     }
 
     pub(crate) fn keep_ix(&mut self, job: JobId, d: &Demand, kept: Kept) {

@@ -68,3 +68,19 @@ fn a_job_queued_anew_waits_for_the_ranks_that_a_lost_node_may_still_run() {
         ]);
     }
 }
+
+// A gang that was swapped kept a promise that rested on a node retired since.
+#[test]
+#[rustfmt::skip]
+fn a_promise_on_a_node_that_is_retired_meanwhile_is_taken_back() {
+    check((979, 7, 4, 0, 1, 0), &[
+        (4385, Cut(162, 836)),
+        (27927, Submit(Ask { nodes: 4, gpus: 3, shape: 9, limit: 1, class: 1, tier: 3, saves: 1, owner: 2, after: None })),
+        (0, Submit(Ask { nodes: 1, gpus: 4, shape: 0, limit: 4, class: 2, tier: 3, saves: 5, owner: 1, after: None })),
+        (304858, Cut(198, 2812)),
+        (8657, Cut(113, 356)),
+        (154511, Retire(51)),
+        (15447, Submit(Ask { nodes: 4, gpus: 3, shape: 8, limit: 3, class: 1, tier: 2, saves: 1, owner: 5, after: None })),
+        (186646, Submit(Ask { nodes: 3, gpus: 4, shape: 9, limit: 0, class: 3, tier: 0, saves: 2, owner: 4, after: None })),
+    ]);
+}

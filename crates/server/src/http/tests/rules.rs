@@ -354,6 +354,7 @@ async fn figures_are_told_without_names() {
         "muster_store_append_seconds_count",
         "muster_http_requests_total{method=\"POST\",route=\"/v1/jobs\",status=\"201\"} 1",
         "muster_agents_connected 0",
+        "# TYPE muster_invariant_violations gauge",
         "muster_build_info",
     ] {
         assert!(text.contains(want), "{want} in\n{text}");
