@@ -146,7 +146,7 @@ fn train(s: &Scenario, t: &Train, room: Room) -> Source {
         spec.elastic = t.elastic.map(|[min, max]| Elastic { min_nodes: min, max_nodes: max });
         let user = owned(&mut spec, &t.owner, u64::from(i));
         let at = Span(t.at.0 + t.apart.0 * u64::from(i));
-        Arrival { at, user, spec, load: 1.0 }
+        Arrival { at, user, spec, load: 1.0 - t.data_loading }
     };
     Source::Given((0..t.count).map(one).collect::<Vec<_>>().into_iter())
 }
@@ -157,9 +157,17 @@ fn serve(s: &Scenario, v: &Serve) -> Source {
         let mut spec = training(&format!("{}-{i}", v.name), 1, v.gpus, endless(s), &saving);
         spec.retries.application = 10_000;
         let user = owned(&mut spec, &v.owner, u64::from(i));
-        Arrival { at: Span(0), user, spec, load: v.load }
+        Arrival { at: Span(0), user, spec, load: served(v) }
     };
     Source::Given((0..v.replicas).map(one).collect::<Vec<_>>().into_iter())
+}
+
+/// Share of what a service could do that it does, over a day: what is asked beyond it at noon is
+/// not made up for at night.
+fn served(v: &Serve) -> f64 {
+    let hours = 0..24u8;
+    let at = |h: u8| (v.load * (1.0 + v.diurnal * daytime(f64::from(h) * HOUR_MS))).min(1.0);
+    hours.map(at).sum::<f64>() / 24.0
 }
 
 fn stream(s: &Scenario, st: &Stream, room: Room) -> Result<Source, SimError> {
@@ -225,7 +233,8 @@ impl Coming {
         let need = run.0 as f64 * 1.25 + (self.spec.saving.startup.0 + 600_000) as f64;
         spec.time_limit = Some(Span(millis(need * generous).0 / 60_000 * 60_000 + 60_000));
         let user = owned(&mut spec, &self.spec.owner, self.count);
-        Some(Arrival { at: millis(self.at), user, spec, load: 1.0 })
+        let load = 1.0 - self.spec.data_loading;
+        Some(Arrival { at: millis(self.at), user, spec, load })
     }
 }
 

@@ -5,6 +5,7 @@ use crate::causes::{self, takes_out};
 use crate::chance::{Chance, exp, millis};
 use crate::fleet::Fleet;
 use crate::scenario::{Cause, Delay, Incident, Mode, Response, Scenario, Scope};
+use crate::traces::titan;
 use crate::twin::{Ev, START, Twin};
 use muster_model::command::Command;
 use muster_model::ids::AttemptKey;
@@ -31,6 +32,8 @@ pub(crate) enum Trouble {
     Job(AttemptKey),
     /// Something that happens once.
     Incident(usize),
+    /// A failure that was recorded elsewhere.
+    Recorded(usize),
 }
 
 /// The life of one node.
@@ -56,6 +59,8 @@ pub(crate) struct Faults {
     pub(crate) sick: BTreeMap<u32, Why>,
     repair: BTreeMap<u32, Delay>,
     pub(crate) total_milli: u64,
+    /// Failures that were recorded elsewhere: when, where, what.
+    recorded: Vec<(Span, u32, Why)>,
     /// Nodes that each incident hits.
     hit: Vec<BTreeSet<u32>>,
     /// Nodes out for good.
@@ -100,11 +105,30 @@ impl Faults {
             sick: BTreeMap::new(),
             repair: BTreeMap::new(),
             total_milli: fleet.gpus() * 1000,
+            recorded: Vec::new(),
             hit: Vec::new(),
             removed: BTreeSet::new(),
             signs: [0; 4],
             signed: BTreeSet::new(),
         }
+    }
+}
+
+impl Faults {
+    /// Failures of Titan's GPUs happen here too, each at the node that stands for its place: a
+    /// place that failed again and again there does so here.
+    pub(crate) fn replay(&mut self, of: &[titan::Failure]) {
+        let nodes = self.lives.len().max(1) as u64;
+        let (bits, bus) = (Why::from("double bit error"), Why::from("off the bus"));
+        self.recorded.extend(of.iter().map(|f| {
+            let place = format!("{:?}", f.location);
+            let ix = Chance::new(0, &["titan", &place]).below(nodes);
+            let why = match f.event {
+                titan::TitanEvent::DoubleBit => bits.clone(),
+                titan::TitanEvent::OffTheBus => bus.clone(),
+            };
+            (f.at, u32::try_from(ix).unwrap_or(0), why)
+        }));
     }
 }
 
@@ -141,6 +165,10 @@ impl Twin<'_> {
         }
         for (i, x) in self.s.failures.incidents.iter().enumerate() {
             self.at(START + x.at, Ev::Trouble(Trouble::Incident(i)));
+        }
+        for i in 0..self.faults.recorded.len() {
+            let at = START + self.faults.recorded[i].0;
+            self.at(at, Ev::Trouble(Trouble::Recorded(i)));
         }
     }
 
@@ -202,6 +230,7 @@ impl Twin<'_> {
             Trouble::GoesOn(key) => self.goes_on(key),
             Trouble::Job(key) => self.job_fails(key),
             Trouble::Incident(i) => self.incident(i),
+            Trouble::Recorded(i) => self.recorded(i),
             Trouble::Sign(ix) => self.sign(ix, true),
             Trouble::FalseSign(ix) => {
                 self.sign(ix, false);
@@ -430,6 +459,14 @@ impl Twin<'_> {
         } else {
             self.drain_sick(ix, &why, true);
         }
+    }
+
+    fn recorded(&mut self, i: usize) {
+        let (_, ix, why) = self.faults.recorded[i].clone();
+        if self.out.contains(&ix) || self.faults.sick.contains_key(&ix) {
+            return;
+        }
+        self.strike(&[ix], Mode::FailStop, &why, self.s.operations.repair);
     }
 
     /// Something that happens once.

@@ -5,7 +5,7 @@ use crate::faults::Faults;
 use crate::fleet::{self, Fleet};
 use crate::outcome::{History, Outcome};
 use crate::scenario::{Scenario, Workload};
-use crate::traces::TraceError;
+use crate::traces::{self, TraceError};
 use crate::twin::Twin;
 use muster_model::command::Refusal;
 use muster_model::event::Record;
@@ -80,7 +80,14 @@ pub fn run(
         nodes: nodes - fleet.spares(),
     };
     let sources = arrivals::sources(s, room, dir)?;
-    run_with(s, &fleet, sources, options, |_, line| sink(line))
+    let mut faults = Faults::new(s, &fleet);
+    if let Some(file) = &s.failures.titan {
+        let path = dir.join(file);
+        let text = traces::read_file(&path)?;
+        let read = traces::titan::lifetimes(file, text.as_bytes(), traces::OnBadRow::Stop)?;
+        faults.replay(&traces::titan::failures(&read.items));
+    }
+    lived(s, &fleet, sources, faults, options, |_, line| sink(line))
 }
 
 /// Lives a scenario on machines and with work that were made elsewhere. `sink` gets each record
@@ -90,9 +97,19 @@ pub(crate) fn run_with(
     fleet: &Fleet,
     sources: Vec<Source>,
     options: Options,
+    sink: impl FnMut(&Record, &[u8]),
+) -> Result<(Outcome, History), SimError> {
+    lived(s, fleet, sources, Faults::new(s, fleet), options, sink)
+}
+
+fn lived(
+    s: &Scenario,
+    fleet: &Fleet,
+    sources: Vec<Source>,
+    faults: Faults,
+    options: Options,
     mut sink: impl FnMut(&Record, &[u8]),
 ) -> Result<(Outcome, History), SimError> {
-    let faults = Faults::new(s, fleet);
     let mut hash = blake3::Hasher::new();
     let mut line = Vec::new();
     let mut keep = |r: &Record| {

@@ -259,3 +259,34 @@ fn a_share_is_told_with_its_interval() {
     assert!((p - 0.99).abs() < 1e-12 && low < 0.99 && high > 0.99 && high <= 1.0);
     assert_eq!(share(0, 0).1, [0.0, 1.0]);
 }
+
+#[test]
+fn lifetimes_of_titans_gpus_are_a_stream_of_failures() {
+    let dir = std::env::var("MUSTER_TRACES").map_or_else(
+        |_| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces"),
+        std::path::PathBuf::from,
+    );
+    let file = dir.join("titan-gpu-life/gc_full.csv.gz");
+    if !file.exists() {
+        eprintln!("SKIPPED: {} is absent: name the traces in MUSTER_TRACES", file.display());
+        return;
+    }
+    let s = read(
+        r#"
+name = "titan"
+length = "2500d"
+[fleet]
+kind = "hgx"
+nodes = 256
+[failures]
+titan = "titan-gpu-life/gc_full.csv.gz"
+[operations]
+repair = { median = "1m" }
+"#,
+    );
+    let o = run(&s, &dir, Options::default(), |_| {}).expect("it can be lived").0;
+    // Some fall on a node that is already out.
+    let (bits, bus) = (o.faults["double bit error"], o.faults["off the bus"]);
+    assert!((4300..=4826).contains(&bits), "{bits} of 4,826");
+    assert!((1300..=1541).contains(&bus), "{bus} of 1,541");
+}

@@ -231,6 +231,7 @@ static TRAIN: Table = table(
         key("topology", Kind::Text),
         key("saving", Kind::Table(&SAVING)),
         key("owner", Kind::Table(&OWNER)),
+        key("data_loading", Kind::Real),
         key("elastic", Kind::Pair(&Kind::Count)),
     ],
 );
@@ -244,6 +245,7 @@ static STREAM: Table = table(
         needed("run", Kind::Table(&DELAY)),
         key("limit_factor", Kind::Real),
         key("fails", Kind::Real),
+        key("data_loading", Kind::Real),
         key("saving", Kind::Table(&SAVING)),
         key("owner", Kind::Table(&OWNER)),
         key("from", Kind::Span),

@@ -124,6 +124,7 @@ fn fits_a_node(field: &str, gpus: u32, ground: &Ground<'_>, found: &mut Found) {
 }
 
 fn train(s: &Scenario, ground: &Ground<'_>, at: &At, t: &Train, found: &mut Found) {
+    found.share(&at.key("data_loading"), t.data_loading);
     if t.count == 0 {
         found.say(&at.key("count"), "it is zero", "use 1 or more, or remove the workload");
     }
@@ -180,6 +181,7 @@ fn stream(s: &Scenario, ground: &Ground<'_>, at: &At, t: &Stream, found: &mut Fo
     }
     found.share(&at.key("diurnal"), t.diurnal);
     found.share(&at.key("fails"), t.fails);
+    found.share(&at.key("data_loading"), t.data_loading);
     found.at_least(&at.key("limit_factor"), t.limit_factor, 1.0);
     found.delay(&at.key("run"), &t.run);
     if t.run.median.0 == 0 {

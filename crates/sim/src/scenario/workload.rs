@@ -83,6 +83,9 @@ pub struct Train {
     /// Whose.
     #[serde(default)]
     pub owner: Owner,
+    /// Share of its useful time in which the GPUs wait for data.
+    #[serde(default)]
+    pub data_loading: f64,
     /// Fewest and most nodes, when it may shrink and grow.
     #[serde(default)]
     pub elastic: Option<[u32; 2]>,
@@ -114,6 +117,9 @@ pub struct Stream {
     /// Share of them that ends in a failure of its own.
     #[serde(default)]
     pub fails: f64,
+    /// Share of their useful time in which the GPUs wait for data.
+    #[serde(default)]
+    pub data_loading: f64,
     /// How they save their work.
     #[serde(default)]
     pub saving: Saving,
