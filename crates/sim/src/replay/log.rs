@@ -25,8 +25,8 @@ pub struct LogReplay {
     /// The figures.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Bounded slowdown of the jobs that ended.
-    pub bounded_slowdown: Slowdown,
+    /// Bounded slowdown of the jobs that ended; null where it was not looked at.
+    pub bounded_slowdown: Option<Slowdown>,
     /// What is not in the file.
     pub assumptions: Vec<String>,
     /// Rows of the file that could not be read.
@@ -136,7 +136,7 @@ pub fn live(
     let replay = LogReplay {
         jobs_refused: came - outcome.jobs.min(came),
         jobs_left_out: left_out as u64,
-        bounded_slowdown: lives.slowdown(),
+        bounded_slowdown: Some(lives.slowdown()),
         outcome,
         ..LogReplay::default()
     };

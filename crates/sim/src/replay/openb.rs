@@ -242,7 +242,7 @@ pub fn offer(nodes: &[TraceNode], mix: &Mix, order: &[u32]) -> Result<Offered, S
         return Err(SimError::new(format!("the scheduler lost count: {}", problems.join("; "))));
     }
     if seen == 0 {
-        let percent = if total > 0 { asked * 100 / total } else { 0 };
+        let percent = (asked * 100).checked_div(total).unwrap_or(0);
         return Err(SimError::new(format!(
             "the order ends when {percent}% of the GPUs have been asked for; the figures are read \
              at {ARRIVED}%"

@@ -379,7 +379,7 @@ impl ReplayArgs {
             }
             all.insert("runs".into(), Value::Array(runs));
         }
-        ctx.show(&all, |_| run::text(&found.outcome, 0, &[]))?;
+        ctx.show(&all, |_| log_text(&found))?;
         Ok(0)
     }
 }
@@ -510,12 +510,12 @@ fn openb_text(o: &OpenbReplay) -> String {
 }
 
 fn log_text(r: &LogReplay) -> String {
-    let s = r.bounded_slowdown;
-    let slowdown = format!(
-        "bounded slowdown (10 s): mean {:.2}, p50 {:.2}, p95 {:.2}, p99 {:.2}, max {:.1}\n\n",
+    let page = run::text(&r.outcome, 0, &[]);
+    let Some(s) = r.bounded_slowdown else { return page };
+    format!(
+        "bounded slowdown (10 s): mean {:.2}, p50 {:.2}, p95 {:.2}, p99 {:.2}, max {:.1}\n\n{page}",
         s.mean, s.p50, s.p95, s.p99, s.max
-    );
-    format!("{slowdown}{}", run::text(&r.outcome, 0, &[]))
+    )
 }
 
 #[cfg(test)]
