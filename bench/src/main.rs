@@ -15,6 +15,7 @@ mod slurm_place;
 mod stats;
 mod submit;
 mod topology;
+mod twin;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -81,6 +82,7 @@ fn run(options: &Options) -> Result<()> {
         "topology" => topology::run(options)?,
         "openb" => openb::run(options)?,
         "backfill" => backfill::run(options)?,
+        "sim" => twin::run(options)?,
         other => {
             bail!(
                 "there is no benchmark {other:?}; there are:\n{}",

@@ -16,6 +16,7 @@ pub const BENCHMARKS: &[(&str, &str)] = &[
     ("topology", "gangs inside one leaf, beside best fit and Slurm's tree rule"),
     ("openb", "GPUs in use when 130% is asked for, on 13 mixes, beside FGD as published"),
     ("backfill", "mean bounded slowdown on logs of real machines, beside what was published"),
+    ("sim", "how fast the twin lives, beside formulas and published counts"),
 ];
 
 /// What `cargo xtask bench` takes.

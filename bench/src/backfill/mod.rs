@@ -12,8 +12,6 @@ use crate::scheduler::traces;
 use anyhow::{Context, Result, ensure};
 use drive::{Outcome, live};
 use muster_model::policy::{BackfillMode, SitePolicy};
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use swf::{Job, Rules};
 
@@ -59,12 +57,8 @@ const OTHERS: [Log; 3] = [
 
 fn read(dir: &Path, log: &Log) -> Result<Vec<Job>> {
     let file = dir.join("swf").join(log.file);
-    let open = File::open(&file).with_context(|| format!("cannot open {}", file.display()))?;
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(open)
-        .read_to_string(&mut text)
-        .with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(swf::read(&text, log.rules))
+    let bytes = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(swf::read(&file.display().to_string(), &bytes, log.rules)?)
 }
 
 /// The modes, by the names of their cases.
@@ -211,4 +205,26 @@ fn elsewhere(report: &mut Report, dir: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+#[cfg(test)]
+mod old;
+#[cfg(test)]
+mod tmp {
+    use super::*;
+    use std::io::Read;
+    #[test]
+    fn same() {
+        let dir = Path::new("/work/shared/traces");
+        for log in [&KTH].into_iter().chain(&OTHERS) {
+            let mut text = String::new();
+            flate2::read::GzDecoder::new(std::fs::File::open(dir.join("swf").join(log.file)).unwrap()).read_to_string(&mut text).unwrap();
+            let r = log.rules;
+            let o = old::read(&text, old::Rules { machine: r.machine, node: r.node, widest: r.widest, factor: r.factor });
+            let n = read(dir, log).unwrap();
+            assert_eq!(o.len(), n.len());
+            let d = o.iter().zip(&n).filter(|(o, n)| format!("{o:?}") != format!("{n:?}")).count();
+            println!("{} {} differ {d}", log.name, o.len());
+            for (o, n) in o.iter().zip(&n).filter(|(o, n)| format!("{o:?}") != format!("{n:?}")).take(3) { println!("{o:?} {n:?}"); }
+        }
+    }
 }

@@ -1,4 +1,6 @@
-//! Reader for the Standard Workload Format (18 columns, times in seconds).
+//! Jobs of a log in the Standard Workload Format, as the published runs take them.
+
+use muster_sim::traces::{self, Ask, OnBadRow, TraceError, TraceJob};
 
 /// One rigid job; times in milliseconds.
 #[derive(Clone, Debug)]
@@ -25,40 +27,40 @@ pub(crate) struct Rules {
     pub(crate) factor: u64,
 }
 
-fn field(line: &[&str], at: usize) -> Option<u64> {
-    line.get(at).and_then(|v| v.parse().ok())
-}
-
 /// Reads jobs in submit order, with times relative to the first submit. As in the published runs, a job that ran past
 /// its limit is cut at it, and an unknown or empty run time is one second.
-#[must_use]
-pub(crate) fn read(text: &str, rules: Rules) -> Vec<Job> {
-    let mut jobs = Vec::new();
-    for (number, line) in text.lines().filter(|l| !l.starts_with(';')).enumerate() {
-        let f: Vec<&str> = line.split_whitespace().collect();
-        let Some(submit) = field(&f, 1) else { continue };
-        let asked = field(&f, 7).filter(|&w| w > 0);
-        let used = field(&f, 4).filter(|&w| w > 0);
-        let width = if rules.widest { asked.max(used) } else { asked.or(used) };
-        let width = u32::try_from(width.unwrap_or(1))
-            .unwrap_or(u32::MAX)
-            .min(rules.machine)
-            .div_ceil(rules.node.max(1));
-        let run = field(&f, 3).unwrap_or(1).max(1);
-        let limit = field(&f, 8).filter(|&l| l > 0).unwrap_or_else(|| {
-            let hash = (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
-            run * (1 + hash % rules.factor.max(1))
-        });
-        jobs.push(Job {
-            submit: submit * 1000,
-            run: run.min(limit) * 1000,
-            width,
-            limit: limit * 1000,
-            user: field(&f, 11),
-        });
-    }
+///
+/// # Errors
+/// When a row cannot be read.
+pub(crate) fn read(file: &str, bytes: &[u8], rules: Rules) -> Result<Vec<Job>, TraceError> {
+    let read = traces::swf::jobs(file, bytes, OnBadRow::Stop)?;
+    let mut jobs: Vec<Job> = read.items.iter().map(|j| job(j, rules)).collect();
     rebase(&mut jobs);
-    jobs
+    Ok(jobs)
+}
+
+fn job(j: &TraceJob, rules: Rules) -> Job {
+    let (asked, used) = match j.ask {
+        Ask::Procs { asked, used } => (asked, used),
+        _ => (None, None),
+    };
+    let width = if rules.widest { asked.max(used) } else { asked.or(used) };
+    let width = width.unwrap_or(1).min(rules.machine).div_ceil(rules.node.max(1));
+    let run = j.run.map_or(1000, |r| r.0).max(1000);
+    let limit = j.limit.map_or_else(
+        || {
+            let hash = (u64::from(j.row) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+            run * (1 + hash % rules.factor.max(1))
+        },
+        |l| l.0,
+    );
+    Job {
+        submit: j.submit.0,
+        run: run.min(limit),
+        width,
+        limit,
+        user: j.owner.as_deref().and_then(|u| u.parse().ok()),
+    }
 }
 
 /// Orders by submit and makes the first submit zero.
