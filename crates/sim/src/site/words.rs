@@ -22,18 +22,26 @@ pub(crate) fn amount(x: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds => length(x),
         Unit::Share => format!("{:.1}%", x * 100.0),
+        // A mean over seeds, of things that are counted: a part of one matters while they are few.
+        Unit::Count if x < 100.0 && (x - x.round()).abs() > 0.05 => format!("{x:.1}"),
         Unit::Count => format!("{x:.0}"),
     }
 }
 
 /// A difference with its sign.
 pub(crate) fn signed(x: f64, unit: Unit) -> String {
-    let sign = if x < 0.0 { "-" } else { "+" };
-    match unit {
-        Unit::Share => format!("{sign}{:.1} points", x.abs() * 100.0),
-        Unit::Count => format!("{sign}{:.1}", x.abs()),
-        Unit::Seconds => format!("{sign}{}", length(x.abs())),
-    }
+    let text = match unit {
+        Unit::Share => format!("{:.1} points", x.abs() * 100.0),
+        Unit::Count => format!("{:.1}", x.abs()),
+        Unit::Seconds => length(x.abs()),
+    };
+    // What is told as nothing has no sign.
+    let sign = match text.chars().any(|c| c.is_ascii_digit() && c != '0') {
+        false => "",
+        true if x < 0.0 => "-",
+        true => "+",
+    };
+    format!("{sign}{text}")
 }
 
 fn interval(f: &Figure) -> String {
@@ -94,5 +102,10 @@ mod tests {
         assert_eq!(told, want);
         assert_eq!(signed(-0.013, Unit::Share), "-1.3 points");
         assert_eq!(signed(90.0, Unit::Seconds), "+1 min 30 s");
+        assert_eq!(signed(-0.000_1, Unit::Share), "0.0 points");
+        assert_eq!(
+            (amount(0.33, Unit::Count), amount(200.0, Unit::Count)),
+            ("0.3".into(), "200".into())
+        );
     }
 }
