@@ -206,25 +206,3 @@ fn elsewhere(report: &mut Report, dir: &Path) -> Result<()> {
     }
     Ok(())
 }
-#[cfg(test)]
-mod old;
-#[cfg(test)]
-mod tmp {
-    use super::*;
-    use std::io::Read;
-    #[test]
-    fn same() {
-        let dir = Path::new("/work/shared/traces");
-        for log in [&KTH].into_iter().chain(&OTHERS) {
-            let mut text = String::new();
-            flate2::read::GzDecoder::new(std::fs::File::open(dir.join("swf").join(log.file)).unwrap()).read_to_string(&mut text).unwrap();
-            let r = log.rules;
-            let o = old::read(&text, old::Rules { machine: r.machine, node: r.node, widest: r.widest, factor: r.factor });
-            let n = read(dir, log).unwrap();
-            assert_eq!(o.len(), n.len());
-            let d = o.iter().zip(&n).filter(|(o, n)| format!("{o:?}") != format!("{n:?}")).count();
-            println!("{} {} differ {d}", log.name, o.len());
-            for (o, n) in o.iter().zip(&n).filter(|(o, n)| format!("{o:?}") != format!("{n:?}")).take(3) { println!("{o:?} {n:?}"); }
-        }
-    }
-}
