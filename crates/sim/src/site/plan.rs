@@ -135,6 +135,13 @@ impl Site {
                     .into(),
             );
         }
+        let mut open = self.state.jobs.values().filter(|j| !j.state.is_final()).peekable();
+        if coming.is_none() && open.peek().is_some() && open.all(|j| j.spec.simulate.is_some()) {
+            notes.push(
+                "simulated jobs tell how long they run: only failures differ from seed to seed"
+                    .into(),
+            );
+        }
         let usual = if coming.is_some() { USUAL } else { LONGEST };
         let fleet = machines::fleet(all);
         let scenario = self.scenario(&fleet, policy, &kinds, horizon.unwrap_or(usual));
