@@ -147,7 +147,8 @@ impl Twin {
         let budget = (self.budget.0 as f64 / 1000.0 - took).max(0.5);
         // Where nothing comes, what is there now makes nearly all of the work, whenever it runs.
         let days = if base.goes_on() { asked.0 as f64 / day.0 as f64 } else { 2.0 };
-        let per_life = took * days.max(1.0);
+        // The first day is the lightest where a queue grows.
+        let per_life = took * days.max(1.0) * if days > 1.0 { 1.5 } else { 1.0 };
         // So many lives one after the other on each core.
         let rounds = |seeds: u64| (2 * seeds).div_ceil(threads as u64) as f64;
         let mut seeds = self.seeds;
@@ -156,7 +157,8 @@ impl Twin {
         }
         let over = rounds(seeds) * per_life / budget;
         if over > 1.0 && self.horizon.is_none() && base.goes_on() {
-            let to = Span(((asked.0 as f64 / over) as u64).max(6 * 3_600_000));
+            let hours = (asked.0 as f64 / over) as u64 / 3_600_000;
+            let to = Span::hours(hours.max(6));
             base.shorten(to);
             other.shorten(to);
         }

@@ -4,6 +4,9 @@ use super::Site;
 use crate::outcome::{History, Outcome};
 use std::collections::BTreeMap;
 
+/// From this percentage on, it is the number of GPUs that is short.
+const NEARLY: u64 = 85;
+
 /// What one life showed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Seen {
@@ -27,8 +30,8 @@ impl Seen {
             }
             s.waited += 1;
             let usable = x.in_service.saturating_sub(spare_gpus);
-            // A few are always free on their way from one job to the next.
-            s.full += u64::from(x.allocated * 20 >= usable * 19);
+            // Some are always free: on their way to the next job, or too few beside others.
+            s.full += u64::from(x.allocated * 100 >= usable * NEARLY);
         }
         if let Some(f) = &o.spares_found {
             (s.needed, s.found) = (f.needed, f.found);
@@ -56,8 +59,8 @@ impl Seen {
             "nothing: hardly any job waits".to_string()
         } else if full >= 50 {
             format!(
-                "GPUs: jobs wait {waits}% of the time, and in {full}% of that nearly all GPUs are \
-                 held"
+                "GPUs: jobs wait {waits}% of the time, and in {full}% of that at least {NEARLY}% \
+                 of the GPUs are held"
             )
         } else {
             let what = other.unwrap_or("where the free GPUs are (gangs do not fit beside others)");
