@@ -9,7 +9,7 @@ use muster_model::job::{Basis, Job, JobState, Promise, StopReason};
 use muster_model::names::NodeName;
 use muster_model::placement::Placement;
 use muster_model::reservation::Overrun;
-use muster_model::spec::Tier;
+use muster_model::spec::{CheckpointSpec, Tier};
 use muster_model::units::{Span, Time};
 use muster_scheduler::{Plan, Promised, Start};
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,15 +157,17 @@ impl Engine {
         }
         let key = AttemptKey { job: job.id, attempt: a.no };
         let asks = job.spec.checkpoint.as_ref().filter(|c| c.request.signal.is_some());
-        let Some(c) = asks.filter(|_| a.started_at.is_some()) else {
-            if by.is_none_or(|t| t <= self.state.now) {
+        let now = self.state.now;
+        let wait = |c: &CheckpointSpec| c.grace.unwrap_or(self.state.policy.preemption.notice);
+        let until = asks.map(|c| by.unwrap_or(now + wait(c)));
+        // Where no time is left there is nothing to wait for.
+        let Some(until) = until.filter(|t| *t > now && a.started_at.is_some()) else {
+            if by.is_none_or(|t| t <= now) {
                 self.order_stop(job, reason, None);
                 self.settle_job(job.id);
             }
             return;
         };
-        let wait = c.grace.unwrap_or(self.state.policy.preemption.notice);
-        let until = by.map_or(self.state.now + wait, |t| t.max(self.state.now));
         self.emit(Some(&job.project), Event::NoticeGiven { key, reason, until });
         self.emit(Some(&job.project), Event::CheckpointAsked { key });
     }

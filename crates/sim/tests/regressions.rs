@@ -84,3 +84,14 @@ fn a_promise_on_a_node_that_is_retired_meanwhile_is_taken_back() {
         (186646, Submit(Ask { nodes: 3, gpus: 4, shape: 9, limit: 0, class: 3, tier: 0, saves: 2, owner: 4, after: None })),
     ]);
 }
+
+// A reservation that begins at once gave a notice that was over when it was given.
+#[test]
+#[rustfmt::skip]
+fn where_no_time_is_left_for_a_checkpoint_an_attempt_is_stopped_at_once() {
+    check((1_000_359, 3, 8, 0, 1, 0), &[
+        (9446, Submit(Ask { nodes: 1, gpus: 2, shape: 5, limit: 4, class: 0, tier: 2, saves: 5, owner: 0, after: None })),
+        (0, Requeue(81)),
+        (107_647, Reserve(85, 165, 0, 158, 60)),
+    ]);
+}
