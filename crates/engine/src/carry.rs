@@ -35,7 +35,7 @@ impl Engine {
         self.state.index = index;
         self.scheduled_at = now;
         self.look_again = plan.look_again;
-        let more = self.carry_out(plan, &broken);
+        let more = self.carry_out(plan, &broken) || self.spares_step_in();
         if policy.defrag.enabled && !more {
             self.defragment();
         }

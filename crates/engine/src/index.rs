@@ -32,6 +32,10 @@ pub(crate) struct Index {
     pub(crate) ended: BTreeSet<(Time, JobId)>,
     /// Running jobs that were told that they will be stopped.
     pub(crate) noticed: BTreeSet<JobId>,
+    /// Nodes that are held as spares.
+    pub(crate) spares: BTreeSet<NodeName>,
+    /// Waiting jobs that hardware interrupted.
+    pub(crate) interrupted: BTreeSet<JobId>,
     /// When promised starts fall due.
     pub(crate) promised: BTreeSet<(Time, JobId)>,
     /// Idempotency keys in the order they are forgotten.
@@ -213,6 +217,11 @@ impl Index {
     }
 
     pub(crate) fn node_changed(&mut self, n: &Node) {
+        if n.role == NodeRole::Spare && n.stage != Stage::Retired {
+            self.spares.insert(n.name.clone());
+        } else {
+            self.spares.remove(&n.name);
+        }
         if n.stage == Stage::Retired {
             self.cluster.fleet.remove(&n.name);
         } else {
@@ -312,6 +321,7 @@ impl Index {
         self.noticed.remove(&job.id);
         match job.state {
             JobState::Queued => {
+                self.interrupted.remove(&job.id);
                 self.cluster.queue.remove(job.id);
                 self.wakes.remove(&(job.not_before, job.id));
                 for d in job.depends.iter() {
@@ -362,6 +372,10 @@ impl Index {
     /// Puts a job's traces in.
     pub(crate) fn add(&mut self, state: &State, job: &Job) {
         if job.state == JobState::Queued {
+            let last = job.past.last().map(|p| p.verdict);
+            if last == Some(muster_model::job::Verdict::Infrastructure) {
+                self.interrupted.insert(job.id);
+            }
             // Also when the condition is met: the other job may be queued anew.
             for d in job.depends.iter() {
                 for n in 0..u64::from(d.count) {
@@ -502,6 +516,8 @@ impl Index {
         check(runs(self) == runs(&fresh), "running jobs");
         check(self.noticed == fresh.noticed, "notices");
         check(self.promised == fresh.promised, "promises");
+        check(self.interrupted == fresh.interrupted, "interrupted jobs");
+        check(self.spares == fresh.spares, "spares");
         check(self.cluster.ledger == fresh.cluster.ledger, "quotas");
         check(self.on_node == fresh.on_node, "jobs by node");
         check(self.left == fresh.left, "slots that are left");

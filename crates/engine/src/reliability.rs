@@ -4,12 +4,13 @@ use crate::Engine;
 use crate::state::State;
 use muster_health::{Rate, checkpoint_every};
 use muster_model::event::Event;
-use muster_model::ids::AttemptKey;
+use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, Verdict};
 use muster_model::names::NodeName;
-use muster_model::node::NodeRole;
+use muster_model::node::{Node, NodeRole, Stage};
 use muster_model::placement::Slot;
 use muster_model::units::{Span, Time};
+use std::sync::Arc;
 
 impl State {
     /// How often hardware interrupts what runs on a node: what was seen here, and what is
@@ -44,7 +45,52 @@ impl State {
     }
 }
 
+/// Does nothing keep work from a node but what it is held for?
+fn serves(n: &Node) -> bool {
+    let ready = n.stage == Stage::Ready && n.reachable && !n.protected;
+    ready && n.cordon.is_none() && n.orphans.is_empty() && n.role != NodeRole::Suspect
+}
+
 impl Engine {
+    /// A gang that hardware interrupted waits although there are spares by now: they step in for
+    /// ordinary nodes that are out of service, which are the spares once they are back. Returns
+    /// whether any did.
+    pub(crate) fn spares_step_in(&mut self) -> bool {
+        let s = &self.state;
+        let waits = |id: &JobId| {
+            let job = s.jobs.get(id)?;
+            let queued = job.promise.is_none() && s.index.cluster.queue.get(*id).is_some();
+            queued.then(|| job.groups.iter().map(|g| g.nodes as usize).sum::<usize>())
+        };
+        let Some(most) = s.index.interrupted.iter().find_map(waits) else { return false };
+        let free = |n: &&Arc<Node>| serves(n) && s.attempts_on(&n.name).next().is_none();
+        let out = |n: &&Arc<Node>| {
+            let gone = n.stage == Stage::Retired || n.stage == Stage::Enrolled;
+            n.role == NodeRole::Normal && !gone && !serves(n)
+        };
+        let spares: Vec<&Arc<Node>> =
+            s.index.spares.iter().filter_map(|n| s.nodes.get(n)).filter(free).take(most).collect();
+        if spares.is_empty() {
+            return false;
+        }
+        let pairs: Vec<_> = spares
+            .into_iter()
+            .zip(s.nodes.values().filter(out))
+            .map(|(a, b)| (a.name.clone(), a.hazard, b.name.clone(), b.hazard))
+            .collect();
+        for (spare, its, broken, hazard) in &pairs {
+            self.trade(spare, *its, broken, *hazard);
+        }
+        !pairs.is_empty()
+    }
+
+    fn trade(&mut self, spare: &NodeName, its: u32, broken: &NodeName, hazard: u32) {
+        let role = NodeRole::Normal;
+        self.emit(None, Event::NodeMarked { node: spare.clone(), role, hazard: its });
+        let role = NodeRole::Spare;
+        self.emit(None, Event::NodeMarked { node: broken.clone(), role, hazard });
+    }
+
     /// A spare that takes the place of a failed node is a spare no more; the failed one is the
     /// next spare, once it is back.
     pub(crate) fn trade_roles(&mut self, had: &[Slot], gets: &[NodeName]) {
@@ -64,9 +110,7 @@ impl Engine {
             .filter_map(|n| of(self, n, NodeRole::Spare))
             .collect();
         for ((spare, its), (failed, hazard)) in new.into_iter().zip(gone) {
-            self.emit(None, Event::NodeMarked { node: spare, role: NodeRole::Normal, hazard: its });
-            let role = NodeRole::Spare;
-            self.emit(None, Event::NodeMarked { node: failed, role, hazard });
+            self.trade(&spare, its, &failed, hazard);
         }
     }
 }

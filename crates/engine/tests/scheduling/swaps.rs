@@ -149,3 +149,23 @@ fn a_replacement_that_fails_too_is_replaced_again() {
     let now = w.nodes_of(id);
     assert!(!now.contains(&spare) && !now.contains(&had[0]), "{now:?}");
 }
+
+#[test]
+fn a_spare_that_comes_back_steps_in_for_the_node_that_a_waiting_gang_lost() {
+    let mut w = World::new(4, 8);
+    mark(&mut w, 3, NodeRole::Spare);
+    let drain = |w: &mut World, i: usize| {
+        w.ok(Command::Drain { node: node(i), reason: "broken".into(), stop: true });
+    };
+    drain(&mut w, 3);
+    let id = w.gang(3, 8);
+    w.start(id);
+    drain(&mut w, 0);
+    w.stopped(id);
+    assert_eq!(w.job(id).state, JobState::Queued, "the only spare is away too");
+    w.pass(Span::mins(1));
+    w.ok(Command::Undrain { node: node(3) });
+    assert_eq!(w.job(id).state, JobState::Starting);
+    let role = |w: &World, i: usize| w.engine.state().nodes[&node(i)].role;
+    assert_eq!((role(&w, 3), role(&w, 0)), (NodeRole::Normal, NodeRole::Spare));
+}
