@@ -5,7 +5,7 @@ use crate::faults::Trouble;
 use crate::twin::{ByKey, Ev, Twin};
 use muster_model::command::{Command, Observed};
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::{Exit, SlotEnd, Verdict};
+use muster_model::job::{Exit, SlotEnd, StopReason, Verdict};
 use muster_model::placement::Placement;
 use muster_model::spec::Simulate;
 use muster_model::units::{Span, Time};
@@ -288,10 +288,15 @@ impl Twin<'_> {
         }
     }
 
-    pub(crate) fn stop_ordered(&mut self, key: AttemptKey) {
+    pub(crate) fn stop_ordered(&mut self, key: AttemptKey, reason: &StopReason) {
         let Some(g) = self.gangs.by_key.get_mut(&key) else { return };
         if std::mem::replace(&mut g.leaving, true) {
             return;
+        }
+        match reason {
+            StopReason::Preempted { .. } => self.books.preemptions += 1,
+            StopReason::Moved { .. } => self.books.migrations += 1,
+            _ => {}
         }
         self.at(self.now, Ev::Gone(key));
     }
@@ -353,13 +358,9 @@ impl Twin<'_> {
             _ => Span(0),
         };
         self.books.attempt_over(key.job, g.end, stalled, g.up, self.now);
-        match (&g.broken, verdict) {
-            (Some(b), Verdict::Infrastructure | Verdict::Application) => {
-                let why = b.why.clone();
-                self.books.interrupted(key.job, &why);
-            }
-            (None, Verdict::Scheduler) => self.books.preemptions += 1,
-            _ => {}
+        let failed = matches!(verdict, Verdict::Infrastructure | Verdict::Application);
+        if let Some(b) = g.broken.as_ref().filter(|_| failed) {
+            self.books.interrupted(key.job, &b.why);
         }
     }
 

@@ -438,7 +438,7 @@ impl<'a> Twin<'a> {
     fn answer(&mut self, event: Event) {
         match event {
             Event::JobPlaced { key, placement } => self.placed(key, &placement),
-            Event::StopOrdered { key, .. } => self.stop_ordered(key),
+            Event::StopOrdered { key, reason, .. } => self.stop_ordered(key, &reason),
             Event::CheckpointAsked { key } => self.checkpoint_asked(key),
             Event::AttemptEnded { key, verdict, .. } => self.attempt_ended(key, verdict),
             Event::JobSucceeded { job } => self.job_over(job, true),

@@ -197,8 +197,14 @@ fn an_elastic_gang_starts_with_its_written_size_or_the_largest() {
     let pretended = spec(|s| {
         s.elastic = Some(Elastic { min_nodes: 1, max_nodes: 1 });
         let run = Span::secs(5);
-        s.simulate =
-            Some(Simulate { run, step: None, checkpoint: None, exit_code: 0, idle: false, ..Simulate::default() });
+        s.simulate = Some(Simulate {
+            run,
+            step: None,
+            checkpoint: None,
+            exit_code: 0,
+            idle: false,
+            ..Simulate::default()
+        });
     });
     assert_eq!(resolve(&pretended).unwrap().groups[0].nodes, 1);
 }
