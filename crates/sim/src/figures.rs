@@ -207,6 +207,8 @@ impl Twin<'_> {
                 precision: ratio(right as f64, signs as f64),
                 recall: ratio(told as f64, failures as f64),
             }),
+            refusals: self.refusals,
+            refused: std::mem::take(&mut self.refused),
             records: self.records,
             decisions: self.ticks,
             wall_s: 0.0,

@@ -65,6 +65,12 @@ pub struct Outcome {
     /// How well precursors told failures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
+    /// Requests of the scenario that the engine refused.
+    #[serde(default)]
+    pub refusals: u64,
+    /// The first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
     /// Records in the log.
     pub records: u64,
     /// Plans made.

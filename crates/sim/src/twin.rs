@@ -74,6 +74,7 @@ pub(crate) struct Twin<'a> {
     counts: Counts,
     sink: Sink<'a>,
     until_done: bool,
+    pub(crate) refusals: u64,
     pub(crate) refused: Vec<String>,
 }
 
@@ -128,6 +129,7 @@ impl<'a> Twin<'a> {
             counts: Counts::default(),
             sink,
             until_done,
+            refusals: 0,
             refused: Vec::new(),
         };
         twin.found()?;
@@ -218,9 +220,16 @@ impl<'a> Twin<'a> {
     /// A request of the site itself. A refusal is remembered and changes nothing.
     pub(crate) fn tell(&mut self, command: Command) {
         if let Err(r) = self.ask(Actor::system(), command) {
-            if self.refused.len() < 20 {
-                self.refused.push(r.to_string());
-            }
+            self.note_refusal(&r);
+        }
+    }
+
+    /// The first few refusals are told with the figures: a scenario that asks for what the site
+    /// refuses does not do so in silence.
+    fn note_refusal(&mut self, r: &Refusal) {
+        self.refusals += 1;
+        if self.refused.len() < 20 {
+            self.refused.push(r.to_string());
         }
     }
 
@@ -342,11 +351,7 @@ impl<'a> Twin<'a> {
                 self.books.submitted(first, gpus, class, a.load, self.now);
             }
             Ok(Answer::Done) => {}
-            Err(r) => {
-                if self.refused.len() < 20 {
-                    self.refused.push(r.to_string());
-                }
-            }
+            Err(r) => self.note_refusal(&r),
         }
         self.coming(i);
     }

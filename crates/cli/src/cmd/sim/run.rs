@@ -61,6 +61,11 @@ impl Run {
             };
             report::write(file, &page(&[run], &report::command()))?;
         }
+        if outcome.refusals > 0 {
+            let first = outcome.refused.first().map_or("", String::as_str);
+            let n = outcome.refusals;
+            crate::output::note(&format!("the engine refused {n} requests; the first: {first}"));
+        }
         let missed = compare::missed(&outcome, &s.expect);
         ctx.show(&outcome, |o| text(o, s.expect.len(), &missed))?;
         Ok(0)
