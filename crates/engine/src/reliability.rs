@@ -9,7 +9,9 @@ use muster_model::job::{Job, Verdict};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, NodeRole, Stage};
 use muster_model::placement::Slot;
+use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
+use muster_scheduler::NodeFacts;
 use std::sync::Arc;
 
 impl State {
@@ -60,9 +62,13 @@ impl Engine {
         let waits = |id: &JobId| {
             let job = s.jobs.get(id)?;
             let queued = job.promise.is_none() && s.index.cluster.queue.get(*id).is_some();
-            queued.then(|| job.groups.iter().map(|g| g.nodes as usize).sum::<usize>())
+            let nodes = || job.groups.iter().map(|g| g.nodes as usize).sum::<usize>();
+            let t = &job.spec.topology;
+            let level = t.required.or(t.segment.map(|_| Level::Nvlink));
+            queued.then(|| (nodes(), level))
         };
-        let Some(most) = s.index.interrupted.iter().find_map(waits) else { return false };
+        let waiting = s.index.interrupted.iter().find_map(waits);
+        let Some((most, level)) = waiting else { return false };
         let free = |n: &&Arc<Node>| serves(n) && s.attempts_on(&n.name).next().is_none();
         let out = |n: &&Arc<Node>| {
             let gone = n.stage == Stage::Retired || n.stage == Stage::Enrolled;
@@ -73,11 +79,23 @@ impl Engine {
         if spares.is_empty() {
             return false;
         }
-        let pairs: Vec<_> = spares
-            .into_iter()
-            .zip(s.nodes.values().filter(out))
-            .map(|(a, b)| (a.name.clone(), a.hazard, b.name.clone(), b.hazard))
-            .collect();
+        // A spare elsewhere is no help to a gang that must stay together, and would leave its
+        // domain one node short for good.
+        let near = |a: &Node, b: &Node| {
+            level.is_none_or(|l| a.location.path(&a.name, l) == b.location.path(&b.name, l))
+        };
+        let good = |a: &Node, b: &Node| {
+            let (a, b) = (crate::index::facts(a), crate::index::facts(b));
+            let whole = |f: &NodeFacts| f.gpus.minus(f.mig).len();
+            a.sku == b.sku && whole(&a) >= whole(&b) && a.cpus >= b.cpus && a.memory >= b.memory
+        };
+        let mut broken: Vec<&Arc<Node>> = s.nodes.values().filter(out).collect();
+        let mut pairs = Vec::new();
+        for a in spares {
+            let Some(at) = broken.iter().position(|b| near(a, b) && good(a, b)) else { continue };
+            let b = broken.remove(at);
+            pairs.push((a.name.clone(), a.hazard, b.name.clone(), b.hazard));
+        }
         for (spare, its, broken, hazard) in &pairs {
             self.trade(spare, *its, broken, *hazard);
         }

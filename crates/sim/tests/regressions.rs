@@ -95,3 +95,46 @@ fn where_no_time_is_left_for_a_checkpoint_an_attempt_is_stopped_at_once() {
         (107_647, Reserve(85, 165, 0, 158, 60)),
     ]);
 }
+
+/// A spare that could not carry the gang's share stepped in for a node that could: the gang waited
+/// for ever.
+#[test]
+fn seed_1794740481() {
+    check(
+        (1_794_740_481, 7, 8, 2, 1, 0),
+        &[
+            (17933, Crash(93, 190)),
+            (0, Topology(67)),
+            (
+                7651,
+                Submit(Ask {
+                    nodes: 4,
+                    gpus: 7,
+                    shape: 5,
+                    limit: 2,
+                    class: 1,
+                    tier: 3,
+                    saves: 3,
+                    owner: 2,
+                    after: None,
+                }),
+            ),
+            (31088, Topology(32)),
+            (107541, Cut(98, 606)),
+            (
+                45038,
+                Submit(Ask {
+                    nodes: 1,
+                    gpus: 5,
+                    shape: 3,
+                    limit: 1,
+                    class: 2,
+                    tier: 3,
+                    saves: 5,
+                    owner: 2,
+                    after: None,
+                }),
+            ),
+        ],
+    );
+}
