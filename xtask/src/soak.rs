@@ -9,9 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// What `cargo xtask soak` takes.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Which test.
-    #[arg(value_enum, default_value = "crash")]
-    which: Which,
+    /// Which test; all of them, one after the other, when none is named.
+    #[arg(value_enum)]
+    which: Option<Which>,
     /// Begin no further round after this long; what is done by then counts.
     #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=10_080))]
     minutes: u64,
@@ -29,14 +29,27 @@ enum Which {
     Crash,
     /// Live fresh random lives of a whole site, every invariant checked after every event.
     Sim,
+    /// Live the scenarios that take minutes, and hold them to what they expect.
+    Year,
 }
 
 /// Runs it.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    match options.which {
-        Which::Crash => crash(options),
-        Which::Sim => sim(options),
+    let which = match options.which {
+        Some(one) => vec![one],
+        None => vec![Which::Sim, Which::Crash, Which::Year],
+    };
+    for test in which {
+        let code = match test {
+            Which::Crash => crash(options)?,
+            Which::Sim => sim(options)?,
+            Which::Year => year()?,
+        };
+        if code != ExitCode::SUCCESS {
+            return Ok(code);
+        }
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Kills of one round: long enough for several snapshots, short enough to stop in time.
@@ -112,5 +125,23 @@ fn sim(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     println!("simulated lives passed: {minutes} minutes, seeds from {first}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The scenarios of the library that are too long for every change.
+fn year() -> Result<ExitCode> {
+    let mut command = cargo();
+    command.args(["test", "--release", "-p", "muster-sim", "--test", "library"]).args([
+        "--",
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    let (status, _) = proc::tee(&mut command, Duration::from_secs(3 * 3600))?;
+    if !status.success() {
+        println!("a long scenario did not live up to what it expects");
+        return Ok(ExitCode::FAILURE);
+    }
+    println!("the long scenarios passed");
     Ok(ExitCode::SUCCESS)
 }

@@ -39,7 +39,6 @@ macro_rules! library {
 
         #[test]
         fn no_file_of_the_library_is_left_out() {
-            // These two take minutes; `cargo xtask soak` lives them.
             let known = [$($file,)* "rsc1-year", "soak-year"];
             for entry in std::fs::read_dir(dir()).expect("the library") {
                 let path = entry.expect("a file").path();
@@ -61,4 +60,16 @@ library! {
     lemon_nodes: "lemon-nodes",
     quota_war: "quota-war",
     spares: "spares",
+}
+
+#[test]
+#[ignore = "takes minutes: `cargo xtask soak year` lives it"]
+fn rsc1_year() {
+    lives_up_to("rsc1-year");
+}
+
+#[test]
+#[ignore = "takes many minutes: `cargo xtask soak year` lives it"]
+fn soak_year() {
+    lives_up_to("soak-year");
 }
