@@ -170,6 +170,7 @@ mod tests {
             pci: None,
             numa: None,
             mig: None,
+            facts: None,
         };
         let inventory = Inventory {
             cpus: 64,

@@ -3,6 +3,8 @@
 //! The NVIDIA management library is loaded at run time, so the same binary starts on a machine
 //! without a driver. What a device does not tell is absent, never zero.
 
+pub mod device;
+pub mod sample;
 mod sku;
 
 pub use sku::sku;
@@ -67,5 +69,6 @@ fn gpu(index: u32, d: &Device<'_>) -> Result<Gpu, nvml_wrapper::error::NvmlError
         pci: d.pci_info().ok().map(|p| p.bus_id),
         numa: d.numa_node_id().ok(),
         mig: d.mig_mode().ok().map(|m| m.current != 0),
+        facts: None,
     })
 }

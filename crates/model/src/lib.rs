@@ -5,12 +5,14 @@
 
 pub mod command;
 pub mod event;
+pub mod fault;
 pub mod ids;
 pub mod job;
 pub mod names;
 pub mod node;
 pub mod placement;
 pub mod policy;
+pub mod qualification;
 pub mod quota;
 pub mod reservation;
 pub mod resolve;

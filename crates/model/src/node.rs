@@ -86,6 +86,123 @@ pub struct Gpu {
     /// MIG mode, where the device has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mig: Option<bool>,
+    /// More that does not change while it works; an older agent does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Box<GpuFacts>>,
+}
+
+/// What a GPU is made of and set to. Only what stays the same while it works: what moves is
+/// telemetry. What a device does not tell is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct GpuFacts {
+    /// The driver's full name of the product.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product: Option<String>,
+    /// Board part number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// Version of its BIOS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vbios: Option<String>,
+    /// Version of its InfoROM image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inforom: Option<String>,
+    /// Compute capability, such as `9.0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compute: Option<String>,
+    /// Memory the host can see through the bus.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bar1: Option<Bytes>,
+    /// Fastest generation of the bus that device and slot can both do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie_gen: Option<u32>,
+    /// Widest bus that device and slot can both do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcie_width: Option<u32>,
+    /// Processors near it, such as `0-15`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
+    /// Links to other GPUs or switches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<GpuLink>,
+    /// Id of the NVLink fabric it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fabric: Option<String>,
+    /// Its clique in that fabric.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clique: Option<u32>,
+    /// Place in its baseboard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub module: Option<u32>,
+    /// Error correction of its memory is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecc: Option<bool>,
+    /// The driver stays loaded when nobody uses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persistence: Option<bool>,
+    /// Power limit in force, in watts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_limit: Option<u32>,
+    /// Least and most that may be set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_range: Option<(u32, u32)>,
+    /// Slices it can be cut into.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mig_profiles: Vec<MigProfile>,
+    /// Slices it is cut into now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mig_slices: Vec<MigSlice>,
+}
+
+/// One link of a GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct GpuLink {
+    /// Its number.
+    pub link: u32,
+    /// Whether it works.
+    pub active: bool,
+    /// PCI address of the other end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+}
+
+/// A kind of slice a GPU can be cut into.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MigProfile {
+    /// Such as `3g.71gb`.
+    pub name: String,
+    /// The driver's number for it.
+    pub id: u32,
+    /// Most of them on one GPU.
+    pub most: u32,
+    /// Memory of one.
+    pub memory: Bytes,
+    /// Multiprocessors of one.
+    pub sms: u32,
+    /// First memory slices where one can be.
+    pub starts: Vec<u32>,
+    /// Memory slices it takes.
+    pub size: u32,
+}
+
+/// A slice that exists.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MigSlice {
+    /// Unique id, as `CUDA_VISIBLE_DEVICES` takes it.
+    pub uuid: String,
+    /// Its profile.
+    pub profile: String,
+    /// Number of its GPU instance.
+    pub gpu_instance: u32,
+    /// Number of its compute instance.
+    pub compute_instance: u32,
+    /// First memory slice.
+    pub start: u32,
 }
 
 /// A network card.

@@ -199,6 +199,7 @@ pub(crate) fn inventory(
         pci: Some(format!("00000000:{:02X}:00.0", 0x18 + d.index * 0x10 % 0xd0)),
         numa: Some(numa_of(d.index)),
         mig: Some(d.index >= first_mig),
+        facts: None,
     });
     let nics = (0..config.gpus.min(8)).map(|i| {
         let mut r = Random::new(seed, &[name, "nic", &i.to_string()]);

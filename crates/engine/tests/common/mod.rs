@@ -43,6 +43,7 @@ pub(crate) fn inventory(gpus: u32) -> Inventory {
                 pci: None,
                 numa: None,
                 mig: None,
+                facts: None,
             })
             .collect(),
         kernel: "test".into(),

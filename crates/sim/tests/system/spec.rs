@@ -129,6 +129,7 @@ pub(crate) fn inventory(i: usize, of: usize, gpus: u8) -> Inventory {
         pci: None,
         numa: None,
         mig: (i + 1 == of && index >= u32::from(gpus) / 2).then_some(true),
+        facts: None,
     };
     Inventory {
         cpu_model: "test".into(),

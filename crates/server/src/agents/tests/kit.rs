@@ -174,6 +174,7 @@ pub(super) fn hello(name: &str) -> Hello {
         pci: None,
         numa: None,
         mig: None,
+        facts: None,
     };
     Hello {
         protocol: PROTOCOL,

@@ -144,6 +144,7 @@ fn node(name: &str) -> Command {
         pci: None,
         numa: None,
         mig: None,
+        facts: None,
     };
     Command::NodeConnected {
         node: name.parse().unwrap(),

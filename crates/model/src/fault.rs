@@ -1,0 +1,107 @@
+//! What a node saw going wrong, classified on the node and told as a fact. Plain data: the
+//! catalogue that classifies lives in `health`.
+
+use crate::ids::AttemptKey;
+use crate::units::Time;
+use serde::{Deserialize, Serialize};
+
+/// Whose fault it is, or what is at fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum FaultClass {
+    /// The job's own doing.
+    Application,
+    /// Driver or firmware of a device.
+    Driver,
+    /// The GPU itself.
+    Gpu,
+    /// The GPU's memory.
+    Memory,
+    /// A link between GPUs, or between a GPU and a switch.
+    Link,
+    /// The bus between GPU and host.
+    Bus,
+    /// Heat.
+    Thermal,
+    /// Power.
+    Power,
+    /// The network.
+    Network,
+    /// Processor, memory or kernel of the host.
+    Host,
+    /// Disks and file systems.
+    Storage,
+    /// Told, and of no consequence.
+    Notice,
+    /// Not known.
+    Unknown,
+}
+
+/// What the fault asks for. Ordered: a later one is heavier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum FaultAction {
+    /// Nothing.
+    None,
+    /// Keep an eye on it.
+    Watch,
+    /// The job is to be restarted, or mended.
+    RestartJob,
+    /// The GPU is to be reset once nothing runs on it.
+    ResetWhenIdle,
+    /// The GPU is to be reset.
+    ResetGpu,
+    /// The node is to be restarted.
+    Reboot,
+    /// Somebody has to look: seats, cables, power, cooling.
+    Inspect,
+    /// The part is to be replaced.
+    Replace,
+}
+
+/// Where it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum FaultSource {
+    /// The kernel's log.
+    Kernel,
+    /// The device's driver.
+    Driver,
+    /// The agent's own look at the machine.
+    Agent,
+}
+
+/// A fault as the node tells it: one for many repeated lines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SeenFault {
+    /// `xid-79`, `sxid-12028`, `oom`, `aer-fatal`: stable, what rules and users name.
+    pub code: String,
+    /// First seen, by the node's clock.
+    pub at: Time,
+    /// How often, since it was last told.
+    pub count: u64,
+    /// Where it was read.
+    pub source: FaultSource,
+    /// What is at fault.
+    pub class: FaultClass,
+    /// What it asks for.
+    pub action: FaultAction,
+    /// The GPU, where one is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<u32>,
+    /// The process, where one is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
+    /// The attempt that process belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<AttemptKey>,
+    /// Its rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// The line as it was read, cut short.
+    pub text: String,
+}
