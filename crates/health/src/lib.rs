@@ -5,6 +5,7 @@
 //! - [`interval`]: how often a job should write checkpoints.
 //! - [`mod@ettr`]: which share of its time a job can expect to use. For reports.
 //! - [`spares`]: how many nodes to hold ready for a promise.
+//! - [`faults`]: what the kernel's log says went wrong, whose fault it is, and what to do (H2).
 //!
 //! No clock, no I/O, no randomness. Decisions come from integers, or from floating-point sums made
 //! of `+ - * /` and square roots alone, which IEEE 754 defines to the last bit: the same figures
@@ -14,6 +15,7 @@
 #[cfg(test)]
 mod draw;
 pub mod ettr;
+pub mod faults;
 pub mod interval;
 pub mod rate;
 mod series;
