@@ -1,6 +1,7 @@
 //! What every kind of GPU can be asked, whoever makes it: the one door between the agent and a
 //! device. A real device and a simulated one stand behind it as equals.
 
+use crate::mig::MigPlan;
 use crate::sample::Sample;
 use muster_model::node::Gpu;
 use std::collections::BTreeMap;
@@ -118,4 +119,13 @@ pub trait Driver: Send + Sync {
     /// # Errors
     /// When the driver cannot tell anything; do not ask again.
     fn wait_event(&self, most: Duration) -> Result<Option<DriverEvent>, DeviceError>;
+    /// Cuts a GPU as planned. Only ever called where an operator allowed it. It stops at the first
+    /// step that fails, and what was done before stays done.
+    ///
+    /// # Errors
+    /// When this driver cannot, or a step failed.
+    fn apply_mig(&self, gpu: u32, plan: &MigPlan) -> Result<(), DeviceError> {
+        let _ = plan;
+        Err(DeviceError::Failed(format!("GPU {gpu} cannot be cut into slices by this driver")))
+    }
 }

@@ -4,14 +4,16 @@
 //! without a driver. What a device does not tell is absent, never zero.
 
 pub mod device;
+pub mod mig;
+pub mod nvml;
 pub mod sample;
 mod sku;
 
+pub use nvml::NvmlDriver;
 pub use sku::sku;
 
+use device::{DeviceError, Driver};
 use muster_model::node::Gpu;
-use muster_model::units::Bytes;
-use nvml_wrapper::{Device, Nvml};
 use std::collections::BTreeMap;
 
 /// What the driver knows: its devices, and the versions that belong to them.
@@ -19,56 +21,45 @@ use std::collections::BTreeMap;
 pub struct Found {
     /// GPUs in index order, as `CUDA_VISIBLE_DEVICES` counts them with `CUDA_DEVICE_ORDER=PCI_BUS_ID`.
     pub gpus: Vec<Gpu>,
-    /// `driver` and `cuda`.
+    /// `driver`, `cuda` and `nvml`.
     pub versions: BTreeMap<String, String>,
+}
+
+/// The driver of this machine's GPUs.
+///
+/// # Errors
+/// When there is none, or its parts do not fit together.
+pub fn open() -> Result<Box<dyn Driver>, DeviceError> {
+    Ok(Box::new(NvmlDriver::open()?))
 }
 
 /// Asks the NVIDIA driver of this machine. A machine without one has no GPUs; a driver that does
 /// not answer is told in the log.
 #[must_use]
 pub fn nvidia() -> Found {
-    let nvml = match Nvml::init() {
-        Ok(nvml) => nvml,
-        Err(e) => {
+    match open() {
+        Ok(driver) => found(driver.as_ref()),
+        Err(e @ DeviceError::NoDriver(_)) => {
             // Most machines that run the control plane have none.
             tracing::debug!(error = %e, "no NVIDIA driver answers");
-            return Found::default();
+            Found::default()
         }
-    };
-    let mut found = Found::default();
-    if let Ok(v) = nvml.sys_driver_version() {
-        found.versions.insert("driver".into(), v);
+        Err(e) => {
+            tracing::warn!(error = %e, "the NVIDIA driver does not answer");
+            Found::default()
+        }
     }
-    if let Ok(v) = nvml.sys_cuda_driver_version() {
-        let text = format!("{}.{}", v / 1000, v % 1000 / 10);
-        found.versions.insert("cuda".into(), text);
-    }
-    let count = nvml.device_count().unwrap_or_else(|e| {
-        tracing::warn!(error = %e, "the NVIDIA driver does not say how many GPUs there are");
-        0
-    });
-    for index in 0..count {
-        match nvml.device_by_index(index) {
-            Ok(device) => match gpu(index, &device) {
-                Ok(gpu) => found.gpus.push(gpu),
-                Err(e) => tracing::warn!(index, error = %e, "a GPU does not tell what it is"),
-            },
-            Err(e) => tracing::warn!(index, error = %e, "a GPU cannot be reached"),
+}
+
+/// Everything a driver knows about its devices.
+#[must_use]
+pub fn found(driver: &dyn Driver) -> Found {
+    let mut found = Found { gpus: Vec::new(), versions: driver.versions() };
+    for (index, device) in driver.devices().into_iter().enumerate() {
+        match device.and_then(|d| d.describe()) {
+            Ok(gpu) => found.gpus.push(gpu),
+            Err(e) => tracing::warn!(index, error = %e, "a GPU does not tell what it is"),
         }
     }
     found
-}
-
-fn gpu(index: u32, d: &Device<'_>) -> Result<Gpu, nvml_wrapper::error::NvmlError> {
-    Ok(Gpu {
-        index,
-        sku: sku(&d.name()?),
-        uuid: d.uuid()?,
-        serial: d.serial().ok(),
-        memory: Bytes(d.memory_info()?.total),
-        pci: d.pci_info().ok().map(|p| p.bus_id),
-        numa: d.numa_node_id().ok(),
-        mig: d.mig_mode().ok().map(|m| m.current != 0),
-        facts: None,
-    })
 }
