@@ -1,0 +1,126 @@
+//! Checks of the node around its GPUs: a disk and the loopback path.
+
+use muster_model::qualification::{Check, Milli, Outcome};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Written to the disk.
+const DISK_BYTES: usize = 1 << 30;
+/// Sent over the loopback.
+const NET_BYTES: usize = 4 << 30;
+const BLOCK: usize = 8 << 20;
+
+fn check(name: &str, value: Result<f64, io::Error>, unit: &str) -> Check {
+    let (outcome, value, note) = match value {
+        Ok(v) => (Outcome::Passed, Some(Milli::from_f64(v)), String::new()),
+        Err(e) => (Outcome::Failed, None, e.to_string()),
+    };
+    Check {
+        name: name.into(),
+        gpu: None,
+        outcome,
+        value,
+        unit: unit.into(),
+        expected: None,
+        floor: None,
+        note,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bandwidths have few digits")]
+fn gb_per_s(bytes: usize, took: Duration) -> f64 {
+    bytes as f64 / took.as_secs_f64().max(1e-9) / 1e9
+}
+
+/// Writes a file and reads it back, past the cache where the file system lets us.
+#[must_use]
+pub fn disk(dir: &Path) -> Vec<Check> {
+    let path = dir.join(format!(".muster-disk-test-{}", std::process::id()));
+    let mut block = vec![0u8; BLOCK];
+    for (i, b) in block.iter_mut().enumerate() {
+        #[expect(clippy::cast_possible_truncation, reason = "noise")]
+        {
+            *b = (i.wrapping_mul(2_654_435_761) >> 13) as u8;
+        }
+    }
+    let write = || -> io::Result<f64> {
+        let mut f =
+            OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path)?;
+        let start = Instant::now();
+        for _ in 0..DISK_BYTES / BLOCK {
+            f.write_all(&block)?;
+        }
+        f.sync_all()?;
+        Ok(gb_per_s(DISK_BYTES, start.elapsed()))
+    };
+    let wrote = write();
+    let read = || -> io::Result<f64> {
+        let mut f = File::open(&path)?;
+        // What was just written is in the page cache; ask for it to be dropped.
+        let _ = rustix::fs::fadvise(&f, 0, None, rustix::fs::Advice::DontNeed);
+        let start = Instant::now();
+        let mut back = vec![0u8; BLOCK];
+        for _ in 0..DISK_BYTES / BLOCK {
+            f.read_exact(&mut back)?;
+            if back != block {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "what was read is not what was written",
+                ));
+            }
+        }
+        Ok(gb_per_s(DISK_BYTES, start.elapsed()))
+    };
+    let got = if wrote.is_ok() { read() } else { Err(io::Error::other("nothing was written")) };
+    let _ = fs::remove_file(&path);
+    vec![check("disk-write", wrote, "GB/s"), check("disk-read", got, "GB/s")]
+}
+
+/// Sends bytes to ourselves: the network stack, not the card, but a stack that is broken or
+/// misconfigured shows here.
+#[must_use]
+pub fn loopback() -> Check {
+    let run = || -> io::Result<f64> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let to = listener.local_addr()?;
+        let sender = std::thread::spawn(move || -> io::Result<()> {
+            let mut s = TcpStream::connect(to)?;
+            let block = vec![0x5a_u8; 1 << 20];
+            for _ in 0..NET_BYTES / block.len() {
+                s.write_all(&block)?;
+            }
+            Ok(())
+        });
+        let (mut s, _) = listener.accept()?;
+        s.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let start = Instant::now();
+        let mut block = vec![0u8; 1 << 20];
+        let mut got = 0;
+        while got < NET_BYTES {
+            match s.read(&mut block)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => got += n,
+            }
+        }
+        let took = start.elapsed();
+        sender.join().map_err(|_| io::Error::other("the sender failed"))??;
+        Ok(gb_per_s(NET_BYTES, took))
+    };
+    check("net-loopback", run(), "GB/s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_cannot_be_written_fails_and_says_why() {
+        let checks = disk(Path::new("/nonexistent"));
+        assert!(checks.iter().all(|c| c.outcome == Outcome::Failed), "{checks:?}");
+        assert!(checks[0].note.contains("No such file"), "{checks:?}");
+    }
+}
