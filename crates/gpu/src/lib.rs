@@ -3,9 +3,11 @@
 //! The NVIDIA management library is loaded at run time, so the same binary starts on a machine
 //! without a driver. What a device does not tell is absent, never zero.
 
+pub mod cuda;
 pub mod device;
 pub mod mig;
 pub mod nvml;
+pub mod qualify;
 pub mod sample;
 mod sku;
 
