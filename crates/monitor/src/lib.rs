@@ -1,1 +1,22 @@
-//! What a node sees of itself: samples of its devices and host, the kernel log, and the exporter.
+//! What a node sees of itself: samples of its devices and host, the kernel's log, and the exporter.
+//!
+//! [`Monitor`] runs it all on threads of its own, so that nothing it waits for (a driver, a disk,
+//! a log) can stop whoever uses it. What is found is taken with [`Monitor::latest`] and
+//! [`Monitor::take_faults`]; a bell rings for faults.
+
+pub mod clock;
+pub mod faults;
+pub mod host;
+pub mod kmsg;
+mod monitor;
+pub mod ring;
+mod sampler;
+pub mod snapshot;
+
+#[cfg(test)]
+mod fake;
+
+pub use monitor::{Config, Described, FASTEST, Monitor, MonitorError, SLOWEST};
+pub use ring::Row;
+pub use sampler::MOST_LEFT_BEHIND;
+pub use snapshot::{GpuNow, LogNow, Snapshot};

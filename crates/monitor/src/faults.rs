@@ -1,0 +1,185 @@
+//! Faults on their way from whoever saw them to whoever tells the server: a bounded queue with a
+//! bell, so that nobody has to look for them.
+
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
+use muster_model::units::Time;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Faults kept for a reader that does not come; a node that sees more has one trouble, told often.
+const MOST: usize = 1024;
+/// Longest text of a fault, in bytes.
+pub const LONGEST_TEXT: usize = 500;
+
+/// Rung when there is something to take. Called from the thread that saw it: it must not block.
+pub type Bell = Arc<dyn Fn() + Send + Sync>;
+
+/// Faults that wait to be told. Cheap to clone; all clones are one queue.
+#[derive(Clone)]
+pub struct Outbox {
+    inner: Arc<Mutex<Inner>>,
+    bell: Bell,
+}
+
+#[derive(Default)]
+struct Inner {
+    queue: VecDeque<SeenFault>,
+    told: u64,
+    dropped: u64,
+}
+
+impl std::fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbox").field("waiting", &self.lock().queue.len()).finish_non_exhaustive()
+    }
+}
+
+impl Outbox {
+    /// An empty one that rings this bell.
+    #[must_use]
+    pub fn new(bell: Bell) -> Outbox {
+        Outbox { inner: Arc::default(), bell }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A thread that died while it held the queue left it whole: every change is one call.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds faults and rings.
+    pub fn put(&self, faults: impl IntoIterator<Item = SeenFault>) {
+        let mut any = false;
+        {
+            let mut inner = self.lock();
+            for mut fault in faults {
+                any = true;
+                cut(&mut fault.text);
+                inner.told += 1;
+                // The same trouble told twice before anybody came is one with a higher count.
+                let same = inner.queue.iter_mut().rev().take(64).find(|f| same(f, &fault));
+                if let Some(old) = same {
+                    old.count = old.count.saturating_add(fault.count);
+                    old.at = old.at.min(fault.at);
+                } else if inner.queue.len() < MOST {
+                    inner.queue.push_back(fault);
+                } else {
+                    inner.dropped += 1;
+                }
+            }
+        }
+        if any {
+            (self.bell)();
+        }
+    }
+
+    /// Everything that waits, oldest first.
+    #[must_use]
+    pub fn take(&self) -> Vec<SeenFault> {
+        self.lock().queue.drain(..).collect()
+    }
+
+    /// Faults put in so far, and those for which there was no room.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        let inner = self.lock();
+        (inner.told, inner.dropped)
+    }
+}
+
+fn same(a: &SeenFault, b: &SeenFault) -> bool {
+    a.code == b.code
+        && a.gpu == b.gpu
+        && a.pid == b.pid
+        && a.attempt == b.attempt
+        && a.action == b.action
+        && a.text == b.text
+}
+
+/// Cuts a text at a character's edge.
+fn cut(text: &mut String) {
+    if text.len() > LONGEST_TEXT {
+        let mut end = LONGEST_TEXT;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+    }
+}
+
+/// A fault that the agent saw by its own looking.
+#[must_use]
+pub fn seen(code: &str, at: Time, gpu: Option<u32>, text: impl Into<String>) -> SeenFault {
+    let (class, action) = verdict(code);
+    SeenFault {
+        code: code.into(),
+        at,
+        count: 1,
+        source: FaultSource::Agent,
+        class,
+        action,
+        gpu,
+        pid: None,
+        attempt: None,
+        rank: None,
+        text: text.into(),
+    }
+}
+
+/// What the agent's own findings mean.
+fn verdict(code: &str) -> (FaultClass, FaultAction) {
+    match code {
+        // A call into the driver that never returns holds its locks until the machine restarts.
+        "nvml-hang" => (FaultClass::Driver, FaultAction::Reboot),
+        // As XID 79: nothing short of a restart brings a device back to the bus.
+        "gpu-lost" => (FaultClass::Bus, FaultAction::Reboot),
+        "gpu-silent" => (FaultClass::Driver, FaultAction::Watch),
+        "driver-missing" => (FaultClass::Driver, FaultAction::Inspect),
+        "driver-mismatch" => (FaultClass::Driver, FaultAction::Reboot),
+        "disk-full" | "ro-remount" => (FaultClass::Storage, FaultAction::Inspect),
+        "ib-down" => (FaultClass::Network, FaultAction::Inspect),
+        "oom" => (FaultClass::Host, FaultAction::Watch),
+        "kmsg-overrun" => (FaultClass::Notice, FaultAction::None),
+        _ => (FaultClass::Unknown, FaultAction::Watch),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn the_bell_rings_and_the_same_trouble_is_told_once_with_its_count() {
+        let rung = Arc::new(AtomicU32::new(0));
+        let bell = rung.clone();
+        let out = Outbox::new(Arc::new(move || {
+            bell.fetch_add(1, Ordering::SeqCst);
+        }));
+        out.put([seen("gpu-lost", Time(5), Some(3), "gone")]);
+        out.put([seen("gpu-lost", Time(4), Some(3), "gone"), seen("oom", Time(6), None, "x")]);
+        out.put([]);
+        assert_eq!(rung.load(Ordering::SeqCst), 2);
+        let all = out.take();
+        assert_eq!(all.len(), 2);
+        assert_eq!((all[0].count, all[0].at), (2, Time(4)));
+        assert!(out.take().is_empty());
+    }
+
+    #[test]
+    fn a_reader_that_never_comes_costs_a_bounded_amount() {
+        let out = Outbox::new(Arc::new(|| {}));
+        for i in 0..3000 {
+            out.put([seen("oom", Time(i), None, format!("{i}"))]);
+        }
+        assert_eq!(out.take().len(), MOST);
+        assert_eq!(out.counts(), (3000, 3000 - MOST as u64));
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let out = Outbox::new(Arc::new(|| {}));
+        out.put([seen("x", Time(0), None, "ä".repeat(400))]);
+        let text = out.take().remove(0).text;
+        assert_eq!(text.len(), LONGEST_TEXT);
+    }
+}

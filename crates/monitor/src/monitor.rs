@@ -1,0 +1,454 @@
+//! The monitor: all of it together, on threads of its own.
+
+use crate::clock::{self, Wall};
+use crate::faults::{Bell, Outbox, seen};
+use crate::host::watch::HostWatch;
+use crate::host::{HostReader, HostSample};
+use crate::kmsg::{self, Devices, Ears, Hub, KernelLog, OwnerOf};
+use crate::ring::Row;
+use crate::sampler::{Pace, Sampler, Shared};
+use crate::snapshot::{Snapshot, pci_key};
+use muster_gpu::device::{Device, DeviceError, Driver, DriverEvent};
+use muster_model::fault::SeenFault;
+use muster_model::node::Gpu;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Devices are never asked more often than this, nor more rarely than [`SLOWEST`].
+pub const FASTEST: Duration = Duration::from_millis(100);
+/// See [`FASTEST`].
+pub const SLOWEST: Duration = Duration::from_secs(10);
+/// How long a thread waits for the driver to tell something before it looks whether to stop.
+const EVENT_WAIT: Duration = Duration::from_millis(500);
+
+/// How the monitor works.
+pub struct Config {
+    /// Devices are asked this often.
+    pub every: Duration,
+    /// Samples are kept this long.
+    pub keep: Duration,
+    /// A row for the server sums up this much.
+    pub row_every: Duration,
+    /// A call into the driver that takes longer has hung.
+    pub hang_after: Duration,
+    /// A device that was lost is asked again after so long.
+    pub retry_lost: Duration,
+    /// The host is looked at this often.
+    pub host_every: Duration,
+    /// Where `/proc` and `/sys` are; `/` but in tests.
+    pub root: PathBuf,
+    /// Directories that must not fill up: the agent writes there.
+    pub dirs: Vec<PathBuf>,
+    /// Where the kernel's log is read.
+    pub kernel_log: KernelLog,
+    /// Who understands it.
+    pub ears: Box<dyn Ears>,
+    /// Whose process it is.
+    pub owner_of: OwnerOf,
+    /// Rung when there is a fault to take.
+    pub bell: Bell,
+    /// The wall's clock.
+    pub wall: Wall,
+}
+
+impl Config {
+    /// The usual pace, with these ears.
+    #[must_use]
+    pub fn new(ears: Box<dyn Ears>) -> Config {
+        Config {
+            every: Duration::from_secs(1),
+            keep: Duration::from_secs(120),
+            row_every: Duration::from_secs(10),
+            hang_after: Duration::from_secs(5),
+            retry_lost: Duration::from_secs(30),
+            host_every: Duration::from_secs(10),
+            root: "/".into(),
+            dirs: Vec::new(),
+            kernel_log: KernelLog::Auto,
+            ears,
+            owner_of: Arc::new(|_| None),
+            bell: Arc::new(|| {}),
+            wall: clock::system(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config")
+            .field("every", &self.every)
+            .field("keep", &self.keep)
+            .field("kernel_log", &self.kernel_log)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the devices are: everything that does not change while they work.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Described {
+    /// Name of the driver; `none` where there is none.
+    pub driver: String,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_driver: Option<String>,
+    /// Versions that it tells.
+    pub versions: BTreeMap<String, String>,
+    /// Devices that said what they are, in index order.
+    pub gpus: Vec<Gpu>,
+    /// Those that did not: index and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<(u32, String)>,
+}
+
+/// Why the monitor cannot run.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start a thread for the monitor")]
+pub struct MonitorError(#[source] std::io::Error);
+
+/// Watches devices, host and kernel's log until it is stopped.
+pub struct Monitor {
+    board: Arc<Board>,
+    sampler: Mutex<Sampler>,
+    shared: Arc<Shared>,
+    row_every: Duration,
+    stop: Arc<AtomicBool>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Monitor")
+            .field("driver", &self.shared.driver_name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the threads write on and everybody reads from.
+struct Board {
+    latest: Mutex<Arc<Snapshot>>,
+    host: Mutex<Option<Arc<HostSample>>>,
+    hub: Hub,
+    outbox: Outbox,
+    no_driver: Option<String>,
+    ready: AtomicBool,
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Board {
+    fn publish(&self, shared: &Shared) {
+        let (gpus, stuck) = shared.devices();
+        let snapshot = Snapshot {
+            at: (shared.wall)(),
+            driver: shared.driver_name(),
+            versions: shared.versions(),
+            gpus,
+            no_driver: self.no_driver.clone(),
+            stuck,
+            host: lock(&self.host).clone(),
+            log: self.hub.log_now(),
+            faults: self.outbox.counts(),
+        };
+        *lock(&self.latest) = Arc::new(snapshot);
+        self.ready.store(true, Ordering::Release);
+    }
+}
+
+impl Monitor {
+    /// Starts watching.
+    ///
+    /// # Errors
+    /// When the machine gives no threads.
+    pub fn start(config: Config, driver: Box<dyn Driver>) -> Result<Monitor, MonitorError> {
+        Monitor::begin(config, Arc::from(driver), None)
+    }
+
+    /// Starts watching a machine whose driver does not answer: host and log are there all the same.
+    ///
+    /// # Errors
+    /// When the machine gives no threads.
+    pub fn start_without(config: Config, why: &DeviceError) -> Result<Monitor, MonitorError> {
+        Monitor::begin(config, Arc::new(NoDriver), Some(why))
+    }
+
+    fn begin(
+        config: Config,
+        driver: Arc<dyn Driver>,
+        why: Option<&DeviceError>,
+    ) -> Result<Monitor, MonitorError> {
+        let outbox = Outbox::new(config.bell);
+        let wall = config.wall;
+        let board = Arc::new(Board {
+            latest: Mutex::default(),
+            host: Mutex::new(None),
+            hub: Hub::new(config.ears, config.owner_of, outbox.clone(), wall.clone()),
+            outbox: outbox.clone(),
+            no_driver: why.map(ToString::to_string),
+            ready: AtomicBool::new(false),
+        });
+        let pace = Pace {
+            every: config.every.clamp(FASTEST, SLOWEST),
+            keep: config.keep,
+            hang_after: config.hang_after,
+            retry_lost: config.retry_lost,
+        };
+        if let Some(why) = why
+            && let Some(fault) = driver_fault(why, &config.root, wall())
+        {
+            outbox.put([fault]);
+        }
+        let published = board.clone();
+        let publish = Box::new(move |shared: &Shared| published.publish(shared));
+        let sampler = Sampler::start(driver.clone(), pace, wall.clone(), outbox, publish)
+            .map_err(MonitorError)?;
+        let shared = sampler.shared.clone();
+        board.hub.devices(Arc::new(OnBus(shared.clone())));
+        let monitor = Monitor {
+            board,
+            sampler: Mutex::new(sampler),
+            shared,
+            row_every: config.row_every,
+            stop: Arc::new(AtomicBool::new(false)),
+            threads: Mutex::default(),
+        };
+        monitor.watch_host(config.root, config.dirs, config.host_every)?;
+        monitor.hear(config.kernel_log, driver, why.is_none())?;
+        Ok(monitor)
+    }
+
+    fn spawn(
+        &self,
+        name: &str,
+        joined: bool,
+        f: impl FnOnce() + Send + 'static,
+    ) -> Result<(), MonitorError> {
+        let thread =
+            std::thread::Builder::new().name(name.into()).spawn(f).map_err(MonitorError)?;
+        if joined {
+            lock(&self.threads).push(thread);
+        }
+        Ok(())
+    }
+
+    fn watch_host(
+        &self,
+        root: PathBuf,
+        dirs: Vec<PathBuf>,
+        every: Duration,
+    ) -> Result<(), MonitorError> {
+        let (board, shared, stop) = (self.board.clone(), self.shared.clone(), self.stop.clone());
+        // Not joined: a look at a disk may hang like a call into a driver.
+        self.spawn("host-sampler", false, move || {
+            let mut reader = HostReader::new(root);
+            let mut watch = HostWatch::new(dirs);
+            while !stop.load(Ordering::Relaxed) {
+                let host = reader.look((shared.wall)());
+                let log = board.hub.log_now().from.is_some();
+                board.outbox.put(watch.look(&host, log));
+                *lock(&board.host) = Some(Arc::new(host));
+                let until = Instant::now() + every;
+                while !stop.load(Ordering::Relaxed) && Instant::now() < until {
+                    std::thread::park_timeout(
+                        until
+                            .saturating_duration_since(Instant::now())
+                            .min(Duration::from_millis(500)),
+                    );
+                }
+            }
+        })
+    }
+
+    fn hear(
+        &self,
+        log: KernelLog,
+        driver: Arc<dyn Driver>,
+        events: bool,
+    ) -> Result<(), MonitorError> {
+        if log == KernelLog::Off {
+            self.board.hub.log(|l| l.why_not = Some("it is switched off".into()));
+        } else {
+            let (board, stop) = (self.board.clone(), self.stop.clone());
+            self.spawn("kernel-log", true, move || kmsg::read(&log, &board.hub, &stop))?;
+        }
+        if events {
+            let (board, stop) = (self.board.clone(), self.stop.clone());
+            // Not joined: it waits inside the driver.
+            self.spawn("gpu-events", false, move || {
+                while !stop.load(Ordering::Relaxed) {
+                    match driver.wait_event(EVENT_WAIT) {
+                        Ok(Some(DriverEvent { gpu, xid })) => board.hub.driver_event(gpu, xid),
+                        Ok(None) => board.hub.tell(),
+                        Err(e) => {
+                            tracing::debug!(error = %e, "the driver tells nothing by itself");
+                            return;
+                        }
+                    }
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What is known now.
+    #[must_use]
+    pub fn latest(&self) -> Arc<Snapshot> {
+        lock(&self.board.latest).clone()
+    }
+
+    /// Faults that were not taken yet, oldest first.
+    #[must_use]
+    pub fn take_faults(&self) -> Vec<SeenFault> {
+        self.board.outbox.take()
+    }
+
+    /// Summaries of the last `row_every`, one for each device that answers.
+    #[must_use]
+    pub fn rows(&self) -> Vec<Row> {
+        let span = u64::try_from(self.row_every.as_millis()).unwrap_or(u64::MAX);
+        self.shared.rows(self.shared.steady.ms().saturating_sub(span).saturating_sub(1))
+    }
+
+    /// Host figures for the server, by name.
+    #[must_use]
+    pub fn host_figures(&self) -> BTreeMap<String, f64> {
+        let host = lock(&self.board.host).clone();
+        host.map(|h| figures(&h)).unwrap_or_default()
+    }
+
+    /// What the devices are.
+    #[must_use]
+    pub fn describe(&self) -> Described {
+        let mut all = Described {
+            driver: self.shared.driver_name().into(),
+            no_driver: self.board.no_driver.clone(),
+            versions: self.shared.versions().as_ref().clone(),
+            ..Described::default()
+        };
+        let (now, _) = self.shared.devices();
+        for (slot, now) in self.shared.slots().iter().zip(now) {
+            match slot.gpu() {
+                Some(gpu) => all.gpus.push(gpu.as_ref().clone()),
+                None => all.silent.push((
+                    slot.index,
+                    now.why.unwrap_or_else(|| "it has not answered yet".into()),
+                )),
+            }
+        }
+        all
+    }
+
+    /// Waits until every device was asked once, at most so long. False when that was too short.
+    #[must_use]
+    pub fn wait_ready(&self, most: Duration) -> bool {
+        let until = Instant::now() + most;
+        loop {
+            let host = lock(&self.board.host).is_some();
+            if host && self.board.ready.load(Ordering::Acquire) {
+                self.board.publish(&self.shared);
+                return true;
+            }
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Ends its threads; one that is stuck in a driver is left behind.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        lock(&self.sampler).stop();
+        for t in lock(&self.threads).drain(..) {
+            let _ = t.join();
+        }
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn figures(h: &HostSample) -> BTreeMap<String, f64> {
+    let mut all = BTreeMap::new();
+    let mut put = |name: &str, value: Option<f64>| {
+        if let Some(v) = value {
+            all.insert(name.to_owned(), v);
+        }
+    };
+    put("cpu_busy_percent", h.busy);
+    put("load1", h.load.map(|l| l[0]));
+    put("memory_total", h.memory.as_ref().map(|m| m.total as f64));
+    put("memory_available", h.memory.as_ref().and_then(|m| m.available).map(|v| v as f64));
+    put("oom_kills", h.oom_kills.map(|v| v as f64));
+    put("tasks_blocked", h.tasks.as_ref().map(|t| f64::from(t.blocked)));
+    put("tasks_zombie", h.tasks.as_ref().map(|t| f64::from(t.zombies)));
+    for p in h.pressure.iter().filter(|p| p.kind == "some") {
+        put(&format!("pressure_{}", p.resource), Some(p.avg10));
+    }
+    all
+}
+
+/// A driver that does not answer is a fault only where there is something for it to drive.
+fn driver_fault(
+    why: &DeviceError,
+    root: &std::path::Path,
+    at: muster_model::units::Time,
+) -> Option<SeenFault> {
+    let on_bus = || HostReader::new(root).look(at).nvidia.len();
+    match why {
+        DeviceError::Mismatch(_) => Some(seen("driver-mismatch", at, None, why.to_string())),
+        DeviceError::NoDriver(_) => {
+            let n = on_bus();
+            (n > 0).then(|| seen("driver-missing", at, None, format!("{n} on the bus, and {why}")))
+        }
+        other => Some(seen("gpu-silent", at, None, other.to_string())),
+    }
+}
+
+/// The devices, for whoever knows a PCI address.
+struct OnBus(Arc<Shared>);
+
+impl Devices for OnBus {
+    fn at(&self, pci: (u32, u8, u8)) -> Option<u32> {
+        let is = |text: &Arc<str>| pci_key(text) == Some(pci);
+        self.0.slots().iter().find(|s| s.pci.as_ref().is_some_and(is)).map(|s| s.index)
+    }
+
+    fn pci_of(&self, gpu: u32) -> Option<String> {
+        let slot = self.0.slots().iter().find(|s| s.index == gpu)?;
+        slot.pci.as_deref().map(str::to_owned)
+    }
+
+    fn xid(&self, gpu: u32, xid: u32, count: u64) {
+        if let Some(slot) = self.0.slots().iter().find(|s| s.index == gpu) {
+            slot.xid(self.0.steady.ms(), xid, count);
+        }
+    }
+}
+
+/// Stands where no driver is.
+struct NoDriver;
+
+impl Driver for NoDriver {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+    fn versions(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+    fn devices(&self) -> Vec<Result<Box<dyn Device>, DeviceError>> {
+        Vec::new()
+    }
+    fn wait_event(&self, _: Duration) -> Result<Option<DriverEvent>, DeviceError> {
+        Err(DeviceError::NoDriver("there is none".into()))
+    }
+}
