@@ -144,7 +144,7 @@ impl Catalogue {
     pub fn with_overrides(&self, text: &str) -> Result<Catalogue, FaultFileError> {
         let mut next = self.clone();
         let mut changes = overrides::read(self, text)?;
-        changes.sort_by_key(|c| c.exception_weight());
+        changes.sort_by_key(overrides::Change::exception_weight);
         for change in changes {
             let (sku, pool) = change.aimed_at();
             let base = next.judge(change.code, sku, pool).clone();

@@ -9,12 +9,14 @@
 
 mod catalogue;
 mod code;
+mod line;
 mod overrides;
 mod pci;
 mod words;
 
 pub use catalogue::{Blame, Catalogue, Entry, Repeat, Rule, View};
 pub use code::Code;
+pub use line::{Detail, Fault, Line, MAX_LINE, Verdict, parse};
 pub use overrides::FaultFileError;
 pub use pci::Pci;
 pub use words::{action_words, blame_words, class_words};
