@@ -61,7 +61,11 @@ pub(crate) fn touched_by(state: &State, event: &Event, out: &mut BTreeSet<NodeNa
                 out.extend(a.placement.slots.iter().map(|s| s.node.clone()));
             }
         }
-        Event::NodeBack { node, .. } | Event::NodeReconciled { node } => {
+        Event::NodeBack { node, .. }
+        | Event::NodeReconciled { node }
+        | Event::QualificationAsked { node, .. }
+        | Event::QualificationEnded { node, .. }
+        | Event::QualificationCancelled { node, .. } => {
             out.insert(node.clone());
         }
         _ => {}
@@ -239,6 +243,10 @@ impl State {
             | Event::NodeRetired { .. }
             | Event::NodeMarked { .. }
             | Event::NodeReconciled { .. } => self.apply_node(r)?,
+            Event::FaultSeen { .. }
+            | Event::QualificationAsked { .. }
+            | Event::QualificationEnded { .. }
+            | Event::QualificationCancelled { .. } => self.apply_hardware(r)?,
             Event::TopologySet { topology } => {
                 self.topology = topology.clone();
                 let names: Vec<NodeName> = self.nodes.keys().cloned().collect();
@@ -549,7 +557,7 @@ impl State {
     }
 
     /// Changes a node and keeps the index in step.
-    fn node(
+    pub(crate) fn node(
         &mut self,
         seq: Seq,
         name: &NodeName,
@@ -586,6 +594,9 @@ impl State {
                     excluded_gpus: GpuSet::EMPTY,
                     role: NodeRole::Normal,
                     hazard: 0,
+                    qualifying: None,
+                    qualified: None,
+                    past_figures: Vec::new(),
                     enrolled_at: r.at,
                     changed_at: r.at,
                     version: r.seq,
@@ -628,7 +639,7 @@ impl State {
             Event::OrphanGone { node, key } => self.node(r.seq, node, |n| {
                 n.orphans.remove(key);
             }),
-            Event::NodeCordoned { node, reason } => {
+            Event::NodeCordoned { node, reason, .. } => {
                 self.node(r.seq, node, |n| n.cordon = Some(reason.clone()))
             }
             Event::NodeUncordoned { node } => self.node(r.seq, node, |n| n.cordon = None),

@@ -2,7 +2,7 @@
 //! ports are taken, what wakes the engine. Rebuilt after loading a snapshot.
 
 use crate::state::State;
-use muster_model::ids::JobId;
+use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Basis, Condition, Job, JobState, SlotState};
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
@@ -38,6 +38,11 @@ pub(crate) struct Index {
     pub(crate) interrupted: BTreeSet<JobId>,
     /// When promised starts fall due.
     pub(crate) promised: BTreeSet<(Time, JobId)>,
+    /// Faults remembered of each node.
+    pub(crate) faults: BTreeMap<NodeName, BTreeSet<Seq>>,
+    /// When the tests that go on will have taken too long.
+    pub(crate) tests: BTreeSet<(Time, NodeName)>,
+    tested: BTreeMap<NodeName, Time>,
     /// Idempotency keys in the order they are forgotten.
     pub(crate) keys: BTreeSet<(Time, String)>,
 }
@@ -74,6 +79,7 @@ pub(crate) fn facts(n: &Node) -> NodeFacts {
         match n.stage {
             Stage::Enrolled | Stage::Retired => Some(Block::NotReady),
             Stage::Draining | Stage::Drained => Some(Block::Draining),
+            Stage::Ready if n.qualifying.is_some() => Some(Block::Qualifying),
             Stage::Ready if n.cordon.is_some() => Some(Block::Cordoned),
             Stage::Ready if n.role == NodeRole::Suspect => Some(Block::Suspect),
             Stage::Ready if !n.orphans.is_empty() => Some(Block::Orphans),
@@ -212,6 +218,9 @@ impl Index {
             ix.add(state, job);
         }
         ix.reservations_changed(state);
+        for f in state.faults.values() {
+            ix.faults.entry(f.node.clone()).or_default().insert(f.seq);
+        }
         ix.keys = state.keys.iter().map(|(k, e)| (e.keep_until, k.clone())).collect();
         ix
     }
@@ -221,6 +230,15 @@ impl Index {
             self.spares.insert(n.name.clone());
         } else {
             self.spares.remove(&n.name);
+        }
+        let until = n.qualifying.map(|q| q.until);
+        let was = match until {
+            Some(t) => self.tested.insert(n.name.clone(), t),
+            None => self.tested.remove(&n.name),
+        };
+        if was != until {
+            was.map(|t| self.tests.remove(&(t, n.name.clone())));
+            self.tests.extend(until.map(|t| (t, n.name.clone())));
         }
         if n.stage == Stage::Retired {
             self.cluster.fleet.remove(&n.name);
@@ -525,6 +543,8 @@ impl Index {
         check(mine.wakes == fresh.wakes, "wakes");
         check(self.waiters == fresh.waiters, "dependencies");
         check(self.ended == fresh.ended, "ended jobs");
+        check(self.faults == fresh.faults, "faults");
+        check(self.tests == fresh.tests && self.tested == fresh.tested, "tests of nodes");
         out.extend(self.cluster.problems());
         out
     }

@@ -10,6 +10,7 @@ mod apply;
 mod carry;
 mod decide;
 mod explain;
+mod hardware;
 mod index;
 pub mod invariants;
 mod reliability;
@@ -25,7 +26,7 @@ pub use apply::ApplyError;
 pub use decide::permissions::may_see;
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
-pub use state::{Booked, KeyEntry, PromiseStats, State};
+pub use state::{Booked, KeptFault, KeyEntry, PromiseStats, State};
 
 use muster_model::command::{Answer, Refusal, Request};
 use muster_model::event::{Event, Record, SCHEMA};

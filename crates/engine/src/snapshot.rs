@@ -2,7 +2,8 @@
 //! version reads them.
 
 use crate::index::Index;
-use crate::state::{Booked, KeyEntry, PromiseStats, State};
+use crate::state::{Booked, KeptFault, KeyEntry, PromiseStats, State};
+use muster_model::fault::FaultClass;
 use muster_model::ids::{Epoch, Seq, SiteId};
 use muster_model::job::Job;
 use muster_model::names::{Label, ProjectName};
@@ -63,6 +64,10 @@ struct Stored {
     promises: PromiseStats,
     #[serde(default)]
     exposure: muster_health::Exposure,
+    #[serde(default)]
+    faults: Vec<Arc<KeptFault>>,
+    #[serde(default)]
+    fault_counts: Vec<(String, FaultClass, u64)>,
 }
 
 impl State {
@@ -93,6 +98,8 @@ impl State {
             moves,
             promises,
             exposure,
+            faults,
+            fault_counts,
             keys,
             index: _,
         } = self;
@@ -118,6 +125,8 @@ impl State {
             moves: moves.clone(),
             promises: *promises,
             exposure: *exposure,
+            faults: faults.values().cloned().collect(),
+            fault_counts: fault_counts.iter().map(|((c, k), n)| (c.clone(), *k, *n)).collect(),
         };
         serde_json::to_vec(&stored).map_err(SnapshotError::Unreadable)
     }
@@ -151,6 +160,8 @@ impl State {
             moves: s.moves,
             promises: s.promises,
             exposure: s.exposure,
+            faults: s.faults.into_iter().map(|f| (f.seq, f)).collect(),
+            fault_counts: s.fault_counts.into_iter().map(|(c, k, n)| ((c, k), n)).collect(),
             policy: s.policy,
             quotas: s.quotas,
             reservations: s

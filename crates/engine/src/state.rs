@@ -2,6 +2,7 @@
 
 use crate::index::Index;
 use muster_model::command::Answer;
+use muster_model::fault::{FaultClass, SeenFault};
 use muster_model::ids::{Epoch, JobId, Seq, SiteId};
 use muster_model::job::Job;
 use muster_model::names::{Label, NodeName, ProjectName};
@@ -29,6 +30,22 @@ pub struct KeyEntry {
     pub seq: Seq,
     /// Forgotten after this.
     pub keep_until: Time,
+}
+
+/// A fault that a node told of, as it is remembered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptFault {
+    /// Sequence number of the record that told it.
+    pub seq: Seq,
+    /// When it was written down.
+    pub at: Time,
+    /// The node.
+    pub node: NodeName,
+    /// The project whose job it hit: those who may see it, beside operators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<ProjectName>,
+    /// What the node told.
+    pub fault: SeenFault,
 }
 
 /// A reservation, with the nodes that were chosen when it was made.
@@ -100,6 +117,10 @@ pub struct State {
     pub promises: PromiseStats,
     /// How long gangs ran on how many nodes, and how often hardware interrupted them.
     pub exposure: muster_health::Exposure,
+    /// The last faults of each node, in the order they were told.
+    pub faults: BTreeMap<Seq, Arc<KeptFault>>,
+    /// How often each fault was told of, over all nodes.
+    pub fault_counts: BTreeMap<(String, FaultClass), u64>,
     /// When work was moved so that a gang fits, in the last hour or so.
     pub moves: Vec<Time>,
     /// Requests that must not be done twice.
@@ -126,6 +147,12 @@ impl State {
     /// Slots of a job's present attempt that hold something.
     pub(crate) fn left(&self, job: JobId) -> crate::index::Left {
         self.index.left.get(&job).copied().unwrap_or_default()
+    }
+
+    /// What a node told of lately, newest first.
+    pub fn faults_of<'a>(&'a self, node: &NodeName) -> impl Iterator<Item = &'a Arc<KeptFault>> {
+        let here = self.index.faults.get(node).into_iter().flatten().rev();
+        here.filter_map(|seq| self.faults.get(seq))
     }
 
     /// GPUs of a node that attempts hold.

@@ -14,6 +14,7 @@ impl Engine {
     pub fn tick(&mut self, now: Time) -> bool {
         self.advance(now);
         self.pass_deadlines();
+        self.pass_tests();
         let now = self.state.now;
         let mut index = std::mem::take(&mut self.state.index);
         index.ripen(&self.state, now);
@@ -34,7 +35,8 @@ impl Engine {
             return Some(self.state.now);
         }
         let wake = self.state.index.wakes.first().map(|(t, _)| *t);
-        [wake, self.due_by(FAR)].into_iter().flatten().min()
+        let test = self.state.index.tests.first().map(|(t, _)| *t);
+        [wake, test, self.due_by(FAR)].into_iter().flatten().min()
     }
 
     /// The first moment after the last cycle and not after `t` at which time alone may change

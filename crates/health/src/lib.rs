@@ -1,6 +1,7 @@
 //! What is known of how often hardware fails, and what follows from it: how often to write
 //! checkpoints, how many spares to hold, what a job can expect (F7).
 //!
+//! - [`qualify`]: a node's measured figures beside its own past and its peers.
 //! - [`rate`]: failures per million node-days, learned from what was seen and a prior.
 //! - [`interval`]: how often a job should write checkpoints.
 //! - [`mod@ettr`]: which share of its time a job can expect to use. For reports.
@@ -17,6 +18,7 @@ mod draw;
 pub mod ettr;
 pub mod faults;
 pub mod interval;
+pub mod qualify;
 pub mod rate;
 mod series;
 pub mod spares;

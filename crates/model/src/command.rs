@@ -1,9 +1,11 @@
 //! What somebody wants, and what the brain answers.
 
+use crate::fault::SeenFault;
 use crate::ids::{AttemptKey, JobId, Seq};
 use crate::job::SlotEnd;
 use crate::names::{Label, NodeName, ProjectName};
 use crate::node::Inventory;
+use crate::qualification::{Level, Qualification};
 use crate::spec::{JobSpec, SpecProblem};
 use crate::tenant::Role;
 use crate::topology::Topology;
@@ -279,6 +281,34 @@ pub enum Command {
         key: AttemptKey,
         /// Idle since then; none: busy again.
         since: Option<Time>,
+    },
+    /// An agent saw faults on its node.
+    FaultsSeen {
+        /// The node.
+        node: NodeName,
+        /// What it saw.
+        faults: Vec<SeenFault>,
+    },
+    /// Test a node before it takes more work.
+    Qualify {
+        /// Which.
+        node: NodeName,
+        /// How thoroughly.
+        level: Level,
+    },
+    /// The test of a node is not wanted any more.
+    CancelQualification {
+        /// Which.
+        node: NodeName,
+    },
+    /// An agent has tested its node.
+    QualificationDone {
+        /// The node.
+        node: NodeName,
+        /// Which test.
+        id: u64,
+        /// What was measured.
+        report: Box<Qualification>,
     },
     /// A secret was stored or replaced; its value never comes here.
     SetSecret {

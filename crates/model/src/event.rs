@@ -4,11 +4,13 @@
 //! default; a new variant is written only once every server of the site knows it.
 
 use crate::command::IdempotencyKey;
+use crate::fault::SeenFault;
 use crate::ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
 use crate::job::{Checkpoint, Dependency, SlotEnd, StopReason, Verdict};
 use crate::names::{Label, NodeName, ProjectName};
 use crate::node::Inventory;
 use crate::placement::Placement;
+use crate::qualification::{Level, Qualification};
 use crate::spec::{Group, JobSpec};
 use crate::tenant::TokenUse;
 use crate::topology::{Location, Topology};
@@ -18,7 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Newest shape of records that this version writes.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// One entry of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -265,6 +267,9 @@ pub enum Event {
         node: NodeName,
         /// Why.
         reason: String,
+        /// The control plane chose it; otherwise it is an operator's word.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        decided: bool,
     },
     /// New work again.
     NodeUncordoned {
@@ -427,6 +432,46 @@ pub enum Event {
         /// Its name.
         name: Label,
     },
+    /// A node told of a fault, for the first time or again after a while.
+    FaultSeen {
+        /// The node.
+        node: NodeName,
+        /// What it told.
+        fault: Box<SeenFault>,
+    },
+    /// A node is to be tested before it takes more work.
+    QualificationAsked {
+        /// The node.
+        node: NodeName,
+        /// Names this one test; the agent answers with it.
+        id: u64,
+        /// How thoroughly.
+        level: Level,
+        /// It has failed when nothing was heard of it by then.
+        until: Time,
+        /// The policy asks it of every node that joins; otherwise it is an operator's word.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        on_join: bool,
+    },
+    /// A test came to an end.
+    QualificationEnded {
+        /// The node.
+        node: NodeName,
+        /// Which test.
+        id: u64,
+        /// What was measured, judged against the node's past and its peers.
+        report: Box<Qualification>,
+        /// Its time was up; the node did not report.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        expired: bool,
+    },
+    /// A test is not wanted any more.
+    QualificationCancelled {
+        /// The node.
+        node: NodeName,
+        /// Which test.
+        id: u64,
+    },
 }
 
 fn empty<T>(v: &Arc<[T]>) -> bool {
@@ -455,6 +500,9 @@ impl Event {
             | Event::NoticeGiven { .. }
             | Event::NoticeWithdrawn { .. }
             | Event::JobResized { .. }
+            | Event::NodeCordoned { decided: true, .. }
+            | Event::QualificationAsked { on_join: true, .. }
+            | Event::QualificationEnded { expired: true, .. }
             | Event::IdleWarned { .. } => Origin::Decision,
             Event::SiteCreated { .. }
             | Event::LeaderChanged { .. }
@@ -486,7 +534,11 @@ impl Event {
             | Event::QuotasSet { .. }
             | Event::ReservationSet { .. }
             | Event::ReservationDeleted { .. }
-            | Event::SecretDeleted { .. } => Origin::Input,
+            | Event::SecretDeleted { .. }
+            | Event::FaultSeen { .. }
+            | Event::QualificationAsked { .. }
+            | Event::QualificationEnded { .. }
+            | Event::QualificationCancelled { .. } => Origin::Input,
         }
     }
 }

@@ -38,6 +38,28 @@ pub enum FaultClass {
     Unknown,
 }
 
+impl FaultClass {
+    /// The word users read.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            FaultClass::Application => "application",
+            FaultClass::Driver => "driver",
+            FaultClass::Gpu => "gpu",
+            FaultClass::Memory => "memory",
+            FaultClass::Link => "link",
+            FaultClass::Bus => "bus",
+            FaultClass::Thermal => "thermal",
+            FaultClass::Power => "power",
+            FaultClass::Network => "network",
+            FaultClass::Host => "host",
+            FaultClass::Storage => "storage",
+            FaultClass::Notice => "notice",
+            FaultClass::Unknown => "unknown",
+        }
+    }
+}
+
 /// What the fault asks for. Ordered: a later one is heavier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -59,6 +81,23 @@ pub enum FaultAction {
     Inspect,
     /// The part is to be replaced.
     Replace,
+}
+
+impl FaultAction {
+    /// In words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            FaultAction::None => "nothing to do",
+            FaultAction::Watch => "keep an eye on it",
+            FaultAction::RestartJob => "restart the job",
+            FaultAction::ResetWhenIdle => "reset the GPU when idle",
+            FaultAction::ResetGpu => "reset the GPU",
+            FaultAction::Reboot => "reboot the node",
+            FaultAction::Inspect => "inspect it",
+            FaultAction::Replace => "replace the part",
+        }
+    }
 }
 
 /// Where it was read.
@@ -104,4 +143,20 @@ pub struct SeenFault {
     pub rank: Option<u32>,
     /// The line as it was read, cut short.
     pub text: String,
+}
+
+/// Characters of a fault's code that are kept.
+const CODE_MAX: usize = 64;
+/// Characters of its text that are kept.
+const TEXT_MAX: usize = 500;
+
+impl SeenFault {
+    /// The fault with what is too long cut short, so that no node can fill the log.
+    #[must_use]
+    pub fn bounded(mut self) -> SeenFault {
+        crate::qualification::cut(&mut self.code, CODE_MAX);
+        crate::qualification::cut(&mut self.text, TEXT_MAX);
+        self.count = self.count.max(1);
+        self
+    }
 }

@@ -4,10 +4,12 @@
 use crate::ids::AttemptKey;
 use crate::names::NodeName;
 use crate::placement::GpuSet;
+use crate::qualification::{PastQualification, Qualified, Qualifying};
 use crate::topology::Location;
 use crate::units::{Bytes, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What the agent found in the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -48,6 +50,9 @@ pub struct Inventory {
     /// True for a node whose devices are simulated.
     #[serde(default)]
     pub simulated: bool,
+    /// What its agent can be asked for beside running work: `qualify`, `mig`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub can: BTreeSet<String>,
 }
 
 /// A NUMA node.
@@ -329,6 +334,15 @@ pub struct Node {
     /// How likely it is to fail, in thousandths a month; large gangs keep away.
     #[serde(default)]
     pub hazard: u32,
+    /// The test that goes on; it takes no work meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qualifying: Option<Qualifying>,
+    /// The last test that came to an end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qualified: Option<Arc<Qualified>>,
+    /// Figures of its last tests, oldest first: what it is compared with later.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub past_figures: Vec<Arc<PastQualification>>,
     /// When it joined.
     pub enrolled_at: Time,
     /// When its agent was last lost or came back.

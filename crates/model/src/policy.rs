@@ -31,6 +31,43 @@ pub struct SitePolicy {
     pub hazard: Hazard,
     /// How often hardware fails, as far as it is not measured yet.
     pub reliability: Reliability,
+    /// When nodes are tested.
+    pub qualification: QualificationPolicy,
+}
+
+/// When nodes are tested.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct QualificationPolicy {
+    /// What is asked of a node that joins, before it takes work.
+    pub on_join: OnJoin,
+}
+
+/// What is asked of a node that joins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum OnJoin {
+    /// Nothing.
+    #[default]
+    None,
+    /// A quick test.
+    Quick,
+    /// A thorough test.
+    Standard,
+}
+
+impl OnJoin {
+    /// The test, if there is one.
+    #[must_use]
+    pub fn level(self) -> Option<crate::qualification::Level> {
+        match self {
+            OnJoin::None => None,
+            OnJoin::Quick => Some(crate::qualification::Level::Quick),
+            OnJoin::Standard => Some(crate::qualification::Level::Standard),
+        }
+    }
 }
 
 /// What is assumed until the site has measured it.

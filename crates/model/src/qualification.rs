@@ -18,6 +18,16 @@ pub enum Level {
 }
 
 impl Level {
+    /// A node that has not reported after so long has failed.
+    #[must_use]
+    pub fn time_limit(self) -> Span {
+        match self {
+            Level::Quick => Span::mins(10),
+            Level::Standard => Span::mins(30),
+            Level::Full => Span::hours(24),
+        }
+    }
+
     /// The word users write.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -147,4 +157,153 @@ pub struct Qualification {
     pub outcome: Outcome,
     /// Every check, in the order they were made.
     pub checks: Vec<Check>,
+}
+
+/// Checks of one report that are kept; no node has so many.
+const CHECKS_MAX: usize = 1024;
+/// Characters of a name or a unit that are kept.
+const NAME_MAX: usize = 64;
+/// Characters of a note that are kept.
+const NOTE_MAX: usize = 500;
+
+impl Qualification {
+    /// The report with what is too long cut short, so that no node can fill the log.
+    #[must_use]
+    pub fn bounded(mut self) -> Qualification {
+        self.checks.truncate(CHECKS_MAX);
+        for c in &mut self.checks {
+            cut(&mut c.name, NAME_MAX);
+            cut(&mut c.unit, NAME_MAX);
+            cut(&mut c.note, NOTE_MAX);
+        }
+        self
+    }
+
+    /// The worst of its checks, and never better than what it says itself.
+    #[must_use]
+    pub fn worst(&self) -> Outcome {
+        self.checks.iter().map(|c| c.outcome).max().map_or(self.outcome, |o| o.max(self.outcome))
+    }
+
+    /// What was measured, without the words.
+    #[must_use]
+    pub fn figures(&self) -> Vec<Figure> {
+        let one = |c: &Check| Some(Figure { name: c.name.clone(), gpu: c.gpu, value: c.value? });
+        self.checks.iter().filter_map(one).collect()
+    }
+
+    /// The first check that failed, in words.
+    #[must_use]
+    pub fn first_failure(&self) -> Option<String> {
+        let c = self.checks.iter().find(|c| c.outcome == Outcome::Failed)?;
+        let gpu = c.gpu.map(|g| format!(" of GPU {g}")).unwrap_or_default();
+        let figure = match (c.value, c.floor) {
+            (Some(v), Some(f)) => format!(" is {v} {}, not {f}", c.unit),
+            _ => String::new(),
+        };
+        let note = if c.note.is_empty() { String::new() } else { format!(": {}", c.note) };
+        Some(format!("{}{gpu}{figure}{note}", c.name))
+    }
+}
+
+pub(crate) fn cut(text: &mut String, most: usize) {
+    if let Some((at, _)) = text.char_indices().nth(most) {
+        text.truncate(at);
+    }
+}
+
+/// A measured figure, as it is kept for later comparison.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figure {
+    /// The check's name.
+    pub name: String,
+    /// The GPU, where one is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<u32>,
+    /// What was measured.
+    pub value: Milli,
+}
+
+/// A test that goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Qualifying {
+    /// Names this test.
+    pub id: u64,
+    /// How thoroughly.
+    pub level: Level,
+    /// When it was asked for.
+    pub asked_at: Time,
+    /// It has failed when nothing was heard of it by then.
+    pub until: Time,
+}
+
+/// A test that came to an end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Qualified {
+    /// Which test.
+    pub id: u64,
+    /// When its end was written down.
+    pub ended_at: Time,
+    /// What was measured.
+    pub report: Qualification,
+}
+
+/// What is remembered of a test for later comparison.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PastQualification {
+    /// When its end was written down.
+    pub at: Time,
+    /// How thoroughly.
+    pub level: Level,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// What was measured.
+    pub figures: Vec<Figure>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, outcome: Outcome) -> Check {
+        Check {
+            name: name.into(),
+            gpu: Some(3),
+            outcome,
+            value: Some(Milli(512_000)),
+            unit: "TFLOP/s".into(),
+            expected: Some(Milli(680_000)),
+            floor: Some(Milli(640_000)),
+            note: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_report_is_cut_and_its_worst_check_counts() {
+        let long = Check { note: "é".repeat(2000), ..check("gemm-bf16", Outcome::Failed) };
+        let q = Qualification {
+            level: Level::Quick,
+            started_at: Time(1),
+            took: Span(2),
+            outcome: Outcome::Passed,
+            checks: vec![long; 2000],
+        };
+        let q = q.bounded();
+        assert_eq!((q.checks.len(), q.checks[0].note.chars().count()), (1024, 500));
+        assert_eq!(q.worst(), Outcome::Failed);
+        assert_eq!(q.figures().len(), 1024);
+    }
+
+    #[test]
+    fn a_failure_is_told_with_its_figures() {
+        let q = Qualification {
+            level: Level::Quick,
+            started_at: Time(1),
+            took: Span(2),
+            outcome: Outcome::Failed,
+            checks: vec![check("hbm-copy", Outcome::Passed), check("gemm-bf16", Outcome::Failed)],
+        };
+        let told = q.first_failure().unwrap();
+        assert_eq!(told, "gemm-bf16 of GPU 3 is 512 TFLOP/s, not 640");
+    }
 }

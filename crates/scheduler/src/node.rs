@@ -30,6 +30,8 @@ pub enum Block {
     NotReady,
     /// Somebody must look at it first.
     Suspect,
+    /// It is being tested.
+    Qualifying,
 }
 
 impl Block {
@@ -44,6 +46,7 @@ impl Block {
             Block::Protected => "held after a restored backup",
             Block::NotReady => "not in service yet",
             Block::Suspect => "suspect",
+            Block::Qualifying => "being qualified",
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::tree::{self, Node, Value};
 use muster_model::names::{Label, ProjectName};
 use muster_model::policy::{
     Backfill, Defrag, ElasticPolicy, FairShare, Hazard, Idle, Limits, Power, Preemption,
-    Reliability, SitePolicy,
+    QualificationPolicy, Reliability, SitePolicy,
 };
 use muster_model::quota::{Quota, Quotas};
 use muster_model::reservation::{Over, Overrun, Reservation};
@@ -71,6 +71,7 @@ pub fn policy(text: &str, origin: &str) -> Result<SitePolicy, FileError> {
                 idle: file.idle,
                 hazard: file.hazard,
                 reliability: file.reliability,
+                qualification: file.qualification,
             };
             (out, "")
         }
@@ -153,6 +154,7 @@ struct PolicyFile {
     idle: Idle,
     hazard: Hazard,
     reliability: Reliability,
+    qualification: QualificationPolicy,
 }
 
 #[derive(Default, Deserialize)]

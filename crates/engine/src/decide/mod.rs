@@ -4,6 +4,7 @@ mod jobs;
 mod nodes;
 pub(crate) mod permissions;
 mod policy;
+pub(crate) mod qualify;
 mod tenants;
 
 use crate::Engine;
@@ -84,6 +85,10 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::SetReservation { reservation } => policy::set_reservation(e, reservation),
         Command::DeleteReservation { name } => policy::delete_reservation(e, name),
         Command::IdleReport { node, key, since } => Ok(policy::idle(e, node, *key, *since)),
+        Command::FaultsSeen { node, faults } => qualify::faults(e, node, faults),
+        Command::Qualify { node, level } => qualify::ask(e, req, node, *level),
+        Command::CancelQualification { node } => qualify::cancel(e, req, node),
+        Command::QualificationDone { node, id, report } => qualify::done(e, node, *id, report),
         Command::SetSecret { project, name } => tenants::set_secret(e, project, name),
         Command::DeleteSecret { project, name } => tenants::delete_secret(e, project, name),
     }

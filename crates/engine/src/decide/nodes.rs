@@ -17,14 +17,18 @@ use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-fn find(e: &Engine, name: &NodeName) -> Result<Arc<Node>, Refusal> {
+pub(super) fn find(e: &Engine, name: &NodeName) -> Result<Arc<Node>, Refusal> {
     e.state.nodes.get(name).cloned().ok_or_else(|| {
         Refusal::new(RefusalCode::NotFound, format!("there is no node {name}"))
             .hint("`muster nodes` lists them")
     })
 }
 
-fn find_versioned(e: &Engine, req: &Request, name: &NodeName) -> Result<Arc<Node>, Refusal> {
+pub(super) fn find_versioned(
+    e: &Engine,
+    req: &Request,
+    name: &NodeName,
+) -> Result<Arc<Node>, Refusal> {
     let n = find(e, name)?;
     check_version(req, n.version)?;
     Ok(n)
@@ -142,6 +146,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         e.emit(None, event);
     }
     if n.stage == Stage::Enrolled {
+        super::qualify::on_join(e, node);
         let reason = "joined and told its inventory".to_string();
         e.emit(None, Event::NodeReady { node: node.clone(), reason });
     }
@@ -247,7 +252,10 @@ pub(super) fn cordon(
 ) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
     if n.cordon.as_deref() != Some(reason) {
-        e.emit(None, Event::NodeCordoned { node: name.clone(), reason: reason.into() });
+        e.emit(
+            None,
+            Event::NodeCordoned { node: name.clone(), reason: reason.into(), decided: false },
+        );
     }
     Ok(Answer::Done)
 }
@@ -318,6 +326,7 @@ pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<A
             end_slot(e, key, name, SlotEnd::NodeFault { reason });
         }
     }
+    super::qualify::drop_test(e, &n);
     e.emit(None, Event::NodeRetired { node: name.clone() });
     Ok(Answer::Done)
 }

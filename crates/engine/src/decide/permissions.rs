@@ -57,6 +57,8 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::Undrain { .. }
         | Command::Retire { .. }
         | Command::MarkNode { .. }
+        | Command::Qualify { .. }
+        | Command::CancelQualification { .. }
         | Command::Reconcile { .. } => need(a, Role::Operator, "steer nodes"),
         Command::SetTopology { .. } => need(a, Role::Operator, "change the topology"),
         Command::SetPolicy { .. } => need(a, Role::Admin, "change the scheduling policy"),
@@ -76,6 +78,8 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::NodeConnected { .. }
         | Command::NodeLost { .. }
         | Command::IdleReport { .. }
+        | Command::FaultsSeen { .. }
+        | Command::QualificationDone { .. }
         | Command::SlotReport { .. } => need(a, Role::Admin, "speak for the server"),
     }
 }

@@ -5,11 +5,13 @@
 use muster_engine::{Engine, Policy, State};
 use muster_model::command::{Actor, Answer, Command, Observed, Refusal, Request};
 use muster_model::event::{Event, Record};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Exit, Job, SlotEnd};
 use muster_model::names::NodeName;
 use muster_model::node::{Gpu, Inventory};
 use muster_model::policy::SitePolicy;
+use muster_model::qualification::{Check, Level, Milli, Outcome, Qualification};
 use muster_model::quota::Quotas;
 use muster_model::reservation::Reservation;
 use muster_model::spec::{CheckpointRequest, CheckpointSpec, JobSpec};
@@ -225,6 +227,11 @@ impl World {
         self.engine.state().explain(id, self.now).unwrap()
     }
 
+    /// The test of a node that goes on.
+    pub(crate) fn testing(&self, i: usize) -> Option<u64> {
+        self.engine.state().nodes[&node(i)].qualifying.map(|q| q.id)
+    }
+
     pub(crate) fn pass(&mut self, span: Span) {
         self.now = self.now + span;
         self.tick();
@@ -282,6 +289,44 @@ impl World {
             self.ok(Command::SlotReport { node, key, observed });
         }
     }
+}
+
+/// A fault of a GPU.
+pub(crate) fn fault(code: &str, gpu: u32) -> SeenFault {
+    SeenFault {
+        code: code.into(),
+        at: Time(5),
+        count: 1,
+        source: FaultSource::Kernel,
+        class: if code == "xid-31" { FaultClass::Application } else { FaultClass::Bus },
+        action: FaultAction::Reboot,
+        gpu: Some(gpu),
+        pid: None,
+        attempt: None,
+        rank: None,
+        text: format!("NVRM: {code}"),
+    }
+}
+
+/// A report of one check on GPU 3, in TFLOP/s.
+pub(crate) fn report(outcome: Outcome, value: i64) -> Box<Qualification> {
+    let milli = |v: i64| Some(Milli(v * 1000));
+    Box::new(Qualification {
+        level: Level::Quick,
+        started_at: Time(7),
+        took: Span::secs(30),
+        outcome,
+        checks: vec![Check {
+            name: "gemm-bf16".into(),
+            gpu: Some(3),
+            outcome,
+            value: milli(value),
+            unit: "TFLOP/s".into(),
+            expected: milli(700),
+            floor: milli(630),
+            note: String::new(),
+        }],
+    })
 }
 
 pub(crate) fn gang(nodes: u32, gpus: u32) -> JobSpec {

@@ -1,11 +1,12 @@
 //! Steps of a random life, and how each is taken.
 
-use crate::common::{World, checkpoints, gang, inventory, node};
+use crate::common::{World, checkpoints, fault, gang, inventory, node, report};
 use muster_model::command::{Answer, Command, Observed, Refusal};
 use muster_model::ids::JobId;
 use muster_model::job::{Exit, SlotEnd};
 use muster_model::node::NodeRole;
 use muster_model::policy::{BackfillMode, OverBudget, SitePolicy};
+use muster_model::qualification::{Level as Test, Outcome};
 use muster_model::spec::{Elastic, JobSpec, Priority, Tier};
 use muster_model::topology::Level;
 use muster_model::units::Span;
@@ -37,22 +38,53 @@ pub(crate) enum Op {
     Hold(u8),
     Release(u8),
     Requeue(u8),
-    Update { job: u8, class: Option<u8>, limit: Option<u8> },
-    Report { job: u8, slot: u8, how: u8 },
+    Update {
+        job: u8,
+        class: Option<u8>,
+        limit: Option<u8>,
+    },
+    Report {
+        job: u8,
+        slot: u8,
+        how: u8,
+    },
     Up(u8),
     Gone(u8),
     Saved(u8),
-    Idle { job: u8, mins: Option<u8> },
+    Idle {
+        job: u8,
+        mins: Option<u8>,
+    },
     Lose(u8),
-    Back { node: u8, boot: bool, keep: bool },
+    Back {
+        node: u8,
+        boot: bool,
+        keep: bool,
+    },
     Cordon(u8),
     Uncordon(u8),
     Drain(u8, bool),
     Undrain(u8),
-    Mark { node: u8, role: u8, hazard: u16 },
+    Mark {
+        node: u8,
+        role: u8,
+        hazard: u16,
+    },
+    /// Asks for a test of a node, ends or cancels one, or tells of a fault.
+    Hardware {
+        node: u8,
+        what: u8,
+        value: u8,
+    },
     Policy(u8),
     Quotas(u8),
-    Reserve { name: u8, over: u8, start: u8, length: u8, kind: u8 },
+    Reserve {
+        name: u8,
+        over: u8,
+        start: u8,
+        length: u8,
+        kind: u8,
+    },
     Unreserve(u8),
     Pass(u32),
     Sleep(u8),
@@ -99,6 +131,8 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         1 => n.clone().prop_map(Op::Uncordon),
         1 => (n.clone(), any::<bool>()).prop_map(|(n, s)| Op::Drain(n, s)),
         1 => n.clone().prop_map(Op::Undrain),
+        3 => (n.clone(), any::<u8>(), any::<u8>())
+            .prop_map(|(node, what, value)| Op::Hardware { node, what, value }),
         1 => (n, any::<u8>(), 0u16..1100)
             .prop_map(|(node, role, hazard)| Op::Mark { node, role, hazard }),
         2 => any::<u8>().prop_map(Op::Policy),
@@ -116,7 +150,9 @@ pub(crate) fn site() -> World {
     let mut w = World::new(NODES, 8);
     w.project("blue");
     w.project("red");
-    join(&mut w, NODES - 1, "boot", Vec::new());
+    for i in 0..NODES {
+        join(&mut w, i, "boot", Vec::new());
+    }
     w
 }
 
@@ -127,6 +163,7 @@ fn join(
     observed: Vec<(muster_model::ids::AttemptKey, Observed)>,
 ) {
     let mut inventory = inventory(8);
+    inventory.can.insert("qualify".into());
     if i == NODES - 1 {
         for g in inventory.gpus.iter_mut().skip(4) {
             g.mig = Some(true);
@@ -142,6 +179,30 @@ fn join(
         observed,
         ahead: false,
     });
+}
+
+fn hardware(w: &mut World, i: usize, what: u8, value: u8) -> Result<Answer, Refusal> {
+    let id = w.testing(i).unwrap_or(u64::from(value));
+    let node = node(i);
+    match what % 6 {
+        0 | 1 => {
+            let level = [Test::Quick, Test::Standard, Test::Full][usize::from(value) % 3];
+            w.send(Command::Qualify { node, level })
+        }
+        2 | 3 => {
+            let outcome = [Outcome::Passed, Outcome::Failed, Outcome::Passed, Outcome::Skipped]
+                [usize::from(value) % 4];
+            let report = report(outcome, 500 + i64::from(value));
+            w.send(Command::QualificationDone { node, id, report })
+        }
+        4 => w.send(Command::CancelQualification { node }),
+        _ => {
+            let job = w.engine.state().attempts_on(&node).next().and_then(|j| j.attempt_key());
+            let mut seen = fault(&format!("xid-{}", value % 4), u32::from(value) % 8);
+            seen.attempt = job;
+            w.send(Command::FaultsSeen { node, faults: vec![seen] })
+        }
+    }
 }
 
 fn limit(n: u8) -> Option<Span> {
@@ -377,6 +438,7 @@ pub(crate) fn play(w: &mut World, op: &Op) {
             let (node, role, hazard) = (node(n.into()), Some(role), Some(hazard.into()));
             w.send(Command::MarkNode { node, role, hazard })
         }
+        Op::Hardware { node: n, what, value } => hardware(w, n.into(), what, value),
         Op::Policy(n) => w.send(Command::SetPolicy { policy: Arc::new(policy(n)) }),
         Op::Quotas(n) => return w.quotas(&quotas(n)),
         Op::Reserve { name, over, start, length, kind } => {

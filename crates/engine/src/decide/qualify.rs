@@ -1,0 +1,220 @@
+//! Faults that nodes tell of, and tests of nodes.
+
+use super::nodes::{find, find_versioned};
+use crate::Engine;
+use crate::state::State;
+use muster_health::qualify::judge_against;
+use muster_model::command::{Answer, Refusal, RefusalCode, Request};
+use muster_model::event::Event;
+use muster_model::fault::SeenFault;
+use muster_model::ids::AttemptKey;
+use muster_model::names::{NodeName, ProjectName};
+use muster_model::node::{Node, Stage};
+use muster_model::qualification::{
+    Check, Level, Outcome, PastQualification, Qualification, Qualifying,
+};
+use std::sync::Arc;
+
+/// Word of what an agent can that tests its node.
+const CAN: &str = "qualify";
+/// Nodes that a report is compared with; more would change no median.
+const PEERS: usize = 64;
+
+/// Nothing follows for the node here: what a fault asks for is shown, and people decide.
+pub(super) fn faults(
+    e: &mut Engine,
+    node: &NodeName,
+    faults: &[SeenFault],
+) -> Result<Answer, Refusal> {
+    find(e, node)?;
+    for fault in faults {
+        let mut fault = fault.clone().bounded();
+        let project = fault.attempt.and_then(|key| ran_here(&e.state, node, key));
+        if project.is_none() {
+            (fault.attempt, fault.rank) = (None, None);
+        }
+        let event = Event::FaultSeen { node: node.clone(), fault: Box::new(fault) };
+        e.emit(project.as_ref(), event);
+    }
+    Ok(Answer::Done)
+}
+
+/// The project of an attempt, if it ran on that node as far as is remembered.
+fn ran_here(state: &State, node: &NodeName, key: AttemptKey) -> Option<ProjectName> {
+    let job = state.jobs.get(&key.job)?;
+    let now = job.attempt.as_ref().filter(|a| a.no == key.attempt);
+    let here = match now {
+        Some(a) => a.placement.slots.iter().any(|s| s.node == *node),
+        // Of a large gang only the first nodes are remembered.
+        None => job.past.iter().any(|p| {
+            p.no == key.attempt
+                && (p.nodes.contains(node) || p.nodes.len() >= crate::apply::PAST_NODES)
+        }),
+    };
+    here.then(|| job.project.clone())
+}
+
+fn conflict(message: String, hint: impl Into<String>) -> Refusal {
+    Refusal::new(RefusalCode::Conflict, message).hint(hint)
+}
+
+pub(super) fn ask(
+    e: &mut Engine,
+    req: &Request,
+    name: &NodeName,
+    level: Level,
+) -> Result<Answer, Refusal> {
+    let n = find_versioned(e, req, name)?;
+    let name = &n.name;
+    if matches!(n.stage, Stage::Retired | Stage::Enrolled) {
+        let word = muster_lifecycle::word(n.stage);
+        return Err(conflict(
+            format!("node {name} is {word}"),
+            "only nodes that joined are tested",
+        ));
+    }
+    if !n.reachable {
+        let hint = "bring its agent back first; `muster describe node` says since when it is away";
+        return Err(conflict(format!("node {name} is not heard"), hint));
+    }
+    if n.protected {
+        let hint = format!("`muster node reconcile {name}` first");
+        return Err(conflict(format!("node {name} is held after a restored backup"), hint));
+    }
+    if let Some(q) = n.qualifying {
+        return Err(conflict(
+            format!("node {name} is being qualified already ({})", q.level.word()),
+            format!("`muster node qualify --cancel {name}` ends that"),
+        ));
+    }
+    if e.state.attempts_on(name).next().is_some() || !n.orphans.is_empty() {
+        return Err(conflict(
+            format!("work runs on node {name}"),
+            format!("`muster node drain {name}` first, and `--stop` to make it leave at once"),
+        ));
+    }
+    if !n.inventory.can.contains(CAN) {
+        return Err(conflict(
+            format!("node {name} cannot be qualified: its agent does not know how"),
+            "it takes an agent of this version, and a GPU that it can test",
+        ));
+    }
+    begin(e, name, level, false);
+    Ok(Answer::Done)
+}
+
+fn begin(e: &mut Engine, node: &NodeName, level: Level, on_join: bool) {
+    let event = Event::QualificationAsked {
+        node: node.clone(),
+        // The record's own number: never used again, and the same in every replay.
+        id: e.state.seq.next().0,
+        level,
+        until: e.state.now + level.time_limit(),
+        on_join,
+    };
+    e.emit(None, event);
+}
+
+/// A node that joins is tested first where the policy says so.
+pub(super) fn on_join(e: &mut Engine, node: &NodeName) {
+    let Some(level) = e.state.policy.qualification.on_join.level() else { return };
+    let able = |n: &Arc<Node>| n.inventory.can.contains(CAN) && n.qualifying.is_none();
+    if e.state.nodes.get(node).is_some_and(able) {
+        begin(e, node, level, true);
+    }
+}
+
+pub(super) fn cancel(e: &mut Engine, req: &Request, name: &NodeName) -> Result<Answer, Refusal> {
+    let n = find_versioned(e, req, name)?;
+    drop_test(e, &n);
+    Ok(Answer::Done)
+}
+
+/// The test of a node, if one goes on, is not wanted any more.
+pub(super) fn drop_test(e: &mut Engine, n: &Node) {
+    if let Some(q) = n.qualifying {
+        e.emit(None, Event::QualificationCancelled { node: n.name.clone(), id: q.id });
+    }
+}
+
+/// A report; one of a test that is over or was cancelled changes nothing.
+pub(super) fn done(
+    e: &mut Engine,
+    node: &NodeName,
+    id: u64,
+    report: &Qualification,
+) -> Result<Answer, Refusal> {
+    let n = find(e, node)?;
+    if n.qualifying.is_some_and(|q| q.id == id) {
+        let report = judged(&e.state, &n, report.clone().bounded());
+        end(e, &n, id, report, false);
+    }
+    Ok(Answer::Done)
+}
+
+/// The report beside the node's own past and nodes of its kind.
+fn judged(state: &State, n: &Node, mut report: Qualification) -> Qualification {
+    let kind = |p: &&Arc<Node>| p.name != n.name && p.sku() == n.sku() && p.stage != Stage::Retired;
+    let told = |p: &&Arc<PastQualification>| !p.figures.is_empty();
+    let newest = |p: &Arc<Node>| p.past_figures.iter().rev().find(told).cloned();
+    let peers: Vec<Arc<PastQualification>> =
+        state.nodes.values().filter(kind).filter_map(newest).take(PEERS).collect();
+    for j in judge_against(&report, &n.past_figures, &peers) {
+        if let Some(c) = report.checks.get_mut(j.check) {
+            c.outcome = c.outcome.max(j.outcome);
+            c.note = if c.note.is_empty() { j.note } else { format!("{}; {}", c.note, j.note) };
+        }
+    }
+    report.outcome = report.worst();
+    report
+}
+
+fn end(e: &mut Engine, n: &Node, id: u64, report: Qualification, expired: bool) {
+    let failed = report.outcome == Outcome::Failed;
+    let why = report.first_failure().unwrap_or_else(|| "the node says so".into());
+    let (node, report) = (n.name.clone(), Box::new(report));
+    e.emit(None, Event::QualificationEnded { node, id, report, expired });
+    // Whoever cordoned it for a reason of their own finds that reason again.
+    let free = n.cordon.as_ref().is_none_or(|r| r.starts_with(FAILED));
+    if failed && free {
+        let reason = format!("{FAILED}: {why}");
+        e.emit(None, Event::NodeCordoned { node: n.name.clone(), reason, decided: true });
+    }
+}
+
+/// How the reason of a cordon begins that a failed test is the cause of.
+const FAILED: &str = "failed qualification";
+
+impl Engine {
+    /// Tests that took too long have failed.
+    pub(crate) fn pass_tests(&mut self) {
+        while let Some((until, name)) = self.state.index.tests.first().cloned()
+            && until <= self.state.now
+        {
+            let Some(n) = self.state.nodes.get(&name).cloned() else { return };
+            let Some(q) = n.qualifying else { return };
+            end(self, &n, q.id, expired(q), true);
+        }
+    }
+}
+
+/// What is written down of a test that nothing was heard of.
+fn expired(q: Qualifying) -> Qualification {
+    let limit = q.level.time_limit();
+    Qualification {
+        level: q.level,
+        started_at: q.asked_at,
+        took: limit,
+        outcome: Outcome::Failed,
+        checks: vec![Check {
+            name: "time-limit".into(),
+            gpu: None,
+            outcome: Outcome::Failed,
+            value: None,
+            unit: String::new(),
+            expected: None,
+            floor: None,
+            note: format!("the node did not report within {limit}"),
+        }],
+    }
+}
