@@ -7,6 +7,7 @@ pub mod admin;
 pub mod error;
 pub mod event;
 pub mod explain;
+pub mod hardware;
 pub mod job;
 pub mod logs;
 pub mod node;
@@ -25,11 +26,14 @@ pub use admin::{
 pub use error::{ErrorBody, ErrorInfo};
 pub use event::{Event, EventList};
 pub use explain::{Ahead, Constraint, Estimate, Explanation};
+pub use hardware::{Fault, FaultList, Qualified, QualifyProgress, QualifyRequest, Qualifying};
 pub use job::{Attempt, Job, JobArray, JobList, Notice, Progress, Promise, Slot, Submitted};
 pub use logs::{LogLine, LogStream};
 pub use node::{AgentInfo, Node, NodeJob, NodeList, NodeUse, Topology};
 pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob};
-pub use query::{EventsQuery, JobsQuery, LogsQuery, NodesQuery, ProjectQuery, SubmitQuery};
+pub use query::{
+    EventsQuery, FaultsQuery, JobsQuery, LogsQuery, NodesQuery, ProjectQuery, SubmitQuery,
+};
 pub use quota::{AccountRow, LimitRow, QuotaReport, QuotaRow, Quotas, SetQuotas};
 pub use reservation::{
     DefragReport, Move, MoveProposal, Reservation, ReservationList, SetReservation, Window,

@@ -1,6 +1,6 @@
 //! Nodes and where they stand.
 
-use crate::{Kind, Timestamp, schema};
+use crate::{Fault, Kind, Qualified, Qualifying, Timestamp, schema};
 use muster_model::job::JobState;
 use muster_model::node as m;
 use muster_model::node::{Inventory, NodeRole, Stage};
@@ -21,7 +21,7 @@ pub struct Node {
     /// Its name.
     pub name: String,
     /// The axes below in one word: `ready`, `cordoned`, `draining`, `drained`, `lost`,
-    /// `protected`, `enrolled` or `retired`.
+    /// `protected`, `qualifying`, `enrolled` or `retired`.
     pub state: String,
     /// Sequence number of the last record that changed it; goes into `If-Match`.
     pub version: u64,
@@ -73,6 +73,15 @@ pub struct Node {
     pub orphans: Vec<String>,
     /// Its agent, as far as this server has heard it.
     pub agent: Option<AgentInfo>,
+    /// The test that goes on; it takes no work meanwhile.
+    #[serde(default)]
+    pub qualifying: Option<Qualifying>,
+    /// The last test that came to an end.
+    #[serde(default)]
+    pub qualified: Option<Qualified>,
+    /// What it told of lately, newest first; empty in lists of nodes.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
     /// When it joined.
     pub enrolled_at: Timestamp,
     /// When its agent was last lost or came back.
@@ -148,6 +157,7 @@ pub fn state_word(node: &m::Node) -> &'static str {
         Stage::Enrolled => "enrolled",
         _ if !node.reachable => "lost",
         _ if node.protected => "protected",
+        _ if node.qualifying.is_some() => "qualifying",
         Stage::Draining => "draining",
         Stage::Drained => "drained",
         Stage::Ready if node.cordon.is_some() => "cordoned",
@@ -175,6 +185,9 @@ impl Node {
             excluded_gpus,
             role,
             hazard,
+            qualifying,
+            qualified,
+            past_figures: _,
             enrolled_at,
             changed_at,
             version,
@@ -206,6 +219,9 @@ impl Node {
             jobs: used.jobs,
             orphans: orphans.iter().map(ToString::to_string).collect(),
             agent,
+            qualifying: qualifying.as_ref().map(Into::into),
+            qualified: qualified.as_deref().map(Into::into),
+            faults: Vec::new(),
             enrolled_at: (*enrolled_at).into(),
             changed_at: (*changed_at).into(),
         }

@@ -56,6 +56,29 @@ pub struct NodesQuery {
     pub cursor: Option<String>,
 }
 
+/// `GET /v1/faults`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct FaultsQuery {
+    /// Only this node's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Only faults of this code, such as `xid-79`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// Only faults that hit this job: its number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<u64>,
+    /// At most so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+    /// Where the last page ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
 /// `GET /v1/events`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

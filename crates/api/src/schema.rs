@@ -2,11 +2,13 @@
 
 #[cfg(feature = "model-schemas")]
 pub(crate) use muster_model::{
+    fault::{FaultAction, FaultClass, FaultSource},
     ids::AttemptKey,
     job::{ArrayTask, Basis, Dependency, JobState, SlotEnd, StopReason, Verdict},
     node::{Inventory, NodeRole, Stage},
     placement::{Fabric, HeldPart},
     policy::SitePolicy,
+    qualification::{Check as QualifyCheck, Level as QualifyLevel, Outcome as QualifyOutcome},
     quota::{QueueOrder, Quotas},
     reservation::{Over, Overrun},
     spec::{Group, JobSpec, Priority, Tier},
@@ -27,7 +29,13 @@ mod plain {
     pub(crate) type Fabric = String;
     pub(crate) type HeldPart = Value;
     pub(crate) type NodeRole = String;
+    pub(crate) type FaultAction = String;
+    pub(crate) type FaultClass = String;
+    pub(crate) type FaultSource = String;
     pub(crate) type Over = Value;
+    pub(crate) type QualifyCheck = Value;
+    pub(crate) type QualifyLevel = String;
+    pub(crate) type QualifyOutcome = String;
     pub(crate) type Overrun = String;
     pub(crate) type Priority = String;
     pub(crate) type QueueOrder = String;

@@ -99,6 +99,21 @@ pub enum Inject {
         /// Index.
         gpu: u32,
     },
+    /// A GPU computes more slowly than it should; zero makes it well again.
+    SlowGpu {
+        /// Index.
+        gpu: u32,
+        /// By so many percent.
+        #[schema(maximum = 99)]
+        percent: u32,
+    },
+    /// A GPU's driver tells of an error.
+    Xid {
+        /// Index.
+        gpu: u32,
+        /// The driver's number for it.
+        code: u32,
+    },
 }
 
 /// Answer to an injected fault.

@@ -2,8 +2,8 @@
 
 use crate::{Client, ClientError};
 use muster_api::{
-    CordonRequest, DrainRequest, EventList, EventsQuery, Inject, Injected, Node, NodeList,
-    NodesQuery, ServerInfo, Topology,
+    CordonRequest, DrainRequest, EventList, EventsQuery, FaultList, FaultsQuery, Inject, Injected,
+    Node, NodeList, NodesQuery, QualifyRequest, ServerInfo, Topology,
 };
 use reqwest::Method;
 
@@ -67,6 +67,29 @@ impl Client {
     /// Let the server decide again about a node that is ahead of it.
     pub async fn reconcile(&self, name: &str) -> Result<Node, ClientError> {
         self.json(self.post(&["v1", "nodes", name, "reconcile"])).await
+    }
+
+    /// Test a node before it takes more work.
+    pub async fn qualify(&self, name: &str, body: &QualifyRequest) -> Result<Node, ClientError> {
+        self.json(self.post(&["v1", "nodes", name, "qualify"]).body(body)?).await
+    }
+
+    /// End the test of a node.
+    pub async fn cancel_qualification(&self, name: &str) -> Result<Node, ClientError> {
+        self.json(self.post(&["v1", "nodes", name, "cancel-qualification"])).await
+    }
+
+    /// One page of faults, newest first.
+    pub async fn faults(&self, query: &FaultsQuery) -> Result<FaultList, ClientError> {
+        let FaultsQuery { node, code, job, limit, cursor } = query.clone();
+        let call = self.get(&["v1", "faults"]).query(&[
+            ("node", node),
+            ("code", code),
+            ("job", job.map(|n| n.to_string())),
+            ("limit", limit.map(|n| n.to_string())),
+            ("cursor", cursor),
+        ]);
+        self.json(call).await
     }
 
     /// Make a simulated node fail.

@@ -2,11 +2,13 @@
 //! ignored by an older peer; job output travels as binary chunks beside it.
 
 use muster_model::command::Observed;
+use muster_model::fault::SeenFault;
 use muster_model::ids::{AttemptKey, Epoch, Seq, SiteId};
 use muster_model::job::ArrayTask;
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::node::Inventory;
 use muster_model::placement::{Fabric, Slot};
+use muster_model::qualification::{Level, Qualification};
 use muster_model::spec::{CheckpointSpec, OnPartition, RunSpec, Simulate, Volume};
 use muster_model::units::{Bytes, Span, Time};
 use serde::{Deserialize, Serialize};
@@ -65,6 +67,33 @@ pub enum FromAgent {
         /// Certificate request, PEM.
         csr: String,
     },
+    /// Faults that were seen since the last such message. Said again on the next connection when
+    /// no heartbeat after it was answered.
+    Faults {
+        /// What was seen.
+        faults: Vec<SeenFault>,
+    },
+    /// How far a test of the node is. Never logged.
+    Qualifying {
+        /// Which test.
+        id: u64,
+        /// Checks done.
+        done: u32,
+        /// Checks in all.
+        of: u32,
+        /// What is being done.
+        doing: String,
+        /// Seconds it will still take, about.
+        #[serde(default)]
+        eta_s: Option<u64>,
+    },
+    /// What came of a test. Said on every connection until `QualifyOver`.
+    Qualified {
+        /// Which test.
+        id: u64,
+        /// What was measured.
+        report: Box<Qualification>,
+    },
     /// What an injected fault did.
     Injected {
         /// Whether this node can do it.
@@ -116,6 +145,9 @@ pub struct Hello {
     pub observed: Vec<(AttemptKey, Observed)>,
     /// Its wall clock.
     pub at: Time,
+    /// The test of the node that goes on, or whose end was not taken in yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qualifying: Option<u64>,
 }
 
 /// What a rank said through `MUSTER_REPORT`.
@@ -240,6 +272,19 @@ pub enum FromServer {
         /// The new certificate, PEM.
         cert: String,
     },
+    /// The node is to be tested. One test at a time; one that goes on or has ended under this id
+    /// is not begun again.
+    Qualify {
+        /// Which test.
+        id: u64,
+        /// How thoroughly.
+        level: Level,
+    },
+    /// The test's end is in the log, or it is not wanted any more: it may be forgotten.
+    QualifyOver {
+        /// Which test.
+        id: u64,
+    },
     /// Make a simulated node fail.
     Inject {
         /// What.
@@ -270,6 +315,20 @@ pub enum Fault {
     LoseGpu {
         /// Index.
         gpu: u32,
+    },
+    /// A GPU computes more slowly than it should; zero makes it well again.
+    SlowGpu {
+        /// Index.
+        gpu: u32,
+        /// By so many percent.
+        percent: u32,
+    },
+    /// A GPU's driver tells of an error.
+    Xid {
+        /// Index.
+        gpu: u32,
+        /// The driver's number for it.
+        code: u32,
     },
 }
 

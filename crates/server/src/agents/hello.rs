@@ -25,6 +25,8 @@ pub(super) struct Entered {
     pub(super) known: Vec<AttemptKey>,
     /// Those whose end is in the log now.
     pub(super) ended: Vec<AttemptKey>,
+    /// The test that the agent knows of.
+    pub(super) testing: Option<u64>,
 }
 
 /// Leaves the seat again unless the session begins.
@@ -160,5 +162,6 @@ pub(super) async fn enter(
     let over = |o: &Observed| matches!(o, Observed::Ended(_)) && !protected;
     let ended = hello.observed.iter().filter(|(_, o)| over(o)).map(|(k, _)| *k).collect();
     let known = hello.observed.iter().map(|(k, _)| *k).collect();
-    Ok(Ok(Entered { seat, session, welcome, protected, known, ended }))
+    let testing = hello.qualifying;
+    Ok(Ok(Entered { seat, session, welcome, protected, known, ended, testing }))
 }

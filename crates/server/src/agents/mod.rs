@@ -2,6 +2,7 @@
 
 mod accept;
 mod beside;
+mod faults;
 mod hello;
 mod idle;
 mod join;
@@ -12,7 +13,7 @@ mod steps;
 mod sweep;
 mod telemetry;
 
-pub use seat::SessionInfo;
+pub use seat::{SessionInfo, TestProgress};
 pub use steps::RankStep;
 pub use telemetry::{Columns, Row, Window};
 
@@ -93,6 +94,8 @@ struct Inner {
     seats: RwLock<HashMap<NodeName, Arc<Seat>>>,
     steps: Mutex<steps::Steps>,
     columns: Mutex<telemetry::Interned>,
+    /// Faults that were not written down one by one.
+    folded: AtomicU64,
     beside: beside::Beside,
     /// The wall clock may be set at any moment; whether a node is silent is measured from here.
     started: (Instant, Time),
@@ -165,6 +168,7 @@ pub fn serve(
         seats: RwLock::default(),
         steps: Mutex::default(),
         columns: Mutex::default(),
+        folded: AtomicU64::new(0),
         beside: beside::Beside::default(),
         since: Mutex::new(now),
         started: (Instant::now(), now),
@@ -221,6 +225,18 @@ impl Agents {
     #[must_use]
     pub fn steps(&self, key: AttemptKey) -> Vec<RankStep> {
         self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner).of(key)
+    }
+
+    /// How far the test of a node is, as its agent last told.
+    #[must_use]
+    pub fn test_progress(&self, node: &NodeName) -> Option<TestProgress> {
+        self.inner.seat(node)?.progress().clone()
+    }
+
+    /// Faults that were folded into others or only counted since the start.
+    #[must_use]
+    pub fn folded_faults(&self) -> u64 {
+        self.inner.folded.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Makes a simulated node fail, and says what came of it.

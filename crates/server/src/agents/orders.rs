@@ -6,6 +6,7 @@ use muster_executors::native::{self, DetailError, WantedRun};
 use muster_link::messages::{Action, FromServer, RunDetail, RunOrder, Secrets};
 use muster_model::ids::{AttemptKey, Epoch, Seq};
 use muster_model::names::NodeName;
+use muster_model::qualification::Qualifying;
 use muster_model::spec::RunSpec;
 use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,8 @@ pub(super) struct Orders {
     told: Option<Vec<(AttemptKey, Action)>>,
     /// Checkpoints it was asked for.
     asked: BTreeMap<AttemptKey, Time>,
+    /// The test that it knows of.
+    testing: Option<u64>,
 }
 
 /// What to tell it now.
@@ -36,14 +39,16 @@ pub(super) struct News {
 }
 
 struct Look {
+    test: Option<Qualifying>,
     seq: Seq,
     epoch: Epoch,
     wanted: Vec<(WantedRun, Option<Result<RunDetail, DetailError>>)>,
 }
 
 impl Orders {
-    pub(super) fn knows(&mut self, keys: &[AttemptKey]) {
+    pub(super) fn knows(&mut self, keys: &[AttemptKey], testing: Option<u64>) {
         self.known.extend(keys);
+        self.testing = testing;
     }
 
     pub(super) fn forget(&mut self, key: AttemptKey) {
@@ -67,9 +72,12 @@ impl Orders {
                 let detail = new.then(|| native::detail(s, &w));
                 (w, detail)
             });
-            Look { seq: s.seq, epoch: s.epoch, wanted: wanted.collect() }
+            let test = s.nodes.get(node).filter(|n| n.inventory.can.contains("qualify"));
+            let test = test.and_then(|n| n.qualifying);
+            Look { test, seq: s.seq, epoch: s.epoch, wanted: wanted.collect() }
         });
         let mut news = News::default();
+        self.test(look.test, &mut news);
         let mut list: Vec<(AttemptKey, Action)> = Vec::new();
         let mut runs: Vec<RunOrder> = Vec::new();
         let mut later: Vec<RunOrder> = Vec::new();
@@ -123,6 +131,20 @@ impl Orders {
             have.push(told);
         }
         Ok(news)
+    }
+
+    /// The node is to be tested, or not any more.
+    fn test(&mut self, wanted: Option<Qualifying>, news: &mut News) {
+        let id = wanted.map(|q| q.id);
+        if self.testing == id {
+            return;
+        }
+        if let Some(id) = std::mem::replace(&mut self.testing, id) {
+            news.messages.push(FromServer::QualifyOver { id });
+        }
+        if let Some(Qualifying { id, level, .. }) = wanted {
+            news.messages.push(FromServer::Qualify { id, level });
+        }
     }
 
     fn ask_checkpoint(&mut self, w: &WantedRun, news: &mut News) {

@@ -1,5 +1,6 @@
 //! A node's place here, and the agent that sits on it.
 
+use super::faults::Gate;
 use super::idle::IdleGpus;
 use super::telemetry::{Ring, Window};
 use muster_link::messages::FromServer;
@@ -33,6 +34,23 @@ pub struct SessionInfo {
     pub addr: SocketAddr,
 }
 
+/// How far the test of a node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestProgress {
+    /// Which test.
+    pub id: u64,
+    /// Checks done.
+    pub done: u32,
+    /// Checks in all.
+    pub of: u32,
+    /// What is being done.
+    pub doing: String,
+    /// Seconds it will still take, about.
+    pub eta_s: Option<u64>,
+    /// When this was told.
+    pub at: Time,
+}
+
 /// Clocks further apart than this are complained about.
 pub(super) const SKEW_MS: i64 = 30_000;
 
@@ -44,6 +62,8 @@ pub(super) struct Seat {
     session: Mutex<Option<Arc<Session>>>,
     ring: Mutex<Ring>,
     idle: Mutex<IdleGpus>,
+    faults: Mutex<Gate>,
+    progress: Mutex<Option<TestProgress>>,
 }
 
 impl Seat {
@@ -90,6 +110,14 @@ impl Seat {
 
     pub(super) fn idle(&self) -> MutexGuard<'_, IdleGpus> {
         lock(&self.idle)
+    }
+
+    pub(super) fn faults(&self) -> MutexGuard<'_, Gate> {
+        lock(&self.faults)
+    }
+
+    pub(super) fn progress(&self) -> MutexGuard<'_, Option<TestProgress>> {
+        lock(&self.progress)
     }
 
     pub(super) fn window(&self) -> Option<Window> {

@@ -6,7 +6,7 @@ use super::accept::Conn;
 use super::hello::Entered;
 use super::idle;
 use super::orders::Orders;
-use super::seat::{SKEW_MS, Seat, Session};
+use super::seat::{SKEW_MS, Seat, Session, TestProgress};
 use crate::brain::{Attach, BrainError};
 use crate::logs::LogError;
 use futures::future::BoxFuture;
@@ -15,6 +15,7 @@ use muster_link::LinkError;
 use muster_link::frame::Frame;
 use muster_link::messages::{FromAgent, FromServer, LogChunk, LogMark, Telemetry, VoiceReport};
 use muster_model::command::{Command, Observed};
+use muster_model::fault::SeenFault;
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
 use muster_model::units::Time;
@@ -73,7 +74,7 @@ struct Live {
 }
 
 pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: Entered) {
-    let Entered { seat, session, welcome, protected, known, ended } = entered;
+    let Entered { seat, session, welcome, protected, known, ended, testing } = entered;
     let mut live = Live {
         skew_told: session.skew_ms.load(Ordering::Relaxed).abs() > SKEW_MS,
         inner,
@@ -89,7 +90,7 @@ pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: Entered) {
         ranks: HashMap::new(),
         checkpoints: BTreeMap::new(),
     };
-    live.orders.knows(&known);
+    live.orders.knows(&known, testing);
     let end = match live.begin(&mut conn, &welcome, ended).await {
         Ok(()) => live.talk(&mut conn).await,
         Err(e) => e,
@@ -199,6 +200,8 @@ impl Live {
         match m {
             FromAgent::Heartbeat { at } => {
                 self.skew(at, now);
+                let due = self.seat.faults().due(self.inner.clock());
+                self.faults(due);
                 conn.w.queue(&FromServer::Ack { seq: self.inner.brain.durable() })?;
             }
             FromAgent::Telemetry(t) => self.telemetry(*t),
@@ -206,6 +209,20 @@ impl Live {
             FromAgent::Report { .. } if self.protected => {}
             FromAgent::Report { key, observed } => self.report(key, observed),
             FromAgent::Voice { key, rank, report } => self.voice(key, rank, report, now),
+            FromAgent::Faults { faults } => {
+                let passed = self.seat.faults().take(faults, self.inner.clock());
+                self.inner.folded.fetch_add(passed.folded, Ordering::Relaxed);
+                self.faults(passed.faults);
+            }
+            FromAgent::Qualifying { id, done, of, doing, eta_s } => {
+                let doing = doing.chars().take(200).collect();
+                *self.seat.progress() = Some(TestProgress { id, done, of, doing, eta_s, at: now });
+            }
+            FromAgent::Qualified { .. } if self.protected => {}
+            FromAgent::Qualified { id, report } => {
+                let node = self.session.node.clone();
+                self.note(Command::QualificationDone { node, id, report });
+            }
             FromAgent::Renew { csr } => self.renew(conn, &csr, now)?,
             FromAgent::Injected { ok, message } => {
                 self.session.answer_injected(if ok { Ok(message) } else { Err(message) });
@@ -215,6 +232,22 @@ impl Live {
             }
         }
         Ok(())
+    }
+
+    fn faults(&mut self, faults: Vec<SeenFault>) {
+        if !faults.is_empty() {
+            let node = self.session.node.clone();
+            self.note(Command::FaultsSeen { node, faults });
+        }
+    }
+
+    /// Hands something on that nobody waits for an answer to.
+    fn note(&mut self, command: Command) {
+        let request = self.inner.request(&self.session.node, command);
+        let brain = self.inner.brain.clone();
+        self.work.push(Box::pin(async move {
+            Done::Noted(brain.call(request, Attach::default()).await.map(drop))
+        }));
     }
 
     fn telemetry(&self, t: Telemetry) {
@@ -386,12 +419,7 @@ impl Live {
             .filter(|b| b.is_finite() && (0.0..1e9).contains(b))
             .map(|b| std::time::Duration::from_secs_f64(b).as_millis())
             .and_then(|ms| u64::try_from(ms).ok());
-        let command = Command::CheckpointDone { key, step, path, bytes, blocked_ms };
-        let request = self.inner.request(&self.session.node, command);
-        let brain = self.inner.brain.clone();
-        self.work.push(Box::pin(async move {
-            Done::Noted(brain.call(request, Attach::default()).await.map(drop))
-        }));
+        self.note(Command::CheckpointDone { key, step, path, bytes, blocked_ms });
     }
 
     fn renew(&self, conn: &mut Conn, csr: &str, now: Time) -> Result<(), End> {

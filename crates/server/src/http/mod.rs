@@ -5,6 +5,7 @@ mod auth;
 mod error;
 mod events;
 mod extract;
+mod faults;
 mod guard;
 mod jobs;
 mod limits;
@@ -239,7 +240,10 @@ fn documented() -> OpenApiRouter<App> {
         .routes(routes!(nodes::retire))
         .routes(routes!(nodes::reconcile))
         .routes(routes!(nodes::mark))
+        .routes(routes!(nodes::qualify))
+        .routes(routes!(nodes::cancel_qualification))
         .routes(routes!(nodes::inject))
+        .routes(routes!(faults::list))
         .routes(routes!(nodes::topology, nodes::set_topology))
         .routes(routes!(policy::policy, policy::set_policy))
         .routes(routes!(policy::quotas, policy::set_quotas))

@@ -5,7 +5,7 @@ use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment};
 use super::jobs::Nothing;
 use super::policy::{content_version, same_version};
-use super::{App, answer, paging};
+use super::{App, answer, faults, paging};
 use crate::brain::Attach;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,7 +13,7 @@ use axum::response::Response;
 use muster_api::node::state_word;
 use muster_api::{
     AgentInfo, CordonRequest, DrainRequest, Inject, Injected, Kind, MarkRequest, Node, NodeJob,
-    NodeList, NodeUse, NodesQuery, Topology,
+    NodeList, NodeUse, NodesQuery, QualifyProgress, QualifyRequest, Topology,
 };
 use muster_engine::State as Site;
 use muster_link::messages::Fault;
@@ -29,8 +29,17 @@ use std::ops::Bound;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-pub(crate) const STATES: [&str; 8] =
-    ["ready", "cordoned", "draining", "drained", "lost", "protected", "enrolled", "retired"];
+pub(crate) const STATES: [&str; 9] = [
+    "ready",
+    "cordoned",
+    "draining",
+    "drained",
+    "lost",
+    "protected",
+    "qualifying",
+    "enrolled",
+    "retired",
+];
 
 /// List nodes in order of their names.
 #[utoipa::path(get, path = "/v1/nodes", tag = "nodes", params(NodesQuery),
@@ -63,7 +72,14 @@ pub(crate) async fn list(
     let more = found.len() > limit;
     found.truncate(limit);
     let cursor = found.last().filter(|_| more).map(|(n, _)| paging::encode("nodes", &n.name));
-    let items = found.into_iter().map(|(n, used)| view(&app, &n, used)).collect();
+    let brief = |(n, used): (Arc<ModelNode>, NodeUse)| {
+        let mut node = view(&app, &n, used);
+        if let Some(q) = &mut node.qualified {
+            q.checks = Vec::new();
+        }
+        node
+    };
+    let items = found.into_iter().map(brief).collect();
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &NodeList { items, cursor }))
 }
 
@@ -73,7 +89,19 @@ fn view(app: &App, node: &ModelNode, used: NodeUse) -> Node {
         last_heard: s.last_heard.into(),
         skew_ms: s.skew_ms,
     });
-    Node::of(node, used, agent)
+    let mut out = Node::of(node, used, agent);
+    if let (Some(shown), Some(q)) = (&mut out.qualifying, node.qualifying)
+        && let Some(p) = app.agents().test_progress(&node.name).filter(|p| p.id == q.id)
+    {
+        shown.progress = Some(QualifyProgress {
+            done: p.done,
+            of: p.of,
+            doing: p.doing,
+            eta_s: p.eta_s,
+            at: p.at.into(),
+        });
+    }
+    out
 }
 
 /// What jobs hold on a node. Other projects' jobs are shown without a name to those who may not
@@ -111,10 +139,16 @@ fn node_name(text: &str) -> Reply<NodeName> {
 fn find(app: &App, caller: &Caller, name: &NodeName) -> Reply<(Seq, Node)> {
     let found = app.brain().read(|s| {
         let node = s.nodes.get(name)?;
-        Some((s.seq, Arc::clone(node), in_use(s, caller, node)))
+        let faults = s.faults_of(name).filter(|f| faults::sees(caller, f));
+        let faults = faults.map(|f| faults::view(f)).collect();
+        Some((s.seq, Arc::clone(node), in_use(s, caller, node), faults))
     });
     match found {
-        Some((seq, node, used)) => Ok((seq, view(app, &node, used))),
+        Some((seq, node, used, faults)) => {
+            let mut node = view(app, &node, used);
+            node.faults = faults;
+            Ok((seq, node))
+        }
         None => {
             Err(Failure::not_found(format!("there is no node {name}"))
                 .hint("GET /v1/nodes lists them"))
@@ -217,6 +251,17 @@ steering!(
     |node, body| marked(node, body)?
 );
 
+steering!(
+    /// Test a node before it takes more work; it must hold none.
+    qualify, "/v1/nodes/{name}/qualify", QualifyRequest,
+    |node, body| Command::Qualify { node, level: body.level }
+);
+steering!(
+    /// End the test of a node; it takes work again as it did before.
+    cancel_qualification, "/v1/nodes/{name}/cancel-qualification",
+    |node| Command::CancelQualification { node }
+);
+
 fn marked(node: NodeName, body: MarkRequest) -> Reply<Command> {
     let MarkRequest { role, hazard } = body;
     if role.is_none() && hazard.is_none() {
@@ -249,6 +294,13 @@ pub(crate) async fn inject(
         Inject::Partition { length } => Fault::Partition { length },
         Inject::KillRanks { key } => Fault::KillRanks { key },
         Inject::LoseGpu { gpu } => Fault::LoseGpu { gpu },
+        Inject::SlowGpu { percent: 100.., .. } => {
+            return Err(
+                Failure::senseless("a GPU is slower by 99 percent at most").field("percent")
+            );
+        }
+        Inject::SlowGpu { gpu, percent } => Fault::SlowGpu { gpu, percent },
+        Inject::Xid { gpu, code } => Fault::Xid { gpu, code },
     };
     let message = app.agents().inject(&name, fault).await.map_err(Failure::conflict)?;
     let injected = Injected { node: name.to_string(), ok: true, message };

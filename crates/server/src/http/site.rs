@@ -185,8 +185,11 @@ fn site_figures(app: &App, out: &mut Text) {
             *nodes.entry(state_word(n)).or_insert(0u64) += 1;
             let all = u64::from(n.gpu_set().len());
             let used = u64::from(s.used_gpus(&n.name).len());
-            let offered =
-                n.stage == Stage::Ready && n.reachable && n.cordon.is_none() && !n.protected;
+            let offered = n.stage == Stage::Ready
+                && n.reachable
+                && n.cordon.is_none()
+                && n.qualifying.is_none()
+                && !n.protected;
             let rest = all.saturating_sub(used);
             gpus[0] += used;
             let out = if offered { u64::from(n.excluded_gpus.len()).min(rest) } else { rest };
@@ -207,6 +210,17 @@ fn site_figures(app: &App, out: &mut Text) {
     for (state, n) in [("used", used), ("free", free), ("out", gone)] {
         out.line("muster_gpus", &[("state", state)], n);
     }
+    let counts = app.brain().read(|s| s.fault_counts.clone());
+    out.head("muster_faults_total", "counter", "Faults that nodes told of.");
+    for ((code, class), n) in &counts {
+        out.line("muster_faults_total", &[("code", code), ("class", class.word())], n);
+    }
+    out.one(
+        "muster_faults_folded_total",
+        "counter",
+        "Faults that were told as one with others, or only counted.",
+        app.agents().folded_faults(),
+    );
     let waited = oldest.map_or(0, |at| now.since(at).0 / 1000);
     out.one("muster_queue_oldest_seconds", "gauge", "Age of the oldest job that waits.", waited);
     let p = app.brain().read(|s| s.promises);

@@ -177,6 +177,7 @@ pub(super) fn hello(name: &str) -> Hello {
         facts: None,
     };
     Hello {
+        qualifying: None,
         protocol: PROTOCOL,
         version: "0.1.0".into(),
         node: node(name),

@@ -1,0 +1,168 @@
+//! What is wrong with hardware: faults that nodes told of, and tests of nodes.
+
+use crate::{Timestamp, schema};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
+use muster_model::qualification as m;
+use muster_model::qualification::{Check, Level, Outcome};
+use muster_model::units::{Span, Time};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A fault that a node told of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Fault {
+    /// The node.
+    pub node: String,
+    /// When it was written down.
+    pub at: Timestamp,
+    /// When it was first seen, by the node's clock.
+    pub seen_at: Timestamp,
+    /// `xid-79`, `oom`, …: stable.
+    pub code: String,
+    /// What is at fault.
+    #[schema(value_type = schema::FaultClass)]
+    pub class: FaultClass,
+    /// What it asks for.
+    #[schema(value_type = schema::FaultAction)]
+    pub action: FaultAction,
+    /// Where it was read.
+    #[schema(value_type = schema::FaultSource)]
+    pub source: FaultSource,
+    /// How often, since it was told before.
+    pub count: u64,
+    /// The GPU, where one is meant.
+    pub gpu: Option<u32>,
+    /// The attempt it hit, as `JOB.ATTEMPT`.
+    pub attempt: Option<String>,
+    /// The rank it hit.
+    pub rank: Option<u32>,
+    /// The process, where one is named.
+    pub pid: Option<i32>,
+    /// The line as it was read, cut short.
+    pub text: String,
+}
+
+impl Fault {
+    /// The fault as the API shows it.
+    #[must_use]
+    pub fn of(node: &str, written: Time, fault: &SeenFault) -> Fault {
+        let SeenFault { code, at, count, source, class, action, gpu, pid, attempt, rank, text } =
+            fault;
+        Fault {
+            node: node.into(),
+            at: written.into(),
+            seen_at: (*at).into(),
+            code: code.clone(),
+            class: *class,
+            action: *action,
+            source: *source,
+            count: *count,
+            gpu: *gpu,
+            attempt: attempt.map(|a| a.to_string()),
+            rank: *rank,
+            pid: *pid,
+            text: text.clone(),
+        }
+    }
+}
+
+/// A page of faults, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FaultList {
+    /// The faults.
+    pub items: Vec<Fault>,
+    /// Where the next page starts; null on the last one.
+    pub cursor: Option<String>,
+}
+
+/// `POST /v1/nodes/{name}/qualify`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct QualifyRequest {
+    /// How thoroughly.
+    #[schema(value_type = schema::QualifyLevel)]
+    pub level: Level,
+}
+
+impl Default for QualifyRequest {
+    fn default() -> Self {
+        QualifyRequest { level: Level::Quick }
+    }
+}
+
+/// A test of a node that goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Qualifying {
+    /// Names this test.
+    pub id: String,
+    /// How thoroughly.
+    #[schema(value_type = schema::QualifyLevel)]
+    pub level: Level,
+    /// When it was asked for.
+    pub asked_at: Timestamp,
+    /// It has failed when nothing was heard of it by then.
+    pub until: Timestamp,
+    /// How far it is, as far as this server has heard.
+    pub progress: Option<QualifyProgress>,
+}
+
+/// How far a test is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QualifyProgress {
+    /// Checks done.
+    pub done: u32,
+    /// Checks in all.
+    pub of: u32,
+    /// What is being done.
+    pub doing: String,
+    /// Seconds it will still take, about.
+    pub eta_s: Option<u64>,
+    /// When this was told.
+    pub at: Timestamp,
+}
+
+/// A test of a node that came to an end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Qualified {
+    /// Names this test.
+    pub id: String,
+    /// How thoroughly.
+    #[schema(value_type = schema::QualifyLevel)]
+    pub level: Level,
+    /// What came of it.
+    #[schema(value_type = schema::QualifyOutcome)]
+    pub outcome: Outcome,
+    /// When it began, by the node's clock.
+    pub started_at: Timestamp,
+    /// When its end was written down.
+    pub ended_at: Timestamp,
+    /// How long it took.
+    #[schema(value_type = schema::Span)]
+    pub took: Span,
+    /// Every check, in order; empty in lists of nodes.
+    #[schema(value_type = Vec<schema::QualifyCheck>)]
+    pub checks: Vec<Check>,
+}
+
+impl From<&m::Qualifying> for Qualifying {
+    fn from(q: &m::Qualifying) -> Qualifying {
+        let m::Qualifying { id, level, asked_at, until } = *q;
+        let (asked_at, until) = (asked_at.into(), until.into());
+        Qualifying { id: id.to_string(), level, asked_at, until, progress: None }
+    }
+}
+
+impl From<&m::Qualified> for Qualified {
+    fn from(q: &m::Qualified) -> Qualified {
+        let m::Qualified { id, ended_at, report } = q;
+        Qualified {
+            id: id.to_string(),
+            level: report.level,
+            outcome: report.outcome,
+            started_at: report.started_at.into(),
+            ended_at: (*ended_at).into(),
+            took: report.took,
+            checks: report.checks.clone(),
+        }
+    }
+}
