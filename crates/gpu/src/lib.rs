@@ -9,6 +9,7 @@ pub mod mig;
 pub mod nvml;
 pub mod qualify;
 pub mod sample;
+pub mod simulated;
 mod sku;
 
 pub use nvml::NvmlDriver;

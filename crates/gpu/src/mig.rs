@@ -52,6 +52,16 @@ impl MigPlan {
         self.switch.is_none() && self.destroy.is_empty() && self.create.is_empty()
     }
 
+    /// Whether the plan was made for what is there now: numbers of instances are given out again,
+    /// so an old plan would take away somebody else's slice.
+    ///
+    /// # Errors
+    /// When a slice the plan knows is not there any more.
+    pub fn fits(&self, present: &[MigSlice]) -> Result<(), MigRefusal> {
+        let mut known = self.keep.iter().chain(&self.destroy);
+        if known.all(|s| present.contains(s)) { Ok(()) } else { Err(MigRefusal::Stale) }
+    }
+
     /// True when nobody has to leave first.
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -89,6 +99,9 @@ pub enum MigRefusal {
     /// The mode is off, and the plan may not turn it on.
     #[error("MIG is off on this GPU, and turning it on was not allowed")]
     ModeOff,
+    /// The plan was made for slices that are not there any more.
+    #[error("the plan was made for slices that are not there any more")]
+    Stale,
 }
 
 /// What a plan starts from.

@@ -160,6 +160,10 @@ pub(super) fn apply(api: &Api, h: Handle, plan: &MigPlan) -> Result<(), DeviceEr
             plan.must_leave.len()
         )));
     }
+    if !plan.destroy.is_empty() {
+        let present = slices(api, h, &profiles(api, h));
+        plan.fits(&present).map_err(|e| DeviceError::Failed(e.to_string()))?;
+    }
     let failed = |what: String| {
         move |code: Code| match code.error() {
             DeviceError::Failed(why) => DeviceError::Failed(format!("{what}: {why}")),
