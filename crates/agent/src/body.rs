@@ -1,17 +1,21 @@
 //! What a session acts upon: ranks that really run, and, on a simulated node, pretended work.
 
 use crate::cgroup::Cgroups;
+use crate::hooks::Hooks;
 use crate::inventory::{self, GpuSource};
 use crate::process;
 use crate::runner::{Runner, RunnerConfig};
 use crate::simulated::Simulated;
+use crate::tester::Tester;
 use crate::watch::Watcher;
 use muster_link::messages::{Fault, FromAgent, LogChunk, LogMark, RunDetail, Telemetry};
 use muster_model::command::Observed;
+use muster_model::fault::SeenFault;
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
 use muster_model::node::Inventory;
 use muster_model::placement::HeldPart;
+use muster_model::qualification::Level;
 use muster_model::units::{Span, Time};
 use std::io;
 use std::sync::Arc;
@@ -38,7 +42,24 @@ pub(crate) struct Body {
     runner: Option<Runner>,
     watcher: Watcher,
     idle: Arc<Notify>,
+    hooks: Hooks,
+    tester: Option<Tester>,
+    /// Notified when a hook has something to tell.
+    news: Arc<Notify>,
+    faults: Told,
 }
+
+/// Faults that were told and may not have arrived.
+#[derive(Default)]
+struct Told {
+    faults: Vec<SeenFault>,
+    /// How many of them were told before the last heartbeat.
+    before_beat: usize,
+    again: bool,
+}
+
+/// Faults kept until the server answered; the newest count.
+const TOLD_MAX: usize = 256;
 
 /// A while in which a simulated node is not there.
 #[derive(Debug, Clone, Copy)]
@@ -53,11 +74,90 @@ impl Body {
         watcher: Watcher,
         lazy: bool,
     ) -> io::Result<Body> {
-        let mut body = Body { devices, config, runner: None, watcher, idle: Arc::default() };
+        let mut body = Body {
+            devices,
+            config,
+            runner: None,
+            watcher,
+            idle: Arc::default(),
+            hooks: Hooks::default(),
+            tester: None,
+            news: Arc::default(),
+            faults: Told::default(),
+        };
         if !lazy {
             body.runner()?;
         }
         Ok(body)
+    }
+
+    /// Plugs in who tests, watches and measures this machine.
+    pub(crate) fn with(mut self, hooks: Hooks) -> Body {
+        if let Some(source) = &hooks.faults {
+            self.news = source.waker();
+        }
+        self.tester = hooks.qualifier.clone().map(|q| Tester::new(q, self.news.clone()));
+        self.hooks = hooks;
+        self
+    }
+
+    /// Notified when a hook has something to tell.
+    pub(crate) fn news(&self) -> Arc<Notify> {
+        self.news.clone()
+    }
+
+    /// The test that goes on here, or whose end nobody has taken in.
+    pub(crate) fn testing(&self) -> Option<u64> {
+        match &self.devices {
+            Devices::Simulated(s) => s.testing(),
+            Devices::Real { .. } => self.tester.as_ref().and_then(Tester::id),
+        }
+    }
+
+    pub(crate) fn qualify(&mut self, id: u64, level: Level, now: Instant) {
+        if let Some(sim) = self.simulated() {
+            sim.qualify(id, level, now);
+        } else if let Some(tester) = &mut self.tester {
+            tester.begin(id, level);
+        }
+    }
+
+    pub(crate) fn qualify_over(&mut self, id: u64) {
+        if let Some(sim) = self.simulated() {
+            sim.qualify_over(id);
+        }
+        if let Some(tester) = &mut self.tester {
+            tester.over(id);
+        }
+    }
+
+    /// A heartbeat goes out: its answer means that all before it arrived.
+    pub(crate) fn beat(&mut self) {
+        self.faults.before_beat = self.faults.faults.len();
+    }
+
+    /// The server answered a heartbeat.
+    pub(crate) fn acked(&mut self) {
+        let n = std::mem::take(&mut self.faults.before_beat).min(self.faults.faults.len());
+        self.faults.faults.drain(..n);
+    }
+
+    fn tell_faults(&mut self, out: &mut Vec<FromAgent>) {
+        let mut new = self.hooks.faults.as_ref().map_or_else(Vec::new, |s| s.take());
+        if let Some(sim) = self.simulated() {
+            new.extend(sim.take_faults());
+        }
+        let told = &mut self.faults;
+        let mut faults =
+            if std::mem::take(&mut told.again) { told.faults.clone() } else { Vec::new() };
+        faults.extend(new.iter().cloned());
+        told.faults.extend(new);
+        let over = told.faults.len().saturating_sub(TOLD_MAX);
+        told.faults.drain(..over);
+        told.before_beat = told.before_beat.saturating_sub(over);
+        if !faults.is_empty() {
+            out.push(FromAgent::Faults { faults });
+        }
     }
 
     fn runner(&mut self) -> io::Result<&mut Runner> {
@@ -81,7 +181,13 @@ impl Body {
 
     pub(crate) fn inventory(&self) -> Inventory {
         match &self.devices {
-            Devices::Real { gpus, cgroups } => inventory::collect(gpus.as_ref(), cgroups),
+            Devices::Real { gpus, cgroups } => {
+                let mut all = inventory::collect(gpus.as_ref(), cgroups);
+                if self.tester.is_some() && !all.gpus.is_empty() {
+                    all.can.insert("qualify".into());
+                }
+                all
+            }
             Devices::Simulated(s) => {
                 Inventory { isolation: self.config.cgroups.isolation().to_owned(), ..s.inventory() }
             }
@@ -181,6 +287,12 @@ impl Body {
         if let Some(sim) = self.simulated() {
             sim.turn(now, connected, &mut out);
         }
+        if connected {
+            if let Some(tester) = &mut self.tester {
+                tester.turn(&mut out);
+            }
+            self.tell_faults(&mut out);
+        }
         if let Some(runner) = &mut self.runner {
             let changed = runner.poll(now, connected);
             if connected {
@@ -211,6 +323,11 @@ impl Body {
     }
 
     pub(crate) fn rewind(&mut self) {
+        self.faults.again = true;
+        self.faults.before_beat = 0;
+        if let Some(tester) = &mut self.tester {
+            tester.rewind();
+        }
         if let Some(sim) = self.simulated() {
             sim.rewind();
         }
@@ -263,9 +380,11 @@ impl Body {
             Devices::Real { .. } => inventory::host_figures(),
             Devices::Simulated(_) => Default::default(),
         };
-        let (gpus, names) = match self.simulated() {
-            Some(sim) => (sim.telemetry(now), sim.columns()),
-            None => (Vec::new(), Vec::new()),
+        let source = self.hooks.telemetry.clone();
+        let (gpus, names) = match (self.simulated(), source) {
+            (Some(sim), _) => (sim.telemetry(now), sim.columns()),
+            (None, Some(source)) => (source.rows(), source.columns()),
+            (None, None) => (Vec::new(), Vec::new()),
         };
         Telemetry { at: wall(), columns: if columns { names } else { Vec::new() }, gpus, host }
     }

@@ -3,6 +3,7 @@
 use crate::body::{Body, Devices};
 use crate::cgroup::Cgroups;
 use crate::error::AgentError;
+use crate::hooks::Hooks;
 use crate::identity::{self, SharedStore, Store};
 use crate::inventory::GpuSource;
 use crate::run_dir::RunDir;
@@ -101,6 +102,18 @@ fn own_address(servers: &Servers) -> String {
 /// # Errors
 /// When no server is named, the state directory cannot be used, or the server will not have this node.
 pub async fn run_node(config: NodeConfig, shutdown: CancellationToken) -> Result<(), AgentError> {
+    Box::pin(run_node_with(config, Hooks::default(), shutdown)).await
+}
+
+/// Runs the agent of this machine, with those who test, watch and measure it, until `shutdown`.
+///
+/// # Errors
+/// When no server is named, the state directory cannot be used, or the server will not have this node.
+pub async fn run_node_with(
+    config: NodeConfig,
+    hooks: Hooks,
+    shutdown: CancellationToken,
+) -> Result<(), AgentError> {
     let servers = Servers::parse(&config.server)?;
     let _lock = identity::lock(&config.state)?;
     let groups = cgroups(config.cgroups);
@@ -114,7 +127,8 @@ pub async fn run_node(config: NodeConfig, shutdown: CancellationToken) -> Result
     };
     let devices = Devices::Real { gpus: config.gpus, cgroups: groups };
     let body = Body::new(devices, runner, Watcher::start(), false)
-        .map_err(AgentError::file("open", &config.state))?;
+        .map_err(AgentError::file("open", &config.state))?
+        .with(hooks);
     let session = SessionConfig {
         machine: identity::machine(&config.state)?,
         host: identity::host(),

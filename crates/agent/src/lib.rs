@@ -4,6 +4,7 @@ mod body;
 pub mod cgroup;
 mod env;
 mod error;
+pub mod hooks;
 mod hostlist;
 mod hosts;
 mod identity;
@@ -17,8 +18,10 @@ pub mod shim;
 mod simulated;
 #[doc(hidden)]
 pub mod testing;
+mod tester;
 mod voice;
 mod watch;
 
 pub use error::AgentError;
-pub use hosts::{FleetConfig, LOG_CAP, NodeConfig, run_node, run_sim_fleet};
+pub use hooks::Hooks;
+pub use hosts::{FleetConfig, LOG_CAP, NodeConfig, run_node, run_node_with, run_sim_fleet};

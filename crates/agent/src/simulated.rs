@@ -1,11 +1,14 @@
 //! The simulated node at work: its model, its clock, and pretended work as attempts.
 
 use crate::body::{Away, wall};
+use muster_health::faults::{Catalogue, Code};
 use muster_link::messages::{Fault, FromAgent, RunDetail, VoiceReport};
 use muster_model::command::Observed;
+use muster_model::fault::{FaultSource, SeenFault};
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
 use muster_model::node::Inventory;
+use muster_model::qualification::{Level, Qualification};
 use muster_model::spec::OnPartition;
 use muster_model::units::{Span, Time};
 use muster_simnode::{COLUMNS, Effect, SimConfig, SimEvent, SimNode, What};
@@ -47,6 +50,7 @@ impl SimClock {
 #[derive(Debug)]
 struct Pretended {
     rank: u32,
+    gpus: u64,
     speaks: bool,
     checkpoints: Option<String>,
     on_partition: OnPartition,
@@ -66,7 +70,24 @@ pub(crate) struct Simulated {
     clock: SimClock,
     work: BTreeMap<AttemptKey, Pretended>,
     loads: BTreeMap<AttemptKey, u64>,
+    test: Option<Test>,
+    /// Tests begun so far: no two measure quite the same.
+    tests: u64,
+    faults: Vec<SeenFault>,
 }
+
+/// A test of the node.
+struct Test {
+    id: u64,
+    level: Level,
+    began: Time,
+    report: Option<Qualification>,
+    told: bool,
+    progress_told: Option<Instant>,
+}
+
+/// Faults that wait to be told.
+const FAULTS_MAX: usize = 256;
 
 /// What a fault did.
 pub(crate) struct Injected {
@@ -77,12 +98,135 @@ pub(crate) struct Injected {
     pub(crate) inventory: bool,
 }
 
+impl Default for Injected {
+    fn default() -> Injected {
+        Injected {
+            outcome: Ok("done".into()),
+            away: None,
+            crashed: false,
+            kill: None,
+            inventory: false,
+        }
+    }
+}
+
 const PACE: Duration = Duration::from_secs(1);
 
 impl Simulated {
     pub(crate) fn new(seed: u64, config: SimConfig, name: &str, clock: SimClock) -> Simulated {
         let node = SimNode::new(seed, config, name, clock.start);
-        Simulated { node, clock, work: BTreeMap::new(), loads: BTreeMap::new() }
+        Simulated {
+            node,
+            clock,
+            work: BTreeMap::new(),
+            loads: BTreeMap::new(),
+            test: None,
+            tests: 0,
+            faults: Vec::new(),
+        }
+    }
+
+    pub(crate) fn testing(&self) -> Option<u64> {
+        self.test.as_ref().map(|t| t.id)
+    }
+
+    pub(crate) fn qualify(&mut self, id: u64, level: Level, now: Instant) {
+        if let Some(t) = self.test.as_mut().filter(|t| t.id == id) {
+            t.told = false;
+            return;
+        }
+        self.tests += 1;
+        let began = self.clock.at(now);
+        self.test = Some(Test { id, level, began, report: None, told: false, progress_told: None });
+    }
+
+    pub(crate) fn qualify_over(&mut self, id: u64) {
+        self.test.take_if(|t| t.id == id);
+    }
+
+    pub(crate) fn take_faults(&mut self) -> Vec<SeenFault> {
+        std::mem::take(&mut self.faults)
+    }
+
+    fn test_turn(&mut self, at: Time, now: Instant, connected: bool, out: &mut Vec<FromAgent>) {
+        let Some(t) = &mut self.test else { return };
+        let passed = at.since(t.began);
+        if t.report.is_none() && passed >= self.node.test_length(t.level) {
+            t.report = Some(self.node.test(t.level, self.tests, t.began));
+        }
+        if !connected {
+            return;
+        }
+        let due = t.progress_told.is_none_or(|t| now.saturating_duration_since(t) >= PACE);
+        match &t.report {
+            Some(report) => {
+                if !std::mem::replace(&mut t.told, true) {
+                    let report = Box::new(report.clone());
+                    out.push(FromAgent::Qualified { id: t.id, report });
+                }
+            }
+            None if due => {
+                t.progress_told = Some(now);
+                let s = self.node.test_step(t.level, passed);
+                // By the wall's clock, which is what people look at.
+                let eta = self.clock.real(at + s.left).saturating_duration_since(now);
+                out.push(FromAgent::Qualifying {
+                    id: t.id,
+                    done: s.done,
+                    of: s.of,
+                    doing: s.doing.into(),
+                    eta_s: Some(eta.as_secs()),
+                });
+            }
+            None => {}
+        }
+    }
+
+    /// When the test has something to say by the clock alone.
+    fn test_due(&self) -> Option<Instant> {
+        let t = self.test.as_ref()?;
+        if t.report.is_some() {
+            return (!t.told).then(Instant::now);
+        }
+        let end = self.clock.real(t.began + self.node.test_length(t.level));
+        Some(t.progress_told.map_or_else(Instant::now, |told| told + PACE).min(end))
+    }
+
+    /// A GPU's driver tells of an error.
+    fn xid(&mut self, gpu: u32, code: u32) -> Result<String, String> {
+        if !self.node.has_gpu(gpu) {
+            return match self.node.no_gpu(gpu) {
+                Effect::Impossible(why) => Err(why),
+                _ => Err(format!("there is no GPU {gpu}")),
+            };
+        }
+        let bit = 1u64.checked_shl(gpu).unwrap_or(0);
+        let pretended = self.work.iter().filter(|(_, w)| w.end.is_none());
+        let pretended = pretended.map(|(k, w)| (*k, w.gpus, Some(w.rank)));
+        let real = self.loads.iter().map(|(k, gpus)| (*k, *gpus, None));
+        let hit = pretended.chain(real).find(|(_, gpus, _)| gpus & bit != 0);
+        let catalogue = Catalogue::builtin();
+        let Some(known) = Code::xid(code) else {
+            return Err(format!("{code} is no number of an Xid"));
+        };
+        let rule = catalogue.judge(known, &self.node.sku(), "");
+        let name = catalogue.entry(known).map_or("unknown", |e| e.name);
+        if self.faults.len() < FAULTS_MAX {
+            self.faults.push(SeenFault {
+                code: format!("xid-{code}"),
+                at: wall(),
+                count: 1,
+                source: FaultSource::Kernel,
+                class: rule.class,
+                action: rule.action,
+                gpu: Some(gpu),
+                pid: None,
+                attempt: hit.map(|(key, _, _)| key),
+                rank: hit.and_then(|(_, _, rank)| rank),
+                text: format!("NVRM: Xid (simulated GPU {gpu}): {code}, {name}"),
+            });
+        }
+        Ok(format!("GPU {gpu} told of Xid {code}"))
     }
 
     pub(crate) fn inventory(&self) -> Inventory {
@@ -106,6 +250,7 @@ impl Simulated {
             key,
             Pretended {
                 rank: detail.slot.first_rank,
+                gpus: detail.slot.gpus.0,
                 // One rank speaks for the gang; the others would say the same.
                 speaks: detail.slot.first_rank == 0,
                 checkpoints: detail.checkpoint.as_ref().map(|c| c.dir.clone()),
@@ -178,6 +323,7 @@ impl Simulated {
                 self.take(event);
             }
         }
+        self.test_turn(at, now, connected, out);
         if !connected {
             return;
         }
@@ -211,6 +357,9 @@ impl Simulated {
 
     /// A new connection: the newest checkpoint of each attempt is told again, before its end.
     pub(crate) fn rewind(&mut self) {
+        if let Some(t) = &mut self.test {
+            t.told = false;
+        }
         for w in self.work.values_mut() {
             if let Some(done) = w.done.take().filter(|_| w.speaks) {
                 if w.voices.is_empty() {
@@ -257,7 +406,8 @@ impl Simulated {
         });
         let untold =
             self.work.values().any(|w| !w.running_told || (w.end.is_some() && !w.end_told));
-        stops.chain(next).chain(untold.then(Instant::now)).min()
+        let told = (!self.faults.is_empty()).then(Instant::now);
+        stops.chain(next).chain(untold.then(Instant::now)).chain(self.test_due()).chain(told).min()
     }
 
     pub(crate) fn telemetry(&mut self, now: Instant) -> Vec<Vec<Option<f32>>> {
@@ -286,19 +436,19 @@ impl Simulated {
             Fault::Partition { length } => muster_simnode::Fault::Partition { length },
             Fault::KillRanks { key } => muster_simnode::Fault::KillRanks { key },
             Fault::LoseGpu { gpu } => muster_simnode::Fault::LoseGpu { gpu },
+            Fault::SlowGpu { gpu, percent } => muster_simnode::Fault::SlowGpu { gpu, percent },
+            Fault::Xid { gpu, code } => {
+                return Injected { outcome: self.xid(gpu, code), ..Injected::default() };
+            }
         };
-        let mut done = Injected {
-            outcome: Ok("done".into()),
-            away: None,
-            crashed: false,
-            kill: None,
-            inventory: false,
-        };
+        let mut done = Injected::default();
         for effect in self.node.apply(&fault, self.clock.at(now)) {
             match effect {
                 Effect::Down { until } => {
                     self.work.clear();
                     self.loads.clear();
+                    self.test = None;
+                    self.faults.clear();
                     done.crashed = true;
                     done.away = Some(Away { until: self.clock.real(until) });
                     done.outcome = Ok("the node is down".into());

@@ -167,6 +167,8 @@ pub(crate) struct Device {
     /// Hotter or cooler than the average one, in thousandths of a degree.
     pub(crate) offset: i64,
     pub(crate) lost: bool,
+    /// It computes more slowly by so many percent.
+    pub(crate) slow_percent: u32,
 }
 
 pub(crate) fn devices(seed: u64, config: &SimConfig, name: &str) -> Vec<Device> {
@@ -175,7 +177,7 @@ pub(crate) fn devices(seed: u64, config: &SimConfig, name: &str) -> Vec<Device> 
         let uuid = format!("GPU-{}", r.uuid());
         let serial = format!("165{:010}", r.below(10_000_000_000));
         let offset = i64::try_from(r.below(6000)).unwrap_or(0) - 3000;
-        Device { index, uuid, serial, offset, lost: false }
+        Device { index, uuid, serial, offset, lost: false, slow_percent: 0 }
     };
     (0..config.gpus.min(64)).map(one).collect()
 }
@@ -249,5 +251,6 @@ pub(crate) fn inventory(
         versions: BTreeMap::from(versions.map(|(k, v)| (k.to_owned(), v.to_owned()))),
         isolation: String::new(),
         simulated: true,
+        can: ["qualify".to_owned()].into(),
     }
 }

@@ -4,11 +4,13 @@
 //! other nodes exist beside it, and however often the clock is looked at.
 
 mod devices;
+mod qualify;
 mod random;
 mod telemetry;
 mod work;
 
 pub use devices::{SimConfig, Sku};
+pub use qualify::TestStep;
 pub use random::Random;
 pub use telemetry::COLUMNS;
 pub use work::{Account, SimEvent, What};
@@ -44,6 +46,13 @@ pub enum Fault {
     LoseGpu {
         /// Index.
         gpu: u32,
+    },
+    /// A GPU computes more slowly than it should; zero makes it well again.
+    SlowGpu {
+        /// Index.
+        gpu: u32,
+        /// By so many percent.
+        percent: u32,
     },
 }
 
@@ -108,6 +117,12 @@ impl SimNode {
     #[must_use]
     pub fn inventory(&self) -> Inventory {
         devices::inventory(self.seed, &self.config, &self.name, &self.devices)
+    }
+
+    /// Short name of the kind of its GPUs.
+    #[must_use]
+    pub fn sku(&self) -> String {
+        self.config.sku.to_string()
     }
 
     /// Changes with every boot.
@@ -234,20 +249,40 @@ impl SimNode {
                 None => vec![Effect::KillRanks(*key)],
             },
             Fault::LoseGpu { gpu } => {
-                let present = self.devices.iter_mut().find(|d| d.index == *gpu && !d.lost);
-                match present {
+                match self.devices.iter_mut().find(|d| d.index == *gpu && !d.lost) {
                     Some(device) => {
                         device.lost = true;
                         vec![Effect::Inventory]
                     }
-                    None => vec![Effect::Impossible(format!(
-                        "node {} has no GPU {gpu}; it has {}",
-                        self.name,
-                        self.devices.iter().filter(|d| !d.lost).count()
-                    ))],
+                    None => vec![self.no_gpu(*gpu)],
+                }
+            }
+            Fault::SlowGpu { gpu, percent } => {
+                match self.devices.iter_mut().find(|d| d.index == *gpu && !d.lost) {
+                    Some(device) => {
+                        device.slow_percent = (*percent).min(99);
+                        Vec::new()
+                    }
+                    None => vec![self.no_gpu(*gpu)],
                 }
             }
         }
+    }
+
+    /// Whether this GPU is on the bus.
+    #[must_use]
+    pub fn has_gpu(&self, gpu: u32) -> bool {
+        self.devices.iter().any(|d| d.index == gpu && !d.lost)
+    }
+
+    /// Says that there is no such GPU.
+    #[must_use]
+    pub fn no_gpu(&self, gpu: u32) -> Effect {
+        Effect::Impossible(format!(
+            "node {} has no GPU {gpu}; it has {}",
+            self.name,
+            self.devices.iter().filter(|d| !d.lost).count()
+        ))
     }
 
     /// One row per GPU in the order of [`COLUMNS`]. A GPU off the bus tells nothing.

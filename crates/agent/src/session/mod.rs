@@ -142,13 +142,14 @@ impl Session {
     ) -> Option<T> {
         tokio::pin!(what);
         loop {
-            let (wake, next) =
-                (self.body.waker(), self.next_look(None, Duration::from_millis(100)));
+            let (wake, news) = (self.body.waker(), self.body.news());
+            let next = self.next_look(None, Duration::from_millis(100));
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return None,
                 done = &mut what => return Some(done),
                 () = wake.notified() => tokio::time::sleep_until((self.looked + BREATH).into()).await,
+                () = news.notified() => tokio::time::sleep_until((self.looked + BREATH).into()).await,
                 () = tokio::time::sleep_until(next.into()) => {}
             }
             self.look(false);

@@ -54,6 +54,7 @@ impl Session {
             epoch: self.site.epoch,
             observed: self.body.observed(),
             at: wall(),
+            qualifying: self.body.testing(),
         }))
     }
 
@@ -81,7 +82,7 @@ impl Session {
             };
             let clocks = beats.as_ref().map(|b| b.next_heartbeat.min(b.next_telemetry));
             let next = self.next_look(Some(clocks.map_or(silence, |c| c.min(silence))), BREATH);
-            let wake = self.body.waker();
+            let (wake, news) = (self.body.waker(), self.body.news());
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break End::Shutdown,
@@ -99,6 +100,7 @@ impl Session {
                     }
                 }
                 () = wake.notified() => tokio::time::sleep_until((self.looked + BREATH).into()).await,
+                () = news.notified() => tokio::time::sleep_until((self.looked + BREATH).into()).await,
                 () = wire.roomy(), if full => {}
                 done = &mut sending => {
                     let why = match done {
@@ -156,6 +158,7 @@ impl Session {
         if now >= b.next_heartbeat {
             b.next_heartbeat = now + b.heartbeat.to_std();
             wire.say(FromAgent::Heartbeat { at: wall() });
+            self.body.beat();
             let waiting = self.renewing.as_ref().is_some_and(|(_, at)| at.elapsed() < WELCOME);
             if !waiting && self.must_renew() {
                 match muster_link::pki::new_request(&self.config.node) {
@@ -209,7 +212,12 @@ impl Session {
                 self.save_site(false);
                 self.reconcile(runs, wire, now);
             }
-            FromServer::Ack { seq } => self.site.seq = self.site.seq.max(seq),
+            FromServer::Ack { seq } => {
+                self.site.seq = self.site.seq.max(seq);
+                self.body.acked();
+            }
+            FromServer::Qualify { id, level } => self.body.qualify(id, level, now),
+            FromServer::QualifyOver { id } => self.body.qualify_over(id),
             FromServer::LogKept { kept } => kept.into_iter().for_each(|m| self.body.kept(m)),
             FromServer::Forget { keys } => keys.into_iter().for_each(|k| self.body.forget(k)),
             FromServer::AskCheckpoint { key } => self.body.ask_checkpoint(key, now),
