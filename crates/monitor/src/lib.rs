@@ -5,6 +5,7 @@
 //! [`Monitor::take_faults`]; a bell rings for faults.
 
 pub mod clock;
+pub mod exporter;
 pub mod faults;
 pub mod host;
 pub mod kmsg;

@@ -4,9 +4,6 @@ use super::files;
 use serde::Serialize;
 use std::path::Path;
 
-/// Clock ticks a second in `/proc/stat`: fixed at 100 by the kernel's interface on Linux.
-const TICKS: f64 = 100.0;
-
 /// Processor time since boot, seconds over all processors.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cpu {
@@ -37,9 +34,10 @@ pub(super) fn cpu(root: &Path) -> Option<Cpu> {
     let text = files::text(&root.join("proc/stat"))?;
     let mut lines = text.lines();
     let mut words = lines.next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
+    let ticks = rustix::param::clock_ticks_per_second() as f64;
     let seconds: Vec<(&'static str, f64)> = MODES
         .iter()
-        .map_while(|m| Some((*m, words.next()?.parse::<u64>().ok()? as f64 / TICKS)))
+        .map_while(|m| Some((*m, words.next()?.parse::<u64>().ok()? as f64 / ticks)))
         .collect();
     let count = lines.take_while(|l| l.starts_with("cpu")).count();
     (!seconds.is_empty()).then(|| Cpu { count: u32::try_from(count).unwrap_or(u32::MAX), seconds })
