@@ -16,7 +16,8 @@ pub(super) const PURE: &[&str] = &[
 /// The house from top to bottom. A package may depend on packages of lower layers only.
 pub(super) const LAYERS: &[&[&str]] = &[
     &["muster-cli"],
-    &["muster-server", "muster-agent", "muster-sim"],
+    &["muster-machine"],
+    &["muster-server", "muster-agent", "muster-monitor", "muster-sim"],
     &[
         "muster-executors",
         "muster-store",

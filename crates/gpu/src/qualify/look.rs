@@ -13,8 +13,6 @@ pub struct Want {
     pub gpus: Option<u32>,
     /// Of this kind.
     pub sku: Option<String>,
-    /// With this driver.
-    pub driver: Option<String>,
 }
 
 /// The node as a whole.

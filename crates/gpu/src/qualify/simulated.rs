@@ -1,35 +1,42 @@
-//! A bench of simulated GPUs: figures follow from what their kind is expected to reach, and from
-//! the faults they were given.
+//! A bench of simulated GPUs: they are given work in their own world, and what they reach follows
+//! from their kind and from what is wrong with them.
 
 use super::bench::Bench;
 use super::expect::Expectations;
 use super::probe::{Bus, GoOn, Probe};
 use crate::cuda::{Agreement, Bad, CudaError, Kind, Tested};
 use crate::device::{Device, DeviceError, Driver, DriverEvent};
+use crate::simulated::{Phase, SimDriver, Workload};
+use muster_model::units::Span;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Simulated GPUs under test.
 pub struct SimBench {
-    /// Their driver.
-    pub driver: Box<dyn Driver>,
-    /// Their kind.
-    pub sku: String,
-    /// Percent by which a GPU is slower than it should be.
-    pub slow: BTreeMap<u32, f64>,
-    /// GPUs that compute wrongly now and then.
-    pub wrong: Vec<u32>,
-    /// How many times faster than the clock the tests go.
-    pub speed: f64,
+    driver: SimDriver,
+    sku: String,
+    speed: f64,
+    /// One of the probes moves the world's time; if all did, it would pass too fast.
+    led: AtomicBool,
+}
+
+impl SimBench {
+    /// Tests these GPUs of a kind, so many times faster than the clock.
+    #[must_use]
+    pub fn new(driver: SimDriver, sku: &str, speed: f64) -> SimBench {
+        SimBench { driver, sku: sku.into(), speed: speed.max(0.001), led: AtomicBool::new(false) }
+    }
 }
 
 /// Work on a simulated GPU.
 pub struct SimProbe {
+    driver: SimDriver,
+    gpu: u32,
     sku: String,
-    slow: f64,
-    wrong: bool,
     speed: f64,
-    /// One in so many thousandths better or worse than the average.
+    leads: bool,
+    /// A little better or worse than the average.
     luck: f64,
 }
 
@@ -40,18 +47,19 @@ impl Bench for SimBench {
 
     fn probe(&self, gpu: u32) -> Result<Box<dyn Probe + '_>, CudaError> {
         Ok(Box::new(SimProbe {
+            driver: self.driver.clone(),
+            gpu,
             sku: self.sku.clone(),
-            slow: self.slow.get(&gpu).copied().unwrap_or(0.0),
-            wrong: self.wrong.contains(&gpu),
-            speed: self.speed.max(0.001),
+            speed: self.speed,
+            leads: !self.led.swap(true, Ordering::Relaxed),
             luck: f64::from((gpu.wrapping_mul(2_654_435_761) >> 20) % 21) / 1000.0 - 0.01,
         }))
     }
 
-    fn all_reduce(&self, _: &[u32]) -> Result<f64, CudaError> {
-        let slowest = self.slow.values().fold(0.0_f64, |a, b| a.max(*b));
-        let at_best = expected(&self.sku, "nccl-all-reduce");
-        Ok(at_best * (1.0 - slowest / 100.0))
+    fn all_reduce(&self, gpus: &[u32]) -> Result<f64, CudaError> {
+        // The slowest holds all others up.
+        let speeds = gpus.iter().map(|g| self.driver.speed(*g).unwrap_or(0.0));
+        Ok(expected(&self.sku, "nccl-all-reduce") * speeds.fold(1.0, f64::min))
     }
 
     fn wait_event(&self, most: Duration) -> Result<Option<DriverEvent>, DeviceError> {
@@ -64,57 +72,76 @@ fn expected(sku: &str, check: &str) -> f64 {
 }
 
 impl SimProbe {
-    fn reach(&self, check: &str) -> f64 {
-        expected(&self.sku, check) * (1.0 + self.luck) * (1.0 - self.slow / 100.0)
+    /// What it reaches after a while of full load.
+    fn reach(&self, check: &str) -> Result<f64, CudaError> {
+        let lost =
+            CudaError::Driver { doing: "working", what: "the device does not answer".into() };
+        let speed = self.driver.speed(self.gpu).ok_or(lost)?;
+        Ok(expected(&self.sku, check) * (1.0 + self.luck) * speed.min(1.0))
     }
 
-    /// Lets simulated time pass.
-    fn pass(&self, time: Duration) {
-        std::thread::sleep(time.div_f64(self.speed));
+    fn wrong(&self) -> bool {
+        self.driver.computes_wrong(self.gpu)
     }
 
-    fn pass_through(&self, time: Duration, mut each: impl FnMut() -> bool) {
+    /// Works for a while, in steps of a second.
+    fn pass(&self, time: Duration, each: &mut dyn FnMut() -> bool) {
+        self.driver.set_load(self.gpu, Some(Workload::steady(Phase::Compute)));
         let step = Duration::from_secs(1).min(time);
         let mut left = time;
         while !left.is_zero() {
-            self.pass(step);
+            if self.leads {
+                self.driver.advance(Span(u64::try_from(step.as_millis()).unwrap_or(1000)));
+            }
+            std::thread::sleep(step.div_f64(self.speed));
             left = left.saturating_sub(step);
             if !each() {
                 break;
             }
         }
     }
+
+    fn moment(&self) {
+        self.pass(Duration::from_secs(1), &mut || true);
+    }
+}
+
+impl Drop for SimProbe {
+    fn drop(&mut self) {
+        self.driver.set_load(self.gpu, None);
+    }
 }
 
 impl Probe for SimProbe {
     fn bus(&mut self) -> Result<Bus, CudaError> {
-        self.pass(Duration::from_secs(1));
+        self.moment();
         // The bus does not care how fast the chip is.
         let at = |check| expected(&self.sku, check) * (1.0 + self.luck);
         Ok(Bus { h2d: at("pcie-h2d"), d2h: at("pcie-d2h"), both: at("pcie-both") })
     }
 
     fn hbm(&mut self) -> Result<(f64, f64), CudaError> {
-        self.pass(Duration::from_secs(1));
-        Ok((self.reach("hbm-copy"), self.reach("hbm-read")))
+        self.moment();
+        Ok((self.reach("hbm-copy")?, self.reach("hbm-read")?))
     }
 
     fn gemm(&mut self, kind: Kind) -> Result<Option<f64>, CudaError> {
-        self.pass(Duration::from_secs(1));
-        Ok(match kind {
-            Kind::Bf16 => Some(self.reach("gemm-bf16")),
-            Kind::Fp8 => (self.sku != "a100-sxm").then(|| self.reach("gemm-fp8")),
-        })
+        self.moment();
+        match kind {
+            Kind::Bf16 => self.reach("gemm-bf16").map(Some),
+            Kind::Fp8 if self.sku == "a100-sxm" => Ok(None),
+            Kind::Fp8 => self.reach("gemm-fp8").map(Some),
+        }
     }
 
     fn memory(&mut self, all_for: Option<Duration>, go: GoOn<'_>) -> Result<Tested, CudaError> {
-        self.pass_through(all_for.unwrap_or(Duration::from_secs(1)), go);
+        self.pass(all_for.unwrap_or(Duration::from_secs(1)), go);
         Ok(Tested { bytes: 8 << 30, passes: 24, errors: 0, first: Vec::new() })
     }
 
     fn agree(&mut self, time: Duration, go: GoOn<'_>) -> Result<Agreement, CudaError> {
-        self.pass_through(time, go);
-        let dissent = if self.wrong { BTreeMap::from([(17, 3)]) } else { BTreeMap::new() };
+        self.pass(time, go);
+        let dissent = if self.wrong() { BTreeMap::from([(17, 3)]) } else { BTreeMap::new() };
         Ok(Agreement { answer: 42, took_part: 132, dissent })
     }
 
@@ -123,18 +150,24 @@ impl Probe for SimProbe {
         time: Duration,
         each: &mut dyn FnMut(f64) -> bool,
     ) -> Result<(), CudaError> {
-        let rate = self.reach("sustained-bf16");
-        self.pass_through(time, || each(rate));
-        Ok(())
+        let mut lost = None;
+        self.pass(time, &mut || match self.reach("sustained-bf16") {
+            Ok(rate) => each(rate),
+            Err(e) => {
+                lost = Some(e);
+                false
+            }
+        });
+        lost.map_or(Ok(()), Err)
     }
 
     fn repeat(&mut self, time: Duration, go: GoOn<'_>) -> Result<(u64, u64, Vec<Bad>), CudaError> {
         let mut times = 0;
-        self.pass_through(time, || {
+        self.pass(time, &mut || {
             times += 400;
             go()
         });
         let bad = Bad { at: 0x1000, want: 1, got: 3 };
-        Ok(if self.wrong { (times, 1, vec![bad]) } else { (times, 0, Vec::new()) })
+        Ok(if self.wrong() { (times, 1, vec![bad]) } else { (times, 0, Vec::new()) })
     }
 }

@@ -1,103 +1,17 @@
 use super::*;
-use crate::device::{BusNow, DeviceError, Driver, DriverEvent, Process, Recovery};
-use crate::sample::Field;
-use muster_model::node::{Gpu, GpuFacts};
-use muster_model::units::Bytes;
-use std::collections::BTreeMap;
+use crate::simulated::{SimDriver, SimFault, SimGpus, SimSku};
 
-/// A device with just what the tests need; its figures are set by hand.
-#[derive(Clone)]
-struct Fixed {
-    index: u32,
-    sample: Sample,
-    width: u32,
-    ecc: bool,
-    recovery: Recovery,
+fn world(gpus: u32) -> SimDriver {
+    SimDriver::new(&SimGpus { gpus, ..SimGpus::of(SimSku::H200Sxm, "n1", 7) })
 }
 
-impl Device for Fixed {
-    fn index(&self) -> u32 {
-        self.index
-    }
-    fn uuid(&self) -> &str {
-        "GPU-1"
-    }
-    fn pci(&self) -> Option<&str> {
-        None
-    }
-    fn describe(&self) -> Result<Gpu, DeviceError> {
-        Ok(Gpu {
-            index: self.index,
-            sku: "h200-sxm".into(),
-            uuid: "GPU-1".into(),
-            serial: None,
-            memory: Bytes::gib(140),
-            pci: None,
-            numa: None,
-            mig: None,
-            facts: Some(Box::new(GpuFacts {
-                pcie_gen: Some(5),
-                pcie_width: Some(16),
-                ecc: Some(self.ecc),
-                ..GpuFacts::default()
-            })),
-        })
-    }
-    fn bus(&self) -> BusNow {
-        BusNow { pcie_gen: Some(5), pcie_width: Some(self.width) }
-    }
-    fn sample(&self, s: &mut Sample) -> Result<(), DeviceError> {
-        *s = self.sample.clone();
-        Ok(())
-    }
-    fn sample_slices(&self) -> Result<Vec<(u32, u32, Sample)>, DeviceError> {
-        Ok(Vec::new())
-    }
-    fn processes(&self) -> Result<Vec<Process>, DeviceError> {
-        Ok(Vec::new())
-    }
-    fn recovery(&self) -> Option<Recovery> {
-        Some(self.recovery)
-    }
-}
-
-struct Fleet(Vec<Fixed>, Option<u32>);
-
-impl Driver for Fleet {
-    fn name(&self) -> &'static str {
-        "simulated"
-    }
-    fn versions(&self) -> BTreeMap<String, String> {
-        BTreeMap::new()
-    }
-    fn devices(&self) -> Vec<Result<Box<dyn Device>, DeviceError>> {
-        self.0.iter().map(|d| Ok(Box::new(d.clone()) as Box<dyn Device>)).collect()
-    }
-    fn wait_event(&self, most: Duration) -> Result<Option<DriverEvent>, DeviceError> {
-        std::thread::sleep(most.min(Duration::from_millis(5)));
-        Ok(self.1.map(|xid| DriverEvent { gpu: Some(0), xid }))
-    }
-}
-
-fn healthy(index: u32) -> Fixed {
-    let mut sample = Sample::default();
-    sample.set(Field::PowerNow, 690.0);
-    sample.set(Field::ClockReasons, 4.0);
-    sample.set(Field::TempMargin, 25.0);
-    Fixed { index, sample, width: 16, ecc: true, recovery: Recovery::None }
-}
-
-fn bench(devices: Vec<Fixed>) -> SimBench {
-    SimBench {
-        driver: Box::new(Fleet(devices, None)),
-        sku: "h200-sxm".into(),
-        slow: BTreeMap::new(),
-        wrong: Vec::new(),
-        speed: 10_000.0,
-    }
+fn bench(world: &SimDriver) -> SimBench {
+    SimBench::new(world.clone(), "h200-sxm", 10_000.0)
 }
 
 fn pass(b: &SimBench, o: &Options) -> Qualification {
+    // Disk and network are this machine's own and have nothing to do with it.
+    let o = &Options { host: false, ..o.clone() };
     run(b, o, &|_| {}, &AtomicBool::new(false))
 }
 
@@ -107,12 +21,12 @@ fn named<'a>(q: &'a Qualification, name: &str) -> Vec<&'a Check> {
 
 #[test]
 fn good_gpus_pass_every_level_with_figures() {
-    let b = bench(vec![healthy(0), healthy(1)]);
     for level in [Level::Quick, Level::Full] {
         let mut o = Options::of(level);
         o.length = Duration::from_secs(2 * 1570);
-        let q = pass(&b, &o);
-        assert_eq!(q.outcome, Outcome::Passed, "{q:?}");
+        let q = pass(&bench(&world(2)), &o);
+        let bad: Vec<_> = q.checks.iter().filter(|c| c.outcome > Outcome::Passed).collect();
+        assert!(bad.is_empty(), "{bad:?}");
         let gemm = named(&q, "gemm-bf16");
         assert_eq!(gemm.len(), 2);
         assert!(gemm.iter().all(|c| c.value.is_some() && c.floor.is_some()));
@@ -123,13 +37,13 @@ fn good_gpus_pass_every_level_with_figures() {
 
 #[test]
 fn a_slow_gpu_and_one_that_computes_wrongly_fail_by_name() {
-    let mut b = bench(vec![healthy(0), healthy(1)]);
-    b.slow.insert(1, 25.0);
-    b.wrong.push(0);
-    let q = pass(&b, &Options::of(Level::Quick));
+    let w = world(2);
+    w.inject(1, SimFault::SlowClock(75));
+    w.inject(0, SimFault::WrongResult);
+    let q = pass(&bench(&w), &Options::of(Level::Quick));
     assert_eq!(q.outcome, Outcome::Failed);
     let slow = named(&q, "gemm-bf16");
-    assert_eq!((slow[0].outcome, slow[1].outcome), (Outcome::Passed, Outcome::Failed));
+    assert_eq!((slow[0].outcome, slow[1].outcome), (Outcome::Passed, Outcome::Failed), "{slow:?}");
     let wrong = named(&q, "sm-agree");
     assert_eq!((wrong[0].outcome, wrong[1].outcome), (Outcome::Failed, Outcome::Passed));
     assert!(wrong[0].note.contains("multiprocessor 17"));
@@ -137,38 +51,64 @@ fn a_slow_gpu_and_one_that_computes_wrongly_fail_by_name() {
 
 #[test]
 fn what_is_out_of_order_is_seen_before_anything_is_measured() {
-    let mut bad = healthy(0);
-    bad.width = 8;
-    bad.ecc = false;
-    bad.recovery = Recovery::Reboot;
-    bad.sample.set(Field::RemapPending, 1.0);
+    let w = world(2);
+    w.inject(0, SimFault::RemapPending);
+    w.inject(1, SimFault::RemapFailed);
     let mut o = Options::of(Level::Quick);
     o.want.gpus = Some(8);
-    let q = pass(&bench(vec![bad]), &o);
-    for name in ["inventory", "ecc", "pcie-link", "recovery", "memory-health"] {
+    o.want.sku = Some("b200-sxm".into());
+    let q = pass(&bench(&w), &o);
+    for name in ["inventory", "sku", "memory-health"] {
         assert!(named(&q, name).iter().any(|c| c.outcome == Outcome::Failed), "{name}: {q:?}");
     }
 }
 
 #[test]
+fn heat_shows_in_the_sustained_run() {
+    let w = world(1);
+    w.inject(0, SimFault::Throttle(crate::simulated::Throttle::Hot));
+    let q = pass(&bench(&w), &Options::of(Level::Standard));
+    assert!(named(&q, "throttling")[0].outcome >= Outcome::Degraded, "{q:?}");
+}
+
+#[test]
 fn an_xid_during_the_test_fails_it() {
-    let b = SimBench { driver: Box::new(Fleet(vec![healthy(0)], Some(48))), ..bench(Vec::new()) };
-    let q = pass(&b, &Options::of(Level::Quick));
-    assert!(named(&q, "driver-events")[0].note.contains("XID 48"));
+    let w = world(1);
+    w.inject(0, SimFault::Xid(48));
+    let q = pass(&bench(&w), &Options::of(Level::Quick));
+    assert!(named(&q, "driver-events")[0].note.contains("XID 48"), "{q:?}");
     assert_eq!(q.outcome, Outcome::Failed);
 }
 
 #[test]
+fn a_gpu_that_is_lost_in_the_middle_fails_and_the_other_one_is_measured() {
+    let w = world(2);
+    let late = w.clone();
+    let seen = AtomicBool::new(false);
+    let o = Options::of(Level::Quick);
+    let tell = move |p: Progress| {
+        if p.doing.contains("matrix") && !seen.swap(true, Ordering::Relaxed) {
+            late.inject(1, SimFault::Lost);
+        }
+    };
+    let b = SimBench::new(w.clone(), "h200-sxm", 50.0);
+    let q = run(&b, &o, &tell, &AtomicBool::new(false));
+    assert_eq!(q.outcome, Outcome::Failed);
+    assert!(q.checks.iter().any(|c| c.gpu == Some(1) && c.outcome == Outcome::Failed), "{q:?}");
+    assert!(q.checks.iter().any(|c| c.gpu == Some(0) && c.name == "gemm-fp8"), "{q:?}");
+}
+
+#[test]
 fn no_gpu_or_a_stop_is_a_failure_that_says_so() {
-    let q = pass(&bench(Vec::new()), &Options::of(Level::Quick));
+    let q = pass(&bench(&world(0)), &Options::of(Level::Quick));
     assert_eq!(q.outcome, Outcome::Failed);
     assert!(named(&q, "inventory")[0].note.contains("no GPU"));
-    let q =
-        run(&bench(vec![healthy(0)]), &Options::of(Level::Quick), &|_| {}, &AtomicBool::new(true));
+    let stop = AtomicBool::new(true);
+    let q = run(&bench(&world(1)), &Options::of(Level::Quick), &|_| {}, &stop);
     assert_eq!((q.outcome, named(&q, "stopped").len()), (Outcome::Failed, 1));
     let mut o = Options::of(Level::Quick);
     o.gpus = Some(vec![5]);
-    let q = pass(&bench(vec![healthy(0)]), &o);
+    let q = pass(&bench(&world(1)), &o);
     assert!(named(&q, "gpu-answers")[0].note.contains("no GPU 5"), "{q:?}");
 }
 
@@ -176,7 +116,7 @@ fn no_gpu_or_a_stop_is_a_failure_that_says_so() {
 fn progress_goes_forward_and_says_what_is_done() {
     let seen = Mutex::new(Vec::new());
     let o = Options::of(Level::Quick);
-    run(&bench(vec![healthy(0)]), &o, &|p| seen.lock().unwrap().push(p), &AtomicBool::new(false));
+    run(&bench(&world(1)), &o, &|p| seen.lock().unwrap().push(p), &AtomicBool::new(false));
     let seen = seen.into_inner().unwrap();
     assert!(seen.windows(2).all(|w| w[0].done <= w[1].done), "{seen:?}");
     assert!(seen.iter().any(|p| p.doing.contains("matrix")));
