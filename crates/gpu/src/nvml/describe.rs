@@ -1,6 +1,6 @@
 //! What a device is made of and set to.
 
-use super::code::error;
+use super::code::{Code, error};
 use super::fields::LINKS;
 use super::mig;
 use super::raw::{Api, Handle};
@@ -17,12 +17,17 @@ pub(super) fn gpu(api: &Api, h: Handle, index: u32) -> Result<Gpu, DeviceError> 
     let d = api.device(h);
     let fail = |e| error(&e);
     let name = d.name().map_err(fail)?;
+    let memory = api
+        .memory(h)
+        .map(|m| m.total)
+        .or_else(|code| if code.lost() { Err(code) } else { api.memory_old(h).map(|m| m.total) });
+    let memory = memory.map_err(Code::error)?;
     Ok(Gpu {
         index,
         sku: sku(&name),
         uuid: d.uuid().map_err(fail)?,
         serial: d.serial().ok(),
-        memory: Bytes(d.memory_info().map_err(fail)?.total),
+        memory: Bytes(memory),
         pci: d.pci_info().ok().map(|p| p.bus_id),
         numa: d.numa_node_id().ok(),
         mig: d.mig_mode().ok().map(|m| m.current != 0),
