@@ -4,6 +4,7 @@
 //! without a driver. What a device does not tell is absent, never zero.
 
 pub mod cuda;
+pub mod dcgm;
 pub mod device;
 pub mod mig;
 pub mod nvml;
