@@ -4,6 +4,7 @@
 //! a log) can stop whoever uses it. What is found is taken with [`Monitor::latest`] and
 //! [`Monitor::take_faults`]; a bell rings for faults.
 
+pub mod check;
 pub mod clock;
 pub mod exporter;
 pub mod faults;
