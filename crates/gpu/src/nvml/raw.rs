@@ -136,6 +136,21 @@ impl Api {
         ask!(self, nvmlDeviceGetTemperature(h.0, core), 0)
     }
 
+    /// The same where the older call was taken away.
+    pub(super) fn temperature_new(&self, h: Handle) -> Answer<i32> {
+        let blank = b::nvmlTemperature_t {
+            version: version::<b::nvmlTemperature_t>(1),
+            sensorType: b::nvmlTemperatureSensors_enum_NVML_TEMPERATURE_GPU,
+            temperature: 0,
+        };
+        ask!(self, nvmlDeviceGetTemperatureV(h.0), blank).map(|t| t.temperature)
+    }
+
+    pub(super) fn mig_mode(&self, h: Handle) -> Answer<bool> {
+        let mut now = 0;
+        ask!(self, nvmlDeviceGetMigMode(h.0, &raw mut now), 0).map(|_: u32| now != 0)
+    }
+
     pub(super) fn margin(&self, h: Handle) -> Answer<i32> {
         let blank = b::nvmlMarginTemperature_t {
             version: version::<b::nvmlMarginTemperature_t>(1),

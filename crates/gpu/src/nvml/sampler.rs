@@ -23,6 +23,8 @@ enum Call {
     SmClock,
     MemClock,
     Temperature,
+    TemperatureNew,
+    MigMode,
     Margin,
     Power,
     PowerLimit,
@@ -59,6 +61,7 @@ pub(super) struct Sampler {
     /// The last answer that was neither a figure nor final.
     trouble: Option<Code>,
     heard: bool,
+    mig: Option<bool>,
 }
 
 impl Sampler {
@@ -74,7 +77,21 @@ impl Sampler {
             kept: Sample::default(),
             trouble: None,
             heard: false,
+            mig: None,
         }
+    }
+
+    /// What a GPU has depends on whether it is cut into slices: after a change everything is asked
+    /// for again.
+    fn notice_mode(&mut self, api: &Api, h: Handle) -> Result<(), DeviceError> {
+        let mig = self.ask(Call::MigMode, || api.mig_mode(h))?;
+        if std::mem::replace(&mut self.mig, mig) != mig && self.looks > 0 {
+            self.never = 0;
+            self.fast = Batch::fast();
+            self.slow = Batch::slow(&self.links);
+            self.gpm = None;
+        }
+        Ok(())
     }
 
     /// Fills in a cleared sample.
@@ -87,6 +104,7 @@ impl Sampler {
         (self.heard, self.trouble) = (false, None);
         self.often(api, h, sample)?;
         if self.looks.is_multiple_of(RARELY) {
+            self.notice_mode(api, h)?;
             let mut kept = Sample::default();
             self.rarely(api, h, &mut kept)?;
             self.kept = kept;
@@ -140,8 +158,11 @@ impl Sampler {
         sample.put(Field::SmClock, figure(v));
         let v = self.ask(Call::MemClock, || api.clock(h, mem))?;
         sample.put(Field::MemClock, figure(v));
-        let v = self.ask(Call::Temperature, || api.temperature(h))?;
-        sample.put(Field::Temp, figure(v));
+        let v = match self.ask(Call::Temperature, || api.temperature(h))? {
+            None => self.ask(Call::TemperatureNew, || api.temperature_new(h))?.map(f64::from),
+            some => figure(some),
+        };
+        sample.put(Field::Temp, v);
         let v = self.ask(Call::Margin, || api.margin(h))?;
         sample.put(Field::TempMargin, v.map(f64::from));
         let v = match self.ask(Call::Reasons, || api.clock_reasons(h))? {

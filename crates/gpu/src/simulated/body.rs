@@ -62,6 +62,8 @@ pub(super) struct Life {
     pub(super) index: u32,
     pub(super) uuid: String,
     pub(super) serial: String,
+    /// NUMA node it hangs on.
+    pub(super) numa: u32,
     pub(super) figures: Figures,
     pub(super) rates: Rates,
     pub(super) faults: BTreeSet<SimFault>,
@@ -102,6 +104,7 @@ impl Life {
             index,
             uuid,
             serial,
+            numa: 0,
             figures,
             rates,
             faults: BTreeSet::new(),

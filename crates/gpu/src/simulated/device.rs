@@ -116,7 +116,7 @@ fn describe(life: &Life) -> Gpu {
         serial: Some(life.serial.clone()),
         memory: f.memory,
         pci: Some(pci(life.index)),
-        numa: Some(u32::from(life.index >= 4)),
+        numa: Some(life.numa),
         mig: Some(life.mig),
         facts: Some(Box::new(facts)),
     }

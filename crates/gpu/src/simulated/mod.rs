@@ -100,9 +100,14 @@ impl SimDriver {
     #[must_use]
     pub fn new(config: &SimGpus) -> SimDriver {
         let figures = config.sku.figures();
-        let life = |i| Life::new(config.seed, &config.node, i, figures, config.rates);
+        let count = config.gpus.min(64);
+        let life = |i| {
+            let mut life = Life::new(config.seed, &config.node, i, figures, config.rates);
+            life.numa = u32::from(i >= count.div_ceil(2));
+            life
+        };
         let state = State {
-            gpus: (0..config.gpus.min(64)).map(life).collect(),
+            gpus: (0..count).map(life).collect(),
             events: VecDeque::new(),
             now: Span(0),
             rest: 0,
