@@ -133,6 +133,12 @@ pub(crate) fn common(key: AttemptKey, d: &RunDetail, at: &Places<'_>, base: &Env
     env
 }
 
+/// So many GPUs as CUDA counts them where no others are to be seen.
+pub(crate) fn numbered(gpus: u32) -> String {
+    let all: Vec<String> = (0..gpus).map(|i| i.to_string()).collect();
+    all.join(",")
+}
+
 /// The fabric's class for programs.
 fn fabric_name(fabric: Fabric) -> &'static str {
     match fabric {

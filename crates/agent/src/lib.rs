@@ -2,6 +2,7 @@
 
 mod body;
 pub mod cgroup;
+pub mod container;
 mod env;
 mod error;
 pub mod hooks;
@@ -9,6 +10,7 @@ mod hostlist;
 mod hosts;
 mod identity;
 pub mod inventory;
+pub mod isolation;
 mod logs;
 mod process;
 mod run_dir;

@@ -68,6 +68,11 @@ pub(crate) fn random_id() -> String {
 }
 static UNIQUE: u8 = 0;
 
+/// The parent of a process.
+pub(crate) fn parent(of: i32) -> Option<i32> {
+    stat(of).map(|s| s.parent)
+}
+
 /// Everything below a process, children before grandchildren.
 pub(crate) fn descendants(of: i32) -> Vec<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
@@ -87,6 +92,16 @@ pub(crate) fn descendants(of: i32) -> Vec<i32> {
         next.extend(below);
     }
     found
+}
+
+/// Waits for one child to end.
+pub(crate) fn reap(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        while matches!(
+            rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()),
+            Err(rustix::io::Errno::INTR)
+        ) {}
+    }
 }
 
 /// Sends a signal to one process; one that is gone is none of our concern.

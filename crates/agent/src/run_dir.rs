@@ -42,6 +42,32 @@ pub(crate) struct FirstFailure {
     pub(crate) oom: bool,
 }
 
+/// What was found when the ranks were gone, and what became of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Cleanup {
+    /// Processes that outlived the ranks and were killed.
+    #[serde(default)]
+    pub(crate) killed: u32,
+    /// Processes that could not be killed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left: Vec<i32>,
+    /// Why scratch space is left, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) scratch: Option<String>,
+}
+
+impl Cleanup {
+    /// What is left of the slot, in words.
+    pub(crate) fn remains(&self) -> Option<String> {
+        let processes = (!self.left.is_empty()).then(|| {
+            let pids: Vec<String> = self.left.iter().map(i32::to_string).collect();
+            format!("processes that cannot be killed: {}", pids.join(", "))
+        });
+        let all: Vec<String> = processes.into_iter().chain(self.scratch.clone()).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+}
+
 /// Every rank is gone.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct EndFile {
@@ -54,6 +80,8 @@ pub(crate) struct EndFile {
     /// Could not be started, and the node is to blame.
     #[serde(default)]
     pub(crate) fault: Option<String>,
+    #[serde(default)]
+    pub(crate) cleanup: Cleanup,
 }
 
 /// A line of the `record`: what a supervisor tells of its slot. Lines are only ever appended,
@@ -64,6 +92,8 @@ pub(crate) enum Entry {
     /// Who supervises; nobody when an agent gave the attempt up. The first line decides, whoever
     /// wrote it.
     Supervisor(Option<ProcessId>),
+    /// The ranks run without being isolated, and why.
+    Open(String),
     /// The ranks are up.
     Ranks(Vec<i32>),
     First(FirstFailure),
@@ -75,6 +105,7 @@ pub(crate) enum Entry {
 pub(crate) struct Record {
     /// None while nobody has come.
     pub(crate) supervisor: Option<Option<ProcessId>>,
+    pub(crate) open: Option<String>,
     pub(crate) ranks: Vec<i32>,
     pub(crate) first: Option<FirstFailure>,
     pub(crate) end: Option<EndFile>,
@@ -89,6 +120,7 @@ impl Record {
                 (0, Ok(Entry::Supervisor(who))) => record.supervisor = Some(who),
                 // A torn claim is nobody's.
                 (0, _) if !whole.is_empty() => record.supervisor = Some(None),
+                (_, Ok(Entry::Open(why))) => record.open = Some(why),
                 (_, Ok(Entry::Ranks(pids))) => record.ranks = pids,
                 (_, Ok(Entry::First(first))) => record.first = Some(first),
                 (_, Ok(Entry::End(end))) => record.end = Some(end),
@@ -170,6 +202,12 @@ pub(crate) struct StateFile {
     /// The end, once it is known.
     #[serde(default)]
     pub(crate) end: Option<SlotEnd>,
+    /// Nobody has to be asked about the end any more.
+    #[serde(default)]
+    pub(crate) finished: bool,
+    /// What is left on the node although it should not be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) leftover: Option<String>,
 }
 
 /// The directory of one attempt.
@@ -218,6 +256,16 @@ impl RunDir {
         Ok((self.record().supervisor == Some(who)).then_some(file))
     }
 
+    /// Notes what containers the ranks run in, for whoever must clean up alone.
+    pub(crate) fn name_containers(&self, names: &[String]) -> io::Result<()> {
+        self.write("containers.json", &names)
+    }
+
+    /// The containers that the ranks run in.
+    pub(crate) fn containers(&self) -> Vec<String> {
+        self.read("containers.json").unwrap_or_default()
+    }
+
     pub(crate) fn remove(&self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -235,7 +283,7 @@ pub(crate) fn sanitised(detail: &RunDetail) -> RunDetail {
     let mut d = detail.clone();
     d.secrets.0.clear();
     let env = d.run.env.into_keys().map(|k| (k, String::new())).collect();
-    d.run = RunSpec { env, ..RunSpec::default() };
+    d.run = RunSpec { env, image: d.run.image, ..RunSpec::default() };
     d
 }
 

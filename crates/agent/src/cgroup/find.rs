@@ -50,7 +50,7 @@ impl Cgroups {
                 }
                 refused.extend(error);
             } else {
-                for name in WANTED.into_iter().chain(["freezer"]) {
+                for name in WANTED.into_iter().chain(["freezer", "devices"]) {
                     let here = options.split(',').any(|o| o == name);
                     if !here || found.v1.iter().any(|(n, _)| *n == name) {
                         continue;
@@ -82,7 +82,9 @@ impl Cgroups {
     /// Whether a controller can be used.
     #[must_use]
     pub fn has(&self, controller: &str) -> bool {
-        self.v1.iter().any(|(n, _)| *n == controller)
+        // In the unified tree devices are fenced by a program, not by a controller.
+        (controller == "devices" && self.v2.is_some())
+            || self.v1.iter().any(|(n, _)| *n == controller)
             || self.v2.as_ref().is_some_and(|(_, c)| c.contains(&controller))
     }
 
@@ -111,7 +113,8 @@ impl Cgroups {
         }
         let freezer = self.v1.iter().find(|(n, _)| *n == "freezer");
         // With a unified tree that cannot kill, anything but the freezer adds nothing.
-        freezer.or(self.v1.first().filter(|_| self.v2.is_none())).map(|(n, _)| *n)
+        let mut others = self.v1.iter().filter(|(n, _)| *n != "devices");
+        freezer.or(others.next().filter(|_| self.v2.is_none())).map(|(n, _)| *n)
     }
 
     /// True when there is any group to put ranks into.
@@ -122,7 +125,7 @@ impl Cgroups {
 }
 
 /// Control group mounts: kind, mount point, super options.
-fn mounts(mountinfo: &str) -> impl Iterator<Item = (&str, PathBuf, &str)> {
+pub(super) fn mounts(mountinfo: &str) -> impl Iterator<Item = (&str, PathBuf, &str)> {
     mountinfo.lines().filter_map(|line| {
         let (left, right) = line.split_once(" - ")?;
         let point = left.split(' ').nth(4)?;

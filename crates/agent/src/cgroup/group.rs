@@ -1,6 +1,8 @@
 //! One slot's group.
 
+use super::bpf;
 use super::find::{Cgroups, enable};
+use crate::isolation::devices::Rule;
 use crate::process;
 use muster_link::messages::Limits;
 use rustix::process::Signal;
@@ -21,6 +23,21 @@ pub(crate) struct Group {
     freezer: Option<PathBuf>,
     #[serde(default)]
     unified: Option<PathBuf>,
+    /// A container runtime makes groups of its own in it.
+    #[serde(default)]
+    nested: bool,
+    #[serde(default)]
+    fenced: bool,
+}
+
+/// The group of the container runtime itself.
+const RUNTIME: &str = "runtime";
+
+/// The devices that a slot may open.
+pub(crate) struct Fence<'a> {
+    pub(crate) rules: &'a [Rule],
+    /// Whether the slot may run without it.
+    pub(crate) required: bool,
 }
 
 impl Group {
@@ -30,6 +47,7 @@ impl Group {
         node: &str,
         slot: &str,
         limits: Limits,
+        fence: Option<&Fence<'_>>,
     ) -> io::Result<Option<Group>> {
         if !on.usable() {
             return Ok(None);
@@ -39,7 +57,8 @@ impl Group {
         // have something to limit, and one to hold the processes together.
         let holds = on.holding();
         for (name, parent) in &on.v1 {
-            if !limited(name, limits) && holds != Some(*name) {
+            let fences = *name == "devices" && fence.is_some();
+            if !limited(name, limits) && holds != Some(*name) && !fences {
                 continue;
             }
             let dir = parent.join(node).join(slot);
@@ -50,6 +69,9 @@ impl Group {
                 _ => {}
             }
             limit_v1(&dir, name, limits).map_err(|e| named(&dir, &e))?;
+            if let Some(fence) = fence.filter(|_| fences) {
+                group.fenced |= fence.put(&dir, fence_v1)?;
+            }
             group.dirs.push(dir);
         }
         if let Some((parent, controllers)) = &on.v2 {
@@ -75,6 +97,9 @@ impl Group {
             if controllers.contains(&"memory") {
                 group.memory = Some(dir.clone());
             }
+            if let Some(fence) = fence.filter(|_| on.v1.iter().all(|(n, _)| *n != "devices")) {
+                group.fenced |= fence.put(&dir, bpf::fence)?;
+            }
             group.unified = Some(dir.clone());
             group.dirs.push(dir);
         }
@@ -83,19 +108,41 @@ impl Group {
 
     /// Files into which a process writes `0` to join.
     pub(crate) fn entrances(&self) -> impl Iterator<Item = PathBuf> {
-        self.dirs.iter().map(|d| d.join("cgroup.procs"))
+        self.dirs.iter().map(|d| {
+            let inner = self.nested && self.unified.as_ref() == Some(d);
+            let dir = if inner { d.join(RUNTIME) } else { d.clone() };
+            dir.join("cgroup.procs")
+        })
     }
 
     /// Every process in it.
     pub(crate) fn pids(&self) -> Vec<i32> {
         let mut pids = Vec::new();
-        for dir in &self.dirs {
-            let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
-            pids.extend(text.lines().filter_map(|l| l.parse::<i32>().ok()));
-        }
+        self.dirs.iter().for_each(|dir| collect(dir, self.nested, &mut pids));
         pids.sort_unstable();
         pids.dedup();
         pids
+    }
+
+    /// Lets a container runtime make groups in it. In the unified tree a group that hands down
+    /// controllers may hold no process itself, so the runtime gets one of its own.
+    pub(crate) fn nest(&mut self) -> io::Result<()> {
+        self.nested = true;
+        match &self.unified {
+            Some(dir) => make(&dir.join(RUNTIME)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether other devices than the slot's cannot be opened in it.
+    pub(crate) fn fenced(&self) -> bool {
+        self.fenced
+    }
+
+    /// Where it is in the trees, as a container runtime wants to hear it.
+    pub(crate) fn path(&self) -> Option<String> {
+        let dir = self.dirs.first()?.to_str()?;
+        dir.find("/muster/").map(|at| dir[at..].to_owned())
     }
 
     /// Sends a signal to every process in it.
@@ -158,9 +205,22 @@ impl Group {
         count("memory.events").or_else(|| count("memory.oom_control")).unwrap_or(0)
     }
 
+    /// Its path in every tree of this machine: a container runtime uses them all.
+    fn in_every_tree(&self) -> Vec<PathBuf> {
+        let Some(path) = self.path() else { return Vec::new() };
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let points = super::find::mounts(&mounts).map(|(_, point, _)| point);
+        let dirs = points.map(|p| p.join(path.trim_start_matches('/')));
+        dirs.filter(|d| d.is_dir() && !self.dirs.contains(d)).collect()
+    }
+
     /// Takes the directories away. One that still holds a dying process is tried again shortly.
     pub(crate) fn remove(&self) {
-        for dir in &self.dirs {
+        let everywhere = if self.nested { self.in_every_tree() } else { Vec::new() };
+        for dir in everywhere.iter().chain(&self.dirs) {
+            if self.nested {
+                remove_below(dir);
+            }
             for _ in 0..20 {
                 match fs::remove_dir(dir) {
                     Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {
@@ -175,6 +235,53 @@ impl Group {
             }
         }
     }
+}
+
+/// Processes of a group, and of those below it.
+fn collect(dir: &Path, nested: bool, pids: &mut Vec<i32>) {
+    let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    pids.extend(text.lines().filter_map(|l| l.parse::<i32>().ok()));
+    if nested {
+        below(dir).for_each(|d| collect(&d, true, pids));
+    }
+}
+
+fn below(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path())
+}
+
+fn remove_below(dir: &Path) {
+    for d in below(dir) {
+        remove_below(&d);
+        let _ = fs::remove_dir(&d);
+    }
+}
+
+impl Fence<'_> {
+    /// Puts it up; says whether it stands.
+    fn put(&self, dir: &Path, how: fn(&Path, &[Rule]) -> io::Result<()>) -> io::Result<bool> {
+        match how(dir, self.rules).map_err(|e| named(dir, &e)) {
+            Err(e) if !self.required => {
+                static TOLD: std::sync::Once = std::sync::Once::new();
+                TOLD.call_once(|| {
+                    tracing::warn!(error = %e, "devices are not fenced by control groups here");
+                });
+                Ok(false)
+            }
+            other => other.map(|()| true),
+        }
+    }
+}
+
+fn fence_v1(dir: &Path, rules: &[Rule]) -> io::Result<()> {
+    fs::write(dir.join("devices.deny"), "a")?;
+    for r in rules {
+        let kind = if r.block { 'b' } else { 'c' };
+        let minor = r.minor.map_or_else(|| "*".into(), |m| m.to_string());
+        fs::write(dir.join("devices.allow"), format!("{kind} {}:{minor} rw", r.major))?;
+    }
+    Ok(())
 }
 
 fn named(path: &Path, e: &io::Error) -> io::Error {
@@ -257,17 +364,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let v1 = ["memory", "cpu", "pids", "freezer"].map(|c| (c, dir.path().join(c)));
         let on = Cgroups { v1: v1.to_vec(), ..Cgroups::none() };
-        let g = Group::create(&on, "n1", "5.1", Limits::default()).unwrap().unwrap();
+        let g = Group::create(&on, "n1", "5.1", Limits::default(), None).unwrap().unwrap();
         assert_eq!(g.dirs, vec![dir.path().join("freezer/n1/5.1")]);
         let limits = Limits { pids: Some(9), ..Limits::default() };
-        let g = Group::create(&on, "n1", "5.2", limits).unwrap().unwrap();
+        let g = Group::create(&on, "n1", "5.2", limits, None).unwrap().unwrap();
         assert_eq!(g.dirs.len(), 2);
         // Where the unified tree can kill, nothing else is needed.
         let unified = dir.path().join("unified");
         fs::create_dir(&unified).unwrap();
         fs::write(unified.join("cgroup.kill"), "").unwrap();
         let on = Cgroups { v2: Some((unified.clone(), vec![])), ..on };
-        let g = Group::create(&on, "n1", "5.3", Limits::default()).unwrap().unwrap();
+        let g = Group::create(&on, "n1", "5.3", Limits::default(), None).unwrap().unwrap();
         assert_eq!(g.dirs, vec![unified.join("n1/5.3")]);
     }
 
@@ -279,7 +386,7 @@ mod tests {
             ..Cgroups::none()
         };
         let limits = Limits { cpus: Some(3), memory: Some(Bytes::mib(64)), pids: Some(7) };
-        let g = Group::create(&on, "n1", "5.1", limits).unwrap().unwrap();
+        let g = Group::create(&on, "n1", "5.1", limits, None).unwrap().unwrap();
         let at = |f: &str| fs::read_to_string(dir.path().join("n1/5.1").join(f)).unwrap();
         assert_eq!(at("memory.max"), (64 << 20).to_string());
         assert_eq!(at("memory.swap.max"), "0");

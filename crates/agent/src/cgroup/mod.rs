@@ -1,8 +1,9 @@
 //! Control groups: limits, and a fence that no process leaves by forking. Handles hosts with
 //! version 2 alone, version 1 alone, and both (each controller is used where it lives).
 
+mod bpf;
 mod find;
 mod group;
 
 pub use find::Cgroups;
-pub(crate) use group::Group;
+pub(crate) use group::{Fence, Group};

@@ -2,9 +2,15 @@
 //! voice. Knows nothing of the server; the session drives it and can be away for as long as it
 //! likes.
 
+mod finish;
+mod hands;
+mod pids;
 mod signals;
 mod slot;
 mod start;
+
+pub use hands::{AfterSlot, DeviceNodes, Explain, Hands, SlotGpus};
+pub use pids::{Holder, PidMap};
 
 use crate::cgroup::Cgroups;
 use crate::env::{self, Env};
@@ -126,6 +132,17 @@ pub struct RunnerConfig {
     pub budget: Arc<RankBudget>,
 }
 
+/// What is left of ended slots is remembered for so many.
+const LEFTOVERS: usize = 64;
+
+/// What the slots of a runner share.
+#[derive(Debug, Default)]
+struct Desk {
+    hands: Hands,
+    pids: PidMap,
+    bell: Bell,
+}
+
 /// A start that waits for room on this machine.
 #[derive(Debug)]
 struct Waiting {
@@ -142,7 +159,8 @@ pub struct Runner {
     /// In the order of their attempts, which is about the order they came in.
     waiting: BTreeMap<AttemptKey, Waiting>,
     watcher: Watcher,
-    bell: Bell,
+    desk: Desk,
+    leftovers: Vec<(AttemptKey, String)>,
     /// Supervisors of forgotten attempts that have not been reaped yet.
     ending: Vec<Child>,
     looked: Option<Instant>,
@@ -159,7 +177,8 @@ impl Runner {
             slots: BTreeMap::new(),
             waiting: BTreeMap::new(),
             watcher: Watcher::default(),
-            bell: Bell::default(),
+            desk: Desk::default(),
+            leftovers: Vec::new(),
             ending: Vec::new(),
             looked: None,
             looked_at_all: None,
@@ -187,11 +206,38 @@ impl Runner {
         Ok(runner)
     }
 
+    /// With other hands than the default ones; for before the first start.
+    #[must_use]
+    pub fn with_hands(mut self, hands: Hands) -> Runner {
+        self.desk.pids = hands.pids.clone();
+        self.desk.hands = hands;
+        self
+    }
+
+    /// Whose process is it? See [`PidMap::owner_of`].
+    #[must_use]
+    pub fn owner_of(&self, pid: i32) -> Option<(AttemptKey, u32)> {
+        self.desk.pids.owner_of(pid)
+    }
+
+    /// The same for other threads.
+    #[must_use]
+    pub fn pid_map(&self) -> PidMap {
+        self.desk.pids.clone()
+    }
+
+    /// What slots that ended left on this node although it should not be there, newest last:
+    /// processes that cannot be killed, scratch space, or what the one who looks after GPUs says.
+    #[must_use]
+    pub fn leftovers(&self) -> Vec<(AttemptKey, String)> {
+        self.leftovers.clone()
+    }
+
     /// Lets changes ring the [`Runner::waker`].
     pub(crate) fn watch(&mut self, watcher: &Watcher) {
         self.watcher = watcher.clone();
         for (key, slot) in &mut self.slots {
-            let watched = self.watcher.watch(slot.dir(), &self.bell, *key);
+            let watched = self.watcher.watch(slot.dir(), &self.desk.bell, *key);
             slot.set_watched(watched);
             // What changed before is not told.
             slot.changed();
@@ -207,7 +253,7 @@ impl Runner {
     /// Completes when there may be something to look at.
     #[must_use]
     pub fn waker(&self) -> Arc<Notify> {
-        self.bell.waker()
+        self.desk.bell.waker()
     }
 
     fn runs(&self) -> PathBuf {
@@ -243,13 +289,15 @@ impl Runner {
     fn begin(&mut self, key: AttemptKey, detail: &RunDetail, now: Instant) {
         let dir = RunDir::of(&self.runs(), key);
         let mut watched = false;
-        let mut slot = Slot::start(key, dir, detail, &self.config, &self.base_env, now, |dir| {
-            watched = self.watcher.watch(dir, &self.bell, key);
+        let tools =
+            start::Tools { config: &self.config, hands: &self.desk.hands, base: &self.base_env };
+        let mut slot = Slot::start(key, dir, detail, &tools, now, |dir| {
+            watched = self.watcher.watch(dir, &self.desk.bell, key);
         });
         slot.set_watched(watched);
         self.slots.insert(key, slot);
         // A failure to start is seen by the next look.
-        self.bell.nudge();
+        self.desk.bell.nudge();
     }
 
     /// Notes the end of an attempt that never came to anything here.
@@ -257,7 +305,7 @@ impl Runner {
         if !self.knows(key) {
             let dir = RunDir::of(&self.runs(), key);
             self.slots.insert(key, Slot::refused(key, dir, detail, &self.config, end));
-            self.bell.nudge();
+            self.desk.bell.nudge();
         }
     }
 
@@ -328,13 +376,16 @@ impl Runner {
         self.looked = Some(now);
         self.begin_waiting(now);
         self.ending.retain_mut(|c| matches!(c.try_wait(), Ok(None)));
-        let rung = self.bell.take();
+        let rung = self.desk.bell.take();
         // What a missed change or a dead supervisor did is found by looking at everything.
         let all =
             rung.all || self.looked_at_all.is_none_or(|l| now.saturating_duration_since(l) >= LOOK);
         if all {
             self.looked_at_all = Some(now);
-            self.slots.values_mut().filter(|s| !s.settled()).for_each(Slot::changed);
+            for slot in self.slots.values_mut().filter(|s| !s.settled()) {
+                slot.changed();
+                slot.look_who_is_there(&self.desk.pids);
+            }
         }
         for key in &rung.keys {
             if let Some(slot) = self.slots.get_mut(key) {
@@ -348,14 +399,20 @@ impl Runner {
                 continue;
             }
             let was_active = slot.active();
-            if let Some(observed) = slot.poll(now, connected) {
+            if let Some(observed) = slot.poll(now, connected, &self.desk) {
                 changed.push((*key, observed));
+            }
+            if let Some(what) = slot.take_leftover() {
+                tracing::warn!(attempt = %key, "left behind: {what}");
+                self.leftovers.push((*key, what));
+                let most = self.leftovers.len().saturating_sub(LEFTOVERS);
+                self.leftovers.drain(..most);
             }
             // Ended just now, after its output was shipped: the rest of it, then its end.
             again |= slot.unfinished() || (connected && was_active && !slot.active());
         }
         if again {
-            self.bell.nudge();
+            self.desk.bell.nudge();
         }
         changed
     }

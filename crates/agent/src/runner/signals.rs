@@ -1,8 +1,11 @@
 //! Reaching the processes of a slot.
 
 use crate::cgroup::Group;
+use crate::container;
 use crate::process::{self, ProcessId};
 use rustix::process::{Pid, Signal};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// Where the processes of a slot can be found.
 pub(super) struct Reach<'a> {
@@ -10,19 +13,43 @@ pub(super) struct Reach<'a> {
     pub(super) shim: Option<&'a ProcessId>,
     /// The ranks, each the leader of its process group.
     pub(super) ranks: &'a [i32],
+    /// The ranks run in containers, and their processes here are the runtime's.
+    pub(super) contained: bool,
 }
 
 impl Reach<'_> {
-    fn everybody(&self) -> Vec<i32> {
-        match (self.group, self.shim) {
+    pub(super) fn everybody(&self) -> Vec<i32> {
+        let mut pids = match (self.group, self.shim) {
             (Some(group), _) => group.pids(),
             (None, Some(shim)) if shim.alive() => process::descendants(shim.pid),
             _ => Vec::new(),
+        };
+        if self.contained {
+            pids.retain(|p| !container::is_runtime(*p));
+        }
+        pids
+    }
+
+    /// SIGTERM to everything in the containers. The first process of one is spared by the kernel
+    /// unless it has a handler; alone, it is killed, which is what SIGTERM would do outside.
+    fn terminate_contained(&self) {
+        let mut containers: BTreeMap<PathBuf, Vec<i32>> = BTreeMap::new();
+        for pid in self.everybody() {
+            let namespace = std::fs::read_link(format!("/proc/{pid}/ns/pid"));
+            containers.entry(namespace.unwrap_or_default()).or_default().push(pid);
+        }
+        for pids in containers.into_values() {
+            let alone = |p: &i32| container::is_first(*p) && !handles(*p, Signal::TERM);
+            let signal = if pids.iter().all(alone) { Signal::KILL } else { Signal::TERM };
+            pids.into_iter().for_each(|p| process::signal(p, signal));
         }
     }
 
     /// SIGTERM once to every process: by the ranks' groups, and one by one to whoever left them.
     pub(super) fn terminate(&self) {
+        if self.contained {
+            return self.terminate_contained();
+        }
         for rank in self.ranks {
             process::signal_group(*rank, Signal::TERM);
         }

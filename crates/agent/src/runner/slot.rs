@@ -1,10 +1,13 @@
 //! One attempt on this node, from its start to its last byte.
 
+use super::finish::Finishing;
+use super::hands::SlotGpus;
+use super::pids::{About, PidMap};
 use super::signals::Reach;
-use super::{GRACE, RankPermit, RunnerConfig, start};
+use super::{Desk, GRACE, RankPermit, RunnerConfig, start};
 use crate::body::wall;
 use crate::cgroup::Group;
-use crate::env::Env;
+use crate::isolation::remove_scratch;
 use crate::logs::Tail;
 use crate::process::{self, ProcessId};
 use crate::run_dir::{
@@ -38,6 +41,15 @@ enum Phase {
     Ended(SlotEnd),
 }
 
+/// Who is asked after the last process is gone, before the end is told.
+#[derive(Debug)]
+enum After {
+    /// Somebody may have to be.
+    Due,
+    Asked(Finishing),
+    Done,
+}
+
 #[derive(Debug)]
 struct Stopping {
     termed: bool,
@@ -58,6 +70,11 @@ pub(super) struct Slot {
     child: Option<Child>,
     ranks: Vec<i32>,
     phase: Phase,
+    after: After,
+    /// Something is left, and nobody has been told yet.
+    leftover: Option<String>,
+    /// Its supervisor died and cannot have cleaned up.
+    orphaned: bool,
     stop: Option<Stopping>,
     tails: Vec<[Tail; 2]>,
     voices: Vec<Voice>,
@@ -107,6 +124,9 @@ impl Slot {
             child: None,
             ranks: Vec::new(),
             phase: Phase::Starting,
+            after: if state.finished { After::Done } else { After::Due },
+            leftover: state.leftover.clone(),
+            orphaned: false,
             stop: None,
             tails,
             voices,
@@ -125,11 +145,11 @@ impl Slot {
         key: AttemptKey,
         dir: RunDir,
         detail: &RunDetail,
-        config: &RunnerConfig,
-        base: &Env,
+        tools: &start::Tools<'_>,
         now: Instant,
         made: impl FnOnce(&Path),
     ) -> Slot {
+        let config = tools.config;
         let permit = match config.budget.take(detail.slot.ranks) {
             Ok(permit) => permit,
             Err(used) => {
@@ -140,7 +160,7 @@ impl Slot {
                 return Slot::refused(key, dir, detail, config, SlotEnd::NodeFault { reason });
             }
         };
-        let started = start::start(key, &dir, detail, config, base, made);
+        let started = start::start(key, &dir, detail, tools, made);
         let mut slot = Slot::new(key, dir, sanitised(detail), config, StateFile::default(), now);
         match started.child {
             Ok(child) => {
@@ -148,7 +168,7 @@ impl Slot {
                 slot.child = Some(child);
                 slot.permit = Some(permit);
             }
-            Err(end) => slot.conclude(end),
+            Err(end) => slot.conclude_unstarted(end),
         }
         slot
     }
@@ -166,7 +186,7 @@ impl Slot {
         let meta = MetaFile { detail: slot.detail.clone(), group: None, boot: process::boot_id() };
         // Kept, so that it is not tried again after a restart of the agent.
         let _ = slot.dir.create().and_then(|()| slot.dir.write("meta.json", &meta));
-        slot.conclude(end);
+        slot.conclude_unstarted(end);
         slot
     }
 
@@ -219,6 +239,7 @@ impl Slot {
     pub(super) fn worth_a_look(&self, now: Instant, connected: bool) -> bool {
         self.look
             || (connected && matches!(self.phase, Phase::Draining(_)))
+            || matches!(self.after, After::Asked(_))
             || (!self.watched && !self.settled())
             || self.stop.as_ref().is_some_and(|s| self.active() && s.kill_at <= now)
     }
@@ -268,7 +289,12 @@ impl Slot {
     }
 
     fn reach(&self) -> Reach<'_> {
-        Reach { group: self.group.as_ref(), shim: self.shim.as_ref(), ranks: &self.ranks }
+        Reach {
+            group: self.group.as_ref(),
+            shim: self.shim.as_ref(),
+            ranks: &self.ranks,
+            contained: self.detail.run.image.is_some(),
+        }
     }
 
     pub(super) fn stop(&mut self, why: Why, grace: Span, now: Instant) {
@@ -342,7 +368,19 @@ impl Slot {
         self.reach().kill();
     }
 
-    pub(super) fn poll(&mut self, now: Instant, connected: bool) -> Option<Observed> {
+    /// Remembers the processes of a slot with GPUs: of one that died the driver still talks.
+    pub(super) fn look_who_is_there(&self, pids: &PidMap) {
+        if self.active() && !self.detail.slot.gpus.is_empty() {
+            pids.learn_all(self.reach().everybody());
+        }
+    }
+
+    /// What is left of the slot, told once.
+    pub(super) fn take_leftover(&mut self) -> Option<String> {
+        self.leftover.take_if(|_| matches!(self.after, After::Done))
+    }
+
+    pub(super) fn poll(&mut self, now: Instant, connected: bool, desk: &Desk) -> Option<Observed> {
         let changed = std::mem::take(&mut self.look);
         self.output |= changed || !self.watched;
         if let Some(child) = &mut self.child
@@ -355,11 +393,15 @@ impl Slot {
                 tracing::warn!(attempt = %self.key, error = %e, "cannot read a report file");
             }
         }
-        let seen = if self.active() { self.watch_ranks(now) } else { None };
+        let seen = if self.active() { self.watch_ranks(now, &desk.pids) } else { None };
+        if matches!(self.phase, Phase::Draining(_)) {
+            self.finish(desk, now);
+        }
         self.save(false, now);
         self.look = self.voices.iter().any(Voice::behind);
         if let Phase::Draining(end) = &self.phase
             && connected
+            && matches!(self.after, After::Done)
             && !self.look
             && self.tails.iter_mut().flatten().all(Tail::drained)
         {
@@ -371,7 +413,7 @@ impl Slot {
     }
 
     /// Looks after ranks that may be up.
-    fn watch_ranks(&mut self, now: Instant) -> Option<Observed> {
+    fn watch_ranks(&mut self, now: Instant, pids: &PidMap) -> Option<Observed> {
         let mut record = self.dir.record();
         let mut gone = false;
         if record.end.is_none() && !self.supervised(&record, now) {
@@ -379,7 +421,25 @@ impl Slot {
             record = self.dir.record();
             gone = true;
         }
+        if self.ranks.is_empty() && !record.ranks.is_empty() {
+            let supervisor = record.supervisor.clone().flatten().map(|s| s.pid);
+            let about = About {
+                name: self.detail.name.clone(),
+                project: self.detail.project.to_string(),
+                gpus: self.detail.slot.gpus,
+            };
+            pids.add(self.key, supervisor, self.detail.slot.first_rank, &record.ranks, about);
+            if let Some(why) = &record.open {
+                tracing::warn!(attempt = %self.key, "the ranks are not isolated: {why}");
+            }
+        }
         if let Some(end) = record.end {
+            self.ranks = record.ranks;
+            self.add_leftover(end.cleanup.remains());
+            if end.cleanup.killed > 0 {
+                tracing::info!(attempt = %self.key, killed = end.cleanup.killed,
+                    "processes outlived their ranks and were killed");
+            }
             let end = self.verdict(&end);
             self.close(end, true);
             // What a rank said last was written before this record, perhaps after our last look.
@@ -388,6 +448,7 @@ impl Slot {
         }
         if gone {
             self.reach().kill();
+            self.orphaned = true;
             let end = match &self.state.stop {
                 Some(Why::Asked) => SlotEnd::Stopped,
                 Some(Why::Fault(reason)) => SlotEnd::NodeFault { reason: reason.clone() },
@@ -464,6 +525,62 @@ impl Slot {
         !sent && first.end.signal.is_none()
     }
 
+    /// An end of what never began: there is nobody to ask.
+    fn conclude_unstarted(&mut self, end: SlotEnd) {
+        self.after = After::Done;
+        self.state.finished = true;
+        self.conclude(end);
+    }
+
+    fn add_leftover(&mut self, more: Option<String>) {
+        self.state.leftover = match (self.state.leftover.take(), more) {
+            (Some(a), Some(b)) if a != b => Some(format!("{a}; {b}")),
+            (a, b) => a.or(b),
+        };
+        self.leftover.clone_from(&self.state.leftover);
+    }
+
+    /// Asks those who have something to do or to say after the last process, and takes their
+    /// answers into the end.
+    fn finish(&mut self, desk: &Desk, now: Instant) {
+        if matches!(self.after, After::Due) {
+            desk.pids.end(self.key, now);
+            let failed = matches!(self.state.end, Some(SlotEnd::Failed { .. }));
+            let slot = SlotGpus {
+                key: self.key,
+                gpus: self.detail.slot.gpus,
+                part: self.detail.slot.part.clone(),
+                pids: desk.pids.of_attempt(self.key),
+            };
+            let bell = desk.bell.clone();
+            let containers = if self.orphaned { self.dir.containers() } else { Vec::new() };
+            let asked =
+                Finishing::begin(&desk.hands, slot, failed, containers, move || bell.nudge());
+            match asked {
+                Some(finishing) => self.after = After::Asked(finishing),
+                None => {
+                    self.after = After::Done;
+                    self.state.finished = true;
+                    self.dirty = true;
+                }
+            }
+        }
+        let After::Asked(finishing) = &self.after else { return };
+        let Some(finished) = finishing.over() else { return };
+        self.after = After::Done;
+        self.state.finished = true;
+        self.add_leftover(finished.leftover);
+        if let (Phase::Draining(SlotEnd::Failed { exit }), Some(note)) =
+            (&mut self.phase, finished.note)
+        {
+            exit.note = if exit.note.is_empty() { note } else { format!("{}; {note}", exit.note) };
+        }
+        if let Phase::Draining(end) = &self.phase {
+            self.state.end = Some(end.clone());
+        }
+        self.save(true, now);
+    }
+
     /// Every rank is gone: gives everything back and remembers how it ended.
     fn conclude(&mut self, end: SlotEnd) {
         self.close(end, false);
@@ -475,6 +592,8 @@ impl Slot {
             group.remove();
         }
         remove_secrets(&self.dir.secrets());
+        let scratch = remove_scratch(&self.dir.0).err();
+        self.add_leftover(scratch);
         self.permit = None;
         // A supervisor's record is found again after a restart and means the same, unless we
         // interfered; then, as when there is none, the end is written down at once.

@@ -1,23 +1,34 @@
 //! Starting one slot: its directory, its group, its supervisor.
 
-use super::RunnerConfig;
-use crate::cgroup::Group;
+use super::{Hands, RunnerConfig};
+use crate::cgroup::{Fence, Group};
+use crate::container;
 use crate::env::{self, Env, Places};
+use crate::inventory;
+use crate::isolation::{self, Inside, Isolation, devices};
 use crate::process;
 use crate::run_dir::{MetaFile, RunDir, sanitised, write_private};
 use crate::shim::{Order, RankOrder};
-use muster_link::messages::RunDetail;
+use muster_link::messages::{RunDetail, Secrets};
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Most ranks of one slot: more is a slip of the keyboard, and each is a process.
 const MOST_RANKS: u32 = 4096;
+
+/// What a start needs that all starts share.
+pub(super) struct Tools<'a> {
+    pub(super) config: &'a RunnerConfig,
+    pub(super) hands: &'a Hands,
+    /// Variables that ranks inherit from the agent.
+    pub(super) base: &'a Env,
+}
 
 /// What there is after a start, complete or not.
 pub(super) struct Started {
@@ -29,24 +40,42 @@ pub(super) fn start(
     key: AttemptKey,
     dir: &RunDir,
     detail: &RunDetail,
-    config: &RunnerConfig,
-    base: &Env,
+    tools: &Tools<'_>,
     made: impl FnOnce(&Path),
 ) -> Started {
+    let config = tools.config;
     let fault = |what: &str, e: &io::Error| SlotEnd::NodeFault { reason: format!("{what}: {e}") };
     let mut group = None;
     let go = || -> Result<Child, SlotEnd> {
         check(detail)?;
         dir.create().map_err(|e| fault(&format!("cannot create {}", dir.0.display()), &e))?;
         made(&dir.0);
-        group =
-            Group::create(&config.cgroups, &group_name(config), &key.to_string(), detail.limits)
-                .map_err(|e| fault("cannot make a control group", &e))?;
+        let inside = inside(detail, tools)?;
+        let rules = inside.as_ref().map(|i| devices::rules(&i.nodes));
+        let required = tools.hands.isolation == Isolation::Required;
+        let fence = rules.as_ref().map(|rules| Fence { rules, required });
+        let (name, slot) = (group_name(config), key.to_string());
+        group = Group::create(&config.cgroups, &name, &slot, detail.limits, fence.as_ref())
+            .map_err(|e| fault("cannot make a control group", &e))?;
+        if let Some(group) = group.as_mut().filter(|_| detail.run.image.is_some()) {
+            group.nest().map_err(|e| fault("cannot make a control group", &e))?;
+        }
         let meta =
             MetaFile { detail: sanitised(detail), group: group.clone(), boot: process::boot_id() };
         dir.write("meta.json", &meta).map_err(|e| fault("cannot write meta.json", &e))?;
         let argv = argv(dir, detail).map_err(|e| fault("cannot write the script", &e))?;
-        let order = order(key, dir, detail, group.clone(), argv, base);
+        let mut order = order(key, dir, detail, group.clone(), argv, tools.base);
+        if inside.is_some() && !detail.run.env.contains_key("TMPDIR") {
+            // The agent's own would be shared with everybody.
+            order.env.remove("TMPDIR");
+        }
+        order.inside = inside;
+        if let Some(image) = &detail.run.image {
+            contain(&mut order, image, key, detail, tools)
+                .map_err(|reason| SlotEnd::Unstartable { reason })?;
+            let names = order.container.as_ref().map_or(&[][..], |c| &c.names);
+            dir.name_containers(names).map_err(|e| fault("cannot write containers.json", &e))?;
+        }
         spawn(config, &order).map_err(|e| fault("cannot start a supervisor", &e))
     };
     let child = go();
@@ -56,22 +85,106 @@ pub(super) fn start(
     Started { group, child }
 }
 
+/// What the ranks are to see of the node; everything when they cannot be isolated.
+fn inside(detail: &RunDetail, tools: &Tools<'_>) -> Result<Option<Inside>, SlotEnd> {
+    let required = tools.hands.isolation == Isolation::Required;
+    if tools.hands.isolation == Isolation::Off || detail.run.image.is_some() {
+        return Ok(None);
+    }
+    if let Err(why) = isolation::possible() {
+        if required {
+            return Err(SlotEnd::NodeFault { reason: why });
+        }
+        static TOLD: std::sync::Once = std::sync::Once::new();
+        TOLD.call_once(|| tracing::warn!("{why}"));
+        return Ok(None);
+    }
+    let share_ipc = devices::shares_mps(&detail.slot);
+    // Whoever names a whole private directory as an argument means the private one.
+    let private = ["/tmp", "/var/tmp", "/dev/shm"];
+    let words = detail.run.command.iter().map(String::as_str).filter(|w| !private.contains(w));
+    let paths = detail.run.workdir.iter().chain(&detail.resume).map(String::as_str);
+    let mps = share_ipc.then_some(devices::MPS);
+    let lasting = detail.checkpoint.as_ref().map(|c| PathBuf::from(&c.dir));
+    let nodes = devices::nodes(&detail.slot, tools.hands.device_nodes.as_ref());
+    let gpus = if has_gpus(detail, tools) { Some(detail.slot.gpus.len()) } else { None };
+    Ok(Some(Inside {
+        required,
+        hidden: tools.config.state.clone(),
+        named: isolation::named(words.chain(paths).chain(mps)),
+        lasting: lasting.filter(|d| d.is_absolute()),
+        nodes,
+        shm: shared_memory(detail),
+        share_ipc,
+        gpus,
+    }))
+}
+
+/// Whether the slot's GPUs are really there.
+fn has_gpus(detail: &RunDetail, tools: &Tools<'_>) -> bool {
+    detail.slot.gpus.iter().any(|i| !(tools.hands.device_nodes)(i).is_empty())
+}
+
+/// Half of what the slot may use in all.
+fn shared_memory(detail: &RunDetail) -> u64 {
+    let meminfo = || std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let all = detail.limits.memory.filter(|m| m.0 > 0);
+    all.or_else(|| inventory::memory(&meminfo(), "MemTotal")).map_or(64 << 20, |m| m.0 / 2)
+}
+
+/// Turns the order into one whose ranks run in containers.
+fn contain(
+    order: &mut Order,
+    image: &str,
+    key: AttemptKey,
+    detail: &RunDetail,
+    tools: &Tools<'_>,
+) -> Result<(), String> {
+    let wanted = container::Wanted {
+        detail,
+        prefix: format!("muster-{:08x}-{key}", state_hash(tools.config)),
+        argv: &order.argv,
+        dir: &order.dir,
+        secrets_dir: &order.secrets_dir,
+        group: order.group.as_ref().and_then(Group::path),
+        gpus: has_gpus(detail, tools),
+        shm: shared_memory(detail),
+    };
+    let (container, words) = container::order(&tools.hands.containers, image, &wanted)?;
+    for (rank, words) in order.ranks.iter_mut().zip(words) {
+        rank.argv = words;
+    }
+    // What the agent's own environment says is about this machine, not about the image. A
+    // runtime writes variables to its disk, so secrets come as files alone.
+    let plain = RunDetail { secrets: Secrets::default(), ..detail.clone() };
+    let places = Places { run_dir: &order.dir, secrets_dir: &order.secrets_dir };
+    let mut variables = env::common(key, &plain, &places, &Env::new());
+    if let Some(dir) = order.env.get("MUSTER_SECRETS_DIR") {
+        variables.insert("MUSTER_SECRETS_DIR".into(), dir.clone());
+    }
+    if has_gpus(detail, tools) {
+        variables.insert("CUDA_VISIBLE_DEVICES".into(), env::numbered(detail.slot.gpus.len()));
+    }
+    order.env = variables;
+    order.workdir = None;
+    order.base = tools.base.clone();
+    order.container = Some(container);
+    Ok(())
+}
+
 /// Two agents of one machine (two test clusters, say) may well have nodes and jobs of the same
 /// name; their groups must differ.
 fn group_name(config: &RunnerConfig) -> String {
+    format!("{}-{:08x}", config.node, state_hash(config))
+}
+
+fn state_hash(config: &RunnerConfig) -> u32 {
     let state = std::os::unix::ffi::OsStrExt::as_bytes(config.state.as_os_str());
-    let hash =
-        state.iter().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));
-    format!("{}-{hash:08x}", config.node)
+    state.iter().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193))
 }
 
 fn check(detail: &RunDetail) -> Result<(), SlotEnd> {
     let job = |reason: String| Err(SlotEnd::Unstartable { reason });
-    if let Some(image) = &detail.run.image {
-        return job(format!(
-            "this node runs no containers (image `{image}`): leave `image` out, or use a node that does"
-        ));
-    }
     if detail.slot.ranks == 0 || detail.slot.ranks > MOST_RANKS {
         return job(format!(
             "{} ranks on one node: use 1 to {MOST_RANKS} (ranks_per_node)",
@@ -110,6 +223,7 @@ fn order(
     let ranks = (0..detail.slot.ranks).map(|local| RankOrder {
         rank: detail.slot.first_rank + local,
         env: env::of_rank(detail, local, &places),
+        argv: Vec::new(),
     });
     Order {
         dir: dir.0.clone(),
@@ -121,6 +235,9 @@ fn order(
         secrets: detail.secrets.0.clone(),
         secrets_dir,
         group,
+        inside: None,
+        container: None,
+        base: Env::new(),
     }
 }
 

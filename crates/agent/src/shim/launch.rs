@@ -1,6 +1,11 @@
 //! Starting the ranks.
 
 use super::{Order, Ranks, mounts};
+use crate::cgroup::Group;
+use crate::container;
+use crate::env;
+use crate::isolation::sys::c_path;
+use crate::isolation::{Inner, Refusal, drop_rest};
 use crate::run_dir::RunDir;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,44 +15,69 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Why the ranks could not be started, by whose fault it is.
-pub(super) enum LaunchError {
-    Job(String),
-    Node(String),
-}
-
 /// Told apart from everything that starting a program can say by itself.
 const GROUP_REFUSED: i32 = libc::EXDEV;
+const NAMESPACE_REFUSED: i32 = libc::ENOTUNIQ;
+const WORKDIR_REFUSED: i32 = libc::EREMCHG;
 
-pub(super) fn launch(order: &Order, dir: &RunDir) -> Result<Ranks, (Ranks, LaunchError)> {
-    let mut ranks = Ranks::new();
-    prepare(order).map_err(|e| (Ranks::new(), e))?;
+/// What has been started so far.
+#[derive(Default)]
+pub(super) struct Launched {
+    pub(super) ranks: Ranks,
+    pub(super) inner: Option<Inner>,
+    /// Why the ranks run without being isolated, when they should have been.
+    pub(super) open: Option<String>,
+}
+
+pub(super) fn launch(order: &Order, dir: &RunDir, up: &mut Launched) -> Result<(), Refusal> {
+    // Made beforehand, so that a job that only ever appends finds them.
+    for rank in &order.ranks {
+        create(dir, rank.rank, "report")?;
+    }
+    prepare(order, up)?;
     let entrances = order
         .group
         .iter()
         .flat_map(|g| g.entrances())
         .map(|p| OpenOptions::new().write(true).open(&p).map_err(|e| (p, e)))
         .collect::<Result<Vec<File>, _>>()
-        .map_err(|(p, e)| (Ranks::new(), LaunchError::Node(format!("{}: {e}", p.display()))))?;
+        .map_err(|(p, e)| Refusal::node(&p.display().to_string(), &e))?;
     for rank in &order.ranks {
-        match start(order, dir, rank, &entrances) {
-            Ok(pid) => ranks.insert(pid, rank.rank),
-            Err(e) => return Err((ranks, e)),
-        };
+        let pid = start(order, dir, rank, &entrances, up.inner.as_ref())?;
+        up.ranks.insert(pid, rank.rank);
     }
-    Ok(ranks)
+    Ok(())
 }
 
-fn prepare(order: &Order) -> Result<(), LaunchError> {
+fn prepare(order: &Order, up: &mut Launched) -> Result<(), Refusal> {
+    if let Some(inside) = &order.inside {
+        match Inner::make(order, inside) {
+            Ok(inner) => {
+                up.inner = Some(inner);
+                return Ok(());
+            }
+            Err(Refusal::Node(why)) if !inside.required => up.open = Some(why),
+            Err(Refusal::Node(why)) => {
+                return Err(Refusal::Node(format!("ranks cannot be isolated here: {why}")));
+            }
+            Err(job) => return Err(job),
+        }
+    }
     mounts::prepare(order)?;
     if let Some(dir) = &order.workdir
         && !Path::new(dir).is_dir()
     {
-        return Err(LaunchError::Job(format!(
+        return Err(Refusal::Job(format!(
             "workdir `{dir}` is not a directory on this node: create it, or bind it with `volumes`"
         )));
     }
     Ok(())
+}
+
+fn create(dir: &RunDir, rank: u32, suffix: &str) -> Result<File, Refusal> {
+    let path = dir.path(&format!("{rank}.{suffix}"));
+    let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    opened.map_err(|e| Refusal::node(&format!("cannot start rank {rank}"), &e))
 }
 
 fn start(
@@ -55,31 +85,41 @@ fn start(
     dir: &RunDir,
     rank: &super::RankOrder,
     entrances: &[File],
-) -> Result<i32, LaunchError> {
-    let node = |e: io::Error| LaunchError::Node(format!("cannot start rank {}: {e}", rank.rank));
-    let Some((program, args)) = order.argv.split_first() else {
-        return Err(LaunchError::Job("there is nothing to run: set `command` or `script`".into()));
+    inner: Option<&Inner>,
+) -> Result<i32, Refusal> {
+    let argv = if rank.argv.is_empty() { &order.argv } else { &rank.argv };
+    let Some((program, args)) = argv.split_first() else {
+        return Err(Refusal::Job("there is nothing to run: set `command` or `script`".into()));
     };
-    let open = |suffix: &str| {
-        let path = dir.path(&format!("{}.{suffix}", rank.rank));
-        OpenOptions::new().create(true).append(true).mode(0o600).open(path).map_err(node)
-    };
-    // Made beforehand, so that a job that only ever appends finds it.
-    open("report")?;
     let mut command = Command::new(program);
-    command
-        .args(args)
-        .env_clear()
-        .envs(&order.env)
-        .envs(&rank.env)
-        .stdin(Stdio::null())
-        .stdout(open("out")?)
-        .stderr(open("err")?)
-        .process_group(0);
-    if let Some(dir) = &order.workdir {
-        command.current_dir(dir);
+    command.env_clear();
+    // Held open until the program runs.
+    let mut variables = None;
+    if order.container.is_some() {
+        let file = container::variables(order.env.iter().chain(&rank.env))
+            .map_err(|e| Refusal::node("cannot hand over variables", &e))?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        command.args(args.iter().map(|a| if a == container::VARIABLES { &path } else { a }));
+        command.envs(&order.base);
+        variables = Some(file);
+    } else {
+        command.args(args).envs(&order.env).envs(&rank.env);
+        let seen = order.inside.as_ref().and_then(|i| i.gpus);
+        if let Some(gpus) = seen.filter(|_| hides_devices(order, inner)) {
+            command.env("CUDA_VISIBLE_DEVICES", env::numbered(gpus));
+        }
     }
+    command
+        .stdin(Stdio::null())
+        .stdout(create(dir, rank.rank, "out")?)
+        .stderr(create(dir, rank.rank, "err")?)
+        .process_group(0);
+    let bad = |e: io::Error| Refusal::node("workdir", &e);
+    let workdir = order.workdir.as_ref().map(|d| c_path(Path::new(d))).transpose().map_err(bad)?;
     let fds: Vec<i32> = entrances.iter().map(AsRawFd::as_raw_fd).collect();
+    let mounts = inner.map(|i| i.mounts().as_raw_fd());
+    // What runs a container needs the powers that it keeps from the container.
+    let plain = rank.argv.is_empty();
     #[expect(unsafe_code, reason = "a rank joins its group before its program starts")]
     // SAFETY: between fork and exec only async-signal-safe calls are made, and nothing is
     // allocated; the descriptors outlive the call to spawn.
@@ -95,38 +135,64 @@ fn start(
             }
             // A rank must not outlive its supervisor: nobody would learn how it ended.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
-            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            if let Some(fd) = mounts
+                && (libc::setns(fd, libc::CLONE_NEWNS) != 0 || drop_rest().is_err())
+            {
+                return Err(io::Error::from_raw_os_error(NAMESPACE_REFUSED));
+            }
+            if let Some(dir) = &workdir
+                && libc::chdir(dir.as_ptr()) != 0
+            {
+                return Err(io::Error::from_raw_os_error(WORKDIR_REFUSED));
+            }
+            if plain {
+                libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            }
             Ok(())
         });
     }
-    match command.spawn() {
+    let spawned = command.spawn();
+    drop(variables);
+    match spawned {
         // The process is waited for by number, together with the others.
         Ok(child) => Ok(child.id().cast_signed()),
         Err(e) => Err(explain(&e, program, order, rank.rank)),
     }
 }
 
-fn explain(e: &io::Error, program: &str, order: &Order, rank: u32) -> LaunchError {
+/// Whether the ranks see no other GPUs than their own, which CUDA then counts from zero.
+fn hides_devices(order: &Order, inner: Option<&Inner>) -> bool {
+    inner.is_some() || order.group.as_ref().is_some_and(Group::fenced)
+}
+
+fn explain(e: &io::Error, program: &str, order: &Order, rank: u32) -> Refusal {
     let path = order.env.get("PATH").map_or("", String::as_str);
     match (e.kind(), e.raw_os_error()) {
         (_, Some(GROUP_REFUSED)) => {
-            LaunchError::Node(format!("rank {rank} could not join its control group"))
+            Refusal::Node(format!("rank {rank} could not join its control group"))
         }
-        (io::ErrorKind::NotFound, _) if program.contains('/') => LaunchError::Job(format!(
+        (_, Some(NAMESPACE_REFUSED)) => {
+            Refusal::Node(format!("rank {rank} could not join its namespaces"))
+        }
+        (_, Some(WORKDIR_REFUSED)) => Refusal::Job(format!(
+            "workdir `{}` cannot be entered",
+            order.workdir.as_deref().unwrap_or_default()
+        )),
+        (io::ErrorKind::NotFound, _) if program.contains('/') => Refusal::Job(format!(
             "`{program}` was not found on this node (or the interpreter its first line names)"
         )),
-        (io::ErrorKind::NotFound, _) => LaunchError::Job(format!(
-            "program `{program}` was not found on this node (PATH is {path})"
-        )),
-        (io::ErrorKind::PermissionDenied, _) => {
-            LaunchError::Job(format!("`{program}` may not be run: is it executable?"))
+        (io::ErrorKind::NotFound, _) => {
+            Refusal::Job(format!("program `{program}` was not found on this node (PATH is {path})"))
         }
-        (_, Some(libc::ENOEXEC)) => LaunchError::Job(format!(
+        (io::ErrorKind::PermissionDenied, _) => {
+            Refusal::Job(format!("`{program}` may not be run: is it executable?"))
+        }
+        (_, Some(libc::ENOEXEC)) => Refusal::Job(format!(
             "`{program}` is not a program this node can run: no `#!` line, or another architecture"
         )),
         (io::ErrorKind::ArgumentListTooLong, _) => {
-            LaunchError::Job(format!("arguments and environment of `{program}` are too long"))
+            Refusal::Job(format!("arguments and environment of `{program}` are too long"))
         }
-        _ => LaunchError::Node(format!("cannot start rank {rank} (`{program}`): {e}")),
+        _ => Refusal::Node(format!("cannot start rank {rank} (`{program}`): {e}")),
     }
 }

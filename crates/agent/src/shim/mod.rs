@@ -5,12 +5,14 @@ mod launch;
 mod mounts;
 mod order;
 
-pub(crate) use mounts::remove_secrets;
+pub(crate) use mounts::{remove_secrets, secret_files, shared_secrets};
 pub(crate) use order::{Order, RankOrder};
 
+use crate::cgroup::Group;
+use crate::isolation::{Inner, Refusal, remove_scratch};
 use crate::process::{self, ProcessId};
-use crate::run_dir::{EndFile, Entry, FirstFailure, RankEnd, RunDir, note};
-use launch::LaunchError;
+use crate::run_dir::{Cleanup, EndFile, Entry, FirstFailure, RankEnd, RunDir, note};
+use launch::Launched;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -71,23 +73,27 @@ fn supervise(order: Order) -> std::io::Result<()> {
     let fd = std::os::fd::AsRawFd::as_raw_fd(&handle);
     let dir = RunDir(format!("/proc/self/fd/{fd}").into());
     let group = order.group.clone();
-    let mut ranks = match launch::launch(&order, &dir) {
-        Ok(ranks) => ranks,
-        Err((started, error)) => {
-            for pid in started.keys() {
-                process::signal_group(*pid, Signal::KILL);
-            }
-            end_leftovers(group.as_ref());
-            let mut end = EndFile::default();
-            match error {
-                LaunchError::Job(m) => end.unstartable = Some(m),
-                LaunchError::Node(m) => end.fault = Some(m),
-            }
-            mounts::clear_secrets(&order);
-            return note(&record, &Entry::End(end));
+    let mut up = Launched::default();
+    let launched = launch::launch(&order, &dir, &mut up);
+    let Launched { mut ranks, inner, open } = up;
+    let clean = || clean_up(&order, &dir, inner.as_ref());
+    if let Err(refusal) = launched {
+        for pid in ranks.keys() {
+            process::signal_group(*pid, Signal::KILL);
         }
-    };
-    note(&record, &Entry::Ranks(ranks.keys().copied().collect()))?;
+        let mut end = EndFile { cleanup: clean(), ..EndFile::default() };
+        match refusal {
+            Refusal::Job(m) => end.unstartable = Some(m),
+            Refusal::Node(m) => end.fault = Some(m),
+        }
+        return note(&record, &Entry::End(end));
+    }
+    if let Some(why) = open {
+        note(&record, &Entry::Open(why))?;
+    }
+    let mut in_order: Vec<(u32, i32)> = ranks.iter().map(|(p, r)| (*r, *p)).collect();
+    in_order.sort_unstable();
+    note(&record, &Entry::Ranks(in_order.into_iter().map(|(_, p)| p).collect()))?;
     let oom = || group.as_ref().is_some_and(|g| g.oom_kills() > 0);
     let mut end = EndFile::default();
     while !ranks.is_empty() {
@@ -103,9 +109,8 @@ fn supervise(order: Order) -> std::io::Result<()> {
             end.first = Some(first);
         }
     }
-    end_leftovers(group.as_ref());
+    end.cleanup = clean();
     end.ranks.sort_by_key(|r| r.rank);
-    mounts::clear_secrets(&order);
     note(&record, &Entry::End(end))
 }
 
@@ -129,24 +134,55 @@ fn wait_any() -> Option<(i32, Option<i32>, Option<i32>)> {
     }
 }
 
-/// Ends what the ranks left behind: a slot that is over holds nothing.
-fn end_leftovers(group: Option<&crate::cgroup::Group>) {
+/// Ends what the ranks left behind, and counts it: a slot that is over holds nothing.
+fn clean_up(order: &Order, dir: &RunDir, inner: Option<&Inner>) -> Cleanup {
     let me = std::process::id().cast_signed();
-    if let Some(group) = group {
+    let init = inner.map(Inner::init);
+    let others = || {
+        let mut pids = process::descendants(me);
+        pids.extend(order.group.iter().flat_map(Group::pids));
+        pids.sort_unstable();
+        pids.dedup();
+        pids.retain(|p| Some(*p) != init);
+        pids
+    };
+    let killed = match inner {
+        Some(inner) => inner.population(),
+        None if no_children() => 0,
+        None => others().len(),
+    };
+    let mut stuck = None;
+    for (c, name) in order.container.iter().flat_map(|c| c.names.iter().map(move |n| (c, n))) {
+        stuck = crate::container::remove(&c.runtime, name).err().or(stuck);
+    }
+    if let Some(group) = &order.group {
         group.kill_and_wait(Duration::from_secs(5));
     }
-    for _ in 0..500 {
-        if no_children() {
+    // The last word on a namespace is the kernel's: its init is gone when everybody else is.
+    if let Some(inner) = inner {
+        inner.kill();
+    }
+    let mut empty = false;
+    for round in 0..2500 {
+        empty = no_children();
+        if empty {
             break;
         }
-        for pid in process::descendants(me) {
-            process::signal(pid, Signal::KILL);
-        }
-        if no_children() {
-            break;
+        if inner.is_none() || round > 500 {
+            for pid in process::descendants(me) {
+                process::signal(pid, Signal::KILL);
+            }
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+    let left = if empty && order.group.as_ref().is_none_or(Group::is_empty) {
+        Vec::new()
+    } else {
+        others()
+    };
+    mounts::clear_secrets(order);
+    let killed = u32::try_from(killed).unwrap_or(u32::MAX);
+    Cleanup { killed, left, scratch: remove_scratch(&dir.0).err().or(stuck) }
 }
 
 /// Reaps whoever has ended; true when nobody is left. Orphans become children of this process,

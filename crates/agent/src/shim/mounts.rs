@@ -1,9 +1,9 @@
-//! The ranks' own view of the file system: volumes, and secrets that never touch a disk.
+//! Volumes, and secrets that never touch a disk, where the ranks cannot be isolated.
 
 use super::Order;
-use super::launch::LaunchError;
+use crate::container;
+use crate::isolation::{Refusal, sys};
 use crate::run_dir::write_private;
-use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -11,20 +11,29 @@ use std::path::{Path, PathBuf};
 
 /// Makes a private mount namespace when there is anything to mount, and mounts it. The
 /// supervisor lives in it together with its ranks, so it goes away with the last of them.
-pub(super) fn prepare(order: &Order) -> Result<(), LaunchError> {
+pub(super) fn prepare(order: &Order) -> Result<(), Refusal> {
+    if let Some(container) = &order.container {
+        container::check_image(container)?;
+        if let Some(dir) = order.env.get("MUSTER_CHECKPOINT_DIR") {
+            fs::create_dir_all(dir)
+                .map_err(|e| Refusal::Job(format!("cannot make `{dir}`: {e}")))?;
+        }
+        // The runtime binds the volumes, and must see the same mounts as its later calls.
+        return hand_over_secrets(order, false);
+    }
     if order.volumes.is_empty() && order.secrets.is_empty() {
         return Ok(());
     }
     let private = own_namespace();
     if let (Err(e), false) = (&private, order.volumes.is_empty()) {
-        return Err(LaunchError::Node(format!(
+        return Err(Refusal::Node(format!(
             "this node cannot bind volumes: {e} (the agent must run as root)"
         )));
     }
     // Sources are looked at before anything is mounted: a volume must not hide the next one's.
     for v in &order.volumes {
         if !Path::new(&v.from).exists() {
-            return Err(LaunchError::Job(format!(
+            return Err(Refusal::Job(format!(
                 "volume `{}` does not exist on this node: create it, or mend `from`",
                 v.from
             )));
@@ -32,23 +41,22 @@ pub(super) fn prepare(order: &Order) -> Result<(), LaunchError> {
     }
     for v in &order.volumes {
         bind(Path::new(&v.from), Path::new(&v.at), v.read_only).map_err(|e| {
-            LaunchError::Job(format!("cannot bind volume `{}` at `{}`: {e}", v.from, v.at))
+            Refusal::Job(format!("cannot bind volume `{}` at `{}`: {e}", v.from, v.at))
         })?;
     }
-    if !order.secrets.is_empty() {
-        secrets(order, private.is_ok())
-            .map_err(|e| LaunchError::Node(format!("cannot hand over secrets: {e}")))?;
+    hand_over_secrets(order, private.is_ok())
+}
+
+fn hand_over_secrets(order: &Order, private: bool) -> Result<(), Refusal> {
+    if order.secrets.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    secrets(order, private).map_err(|e| Refusal::node("cannot hand over secrets", &e))
 }
 
 fn own_namespace() -> io::Result<()> {
-    #[expect(unsafe_code, reason = "unshare has no safe interface that keeps to one thread")]
-    // SAFETY: no memory is involved, and this process has a single thread.
-    if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE, None)
+    sys::unshare(libc::CLONE_NEWNS)?;
+    sys::mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE, None)
 }
 
 fn bind(from: &Path, at: &Path, read_only: bool) -> io::Result<()> {
@@ -65,9 +73,9 @@ fn bind(from: &Path, at: &Path, read_only: bool) -> io::Result<()> {
             fs::write(at, "")?;
         }
     }
-    mount(Some(from), at, None, libc::MS_BIND | libc::MS_REC, None)?;
+    sys::mount(Some(from), at, None, libc::MS_BIND | libc::MS_REC, None)?;
     if read_only {
-        mount(None, at, None, libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY, None)?;
+        sys::mount(None, at, None, libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY, None)?;
     }
     Ok(())
 }
@@ -78,24 +86,36 @@ fn secrets(order: &Order, private: bool) -> io::Result<()> {
         fs::DirBuilder::new().mode(0o700).create(dir)?;
     }
     let in_memory = private
-        && mount(Some(Path::new("tmpfs")), dir, Some("tmpfs"), 0, Some("size=8m,mode=0700"))
+        && sys::mount(Some(Path::new("tmpfs")), dir, Some("tmpfs"), 0, Some("size=8m,mode=0700"))
             .is_ok();
     if !in_memory {
         // Without the right to mount, memory-backed storage is still better than the disk.
-        let shared = PathBuf::from("/dev/shm").join(format!("muster-{}", std::process::id()));
+        let shared = shared_secrets(&order.dir);
         if fs::DirBuilder::new().mode(0o700).create(&shared).is_ok() {
             fs::remove_dir(dir)?;
             std::os::unix::fs::symlink(&shared, dir)?;
         }
     }
-    for (name, value) in &order.secrets {
-        // Names are checked where they are made; here only that none leaves the directory.
-        if name.contains('/') || name.starts_with('.') || name.is_empty() {
-            continue;
-        }
+    for (name, value) in secret_files(order) {
         write_private(&dir.join(name), value.as_bytes())?;
     }
     Ok(())
+}
+
+/// Where the secrets of an attempt are in memory that the whole node shares.
+pub(crate) fn shared_secrets(run_dir: &Path) -> PathBuf {
+    let path = std::os::unix::ffi::OsStrExt::as_bytes(run_dir.as_os_str());
+    let hash = path
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
+    PathBuf::from("/dev/shm").join(format!("muster-{hash:016x}"))
+}
+
+/// The secrets that can be files. Names are checked where they are made; here only that none
+/// leaves the directory.
+pub(crate) fn secret_files(order: &Order) -> impl Iterator<Item = (&String, &String)> {
+    let sound = |n: &str| !(n.contains('/') || n.starts_with('.') || n.is_empty());
+    order.secrets.iter().filter(move |(n, _)| sound(n))
 }
 
 /// Removes the secrets' files.
@@ -115,26 +135,4 @@ pub(crate) fn remove_secrets(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let _ = fs::remove_file(entry.path());
     }
-}
-
-fn mount(
-    from: Option<&Path>,
-    at: &Path,
-    kind: Option<&str>,
-    flags: libc::c_ulong,
-    data: Option<&str>,
-) -> io::Result<()> {
-    let text = |b: &[u8]| CString::new(b).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
-    let path = |p: &Path| text(std::os::unix::ffi::OsStrExt::as_bytes(p.as_os_str()));
-    let from = from.map(path).transpose()?;
-    let at = path(at)?;
-    let kind = kind.map(|k| text(k.as_bytes())).transpose()?;
-    let data = data.map(|d| text(d.as_bytes())).transpose()?;
-    let pointer = |s: &Option<CString>| s.as_ref().map_or(std::ptr::null(), |s| s.as_ptr());
-    #[expect(unsafe_code, reason = "mount has no safe interface without another dependency")]
-    // SAFETY: every pointer is null or a NUL-terminated string that lives past the call.
-    let done = unsafe {
-        libc::mount(pointer(&from), at.as_ptr(), pointer(&kind), flags, pointer(&data).cast())
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -1,7 +1,9 @@
 //! What the agent tells the supervisor, through a pipe: it may hold secrets.
 
 use crate::cgroup::Group;
+use crate::container::ContainerOrder;
 use crate::env::Env;
+use crate::isolation::Inside;
 use muster_model::spec::Volume;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -22,6 +24,14 @@ pub(crate) struct Order {
     pub(crate) secrets: Env,
     pub(crate) secrets_dir: PathBuf,
     pub(crate) group: Option<Group>,
+    /// What the ranks are to see of the node; everything when absent.
+    pub(crate) inside: Option<Inside>,
+    /// How the ranks run in containers, when they do.
+    #[serde(default)]
+    pub(crate) container: Option<ContainerOrder>,
+    /// Variables of what runs the containers.
+    #[serde(default)]
+    pub(crate) base: Env,
 }
 
 /// One rank.
@@ -29,4 +39,7 @@ pub(crate) struct Order {
 pub(crate) struct RankOrder {
     pub(crate) rank: u32,
     pub(crate) env: Env,
+    /// Instead of the program that all ranks share: what runs the rank's container.
+    #[serde(default)]
+    pub(crate) argv: Vec<String>,
 }

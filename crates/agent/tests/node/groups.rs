@@ -1,6 +1,6 @@
 //! Control groups of this machine, when we may use them.
 
-use crate::support::{Bench, alive, key, number_in};
+use crate::support::{Bench, key, long_sleep, with_word};
 use muster_agent::cgroup::Cgroups;
 use muster_agent::runner::RankBudget;
 use muster_agent::testing::detail;
@@ -63,18 +63,14 @@ pub(crate) fn processes_are_limited_in_number() {
 pub(crate) fn a_kill_reaches_grandchildren_that_left_the_session() {
     let Some(mut b) = bench("pids") else { return };
     let k = key();
-    let pid_file = b.dir.path().join("pid");
-    let script = format!(
-        "setsid setsid sh -c 'trap \"\" TERM; echo $$ > {}; while :; do sleep 1; done' & sleep 1000",
-        pid_file.display()
-    );
-    b.runner.start(k, &detail(&script), Instant::now());
-    b.until("the grandchild", |_| number_in(&pid_file).is_some());
-    let pid = number_in(&pid_file).unwrap();
-    assert!(alive(pid));
+    let word = long_sleep(k);
+    let script =
+        format!("setsid setsid sh -c 'trap \"\" TERM; touch up; sleep {word}' & sleep 1000");
+    b.runner.start(k, &b.detail(&script), Instant::now());
+    b.until("the grandchild", |_| !with_word(&word).is_empty());
     b.runner.stop(k, Span(50), Instant::now());
     assert_eq!(b.end(k), SlotEnd::Stopped);
-    assert!(!alive(pid));
+    assert!(with_word(&word).is_empty());
 }
 
 pub(crate) fn a_group_is_gone_after_the_end() {

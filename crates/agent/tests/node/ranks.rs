@@ -1,6 +1,6 @@
 //! Ranks from start to end, without a server.
 
-use crate::support::{Bench, alive, key, number_in};
+use crate::support::{Bench, alive, key, long_sleep, with_word};
 use muster_agent::cgroup::Cgroups;
 use muster_agent::runner::RankBudget;
 use muster_agent::testing::detail;
@@ -152,14 +152,14 @@ pub(crate) fn a_rank_that_ignores_sigterm_is_killed() {
 pub(crate) fn a_restarted_agent_adopts_running_ranks() {
     let mut b = Bench::new();
     let k = key();
-    let go = b.dir.path().join("go");
-    let script = format!("echo one; until [ -e {} ]; do sleep 0.02; done; echo two", go.display());
-    b.runner.start(k, &detail(&script), Instant::now());
+    let go = b.files.path().join("go");
+    let script = "echo one; until [ -e go ]; do sleep 0.02; done; echo two";
+    b.runner.start(k, &b.detail(script), Instant::now());
     b.running(k);
     b.until("one", |b| b.out(k) == "one\n");
     let mut b = b.restarted();
     assert_eq!(b.runner.observed(), vec![(k, Observed::Running)]);
-    b.runner.start(k, &detail(&script), Instant::now());
+    b.runner.start(k, &detail(script), Instant::now());
     std::fs::write(go, "").unwrap();
     assert_eq!(b.end(k), SlotEnd::Ok);
     // Nothing was known to be kept, so everything is shipped again, once.
@@ -169,10 +169,9 @@ pub(crate) fn a_restarted_agent_adopts_running_ranks() {
 pub(crate) fn an_end_while_the_agent_is_away_is_told_after_its_restart() {
     let mut b = Bench::new();
     let k = key();
-    let script = format!("echo $$ > {}/pid; sleep 0.2; echo bye; exit 3", b.dir.path().display());
-    b.runner.start(k, &detail(&script), Instant::now());
+    b.runner.start(k, &detail("sleep 0.2; echo bye; exit 3"), Instant::now());
     b.running(k);
-    let dir = b.dir.clone();
+    let rank = b.rank_pid(k);
     let record = b.run_dir(k).join("record");
     let b = b;
     let mut b = {
@@ -187,7 +186,7 @@ pub(crate) fn an_end_while_the_agent_is_away_is_told_after_its_restart() {
         other => panic!("{other:?}"),
     }
     assert_eq!(b.out(k), "bye\n");
-    assert!(!alive(number_in(&dir.path().join("pid")).unwrap()));
+    assert!(!alive(rank));
     // And a second restart tells the same again.
     let mut b = b.restarted();
     assert!(matches!(b.end(k), SlotEnd::Failed { .. }));
@@ -207,19 +206,19 @@ pub(crate) fn a_stop_that_began_before_a_restart_is_still_a_stop() {
 pub(crate) fn a_dead_supervisor_is_the_nodes_fault() {
     let mut b = Bench::new();
     let k = key();
-    let pid_file = b.dir.path().join("pid");
-    let script = format!("echo $$ > {}; exec sleep 1000", pid_file.display());
-    b.runner.start(k, &detail(&script), Instant::now());
+    let (word, shell) = (long_sleep(k), "setsid sleep $0 & exec sleep $0");
+    let mut d = detail("");
+    d.run.script = None;
+    d.run.command = ["sh", "-c", shell, &word].map(Into::into).to_vec();
+    b.runner.start(k, &d, Instant::now());
     b.running(k);
-    b.until("the pid", |_| number_in(&pid_file).is_some());
-    let record = std::fs::read_to_string(b.run_dir(k).join("record")).unwrap();
-    let shim: serde_json::Value = serde_json::from_str(record.lines().next().unwrap()).unwrap();
-    let shim = i32::try_from(shim["supervisor"]["pid"].as_i64().unwrap()).unwrap();
+    b.until("both", |_| with_word(&word).len() == 2);
+    let shim = b.recorded(k, "supervisor").unwrap();
+    let shim = i32::try_from(shim["pid"].as_i64().unwrap()).unwrap();
     let shim = rustix::process::Pid::from_raw(shim).unwrap();
     rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
     assert!(matches!(b.end(k), SlotEnd::NodeFault { reason } if reason.contains("supervisor")));
-    let rank = number_in(&pid_file).unwrap();
-    b.until("the rank's death", |_| !alive(rank));
+    b.until("the death of the rank and its child", |_| with_word(&word).is_empty());
 }
 
 pub(crate) fn an_attempt_is_never_started_twice() {
@@ -264,11 +263,10 @@ pub(crate) fn volumes_are_bound_for_the_ranks_only() {
 pub(crate) fn secrets_are_seen_by_the_ranks_and_never_on_disk() {
     let mut b = Bench::new();
     let k = key();
-    let go = b.dir.path().join("go");
-    let mut d = detail(&format!(
-        "echo $WANDB_KEY | rev; rev $MUSTER_SECRETS_DIR/wandb-key; until [ -e {} ]; do sleep 0.02; done",
-        go.display()
-    ));
+    let go = b.files.path().join("go");
+    let mut d = b.detail(
+        "echo $WANDB_KEY | rev; rev $MUSTER_SECRETS_DIR/wandb-key; until [ -e go ]; do sleep 0.02; done",
+    );
     d.secrets.0.insert("wandb-key".into(), "hunter2value".into());
     d.run.env.insert("LR".into(), "envvalue42".into());
     b.runner.start(k, &d, Instant::now());
@@ -447,17 +445,14 @@ pub(crate) fn the_rest_of_a_grace_survives_a_restart() {
 pub(crate) fn a_checkpoint_is_told_again_after_a_restart_and_on_every_connection() {
     let mut b = Bench::new();
     let k = key();
-    let go = b.dir.path().join("go");
-    let script = format!(
-        r#"echo '{{"checkpoint":{{"state":"done","step":4}}}}' >> $MUSTER_REPORT
-until [ -e {} ]; do sleep 0.02; done"#,
-        go.display()
-    );
+    let go = b.files.path().join("go");
+    let script = r#"echo '{"checkpoint":{"state":"done","step":4}}' >> $MUSTER_REPORT
+until [ -e go ]; do sleep 0.02; done"#;
     let told = |b: &Bench| {
         let done = |v: &&VoiceReport| matches!(v, VoiceReport::Checkpoint { step: Some(4), .. });
         b.voices.iter().filter(done).count()
     };
-    b.runner.start(k, &detail(&script), Instant::now());
+    b.runner.start(k, &b.detail(script), Instant::now());
     b.until("the checkpoint", |b| told(b) == 1);
     b.runner.rewind();
     b.until("the checkpoint again", |b| told(b) == 2);
@@ -505,14 +500,15 @@ pub(crate) fn odd_output_comes_through_unchanged() {
 pub(crate) fn leftovers_die_with_their_rank() {
     let mut b = Bench::new();
     let k = key();
-    let pid_file = b.dir.path().join("pid");
+    let word = long_sleep(k);
     let script = format!(
-        "setsid sh -c 'echo $$ > {0}; exec sleep 1000' & until [ -s {0} ]; do sleep 0.01; done",
-        pid_file.display()
+        "setsid sh -c 'touch up; exec sleep {word}' & until [ -e up ]; do sleep 0.01; done"
     );
-    b.runner.start(k, &detail(&script), Instant::now());
+    b.runner.start(k, &b.detail(&script), Instant::now());
     assert_eq!(b.end(k), SlotEnd::Ok);
-    assert!(!alive(number_in(&pid_file).unwrap()));
+    assert!(with_word(&word).is_empty());
+    assert!(b.files.path().join("up").exists(), "it was there");
+    assert!(b.runner.leftovers().is_empty());
 }
 
 pub(crate) fn the_python_example_steps_saves_when_asked_and_resumes() {

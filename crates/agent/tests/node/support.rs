@@ -1,12 +1,11 @@
 //! A runner in a directory of its own, and waiting for things to happen.
 
 use muster_agent::cgroup::Cgroups;
-use muster_agent::runner::{RankBudget, Runner, RunnerConfig, ShimCommand};
-use muster_link::messages::{LogChunk, Stream, VoiceReport};
+use muster_agent::runner::{Hands, RankBudget, Runner, RunnerConfig, ShimCommand};
+use muster_link::messages::{LogChunk, RunDetail, Stream, VoiceReport};
 use muster_model::command::Observed;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::SlotEnd;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -28,6 +27,9 @@ pub(crate) fn key() -> AttemptKey {
 
 pub(crate) struct Bench {
     pub(crate) dir: Arc<tempfile::TempDir>,
+    /// What ranks and tests both see, when a job names it.
+    pub(crate) files: Arc<tempfile::TempDir>,
+    pub(crate) hands: Hands,
     pub(crate) runner: Runner,
     pub(crate) logs: Vec<LogChunk>,
     pub(crate) seen: Vec<(AttemptKey, Observed)>,
@@ -41,11 +43,22 @@ impl Bench {
     }
 
     pub(crate) fn with(cgroups: Arc<Cgroups>, budget: Arc<RankBudget>) -> Bench {
-        let dir = Arc::new(tempfile::tempdir().unwrap());
-        Bench::open(dir, cgroups, budget)
+        Bench::open(new_dir(), new_dir(), cgroups, budget, Hands::default())
     }
 
-    fn open(dir: Arc<tempfile::TempDir>, cgroups: Arc<Cgroups>, budget: Arc<RankBudget>) -> Bench {
+    /// With all that this machine has, and hands of one's own.
+    pub(crate) fn handy(hands: Hands) -> Bench {
+        let cgroups = Arc::new(Cgroups::detect());
+        Bench::open(new_dir(), new_dir(), cgroups, RankBudget::unlimited(), hands)
+    }
+
+    fn open(
+        dir: Arc<tempfile::TempDir>,
+        files: Arc<tempfile::TempDir>,
+        cgroups: Arc<Cgroups>,
+        budget: Arc<RankBudget>,
+        hands: Hands,
+    ) -> Bench {
         let config = RunnerConfig {
             state: dir.path().to_path_buf(),
             node: "node-1".parse().unwrap(),
@@ -54,15 +67,36 @@ impl Bench {
             log_cap: 256 << 20,
             budget,
         };
-        let runner = Runner::open(config).unwrap();
-        Bench { dir, runner, logs: vec![], seen: vec![], voices: vec![], cgroups }
+        let runner = Runner::open(config).unwrap().with_hands(hands.clone());
+        Bench { dir, files, hands, runner, logs: vec![], seen: vec![], voices: vec![], cgroups }
     }
 
     /// Another agent on the same directory; the old one is simply gone.
     pub(crate) fn restarted(self) -> Bench {
         let (dir, cgroups) = (self.dir.clone(), self.cgroups.clone());
+        let (files, hands) = (self.files.clone(), self.hands.clone());
         drop(self);
-        Bench::open(dir, cgroups, RankBudget::unlimited())
+        Bench::open(dir, files, cgroups, RankBudget::unlimited(), hands)
+    }
+
+    /// A one-rank order that works in the directory of files.
+    pub(crate) fn detail(&self, script: &str) -> RunDetail {
+        let mut d = muster_agent::testing::detail(script);
+        d.run.workdir = Some(self.files.path().display().to_string());
+        d
+    }
+
+    /// A line of the supervisor's record.
+    pub(crate) fn recorded(&self, key: AttemptKey, what: &str) -> Option<serde_json::Value> {
+        let text = std::fs::read_to_string(self.run_dir(key).join("record")).ok()?;
+        let lines = text.lines().filter_map(|l| serde_json::from_str(l).ok());
+        lines.into_iter().find_map(|l: serde_json::Value| l.get(what).cloned())
+    }
+
+    /// The process of the first rank, by the number that the node knows.
+    pub(crate) fn rank_pid(&self, key: AttemptKey) -> i32 {
+        let ranks = self.recorded(key, "ranks").expect("ranks that are up");
+        i32::try_from(ranks[0].as_i64().expect("a number")).expect("a process number")
     }
 
     pub(crate) fn turn(&mut self) {
@@ -116,6 +150,10 @@ impl Bench {
     }
 }
 
+fn new_dir() -> Arc<tempfile::TempDir> {
+    Arc::new(tempfile::tempdir().unwrap())
+}
+
 impl Drop for Bench {
     fn drop(&mut self) {
         // A test that failed must not leave its ranks behind.
@@ -131,7 +169,18 @@ pub(crate) fn alive(pid: i32) -> bool {
     stat.rfind(')').is_some_and(|at| !stat[at + 2..].starts_with(['Z', 'X']))
 }
 
-/// A number that a rank wrote into a file, once it is there.
-pub(crate) fn number_in(path: &Path) -> Option<i32> {
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+/// Processes of the node that have a word among their arguments.
+pub(crate) fn with_word(word: &str) -> Vec<i32> {
+    let has = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|b| *b == 0).any(|w| w == word.as_bytes())
+    };
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|p| alive(*p) && has(p)).collect()
+}
+
+/// Seconds to sleep that no other test sleeps.
+pub(crate) fn long_sleep(key: AttemptKey) -> String {
+    format!("1000.{}", key.job.0)
 }

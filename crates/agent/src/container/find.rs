@@ -1,0 +1,112 @@
+//! What this node can run containers with.
+
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Whether images are fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pull {
+    /// Only images that are on the node are run.
+    #[default]
+    Never,
+    /// One that is missing is fetched first.
+    Missing,
+}
+
+/// How a node runs containers.
+#[derive(Debug, Default)]
+pub struct Containers {
+    pull: Pull,
+    /// Program and options before every command; looked for once.
+    runtime: OnceLock<Option<Vec<String>>>,
+}
+
+impl Containers {
+    /// With the node's own runtime.
+    #[must_use]
+    pub fn new(pull: Pull) -> Containers {
+        Containers { pull, runtime: OnceLock::new() }
+    }
+
+    /// On a node without a runtime.
+    #[must_use]
+    pub fn none() -> Containers {
+        Containers { pull: Pull::Never, runtime: OnceLock::from(None) }
+    }
+
+    /// Whether images are fetched.
+    #[must_use]
+    pub fn pull(&self) -> Pull {
+        self.pull
+    }
+
+    /// Program and options before every command.
+    ///
+    /// # Errors
+    /// When there is none, with what to install.
+    pub fn runtime(&self) -> Result<&[String], String> {
+        let found = self.runtime.get_or_init(|| {
+            let podman = which("podman")?.display().to_string();
+            // The slot's groups are ours, not systemd's. Of the low-level runtimes only runc
+            // works on hosts with control groups of both versions.
+            let mut words = vec![podman, "--cgroup-manager=cgroupfs".to_owned()];
+            if let Some(runc) = which("runc") {
+                words.extend(["--runtime".to_owned(), runc.display().to_string()]);
+            }
+            Some(words)
+        });
+        found.as_deref().ok_or_else(|| {
+            "this node cannot run containers: install podman and runc, or leave `image` out".into()
+        })
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> Result<(), String> {
+        super::remove(self.runtime()?, name)
+    }
+}
+
+fn which(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+    let dirs = std::env::split_paths(&path).chain(usual.map(PathBuf::from));
+    dirs.map(|d| d.join(name)).find(|p| p.is_file())
+}
+
+/// Where the devices of containers are described.
+const CDI: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
+
+/// Whether NVIDIA's GPUs are described for containers on this node.
+pub(super) fn gpus_described() -> bool {
+    CDI.iter().any(|dir| described_in(Path::new(dir)))
+}
+
+fn described_in(dir: &Path) -> bool {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|e| e.path()).any(|p| {
+        let known = p.extension().is_some_and(|e| e == "json" || e == "yaml" || e == "yml");
+        known && std::fs::read_to_string(&p).is_ok_and(|t| t.contains("nvidia.com/gpu"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_of_gpus_is_found_by_its_kind() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!described_in(dir.path()));
+        std::fs::write(dir.path().join("net.yaml"), "kind: example.com/net").unwrap();
+        std::fs::write(dir.path().join("notes.txt"), "nvidia.com/gpu").unwrap();
+        assert!(!described_in(dir.path()));
+        std::fs::write(dir.path().join("nvidia.yaml"), "kind: nvidia.com/gpu").unwrap();
+        assert!(described_in(dir.path()));
+    }
+
+    #[test]
+    fn without_a_runtime_it_says_what_to_install() {
+        assert!(Containers::none().runtime().unwrap_err().contains("install podman"));
+    }
+}

@@ -1,0 +1,143 @@
+//! Which device nodes a slot may open.
+
+use muster_model::placement::{HeldPart, Slot};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// What every program expects.
+const USUAL: [&str; 6] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+/// What belongs to nobody in particular: networks and file systems of the slot's own.
+const SHARED: [&str; 2] = ["/dev/infiniband", "/dev/fuse"];
+/// What a program needs besides the nodes of its GPUs.
+const WITH_GPUS: [&str; 4] =
+    ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/gdrdrv"];
+/// Pseudo-terminals: any of them, in an instance of the slot's own; and its multiplexer.
+const TERMINALS: [Rule; 2] = [
+    Rule { block: false, major: 136, minor: None },
+    Rule { block: false, major: 5, minor: Some(2) },
+];
+
+/// A device that may be read and written; never made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Rule {
+    pub(crate) block: bool,
+    pub(crate) major: u32,
+    /// Any of the driver when absent.
+    pub(crate) minor: Option<u32>,
+}
+
+impl Rule {
+    /// The device behind a node; none when there is no device.
+    pub(crate) fn of(path: &Path) -> Option<Rule> {
+        let meta = fs::metadata(path).ok()?;
+        let block = meta.file_type().is_block_device();
+        (block || meta.file_type().is_char_device()).then(|| Rule {
+            block,
+            major: libc::major(meta.rdev()),
+            minor: Some(libc::minor(meta.rdev())),
+        })
+    }
+}
+
+/// All nodes of a slot that exist here: the usual ones, and those of its GPUs.
+pub(crate) fn nodes(slot: &Slot, of_gpu: &dyn Fn(u32) -> Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = USUAL.iter().map(PathBuf::from).collect();
+    for path in SHARED.iter().map(Path::new) {
+        if path.is_dir() {
+            let inside = fs::read_dir(path).into_iter().flatten().flatten();
+            all.extend(inside.map(|e| e.path()).filter(|p| Rule::of(p).is_some()));
+        } else {
+            all.push(path.to_path_buf());
+        }
+    }
+    let gpus: Vec<PathBuf> = slot.gpus.iter().flat_map(of_gpu).collect();
+    if !gpus.is_empty() {
+        all.extend(WITH_GPUS.iter().map(PathBuf::from));
+        all.extend(gpus);
+    }
+    all.retain(|p| Rule::of(p).is_some());
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// The fence around a slot with these nodes.
+pub(crate) fn rules(nodes: &[PathBuf]) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = nodes.iter().filter_map(|p| Rule::of(p)).collect();
+    rules.extend(TERMINALS);
+    rules.sort_unstable();
+    rules.dedup();
+    rules
+}
+
+/// Whether the slot talks to CUDA's multi-process service of this node, which reaches it through
+/// shared memory.
+pub(crate) fn shares_mps(slot: &Slot) -> bool {
+    matches!(slot.part, Some(HeldPart::Milli(_))) && Path::new(MPS).is_dir()
+}
+
+/// Where the multi-process service listens unless told otherwise.
+pub(crate) const MPS: &str = "/tmp/nvidia-mps";
+
+/// The nodes of a GPU of this machine by its index, as the NVIDIA driver numbers them: indices
+/// go by bus address, minors by the order in which the driver found the cards.
+#[must_use]
+pub fn nvidia_nodes(index: u32) -> Vec<PathBuf> {
+    nvidia_nodes_in(Path::new("/proc/driver/nvidia/gpus"), index)
+}
+
+fn nvidia_nodes_in(gpus: &Path, index: u32) -> Vec<PathBuf> {
+    let mut cards: Vec<(String, u32)> = Vec::new();
+    for entry in fs::read_dir(gpus).into_iter().flatten().flatten() {
+        let about = fs::read_to_string(entry.path().join("information")).unwrap_or_default();
+        let minor = about.lines().find_map(|l| {
+            let (key, value) = l.split_once(':')?;
+            (key.trim() == "Device Minor").then(|| value.trim().parse::<u32>().ok())?
+        });
+        if let (Some(address), Some(minor)) = (entry.file_name().to_str(), minor) {
+            cards.push((address.to_owned(), minor));
+        }
+    }
+    cards.sort();
+    let card = usize::try_from(index).ok().and_then(|i| cards.get(i));
+    card.map(|(_, minor)| PathBuf::from(format!("/dev/nvidia{minor}"))).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::detail;
+    use muster_model::placement::GpuSet;
+
+    #[test]
+    fn an_index_goes_by_bus_address_and_a_node_by_minor() {
+        let dir = tempfile::tempdir().unwrap();
+        for (address, minor) in [("0000:9a:00.0", 0), ("0000:1b:00.0", 2), ("0000:43:00.0", 1)] {
+            let card = dir.path().join(address);
+            fs::create_dir(&card).unwrap();
+            let text = format!("Model: \t\t NVIDIA H200\nDevice Minor: \t {minor}\nBlocked: No\n");
+            fs::write(card.join("information"), text).unwrap();
+        }
+        let at = |i| nvidia_nodes_in(dir.path(), i);
+        assert_eq!(at(0), [Path::new("/dev/nvidia2")]);
+        assert_eq!(at(2), [Path::new("/dev/nvidia0")]);
+        assert!(at(3).is_empty());
+    }
+
+    #[test]
+    fn a_slot_has_the_nodes_of_its_own_gpus_only() {
+        let mut slot = detail("").slot;
+        let of = |i: u32| vec![PathBuf::from(["/dev/kmsg", "/dev/mem"][i as usize % 2])];
+        assert!(!nodes(&slot, &of).contains(&PathBuf::from("/dev/kmsg")));
+        slot.gpus = GpuSet(1);
+        let with = nodes(&slot, &of);
+        assert_eq!(with.contains(&PathBuf::from("/dev/kmsg")), Path::new("/dev/kmsg").exists());
+        assert!(!with.contains(&PathBuf::from("/dev/mem")));
+        let rules = rules(&with);
+        assert!(rules.contains(&Rule { block: false, major: 1, minor: Some(3) }), "{rules:?}");
+        assert!(rules.contains(&Rule { block: false, major: 136, minor: None }));
+    }
+}

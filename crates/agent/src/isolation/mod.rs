@@ -1,0 +1,104 @@
+//! Keeping the ranks of one slot to themselves: their own processes, devices and scratch space.
+//!
+//! The supervisor leaves for a new process namespace, in which the first process is a small init;
+//! that one makes the mount namespace which the ranks join just before they become their program.
+//! The supervisor itself stays outside and sees its ranks by the numbers that the node knows.
+
+mod caps;
+mod dev;
+pub mod devices;
+mod init;
+pub(crate) mod sys;
+mod view;
+
+pub(crate) use caps::{KEPT_NAMES, drop_rest};
+pub(crate) use init::Inner;
+pub(crate) use view::named;
+
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Whether ranks may run where they cannot be isolated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    /// No: an attempt ends as the node's fault before it begins.
+    Required,
+    /// As well as this machine can, with a warning where it cannot.
+    #[default]
+    Best,
+    /// Not at all: ranks see the node as it is.
+    Off,
+}
+
+/// Why something could not be done, by whose fault it is.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Refusal {
+    Job(String),
+    Node(String),
+}
+
+impl Refusal {
+    pub(crate) fn node(what: &str, e: &std::io::Error) -> Refusal {
+        Refusal::Node(format!("{what}: {e}"))
+    }
+}
+
+/// What the ranks of a slot are to see of the node.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Inside {
+    /// Whether they may run without.
+    pub(crate) required: bool,
+    /// What is the agent's alone, and nobody else's business.
+    pub(crate) hidden: PathBuf,
+    /// Paths the job names, which stay what they are also where the rest is private.
+    pub(crate) named: Vec<PathBuf>,
+    /// Made first when it is missing: what is written there is to last.
+    pub(crate) lasting: Option<PathBuf>,
+    /// Device nodes.
+    pub(crate) nodes: Vec<PathBuf>,
+    /// Most shared memory in bytes.
+    pub(crate) shm: u64,
+    /// The node's shared memory and semaphores instead of one's own.
+    pub(crate) share_ipc: bool,
+    /// How many GPUs there are to be seen; none when they are only pretended.
+    pub(crate) gpus: Option<u32>,
+}
+
+/// Where a slot's scratch space is, under the attempt's directory.
+pub(crate) const SCRATCH: &str = "scratch";
+
+/// Takes a slot's scratch space away; says what was left of it, if anything.
+pub(crate) fn remove_scratch(dir: &Path) -> Result<(), String> {
+    let scratch = dir.join(SCRATCH);
+    match std::fs::remove_dir_all(&scratch) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("scratch space {} could not be removed: {e}", scratch.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Why this process cannot isolate ranks, if it cannot, in words.
+///
+/// # Errors
+/// What is missing, and what to do.
+pub fn possible() -> Result<(), String> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let powers = status
+        .lines()
+        .find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok())
+        .unwrap_or(0);
+    const SYS_ADMIN: u32 = 21;
+    if powers >> SYS_ADMIN & 1 == 0 {
+        return Err("ranks are not isolated from each other: run the agent as root".into());
+    }
+    for kind in ["pid", "mnt", "ipc"] {
+        if !Path::new("/proc/self/ns").join(kind).exists() {
+            return Err(format!(
+                "ranks are not isolated from each other: this kernel has no {kind} namespaces"
+            ));
+        }
+    }
+    Ok(())
+}

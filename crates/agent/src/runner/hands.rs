@@ -1,0 +1,77 @@
+//! What a runner can do beyond starting and stopping, and what it asks of others.
+
+use super::pids::PidMap;
+use crate::container::Containers;
+use crate::isolation::{Isolation, devices};
+use muster_model::ids::AttemptKey;
+use muster_model::placement::{GpuSet, HeldPart};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The GPUs that a slot held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotGpus {
+    /// Whose they were.
+    pub key: AttemptKey,
+    /// By index.
+    pub gpus: GpuSet,
+    /// The part of one, when it was not the whole.
+    pub part: Option<HeldPart>,
+    /// Processes that are known to have belonged to the slot; all of them are gone.
+    pub pids: Vec<i32>,
+}
+
+/// The device nodes of a GPU, by its index.
+pub type DeviceNodes = Arc<dyn Fn(u32) -> Vec<PathBuf> + Send + Sync>;
+/// Leaves a slot's GPUs as the next one wants to find them; an error says what is left on them.
+pub type AfterSlot = Arc<dyn Fn(&SlotGpus) -> Result<(), String> + Send + Sync>;
+/// Says what the node knows of the death of these processes.
+pub type Explain = Arc<dyn Fn(AttemptKey, &[i32]) -> Option<String> + Send + Sync>;
+
+/// What a runner does its work with. The default isolates as well as it can, gives out the
+/// NVIDIA devices of this machine, and asks nobody.
+#[derive(Clone)]
+pub struct Hands {
+    /// Whether ranks may run where they cannot be isolated.
+    pub isolation: Isolation,
+    /// The device nodes of a GPU.
+    pub device_nodes: DeviceNodes,
+    /// Called in a thread of its own when every process of a slot with GPUs is gone and before
+    /// its end is told, which waits for it. It does not change the end.
+    pub after_slot: Option<AfterSlot>,
+    /// Asked in a thread of its own when a rank of a slot with GPUs failed, for up to a second,
+    /// until it has an answer; the end waits for it.
+    pub explain: Option<Explain>,
+    /// How containers are run.
+    pub containers: Arc<Containers>,
+    /// Where it is written down whose process and whose GPU it is.
+    pub pids: PidMap,
+}
+
+impl Hands {
+    /// For a node whose GPUs are not there: its slots are given no devices.
+    #[must_use]
+    pub fn simulated() -> Hands {
+        Hands { device_nodes: Arc::new(|_| Vec::new()), ..Hands::default() }
+    }
+}
+
+impl Default for Hands {
+    fn default() -> Hands {
+        Hands {
+            isolation: Isolation::default(),
+            device_nodes: Arc::new(devices::nvidia_nodes),
+            after_slot: None,
+            explain: None,
+            containers: Arc::default(),
+            pids: PidMap::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Hands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hands").field("isolation", &self.isolation).finish_non_exhaustive()
+    }
+}
