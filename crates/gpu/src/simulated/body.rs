@@ -76,6 +76,8 @@ pub(super) struct Life {
     pub(super) held: Held,
     pub(super) now: Activity,
     pub(super) clock: f64,
+    /// The clock it has, or would have with work to do.
+    pub(super) able: f64,
     pub(super) reasons: u64,
     pub(super) power: f64,
     pub(super) power_average: f64,
@@ -117,6 +119,7 @@ impl Life {
             held: Held::default(),
             now: Activity::default(),
             clock: figures.idle_mhz,
+            able: figures.sm_mhz,
             reasons: reason::IDLE,
             power: figures.idle_w,
             power_average: figures.idle_w,
@@ -161,7 +164,7 @@ impl Life {
         self.idle_ms = if phase == Phase::Idle { self.idle_ms + dt } else { 0.0 };
 
         self.set_clock();
-        self.power = self.demand(self.clock);
+        self.power = self.demand(self.clock, self.now.power);
         self.power_average += (self.power - self.power_average) * dt / 1000.0;
         self.energy_mj += self.power * dt;
         self.heat(dt);
@@ -173,16 +176,16 @@ impl Life {
         self.wear(dt)
     }
 
-    /// Watts at this clock with what it does now: partly linear, mostly with the cube, as voltage
+    /// Watts at this clock with work that takes this share of the power: partly linear, mostly with the cube, as voltage
     /// follows the clock.
-    fn demand(&self, clock: f64) -> f64 {
+    fn demand(&self, clock: f64, share: f64) -> f64 {
         let f = &self.figures;
         let x = clock / f.sm_mhz;
         let idle = f.idle_w * (0.85 + 0.15 * x);
-        idle + (f.busy_w - f.idle_w) * self.now.power * (0.35 * x + 0.65 * x * x * x)
+        idle + (f.busy_w - f.idle_w) * share * (0.35 * x + 0.65 * x * x * x)
     }
 
-    fn set_clock(&mut self) {
+    pub(super) fn set_clock(&mut self) {
         let f = self.figures;
         self.reasons = 0;
         let mut most = f.sm_mhz;
@@ -211,15 +214,19 @@ impl Life {
         if self.cool_clock < f.sm_mhz {
             hold(self.cool_clock, reason::SW_THERMAL);
         }
-        if self.idle_ms >= IDLE_AFTER_MS {
+        let idle = self.idle_ms >= IDLE_AFTER_MS;
+        // Work that comes raises the clock at once: an idle GPU is no slow one.
+        let share = if idle { Phase::Compute.activity().power } else { self.now.power };
+        let limit = self.limit_w();
+        let mut clock = most;
+        while clock - BIN_MHZ > f.idle_mhz && self.demand(clock, share) > limit {
+            clock -= BIN_MHZ;
+        }
+        self.able = clock;
+        if idle {
             self.reasons |= reason::IDLE;
             self.clock = f.idle_mhz;
             return;
-        }
-        let limit = self.limit_w();
-        let mut clock = most;
-        while clock - BIN_MHZ > f.idle_mhz && self.demand(clock) > limit {
-            clock -= BIN_MHZ;
         }
         if clock < most {
             self.reasons |= reason::SW_POWER;

@@ -166,6 +166,7 @@ impl SimDriver {
     pub fn mend(&self, gpu: u32, fault: SimFault) {
         self.change(gpu, |life| {
             life.faults.remove(&fault);
+            life.set_clock();
         });
     }
 
@@ -180,13 +181,14 @@ impl SimDriver {
         self.world.lock().life(gpu).is_ok_and(|l| l.has(SimFault::WrongResult))
     }
 
-    /// How fast a GPU computes now, as a fraction of a sound one at full clock.
+    /// How fast a GPU computes, or would with work to do, as a fraction of a sound one at full
+    /// clock.
     #[must_use]
     pub fn speed(&self, gpu: u32) -> Option<f64> {
         let mut state = self.world.lock();
         let life = state.life(gpu).ok()?;
         let alive = !life.has(SimFault::Lost) && !life.has(SimFault::Hang);
-        alive.then_some(life.clock / life.figures.sm_mhz)
+        alive.then_some(life.able / life.figures.sm_mhz)
     }
 
     fn change(&self, gpu: u32, f: impl FnOnce(&mut Life)) {

@@ -168,6 +168,16 @@ fn a_slow_clock_is_slow_and_silent() {
 }
 
 #[test]
+fn an_idle_gpu_is_not_a_slow_one() {
+    let d = world(SimSku::H100Sxm, 2);
+    assert_eq!(d.speed(0), Some(1.0));
+    d.advance(Span::mins(10));
+    assert_eq!(d.speed(0), Some(1.0));
+    d.inject(0, SimFault::SlowClock(70));
+    assert!((d.speed(0).expect("alive") - 0.7).abs() < 0.01);
+}
+
+#[test]
 fn a_double_bit_waits_for_a_reset() {
     let d = world(SimSku::H100Sxm, 2);
     let banks = figure(&d, Field::RemapBanksMax);

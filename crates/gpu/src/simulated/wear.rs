@@ -73,6 +73,8 @@ impl Life {
             _ => {}
         }
         let new = self.faults.insert(fault);
+        // What holds the clock down does so from now on, not from the next step.
+        self.set_clock();
         match fault {
             SimFault::Lost if new => vec![79],
             SimFault::LinkErrors if new => vec![74],
