@@ -10,8 +10,10 @@
 mod catalogue;
 mod code;
 mod line;
+mod nvlink;
 mod overrides;
 mod pci;
+mod reader;
 mod words;
 
 pub use catalogue::{Blame, Catalogue, Entry, Repeat, Rule, View};
@@ -19,4 +21,5 @@ pub use code::Code;
 pub use line::{Detail, Fault, Line, MAX_LINE, Verdict, parse};
 pub use overrides::FaultFileError;
 pub use pci::Pci;
+pub use reader::{Context, Reader, Seen};
 pub use words::{action_words, blame_words, class_words};

@@ -138,6 +138,11 @@ fn checked(known: &Catalogue, text: &str, w: Written) -> Result<Change, FaultFil
         let hint = "remove it, and act on the fault that came with it";
         return Err(wrong(text, &w.code.span(), what, hint));
     }
+    if code == Code::Xid(154) && (action.is_some() || repeat.is_some()) {
+        let what = "`xid-154` says itself what is to be done".into();
+        let hint = "remove it, and override the fault that it came with";
+        return Err(wrong(text, &w.code.span(), what, hint));
+    }
     Ok(Change {
         code,
         sku: w.sku.map(|s| name_of(text, s, "sku")).transpose()?,
@@ -314,6 +319,7 @@ mod tests {
             ("[[fault]]\ncode=\"oom\"\naction=3", 3, "invalid type", "right kind"),
             ("[[fault]]\ncode=\"oom\"\nsku=\"\"\naction=\"none\"", 3, "`sku` is empty", "leave"),
             ("[[fault]]\ncode=\"xid-45\"\naction=\"reboot\"", 2, "never asks", "remove"),
+            ("[[fault]]\ncode=\"xid-154\"\naction=\"none\"", 2, "says itself", "remove"),
             ("[[fault]]\ncode=\"oom\"\nrepeat={count=3}", 3, "not complete", "count = 0"),
             (
                 "[[fault]]\ncode=\"oom\"\nrepeat={count=3,within=\"soon\",action=\"none\"}",

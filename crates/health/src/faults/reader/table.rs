@@ -1,0 +1,239 @@
+//! Repeats become few reports: the first at once, then summaries ever further apart.
+
+use super::super::code::Code;
+use super::super::pci::Pci;
+use super::rules::{Judged, Note};
+use super::seen::{Seen, shown};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource};
+use muster_model::units::Time;
+use std::collections::BTreeMap;
+
+/// The first summary comes after this; each further one after twice as long.
+const FIRST_GAP: u64 = 5_000;
+/// Summaries are never further apart than this. What is silent for as long is told afresh.
+const LAST_GAP: u64 = 60_000;
+/// Processes of one device that are told apart.
+const PIDS: usize = 16;
+/// Faults that are told apart.
+const MOST: usize = 2_048;
+/// Beyond that, one for each code of the catalogue, whatever the device.
+const RESERVE: usize = 512;
+/// Reports that wait for somebody to take them.
+const WAITING: usize = 4_096;
+/// A full table is not searched for room more often than this.
+const SWEEP: u64 = 1_000;
+/// When nothing else can be told apart.
+const FLOOD: Code = Code::Other("fault-flood");
+
+/// What makes two lines the same fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) code: Code,
+    pub(super) pci: Option<Pci>,
+    /// Stands for the device's name; 0 for none.
+    pub(super) name: u64,
+    pub(super) pid: Option<i32>,
+}
+
+/// A line that is to be told.
+pub(super) struct Told<'a> {
+    pub(super) at: Time,
+    /// 0 where it was counted before.
+    pub(super) count: u64,
+    pub(super) source: FaultSource,
+    pub(super) device: Option<&'a str>,
+    pub(super) process: Option<&'a [u8]>,
+    pub(super) body: &'a [u8],
+    pub(super) judged: Judged,
+}
+
+#[derive(Debug)]
+struct Open {
+    seen: Seen,
+    /// Lines since the last report.
+    pending: u64,
+    first_pending: Time,
+    last: Time,
+    /// The rest in milliseconds passed.
+    last_passed: u64,
+    due: u64,
+    gap: u64,
+    note: Note,
+}
+
+/// The faults that are open, and the reports that wait.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    open: BTreeMap<Key, Open>,
+    out: Vec<Seen>,
+    /// Lines that could not be told apart since the table was last full.
+    folded: u64,
+    /// When there is next a point in looking for what can be forgotten.
+    sweep_due: u64,
+}
+
+impl Table {
+    /// Whether a fault is open for a device, of whatever process.
+    pub(super) fn is_open(&self, code: Code, pci: Option<Pci>) -> bool {
+        self.any_of(code, pci).next().is_some()
+    }
+
+    fn any_of(&self, code: Code, pci: Option<Pci>) -> impl Iterator<Item = &Key> {
+        // Without an address any device will do.
+        let low = Key { code, pci, name: 0, pid: None };
+        let fits = move |k: &&Key| k.code == code && (pci.is_none() || k.pci == pci);
+        self.open.range(low..).map(|(k, _)| k).take_while(fits)
+    }
+
+    /// Forgets what waits to be told of a fault that ended.
+    pub(super) fn end(&mut self, code: Code, pci: Option<Pci>) {
+        let keys: Vec<Key> = self.any_of(code, pci).copied().collect();
+        for k in keys {
+            self.open.remove(&k);
+        }
+    }
+
+    /// Whether lines could not be told apart because there were too many different ones.
+    pub(super) fn folded(&self) -> u64 {
+        self.folded
+    }
+
+    /// Whether a report waits.
+    pub(super) fn waits(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// When the next summary is due, in milliseconds passed.
+    pub(super) fn due(&self) -> Option<u64> {
+        self.open.values().filter(|o| o.pending > 0).map(|o| o.due).min()
+    }
+
+    /// Adds a line.
+    pub(super) fn add(&mut self, key: Key, told: Told<'_>, known: bool, passed: u64) {
+        let (key, folded) = self.room(key, known, passed);
+        let Some(o) = self.open.get_mut(&key) else {
+            return self.first(key, told, folded, passed);
+        };
+        if o.pending == 0 {
+            o.first_pending = told.at;
+        }
+        o.pending = o.pending.saturating_add(told.count);
+        o.last = told.at;
+        o.last_passed = passed;
+        let heavier = told.judged.action > o.seen.action;
+        if heavier {
+            // It asks for more than was told: that cannot wait.
+            o.seen.action = told.judged.action;
+            o.seen.class = told.judged.class;
+            o.note = told.judged.note;
+            o.seen.text = shown(told.body);
+        }
+        if (heavier || passed >= o.due && o.pending > 0) && self.out.len() < WAITING {
+            let seen = report(o, heavier, passed);
+            self.out.push(seen);
+        } else if heavier {
+            o.due = passed;
+            o.pending = o.pending.max(1);
+        }
+    }
+
+    /// The key that a line is counted under, its own where there is room; and whether it is not.
+    fn room(&mut self, key: Key, known: bool, passed: u64) -> (Key, bool) {
+        if self.open.contains_key(&key) {
+            return (key, false);
+        }
+        let mut key = key;
+        if key.pid.is_some() {
+            let all = Key { pid: None, ..key };
+            let same = |k: &Key| Key { pid: None, ..*k } == all;
+            let others = self.open.range(all..).take_while(|(k, _)| same(k)).take(PIDS).count();
+            if others >= PIDS {
+                key.pid = None;
+            }
+        }
+        if self.open.len() < MOST || self.open.contains_key(&key) {
+            return (key, false);
+        }
+        if passed >= self.sweep_due {
+            self.sweep(passed);
+            self.sweep_due = passed.saturating_add(SWEEP);
+        }
+        if self.open.len() < MOST {
+            return (key, false);
+        }
+        self.folded = self.folded.saturating_add(1);
+        let code = if known && self.open.len() < MOST + RESERVE { key.code } else { FLOOD };
+        (Key { code, pci: None, name: 0, pid: None }, true)
+    }
+
+    fn first(&mut self, key: Key, told: Told<'_>, folded: bool, passed: u64) {
+        let flood = key.code == FLOOD;
+        let Judged { class, action, note, ends } = told.judged;
+        let seen = Seen {
+            code: key.code,
+            first: told.at,
+            last: told.at,
+            count: told.count,
+            source: told.source,
+            class: if flood { FaultClass::Notice } else { class },
+            action: if flood { FaultAction::Watch } else { action },
+            pci: key.pci,
+            device: told.device.filter(|_| key.name != 0).map(str::to_owned),
+            pid: key.pid,
+            process: key.pid.and(told.process).map(shown),
+            text: shown(told.body),
+            detail: None,
+            fresh: told.count > 0,
+            ends,
+        };
+        let note = if folded && note == Note::None { Note::Folded } else { note };
+        let told_now = self.out.len() < WAITING;
+        if told_now {
+            self.out.push(Seen { detail: note.words(), ..seen.clone() });
+        }
+        let open = Open {
+            seen,
+            pending: if told_now { 0 } else { told.count.max(1) },
+            first_pending: told.at,
+            last: told.at,
+            last_passed: passed,
+            due: passed.saturating_add(FIRST_GAP),
+            gap: FIRST_GAP,
+            note,
+        };
+        self.open.insert(key, open);
+    }
+
+    /// What is to be told now.
+    pub(super) fn take(&mut self, passed: u64) -> Vec<Seen> {
+        let mut out = std::mem::take(&mut self.out);
+        for o in self.open.values_mut().filter(|o| o.pending > 0 && o.due <= passed) {
+            out.push(report(o, false, passed));
+        }
+        self.sweep(passed);
+        if self.open.len() < MOST {
+            self.folded = 0;
+        }
+        out
+    }
+
+    /// Forgets what has been silent for long and is told.
+    fn sweep(&mut self, passed: u64) {
+        self.open.retain(|_, o| o.pending > 0 || passed.saturating_sub(o.last_passed) < LAST_GAP);
+    }
+}
+
+fn report(o: &mut Open, fresh: bool, passed: u64) -> Seen {
+    let seen = Seen {
+        first: o.first_pending,
+        last: o.last,
+        count: o.pending,
+        detail: o.note.words(),
+        fresh,
+        ..o.seen.clone()
+    };
+    o.pending = 0;
+    o.gap = o.gap.saturating_mul(2).min(LAST_GAP);
+    o.due = passed.saturating_add(o.gap);
+    seen
+}
