@@ -16,6 +16,9 @@ pub const SLURM_PACKAGES: &[&str] = &[
     "slurm-wlm-jwt-plugin",
 ];
 
+/// What the tests of the exporter scrape with; `promtool` comes along.
+pub const PROMETHEUS_PACKAGES: &[&str] = &["prometheus"];
+
 /// Installs Debian packages; needs root.
 pub fn apt(packages: &[&str]) -> Result<()> {
     let list = packages.join(" ");

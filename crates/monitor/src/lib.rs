@@ -11,6 +11,7 @@ pub mod faults;
 pub mod host;
 pub mod kmsg;
 mod monitor;
+pub mod pretend;
 pub mod ring;
 mod sampler;
 pub mod snapshot;

@@ -9,6 +9,7 @@ use crate::ring::Row;
 use crate::sampler::{Pace, Sampler, Shared};
 use crate::snapshot::{Snapshot, pci_key};
 use muster_gpu::device::{Device, DeviceError, Driver, DriverEvent};
+use muster_health::faults::{Catalogue, Context, Reader};
 use muster_model::fault::SeenFault;
 use muster_model::node::Gpu;
 use serde::Serialize;
@@ -24,7 +25,7 @@ pub const FASTEST: Duration = Duration::from_millis(100);
 /// See [`FASTEST`].
 pub const SLOWEST: Duration = Duration::from_secs(10);
 /// How long a thread waits for the driver to tell something before it looks whether to stop.
-const EVENT_WAIT: Duration = Duration::from_millis(500);
+const EVENT_WAIT: Duration = Duration::from_millis(250);
 
 /// How the monitor works.
 pub struct Config {
@@ -57,6 +58,12 @@ pub struct Config {
 }
 
 impl Config {
+    /// The usual pace and the usual reader of the kernel's log, judging by this catalogue.
+    #[must_use]
+    pub fn reading(catalogue: Arc<Catalogue>, context: Context) -> Config {
+        Config::new(Box::new(Reader::new(catalogue, context)))
+    }
+
     /// The usual pace, with these ears.
     #[must_use]
     pub fn new(ears: Box<dyn Ears>) -> Config {
@@ -313,6 +320,22 @@ impl Monitor {
     pub fn rows(&self) -> Vec<Row> {
         let span = u64::try_from(self.row_every.as_millis()).unwrap_or(u64::MAX);
         self.shared.rows(self.shared.steady.ms().saturating_sub(span).saturating_sub(1))
+    }
+
+    /// Figures of the last `row_every` by the names of these columns: one row for each device in
+    /// index order, whether it answers or not.
+    #[must_use]
+    pub fn table(&self, columns: &[&str]) -> Vec<Vec<Option<f32>>> {
+        let rows = self.rows();
+        let of = |index: u32| rows.iter().find(|r| r.gpu == index);
+        self.shared
+            .slots()
+            .iter()
+            .map(|slot| {
+                let row = of(slot.index);
+                columns.iter().map(|c| row.and_then(|r| r.column(c)).map(|v| v as f32)).collect()
+            })
+            .collect()
     }
 
     /// Host figures for the server, by name.

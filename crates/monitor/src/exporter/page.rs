@@ -68,12 +68,12 @@ impl Page {
             for (c, gpu) in self.each(now) {
                 if let Some(v) = gpu.sample.as_ref().and_then(|x| x.get(field)) {
                     head(out);
-                    line(out, s.name, c, "", v);
+                    line(out, s.name, c, "", v * s.factor);
                 }
                 for slice in gpu.slices.iter() {
                     if let Some(v) = slice.2.get(field) {
                         head(out);
-                        line(out, s.name, c, &slice_labels(gpu, slice), v);
+                        line(out, s.name, c, &slice_labels(gpu, slice), v * s.factor);
                     }
                 }
             }

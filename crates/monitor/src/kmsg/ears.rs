@@ -3,6 +3,7 @@
 use crate::clock::{Steady, Wall};
 use crate::faults::Outbox;
 use crate::snapshot::{LogNow, pci_key};
+use muster_health::faults::{Reader, Seen};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
 use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
@@ -49,6 +50,43 @@ pub trait Ears: Send {
     fn take(&mut self, now: Time) -> Vec<Heard>;
     /// When there will be something to tell without another line.
     fn next_due(&self) -> Option<Time>;
+}
+
+impl Ears for Reader {
+    fn line(&mut self, at: Time, line: &[u8]) {
+        Reader::line(self, at, line);
+    }
+
+    fn driver_event(&mut self, at: Time, pci: Option<&str>, xid: u32) {
+        Reader::driver_event(self, at, pci, xid);
+    }
+
+    fn take(&mut self, now: Time) -> Vec<Heard> {
+        Reader::take(self, now).into_iter().map(Heard::from).collect()
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        Reader::next_due(self)
+    }
+}
+
+impl From<Seen> for Heard {
+    fn from(seen: Seen) -> Heard {
+        let pci = seen.pci.map(|p| p.to_string());
+        // Whose it is is found out later, from address and process.
+        let f = seen.into_fault(None, None, None);
+        Heard {
+            code: f.code,
+            at: f.at,
+            count: f.count,
+            source: f.source,
+            class: f.class,
+            action: f.action,
+            pci,
+            pid: f.pid,
+            text: f.text,
+        }
+    }
 }
 
 /// Where a device is found by its PCI address, and told of its XIDs.

@@ -13,6 +13,10 @@ use std::time::Duration;
 
 /// After so many refusals in a row a device counts as silent.
 const SILENT_AFTER: u32 = 3;
+/// What a device is, is asked again after so long: slices come and go, settings change.
+const DESCRIBED_MS: u64 = 300_000;
+/// The same for one that is cut into slices.
+const SLICED_MS: u64 = 30_000;
 /// Recent XIDs kept for one device; a flood is counted in its last entry.
 const MOST_XIDS: usize = 64;
 
@@ -28,6 +32,7 @@ pub(crate) struct Slot {
 struct State {
     ring: Ring,
     gpu: Option<Arc<Gpu>>,
+    described_at: u64,
     last: Option<Arc<Sample>>,
     slices: Arc<Vec<(u32, u32, Sample)>>,
     up: bool,
@@ -50,6 +55,7 @@ impl Slot {
         let mut state = State {
             ring: Ring::new(keep, most),
             gpu: None,
+            described_at: 0,
             last: None,
             slices: Arc::default(),
             up: false,
@@ -96,14 +102,29 @@ impl Slot {
         self.state().gpu.is_none()
     }
 
+    /// It is time to ask it what it is, for the first time or again.
+    pub(crate) fn to_describe(&self, now: u64) -> bool {
+        let state = self.state();
+        let age = now.saturating_sub(state.described_at);
+        match &state.gpu {
+            None => true,
+            Some(g) if g.mig == Some(true) => age > SLICED_MS,
+            Some(_) => age > DESCRIBED_MS,
+        }
+    }
+
     /// It can be cut into slices.
     pub(crate) fn is_cut(&self) -> bool {
         self.state().gpu.as_ref().is_some_and(|g| g.mig == Some(true))
     }
 
     /// What it is.
-    pub(crate) fn described(&self, gpu: Gpu) {
-        self.state().gpu = Some(Arc::new(gpu));
+    pub(crate) fn described(&self, now: u64, gpu: Gpu) {
+        let mut state = self.state();
+        state.described_at = now;
+        if state.gpu.as_deref() != Some(&gpu) {
+            state.gpu = Some(Arc::new(gpu));
+        }
     }
 
     /// What it is, if it said so.

@@ -108,13 +108,15 @@ fn round(shared: &Shared, place: &mut Place<'_>, sample: &mut Sample) -> Result<
             continue;
         }
         let Some(device) = slot.to_ask(shared.steady.ms()) else { continue };
-        if slot.is_unknown() {
+        if slot.to_describe(shared.steady.ms()) {
             let told = {
                 let device = device.clone();
                 place.call(Call::Device(i), move || device.describe())?
             };
             match told {
-                Ok(gpu) => slot.described(gpu),
+                Ok(gpu) => slot.described(shared.steady.ms(), gpu),
+                // One that is known is sampled all the same; that says more.
+                Err(_) if !slot.is_unknown() => {}
                 Err(e) => {
                     refuse(shared, slot, &e);
                     continue;

@@ -1,0 +1,215 @@
+//! A real Prometheus scrapes the page, and the queries of dashboards made for dcgm-exporter find
+//! what they look for.
+
+use muster_gpu::dcgm;
+use muster_health::faults::{Catalogue, Context};
+use muster_monitor::exporter::{Exporter, JobLabels, PageConfig};
+use muster_monitor::kmsg::KernelLog;
+use muster_monitor::pretend::Pretend;
+use muster_monitor::{Config, Monitor};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What the panels of the dashboard 12239 of Grafana's collection ask, its variables filled in.
+const PANELS: [&str; 8] = [
+    "DCGM_FI_DEV_GPU_TEMP{instance=~\".+\", gpu=~\".+\"}",
+    "avg(DCGM_FI_DEV_GPU_TEMP{instance=~\".+\", gpu=~\".+\"})",
+    "DCGM_FI_DEV_POWER_USAGE{instance=~\".+\", gpu=~\".+\"}",
+    "sum(DCGM_FI_DEV_POWER_USAGE{instance=~\".+\", gpu=~\".+\"})",
+    "DCGM_FI_DEV_SM_CLOCK{instance=~\".+\", gpu=~\".+\"} * 1000000",
+    "DCGM_FI_DEV_GPU_UTIL{instance=~\".+\", gpu=~\".+\"}",
+    "DCGM_FI_DEV_FB_USED{instance=~\".+\", gpu=~\".+\"}",
+    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{instance=~\".+\", gpu=~\".+\"}",
+];
+const GPUS: u32 = 8;
+
+struct Site {
+    monitor: Arc<Monitor>,
+    exporter: Exporter,
+    _world: Pretend,
+}
+
+fn site() -> Site {
+    let world = Pretend::start(&format!("h100-sxm:{GPUS}").parse().expect("a kind")).expect("made");
+    let catalogue = Arc::new(Catalogue::builtin().clone());
+    let mut config = Config::reading(catalogue, Context::default());
+    config.every = Duration::from_millis(200);
+    config.kernel_log = KernelLog::Off;
+    let monitor = Arc::new(Monitor::start(config, world.driver()).expect("started"));
+    assert!(monitor.wait_ready(Duration::from_secs(30)));
+    let mut page = PageConfig::new("node-1");
+    page.labels_of = Arc::new(|gpu| {
+        (gpu == 3).then(|| JobLabels {
+            job: "42".into(),
+            attempt: 1,
+            rank: Some(3),
+            project: "team \"a\"\\\n".into(),
+            pool: "h100".into(),
+        })
+    });
+    let source = monitor.clone();
+    let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    let exporter = Exporter::start(any, page, Arc::new(move || source.latest())).expect("started");
+    Site { monitor, exporter, _world: world }
+}
+
+/// An answer's body. HTTP/1.0, so that nobody sends it in chunks.
+fn get(addr: SocketAddr, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(addr).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n").as_bytes()).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    head.split(' ').nth(1).filter(|s| *s == "200").map(|_| body.to_owned())
+}
+
+fn until<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(90);
+    loop {
+        if let Some(v) = get() {
+            return v;
+        }
+        assert!(Instant::now() < end, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn has(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("SKIPPED: there is no {program} here (Debian: apt-get install prometheus)");
+    }
+    found
+}
+
+struct Prometheus {
+    child: Child,
+    addr: SocketAddr,
+    _dir: tempfile::TempDir,
+}
+
+impl Prometheus {
+    fn start(target: SocketAddr) -> Prometheus {
+        let dir = tempfile::tempdir().expect("a directory");
+        let config = dir.path().join("prometheus.yml");
+        let text = format!(
+            "global:\n  scrape_interval: 1s\nscrape_configs:\n  - job_name: dcgm\n    \
+             static_configs:\n      - targets: ['{target}']\n"
+        );
+        std::fs::write(&config, text).expect("written");
+        // Freed again at once; nobody else takes it in the meantime, or the start fails loudly.
+        let addr = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port");
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", dir.path().join("data").display()))
+            .arg(format!("--web.listen-address={addr}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("started");
+        Prometheus { child, addr, _dir: dir }
+    }
+
+    fn query(&self, query: &str) -> Option<Vec<Value>> {
+        let encoded: String = query
+            .bytes()
+            .map(|b| match b {
+                b if b.is_ascii_alphanumeric() => char::from(b).to_string(),
+                b => format!("%{b:02X}"),
+            })
+            .collect();
+        let body = get(self.addr, &format!("/api/v1/query?query={encoded}"))?;
+        let answer: Value = serde_json::from_str(&body).ok()?;
+        assert_eq!(answer["status"], "success", "{query}: {answer}");
+        answer["data"]["result"].as_array().cloned()
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn dashboards_made_for_dcgm_exporter_find_their_figures() {
+    if !has("prometheus") {
+        return;
+    }
+    let site = site();
+    let p = Prometheus::start(site.exporter.addr());
+    until("Prometheus", || get(p.addr, "/-/ready"));
+    // Two scrapes, so that there are rates.
+    until("the scrapes", || {
+        let n = p.query("count_over_time(up{job=\"dcgm\"}[1m])")?;
+        let n: f64 = n.first()?["value"][1].as_str()?.parse().ok()?;
+        (n >= 3.0).then_some(())
+    });
+    let up = p.query("up{job=\"dcgm\"}").expect("an answer");
+    assert_eq!(up[0]["value"][1], "1", "{up:?}");
+    for panel in PANELS {
+        let rows = p.query(panel).expect("an answer");
+        let want = if panel.starts_with("avg(") || panel.starts_with("sum(") { 1 } else { 8 };
+        assert_eq!(rows.len(), want, "{panel}: {rows:?}");
+    }
+    // What fills the dashboard's drop-downs.
+    for label in ["instance", "gpu", "Hostname", "modelName"] {
+        let rows =
+            p.query(&format!("count by ({label}) (DCGM_FI_DEV_GPU_TEMP)")).expect("answered");
+        assert!(rows.iter().all(|r| r["metric"][label].as_str().is_some_and(|v| !v.is_empty())));
+    }
+    // Everything that dcgm-exporter tells when nobody chose anything.
+    let mut told = 0;
+    for m in dcgm::metrics().filter(|m| m.on_by_default) {
+        let rows = p.query(&format!("count({})", m.classic)).expect("answered");
+        assert_eq!(rows.first().map(|r| r["value"][1].clone()), Some("8".into()), "{}", m.classic);
+        if m.kind == dcgm::Kind::Counter {
+            let rate = p.query(&format!("rate({}[30s])", m.classic)).expect("answered");
+            assert_eq!(rate.len(), 8, "{}", m.classic);
+        }
+        told += 1;
+    }
+    eprintln!("{} panels and {told} figures that are on by default: all there", PANELS.len());
+    // A job's labels; the target's own `job` wins, ours moves aside.
+    let of_job = p.query("DCGM_FI_DEV_GPU_UTIL{hpc_job=\"42\"}").expect("answered");
+    assert_eq!(of_job.len(), 1);
+    let labels = &of_job[0]["metric"];
+    assert_eq!((&labels["exported_job"], &labels["rank"]), (&"42".into(), &"3".into()));
+    assert_eq!(labels["project"], "team \"a\"\\\n");
+    assert_eq!(p.query("count(muster_gpu_up == 1)").expect("answered")[0]["value"][1], "8");
+    assert!(!p.query("rate(process_cpu_seconds_total{job=\"dcgm\"}[30s])").expect("ok").is_empty());
+    site.monitor.stop();
+}
+
+#[test]
+fn the_page_is_what_promtool_takes() {
+    if !has("promtool") {
+        return;
+    }
+    let site = site();
+    let page = get(site.exporter.addr(), "/metrics").expect("the page");
+    let mut child = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    child.stdin.take().expect("a pipe").write_all(page.as_bytes()).expect("written");
+    let out = child.wait_with_output().expect("ended");
+    let said =
+        String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+    // 3: it dislikes names. DCGM's are as they are; ours must please it.
+    assert!(matches!(out.status.code(), Some(0 | 3)), "{said}");
+    assert!(!said.contains("parsing error"), "{said}");
+    // `modelName` is a label of theirs too.
+    let theirs = |l: &str| l.starts_with("DCGM_") || l.contains("label names should be written");
+    let ours: Vec<&str> = said.lines().filter(|l| !theirs(l) && !l.trim().is_empty()).collect();
+    assert!(ours.is_empty(), "{ours:#?}");
+}
