@@ -90,6 +90,7 @@ pub(crate) enum Command {
     Reservation(cmd::reservation::ReservationCmd),
     Defrag(cmd::defrag::DefragCmd),
     Events(cmd::events::Events),
+    Faults(cmd::faults::Faults),
     Store(cmd::store::StoreCmd),
     Sim(cmd::sim::SimCmd),
     Token(cmd::token::TokenCmd),

@@ -9,7 +9,7 @@ use crate::output::table::{Table, cell, number, state};
 use crate::output::time::{full, length, relative};
 use crate::pick;
 use clap::{Args, Subcommand};
-use muster_api::{Event, Job, Node};
+use muster_api::{Event, Fault, FaultsQuery, Job, Node};
 use muster_client::Client;
 use muster_model::job::Basis;
 use muster_model::placement::HeldPart;
@@ -51,9 +51,12 @@ impl Describe {
         match self.what {
             What::Job { name } => {
                 let job = pick::job(&client, &name).await?;
-                let events =
-                    if ctx.is_table() { timeline(&client, &job).await } else { Vec::new() };
-                ctx.show(&job, |j| job_text(j, &events, now(), colour::on()))?;
+                let (events, faults) = if ctx.is_table() {
+                    (timeline(&client, &job).await, hits(&client, &job).await)
+                } else {
+                    (Vec::new(), Vec::new())
+                };
+                ctx.show(&job, |j| job_text(j, &events, &faults, now(), colour::on()))?;
             }
             What::Node { name } => {
                 let node = match client.node(&name).await {
@@ -79,6 +82,12 @@ async fn timeline(client: &Client, job: &Job) -> Vec<Event> {
     all.into_iter().filter(|e| e.job() == Some(job.number)).collect()
 }
 
+/// Faults that hit the job; without them the rest is still worth showing.
+async fn hits(client: &Client, job: &Job) -> Vec<Fault> {
+    let query = FaultsQuery { job: Some(job.number), ..FaultsQuery::default() };
+    client.faults(&query).await.map(|l| l.items).unwrap_or_default()
+}
+
 /// `Name:      value` lines.
 struct Facts(String);
 
@@ -102,7 +111,7 @@ impl Facts {
     }
 }
 
-fn job_text(job: &Job, events: &[Event], now: Time, on: bool) -> String {
+fn job_text(job: &Job, events: &[Event], faults: &[Fault], now: Time, on: bool) -> String {
     let mut f = Facts(String::new());
     f.line("Job", format!("{} ({})", job.id, job.name));
     f.line("State", job.state.word());
@@ -238,6 +247,10 @@ fn job_text(job: &Job, events: &[Event], now: Time, on: bool) -> String {
         }
         f.table(&t, on);
     }
+    if !faults.is_empty() {
+        f.section("Faults", on);
+        f.table(&super::faults::table(faults, now, true), on);
+    }
     if !events.is_empty() {
         f.section("Timeline", on);
         f.table(&super::events::table(events, now), on);
@@ -267,6 +280,10 @@ fn node_text(node: &Node, now: Time, on: bool) -> String {
         node.cordon.as_deref().map(|r| if r.is_empty() { "yes" } else { r }).unwrap_or("no"),
     );
     f.line("Role", super::nodes::role(node));
+    let testing = node.qualifying.as_ref().map(super::node::qualify::progress);
+    f.line("Qualifying", testing.unwrap_or_default());
+    let tested = node.qualified.as_ref().map(|q| super::node::qualify::outcome(q, now));
+    f.line("Qualified", tested.unwrap_or_default());
     if node.protected {
         f.line(
             "Protected",
@@ -359,6 +376,14 @@ fn node_text(node: &Node, now: Time, on: bool) -> String {
         }
         f.table(&t, on);
     }
+    if let Some(q) = node.qualified.as_ref().filter(|q| !q.checks.is_empty()) {
+        f.section("Qualification", on);
+        f.table(&super::node::qualify::checks(&q.checks), on);
+    }
+    if !node.faults.is_empty() {
+        f.section("Faults", on);
+        f.table(&super::faults::table(&node.faults, now, false), on);
+    }
     f.0
 }
 
@@ -381,7 +406,7 @@ mod tests {
             verdict: Verdict::Infrastructure,
             reason: "node hgx-01 was lost".into(),
         }];
-        let text = job_text(&job, &[], Time(121_000), false);
+        let text = job_text(&job, &[], &[], Time(121_000), false);
         for part in [
             "Job:          42 (train)",
             "State:        queued",
@@ -408,7 +433,7 @@ mod tests {
             since: Time(0).into(),
             moved: Some("node hgx-03 was lost".into()),
         });
-        let text = job_text(&job, &[], Time(30_000), false);
+        let text = job_text(&job, &[], &[], Time(30_000), false);
         for part in [
             "Starts by:    1970-01-01T00:01:00Z (in 30s) on hgx-[01-02]",
             "Rests on:     others that are being stopped for it; promised 30s ago",
@@ -428,7 +453,7 @@ mod tests {
                 until: Time(90_000).into(),
             });
         }
-        let text = job_text(&running, &[], Time(30_000), false);
+        let text = job_text(&running, &[], &[], Time(30_000), false);
         for part in [
             "Fabric:     one leaf, rail-aligned",
             "Power cap:  550 W a GPU",
@@ -444,6 +469,16 @@ mod tests {
         let mut node = super::super::nodes::tests::node("hgx-01");
         node.cordon = Some("fan".into());
         node.role = muster_model::node::NodeRole::Spare;
+        node.faults = vec![super::super::faults::tests::fault("xid-79")];
+        node.qualified = Some(muster_api::Qualified {
+            id: "7".into(),
+            level: muster_model::qualification::Level::Quick,
+            outcome: muster_model::qualification::Outcome::Failed,
+            started_at: Time(0).into(),
+            ended_at: Time(0).into(),
+            took: muster_model::units::Span::secs(30),
+            checks: vec![super::super::node::qualify::tests::check(3, 512_000)],
+        });
         let text = node_text(&node, Time(0), false);
         for part in [
             "Reachable:    yes",
@@ -451,6 +486,9 @@ mod tests {
             "Role:         spare",
             "████░░░░ 4/8 h100-sxm",
             "42  train",
+            "Qualified:    failed (quick, just now, took 30s)",
+            "gemm-bf16  3      512       690    635  TFLOP/s  failed",
+            "xid-79",
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }

@@ -4,9 +4,10 @@ use crate::ctx::{Ctx, now};
 use crate::fail::{Fail, NOT_FOUND};
 use crate::pick;
 use clap::{Args, ValueEnum};
-use muster_api::{JobsQuery, NodeList};
+use muster_api::{FaultsQuery, JobsQuery, NodeList};
 
-/// Get objects: jobs, nodes, projects, tokens, secrets, events, reservations, quotas or the policy
+/// Get objects: jobs, nodes, projects, tokens, secrets, events, faults, reservations, quotas or the
+/// policy
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster get jobs\n  muster get job 42 -o json\n  muster get node hgx-0003 -o yaml\n  \
@@ -33,6 +34,8 @@ enum Kind {
     Secrets,
     #[value(alias = "event")]
     Events,
+    #[value(alias = "fault")]
+    Faults,
     #[value(alias = "reservation")]
     Reservations,
     #[value(alias = "quota")]
@@ -97,6 +100,11 @@ impl Get {
             (Kind::Events, after) => {
                 let list = super::events::page(&client, after, 1000).await?;
                 ctx.show(&list, |l| super::events::table(&l.items, now).render())?;
+            }
+            (Kind::Faults, node) => {
+                let query = FaultsQuery { node, ..FaultsQuery::default() };
+                let list = super::faults::pages(&client, query, 1000).await?;
+                ctx.show(&list, |l| super::faults::table(&l.items, now, true).render())?;
             }
             (Kind::Reservations, None) => {
                 let list = client.reservations().await?;

@@ -8,6 +8,7 @@ pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod explain;
+pub(crate) mod faults;
 pub(crate) mod get;
 pub(crate) mod job_args;
 pub(crate) mod logs;
@@ -79,6 +80,7 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
         Command::Node(c) => c.run(ctx).await,
         Command::Topology(c) => c.run(ctx).await,
         Command::Events(c) => c.run(ctx).await,
+        Command::Faults(c) => c.run(ctx).await,
         Command::Token(c) => c.run(ctx).await,
         Command::Secret(c) => c.run(ctx).await,
         Command::Project(c) => c.run(ctx).await,

@@ -1,5 +1,7 @@
 //! `muster node …`: what operators do with nodes.
 
+pub(crate) mod qualify;
+
 use crate::ctx::Ctx;
 use crate::fail::{Fail, REFUSED};
 use crate::{output, pick};
@@ -14,7 +16,7 @@ use muster_model::units::Span;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster node drain hgx-0003 --reason 'replace fan'\n  muster node undrain hgx-0003\n  \
-muster node cordon hgx-0003 hgx-0004\n  muster node mark hgx-0016 --role spare\n  muster node inject hgx-0003 crash --down 30s    simulated nodes only"
+muster node cordon hgx-0003 hgx-0004\n  muster node qualify hgx-0003 --wait\n  muster node mark hgx-0016 --role spare\n  muster node inject hgx-0003 crash --down 30s    simulated nodes only"
 )]
 pub(crate) struct NodeCmd {
     #[command(subcommand)]
@@ -68,8 +70,7 @@ enum Verb {
         #[command(subcommand)]
         fault: Fault,
     },
-    /// Test a node before it takes work
-    Qualify(Names),
+    Qualify(qualify::Qualify),
     /// Replace a node by a spare
     Replace(Names),
 }
@@ -128,6 +129,24 @@ enum Fault {
         /// Its index
         gpu: u32,
     },
+    /// A GPU computes more slowly than it should
+    SlowGpu {
+        /// Its index
+        #[arg(long)]
+        gpu: u32,
+        /// By so many percent; 0 makes it well again
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=99))]
+        percent: u32,
+    },
+    /// A GPU's driver tells of an error
+    Xid {
+        /// The GPU's index
+        #[arg(long)]
+        gpu: u32,
+        /// The driver's number for it, such as 79
+        #[arg(long)]
+        code: u32,
+    },
 }
 
 impl NodeCmd {
@@ -145,9 +164,7 @@ impl NodeCmd {
                 (nodes, Act::Mark(MarkRequest { role: role.map(Into::into), hazard }))
             }
             Verb::Inject { node, fault } => return inject(ctx, &node, fault).await,
-            Verb::Qualify(_) => {
-                return Err(not_yet("qualify", "`muster node undrain` lets it take work"));
-            }
+            Verb::Qualify(q) => return q.run(ctx).await,
             Verb::Replace(_) => {
                 return Err(not_yet("replace", "`muster node drain` moves work off it"));
             }
@@ -214,6 +231,8 @@ async fn inject(ctx: &Ctx, name: &str, fault: Fault) -> Result<u8, Fail> {
         Fault::Partition { length } => Inject::Partition { length },
         Fault::KillRanks { attempt } => Inject::KillRanks { key: attempt },
         Fault::LoseGpu { gpu } => Inject::LoseGpu { gpu },
+        Fault::SlowGpu { gpu, percent } => Inject::SlowGpu { gpu, percent },
+        Fault::Xid { gpu, code } => Inject::Xid { gpu, code },
     };
     let done = match client.inject(name, &fault).await {
         Ok(done) => done,

@@ -14,7 +14,7 @@ use muster_model::node::NodeRole;
     after_help = "Examples:\n  muster nodes\n  muster nodes --state lost\n  muster nodes --watch"
 )]
 pub(crate) struct Nodes {
-    /// Only nodes in this state: ready, cordoned, draining, drained, lost, protected, …
+    /// Only nodes in this state: ready, cordoned, draining, drained, lost, qualifying, …
     #[arg(long)]
     state: Option<String>,
     /// Draw again whenever something happens
@@ -126,6 +126,9 @@ pub(crate) mod tests {
             }],
             orphans: Vec::new(),
             agent: None,
+            qualifying: None,
+            qualified: None,
+            faults: Vec::new(),
             enrolled_at: Time(0).into(),
             changed_at: Time(0).into(),
         }

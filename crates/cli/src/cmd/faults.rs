@@ -1,0 +1,132 @@
+//! `muster faults`.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output::table::{Table, cell, number};
+use crate::output::time::relative;
+use crate::{output, pick};
+use clap::Args;
+use muster_api::{Fault, FaultList, FaultsQuery};
+use muster_client::Client;
+use muster_model::units::Time;
+
+/// List faults that nodes told of, newest first
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster faults\n  muster faults --node hgx-0003\n  muster faults --job 42\n  \
+muster faults --code xid-79 -o json\n\nThe last 32 faults of each node are remembered; `muster events` has all of them."
+)]
+pub(crate) struct Faults {
+    /// Only this node's
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// Only those that hit this job: its id or name
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+    /// Only faults of this code
+    #[arg(long, value_name = "CODE")]
+    code: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    limit: usize,
+}
+
+impl Faults {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        let job = match &self.job {
+            Some(given) => Some(pick::job(&client, given).await?.number),
+            None => None,
+        };
+        let query = FaultsQuery { node: self.node, code: self.code, job, ..FaultsQuery::default() };
+        let list = pages(&client, query, self.limit.max(1)).await?;
+        if ctx.is_table() && list.items.is_empty() {
+            output::note("no faults were told of");
+            return Ok(0);
+        }
+        if list.cursor.is_some() && ctx.is_table() {
+            output::note("note: there are more; --limit shows them");
+        }
+        ctx.show(&list, |l| table(&l.items, now(), true).render())?;
+        Ok(0)
+    }
+}
+
+/// Pages until there are no more, or `most`.
+pub(crate) async fn pages(
+    client: &Client,
+    mut query: FaultsQuery,
+    most: usize,
+) -> Result<FaultList, Fail> {
+    let mut items = Vec::new();
+    loop {
+        query.limit = Some(u32::try_from((most - items.len()).min(1000)).unwrap_or(1000));
+        let page = client.faults(&query).await?;
+        let none = page.items.is_empty();
+        items.extend(page.items);
+        if page.cursor.is_none() || none || items.len() >= most {
+            return Ok(FaultList { items, cursor: page.cursor });
+        }
+        query.cursor = page.cursor;
+    }
+}
+
+/// The faults as a table; without the nodes where there is only one.
+pub(crate) fn table(faults: &[Fault], now: Time, nodes: bool) -> Table {
+    let mut head = vec!["WHEN", "NODE", "GPU", "CODE", "CLASS", "COUNT", "JOB", "ASKS FOR", "TEXT"];
+    if !nodes {
+        head.remove(1);
+    }
+    let mut table = Table::new(&head);
+    for f in faults {
+        let mut row = vec![
+            cell(relative(now, f.at)),
+            cell(&f.node),
+            number(f.gpu.map(|g| g.to_string()).unwrap_or_default()),
+            cell(&f.code),
+            cell(f.class.word()),
+            number(f.count),
+            cell(f.attempt.as_deref().unwrap_or_default()),
+            cell(f.action.words()),
+            cell(&f.text),
+        ];
+        if !nodes {
+            row.remove(1);
+        }
+        table.row(row);
+    }
+    table
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use muster_model::fault::{FaultAction, FaultClass, FaultSource};
+
+    pub(crate) fn fault(code: &str) -> Fault {
+        Fault {
+            node: "hgx-01".into(),
+            at: Time(60_000).into(),
+            seen_at: Time(59_000).into(),
+            code: code.into(),
+            class: FaultClass::Bus,
+            action: FaultAction::Reboot,
+            source: FaultSource::Kernel,
+            count: 3,
+            gpu: Some(2),
+            attempt: Some("42.1".into()),
+            rank: Some(2),
+            pid: None,
+            text: "NVRM: Xid 79\u{7}, GPU has fallen off the bus.".into(),
+        }
+    }
+
+    #[test]
+    fn faults_are_told_with_whom_they_hit_and_what_to_do() {
+        let text = table(&[fault("xid-79")], Time(120_000), true).render_for(None, false);
+        for part in ["1m ago", "hgx-01", "xid-79", "bus", "42.1", "reboot the node"] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+        assert!(!text.contains('\u{7}'), "{text:?}");
+    }
+}
