@@ -2,6 +2,7 @@
 //! because it is also the supervisor that the tests start.
 
 mod groups;
+mod isolation;
 mod ranks;
 mod server;
 mod session;
@@ -29,6 +30,7 @@ fn main() {
     let filters: Vec<&String> = args.iter().filter(|a| !a.starts_with('-')).collect();
     let mut all: Vec<Test> = ranks::all();
     all.extend(groups::all());
+    all.extend(isolation::all());
     all.extend(session::all());
     if args.iter().any(|a| a == "--list") {
         // nextest asks a second time for what is ignored; nothing is.

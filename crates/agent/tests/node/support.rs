@@ -48,8 +48,14 @@ impl Bench {
 
     /// With all that this machine has, and hands of one's own.
     pub(crate) fn handy(hands: Hands) -> Bench {
+        Bench::handy_with(hands, shim())
+    }
+
+    /// The same with another supervisor.
+    pub(crate) fn handy_with(hands: Hands, shim: ShimCommand) -> Bench {
         let cgroups = Arc::new(Cgroups::detect());
-        Bench::open(new_dir(), new_dir(), cgroups, RankBudget::unlimited(), hands)
+        let budget = RankBudget::unlimited();
+        Bench::open_with(new_dir(), new_dir(), cgroups, budget, hands, shim)
     }
 
     fn open(
@@ -59,10 +65,21 @@ impl Bench {
         budget: Arc<RankBudget>,
         hands: Hands,
     ) -> Bench {
+        Bench::open_with(dir, files, cgroups, budget, hands, shim())
+    }
+
+    fn open_with(
+        dir: Arc<tempfile::TempDir>,
+        files: Arc<tempfile::TempDir>,
+        cgroups: Arc<Cgroups>,
+        budget: Arc<RankBudget>,
+        hands: Hands,
+        shim: ShimCommand,
+    ) -> Bench {
         let config = RunnerConfig {
             state: dir.path().to_path_buf(),
             node: "node-1".parse().unwrap(),
-            shim: shim(),
+            shim,
             cgroups: cgroups.clone(),
             log_cap: 256 << 20,
             budget,

@@ -1,0 +1,388 @@
+//! What ranks see of each other and of the node, where the machine lets us isolate them.
+
+use crate::support::{Bench, key, long_sleep, with_word};
+use muster_agent::isolation::{self, Isolation};
+use muster_agent::runner::{Hands, ShimCommand};
+use muster_agent::testing::detail;
+use muster_link::messages::{RunDetail, Stream};
+use muster_model::job::SlotEnd;
+use muster_model::placement::GpuSet;
+use muster_model::spec::{CheckpointRequest, CheckpointSpec, Volume};
+use muster_model::units::{Bytes, Span};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+pub(crate) fn all() -> Vec<crate::Test> {
+    crate::tests![isolation:
+        a_slot_sees_its_own_processes_only,
+        scratch_space_is_private_and_gone_afterwards,
+        paths_that_a_job_names_stay_what_they_are,
+        the_agents_directory_is_hidden,
+        the_powers_of_root_stay_outside,
+        a_slot_opens_its_own_devices_only,
+        a_fence_holds_where_a_node_is_in_sight,
+        what_outlives_the_ranks_is_killed_and_counted,
+        a_machine_that_cannot_isolate_says_so_or_refuses,
+        ranks_can_be_left_as_they_are,
+        the_end_waits_for_who_looks_after_the_gpus,
+        a_failure_is_explained_when_the_node_knows_more,
+        a_process_is_known_by_its_number,
+    ]
+}
+
+fn bench(hands: Hands) -> Option<Bench> {
+    if let Err(why) = isolation::possible() {
+        println!("skipped: {why}");
+        return None;
+    }
+    Some(Bench::handy(Hands { isolation: Isolation::Required, ..hands }))
+}
+
+fn run(b: &mut Bench, d: &RunDetail) -> String {
+    let k = key();
+    b.runner.start(k, d, Instant::now());
+    let end = b.end(k);
+    assert_eq!(end, SlotEnd::Ok, "{}{}", b.out(k), b.text(k, 0, Stream::Stderr));
+    b.out(k)
+}
+
+pub(crate) fn a_slot_sees_its_own_processes_only() {
+    let Some(mut b) = bench(Hands::default()) else { return };
+    let neighbour = key();
+    let word = long_sleep(neighbour);
+    b.runner.start(neighbour, &detail(&format!("exec sleep {word}")), Instant::now());
+    b.running(neighbour);
+    let mut d =
+        detail("cat /proc/[0-9]*/comm; cat /proc/[0-9]*/cmdline | tr '\\0' ' '; echo; echo $$");
+    d.slot.ranks = 1;
+    let out = run(&mut b, &d);
+    assert!(out.starts_with("muster-init\n"), "the first is ours: {out}");
+    assert!(!out.contains(&word), "{out}");
+    let own: u32 = out.lines().last().unwrap().parse().unwrap();
+    assert!(own < 10, "numbers begin anew: {own}");
+    // Semaphores and shared memory of System V are a slot's own, too.
+    let ipc = std::fs::read_link("/proc/self/ns/ipc").unwrap().display().to_string();
+    let seen = run(&mut b, &detail("readlink /proc/self/ns/ipc"));
+    assert_ne!(seen.trim(), ipc);
+    b.runner.stop(neighbour, Span(0), Instant::now());
+    b.end(neighbour);
+}
+
+pub(crate) fn scratch_space_is_private_and_gone_afterwards() {
+    let Some(mut b) = bench(Hands::default()) else { return };
+    let (k, places) = (key(), ["/tmp", "/var/tmp", "/dev/shm"]);
+    let mark = format!("muster-mark-{}", k.job);
+    let mut d = b.detail(&format!(
+        "for d in {}; do touch $d/{mark}; done; df -k /dev/shm | tail -1; ls /tmp; touch up; \
+         until [ -e go ]; do sleep 0.02; done; ls /tmp/{mark}",
+        places.join(" ")
+    ));
+    d.limits.memory = Some(Bytes::mib(256));
+    b.runner.start(k, &d, Instant::now());
+    let up = b.files.path().join("up");
+    b.until("marks", |_| up.exists());
+    for place in places {
+        assert!(!Path::new(place).join(&mark).exists(), "the node does not see it in {place}");
+    }
+    let other = run(&mut b, &detail("ls -A /tmp /var/tmp /dev/shm"));
+    assert!(!other.contains(&mark), "{other}");
+    assert!(b.run_dir(k).join("scratch/tmp").join(&mark).exists(), "on the disk, not in memory");
+    std::fs::write(b.files.path().join("go"), "").unwrap();
+    assert_eq!(b.end(k), SlotEnd::Ok);
+    let out = b.out(k);
+    let size = out.lines().next().unwrap().split_whitespace().nth(1).unwrap();
+    assert_eq!(size, "131072", "half of the limit: {out}");
+    assert!(out.ends_with(&format!("/tmp/{mark}\n")), "{out}");
+    assert!(!b.run_dir(k).join("scratch").exists());
+    assert!(b.runner.leftovers().is_empty());
+}
+
+pub(crate) fn paths_that_a_job_names_stay_what_they_are() {
+    let Some(mut b) = bench(Hands::default()) else { return };
+    let (data, away) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(data.path().join("in"), "treasure\n").unwrap();
+    let checkpoints = away.path().join("not/yet/there");
+    let mut d = b.detail("cat data/in; echo saved > $MUSTER_CHECKPOINT_DIR/1; pwd");
+    let at = b.files.path().join("data");
+    d.volumes = vec![Volume {
+        from: data.path().display().to_string(),
+        at: at.display().to_string(),
+        read_only: true,
+    }];
+    d.checkpoint = Some(CheckpointSpec {
+        dir: checkpoints.display().to_string(),
+        request: CheckpointRequest::default(),
+        grace: None,
+        interval: None,
+    });
+    let out = run(&mut b, &d);
+    assert_eq!(out, format!("treasure\n{}\n", b.files.path().display()));
+    assert_eq!(std::fs::read_to_string(checkpoints.join("1")).unwrap(), "saved\n");
+    // A program and its arguments are named as well.
+    let program = away.path().join("program");
+    std::fs::write(&program, "#!/bin/sh\ncat $1\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).unwrap();
+    d = detail("");
+    d.run.script = None;
+    d.run.command =
+        vec![program.display().to_string(), data.path().join("in").display().to_string()];
+    assert_eq!(run(&mut b, &d), "treasure\n");
+}
+
+pub(crate) fn the_agents_directory_is_hidden() {
+    let Some(mut b) = bench(Hands::default()) else { return };
+    std::fs::write(b.dir.path().join("key.pem"), "private").unwrap();
+    let dir = b.dir.path().display().to_string();
+    let mut d = detail(&format!("find {dir} -type f; echo '{{\"step\":1}}' >> $MUSTER_REPORT"));
+    d.secrets.0.insert("token".into(), "hush".into());
+    let out = run(&mut b, &d);
+    let names: Vec<&str> = out.lines().filter_map(|l| l.rsplit('/').next()).collect();
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, ["0.report", "script", "token"], "{out}");
+    assert_eq!(b.voices.len(), 1, "the report came through");
+}
+
+pub(crate) fn the_powers_of_root_stay_outside() {
+    let Some(mut b) = bench(Hands::default()) else { return };
+    let script = "no() { \"$@\" 2>/dev/null && echo \"could: $*\"; }
+grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status
+no mount -t tmpfs none /mnt
+no umount /proc
+no mknod /tmp/null c 1 3
+no chroot /proc/1/root true
+no sh -c 'echo 1 > /proc/sys/vm/drop_caches'
+no sh -c 'mkdir /sys/fs/cgroup/x /sys/fs/cgroup/*/x'
+no sh -c 'echo b > /proc/sysrq-trigger'
+no cat /proc/1/environ
+no nsenter -t 1 -m true
+echo end";
+    let out = run(&mut b, &detail(script));
+    assert!(out.ends_with("end\n") && !out.contains("could"), "{out}");
+    let caps = |name: &str| {
+        let line = out.lines().find_map(|l| l.strip_prefix(name)).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    };
+    // SYS_ADMIN, MKNOD, SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_BOOT, NET_ADMIN, SYS_TIME, BPF.
+    for cap in [21, 27, 16, 17, 19, 22, 12, 25, 39] {
+        assert_eq!((caps("CapEff:") | caps("CapBnd:")) >> cap & 1, 0, "{cap} in {out}");
+    }
+    assert!(out.contains("NoNewPrivs:\t1"), "{out}");
+}
+
+/// A device that no rank has by itself stands in for a GPU.
+const FAKE_GPU: &str = "/dev/loop7";
+
+fn with_fake_gpu() -> Hands {
+    Hands {
+        device_nodes: Arc::new(|i| if i == 3 { vec![PathBuf::from(FAKE_GPU)] } else { Vec::new() }),
+        ..Hands::default()
+    }
+}
+
+fn has_fake_gpu() -> bool {
+    let there = Path::new(FAKE_GPU).exists();
+    if !there {
+        println!("skipped: no {FAKE_GPU} here");
+    }
+    there
+}
+
+pub(crate) fn a_slot_opens_its_own_devices_only() {
+    let Some(mut b) = bench(with_fake_gpu()).filter(|_| has_fake_gpu()) else { return };
+    let script = format!(
+        "ls /dev; unset CUDA_VISIBLE_DEVICES; (: < {FAKE_GPU}) && echo open
+mknod /tmp/again b 7 7 2>/dev/null && (: < /tmp/again) && echo made
+echo x > /dev/null; head -c 4 /dev/urandom | wc -c; echo y > /dev/shm/y; exit 0"
+    );
+    let mut d = detail(&script);
+    let without = run(&mut b, &d);
+    assert!(!without.contains("open") && !without.contains("made"), "{without}");
+    assert!(!without.contains("loop") && !without.contains("kmsg"), "{without}");
+    for name in ["null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd"] {
+        assert!(without.lines().any(|l| l == name), "{name} in {without}");
+    }
+    d.slot.gpus = GpuSet(0b1000);
+    let with = run(&mut b, &d);
+    assert!(with.contains("open\n") && !with.contains("made"), "{with}");
+    // CUDA counts what it sees, from zero.
+    d.run.script = Some("echo $CUDA_VISIBLE_DEVICES".into());
+    assert_eq!(run(&mut b, &d), "0\n");
+    d.slot.gpus = GpuSet(0b100);
+    assert_eq!(run(&mut b, &d), "2\n", "of a GPU that is only pretended nothing is hidden");
+}
+
+pub(crate) fn a_fence_holds_where_a_node_is_in_sight() {
+    let Some(mut b) = bench(with_fake_gpu()).filter(|_| has_fake_gpu()) else { return };
+    if !b.cgroups.has("devices") {
+        println!("skipped: no control group for devices here");
+        return;
+    }
+    let mut d = b.detail("cat node/null && echo null; (: < node/loop7) && echo gpu; exit 0");
+    // The whole of /dev, as a careless volume might bind it.
+    let at = b.files.path().join("node").display().to_string();
+    d.volumes = vec![Volume { from: "/dev".into(), at, read_only: false }];
+    assert_eq!(run(&mut b, &d), "null\n");
+    d.slot.gpus = GpuSet(0b1000);
+    assert_eq!(run(&mut b, &d), "null\ngpu\n");
+}
+
+pub(crate) fn what_outlives_the_ranks_is_killed_and_counted() {
+    for groups in [true, false] {
+        let Some(mut b) = bench(Hands::default()) else { return };
+        if !groups {
+            b = Bench::new();
+        }
+        let k = key();
+        let word = long_sleep(k);
+        let script = format!(
+            "for i in 1 2 3; do setsid setsid sh -c 'trap \"\" TERM; sleep {word}' & done
+until [ $(cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c '^{word}$') = 3 ]; do sleep 0.02; done"
+        );
+        b.runner.start(k, &detail(&script), Instant::now());
+        assert_eq!(b.end(k), SlotEnd::Ok);
+        let end = b.recorded(k, "end").unwrap();
+        // Three shells and what they sleep.
+        assert_eq!(end["cleanup"]["killed"], 6, "{end}");
+        assert!(end["cleanup"].get("left").is_none(), "{end}");
+        assert!(with_word(&word).is_empty());
+    }
+}
+
+fn weak_shim() -> Option<ShimCommand> {
+    let exe = std::env::current_exe().unwrap().display().to_string();
+    let args = ["--bounding-set", "-sys_admin", &exe, muster_agent::shim::SHIM_ARG];
+    let there = std::process::Command::new("setpriv").arg("--version").output().is_ok();
+    if !there {
+        println!("skipped: no setpriv here");
+    }
+    there.then(|| ShimCommand { program: "setpriv".into(), args: args.map(Into::into).to_vec() })
+}
+
+pub(crate) fn a_machine_that_cannot_isolate_says_so_or_refuses() {
+    let Some(b) = bench(Hands::default()) else { return };
+    let Some(shim) = weak_shim() else { return };
+    drop(b);
+    let mut b = Bench::handy_with(
+        Hands { isolation: Isolation::Required, ..Hands::default() },
+        shim.clone(),
+    );
+    let k = key();
+    b.runner.start(k, &detail("echo ran"), Instant::now());
+    match b.end(k) {
+        SlotEnd::NodeFault { reason } => assert!(reason.contains("cannot be isolated"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    let mut b = Bench::handy_with(Hands::default(), shim);
+    let k = key();
+    b.runner.start(k, &detail("echo ran"), Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Ok);
+    assert_eq!(b.out(k), "ran\n");
+    assert!(b.recorded(k, "open").is_some(), "it is written down");
+}
+
+pub(crate) fn ranks_can_be_left_as_they_are() {
+    let mut b = Bench::handy(Hands { isolation: Isolation::Off, ..Hands::default() });
+    let k = key();
+    b.runner.start(k, &detail("echo $$"), Instant::now());
+    b.end(k);
+    let pid: i32 = b.out(k).trim().parse().unwrap();
+    assert_eq!(pid, b.rank_pid(k));
+}
+
+pub(crate) fn the_end_waits_for_who_looks_after_the_gpus() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let (seen, (open, gate)) = (calls.clone(), std::sync::mpsc::channel::<()>());
+    let gate = std::sync::Mutex::new(gate);
+    let hands = Hands {
+        after_slot: Some(Arc::new(move |slot| {
+            assert_eq!(slot.gpus, GpuSet(0b10));
+            let _ = gate.lock().unwrap().recv();
+            seen.fetch_add(1, Ordering::SeqCst);
+            Err("a process still uses GPU 1".into())
+        })),
+        ..Hands::simulated()
+    };
+    let mut b = Bench::handy(hands);
+    let k = key();
+    let mut d = detail("echo done");
+    d.slot.gpus = GpuSet(0b10);
+    b.runner.start(k, &d, Instant::now());
+    b.until("the last process", |b| b.recorded(k, "end").is_some());
+    for _ in 0..5 {
+        b.turn();
+    }
+    assert!(b.seen.iter().all(|(_, o)| !matches!(o, muster_model::command::Observed::Ended(_))));
+    assert!(b.runner.leftovers().is_empty());
+    open.send(()).unwrap();
+    assert_eq!(b.end(k), SlotEnd::Ok, "the job's own end stays");
+    assert_eq!(b.runner.leftovers(), [(k, "a process still uses GPU 1".to_owned())]);
+    // Nobody is asked about a slot without GPUs, and nobody twice.
+    let k = key();
+    b.runner.start(k, &detail("true"), Instant::now());
+    b.end(k);
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    let mut b = b.restarted();
+    b.turn();
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+pub(crate) fn a_failure_is_explained_when_the_node_knows_more() {
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = asked.clone();
+    let hands = Hands {
+        explain: Some(Arc::new(move |_, pids| {
+            // The kernel's word comes a little later than the death.
+            let late = count.fetch_add(1, Ordering::SeqCst) >= 2;
+            (late && !pids.is_empty()).then(|| "XID 31 on GPU 0: MMU fault".into())
+        })),
+        ..Hands::simulated()
+    };
+    let mut b = Bench::handy(hands);
+    let k = key();
+    let mut d = detail("exit 1");
+    d.slot.gpus = GpuSet(1);
+    b.runner.start(k, &d, Instant::now());
+    match b.end(k) {
+        SlotEnd::Failed { exit } => {
+            assert_eq!((exit.code, &*exit.note), (Some(1), "XID 31 on GPU 0: MMU fault"));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    // The same is told again, and nobody asked, after a restart.
+    let mut b = b.restarted();
+    assert!(matches!(b.end(k), SlotEnd::Failed { exit } if exit.note.contains("XID 31")));
+    d.run.script = Some("true".into());
+    let k = key();
+    b.runner.start(k, &d, Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Ok);
+    assert_eq!(asked.load(Ordering::SeqCst), 3, "a success needs no explanation");
+}
+
+pub(crate) fn a_process_is_known_by_its_number() {
+    let mut b = Bench::handy(Hands::default());
+    let k = key();
+    let word = long_sleep(k);
+    let mut d = detail(&format!(
+        "[ $RANK = 5 ] && (sleep {word} & setsid setsid sh -c 'sleep {word}'); exec sleep 1000"
+    ));
+    (d.slot.first_rank, d.slot.ranks) = (4, 2);
+    b.runner.start(k, &d, Instant::now());
+    b.running(k);
+    b.until("all", |_| with_word(&word).len() == 2);
+    let map = b.runner.pid_map();
+    assert_eq!(b.runner.owner_of(b.rank_pid(k)), Some((k, 4)));
+    let pids = with_word(&word);
+    for pid in &pids {
+        assert_eq!(map.owner_of(*pid), Some((k, 5)), "also of one whose parents are gone");
+    }
+    let me = i32::try_from(std::process::id()).unwrap();
+    assert_eq!(map.owner_of(me), None);
+    b.runner.stop(k, Span(0), Instant::now());
+    b.end(k);
+    assert_eq!(map.owner_of(pids[0]), Some((k, 5)), "for a while after");
+}
