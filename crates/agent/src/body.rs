@@ -4,7 +4,7 @@ use crate::cgroup::Cgroups;
 use crate::hooks::Hooks;
 use crate::inventory::{self, GpuSource};
 use crate::process;
-use crate::runner::{Runner, RunnerConfig};
+use crate::runner::{Hands, Runner, RunnerConfig};
 use crate::simulated::Simulated;
 use crate::tester::Tester;
 use crate::watch::Watcher;
@@ -97,6 +97,7 @@ impl Body {
             self.news = source.waker();
         }
         self.tester = hooks.qualifier.clone().map(|q| Tester::new(q, self.news.clone()));
+        self.runner = self.runner.take().map(|r| r.with_hands(hooks.hands.clone()));
         self.hooks = hooks;
         self
     }
@@ -164,7 +165,11 @@ impl Body {
         let runner = match self.runner.take() {
             Some(runner) => runner,
             None => {
-                let mut runner = Runner::open(self.config.clone())?;
+                let hands = match &self.devices {
+                    Devices::Simulated(_) => Hands::simulated(),
+                    Devices::Real { .. } => self.hooks.hands.clone(),
+                };
+                let mut runner = Runner::open(self.config.clone())?.with_hands(hands);
                 runner.watch(&self.watcher);
                 runner
             }

@@ -1,6 +1,7 @@
 //! What others plug into the agent of a real machine: who tests it, who watches its devices, and
 //! who reads their figures. A machine without them runs work all the same.
 
+use crate::runner::Hands;
 use muster_model::fault::SeenFault;
 use muster_model::qualification::{Level, Qualification};
 use muster_model::units::Span;
@@ -54,6 +55,8 @@ pub struct Hooks {
     pub faults: Option<Arc<dyn FaultSource>>,
     /// Who reads figures.
     pub telemetry: Option<Arc<dyn TelemetrySource>>,
+    /// What ranks are run with.
+    pub hands: Hands,
 }
 
 impl std::fmt::Debug for Hooks {

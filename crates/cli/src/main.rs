@@ -16,8 +16,13 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // Ranks are started through this binary; nothing else may happen before.
-    if std::env::args_os().nth(1).is_some_and(|a| a == "__shim") {
-        shim();
+    let first = std::env::args_os().nth(1);
+    if first.as_ref().is_some_and(|a| a == muster_agent::shim::SHIM_ARG) {
+        muster_agent::shim::main();
+    }
+    // So is work on GPUs, which may crash or hang.
+    if first.is_some_and(|a| a == muster_machine::child::ARG) {
+        muster_machine::child::main();
     }
     let cli = args::Cli::parse();
     let terminal = output::is_terminal_err();
@@ -28,8 +33,4 @@ fn main() -> ExitCode {
             ExitCode::from(fail.code)
         }
     }
-}
-
-fn shim() -> ! {
-    muster_agent::shim::main()
 }

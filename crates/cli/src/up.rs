@@ -36,6 +36,8 @@ pub(crate) struct UpOptions {
     pub(crate) context: bool,
     /// Make this machine a node.
     pub(crate) local_node: bool,
+    /// Where Prometheus finds this machine's figures.
+    pub(crate) exporter: Option<SocketAddr>,
 }
 
 /// What `muster server` was asked for.
@@ -58,6 +60,7 @@ pub(crate) struct AgentOptions {
     pub(crate) name: Option<NodeName>,
     pub(crate) address: Option<String>,
     pub(crate) data_dir: PathBuf,
+    pub(crate) machine: wire::MachineOptions,
 }
 
 /// What `muster __fleet` is told on its stdin.
@@ -84,6 +87,9 @@ pub(crate) struct FleetConfig {
     pub(crate) speed: f64,
     /// Whether this machine is a node too.
     pub(crate) local_node: bool,
+    /// Where Prometheus finds this machine's figures.
+    #[serde(default)]
+    pub(crate) exporter: Option<SocketAddr>,
     /// Keep next to nothing for each node: for fleets of thousands.
     #[serde(default)]
     pub(crate) light: bool,
@@ -175,6 +181,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         seed: options.seed,
         speed: options.speed,
         local_node: options.local_node,
+        exporter: options.exporter,
         data_dir: options.data_dir.join("fleet"),
     })
     .await?;
@@ -354,6 +361,7 @@ mod tests {
             seed: 7,
             speed: 1.0,
             local_node: true,
+            exporter: None,
             data_dir: "/d/fleet".into(),
         };
         let text = serde_json::to_string(&config).expect("plain data");

@@ -3,16 +3,23 @@
 use crate::fail::Fail;
 use crate::output;
 use crate::up::{AgentOptions, FleetConfig, ServerOptions, Started};
+use muster_agent::container::{Containers, Pull};
 use muster_agent::inventory::GpuSource;
-use muster_agent::runner::ShimCommand;
+use muster_agent::isolation::Isolation;
+use muster_agent::runner::{Hands, ShimCommand};
 use muster_link::token::JoinToken;
+use muster_machine::{Scrub, TestOrder};
 use muster_model::names::NodeName;
+use muster_model::qualification::Level;
 use muster_model::topology::Topology;
 use muster_model::units::Span;
+use muster_monitor::exporter::{HostnameLabel, Names, PageConfig};
 use muster_server::serve::{ServeError, Server, ServerConfig, TlsFiles};
 use muster_simnode::SimConfig;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// The GPUs of this machine, by way of the NVIDIA driver; none where there is no driver.
@@ -25,6 +32,72 @@ impl GpuSource for NvidiaGpus {
 
     fn versions(&self) -> std::collections::BTreeMap<String, String> {
         muster_gpu::nvidia().versions
+    }
+}
+
+/// How this machine is watched, tested and cleaned.
+#[derive(Debug, Clone)]
+pub(crate) struct MachineOptions {
+    pub(crate) exporter: Option<SocketAddr>,
+    pub(crate) hostname_label: HostnameLabel,
+    pub(crate) names: Names,
+    pub(crate) every: Duration,
+    /// The operator's verdicts on faults, as a file's text.
+    pub(crate) faults: Option<String>,
+    pub(crate) pool: String,
+    pub(crate) isolation: Isolation,
+    pub(crate) scrub: Scrub,
+    pub(crate) pull: bool,
+}
+
+impl Default for MachineOptions {
+    fn default() -> MachineOptions {
+        MachineOptions {
+            exporter: None,
+            hostname_label: HostnameLabel::default(),
+            names: Names::default(),
+            every: Duration::from_secs(1),
+            faults: None,
+            pool: String::new(),
+            isolation: Isolation::default(),
+            scrub: Scrub::default(),
+            pull: false,
+        }
+    }
+}
+
+impl MachineOptions {
+    /// Puts everything together that watches, tests and cleans this machine.
+    fn start(self, node: &NodeName, dir: &Path) -> Result<muster_machine::Machine, Fail> {
+        let page = |addr| {
+            let mut page = PageConfig::new(node.as_str());
+            page.hostname_label = self.hostname_label;
+            page.names = self.names;
+            (addr, page)
+        };
+        let pull = if self.pull { Pull::Missing } else { Pull::Never };
+        let hands = Hands {
+            isolation: self.isolation,
+            containers: Arc::new(Containers::new(pull)),
+            ..Hands::default()
+        };
+        let mut test = TestOrder::of(Level::Quick);
+        test.dir = dir.to_path_buf();
+        let options = muster_machine::Options {
+            every: self.every,
+            exporter: self.exporter.map(page),
+            pool: self.pool,
+            faults: self.faults,
+            dirs: vec![dir.to_path_buf()],
+            scrub: self.scrub,
+            test,
+            hands,
+        };
+        let machine = muster_machine::start(options).map_err(|e| Fail::failed(chain(&e)))?;
+        if let Some(exporter) = &machine.exporter {
+            tracing::info!(addr = %exporter.addr(), "figures for Prometheus");
+        }
+        Ok(machine)
     }
 }
 
@@ -142,18 +215,24 @@ pub(crate) async fn run_fleet(config: FleetConfig) -> Result<(), Fail> {
         if !config.local_node {
             return std::future::pending().await;
         }
+        let (name, dir) = (own_name()?, config.data_dir.join("local"));
+        let options = MachineOptions { exporter: config.exporter, ..MachineOptions::default() };
+        let machine = options.start(&name, &dir)?;
         let node = muster_agent::NodeConfig {
             server: config.link.to_string(),
             token: Some(token),
-            node: own_name()?,
-            state: config.data_dir.join("local"),
+            node: name,
+            state: dir,
             address: None,
             shim,
             gpus: Arc::new(NvidiaGpus),
             cgroups: None,
             end_ranks: false,
         };
-        muster_agent::run_node(node, shutdown.clone()).await.map_err(|e| Fail::failed(chain(&e)))
+        let hooks = machine.hooks.clone();
+        muster_agent::run_node_with(node, hooks, shutdown.clone())
+            .await
+            .map_err(|e| Fail::failed(chain(&e)))
     };
     tokio::select! {
         r = simulated => r.map_err(|e| Fail::failed(chain(&e))),
@@ -163,13 +242,14 @@ pub(crate) async fn run_fleet(config: FleetConfig) -> Result<(), Fail> {
 
 /// Runs this machine's agent until it ends.
 pub(crate) async fn run_agent(options: AgentOptions) -> Result<(), Fail> {
-    let AgentOptions { link, join, name, address, data_dir } = options;
+    let AgentOptions { link, join, name, address, data_dir, machine } = options;
     let token = join.map(|t| t.parse::<JoinToken>().map_err(Fail::usage)).transpose()?;
     let node = match name {
         Some(n) => n,
         None => own_name()?,
     };
     let shim = ShimCommand::this_executable();
+    let machine = machine.start(&node, &data_dir)?;
     let config = muster_agent::NodeConfig {
         server: link,
         token,
@@ -196,7 +276,8 @@ pub(crate) async fn run_agent(options: AgentOptions) -> Result<(), Fail> {
         }
         stop.cancel();
     });
-    muster_agent::run_node(config, shutdown).await.map_err(|e| Fail::failed(chain(&e)))
+    let hooks = machine.hooks.clone();
+    muster_agent::run_node_with(config, hooks, shutdown).await.map_err(|e| Fail::failed(chain(&e)))
 }
 
 /// This machine's name as a node: its host name, with what a node name cannot hold replaced.

@@ -4,8 +4,14 @@
 //! and not the agent, and what the test held is freed by the kernel.
 
 pub mod child;
+mod clean;
 mod order;
 mod qualify;
+mod start;
+mod watch;
 
+pub use clean::Scrub;
 pub use order::{Answer, Order, Simulated, TestOrder, WantOrder};
 pub use qualify::{Spawned, TestError};
+pub use start::{Machine, MachineError, Options, start};
+pub use watch::Watch;

@@ -1,57 +1,42 @@
-//! `muster agent`.
+//! `muster agent`: this machine as a node, and what can be asked of it without any server.
 
-use crate::config;
+mod drill;
+mod join;
+mod qualify;
+
+
 use crate::ctx::Ctx;
 use crate::fail::Fail;
-use crate::up::AgentOptions;
-use clap::Args;
-use muster_model::NodeName;
-use std::path::PathBuf;
+use clap::{Args, Subcommand};
 
-/// Make this machine a node of a cluster
+/// Make this machine a node of a cluster, or look at its GPUs without one
 #[derive(Debug, Args)]
 #[command(
+    args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  muster agent --link muster.example:7071 --join TOKEN    the first time\n  \
-muster agent --link muster.example:7071                  afterwards: it has its own certificate\n\n\
+muster agent --link muster.example:7071                  afterwards: it has its own certificate\n  \
+muster agent qualify                                     measure this machine's GPUs; no server\n\n\
 `muster token create --join NAME` on the server makes the token."
 )]
 pub(crate) struct Agent {
-    /// Where the server listens for agents
-    #[arg(long, env = "MUSTER_LINK", default_value = "127.0.0.1:7071", value_name = "HOST:PORT")]
-    link: String,
-    /// The join token, needed once
-    #[arg(long, env = "MUSTER_JOIN", value_name = "TOKEN", hide_env_values = true)]
-    join: Option<String>,
-    /// A file that holds it
-    #[arg(long, value_name = "FILE", conflicts_with = "join")]
-    join_file: Option<PathBuf>,
-    /// The node's name [default: this machine's]
-    #[arg(long, value_name = "NODE")]
-    name: Option<NodeName>,
-    /// Address that other ranks reach this machine under
-    #[arg(long, value_name = "ADDR")]
-    address: Option<String>,
-    /// Where certificates, logs and the state of ranks are kept
-    #[arg(long, env = "MUSTER_AGENT_DIR", value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Option<AgentCommand>,
+    #[command(flatten)]
+    join: join::Join,
+}
+
+#[derive(Debug, Subcommand)]
+enum AgentCommand {
+    Qualify(Box<qualify::Qualify>),
+    Drill(drill::Drill),
 }
 
 impl Agent {
-    pub(crate) async fn run(self, _: &Ctx) -> Result<u8, Fail> {
-        let Agent { link, join, join_file, name, address, data_dir } = self;
-        let join = match (join, join_file) {
-            (Some(join), _) => Some(join),
-            (None, Some(file)) => {
-                let text = std::fs::read_to_string(&file)
-                    .map_err(|e| Fail::usage(format!("cannot read {}: {e}", file.display())))?;
-                Some(text.trim().to_owned())
-            }
-            (None, None) => None,
-        };
-        let data_dir = match data_dir {
-            Some(dir) => config::data_dir(Some(dir))?,
-            None => config::data_dir(None)?.join("agent"),
-        };
-        crate::up::agent(AgentOptions { link, join, name, address, data_dir }).await
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        match self.command {
+            None => self.join.run().await,
+            Some(AgentCommand::Qualify(q)) => q.run(ctx),
+            Some(AgentCommand::Drill(d)) => d.run(ctx),
+        }
     }
 }

@@ -56,6 +56,9 @@ pub(crate) struct Up {
     /// Do not make this machine a node
     #[arg(long)]
     no_local_node: bool,
+    /// Serve this machine's figures to Prometheus here, such as 127.0.0.1:9400
+    #[arg(long, value_name = "ADDR")]
+    exporter: Option<SocketAddr>,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -81,6 +84,7 @@ impl Up {
             speed,
             no_context,
             no_local_node,
+            exporter,
         } = self;
         let data_dir = config::data_dir(data_dir)?;
         let store = store.unwrap_or_else(|| super::store::default_store(&data_dir));
@@ -98,6 +102,7 @@ impl Up {
             speed,
             context: !no_context,
             local_node: !no_local_node,
+            exporter,
         })
         .await
     }

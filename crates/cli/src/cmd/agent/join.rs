@@ -1,0 +1,143 @@
+//! The agent itself: joins a cluster, runs work, watches its GPUs.
+
+use crate::config;
+use crate::fail::Fail;
+use crate::output;
+use crate::up::AgentOptions;
+use clap::{Args, ValueEnum};
+use muster_agent::isolation::Isolation;
+use muster_machine::Scrub;
+use muster_model::NodeName;
+use muster_monitor::exporter::{HostnameLabel, Names};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Whether ranks may run where they cannot be isolated
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum IsolationArg {
+    /// As well as this machine lets us
+    Best,
+    /// Not at all unless fully
+    Required,
+    /// Not at all: ranks see each other and every device
+    Off,
+}
+
+/// What a machine is joined with.
+#[derive(Debug, Args)]
+pub(crate) struct Join {
+    /// Where the server listens for agents
+    #[arg(long, env = "MUSTER_LINK", default_value = "127.0.0.1:7071", value_name = "HOST:PORT")]
+    link: String,
+    /// The join token, needed once
+    #[arg(long, env = "MUSTER_JOIN", value_name = "TOKEN", hide_env_values = true)]
+    join: Option<String>,
+    /// A file that holds it
+    #[arg(long, value_name = "FILE", conflicts_with = "join")]
+    join_file: Option<PathBuf>,
+    /// The node's name [default: this machine's]
+    #[arg(long, value_name = "NODE")]
+    name: Option<NodeName>,
+    /// Address that other ranks reach this machine under
+    #[arg(long, value_name = "ADDR")]
+    address: Option<String>,
+    /// Where certificates, logs and the state of ranks are kept
+    #[arg(long, env = "MUSTER_AGENT_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+/// How the machine is watched.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Devices")]
+struct Watch {
+    /// Where Prometheus finds this machine's figures, or `off`
+    #[arg(long, default_value = "0.0.0.0:9400", value_name = "ADDR", value_parser = exporter)]
+    exporter: Exporter,
+    /// What the exporter calls the label with the host's name: Hostname or hostname
+    #[arg(long, default_value = "Hostname", value_name = "LABEL")]
+    hostname_label: HostnameLabel,
+    /// Whose names the exporter's figures have: dcgm4 or dcgm46
+    #[arg(long, default_value = "dcgm4", value_name = "NAMES")]
+    metric_names: Names,
+    /// How many times a second GPUs are looked at
+    #[arg(long, default_value_t = 1.0, value_name = "HZ", value_parser = hertz)]
+    sample_hz: f64,
+    /// Your own verdicts on faults, put over those that come along
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
+    /// The pool this machine belongs to, for labels and for `--faults`
+    #[arg(long, default_value = "", value_name = "POOL", hide_default_value = true)]
+    pool: String,
+    /// Whether ranks may run where they cannot be isolated
+    #[arg(long, value_enum, default_value = "best")]
+    isolation: IsolationArg,
+    /// Overwrite a GPU's memory before the next job gets it
+    #[arg(long)]
+    scrub: bool,
+    /// Let containers' images be fetched; without it only those that are here run
+    #[arg(long)]
+    pull: bool,
+}
+
+/// Where the exporter listens; none is off.
+#[derive(Debug, Clone, Copy)]
+struct Exporter(Option<SocketAddr>);
+
+fn exporter(text: &str) -> Result<Exporter, String> {
+    if text == "off" {
+        return Ok(Exporter(None));
+    }
+    let addr = text.parse().map_err(|_| {
+        format!("`{text}` is not an address and a port, such as `0.0.0.0:9400`, nor `off`")
+    })?;
+    Ok(Exporter(Some(addr)))
+}
+
+fn hertz(text: &str) -> Result<f64, String> {
+    let hz: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if (0.1..=10.0).contains(&hz) {
+        Ok(hz)
+    } else {
+        Err("between 0.1 and 10 times a second".into())
+    }
+}
+
+impl Join {
+    pub(crate) async fn run(self) -> Result<u8, Fail> {
+        let Join { link, join, join_file, name, address, data_dir, watch } = self;
+        let join = match (join, join_file) {
+            (Some(join), _) => Some(join),
+            (None, Some(file)) => Some(output::read_text(&file)?.trim().to_owned()),
+            (None, None) => None,
+        };
+        let data_dir = match data_dir {
+            Some(dir) => config::data_dir(Some(dir))?,
+            None => config::data_dir(None)?.join("agent"),
+        };
+        let machine = watch.machine()?;
+        crate::up::agent(AgentOptions { link, join, name, address, data_dir, machine }).await
+    }
+}
+
+impl Watch {
+    fn machine(self) -> Result<crate::wire::MachineOptions, Fail> {
+        Ok(crate::wire::MachineOptions {
+            exporter: self.exporter.0,
+            hostname_label: self.hostname_label,
+            names: self.metric_names,
+            every: Duration::from_secs_f64(1.0 / self.sample_hz),
+            faults: self.faults.as_deref().map(output::read_text).transpose()?,
+            pool: self.pool,
+            isolation: match self.isolation {
+                IsolationArg::Best => Isolation::Best,
+                IsolationArg::Required => Isolation::Required,
+                IsolationArg::Off => Isolation::Off,
+            },
+            scrub: if self.scrub { Scrub::Overwrite } else { Scrub::Look },
+            pull: self.pull,
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! Everything that makes this machine a node, put together.
+
+use crate::clean::{self, Scrub};
+use crate::order::TestOrder;
+use crate::qualify::Spawned;
+use crate::watch::Watch;
+use muster_agent::hooks::Hooks;
+use muster_agent::runner::{Hands, PidMap};
+use muster_gpu::device::{DeviceError, Driver};
+use muster_health::faults::{Catalogue, Context, FaultFileError};
+use muster_monitor::exporter::{Exporter, ExporterError, JobLabels, PageConfig};
+use muster_monitor::{Config, Monitor, MonitorError};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How this machine is watched, tested and cleaned.
+pub struct Options {
+    /// GPUs are looked at this often.
+    pub every: Duration,
+    /// Where Prometheus finds the figures; nowhere when absent.
+    pub exporter: Option<(SocketAddr, PageConfig)>,
+    /// The node's pool: overrides of the catalogue may name it.
+    pub pool: String,
+    /// The operator's own verdicts on faults, as a file's text.
+    pub faults: Option<String>,
+    /// Directories that must not fill up.
+    pub dirs: Vec<PathBuf>,
+    /// What is done between two tenants of a GPU.
+    pub scrub: Scrub,
+    /// How a test is done.
+    pub test: TestOrder,
+    /// What ranks are run with.
+    pub hands: Hands,
+}
+
+/// Why it could not be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// The operator's file of faults is wrong.
+    #[error("the file of faults: {0}")]
+    Faults(#[from] FaultFileError),
+    /// No threads.
+    #[error(transparent)]
+    Monitor(#[from] MonitorError),
+    /// The exporter cannot listen.
+    #[error(transparent)]
+    Exporter(#[from] ExporterError),
+    /// This program does not know where it is.
+    #[error("cannot find this program: {0}")]
+    Program(#[source] std::io::Error),
+}
+
+/// A machine that is watched. Dropped, it is watched no more.
+pub struct Machine {
+    /// For the agent.
+    pub hooks: Hooks,
+    /// What is seen.
+    pub watch: Arc<Watch>,
+    /// Where the figures are served.
+    pub exporter: Option<Exporter>,
+}
+
+/// Starts watching, and makes what the agent needs.
+///
+/// # Errors
+/// When a file is wrong, an address is taken, or the machine gives no threads.
+pub fn start(o: Options) -> Result<Machine, MachineError> {
+    let catalogue = match &o.faults {
+        Some(text) => Arc::new(Catalogue::builtin().with_overrides(text)?),
+        None => Arc::new(Catalogue::builtin().clone()),
+    };
+    let driver = muster_gpu::open();
+    let (sku, driver_major) = match &driver {
+        Ok(d) => about(d.as_ref()),
+        Err(_) => (String::new(), None),
+    };
+    let context = Context { driver_major, sku, pool: o.pool.clone() };
+    let pids = o.hands.pids.clone();
+    let bell = Arc::new(Notify::new());
+    let rung = bell.clone();
+    let mut config = Config::reading(catalogue, context);
+    config.every = o.every;
+    config.dirs = o.dirs;
+    config.bell = Arc::new(move || rung.notify_one());
+    let owners = pids.clone();
+    config.owner_of = Arc::new(move |pid| owners.owner_of(pid));
+    let monitor = match driver {
+        Ok(driver) => Monitor::start(config, driver)?,
+        Err(e) => {
+            say_why(&e);
+            Monitor::start_without(config, &e)?
+        }
+    };
+    let watch = Arc::new(Watch::new(monitor, bell));
+    let exporter = match o.exporter {
+        Some((addr, page)) => Some(serve(addr, page, &watch, pids, o.pool)?),
+        None => None,
+    };
+    let mut hands = o.hands;
+    let explaining = watch.clone();
+    hands.explain = Some(Arc::new(move |key, pids| explaining.explain(key, pids)));
+    // A second way into the driver: the first belongs to those who watch.
+    if let Ok(driver) = muster_gpu::open() {
+        let driver: Arc<dyn Driver> = Arc::from(driver);
+        let scrub = o.scrub;
+        hands.after_slot = Some(Arc::new(move |slot| clean::clean(&driver, scrub, slot)));
+    }
+    let qualifier = Spawned::here(o.test).map_err(MachineError::Program)?;
+    let hooks = Hooks {
+        qualifier: Some(Arc::new(qualifier)),
+        faults: Some(watch.clone()),
+        telemetry: Some(watch.clone()),
+        hands,
+    };
+    Ok(Machine { hooks, watch, exporter })
+}
+
+fn about(driver: &dyn Driver) -> (String, Option<u32>) {
+    let versions = driver.versions();
+    let major = versions.get("driver").and_then(|v| v.split('.').next()?.parse().ok());
+    let first = driver.devices().into_iter().flatten().next();
+    let sku = first.and_then(|d| d.describe().ok()).map(|g| g.sku).unwrap_or_default();
+    (sku, major)
+}
+
+fn say_why(e: &DeviceError) {
+    match e {
+        // Most machines that run the control plane have none.
+        DeviceError::NoDriver(why) => tracing::debug!(why, "no GPU driver on this machine"),
+        e => tracing::warn!(error = %e, "the GPU driver does not answer"),
+    }
+}
+
+fn serve(
+    addr: SocketAddr,
+    mut page: PageConfig,
+    watch: &Arc<Watch>,
+    pids: PidMap,
+    pool: String,
+) -> Result<Exporter, ExporterError> {
+    page.labels_of = Arc::new(move |gpu| {
+        let h = pids.holder_of(gpu)?;
+        Some(JobLabels {
+            job: h.key.job.to_string(),
+            attempt: h.key.attempt,
+            rank: h.rank,
+            project: h.project,
+            pool: pool.clone(),
+        })
+    });
+    let source = watch.clone();
+    Exporter::start(addr, page, Arc::new(move || source.monitor().latest()))
+}
