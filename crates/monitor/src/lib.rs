@@ -8,6 +8,7 @@ pub mod check;
 pub mod clock;
 pub mod exporter;
 pub mod faults;
+pub mod gather;
 pub mod host;
 pub mod kmsg;
 mod monitor;
