@@ -1,6 +1,7 @@
 //! Sessions against a real brain on a real store, over real sockets.
 
 mod door;
+mod hardware;
 mod kit;
 mod policy;
 mod work;

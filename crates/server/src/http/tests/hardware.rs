@@ -1,0 +1,106 @@
+//! Faults and tests of nodes over HTTP.
+
+use super::{node, site};
+use muster_model::command::Command;
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::units::Time;
+use serde_json::{Value, json};
+
+fn fault(code: &str, attempt: Option<AttemptKey>) -> SeenFault {
+    SeenFault {
+        code: code.into(),
+        at: Time(5),
+        count: 2,
+        source: FaultSource::Kernel,
+        class: FaultClass::Bus,
+        action: FaultAction::Reboot,
+        gpu: Some(1),
+        pid: None,
+        attempt,
+        rank: None,
+        text: "told".into(),
+    }
+}
+
+fn items(v: &Value) -> Vec<String> {
+    let all = v["items"].as_array().unwrap().iter();
+    all.map(|i| i["code"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_are_listed_by_page_and_tenants_see_their_own() {
+    let s = site().await;
+    let spec = json!({"name": "a", "gang": {"gpus": 1}, "run": {"command": ["true"]}});
+    let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
+    let number = job["number"].as_u64().unwrap();
+    let key = AttemptKey { job: JobId(number), attempt: 1 };
+    let told = [fault("xid-79", None), fault("xid-31", Some(key)), fault("oom", None)];
+    for f in told {
+        let faults = vec![f];
+        let n1 = "n1".parse().unwrap();
+        s.brain.system(Command::FaultsSeen { node: n1, faults }).await.unwrap();
+    }
+    let got = s.get(&s.operator, "/v1/faults").await.json();
+    assert_eq!(items(&got), ["oom", "xid-31", "xid-79"], "newest first");
+    assert_eq!(got["items"][1]["attempt"], json!(format!("{number}.1")));
+    let path = format!("/v1/faults?job={number}");
+    assert_eq!(items(&s.get(&s.operator, &path).await.json()), ["xid-31"]);
+    assert_eq!(items(&s.get(&s.operator, "/v1/faults?code=oom").await.json()), ["oom"]);
+    assert_eq!(items(&s.get(&s.operator, "/v1/faults?node=n1").await.json()).len(), 3);
+    assert!(items(&s.get(&s.operator, "/v1/faults?node=n2").await.json()).is_empty());
+    // Only what hit one's own job.
+    assert_eq!(items(&s.get(&s.user, "/v1/faults").await.json()), ["xid-31"]);
+    assert!(items(&s.get(&s.other, "/v1/faults").await.json()).is_empty());
+    let seen = |v: Value| v["faults"].as_array().unwrap().len();
+    assert_eq!(seen(s.get(&s.operator, "/v1/nodes/n1").await.json()), 3);
+    assert_eq!(seen(s.get(&s.user, "/v1/nodes/n1").await.json()), 1);
+    // Pages, for both kinds of caller.
+    let mut codes = Vec::new();
+    let mut path = "/v1/faults?limit=1".to_owned();
+    loop {
+        let page = s.get(&s.operator, &path).await.json();
+        codes.extend(items(&page));
+        let Some(cursor) = page["cursor"].as_str() else { break };
+        path = format!("/v1/faults?limit=1&cursor={cursor}");
+    }
+    assert_eq!(codes, ["oom", "xid-31", "xid-79"]);
+    for bad in ["/v1/faults?cursor=zzz", "/v1/faults?node=%00", "/v1/faults?job=x"] {
+        assert_eq!(s.get(&s.operator, bad).await.status, 400, "{bad}");
+    }
+    let metrics = String::from_utf8(s.get("", "/metrics").await.body.to_vec()).unwrap();
+    assert!(
+        metrics.contains("muster_faults_total{code=\"xid-79\",class=\"bus\"} 2\n"),
+        "{metrics}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_tested_and_refusals_say_what_to_do() {
+    let s = site().await;
+    let path = "/v1/nodes/n1/qualify";
+    let no = s.post(&s.operator, path, &json!({"level": "standard"})).await;
+    assert_eq!(no.status, 409, "{:?}", no.body);
+    assert!(no.json()["error"]["hint"].as_str().unwrap().contains("agent"), "{:?}", no.body);
+    let mut able = node("n1");
+    if let Command::NodeConnected { inventory, .. } = &mut able {
+        inventory.can.insert("qualify".into());
+    }
+    s.brain.system(able).await.unwrap();
+    assert_eq!(s.post(&s.operator, path, &json!({"level": "huge"})).await.status, 422);
+    let got = s.post(&s.operator, path, &json!({"level": "standard"})).await.json();
+    assert_eq!(
+        (&got["state"], &got["qualifying"]["level"]),
+        (&json!("qualifying"), &json!("standard"))
+    );
+    let listed = s.get(&s.viewer, "/v1/nodes?state=qualifying").await.json();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+    assert_eq!(s.post(&s.operator, path, &Value::Null).await.status, 409, "one at a time");
+    let over = "/v1/nodes/n1/cancel-qualification";
+    let got = s.post(&s.operator, over, &Value::Null).await.json();
+    assert_eq!((&got["state"], &got["qualifying"]), (&json!("ready"), &Value::Null));
+    let got = s.post(&s.operator, over, &Value::Null).await;
+    assert_eq!(got.status, 200, "nothing to end is fine");
+    let slow = json!({"fault": "slow_gpu", "gpu": 0, "percent": 100});
+    assert_eq!(s.post(&s.operator, "/v1/nodes/n1/inject", &slow).await.status, 422);
+}
