@@ -7,9 +7,13 @@ use super::text::{after, has, split, utf8};
 /// `DRIVER PCI: …` or `DRIVER PCI NAME: …`
 pub(super) fn read(body: &[u8]) -> Option<Fault<'_>> {
     let (driver, rest) = split(body, b' ')?;
+    if driver == b"mlx5_core:" {
+        return card(body, None, &[], rest);
+    }
     let (pci, rest) = Pci::front(rest)?;
     if driver == b"mlx5_core" {
-        return card(body, pci, rest);
+        let (port, said) = split(rest, b':')?;
+        return card(body, Some(pci), port, said);
     }
     bus(body, pci, rest.strip_prefix(b":")?.trim_ascii_start())
 }
@@ -51,13 +55,12 @@ fn severity(how: &[u8]) -> Option<&'static str> {
 }
 
 /// What a network card of NVIDIA (Mellanox) says.
-fn card<'a>(body: &'a [u8], pci: Pci, rest: &'a [u8]) -> Option<Fault<'a>> {
-    let (port, said) = split(rest, b':')?;
-    let port = port.trim_ascii();
+fn card<'a>(body: &'a [u8], pci: Option<Pci>, port: &'a [u8], said: &'a [u8]) -> Option<Fault<'a>> {
     let says = |text: &[u8]| has(said, text);
     let name = if says(b"poll_health") && says(b"Fatal error")
         || says(b"health compromised")
         || says(b"handling bad device")
+        || says(b"unrecoverable hardware error")
     {
         "mlx5-health"
     } else if says(b"timeout. Will cause a leak") || says(b"timeout, will cause a leak") {
@@ -66,15 +69,15 @@ fn card<'a>(body: &'a [u8], pci: Pci, rest: &'a [u8]) -> Option<Fault<'a>> {
         "mlx5-tx-timeout"
     } else if says(b"Link down") || says(b"Link DOWN") {
         "mlx5-link-down"
+    } else if says(b"High temperature") || says(b"High Temperature") {
+        "mlx5-temperature"
     } else if says(b"Port module event") && (says(b"unplugged") || says(b"rror")) {
         "mlx5-module"
-    } else if says(b"High temperature") {
-        "mlx5-temperature"
     } else if says(b"insufficient power") {
         "mlx5-power"
     } else {
         return None;
     };
-    let device = utf8(port).filter(|p| !p.is_empty());
-    Some(Fault { pci: Some(pci), device, ..Fault::other(name, body) })
+    let device = utf8(port.trim_ascii()).filter(|p| !p.is_empty());
+    Some(Fault { pci, device, ..Fault::other(name, body) })
 }

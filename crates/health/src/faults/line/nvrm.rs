@@ -39,10 +39,13 @@ fn unstarted<'a>(body: &'a [u8], said: &'a [u8]) -> Option<Fault<'a>> {
         || has(said, b"No firmware image found")
         || has(said, b"Failed to load GSP")
         || has(said, b"failed to load GSP")
+        || has(said, b"Cannot initialize GSP")
     {
         "nvrm-gsp"
     } else if has(said, b"installed in this system is not supported") {
         "nvrm-unsupported"
+    } else if has(said, b"encountered global fatal error") {
+        "nvrm-uvm-fatal"
     } else if has(said, b"postRxDetLinkMask failed") {
         "nvrm-nvlink"
     } else {
@@ -87,11 +90,12 @@ fn xid<'a>(body: &'a [u8], rest: &'a [u8]) -> Option<Fault<'a>> {
 fn process<'a>(fault: &mut Fault<'a>, rest: &'a [u8]) -> &'a [u8] {
     let mut rest = rest.strip_prefix(b",").unwrap_or(rest).trim_ascii_start();
     if let Some(r) = rest.strip_prefix(b"pid=") {
-        fault.pid = pid(r);
+        fault.pid = pid(r.strip_prefix(b"'").unwrap_or(r));
         rest = split(r, b',').map_or(&[][..], |(_, r)| r).trim_ascii_start();
     }
     if let Some(r) = rest.strip_prefix(b"name=") {
         let (name, r) = split(r, b',').unwrap_or((r, &[]));
+        let name = name.strip_prefix(b"'").and_then(|n| n.strip_suffix(b"'")).unwrap_or(name);
         let unknown = name.is_empty() || has(name, b"<unknown>");
         fault.process = (!unknown).then_some(name);
         rest = r.trim_ascii_start();
@@ -150,23 +154,31 @@ fn unit(said: &[u8]) -> Detail<'_> {
     parts().unwrap_or(Detail::None)
 }
 
-/// `GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)`
+/// `GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)`. Words differ between
+/// drivers; where they are new, the number before them decides.
 fn verdict(said: &[u8]) -> Detail<'_> {
-    let words = after(said, b" to ").and_then(|r| split(r, b'(')).map_or(said, |(_, w)| w);
-    let words = split(words, b')').map_or(words, |(w, _)| w);
+    let Some(to) = after(said, b" to ") else { return Detail::Verdict(Verdict::Unknown) };
+    let words = split(to, b'(').map_or(&[][..], |(_, w)| w);
     let says = |text: &[u8]| has(words, text);
-    Detail::Verdict(if says(b"Node Reboot") {
+    Detail::Verdict(if says(b"Reboot") {
         Verdict::Reboot
     } else if says(b"Drain and Reset") {
         Verdict::DrainAndReset
     } else if says(b"Drain P2P") {
         Verdict::DrainP2p
-    } else if says(b"GPU Reset") {
+    } else if says(b"Reset") || says(b"FLR") {
         Verdict::Reset
     } else if says(b"None") {
         Verdict::None
     } else {
-        Verdict::Unknown
+        match hex_word(to).map(|(n, _)| n) {
+            Some(0) => Verdict::None,
+            Some(1) => Verdict::Reset,
+            Some(2) => Verdict::Reboot,
+            Some(3) => Verdict::DrainP2p,
+            Some(4) => Verdict::DrainAndReset,
+            _ => Verdict::Unknown,
+        }
     })
 }
 
