@@ -96,7 +96,7 @@ fn exporter(text: &str) -> Result<Exporter, String> {
     Ok(Exporter(Some(addr)))
 }
 
-fn hertz(text: &str) -> Result<f64, String> {
+pub(super) fn hertz(text: &str) -> Result<f64, String> {
     let hz: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
     if (0.1..=10.0).contains(&hz) {
         Ok(hz)
