@@ -1,7 +1,7 @@
 //! The words of `podman run`.
 
 use super::find::{Containers, Pull, gpus_described};
-use crate::isolation::KEPT_NAMES;
+use crate::isolation::{self, KEPT_NAMES};
 use muster_link::messages::RunDetail;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
@@ -95,11 +95,20 @@ fn words(runtime: &[String], image: &str, w: &Wanted<'_>, rank: u32, name: &str)
     }
     let pids = d.limits.pids.filter(|p| *p > 0).map_or("-1".to_owned(), |p| p.to_string());
     add(&["--pids-limit", &pids]);
-    for (what, limit) in [("nofile", Resource::Nofile), ("nproc", Resource::Nproc)] {
-        // The runtime would raise them, which not every root may.
-        let now = getrlimit(limit);
-        let text = |v: Option<u64>| v.map_or("-1".to_owned(), |v| v.to_string());
-        add(&["--ulimit", &format!("{what}={}:{}", text(now.current), text(now.maximum))]);
+    if isolation::has_power(isolation::SYS_RESOURCE) {
+        add(&["--ulimit", "memlock=-1:-1"]);
+    } else {
+        // The runtime would raise them, which this root may not. It keeps to as many processes
+        // as the kernel has numbers for, and what it starts cannot have more.
+        let numbers = std::fs::read_to_string("/proc/sys/kernel/pid_max").ok();
+        let numbers = numbers.and_then(|n| n.trim().parse::<u64>().ok()).unwrap_or(u64::MAX);
+        let limits = [("nofile", Resource::Nofile, u64::MAX), ("nproc", Resource::Nproc, numbers)];
+        for (what, limit, most) in limits {
+            if let Some(own) = getrlimit(limit).maximum {
+                let most = own.min(most);
+                add(&["--ulimit", &format!("{what}={most}:{most}")]);
+            }
+        }
     }
     if w.gpus {
         for gpu in d.slot.gpus.iter() {

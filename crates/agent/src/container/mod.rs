@@ -11,6 +11,7 @@ use crate::isolation::Refusal;
 use std::fs::File;
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// Programs that belong to the runtime, not to the job, by their names.
 const RUNTIME: [&str; 4] = ["podman", "conmon", "runc", "crun"];
@@ -82,12 +83,19 @@ pub(crate) fn check_image(order: &ContainerOrder) -> Result<(), Refusal> {
     }
 }
 
+/// How often a removal is tried: one that meets the container between two states is refused.
+const TRIES: u32 = 5;
+
 /// Ends a container and removes it, whether or not it is there.
 pub(crate) fn remove(runtime: &[String], name: &str) -> Result<(), String> {
-    let out = run(runtime, &["rm", "-f", "-i", "-t", "0", "--", name])?;
-    if out.status.success() {
-        Ok(())
-    } else {
-        Err(format!("container {name} could not be removed: {}", last_words(&out)))
+    let mut why = String::new();
+    for _ in 0..TRIES {
+        let out = run(runtime, &["rm", "-f", "-i", "-t", "0", "--", name])?;
+        if out.status.success() {
+            return Ok(());
+        }
+        why = last_words(&out);
+        std::thread::sleep(Duration::from_millis(200));
     }
+    Err(format!("container {name} could not be removed: {why}"))
 }

@@ -79,25 +79,33 @@ pub(crate) fn remove_scratch(dir: &Path) -> Result<(), String> {
     }
 }
 
-/// Why this process cannot isolate ranks, if it cannot, in words.
-///
-/// # Errors
-/// What is missing, and what to do.
-pub fn possible() -> Result<(), String> {
+/// Mounts and namespaces, by its number in `capabilities(7)`.
+const SYS_ADMIN: u32 = 21;
+/// Limits beyond one's own.
+pub(crate) const SYS_RESOURCE: u32 = 24;
+
+/// Whether this process has one of root's powers.
+pub(crate) fn has_power(number: u32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let powers = status
         .lines()
         .find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok())
         .unwrap_or(0);
-    const SYS_ADMIN: u32 = 21;
-    if powers >> SYS_ADMIN & 1 == 0 {
-        return Err("ranks are not isolated from each other: run the agent as root".into());
+    powers >> number & 1 == 1
+}
+
+/// Whether this process can isolate ranks.
+///
+/// # Errors
+/// What is missing, and what to do.
+pub fn possible() -> Result<(), String> {
+    let no = |why: &str| Err(format!("ranks are not isolated from each other: {why}"));
+    if !has_power(SYS_ADMIN) {
+        return no("run the agent as root");
     }
     for kind in ["pid", "mnt", "ipc"] {
         if !Path::new("/proc/self/ns").join(kind).exists() {
-            return Err(format!(
-                "ranks are not isolated from each other: this kernel has no {kind} namespaces"
-            ));
+            return no(&format!("this kernel has no {kind} namespaces"));
         }
     }
     Ok(())

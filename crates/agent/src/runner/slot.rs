@@ -504,7 +504,7 @@ impl Slot {
             let note = match self.detail.limits.memory.filter(|_| f.oom) {
                 Some(limit) => format!("out of memory: limit {limit}"),
                 None if f.oom => "out of memory".into(),
-                None => String::new(),
+                None => self.runtime_failure(f.end.code).unwrap_or_default(),
             };
             SlotEnd::Failed { exit: f.end.exit(note) }
         };
@@ -516,6 +516,18 @@ impl Slot {
             (_, Some(f)) => failed(f),
             (_, None) => SlotEnd::Ok,
         }
+    }
+
+    /// What a container runtime means by its exit codes. A program may use them as well.
+    fn runtime_failure(&self, code: Option<i32>) -> Option<String> {
+        let image = self.detail.run.image.as_ref()?;
+        let what = match code? {
+            125 => "podman could not run the container",
+            126 => "the program in the container may not be run, or `workdir` is not there",
+            127 => "the program was not found in the container",
+            _ => return None,
+        };
+        Some(format!("perhaps {what} (image {image}); its error stream says more"))
     }
 
     /// Whether a rank had failed before the stop reached it: it did not die of our signals, and

@@ -1,6 +1,7 @@
 //! Real processes, real control groups, a real socket. This executable is its own harness,
 //! because it is also the supervisor that the tests start.
 
+mod container;
 mod groups;
 mod isolation;
 mod ranks;
@@ -31,6 +32,7 @@ fn main() {
     let mut all: Vec<Test> = ranks::all();
     all.extend(groups::all());
     all.extend(isolation::all());
+    all.extend(container::all());
     all.extend(session::all());
     if args.iter().any(|a| a == "--list") {
         // nextest asks a second time for what is ignored; nothing is.

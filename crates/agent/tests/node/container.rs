@@ -1,0 +1,331 @@
+//! Ranks in real containers, where there is a podman that can run them.
+
+use crate::support::{Bench, key, long_sleep, with_word};
+use muster_agent::container::{Containers, Pull};
+use muster_agent::runner::Hands;
+use muster_agent::testing::detail;
+use muster_link::messages::{RunDetail, Stream, VoiceReport};
+use muster_model::job::SlotEnd;
+use muster_model::placement::GpuSet;
+use muster_model::spec::Volume;
+use muster_model::units::{Bytes, Span};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+pub(crate) fn all() -> Vec<crate::Test> {
+    crate::tests![container:
+        a_rank_runs_in_its_image,
+        a_container_sees_volumes_and_secrets_and_nothing_else,
+        an_exit_code_comes_through,
+        a_stop_reaches_what_runs_inside,
+        a_container_that_ignores_sigterm_is_killed,
+        a_container_keeps_to_the_limits_of_its_slot,
+        containers_are_gone_when_their_supervisor_dies,
+        what_cannot_run_is_refused_with_what_to_do,
+        gpus_come_by_their_description,
+    ]
+}
+
+const IMAGE: &str = "localhost/muster-test:1";
+
+/// Whether containers can be run; the image is made once.
+fn able() -> bool {
+    static ABLE: OnceLock<Result<(), String>> = OnceLock::new();
+    match ABLE.get_or_init(make_image) {
+        Ok(()) => true,
+        Err(why) => {
+            println!("skipped: {why}");
+            false
+        }
+    }
+}
+
+fn podman(args: &[&str]) -> Command {
+    let runtime = Containers::default().runtime().map(<[String]>::to_vec).unwrap_or_default();
+    let mut command = Command::new(&runtime[0]);
+    command.args(&runtime[1..]).args(args);
+    command
+}
+
+/// A root with nothing but one static program in it.
+fn make_image() -> Result<(), String> {
+    Containers::default().runtime()?;
+    let busybox = ["/bin/busybox", "/usr/bin/busybox"].map(Path::new);
+    let Some(busybox) = busybox.into_iter().find(|p| p.exists()) else {
+        return Err("no busybox for an image (apt-get install busybox-static)".into());
+    };
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("bin")).unwrap();
+    std::fs::create_dir(root.path().join("tmp")).unwrap();
+    std::fs::copy(busybox, root.path().join("bin/busybox")).unwrap();
+    for name in ["sh", "cat", "ls", "sleep", "env", "touch", "echo", "grep", "head", "tr", "id"] {
+        std::os::unix::fs::symlink("busybox", root.path().join("bin").join(name)).unwrap();
+    }
+    let mut tar = Command::new("tar")
+        .arg("-C")
+        .arg(root.path())
+        .args(["-c", "."])
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("tar: {e}"))?;
+    let imported = podman(&["import", "-", IMAGE])
+        .stdin(tar.stdout.take().unwrap())
+        .output()
+        .map_err(|e| format!("podman: {e}"))?;
+    tar.wait().unwrap();
+    if !imported.status.success() {
+        return Err(format!("podman import: {}", String::from_utf8_lossy(&imported.stderr)));
+    }
+    // A machine may have podman and still refuse to run anything.
+    let limits = ["--ulimit", "nofile=512:512", "--ulimit", "nproc=512:512"];
+    let mut args = vec!["run", "--rm", "--pull=never", "--network", "host"];
+    args.extend(limits);
+    args.extend([IMAGE, "/bin/echo", "up"]);
+    let ran = podman(&args).output().unwrap();
+    if ran.stdout == b"up\n" {
+        Ok(())
+    } else {
+        Err(format!("podman run: {}", String::from_utf8_lossy(&ran.stderr)))
+    }
+}
+
+fn contained(script: &str) -> RunDetail {
+    let mut d = detail(script);
+    d.run.image = Some(IMAGE.into());
+    d
+}
+
+fn containers_of(b: &Bench, key: muster_model::ids::AttemptKey) -> Vec<String> {
+    let names = std::fs::read(b.run_dir(key).join("containers.json")).unwrap();
+    serde_json::from_slice(&names).unwrap()
+}
+
+fn exists(name: &str) -> bool {
+    podman(&["container", "exists", name]).status().unwrap().success()
+}
+
+pub(crate) fn a_rank_runs_in_its_image() {
+    if !able() {
+        return;
+    }
+    let mut b = Bench::handy(Hands::default());
+    let k = key();
+    let mut d = contained(
+        "ls /; echo rank $RANK of $WORLD_SIZE; echo \"$GREETING\"; echo err >&2
+echo '{\"step\":3}' >> $MUSTER_REPORT; cat /proc/[0-9]*/cmdline | tr '\\0' ' '",
+    );
+    d.run.env.insert("GREETING".into(), "a b  \"c\"".into());
+    (d.slot.ranks, d.world_size) = (2, 2);
+    b.runner.start(k, &d, Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Ok, "{}", b.text(k, 0, Stream::Stderr));
+    for rank in 0..2 {
+        let out = b.text(k, rank, Stream::Stdout);
+        assert!(out.contains(&format!("rank {rank} of 2\na b  \"c\"\n")), "{out}");
+        assert!(out.starts_with("bin\n") && !out.contains("usr\n"), "the image's root: {out}");
+        assert!(!out.contains("podman"), "processes of its own: {out}");
+        assert_eq!(b.text(k, rank, Stream::Stderr), "err\n");
+    }
+    assert!(b.voices.iter().any(|v| matches!(v, VoiceReport::Step { step: 3, .. })));
+    assert!(containers_of(&b, k).iter().all(|n| !exists(n)));
+    assert!(b.runner.leftovers().is_empty(), "{:?}", b.runner.leftovers());
+}
+
+pub(crate) fn a_container_sees_volumes_and_secrets_and_nothing_else() {
+    if !able() {
+        return;
+    }
+    let mut b = Bench::handy(Hands::default());
+    let k = key();
+    std::fs::write(b.files.path().join("in"), "treasure\n").unwrap();
+    let mut d = contained(
+        "cat /data/in; echo out > /data/out; cat $MUSTER_SECRETS_DIR/token; echo; \
+         echo env:$TOKEN; ls /dev | tr '\\n' ' '; grep -E 'CapEff|NoNewPrivs' /proc/self/status",
+    );
+    d.secrets.0.insert("token".into(), "hunter3value".into());
+    d.volumes = vec![Volume {
+        from: b.files.path().display().to_string(),
+        at: "/data".into(),
+        read_only: false,
+    }];
+    b.runner.start(k, &d, Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Ok, "{}", b.text(k, 0, Stream::Stderr));
+    let out = b.out(k);
+    assert!(out.starts_with("treasure\nhunter3value\nenv:\n"), "{out}");
+    assert!(!out.contains("loop") && !out.contains("vda"), "{out}");
+    assert!(out.contains("NoNewPrivs:\t1"), "{out}");
+    assert_eq!(std::fs::read_to_string(b.files.path().join("out")).unwrap(), "out\n");
+}
+
+pub(crate) fn an_exit_code_comes_through() {
+    if !able() {
+        return;
+    }
+    let mut b = Bench::handy(Hands::default());
+    let k = key();
+    b.runner.start(k, &contained("exit 7"), Instant::now());
+    assert!(matches!(b.end(k), SlotEnd::Failed { exit } if exit.code == Some(7)));
+    let k = key();
+    let mut d = contained("");
+    d.run.script = None;
+    d.run.command = vec!["/no/such/program".into()];
+    b.runner.start(k, &d, Instant::now());
+    match b.end(k) {
+        SlotEnd::Failed { exit } => {
+            assert_eq!(exit.code, Some(127), "{exit:?}");
+            assert!(exit.note.contains("container"), "{exit:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn a_stop_reaches_what_runs_inside() {
+    if !able() {
+        return;
+    }
+    let mut b = Bench::handy(Hands::default());
+    let k = key();
+    let script = "trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done";
+    b.runner.start(k, &contained(script), Instant::now());
+    b.until("up", |b| b.out(k) == "up\n");
+    b.runner.stop(k, Span::mins(10), Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Stopped);
+    assert_eq!(b.out(k), "up\nsaved\n");
+    // One that says nothing about the signal dies of it, as it would outside.
+    let k = key();
+    b.runner.start(k, &contained("echo up; exec sleep 1000"), Instant::now());
+    b.until("up", |b| b.out(k) == "up\n");
+    b.runner.stop(k, Span::mins(10), Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Stopped);
+}
+
+pub(crate) fn a_container_that_ignores_sigterm_is_killed() {
+    if !able() {
+        return;
+    }
+    let mut b = Bench::handy(Hands::default());
+    let k = key();
+    let word = long_sleep(k);
+    let script = format!("trap '' TERM; echo up; sleep {word} & sleep {word}");
+    b.runner.start(k, &contained(&script), Instant::now());
+    b.until("both", |_| with_word(&word).len() == 2);
+    let inside = with_word(&word)[0];
+    assert_eq!(b.runner.owner_of(inside), Some((k, 0)), "its processes are the slot's");
+    b.runner.stop(k, Span(100), Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Stopped);
+    assert!(with_word(&word).is_empty());
+    assert!(containers_of(&b, k).iter().all(|n| !exists(n)));
+    let node = format!("/{k}");
+    let left = Command::new("find")
+        .args(["/sys/fs/cgroup", "-type", "d", "-path"])
+        .arg(format!("*{node}*"))
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "", "no control group is left");
+}
+
+pub(crate) fn a_container_keeps_to_the_limits_of_its_slot() {
+    if !able() {
+        return;
+    }
+    let mut b = Bench::handy(Hands::default());
+    if !b.cgroups.has("memory") {
+        println!("skipped: no control group for memory here");
+        return;
+    }
+    let k = key();
+    let mut d = contained("x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done");
+    d.limits.memory = Some(Bytes::mib(64));
+    b.runner.start(k, &d, Instant::now());
+    assert!(matches!(b.end(k), SlotEnd::Failed { exit } if exit.code == Some(137)));
+}
+
+pub(crate) fn containers_are_gone_when_their_supervisor_dies() {
+    if !able() {
+        return;
+    }
+    let mut b = Bench::handy(Hands::default());
+    let k = key();
+    let word = long_sleep(k);
+    b.runner.start(k, &contained(&format!("sleep {word}; true")), Instant::now());
+    b.until("it", |_| !with_word(&word).is_empty());
+    b.running(k);
+    let shim = b.recorded(k, "supervisor").unwrap();
+    let shim = i32::try_from(shim["pid"].as_i64().unwrap()).unwrap();
+    let shim = rustix::process::Pid::from_raw(shim).unwrap();
+    rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
+    assert!(matches!(b.end(k), SlotEnd::NodeFault { .. }));
+    assert!(with_word(&word).is_empty());
+    let left = b.runner.leftovers();
+    assert!(containers_of(&b, k).iter().all(|n| !exists(n)), "{left:?}");
+}
+
+fn refusal(b: &mut Bench, d: &RunDetail) -> String {
+    let k = key();
+    b.runner.start(k, d, Instant::now());
+    match b.end(k) {
+        SlotEnd::Unstartable { reason } => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn what_cannot_run_is_refused_with_what_to_do() {
+    let none = Hands { containers: Arc::new(Containers::none()), ..Hands::default() };
+    let mut b = Bench::handy(none);
+    let reason = refusal(&mut b, &contained("true"));
+    assert!(reason.contains("install podman"), "{reason}");
+    if !able() {
+        return;
+    }
+    let mut b = Bench::handy(Hands::default());
+    let mut d = contained("true");
+    d.run.image = Some("localhost/no-such-image:9".into());
+    let reason = refusal(&mut b, &d);
+    assert!(reason.contains("podman pull localhost/no-such-image:9"), "{reason}");
+    d.run.image = Some("Not/An/Image:::".into());
+    let reason = refusal(&mut b, &d);
+    assert!(reason.contains("HOST/NAME:TAG"), "{reason}");
+    let pulls = Hands { containers: Arc::new(Containers::new(Pull::Missing)), ..Hands::default() };
+    let mut b = Bench::handy(pulls);
+    d.run.image = Some("localhost:1/no-such-image:9".into());
+    let reason = refusal(&mut b, &d);
+    assert!(reason.contains("cannot be fetched"), "{reason}");
+}
+
+pub(crate) fn gpus_come_by_their_description() {
+    let dir = Path::new("/var/run/cdi");
+    if !able() {
+        return;
+    }
+    let described = ["/etc/cdi", "/var/run/cdi"]
+        .iter()
+        .any(|d| std::fs::read_dir(d).into_iter().flatten().flatten().next().is_some());
+    if described || !Path::new("/dev/loop7").exists() {
+        println!("skipped: this machine describes devices of its own, or has no /dev/loop7");
+        return;
+    }
+    let hands =
+        Hands { device_nodes: Arc::new(|_| vec![PathBuf::from("/dev/loop7")]), ..Hands::default() };
+    let mut b = Bench::handy(hands);
+    let mut d = contained("ls /dev | grep loop; echo $CUDA_VISIBLE_DEVICES");
+    d.slot.gpus = GpuSet(0b10);
+    let reason = refusal(&mut b, &d);
+    assert!(reason.contains("nvidia-ctk cdi generate"), "{reason}");
+    let spec = serde_json::json!({
+        "cdiVersion": "0.5.0",
+        "kind": "nvidia.com/gpu",
+        "devices": [{ "name": "1", "containerEdits": {
+            "deviceNodes": [{ "path": "/dev/loop7", "type": "b", "major": 7, "minor": 7 }],
+        } }],
+    });
+    std::fs::create_dir_all(dir).unwrap();
+    let file = dir.join("muster-test.json");
+    std::fs::write(&file, spec.to_string()).unwrap();
+    let k = key();
+    b.runner.start(k, &d, Instant::now());
+    let end = b.end(k);
+    std::fs::remove_file(file).unwrap();
+    assert_eq!(end, SlotEnd::Ok, "{}", b.text(k, 0, Stream::Stderr));
+    assert_eq!(b.out(k), "loop7\n0\n");
+}
