@@ -1,5 +1,7 @@
 //! `muster explain`.
 
+mod fault;
+
 use crate::ctx::{Ctx, now};
 use crate::fail::Fail;
 use crate::output::colour::{self, Style, paint};
@@ -9,25 +11,66 @@ use crate::pick;
 use clap::Args;
 use muster_api::Explanation;
 use muster_model::units::Time;
+use std::path::PathBuf;
 
-/// Say why a job waits, what goes first, when it may start, and what would help
+/// Say why a job waits and what would help; or what a fault is and what to do
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  muster explain 42\n  muster explain 42 -o json | jq .estimated_start"
-)]
+#[command(after_help = "A fault is explained without a server.\n\n\
+Examples:\n  muster explain 42\n  muster explain 42 -o json | jq .estimated_start\n  \
+muster explain xid 79\n  muster explain sxid 12028\n  muster explain fault oom\n  \
+muster explain fault \"$(dmesg | grep NVRM | tail -1)\"\n  \
+muster explain xid 63 --rules faults.toml --pool train")]
 pub(crate) struct Explain {
-    /// Id or name
-    #[arg(value_name = "JOB")]
-    job: String,
+    /// Id or name of a job; or `xid`, `sxid` or `fault` before a code
+    #[arg(value_name = "JOB|KIND")]
+    what: String,
+    /// Number of an XID or SXid, name of another fault, or a line of the kernel's log
+    #[arg(value_name = "CODE")]
+    code: Option<String>,
+    /// Judge the fault by this file of overrides too
+    #[arg(long, value_name = "FILE", requires = "code")]
+    rules: Option<PathBuf>,
+    /// Judge the fault as on nodes with these GPUs
+    #[arg(long, value_name = "SKU", requires = "code")]
+    sku: Option<String>,
+    /// Judge the fault as on nodes of this pool
+    #[arg(long, value_name = "POOL", requires = "code")]
+    pool: Option<String>,
 }
 
 impl Explain {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        if let Some(code) = &self.code {
+            return self.fault(ctx, code);
+        }
         let client = ctx.client()?;
-        let job = pick::job(&client, &self.job).await?;
+        let job = pick::job(&client, &self.what).await.map_err(|e| self.meant(e))?;
         let explanation = client.explain(&job.id).await?;
         ctx.show(&explanation, text)?;
         Ok(0)
+    }
+
+    fn fault(&self, ctx: &Ctx, code: &str) -> Result<u8, Fail> {
+        if !fault::KINDS.contains(&self.what.as_str()) {
+            return Err(Fail::usage(format!("`{}` is no kind of fault", self.what))
+                .hint("write `muster explain xid 79`, `sxid 12028` or `fault oom`"));
+        }
+        let place = fault::Where {
+            file: self.rules.as_deref(),
+            sku: self.sku.as_deref().unwrap_or_default(),
+            pool: self.pool.as_deref().unwrap_or_default(),
+        };
+        ctx.show(&fault::explain(&self.what, code, &place)?, fault::text)?;
+        Ok(0)
+    }
+
+    /// Somebody who wrote `muster explain xid` wants a code.
+    fn meant(&self, fail: Fail) -> Fail {
+        if fault::KINDS.contains(&self.what.as_str()) {
+            return fail
+                .hint(format!("to explain a fault, name it: `muster explain {} CODE`", self.what));
+        }
+        fail
     }
 }
 
