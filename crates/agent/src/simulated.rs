@@ -159,11 +159,9 @@ impl Simulated {
         }
         let due = t.progress_told.is_none_or(|t| now.saturating_duration_since(t) >= PACE);
         match &t.report {
-            Some(report) => {
-                if !std::mem::replace(&mut t.told, true) {
-                    let report = Box::new(report.clone());
-                    out.push(FromAgent::Qualified { id: t.id, report });
-                }
+            Some(report) if !std::mem::replace(&mut t.told, true) => {
+                let report = Box::new(report.clone());
+                out.push(FromAgent::Qualified { id: t.id, report });
             }
             None if due => {
                 t.progress_told = Some(now);
@@ -178,7 +176,7 @@ impl Simulated {
                     eta_s: Some(eta.as_secs()),
                 });
             }
-            None => {}
+            _ => {}
         }
     }
 

@@ -35,6 +35,7 @@ pub(crate) struct Cluster {
     listen: SocketAddr,
     link: SocketAddr,
     nodes: u32,
+    more: Vec<String>,
     up: Option<Child>,
     pub(crate) token: String,
 }
@@ -42,9 +43,22 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// `muster up`, until every node is there.
     pub(crate) fn start(nodes: u32) -> Cluster {
+        Cluster::start_with(nodes, &[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn start_with(nodes: u32, more: &[&str]) -> Cluster {
         let dir = tempfile::Builder::new().prefix("muster-up-").tempdir().expect("a directory");
         let (listen, link) = (free_address(), free_address());
-        let mut cluster = Cluster { dir, listen, link, nodes, up: None, token: String::new() };
+        let mut cluster = Cluster {
+            dir,
+            listen,
+            link,
+            nodes,
+            more: more.iter().map(ToString::to_string).collect(),
+            up: None,
+            token: String::new(),
+        };
         cluster.restart();
         until("every node is ready", || cluster.nodes_in("ready") == nodes as usize);
         cluster
@@ -88,6 +102,7 @@ impl Cluster {
             .args(["--listen", &self.listen.to_string(), "--link-listen", &self.link.to_string()])
             .arg("--data-dir")
             .arg(self.path("data"))
+            .args(&self.more)
             .stdout(file.try_clone().expect("a second handle"))
             .stderr(file)
             .spawn()

@@ -234,7 +234,7 @@ impl Live {
         Ok(())
     }
 
-    fn faults(&mut self, faults: Vec<SeenFault>) {
+    fn faults(&self, faults: Vec<SeenFault>) {
         if !faults.is_empty() {
             let node = self.session.node.clone();
             self.note(Command::FaultsSeen { node, faults });
@@ -242,7 +242,7 @@ impl Live {
     }
 
     /// Hands something on that nobody waits for an answer to.
-    fn note(&mut self, command: Command) {
+    fn note(&self, command: Command) {
         let request = self.inner.request(&self.session.node, command);
         let brain = self.inner.brain.clone();
         self.work.push(Box::pin(async move {

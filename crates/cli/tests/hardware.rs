@@ -1,0 +1,106 @@
+//! Tests of nodes and faults of GPUs, with the real binary on simulated nodes.
+
+#[allow(dead_code, reason = "another test uses the rest")]
+mod minutes {
+    pub(crate) mod cluster;
+}
+
+use minutes::cluster::{Cluster, until};
+
+/// Quick tests are over in a second or two.
+fn cluster(nodes: u32) -> (Cluster, Vec<String>) {
+    let c = Cluster::start_with(nodes, &["--speed", "20"]);
+    let all = c.json(&["nodes"]);
+    let items = all["items"].as_array().cloned().unwrap_or_default();
+    let names = items.iter().filter_map(|n| n["name"].as_str().map(str::to_owned)).collect();
+    (c, names)
+}
+
+fn state(c: &Cluster, node: &str) -> String {
+    c.json(&["get", "node", node])["state"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_good_node_passes_and_a_slow_gpu_is_found() {
+    let (c, names) = cluster(6);
+    // The others measure what is usual for their kind.
+    let mut peers = vec!["node", "qualify", "--wait"];
+    peers.extend(names[1..].iter().map(String::as_str));
+    let out = c.muster(&peers);
+    out.code(0);
+    assert_eq!(out.stdout.matches(": passed (quick").count(), 5, "{out:?}");
+    assert!(out.stdout.contains("gemm-bf16"), "{out:?}");
+
+    let sick = names[0].as_str();
+    c.muster(&["node", "inject", sick, "slow-gpu", "--gpu", "3", "--percent", "20"]).code(0);
+    let out = c.muster(&["node", "qualify", sick, "--wait"]);
+    out.code(1);
+    assert!(out.stdout.contains("failed (quick"), "{out:?}");
+    assert_eq!(state(&c, sick), "cordoned");
+    let out = c.muster(&["describe", "node", sick]);
+    out.code(0);
+    let row = out.stdout.lines().find(|l| l.starts_with("  gemm-bf16") && l.contains("failed"));
+    let row = row.unwrap_or_else(|| panic!("{out:?}"));
+    // Expected and floor of an H100.
+    assert!(row.contains(" 3 ") && row.contains(" 690 ") && row.contains(" 635 "), "{row}");
+    assert!(out.stdout.contains("Cordoned:     failed qualification: gemm-bf16 of GPU 3"));
+
+    // A little slow is shown, and the node stays in service.
+    c.muster(&["node", "inject", sick, "slow-gpu", "--gpu", "3", "--percent", "7"]).code(0);
+    c.muster(&["node", "uncordon", sick]).code(0);
+    let out = c.muster(&["node", "qualify", sick, "--wait"]);
+    out.code(0);
+    assert!(out.stdout.contains("degraded (quick"), "{out:?}");
+    assert!(out.stdout.contains("nodes of its kind"), "{out:?}");
+    assert_eq!(state(&c, sick), "ready");
+}
+
+#[test]
+fn a_node_with_work_is_tested_only_when_the_work_is_made_to_leave() {
+    let (c, _) = cluster(2);
+    let id = c.submit(&["--gpus", "8", "--", "sleep", "600"]);
+    let home = || {
+        let job = c.json(&["get", "job", &id]);
+        job["attempt"]["slots"][0]["node"].as_str().unwrap_or_default().to_owned()
+    };
+    let running = || c.json(&["get", "job", &id])["state"] == "running";
+    until("the job runs", running);
+    let first = home();
+    let out = c.muster(&["node", "qualify", &first]);
+    out.code(5);
+    assert!(out.stderr.contains("drain"), "{out:?}");
+    c.muster(&["node", "qualify", &first, "--force", "--wait"]).code(0);
+    assert_eq!(state(&c, &first), "ready");
+    until("the job runs elsewhere", || running() && home() != first);
+
+    c.muster(&["node", "qualify", &first, "--level", "full"]).code(0);
+    assert_eq!(state(&c, &first), "qualifying");
+    c.muster(&["node", "qualify", "--cancel", &first]).code(0);
+    assert_eq!(state(&c, &first), "ready");
+}
+
+#[test]
+fn what_a_driver_tells_is_shown_with_the_node_and_the_job() {
+    let (c, _) = cluster(2);
+    let id = c.submit(&["--gpus", "8", "--", "sleep", "600"]);
+    until("the job runs", || c.json(&["get", "job", &id])["state"] == "running");
+    let job = c.json(&["get", "job", &id]);
+    let node = job["attempt"]["slots"][0]["node"].as_str().unwrap_or_default().to_owned();
+    for code in ["31", "79"] {
+        c.muster(&["node", "inject", &node, "xid", "--gpu", "2", "--code", code]).code(0);
+    }
+    let seen = || c.json(&["faults", "--node", &node])["items"].as_array().map_or(0, Vec::len);
+    until("both are told of", || seen() == 2);
+    let out = c.muster(&["faults", "--job", &id]);
+    out.code(0);
+    let own = out.stdout.lines().find(|l| l.contains("xid-31")).unwrap_or_default();
+    assert!(own.contains(&format!("{id}.1")) && own.contains("application"), "{out:?}");
+    let out = c.muster(&["describe", "job", &id]);
+    assert!(out.stdout.contains("Faults") && out.stdout.contains("xid-31"), "{out:?}");
+    let out = c.muster(&["describe", "node", &node]);
+    assert!(out.stdout.contains("xid-79"), "{out:?}");
+    // A fault alone ends nothing.
+    assert_eq!(c.json(&["get", "job", &id])["state"], "running");
+    assert_eq!(state(&c, &node), "ready");
+    c.muster(&["node", "inject", &node, "xid", "--gpu", "9", "--code", "79"]).code(5);
+}
