@@ -115,8 +115,9 @@ pub(super) fn one(look: &Look, g: &GpuLook, found: &mut Findings) {
         Some(Recovery::ResetGpu) => {
             add(Failed, "recovery", "the driver asks for a reset".into(), RESET);
         }
+        // It works on meanwhile, with less than it had.
         Some(Recovery::DrainAndReset) => add(
-            Failed,
+            Degraded,
             "recovery",
             "the driver asks for a reset once its work is done".into(),
             RESET,
@@ -180,12 +181,12 @@ fn memory(s: &Sample, add: &mut Add<'_>) {
         add(
             Degraded,
             "ecc-uncorrectable",
-            format!("{n} uncorrectable memory errors since the driver was loaded"),
+            format!("uncorrectable memory errors since the driver was loaded: {n}"),
             RESET,
         );
     }
     if let Some(n) = at_least(Field::RemapBanksNone, 1.0) {
-        let what = format!("{n} memory banks have no spare row left");
+        let what = format!("memory banks without a spare row: {n}");
         add(
             Degraded,
             "no-spare-rows",
@@ -203,8 +204,8 @@ fn heat(s: &Sample, add: &mut Add<'_>) {
     }
     match (s.get(Field::TempMargin), s.get(Field::Temp)) {
         (Some(margin), temp) if margin < LEAST_MARGIN => {
-            let now = temp.map(|t| format!(" at {t} C")).unwrap_or_default();
-            let what = format!("{margin} degrees are left before it slows down{now}");
+            let now = temp.map(|t| format!("at {t} C, ")).unwrap_or_default();
+            let what = format!("{now}{margin} degrees before it slows down");
             add(Degraded, "hot", what, "look at fans, air flow and the room");
         }
         (None, Some(temp)) if temp >= HOT => {

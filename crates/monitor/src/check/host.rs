@@ -27,7 +27,9 @@ pub(super) fn judge(look: &Look, found: &mut Findings) {
             );
         }
     }
-    if let Some(n) = look.host.oom_kills.filter(|n| *n > 0) {
+    // The log says more about each of them.
+    let told = found.0.iter().any(|f| f.code.contains("oom"));
+    if let Some(n) = look.host.oom_kills.filter(|n| *n > 0 && !told) {
         found.add(
             Healthy,
             "oom",

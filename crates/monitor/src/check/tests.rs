@@ -170,7 +170,7 @@ fn gpus_that_do_not_answer_fail() {
 fn what_the_driver_recommends_counts() {
     for (recovery, verdict) in [
         (Recovery::ResetGpu, Verdict::Failed),
-        (Recovery::DrainAndReset, Verdict::Failed),
+        (Recovery::DrainAndReset, Verdict::Degraded),
         (Recovery::Reboot, Verdict::Failed),
         (Recovery::DrainPeers, Verdict::Degraded),
     ] {

@@ -71,10 +71,25 @@ impl Metrics {
                 Fail::failed(chain(&e)).hint("another exporter may be there; choose with --listen")
             })?;
         output::print(&format!("figures at http://{}/metrics\n", exporter.addr()))?;
-        until_told().await;
+        let told = until_told();
+        tokio::pin!(told);
+        let mut every = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            tokio::select! {
+                () = &mut told => break,
+                _ = every.tick() => tell(&monitor),
+            }
+        }
         drop(exporter);
         monitor.stop();
         Ok(0)
+    }
+}
+
+/// There is no server to tell: the log has to do.
+fn tell(monitor: &Monitor) {
+    for f in monitor.take_faults() {
+        tracing::warn!(code = %f.code, gpu = ?f.gpu, count = f.count, "{}", f.text);
     }
 }
 

@@ -17,7 +17,9 @@ pub(super) fn line(r: &Report) -> String {
         Verdict::Degraded => "DEGRADED",
         Verdict::Failed => "FAILED",
     };
-    format!("{word} muster: {}\n", one_line(&r.summary))
+    let prefix = format!("{}: ", r.verdict.word());
+    let what = r.summary.strip_prefix(&prefix).unwrap_or(&r.summary);
+    format!("{word} muster: {}\n", one_line(what))
 }
 
 /// The reason that `sinfo -R` shows.
@@ -107,7 +109,7 @@ mod tests {
     #[test]
     fn the_line_is_one_line() {
         let text = line(&report(Verdict::Failed));
-        assert_eq!(text, "FAILED muster: failed: GPU 3: it is  gone  from  HOME\n");
+        assert_eq!(text, "FAILED muster: GPU 3: it is  gone  from  HOME\n");
         assert!(line(&report(Verdict::Degraded)).starts_with("DEGRADED muster: "));
         assert!(line(&report(Verdict::Healthy)).starts_with("OK muster: "));
     }
