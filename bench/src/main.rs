@@ -1,10 +1,12 @@
 //! Side-by-side benchmarks: ours and a peer's on the same machine, one after the other.
 //! `cargo xtask bench NAME` builds and runs them.
 
+mod agent;
 mod agents;
 mod alike;
 mod backfill;
 mod http;
+mod kmsg;
 mod load;
 mod machine;
 mod openb;
@@ -76,6 +78,7 @@ impl Options {
 fn run(options: &Options) -> Result<()> {
     let report = match options.name.as_str() {
         "submit" => submit::run(options)?,
+        "agent" => agent::run(options)?,
         "agents" => agents::run(options)?,
         "slurm" => slurm_place::run(options)?,
         "scheduler" => scheduler::run(options)?,

@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 /// The benchmarks there are, and what each measures.
 pub const BENCHMARKS: &[(&str, &str)] = &[
     ("submit", "submissions, start latency and trivial jobs per second, beside Slurm"),
+    ("agent", "what watching a node costs it: processor time, memory, lines of the kernel's log"),
     ("agents", "cost of many connected nodes to the server, and how fast they come back"),
     ("slurm", "jobs placed per second on 1,024 and 4,096 nodes, beside Slurm"),
     (
