@@ -3,6 +3,7 @@
 
 mod container;
 mod groups;
+mod hooks;
 mod isolation;
 mod ranks;
 mod server;
@@ -34,6 +35,7 @@ fn main() {
     all.extend(isolation::all());
     all.extend(container::all());
     all.extend(session::all());
+    all.extend(hooks::all());
     if args.iter().any(|a| a == "--list") {
         // nextest asks a second time for what is ignored; nothing is.
         if args.iter().any(|a| a == "--ignored") {
