@@ -3,11 +3,14 @@
 use crate::fail::{Fail, NOT_FOUND};
 use crate::output::colour::{self, Style, paint};
 use muster_health::faults::{
-    Blame, Catalogue, Code, Line, Rule, View, action_words, blame_words, class_words, parse,
+    Blame, Catalogue, Code, Context, Reader, Rule, Seen, View, action_words, blame_words,
+    class_words,
 };
 use muster_model::fault::{FaultAction, FaultClass};
+use muster_model::units::Time;
 use serde::Serialize;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The words before a code.
 pub(super) const KINDS: [&str; 3] = ["xid", "sxid", "fault"];
@@ -24,6 +27,9 @@ pub(super) struct Shown {
     repeat: Option<ShownRepeat>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    /// What the line that was given says beyond its code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
     blame: Blame,
     generations: Vec<&'static str>,
     text: &'static str,
@@ -51,13 +57,23 @@ pub(super) struct Where<'a> {
 
 /// What is known of a fault.
 pub(super) fn explain(kind: &str, given: &str, place: &Where<'_>) -> Result<Shown, Fail> {
-    let catalogue = catalogue(place.file)?;
-    let code = code(&catalogue, kind, given)?;
+    let catalogue = Arc::new(catalogue(place.file)?);
+    let line = if kind == "fault" { in_line(&catalogue, given, place) } else { None };
+    let code = match &line {
+        Some(seen) => seen.code,
+        None => code(&catalogue, kind, given)?,
+    };
     let Some(entry) = catalogue.entry(code) else {
         return Err(Fail::new(NOT_FOUND, format!("nothing is known of `{code}`"))
             .hint("on a node it is watched and told as unknown; an overrides file can judge it"));
     };
-    let Rule { class, action, repeat, note } = catalogue.judge(code, place.sku, place.pool).clone();
+    let mut rule = catalogue.judge(code, place.sku, place.pool).clone();
+    let mut detail = None;
+    if let Some(seen) = line {
+        (rule.class, rule.action) = (seen.class, seen.action);
+        detail = seen.detail;
+    }
+    let Rule { class, action, repeat, note } = rule;
     Ok(Shown {
         kind: "Fault",
         code: code.to_string(),
@@ -70,6 +86,7 @@ pub(super) fn explain(kind: &str, given: &str, place: &Where<'_>) -> Result<Show
             action: r.action,
         }),
         note,
+        detail,
         blame: entry.blame,
         generations: entry.generations.clone(),
         text: entry.text,
@@ -98,7 +115,7 @@ fn code(catalogue: &Catalogue, kind: &str, given: &str) -> Result<Code, Fail> {
     let (found, hint) = match kind {
         "xid" => (number("xid-"), "XIDs are numbers: `muster explain xid 79`".to_owned()),
         "sxid" => (number("sxid-"), "SXids are numbers: `muster explain sxid 12028`".to_owned()),
-        _ => (catalogue.code(given).or_else(|| in_line(given)), names(catalogue)),
+        _ => (catalogue.code(given), names(catalogue)),
     };
     found.ok_or_else(|| {
         let given: String = given.chars().take(80).collect();
@@ -106,12 +123,13 @@ fn code(catalogue: &Catalogue, kind: &str, given: &str) -> Result<Code, Fail> {
     })
 }
 
-/// The fault that a line of the kernel's log tells of.
-fn in_line(line: &str) -> Option<Code> {
-    match parse(line.as_bytes())? {
-        Line::Fault(f) => Some(f.code),
-        Line::Gpu { .. } => None,
-    }
+/// What a line of the kernel's log tells of.
+fn in_line(catalogue: &Arc<Catalogue>, line: &str, place: &Where<'_>) -> Option<Seen> {
+    let (sku, pool) = (place.sku.to_owned(), place.pool.to_owned());
+    let context = Context { driver_major: None, sku, pool };
+    let mut reader = Reader::new(Arc::clone(catalogue), context);
+    reader.line(Time(0), line.as_bytes());
+    reader.take(Time(0)).pop()
 }
 
 fn names(catalogue: &Catalogue) -> String {
@@ -142,6 +160,9 @@ fn text_for(shown: &Shown, on: bool) -> String {
     if let Some(r) = &shown.repeat {
         let words = action_words(r.action);
         row("", &format!("{} times within {}: {words}", r.count, r.within));
+    }
+    if let Some(detail) = &shown.detail {
+        row("This line", detail);
     }
     if let Some(note) = &shown.note {
         row("Why here", note);
@@ -199,6 +220,9 @@ mod tests {
         assert_eq!(shown("fault", "xid-13").code, "xid-13");
         let line = "[12.3] NVRM: Xid (PCI:0000:3b:00): 31, pid=1, name=x, MMU Fault";
         assert_eq!(shown("fault", line).code, "xid-31");
+        let verdict = shown("fault", "NVRM: Xid (PCI:0000:3b:00): 154, changed to 0x2 (OS Reboot)");
+        assert_eq!(verdict.action, FaultAction::Reboot);
+        assert!(text_for(&verdict, false).contains("This line    the driver's verdict\n"));
         assert!(text_for(&shown("xid", "63"), false).contains("Others say, and disagree:"));
         assert!(text_for(&shown("xid", "45"), false).contains("Never acts"));
     }

@@ -31,6 +31,8 @@ pub enum Line<'a> {
         /// Its UUID, `GPU-…`.
         uuid: &'a str,
     },
+    /// The GPU that the next lines speak of: the driver writes some sentences over several lines.
+    Named(Pci),
 }
 
 /// What went wrong.

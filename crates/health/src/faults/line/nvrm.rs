@@ -20,7 +20,11 @@ pub(super) fn read(body: &[u8]) -> Option<Line<'_>> {
             return Some(Line::Gpu { pci, uuid });
         }
     }
-    unstarted(body, said).map(Line::Fault)
+    if let Some(fault) = unstarted(body, said) {
+        return Some(Line::Fault(fault));
+    }
+    let named = Pci::front(said.strip_prefix(b"The NVIDIA GPU ")?)?;
+    Some(Line::Named(named.0))
 }
 
 /// What is said without an XID: a GPU is gone, or the driver could not start.

@@ -19,7 +19,7 @@ use super::line::{Detail, Fault, Line, parse};
 use super::pci::Pci;
 use clock::Clock;
 use muster_model::fault::{FaultAction, FaultSource};
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use rules::Rules;
 pub use seen::Seen;
 use std::collections::BTreeMap;
@@ -33,6 +33,8 @@ const HOLD: u64 = 700;
 const TWICE: u64 = 5_000;
 /// XIDs of the driver that wait for the kernel's log.
 const HELD: usize = 256;
+/// The lines of one sentence are no further apart.
+const SENTENCE: Span = Span::secs(2);
 /// More GPUs than a node has.
 const GPUS: usize = 256;
 
@@ -71,6 +73,8 @@ pub struct Reader {
     /// When an XID was told on the driver's word alone.
     trusted: BTreeMap<(u32, Option<Pci>), u64>,
     uuids: BTreeMap<Pci, String>,
+    /// The GPU that the driver named last, in a sentence that goes on.
+    named: Option<(Pci, Time)>,
 }
 
 impl Reader {
@@ -87,6 +91,7 @@ impl Reader {
             logged: BTreeMap::new(),
             trusted: BTreeMap::new(),
             uuids: BTreeMap::new(),
+            named: None,
         }
     }
 
@@ -100,8 +105,10 @@ impl Reader {
         match parse(line) {
             None => {}
             Some(Line::Gpu { pci, uuid }) => self.sits(pci, uuid),
-            Some(Line::Fault(fault)) => {
+            Some(Line::Named(pci)) => self.named = Some((pci, at)),
+            Some(Line::Fault(mut fault)) => {
                 self.clock.line(at);
+                self.name(at, &mut fault);
                 self.kernel(at, &fault);
             }
         }
@@ -167,6 +174,17 @@ impl Reader {
     fn sits(&mut self, pci: Pci, uuid: &str) {
         if self.uuids.len() < GPUS || self.uuids.contains_key(&pci) {
             self.uuids.insert(pci, uuid.chars().take(64).collect());
+        }
+    }
+
+    /// The GPU of a sentence that began on a line before.
+    fn name(&mut self, at: Time, fault: &mut Fault<'_>) {
+        if let Some((pci, since)) = self.named.take()
+            && fault.pci.is_none()
+            && at.since(since) <= SENTENCE
+            && matches!(fault.code, Code::Other("gpu-lost" | "nvrm-unsupported"))
+        {
+            fault.pci = Some(pci);
         }
     }
 
