@@ -10,6 +10,7 @@ pub mod explain;
 pub mod hardware;
 pub mod job;
 pub mod logs;
+pub mod mig;
 pub mod node;
 pub mod policy;
 pub mod query;
@@ -29,6 +30,7 @@ pub use explain::{Ahead, Constraint, Estimate, Explanation};
 pub use hardware::{Fault, FaultList, Qualified, QualifyProgress, QualifyRequest, Qualifying};
 pub use job::{Attempt, Job, JobArray, JobList, Notice, Progress, Promise, Slot, Submitted};
 pub use logs::{LogLine, LogStream};
+pub use mig::{MigLeaver, MigPlan, MigPlanSlice, MigQuery};
 pub use node::{AgentInfo, Node, NodeJob, NodeList, NodeUse, Topology};
 pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob};
 pub use query::{
@@ -71,6 +73,8 @@ pub enum Kind {
     Reservation,
     /// Moves that would let waiting gangs start.
     Defrag,
+    /// How a GPU would be cut.
+    MigPlan,
     /// The server itself.
     Server,
 }

@@ -3,7 +3,7 @@
 use crate::{Client, ClientError};
 use muster_api::{
     CordonRequest, DrainRequest, EventList, EventsQuery, FaultList, FaultsQuery, Inject, Injected,
-    Node, NodeList, NodesQuery, QualifyRequest, ServerInfo, Topology,
+    MigPlan, MigQuery, Node, NodeList, NodesQuery, QualifyRequest, ServerInfo, Topology,
 };
 use reqwest::Method;
 
@@ -77,6 +77,15 @@ impl Client {
     /// End the test of a node.
     pub async fn cancel_qualification(&self, name: &str) -> Result<Node, ClientError> {
         self.json(self.post(&["v1", "nodes", name, "cancel-qualification"])).await
+    }
+
+    /// How a GPU would be cut, and what that would cost. Changes nothing.
+    pub async fn mig_plan(&self, name: &str, query: &MigQuery) -> Result<MigPlan, ClientError> {
+        let MigQuery { gpu, profiles } = query.clone();
+        let call = self
+            .get(&["v1", "nodes", name, "mig"])
+            .query(&[("gpu", Some(gpu.to_string())), ("profiles", Some(profiles))]);
+        self.json(call).await
     }
 
     /// One page of faults, newest first.

@@ -1,5 +1,6 @@
 //! `muster node …`: what operators do with nodes.
 
+mod mig;
 pub(crate) mod qualify;
 
 use crate::ctx::Ctx;
@@ -71,6 +72,7 @@ enum Verb {
         fault: Fault,
     },
     Qualify(qualify::Qualify),
+    Mig(mig::Mig),
     /// Replace a node by a spare
     Replace(Names),
 }
@@ -165,6 +167,7 @@ impl NodeCmd {
             }
             Verb::Inject { node, fault } => return inject(ctx, &node, fault).await,
             Verb::Qualify(q) => return q.run(ctx).await,
+            Verb::Mig(m) => return m.run(ctx).await,
             Verb::Replace(_) => {
                 return Err(not_yet("replace", "`muster node drain` moves work off it"));
             }

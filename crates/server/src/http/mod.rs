@@ -11,6 +11,7 @@ mod jobs;
 mod limits;
 mod logs;
 mod metrics;
+mod mig;
 mod nodes;
 mod openapi;
 mod paging;
@@ -242,6 +243,7 @@ fn documented() -> OpenApiRouter<App> {
         .routes(routes!(nodes::mark))
         .routes(routes!(nodes::qualify))
         .routes(routes!(nodes::cancel_qualification))
+        .routes(routes!(mig::plan))
         .routes(routes!(nodes::inject))
         .routes(routes!(faults::list))
         .routes(routes!(nodes::topology, nodes::set_topology))

@@ -104,3 +104,55 @@ async fn a_node_is_tested_and_refusals_say_what_to_do() {
     let slow = json!({"fault": "slow_gpu", "gpu": 0, "percent": 100});
     assert_eq!(s.post(&s.operator, "/v1/nodes/n1/inject", &slow).await.status, 422);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_to_cut_a_gpu_says_who_must_leave() {
+    let s = site().await;
+    let mut cut = node("n1");
+    if let Command::NodeConnected { inventory, .. } = &mut cut {
+        inventory.gpus[7].mig = Some(true);
+    }
+    s.brain.system(cut).await.unwrap();
+    let spec = json!({
+        "name": "slice", "gang": {"mig": "3g.40gb"}, "simulate": {"run": "1h"},
+        "run": {"command": ["true"]},
+    });
+    let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
+    let plan = async |query: &str| {
+        let got = s.get(&s.operator, &format!("/v1/nodes/n1/mig?{query}")).await;
+        (got.status.as_u16(), got.json())
+    };
+    let held = async || {
+        for _ in 0..2000 {
+            let now = s.get(&s.user, &format!("/v1/jobs/{}", job["id"].as_str().unwrap())).await;
+            if !now.json()["attempt"].is_null() {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        panic!("the job was never placed");
+    };
+    held().await;
+    let (status, beside) = plan("gpu=7&profiles=3g.40gb,3g.40gb").await;
+    assert_eq!(status, 200, "{beside}");
+    assert_eq!((&beside["leave"], &beside["switch"]), (&json!([]), &Value::Null));
+    let count = |v: &Value, what: &str| v[what].as_array().unwrap().len();
+    assert_eq!((count(&beside, "keep"), count(&beside, "create")), (1, 1), "{beside}");
+    let (_, whole) = plan("gpu=7&profiles=7g.80gb").await;
+    assert_eq!((count(&whole, "destroy"), count(&whole, "create")), (1, 1), "{whole}");
+    assert_eq!(whole["leave"][0]["name"], "slice");
+    assert_eq!(whole["leave"][0]["gpus_milli"], 500);
+    let (_, other) = plan("gpu=0&profiles=1g.10gb").await;
+    assert_eq!((&other["switch"], &other["leave"]), (&json!(true), &json!([])), "{other}");
+    for (query, status) in [
+        ("gpu=9&profiles=1g.10gb", 400),
+        ("gpu=7&profiles=", 400),
+        ("gpu=7&profiles=9g.99gb", 409),
+        ("gpu=7&profiles=7g.80gb,1g.10gb", 409),
+    ] {
+        let (got, body) = plan(query).await;
+        assert_eq!(got, status, "{query}: {body}");
+    }
+    let now = s.get(&s.operator, "/v1/nodes/n1").await.json();
+    assert_eq!(count(&now, "jobs"), 1, "nothing has changed");
+}
