@@ -1,6 +1,7 @@
 //! Faults on their way from whoever saw them to whoever tells the server: a bounded queue with a
 //! bell, so that nobody has to look for them.
 
+use muster_health::faults::Catalogue;
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
 use muster_model::units::Time;
 use std::collections::VecDeque;
@@ -14,11 +15,15 @@ pub const LONGEST_TEXT: usize = 500;
 /// Rung when there is something to take. Called from the thread that saw it: it must not block.
 pub type Bell = Arc<dyn Fn() + Send + Sync>;
 
+/// What a site says of a fault by its code; none for what the catalogue says.
+pub type Verdicts = Arc<dyn Fn(&str) -> Option<(FaultClass, FaultAction)> + Send + Sync>;
+
 /// Faults that wait to be told. Cheap to clone; all clones are one queue.
 #[derive(Clone)]
 pub struct Outbox {
     inner: Arc<Mutex<Inner>>,
     bell: Bell,
+    verdicts: Option<Verdicts>,
 }
 
 #[derive(Default)]
@@ -38,7 +43,14 @@ impl Outbox {
     /// An empty one that rings this bell.
     #[must_use]
     pub fn new(bell: Bell) -> Outbox {
-        Outbox { inner: Arc::default(), bell }
+        Outbox { inner: Arc::default(), bell, verdicts: None }
+    }
+
+    /// The same, judging the agent's own findings as the site does.
+    #[must_use]
+    pub fn judging(mut self, verdicts: Verdicts) -> Outbox {
+        self.verdicts = Some(verdicts);
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -54,6 +66,12 @@ impl Outbox {
             for mut fault in faults {
                 any = true;
                 cut(&mut fault.text);
+                // What was read was judged by whoever read it.
+                if fault.source == FaultSource::Agent
+                    && let Some(verdict) = self.verdicts.as_ref().and_then(|v| v(&fault.code))
+                {
+                    (fault.class, fault.action) = verdict;
+                }
                 inner.told += 1;
                 // The same trouble told twice before anybody came is one with a higher count.
                 let same = inner.queue.iter_mut().rev().take(64).find(|f| same(f, &fault));
@@ -125,22 +143,13 @@ pub fn seen(code: &str, at: Time, gpu: Option<u32>, text: impl Into<String>) -> 
     }
 }
 
-/// What the agent's own findings mean.
+/// What the catalogue that comes along says of the agent's own findings.
 fn verdict(code: &str) -> (FaultClass, FaultAction) {
-    match code {
-        // A call into the driver that never returns holds its locks until the machine restarts.
-        "nvml-hang" => (FaultClass::Driver, FaultAction::Reboot),
-        // As XID 79: nothing short of a restart brings a device back to the bus.
-        "gpu-lost" => (FaultClass::Bus, FaultAction::Reboot),
-        "gpu-silent" => (FaultClass::Driver, FaultAction::Watch),
-        "driver-missing" => (FaultClass::Driver, FaultAction::Inspect),
-        "driver-mismatch" => (FaultClass::Driver, FaultAction::Reboot),
-        "disk-full" | "ro-remount" => (FaultClass::Storage, FaultAction::Inspect),
-        "ib-down" => (FaultClass::Network, FaultAction::Inspect),
-        "oom" => (FaultClass::Host, FaultAction::Watch),
-        "kmsg-overrun" => (FaultClass::Notice, FaultAction::None),
-        _ => (FaultClass::Unknown, FaultAction::Watch),
-    }
+    let catalogue = Catalogue::builtin();
+    catalogue.code(code).map_or((FaultClass::Unknown, FaultAction::Watch), |code| {
+        let rule = catalogue.judge(code, "", "");
+        (rule.class, rule.action)
+    })
 }
 
 #[cfg(test)]
@@ -163,6 +172,22 @@ mod tests {
         assert_eq!(all.len(), 2);
         assert_eq!((all[0].count, all[0].at), (2, Time(4)));
         assert!(out.take().is_empty());
+    }
+
+    #[test]
+    fn the_agents_own_findings_are_judged_by_the_catalogue_or_by_the_site() {
+        for code in ["nvml-hang", "gpu-lost", "gpu-silent", "driver-missing", "driver-mismatch"]
+            .into_iter()
+            .chain(["disk-full", "ro-remount", "ib-down", "oom", "kmsg-overrun"])
+        {
+            assert_ne!(verdict(code).0, FaultClass::Unknown, "{code} is in the catalogue");
+        }
+        let out = Outbox::new(Arc::new(|| {})).judging(Arc::new(|c| {
+            (c == "ib-down").then_some((FaultClass::Notice, FaultAction::None))
+        }));
+        out.put([seen("ib-down", Time(0), None, "x"), seen("gpu-lost", Time(0), None, "x")]);
+        let actions: Vec<_> = out.take().iter().map(|f| f.action).collect();
+        assert_eq!(actions, [FaultAction::None, FaultAction::Reboot]);
     }
 
     #[test]

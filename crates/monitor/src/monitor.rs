@@ -1,7 +1,7 @@
 //! The monitor: all of it together, on threads of its own.
 
 use crate::clock::{self, Wall};
-use crate::faults::{Bell, Outbox, seen};
+use crate::faults::{Bell, Outbox, Verdicts, seen};
 use crate::host::watch::HostWatch;
 use crate::host::{HostReader, HostSample};
 use crate::kmsg::{self, Devices, Ears, Hub, KernelLog, OwnerOf};
@@ -49,6 +49,8 @@ pub struct Config {
     pub kernel_log: KernelLog,
     /// Who understands it.
     pub ears: Box<dyn Ears>,
+    /// How the site judges what the agent finds by its own looking.
+    pub verdicts: Verdicts,
     /// Whose process it is.
     pub owner_of: OwnerOf,
     /// Rung when there is a fault to take.
@@ -61,7 +63,14 @@ impl Config {
     /// The usual pace and the usual reader of the kernel's log, judging by this catalogue.
     #[must_use]
     pub fn reading(catalogue: Arc<Catalogue>, context: Context) -> Config {
-        Config::new(Box::new(Reader::new(catalogue, context)))
+        let (sku, pool) = (context.sku.clone(), context.pool.clone());
+        let judge = catalogue.clone();
+        let mut config = Config::new(Box::new(Reader::new(catalogue, context)));
+        config.verdicts = Arc::new(move |code| {
+            let rule = judge.judge(judge.code(code)?, &sku, &pool);
+            Some((rule.class, rule.action))
+        });
+        config
     }
 
     /// The usual pace, with these ears.
@@ -78,6 +87,7 @@ impl Config {
             dirs: Vec::new(),
             kernel_log: KernelLog::Auto,
             ears,
+            verdicts: Arc::new(|_| None),
             owner_of: Arc::new(|_| None),
             bell: Arc::new(|| {}),
             wall: clock::system(),
@@ -190,7 +200,7 @@ impl Monitor {
         driver: Arc<dyn Driver>,
         why: Option<&DeviceError>,
     ) -> Result<Monitor, MonitorError> {
-        let outbox = Outbox::new(config.bell);
+        let outbox = Outbox::new(config.bell).judging(config.verdicts);
         let wall = config.wall;
         let board = Arc::new(Board {
             latest: Mutex::default(),
