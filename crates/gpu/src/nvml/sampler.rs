@@ -1,5 +1,5 @@
-//! One look at a device, cheap: what it does not have is asked for once, and what moves rarely is
-//! read at every tenth look and carried over in between.
+//! One look at a device, cheap: what it does not have is asked for once, and what moves rarely or costs
+//! much is read at every tenth look and carried over in between.
 
 use super::code::{Answer, Code};
 use super::fields::{Batch, LINKS};
@@ -163,8 +163,6 @@ impl Sampler {
             some => figure(some),
         };
         sample.put(Field::Temp, v);
-        let v = self.ask(Call::Margin, || api.margin(h))?;
-        sample.put(Field::TempMargin, v.map(f64::from));
         let v = match self.ask(Call::Reasons, || api.clock_reasons(h))? {
             None => self.ask(Call::ReasonsOld, || api.throttle_reasons(h))?,
             some => some,
@@ -231,6 +229,9 @@ impl Sampler {
         let read = self.ask(Call::Rare, || batch.read(api, h, kept));
         self.slow = batch;
         read?;
+        // Nearly a millisecond of the device's own processor.
+        let v = self.ask(Call::Margin, || api.margin(h))?;
+        kept.put(Field::TempMargin, v.map(f64::from));
         let v = self.ask(Call::PowerLimit, || api.power_limit(h))?;
         kept.put(Field::PowerLimit, v.map(|mw| f64::from(mw) / 1000.0));
         let v = self.ask(Call::PcieGen, || api.pcie_gen(h))?;
