@@ -55,6 +55,7 @@ pub(crate) fn nodes(slot: &Slot, of_gpu: &dyn Fn(u32) -> Vec<PathBuf>) -> Vec<Pa
     }
     let gpus: Vec<PathBuf> = slot.gpus.iter().flat_map(of_gpu).collect();
     if !gpus.is_empty() {
+        ready_memory();
         all.extend(WITH_GPUS.iter().map(PathBuf::from));
         all.extend(gpus);
     }
@@ -62,6 +63,18 @@ pub(crate) fn nodes(slot: &Slot, of_gpu: &dyn Fn(u32) -> Vec<PathBuf>) -> Vec<Pa
     all.sort();
     all.dedup();
     all
+}
+
+/// The driver makes the node of its unified memory when it is first used by somebody who may,
+/// which is nobody in a slot.
+fn ready_memory() {
+    if !Path::new("/dev/nvidia-uvm").exists() && Path::new("/dev/nvidiactl").exists() {
+        let mut command = std::process::Command::new("nvidia-modprobe");
+        let done = command.args(["-u", "-c=0"]).status();
+        if !done.as_ref().is_ok_and(std::process::ExitStatus::success) {
+            tracing::warn!(result = ?done, "/dev/nvidia-uvm is missing; CUDA will not start");
+        }
+    }
 }
 
 /// The fence around a slot with these nodes.

@@ -23,6 +23,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         the_powers_of_root_stay_outside,
         a_slot_opens_its_own_devices_only,
         a_fence_holds_where_a_node_is_in_sight,
+        a_real_gpu_is_reached_by_its_slot_alone,
         what_outlives_the_ranks_is_killed_and_counted,
         a_machine_that_cannot_isolate_says_so_or_refuses,
         ranks_can_be_left_as_they_are,
@@ -228,6 +229,38 @@ pub(crate) fn a_fence_holds_where_a_node_is_in_sight() {
     assert_eq!(run(&mut b, &d), "null\n");
     d.slot.gpus = GpuSet(0b1000);
     assert_eq!(run(&mut b, &d), "null\ngpu\n");
+}
+
+pub(crate) fn a_real_gpu_is_reached_by_its_slot_alone() {
+    if muster_agent::isolation::devices::nvidia_nodes(0).is_empty() {
+        println!("skipped: no NVIDIA GPU here");
+        return;
+    }
+    let Some(mut b) = bench(Hands::default()) else { return };
+    let script = "ls /dev | grep nvidia; nvidia-smi -L
+python3 - <<'EOF'
+import ctypes
+cuda = ctypes.CDLL('libcuda.so.1')
+count, device, context, memory = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
+print('init', cuda.cuInit(0), cuda.cuDeviceGetCount(ctypes.byref(count)), 'count', count.value)
+if count.value:
+    cuda.cuDeviceGet(ctypes.byref(device), 0)
+    print('context', cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device))
+    print('memory', cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(1 << 20)))
+EOF
+exit 0";
+    let mut d = detail(script);
+    d.slot.gpus = GpuSet(1);
+    let with = run(&mut b, &d);
+    println!("with its GPU:\n{with}");
+    assert!(with.contains("GPU 0: ") && !with.contains("GPU 1: "), "{with}");
+    assert!(with.contains("init 0 0 count 1\ncontext 0\nmemory 0\n"), "{with}");
+    d.slot.gpus = GpuSet::EMPTY;
+    d.run.script = Some(script.replace("python3", "unset CUDA_VISIBLE_DEVICES; python3"));
+    let without = run(&mut b, &d);
+    println!("without:\n{without}");
+    assert!(!without.contains("nvidia") && !without.contains("GPU 0: "), "{without}");
+    assert!(without.contains("count 0"), "{without}");
 }
 
 pub(crate) fn what_outlives_the_ranks_is_killed_and_counted() {
