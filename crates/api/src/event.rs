@@ -80,6 +80,7 @@ impl Event {
         let d = &self.data;
         d.get("job")
             .or_else(|| d.get("key")?.get("job"))
+            .or_else(|| d.pointer("/fault/attempt/job"))
             .and_then(serde_json::Value::as_u64)
             .or_else(|| (self.kind == "job_submitted").then(|| d.get("id")?.as_u64()).flatten())
     }

@@ -166,7 +166,7 @@ pub fn state_word(node: &m::Node) -> &'static str {
 }
 
 impl Node {
-    /// The node as the API shows it.
+    /// The node as lists show it: without the checks of its test, and without its faults.
     #[must_use]
     pub fn of(node: &m::Node, used: NodeUse, agent: Option<AgentInfo>) -> Node {
         let m::Node {
@@ -220,7 +220,7 @@ impl Node {
             orphans: orphans.iter().map(ToString::to_string).collect(),
             agent,
             qualifying: qualifying.as_ref().map(Into::into),
-            qualified: qualified.as_deref().map(Into::into),
+            qualified: qualified.as_deref().map(Qualified::brief),
             faults: Vec::new(),
             enrolled_at: (*enrolled_at).into(),
             changed_at: (*changed_at).into(),

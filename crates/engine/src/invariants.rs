@@ -54,6 +54,7 @@ pub const INVARIANTS: &[Invariant] = &[
     step("ends_once", "a job ends once, and an attempt too", ends_once),
     step("attempt_is_new", "the number of an attempt is never used again", attempt_is_new),
     step("checkpoint_never_back", "a checkpoint never goes back", checkpoint_never_back),
+    step("none_while_tested", "a node that is being tested is given no work", none_while_tested),
     step("spare_for_swap", "spares hold nothing but what was promised them", spare_for_swap),
 ];
 
@@ -325,6 +326,13 @@ fn checkpoint_never_back(s: &State, r: &Record) -> Option<String> {
     let known = s.jobs.get(job)?.checkpoint.as_ref()?;
     let back = (c.attempt, c.step) < (known.attempt, known.step) || c.at < known.at;
     back.then(|| format!("job {job} goes back to step {:?} of attempt {}", c.step, c.attempt))
+}
+
+fn none_while_tested(s: &State, r: &Record) -> Option<String> {
+    let Event::JobPlaced { key, placement } = &r.event else { return None };
+    let tested = |n: &NodeName| s.nodes.get(n).is_some_and(|n| n.qualifying.is_some());
+    let odd = placement.slots.iter().find(|p| tested(&p.node))?;
+    Some(format!("attempt {key} is placed on {}, which is being tested", odd.node))
 }
 
 fn spare_for_swap(s: &State, r: &Record) -> Option<String> {

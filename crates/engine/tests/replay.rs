@@ -5,6 +5,7 @@ mod common;
 mod ops;
 
 use common::{World, limited, replay};
+use muster_engine::invariants::step_problems;
 use muster_engine::{Engine, Policy, State};
 use muster_model::event::Event;
 use muster_model::ids::JobId;
@@ -45,6 +46,8 @@ fn promises_hold(w: &World) -> Result<(), TestCaseError> {
 fn victims_rank_lower(w: &World) -> Result<(), TestCaseError> {
     let mut s = State::default();
     for r in &w.log {
+        let tested = step_problems(&s, r).into_iter().find(|p| p.starts_with("none_while_tested"));
+        prop_assert!(tested.is_none(), "{:?}", tested);
         if let Event::StopOrdered { key, reason, .. } | Event::NoticeGiven { key, reason, .. } =
             &r.event
             && let StopReason::Preempted { by, rank } = reason

@@ -117,6 +117,12 @@ pub(crate) fn about(e: &Event) -> String {
     {
         words.push(name.into());
     }
+    if let Some(code) = e.data.pointer("/fault/code").and_then(serde_json::Value::as_str) {
+        words.push(code.into());
+    }
+    if let Some(outcome) = e.data.pointer("/report/outcome").and_then(serde_json::Value::as_str) {
+        words.push(outcome.into());
+    }
     match e.data.get("reason") {
         Some(serde_json::Value::String(reason)) if !reason.is_empty() => {
             words.push(format!("({reason})"));

@@ -72,14 +72,7 @@ pub(crate) async fn list(
     let more = found.len() > limit;
     found.truncate(limit);
     let cursor = found.last().filter(|_| more).map(|(n, _)| paging::encode("nodes", &n.name));
-    let brief = |(n, used): (Arc<ModelNode>, NodeUse)| {
-        let mut node = view(&app, &n, used);
-        if let Some(q) = &mut node.qualified {
-            q.checks = Vec::new();
-        }
-        node
-    };
-    let items = found.into_iter().map(brief).collect();
+    let items = found.into_iter().map(|(n, used)| view(&app, &n, used)).collect();
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &NodeList { items, cursor }))
 }
 
@@ -145,9 +138,10 @@ fn find(app: &App, caller: &Caller, name: &NodeName) -> Reply<(Seq, Node)> {
     });
     match found {
         Some((seq, node, used, faults)) => {
-            let mut node = view(app, &node, used);
-            node.faults = faults;
-            Ok((seq, node))
+            let mut shown = view(app, &node, used);
+            shown.qualified = node.qualified.as_deref().map(Into::into);
+            shown.faults = faults;
+            Ok((seq, shown))
         }
         None => {
             Err(Failure::not_found(format!("there is no node {name}"))

@@ -179,7 +179,7 @@ fn told(node: &Node, mine: Option<&Qualified>) -> String {
 pub(crate) fn checks(checks: &[Check]) -> Table {
     let mut table =
         Table::new(&["CHECK", "GPU", "VALUE", "EXPECTED", "FLOOR", "UNIT", "OUTCOME", "NOTE"]);
-    let figure = |v: Option<q::Milli>| number(v.map(|v| v.to_string()).unwrap_or_default());
+    let figure = |v: Option<q::Milli>| number(v.map(plain).unwrap_or_default());
     let mut good: BTreeMap<&str, Vec<&Check>> = BTreeMap::new();
     for c in checks.iter().filter(|c| together(c)) {
         good.entry(&c.name).or_default().push(c);
@@ -206,6 +206,11 @@ pub(crate) fn checks(checks: &[Check]) -> Table {
     table
 }
 
+/// A whole number without a point.
+fn plain(v: q::Milli) -> String {
+    if v.0 % 1000 == 0 { (v.0 / 1000).to_string() } else { v.to_string() }
+}
+
 /// Nothing more to say of it than of its like.
 fn together(c: &Check) -> bool {
     c.outcome == Outcome::Passed && c.gpu.is_some() && c.note.is_empty()
@@ -228,7 +233,7 @@ fn gpu_list(checks: &[&Check]) -> String {
 fn range(checks: &[&Check]) -> String {
     let values = || checks.iter().filter_map(|c| c.value);
     match (values().min(), values().max()) {
-        (Some(a), Some(b)) if a.to_string() == b.to_string() => a.to_string(),
+        (Some(a), Some(b)) if plain(a) == plain(b) => plain(a),
         (Some(a), Some(b)) => format!("{a}-{b}"),
         _ => String::new(),
     }
