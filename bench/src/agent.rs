@@ -6,9 +6,15 @@ use crate::kmsg;
 use crate::report::Report;
 use crate::stats::{Meter, memory_mib, ms, percentile};
 use anyhow::{Context, Result, ensure};
+use muster_health::faults::{self, Catalogue};
+use muster_monitor::kmsg::KernelLog;
+use muster_monitor::pretend::Pretend;
+use muster_monitor::{Config, Monitor};
+use rustix::fs::{CWD, FileType, Mode};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use xtask::proc::{Daemon, TempDir};
 
@@ -39,6 +45,10 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     report.ours("scrape_p50_ms", "ms", p50);
     report.ours("page_kib", "KiB", seen.page_kib);
     report.ours("kmsg_lines_per_s", "1/s", kmsg::lines_per_second());
+    let mut seen = faults_seen(if options.quick { 20 } else { 100 })?;
+    for (name, percent) in [("fault_seen_p50_ms", 50.0), ("fault_seen_p99_ms", 99.0)] {
+        report.ours(name, "ms", percentile(&mut seen, percent).context("no fault was seen")?);
+    }
     // 250 MB resident and 131% of a core: a report by users of dcgm-exporter on its tracker (311).
     // Its own chart asks for 128 MiB and allows 512 MiB.
     report.theirs("rss_mib", "MiB", "dcgm-exporter, as reported", 250.0 / 1.048_576, false);
@@ -83,6 +93,38 @@ fn watch(options: &Options, length: Duration) -> Result<Run> {
     daemon.must_be_running()?;
     let (rss, _) = memory_mib(pid)?;
     Ok(Run { cores, pss: pss_mib(pid)?, rss, scrapes, page_kib })
+}
+
+/// Milliseconds from the line in the kernel's log to the bell, each by a process of its own, so
+/// that none is a repeat.
+fn faults_seen(times: u32) -> Result<Vec<f64>> {
+    let dir = TempDir::new("agent-log")?;
+    let log = dir.path().join("kmsg");
+    rustix::fs::mknodat(CWD, &log, FileType::Fifo, Mode::from_raw_mode(0o600), 0)
+        .context("cannot make a pipe")?;
+    let world = Pretend::start(&"h100-sxm:1".parse()?)?;
+    let (rung, heard) = std::sync::mpsc::channel();
+    let catalogue = Arc::new(Catalogue::builtin().clone());
+    let mut config = Config::reading(catalogue, faults::Context::default());
+    config.kernel_log = KernelLog::File(log.clone());
+    config.bell = Arc::new(move || {
+        let _ = rung.send(());
+    });
+    let monitor = Monitor::start(config, world.driver())?;
+    // Opening waits for the reader.
+    let mut pipe = std::fs::File::options().write(true).open(&log)?;
+    let mut seen = Vec::new();
+    for n in 0..times {
+        std::thread::sleep(Duration::from_millis(37));
+        let line =
+            format!("4,{n},{n},-;NVRM: Xid (PCI:0000:18:00): 43, pid={}, name=x\n", 1000 + n);
+        let began = Instant::now();
+        pipe.write_all(line.as_bytes())?;
+        heard.recv_timeout(Duration::from_secs(10)).context("a fault was not seen")?;
+        seen.push(ms(began.elapsed()));
+        ensure!(monitor.take_faults().iter().any(|f| f.code == "xid-43"), "another fault came");
+    }
+    Ok(seen)
 }
 
 /// `figures at http://127.0.0.1:40123/metrics`
