@@ -11,7 +11,8 @@ use muster_model::units::Span;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A 48 and the 63 or 64 that belongs to it are no further apart.
+/// A 48 and the 63 or 64 that belongs to it are no further apart, nor a fault and the driver's
+/// verdict on it.
 const TOGETHER: u64 = 600_000;
 /// Lines of one burst are no further apart (NVSentinel's default).
 const BURST: u64 = 180_000;
@@ -78,13 +79,21 @@ impl fmt::Display for Note {
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     history: History,
-    verdicts: BTreeMap<Pci, FaultAction>,
+    verdicts: BTreeMap<Pci, Given>,
+}
+
+/// What the driver said of a GPU, and of which faults.
+#[derive(Debug)]
+struct Given {
+    action: FaultAction,
+    /// XIDs that it was said of: those of the minutes before.
+    of: Vec<u32>,
 }
 
 impl Rules {
     /// What the driver wants done with a GPU.
     pub(super) fn verdict(&self, pci: Pci) -> Option<FaultAction> {
-        self.verdicts.get(&pci).copied()
+        self.verdicts.get(&pci).map(|g| g.action)
     }
 
     /// Judges a line. `rule` is what the catalogue says of it here.
@@ -142,17 +151,14 @@ impl Rules {
             }
             (48, _) => {
                 let seen = |h: &History, xid| h.recent((xid, fault.pci), TOGETHER, now);
-                if seen(&self.history, 63) || seen(&self.history, 64) {
-                    judged.action = judged.action.min(FaultAction::ResetWhenIdle);
+                let together = seen(&self.history, 63) || seen(&self.history, 64);
+                if together && rule.action == FaultAction::ResetGpu {
+                    judged.action = FaultAction::ResetWhenIdle;
                     judged.note = Note::Words("with 63 or 64: drain, then reset");
                 }
-                self.history.remember((48, fault.pci), now);
             }
-            (63 | 64, _) => {
-                if n == 63 && self.history.recent((48, fault.pci), TOGETHER, now) {
-                    judged.note = Note::Words("follows a 48: drain, then reset");
-                }
-                self.history.remember((n, fault.pci), now);
+            (63, _) if self.history.recent((48, fault.pci), TOGETHER, now) => {
+                judged.note = Note::Words("follows a 48: drain, then reset");
             }
             (74, Detail::Registers { link, words }) => {
                 self.link(judged, fault, link, Trouble::of(&words), now);
@@ -170,15 +176,24 @@ impl Rules {
                     (look, None) => Note::Words(look),
                 };
             }
-            (154, detail) => return self.told_by_driver(judged, fault, detail),
+            (154, detail) => return self.told_by_driver(judged, fault, detail, now),
             (162, _) => judged.ends = Some(Code::Xid(163)),
             _ => {}
         }
-        if JUDGED_BY_DRIVER.contains(&n)
-            && judged.action <= FaultAction::Reboot
-            && let Some(verdict) = fault.pci.and_then(|p| self.verdict(p))
-        {
-            judged.action = verdict;
+        if JUDGED_BY_DRIVER.contains(&n) {
+            self.by_verdict(judged, n, fault.pci);
+            self.history.remember((n, fault.pci), now);
+        }
+    }
+
+    /// What the driver said of a GPU goes before the table, for the faults that it was said of. A
+    /// fault that came later may be worse than what the driver knew.
+    fn by_verdict(&self, judged: &mut Judged, n: u32, pci: Option<Pci>) {
+        let Some(given) = pci.and_then(|p| self.verdicts.get(&p)) else { return };
+        let covered = given.of.contains(&n) || given.action > judged.action;
+        // To replace a part is not among the things that a driver says.
+        if covered && judged.action <= FaultAction::Reboot {
+            judged.action = given.action;
             judged.note = Note::Words("the driver's verdict (154) on this GPU");
         }
     }
@@ -223,7 +238,13 @@ impl Rules {
     }
 
     /// XID 154.
-    fn told_by_driver(&mut self, judged: &mut Judged, fault: &Fault<'_>, detail: Detail<'_>) {
+    fn told_by_driver(
+        &mut self,
+        judged: &mut Judged,
+        fault: &Fault<'_>,
+        detail: Detail<'_>,
+        now: u64,
+    ) {
         let Detail::Verdict(verdict) = detail else { return };
         let action = match verdict {
             Verdict::None => FaultAction::None,
@@ -240,7 +261,9 @@ impl Rules {
         if !heavy {
             self.verdicts.remove(&pci);
         } else if self.verdicts.len() < GPUS || self.verdicts.contains_key(&pci) {
-            self.verdicts.insert(pci, action);
+            let before = |n: &u32| self.history.recent((*n, Some(pci)), TOGETHER, now);
+            let of = JUDGED_BY_DRIVER.into_iter().filter(before).collect();
+            self.verdicts.insert(pci, Given { action, of });
         }
     }
 

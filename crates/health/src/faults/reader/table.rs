@@ -59,6 +59,8 @@ struct Open {
     due: u64,
     gap: u64,
     note: Note,
+    /// Nothing was told of it yet, for want of room.
+    untold: bool,
 }
 
 /// The faults that are open, and the reports that wait.
@@ -197,9 +199,10 @@ impl Table {
             first_pending: told.at,
             last: told.at,
             last_passed: passed,
-            due: passed.saturating_add(FIRST_GAP),
+            due: if told_now { passed.saturating_add(FIRST_GAP) } else { passed },
             gap: FIRST_GAP,
             note,
+            untold: !told_now,
         };
         self.open.insert(key, open);
     }
@@ -229,9 +232,10 @@ fn report(o: &mut Open, fresh: bool, passed: u64) -> Seen {
         last: o.last,
         count: o.pending,
         detail: o.note.words(),
-        fresh,
+        fresh: fresh || o.untold,
         ..o.seen.clone()
     };
+    o.untold = false;
     o.pending = 0;
     o.gap = o.gap.saturating_mul(2).min(LAST_GAP);
     o.due = passed.saturating_add(o.gap);

@@ -157,6 +157,18 @@ fn the_drivers_verdict_goes_before_the_table() {
 }
 
 #[test]
+fn a_verdict_is_on_what_came_before_it() {
+    let mut r = reader();
+    let poison = |pid: i32| xid(1, 95, &format!("pid={pid}, name=x, Uncontained: FBHUB"));
+    assert_eq!(action(&mut r, 0, &poison(1)), FaultAction::ResetGpu);
+    let drain = xid(1, 154, "GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)");
+    assert_eq!(action(&mut r, 1, &drain), FaultAction::ResetWhenIdle);
+    assert_eq!(action(&mut r, 2, &poison(2)), FaultAction::ResetWhenIdle, "lighter, and meant");
+    let lost = xid(1, 79, "pid=3, name=x, GPU has fallen off the bus.");
+    assert_eq!(action(&mut r, 3, &lost), FaultAction::Reboot, "worse than what the driver knew");
+}
+
+#[test]
 fn a_verdict_that_grows_heavier_is_told_at_once() {
     let mut r = reader();
     let verdict = |words| xid(1, 154, &format!("GPU recovery action changed to 0x1 ({words})"));
