@@ -141,8 +141,9 @@ impl Group {
 
     /// Where it is in the trees, as a container runtime wants to hear it.
     pub(crate) fn path(&self) -> Option<String> {
-        let dir = self.dirs.first()?.to_str()?;
-        dir.find("/muster/").map(|at| dir[at..].to_owned())
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let dir = self.unified.as_ref().or(self.dirs.first())?;
+        below_a_mount(dir, super::find::mounts(&mounts).map(|(_, point, _)| point))
     }
 
     /// Sends a signal to every process in it.
@@ -235,6 +236,14 @@ impl Group {
             }
         }
     }
+}
+
+/// A directory as seen from the mount it is in.
+fn below_a_mount(dir: &Path, points: impl Iterator<Item = PathBuf>) -> Option<String> {
+    // The deepest one: the trees of both versions may be mounted within another file system.
+    let rest = points.filter_map(|p| dir.strip_prefix(&p).ok().map(Path::to_path_buf));
+    let rest = rest.min_by_key(|r| r.components().count())?;
+    Some(format!("/{}", rest.to_str()?))
 }
 
 /// Processes of a group, and of those below it.
@@ -376,6 +385,16 @@ mod tests {
         let on = Cgroups { v2: Some((unified.clone(), vec![])), ..on };
         let g = Group::create(&on, "n1", "5.3", Limits::default(), None).unwrap().unwrap();
         assert_eq!(g.dirs, vec![unified.join("n1/5.3")]);
+    }
+
+    #[test]
+    fn a_group_is_named_by_its_place_in_its_tree() {
+        let points = || ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(PathBuf::from).into_iter();
+        let at = |d: &str| below_a_mount(Path::new(d), points());
+        assert_eq!(at("/sys/fs/cgroup/unified/muster/n/5.1").as_deref(), Some("/muster/n/5.1"));
+        let service = "/sys/fs/cgroup/system.slice/agent.service/muster/n/5.1";
+        assert_eq!(at(service).as_deref(), service.strip_prefix("/sys/fs/cgroup"));
+        assert_eq!(at("/elsewhere/n"), None);
     }
 
     #[test]

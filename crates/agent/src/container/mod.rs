@@ -30,14 +30,19 @@ pub(crate) fn is_first(pid: i32) -> bool {
 }
 
 /// A file of variables in memory, which the runtime reads and nobody else. A value of several
-/// lines cannot be passed in it.
+/// lines cannot be passed in it; `left_out` is told its name.
 pub(crate) fn variables<'a>(
     all: impl Iterator<Item = (&'a String, &'a String)>,
+    mut left_out: impl FnMut(&str),
 ) -> io::Result<File> {
     let file = rustix::fs::memfd_create("variables", rustix::fs::MemfdFlags::empty())?;
     let mut file = File::from(file);
-    for (name, value) in all.filter(|(_, v)| !v.contains('\n')) {
-        writeln!(file, "{name}={value}")?;
+    for (name, value) in all {
+        if value.contains('\n') {
+            left_out(name);
+        } else {
+            writeln!(file, "{name}={value}")?;
+        }
     }
     Ok(file)
 }

@@ -8,7 +8,7 @@ use crate::isolation::sys::c_path;
 use crate::isolation::{Inner, Refusal, drop_rest};
 use crate::run_dir::RunDir;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
@@ -96,7 +96,14 @@ fn start(
     // Held open until the program runs.
     let mut variables = None;
     if order.container.is_some() {
-        let file = container::variables(order.env.iter().chain(&rank.env))
+        let mut log = create(dir, rank.rank, "err")?;
+        let left_out = |name: &str| {
+            let _ = writeln!(
+                log,
+                "muster: {name} has several lines and is left out: containers take no such variables"
+            );
+        };
+        let file = container::variables(order.env.iter().chain(&rank.env), left_out)
             .map_err(|e| Refusal::node("cannot hand over variables", &e))?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         command.args(args.iter().map(|a| if a == container::VARIABLES { &path } else { a }));
