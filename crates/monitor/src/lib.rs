@@ -6,12 +6,14 @@
 
 pub mod check;
 pub mod clock;
+mod config;
 pub mod exporter;
 pub mod faults;
 pub mod gather;
 pub mod host;
 pub mod kmsg;
 mod monitor;
+mod parts;
 pub mod pretend;
 pub mod ring;
 mod sampler;
@@ -20,7 +22,8 @@ pub mod snapshot;
 #[cfg(test)]
 mod fake;
 
-pub use monitor::{Config, Described, FASTEST, Monitor, MonitorError, SLOWEST};
+pub use config::{Config, FASTEST, SLOWEST};
+pub use monitor::{Described, Monitor, MonitorError};
 pub use ring::Row;
 pub use sampler::MOST_LEFT_BEHIND;
 pub use snapshot::{GpuNow, LogNow, Snapshot};

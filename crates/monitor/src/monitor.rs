@@ -1,15 +1,15 @@
 //! The monitor: all of it together, on threads of its own.
 
-use crate::clock::{self, Wall};
-use crate::faults::{Bell, Outbox, Verdicts, seen};
+use crate::config::{Config, FASTEST, SLOWEST};
+use crate::faults::Outbox;
 use crate::host::watch::HostWatch;
 use crate::host::{HostReader, HostSample};
-use crate::kmsg::{self, Devices, Ears, Hub, KernelLog, OwnerOf};
+use crate::kmsg::{self, Hub, KernelLog};
+use crate::parts::{NoDriver, OnBus, driver_fault, figures};
 use crate::ring::Row;
 use crate::sampler::{Pace, Sampler, Shared};
-use crate::snapshot::{Snapshot, pci_key};
-use muster_gpu::device::{Device, DeviceError, Driver, DriverEvent};
-use muster_health::faults::{Catalogue, Context, Reader};
+use crate::snapshot::Snapshot;
+use muster_gpu::device::{DeviceError, Driver, DriverEvent};
 use muster_model::fault::SeenFault;
 use muster_model::node::Gpu;
 use serde::Serialize;
@@ -20,90 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Devices are never asked more often than this, nor more rarely than [`SLOWEST`].
-pub const FASTEST: Duration = Duration::from_millis(100);
-/// See [`FASTEST`].
-pub const SLOWEST: Duration = Duration::from_secs(10);
 /// How long a thread waits for the driver to tell something before it looks whether to stop.
 const EVENT_WAIT: Duration = Duration::from_millis(250);
-
-/// How the monitor works.
-pub struct Config {
-    /// Devices are asked this often.
-    pub every: Duration,
-    /// Samples are kept this long.
-    pub keep: Duration,
-    /// A row for the server sums up this much.
-    pub row_every: Duration,
-    /// A call into the driver that takes longer has hung.
-    pub hang_after: Duration,
-    /// A device that was lost is asked again after so long.
-    pub retry_lost: Duration,
-    /// The host is looked at this often.
-    pub host_every: Duration,
-    /// Where `/proc` and `/sys` are; `/` but in tests.
-    pub root: PathBuf,
-    /// Directories that must not fill up: the agent writes there.
-    pub dirs: Vec<PathBuf>,
-    /// Where the kernel's log is read.
-    pub kernel_log: KernelLog,
-    /// Who understands it.
-    pub ears: Box<dyn Ears>,
-    /// How the site judges what the agent finds by its own looking.
-    pub verdicts: Verdicts,
-    /// Whose process it is.
-    pub owner_of: OwnerOf,
-    /// Rung when there is a fault to take.
-    pub bell: Bell,
-    /// The wall's clock.
-    pub wall: Wall,
-}
-
-impl Config {
-    /// The usual pace and the usual reader of the kernel's log, judging by this catalogue.
-    #[must_use]
-    pub fn reading(catalogue: Arc<Catalogue>, context: Context) -> Config {
-        let (sku, pool) = (context.sku.clone(), context.pool.clone());
-        let judge = catalogue.clone();
-        let mut config = Config::new(Box::new(Reader::new(catalogue, context)));
-        config.verdicts = Arc::new(move |code| {
-            let rule = judge.judge(judge.code(code)?, &sku, &pool);
-            Some((rule.class, rule.action))
-        });
-        config
-    }
-
-    /// The usual pace, with these ears.
-    #[must_use]
-    pub fn new(ears: Box<dyn Ears>) -> Config {
-        Config {
-            every: Duration::from_secs(1),
-            keep: Duration::from_secs(120),
-            row_every: Duration::from_secs(10),
-            hang_after: Duration::from_secs(5),
-            retry_lost: Duration::from_secs(30),
-            host_every: Duration::from_secs(10),
-            root: "/".into(),
-            dirs: Vec::new(),
-            kernel_log: KernelLog::Auto,
-            ears,
-            verdicts: Arc::new(|_| None),
-            owner_of: Arc::new(|_| None),
-            bell: Arc::new(|| {}),
-            wall: clock::system(),
-        }
-    }
-}
-
-impl std::fmt::Debug for Config {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Config")
-            .field("every", &self.every)
-            .field("keep", &self.keep)
-            .field("kernel_log", &self.kernel_log)
-            .finish_non_exhaustive()
-    }
-}
 
 /// What the devices are: everything that does not change while they work.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -407,81 +325,5 @@ impl Monitor {
 impl Drop for Monitor {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-fn figures(h: &HostSample) -> BTreeMap<String, f64> {
-    let mut all = BTreeMap::new();
-    let mut put = |name: &str, value: Option<f64>| {
-        if let Some(v) = value {
-            all.insert(name.to_owned(), v);
-        }
-    };
-    put("cpu_busy_percent", h.busy);
-    put("load1", h.load.map(|l| l[0]));
-    put("memory_total", h.memory.as_ref().map(|m| m.total as f64));
-    put("memory_available", h.memory.as_ref().and_then(|m| m.available).map(|v| v as f64));
-    put("oom_kills", h.oom_kills.map(|v| v as f64));
-    put("tasks_blocked", h.tasks.as_ref().map(|t| f64::from(t.blocked)));
-    put("tasks_zombie", h.tasks.as_ref().map(|t| f64::from(t.zombies)));
-    for p in h.pressure.iter().filter(|p| p.kind == "some") {
-        put(&format!("pressure_{}", p.resource), Some(p.avg10));
-    }
-    all
-}
-
-/// A driver that does not answer is a fault only where there is something for it to drive.
-fn driver_fault(
-    why: &DeviceError,
-    root: &std::path::Path,
-    at: muster_model::units::Time,
-) -> Option<SeenFault> {
-    let on_bus = || HostReader::new(root).look(at).nvidia.len();
-    match why {
-        DeviceError::Mismatch(_) => Some(seen("driver-mismatch", at, None, why.to_string())),
-        DeviceError::NoDriver(_) => {
-            let n = on_bus();
-            (n > 0).then(|| seen("driver-missing", at, None, format!("{n} on the bus, and {why}")))
-        }
-        other => Some(seen("gpu-silent", at, None, other.to_string())),
-    }
-}
-
-/// The devices, for whoever knows a PCI address.
-struct OnBus(Arc<Shared>);
-
-impl Devices for OnBus {
-    fn at(&self, pci: (u32, u8, u8)) -> Option<u32> {
-        let is = |text: &Arc<str>| pci_key(text) == Some(pci);
-        self.0.slots().iter().find(|s| s.pci.as_ref().is_some_and(is)).map(|s| s.index)
-    }
-
-    fn pci_of(&self, gpu: u32) -> Option<String> {
-        let slot = self.0.slots().iter().find(|s| s.index == gpu)?;
-        slot.pci.as_deref().map(str::to_owned)
-    }
-
-    fn xid(&self, gpu: u32, xid: u32, count: u64) {
-        if let Some(slot) = self.0.slots().iter().find(|s| s.index == gpu) {
-            slot.xid(self.0.steady.ms(), xid, count);
-        }
-    }
-}
-
-/// Stands where no driver is.
-struct NoDriver;
-
-impl Driver for NoDriver {
-    fn name(&self) -> &'static str {
-        "none"
-    }
-    fn versions(&self) -> BTreeMap<String, String> {
-        BTreeMap::new()
-    }
-    fn devices(&self) -> Vec<Result<Box<dyn Device>, DeviceError>> {
-        Vec::new()
-    }
-    fn wait_event(&self, _: Duration) -> Result<Option<DriverEvent>, DeviceError> {
-        Err(DeviceError::NoDriver("there is none".into()))
     }
 }
