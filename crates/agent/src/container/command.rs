@@ -1,9 +1,8 @@
-//! The words of `podman run`.
+//! What is run for each rank.
 
-use super::find::{Containers, Pull, gpus_described};
-use crate::isolation::{self, KEPT_NAMES};
+use super::find::{Containers, Kind, Pull, Runtime, gpus_described};
+use super::{ctr, podman};
 use muster_link::messages::RunDetail;
-use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -13,8 +12,7 @@ pub(crate) const VARIABLES: &str = "{variables}";
 /// What the supervisor must know of a slot in containers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ContainerOrder {
-    /// Program and options before every command.
-    pub(crate) runtime: Vec<String>,
+    pub(crate) runtime: Runtime,
     pub(crate) image: String,
     pub(crate) pull: Pull,
     /// The containers, one for each rank.
@@ -48,9 +46,14 @@ pub(crate) fn order(
     image: &str,
     w: &Wanted<'_>,
 ) -> Result<(ContainerOrder, Vec<Vec<String>>), String> {
-    let runtime = containers.runtime()?.to_vec();
+    let runtime = containers.runtime()?.clone();
     if image.is_empty() || image.starts_with('-') || image.contains(char::is_whitespace) {
         return Err(format!("`{image}` is no name of an image: write it as HOST/NAME:TAG"));
+    }
+    if w.gpus && runtime.kind == Kind::Containerd {
+        return Err("this node runs containers with containerd's `ctr`, which is not given GPUs \
+                    by description: install podman there"
+            .into());
     }
     if w.gpus && !gpus_described() {
         return Err("this node does not describe its GPUs for containers: run `nvidia-ctk cdi \
@@ -70,82 +73,45 @@ pub(crate) fn order(
     }
     let ranks = (0..w.detail.slot.ranks).map(|local| w.detail.slot.first_rank + local);
     let names: Vec<String> = ranks.clone().map(|r| format!("{}-{r}", w.prefix)).collect();
-    let words = ranks.zip(&names).map(|(r, name)| words(&runtime, image, w, r, name)).collect();
+    let words = ranks.zip(&names).map(|(rank, name)| match runtime.kind {
+        Kind::Podman => podman::words(&runtime, image, w, rank, name),
+        Kind::Containerd => ctr::words(&runtime, image, w, rank, name),
+    });
+    let words = words.collect();
     let pull = containers.pull();
     Ok((ContainerOrder { runtime, image: image.to_owned(), pull, names }, words))
 }
 
-fn words(runtime: &[String], image: &str, w: &Wanted<'_>, rank: u32, name: &str) -> Vec<String> {
+/// Something of the node at a place in a container.
+pub(super) struct Shown {
+    pub(super) from: String,
+    pub(super) at: String,
+    pub(super) read_only: bool,
+}
+
+/// What a rank's container sees of the node.
+pub(super) fn shown(w: &Wanted<'_>, rank: u32) -> Vec<Shown> {
     let d = w.detail;
-    let mut all = runtime.to_vec();
-    let mut add = |words: &[&str]| all.extend(words.iter().map(|s| (*s).to_owned()));
-    // Signals are sent to the container's processes themselves.
-    add(&["run", "--rm", "--pull=never", "--sig-proxy=false", "--name", name]);
-    add(&["--network", "host", "--log-driver", "none"]);
-    add(&["--security-opt", "no-new-privileges", "--cap-drop", "all", "--cap-add", KEPT_NAMES]);
-    add(&["--env-file", VARIABLES, "--shm-size", &w.shm.to_string()]);
-    if let Some(group) = &w.group {
-        add(&["--cgroup-parent", group]);
-    }
-    if let Some(memory) = d.limits.memory.filter(|m| m.0 > 0) {
-        add(&["--memory", &format!("{}b", memory.0), "--memory-swap", &format!("{}b", memory.0)]);
-    }
-    if let Some(cpus) = d.limits.cpus.filter(|c| *c > 0) {
-        add(&["--cpus", &cpus.to_string()]);
-    }
-    let pids = d.limits.pids.filter(|p| *p > 0).map_or("-1".to_owned(), |p| p.to_string());
-    add(&["--pids-limit", &pids]);
-    if isolation::has_power(isolation::SYS_RESOURCE) {
-        add(&["--ulimit", "memlock=-1:-1"]);
-    } else {
-        // The runtime would raise them, which this root may not. It keeps to as many processes
-        // as the kernel has numbers for, and what it starts cannot have more.
-        let numbers = std::fs::read_to_string("/proc/sys/kernel/pid_max").ok();
-        let numbers = numbers.and_then(|n| n.trim().parse::<u64>().ok()).unwrap_or(u64::MAX);
-        let limits = [("nofile", Resource::Nofile, u64::MAX), ("nproc", Resource::Nproc, numbers)];
-        for (what, limit, most) in limits {
-            if let Some(own) = getrlimit(limit).maximum {
-                let most = own.min(most);
-                add(&["--ulimit", &format!("{what}={most}:{most}")]);
-            }
-        }
-    }
-    if w.gpus {
-        for gpu in d.slot.gpus.iter() {
-            add(&["--device", &format!("nvidia.com/gpu={gpu}")]);
-        }
-    }
-    let show = |from: &str, at: &str, read_only: bool| {
-        format!("{from}:{at}:{}", if read_only { "ro,rbind" } else { "rw,rbind" })
-    };
-    let report = w.dir.join(format!("{rank}.report")).display().to_string();
-    add(&["-v", &show(&report, &report, false)]);
+    let same = |path: String, read_only: bool| Shown { from: path.clone(), at: path, read_only };
+    let mut all = vec![same(w.dir.join(format!("{rank}.report")).display().to_string(), false)];
     let script = w.dir.join("script").display().to_string();
     if w.argv.contains(&script) {
-        add(&["-v", &show(&script, &script, true)]);
+        all.push(same(script, true));
     }
     if !d.secrets.0.is_empty() {
-        let dir = w.secrets_dir.display().to_string();
-        let real = crate::shim::shared_secrets(w.dir).display().to_string();
-        add(&["-v", &show(&real, &dir, true)]);
+        let from = crate::shim::shared_secrets(w.dir).display().to_string();
+        all.push(Shown { from, at: w.secrets_dir.display().to_string(), read_only: true });
     }
-    for v in &d.volumes {
-        add(&["-v", &show(&v.from, &v.at, v.read_only)]);
-    }
+    all.extend(d.volumes.iter().map(|v| Shown {
+        from: v.from.clone(),
+        at: v.at.clone(),
+        read_only: v.read_only,
+    }));
     if let Some(c) = &d.checkpoint
         && d.volumes.iter().all(|v| !Path::new(&c.dir).starts_with(&v.at))
     {
-        add(&["-v", &show(&c.dir, &c.dir, false)]);
+        all.push(same(c.dir.clone(), false));
     }
-    if let Some(dir) = &d.run.workdir {
-        add(&["--workdir", dir]);
-    }
-    // The image's own entry point would swallow the job's command.
-    if let Some((program, _)) = w.argv.split_first() {
-        add(&["--entrypoint", program]);
-    }
-    add(&[image]);
-    all.extend(w.argv.iter().skip(1).cloned());
     all
 }
 
@@ -179,8 +145,8 @@ mod tests {
         let argv = ["python3".to_owned(), "train.py".to_owned()];
         let mut w = wanted(&d, &argv);
         w.gpus = true;
-        let runtime = ["podman".to_owned()];
-        let line = words(&runtime, "local/x:1", &w, 4, "muster-ab-7.1-4").join(" ");
+        let runtime = Runtime { kind: Kind::Podman, words: vec!["podman".into()] };
+        let line = podman::words(&runtime, "local/x:1", &w, 4, "muster-ab-7.1-4").join(" ");
         for part in [
             "podman run --rm",
             "--name muster-ab-7.1-4",
@@ -194,13 +160,24 @@ mod tests {
             assert!(line.contains(part), "{part} in {line}");
         }
         assert!(!line.contains("hush"), "values are not on the command line");
+        let runtime = Runtime { kind: Kind::Containerd, words: vec!["ctr".into()] };
+        let line = ctr::words(&runtime, "local/x:1", &w, 4, "muster-ab-7.1-4").join(" ");
+        for part in [
+            "ctr run --rm --net-host",
+            "--cgroup /muster/n/7.1/muster-ab-7.1-4",
+            "--memory-limit 67108864",
+            "src=/s/runs/7.1/4.report,dst=/s/runs/7.1/4.report,options=rbind:rw",
+            "local/x:1 muster-ab-7.1-4 python3 train.py",
+        ] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
     }
 
     #[test]
     fn a_name_that_is_an_option_is_refused() {
         let d = detail("");
         let containers = Containers::new(Pull::Never);
-        if containers.runtime().is_err() {
+        if containers.command().is_err() {
             println!("skipped: no podman here");
             return;
         }

@@ -15,19 +15,44 @@ pub enum Pull {
     Missing,
 }
 
+/// What runs containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    Podman,
+    Containerd,
+}
+
+/// What runs containers, and how it is called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Runtime {
+    pub(crate) kind: Kind,
+    /// Program and options before every command.
+    pub(crate) words: Vec<String>,
+}
+
 /// How a node runs containers.
 #[derive(Debug, Default)]
 pub struct Containers {
     pull: Pull,
-    /// Program and options before every command; looked for once.
-    runtime: OnceLock<Option<Vec<String>>>,
+    /// Looked for once.
+    runtime: OnceLock<Option<Runtime>>,
 }
 
+/// Where containerd listens unless told otherwise.
+const CONTAINERD: &str = "/run/containerd/containerd.sock";
+
 impl Containers {
-    /// With the node's own runtime.
+    /// With the node's own runtime: podman, or containerd where there is none.
     #[must_use]
     pub fn new(pull: Pull) -> Containers {
         Containers { pull, runtime: OnceLock::new() }
+    }
+
+    /// With the containerd that listens at a socket.
+    #[must_use]
+    pub fn containerd(pull: Pull, socket: &Path) -> Containers {
+        Containers { pull, runtime: OnceLock::from(containerd(socket)) }
     }
 
     /// On a node without a runtime.
@@ -42,22 +67,18 @@ impl Containers {
         self.pull
     }
 
-    /// Program and options before every command.
+    /// How the runtime is called: its program, and options before every command.
     ///
     /// # Errors
     /// When there is none, with what to install.
-    pub fn runtime(&self) -> Result<&[String], String> {
-        let found = self.runtime.get_or_init(|| {
-            let podman = which("podman")?.display().to_string();
-            // The slot's groups are ours, not systemd's. Of the low-level runtimes only runc
-            // works on hosts with control groups of both versions.
-            let mut words = vec![podman, "--cgroup-manager=cgroupfs".to_owned()];
-            if let Some(runc) = which("runc") {
-                words.extend(["--runtime".to_owned(), runc.display().to_string()]);
-            }
-            Some(words)
-        });
-        found.as_deref().ok_or_else(|| {
+    pub fn command(&self) -> Result<&[String], String> {
+        self.runtime().map(|r| &r.words[..])
+    }
+
+    pub(crate) fn runtime(&self) -> Result<&Runtime, String> {
+        let found =
+            self.runtime.get_or_init(|| podman().or_else(|| containerd(CONTAINERD.as_ref())));
+        found.as_ref().ok_or_else(|| {
             "this node cannot run containers: install podman and runc, or leave `image` out".into()
         })
     }
@@ -65,6 +86,24 @@ impl Containers {
     pub(crate) fn remove(&self, name: &str) -> Result<(), String> {
         super::remove(self.runtime()?, name)
     }
+}
+
+fn podman() -> Option<Runtime> {
+    let podman = which("podman")?.display().to_string();
+    // The slot's groups are ours, not systemd's. Of the low-level runtimes only runc works on
+    // hosts with control groups of both versions.
+    let mut words = vec![podman, "--cgroup-manager=cgroupfs".to_owned()];
+    if let Some(runc) = which("runc") {
+        words.extend(["--runtime".to_owned(), runc.display().to_string()]);
+    }
+    Some(Runtime { kind: Kind::Podman, words })
+}
+
+fn containerd(socket: &Path) -> Option<Runtime> {
+    let ctr = which("ctr").filter(|_| socket.exists())?;
+    let words =
+        vec![ctr.display().to_string(), "--address".to_owned(), socket.display().to_string()];
+    Some(Runtime { kind: Kind::Containerd, words })
 }
 
 fn which(name: &str) -> Option<PathBuf> {
@@ -107,6 +146,6 @@ mod tests {
 
     #[test]
     fn without_a_runtime_it_says_what_to_install() {
-        assert!(Containers::none().runtime().unwrap_err().contains("install podman"));
+        assert!(Containers::none().command().unwrap_err().contains("install podman"));
     }
 }

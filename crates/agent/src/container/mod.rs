@@ -1,11 +1,15 @@
-//! Ranks in containers, run by the node's podman. The rank's process is `podman run`, which stays
-//! until its container ends; the container itself lives in the slot's control group.
+//! Ranks in containers, run by the node's podman or containerd. The rank's process is the
+//! runtime's client, which stays until its container ends; the container itself lives in the
+//! slot's control group.
 
 mod command;
+mod ctr;
 mod find;
+mod podman;
 
 pub(crate) use command::{ContainerOrder, VARIABLES, Wanted, order};
 pub use find::{Containers, Pull};
+pub(crate) use find::{Kind, Runtime};
 
 use crate::isolation::Refusal;
 use std::fs::File;
@@ -14,7 +18,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 /// Programs that belong to the runtime, not to the job, by their names.
-const RUNTIME: [&str; 4] = ["podman", "conmon", "runc", "crun"];
+const RUNTIME: [&str; 6] = ["podman", "conmon", "runc", "crun", "ctr", "containerd-shim"];
 
 /// Whether a process is the runtime's own.
 pub(crate) fn is_runtime(pid: i32) -> bool {
@@ -47,44 +51,58 @@ pub(crate) fn variables<'a>(
     Ok(file)
 }
 
-fn run(runtime: &[String], args: &[&str]) -> Result<Output, String> {
-    let (program, global) = runtime.split_first().ok_or("no container runtime")?;
-    let mut command = Command::new(program);
-    command.args(global).args(args).stdin(Stdio::null());
-    command.output().map_err(|e| format!("{program}: {e}"))
+/// What came of a command of the runtime.
+struct Said {
+    output: Output,
 }
 
-/// What a program said last on its error stream.
-fn last_words(output: &Output) -> String {
-    let text = String::from_utf8_lossy(&output.stderr);
-    let line = text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no word why");
-    line.trim().trim_start_matches("Error: ").to_owned()
+impl Said {
+    fn ok(&self) -> bool {
+        self.output.status.success()
+    }
+
+    /// What it said last on its error stream.
+    fn last_words(&self) -> String {
+        let text = String::from_utf8_lossy(&self.output.stderr);
+        let line = text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no word why");
+        let line = line.trim().trim_start_matches("Error: ").trim_start_matches("ctr: ");
+        line.to_owned()
+    }
+}
+
+fn run(runtime: &Runtime, args: &[&str]) -> Result<Said, String> {
+    let (program, global) = runtime.words.split_first().ok_or("no container runtime")?;
+    let mut command = Command::new(program);
+    command.args(global).args(args).stdin(Stdio::null());
+    let output = command.output().map_err(|e| format!("{program}: {e}"))?;
+    Ok(Said { output })
 }
 
 /// Makes sure that the image is there, as far as that is wanted.
 pub(crate) fn check_image(order: &ContainerOrder) -> Result<(), Refusal> {
-    let image = &order.image;
-    let found = run(&order.runtime, &["image", "exists", "--", image]).map_err(Refusal::Node)?;
-    match (found.status.code(), order.pull) {
-        (Some(0), _) => Ok(()),
-        (Some(1), Pull::Never) => Err(Refusal::Job(format!(
-            "image `{image}` is not on this node and is not fetched: `podman pull {image}` there, \
-             or let the agent fetch images"
-        ))),
-        (Some(1), Pull::Missing) => {
-            let pulled = run(&order.runtime, &["pull", "-q", "--", image]);
-            match pulled.map_err(Refusal::Node)? {
-                out if out.status.success() => Ok(()),
-                out => Err(Refusal::Job(format!(
-                    "image `{image}` cannot be fetched: {}",
-                    last_words(&out)
-                ))),
-            }
+    let (image, runtime) = (&order.image, &order.runtime);
+    let (there, pull) = match runtime.kind {
+        Kind::Podman => (podman::has_image(runtime, image)?, "podman pull"),
+        Kind::Containerd => (ctr::has_image(runtime, image)?, "ctr images pull"),
+    };
+    if there {
+        return Ok(());
+    }
+    if order.pull == Pull::Never {
+        return Err(Refusal::Job(format!(
+            "image `{image}` is not on this node and is not fetched: `{pull} {image}` there, or \
+             let the agent fetch images"
+        )));
+    }
+    let pulled = match runtime.kind {
+        Kind::Podman => run(runtime, &["pull", "-q", "--", image]),
+        Kind::Containerd => run(runtime, &["images", "pull", image]),
+    };
+    match pulled.map_err(Refusal::Node)? {
+        said if said.ok() => Ok(()),
+        said => {
+            Err(Refusal::Job(format!("image `{image}` cannot be fetched: {}", said.last_words())))
         }
-        _ => Err(Refusal::Job(format!(
-            "image `{image}` cannot be used: {}; write it as HOST/NAME:TAG",
-            last_words(&found)
-        ))),
     }
 }
 
@@ -92,14 +110,17 @@ pub(crate) fn check_image(order: &ContainerOrder) -> Result<(), Refusal> {
 const TRIES: u32 = 5;
 
 /// Ends a container and removes it, whether or not it is there.
-pub(crate) fn remove(runtime: &[String], name: &str) -> Result<(), String> {
+pub(crate) fn remove(runtime: &Runtime, name: &str) -> Result<(), String> {
     let mut why = String::new();
     for _ in 0..TRIES {
-        let out = run(runtime, &["rm", "-f", "-i", "-t", "0", "--", name])?;
-        if out.status.success() {
-            return Ok(());
+        let tried = match runtime.kind {
+            Kind::Podman => podman::remove(runtime, name)?,
+            Kind::Containerd => ctr::remove(runtime, name)?,
+        };
+        match tried {
+            None => return Ok(()),
+            Some(words) => why = words,
         }
-        why = last_words(&out);
         std::thread::sleep(Duration::from_millis(200));
     }
     Err(format!("container {name} could not be removed: {why}"))

@@ -25,6 +25,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         containers_are_gone_when_their_supervisor_dies,
         what_cannot_run_is_refused_with_what_to_do,
         gpus_come_by_their_description,
+        containerd_does_it_too,
     ]
 }
 
@@ -43,7 +44,7 @@ fn able() -> bool {
 }
 
 fn podman(args: &[&str]) -> Command {
-    let runtime = Containers::default().runtime().map(<[String]>::to_vec).unwrap_or_default();
+    let runtime = Containers::default().command().map(<[String]>::to_vec).unwrap_or_default();
     let mut command = Command::new(&runtime[0]);
     command.args(&runtime[1..]).args(args);
     command
@@ -51,7 +52,10 @@ fn podman(args: &[&str]) -> Command {
 
 /// A root with nothing but one static program in it.
 fn make_image() -> Result<(), String> {
-    Containers::default().runtime()?;
+    let runtime = Containers::default().command().map(<[String]>::to_vec)?;
+    if !runtime[0].ends_with("podman") {
+        return Err("no podman here (apt-get install podman runc)".into());
+    }
     let busybox = ["/bin/busybox", "/usr/bin/busybox"].map(Path::new);
     let Some(busybox) = busybox.into_iter().find(|p| p.exists()) else {
         return Err("no busybox for an image (apt-get install busybox-static)".into());
@@ -330,4 +334,98 @@ pub(crate) fn gpus_come_by_their_description() {
     std::fs::remove_file(file).unwrap();
     assert_eq!(end, SlotEnd::Ok, "{}", b.text(k, 0, Stream::Stderr));
     assert_eq!(b.out(k), "loop7\n0\n");
+}
+
+/// A containerd of the test's own.
+struct Daemon {
+    dir: tempfile::TempDir,
+    child: std::process::Child,
+}
+
+impl Daemon {
+    fn start() -> Option<Daemon> {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().display();
+        let config = format!(
+            "version = 2\nroot = \"{at}/root\"\nstate = \"{at}/state\"\n\
+             disabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\naddress = \"{at}/socket\"\n"
+        );
+        std::fs::write(dir.path().join("config.toml"), config).unwrap();
+        let child = Command::new("containerd")
+            .arg("-c")
+            .arg(dir.path().join("config.toml"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let Ok(child) = child else {
+            println!("skipped: no containerd here (apt-get install containerd)");
+            return None;
+        };
+        let daemon = Daemon { dir, child };
+        let from = Instant::now();
+        while !daemon.ctr(&["version"]).status.success() {
+            assert!(from.elapsed() < crate::support::LONG, "containerd never came up");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        Some(daemon)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("socket")
+    }
+
+    fn ctr(&self, args: &[&str]) -> std::process::Output {
+        Command::new("ctr").arg("--address").arg(self.socket()).args(args).output().unwrap()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn containerd_does_it_too() {
+    if !able() {
+        return;
+    }
+    let Some(daemon) = Daemon::start() else { return };
+    let archive = daemon.dir.path().join("image.tar").display().to_string();
+    let saved = podman(&["save", "-q", "--format", "oci-archive", "-o", &archive, IMAGE]).output();
+    assert!(saved.unwrap().status.success());
+    assert!(daemon.ctr(&["images", "import", &archive]).status.success());
+    let containers = Arc::new(Containers::containerd(Pull::Never, &daemon.socket()));
+    let mut b = Bench::handy(Hands { containers, ..Hands::default() });
+    let k = key();
+    let mut d =
+        contained("echo rank $RANK $GREETING; cat /data/in; cat $MUSTER_SECRETS_DIR/token; exit 7");
+    d.run.env.insert("GREETING".into(), "hello".into());
+    d.secrets.0.insert("token".into(), "hush\n".into());
+    std::fs::write(b.files.path().join("in"), "treasure\n").unwrap();
+    let from = b.files.path().display().to_string();
+    d.volumes = vec![Volume { from, at: "/data".into(), read_only: true }];
+    b.runner.start(k, &d, Instant::now());
+    let end = b.end(k);
+    assert!(
+        matches!(&end, SlotEnd::Failed { exit } if exit.code == Some(7)),
+        "{end:?} {}",
+        b.text(k, 0, Stream::Stderr)
+    );
+    assert_eq!(b.out(k), "rank 0 hello\ntreasure\nhush\n");
+    // A stop, and what ignores it.
+    let k = key();
+    let word = long_sleep(k);
+    let script = format!("trap '' TERM; echo up; sleep {word} & sleep {word}");
+    b.runner.start(k, &contained(&script), Instant::now());
+    b.until("both", |_| with_word(&word).len() == 2);
+    b.runner.stop(k, Span(100), Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Stopped);
+    assert!(with_word(&word).is_empty());
+    assert_eq!(String::from_utf8_lossy(&daemon.ctr(&["containers", "ls", "-q"]).stdout), "");
+    assert!(b.runner.leftovers().is_empty(), "{:?}", b.runner.leftovers());
+    let mut d = contained("true");
+    d.run.image = Some("localhost/no-such-image:9".into());
+    let reason = refusal(&mut b, &d);
+    assert!(reason.contains("ctr images pull localhost/no-such-image:9"), "{reason}");
 }
