@@ -194,7 +194,8 @@ impl Body {
                 all
             }
             Devices::Simulated(s) => {
-                Inventory { isolation: self.config.cgroups.isolation().to_owned(), ..s.inventory() }
+                let isolation = self.config.cgroups.isolation().to_owned();
+                Inventory { isolation, can: ["qualify".to_owned()].into(), ..s.inventory() }
             }
         }
     }

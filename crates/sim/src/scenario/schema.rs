@@ -340,6 +340,7 @@ static POLICY: Table = table(
         key("idle", Kind::Table(&IDLE)),
         key("hazard", Kind::Table(&HAZARD)),
         key("reliability", Kind::Table(&RELIABILITY)),
+        key("qualification", Kind::Table(&QUALIFICATION)),
     ],
 );
 static BACKFILL: Table = table(
@@ -393,6 +394,8 @@ static IDLE: Table =
     table("policy.idle", &[key("warn_after", Kind::Span), key("end_after", Kind::Span)]);
 static HAZARD: Table =
     table("policy.hazard", &[key("lemon_max_nodes", Kind::Count), key("large_gang", Kind::Count)]);
+static QUALIFICATION: Table =
+    table("policy.qualification", &[key("on_join", Kind::Word(&["none", "quick", "standard"]))]);
 static RELIABILITY: Table = table(
     "policy.reliability",
     &[
