@@ -11,6 +11,7 @@ pub mod hardware;
 pub mod job;
 pub mod logs;
 pub mod mig;
+pub mod power;
 pub mod node;
 pub mod policy;
 pub mod query;
@@ -31,6 +32,7 @@ pub use hardware::{Fault, FaultList, Qualified, QualifyProgress, QualifyRequest,
 pub use job::{Attempt, Job, JobArray, JobList, Notice, Progress, Promise, Slot, Submitted};
 pub use logs::{LogLine, LogStream};
 pub use mig::{MigLeaver, MigPlan, MigPlanSlice, MigQuery};
+pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use node::{AgentInfo, Node, NodeJob, NodeList, NodeUse, Topology};
 pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob};
 pub use query::{
@@ -75,6 +77,8 @@ pub enum Kind {
     Defrag,
     /// How a GPU would be cut.
     MigPlan,
+    /// Power by place.
+    PowerInventory,
     /// The server itself.
     Server,
 }

@@ -96,6 +96,7 @@ pub(crate) enum Command {
     Token(cmd::token::TokenCmd),
     Secret(cmd::secret::SecretCmd),
     Project(cmd::project::ProjectCmd),
+    Power(cmd::power::Power),
     Whoami(cmd::whoami::Whoami),
     Doctor(cmd::doctor::Doctor),
     Completions(cmd::completions::Completions),

@@ -3,7 +3,7 @@
 use crate::{Client, ClientError};
 use muster_api::{
     CordonRequest, DrainRequest, EventList, EventsQuery, FaultList, FaultsQuery, Inject, Injected,
-    MigPlan, MigQuery, Node, NodeList, NodesQuery, QualifyRequest, ServerInfo, Topology,
+    MigPlan, MigQuery, Node, NodeList, NodesQuery, PowerBy, PowerInventory, QualifyRequest, ServerInfo, Topology,
 };
 use reqwest::Method;
 
@@ -86,6 +86,16 @@ impl Client {
             .get(&["v1", "nodes", name, "mig"])
             .query(&[("gpu", Some(gpu.to_string())), ("profiles", Some(profiles))]);
         self.json(call).await
+    }
+
+    /// What nodes, racks or feeds draw, beside what they could and may.
+    pub async fn power(&self, by: PowerBy) -> Result<PowerInventory, ClientError> {
+        let by = match by {
+            PowerBy::Node => "node",
+            PowerBy::Rack => "rack",
+            PowerBy::Feed => "feed",
+        };
+        self.json(self.get(&["v1", "power"]).query(&[("by", Some(by.to_owned()))])).await
     }
 
     /// One page of faults, newest first.

@@ -34,6 +34,7 @@ pub use cluster::{Cluster, Held, Running};
 pub use defrag::{Moves, moves};
 pub use explain::{Ahead, Constraint, Estimate, Explanation, explain};
 pub use fleet::Fleet;
+pub use power::rated as rated_watts;
 pub use node::{Block, NodeFacts};
 pub use place::{NoRoom, Placed, room_for};
 pub use plan::{Plan, Promised, Resize, Start, Victim, plan};

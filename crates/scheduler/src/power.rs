@@ -9,7 +9,8 @@ use muster_model::topology::Level;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Draw at full load in watts, for GPUs that the policy does not name (vendors' data sheets).
-pub(crate) fn rated(sku: &str) -> u32 {
+#[must_use]
+pub fn rated(sku: &str) -> u32 {
     let table: [(&str, u32); 12] = [
         ("gb300", 1400),
         ("gb200", 1200),

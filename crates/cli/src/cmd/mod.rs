@@ -15,6 +15,7 @@ pub(crate) mod logs;
 pub(crate) mod node;
 pub(crate) mod nodes;
 pub(crate) mod policy;
+pub(crate) mod power;
 pub(crate) mod project;
 pub(crate) mod ps;
 pub(crate) mod quota;
@@ -84,6 +85,7 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
         Command::Token(c) => c.run(ctx).await,
         Command::Secret(c) => c.run(ctx).await,
         Command::Project(c) => c.run(ctx).await,
+        Command::Power(c) => c.run(ctx).await,
         Command::Whoami(c) => c.run(ctx).await,
         Command::Doctor(c) => c.run(ctx).await,
         Command::Up(_)

@@ -221,6 +221,16 @@ impl Agents {
         self.inner.seat(node)?.window()
     }
 
+    /// How many GPUs of a node told what they draw, and what that is together, in watts.
+    #[must_use]
+    pub fn draw(&self, node: &NodeName) -> Option<(u32, f64)> {
+        let (columns, figures) = self.inner.seat(node)?.newest()?;
+        let power = columns.iter().position(|c| c == "power")?;
+        let told = figures.chunks(columns.len().max(1)).filter_map(|g| g.get(power).copied());
+        let told = told.filter(|w| w.is_finite());
+        Some(told.fold((0, 0.0), |(n, sum), w| (n + 1, sum + f64::from(w))))
+    }
+
     /// The newest step of each rank of an attempt.
     #[must_use]
     pub fn steps(&self, key: AttemptKey) -> Vec<RankStep> {

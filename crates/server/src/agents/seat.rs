@@ -2,7 +2,7 @@
 
 use super::faults::Gate;
 use super::idle::IdleGpus;
-use super::telemetry::{Ring, Window};
+use super::telemetry::{Columns, Ring, Window};
 use muster_link::messages::FromServer;
 use muster_model::names::NodeName;
 use muster_model::units::Time;
@@ -122,6 +122,10 @@ impl Seat {
 
     pub(super) fn window(&self) -> Option<Window> {
         lock(&self.ring).window()
+    }
+
+    pub(super) fn newest(&self) -> Option<(Columns, Arc<[f32]>)> {
+        lock(&self.ring).newest()
     }
 }
 

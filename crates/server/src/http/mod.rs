@@ -12,6 +12,7 @@ mod limits;
 mod logs;
 mod metrics;
 mod mig;
+mod power;
 mod nodes;
 mod openapi;
 mod paging;
@@ -244,6 +245,7 @@ fn documented() -> OpenApiRouter<App> {
         .routes(routes!(nodes::qualify))
         .routes(routes!(nodes::cancel_qualification))
         .routes(routes!(mig::plan))
+        .routes(routes!(power::power))
         .routes(routes!(nodes::inject))
         .routes(routes!(faults::list))
         .routes(routes!(nodes::topology, nodes::set_topology))

@@ -51,6 +51,7 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("post", "/v1/nodes/{name}/qualify", Operators, json!({"level": "standard"})),
         ("post", "/v1/nodes/{name}/cancel-qualification", Operators, no.clone()),
         ("get", "/v1/nodes/{name}/mig", Operators, no.clone()),
+        ("get", "/v1/power", Operators, no.clone()),
         ("get", "/v1/faults", Tokens, no.clone()),
         ("post", "/v1/nodes/{name}/inject", Operators, json!({"fault": "lose_gpu", "gpu": 0})),
         ("post", "/v1/nodes/{name}/retire", Operators, no.clone()),
