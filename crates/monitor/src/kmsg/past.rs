@@ -114,9 +114,10 @@ fn journal(now: Time, each: &mut dyn FnMut(Time, &[u8])) -> Result<u64, String> 
         }
     }
     let _ = child.kill();
-    let ended = child.wait().map_err(cannot)?;
-    if count == 0 && !ended.success() {
-        return Err("journalctl knows nothing of this boot".into());
+    let _ = child.wait();
+    // Every boot writes hundreds of lines: none means that this user may not see them.
+    if count == 0 {
+        return Err("journalctl shows nothing of this boot to this user".into());
     }
     Ok(count)
 }

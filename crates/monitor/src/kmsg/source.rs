@@ -124,6 +124,16 @@ fn wait(fd: BorrowedFd<'_>, most: Duration) -> bool {
 
 fn journal() -> Result<Opened, String> {
     let cannot = |e: io::Error| format!("journalctl cannot be started: {e}");
+    let last = Command::new("journalctl")
+        .args(["--dmesg", "--lines=1", "--output=cat", "--no-pager", "--quiet"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .map_err(cannot)?;
+    // It follows an empty log without a word when this user may see nothing.
+    if last.stdout.is_empty() {
+        return Err("journalctl shows nothing of the kernel's log to this user".into());
+    }
     let mut child = Command::new("journalctl")
         .args(["--dmesg", "--follow", "--lines=0", "--output=cat", "--no-pager", "--quiet"])
         .stdin(Stdio::null())
