@@ -28,6 +28,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) argv: &'a [String],
     /// The attempt's directory.
     pub(crate) dir: &'a Path,
+    /// What is the agent's alone.
+    pub(crate) hidden: &'a Path,
     pub(crate) secrets_dir: &'a Path,
     /// The slot's control group.
     pub(crate) group: Option<String>,
@@ -64,6 +66,13 @@ pub(crate) fn order(
         if !Path::new(&v.from).exists() {
             return Err(format!(
                 "volume `{}` does not exist on this node: create it, or mend `from`",
+                v.from
+            ));
+        }
+        let real = Path::new(&v.from).canonicalize().unwrap_or_default();
+        if real.starts_with(w.hidden) || w.hidden.starts_with(&real) {
+            return Err(format!(
+                "volume `{}` holds the agent's own directory: name another",
                 v.from
             ));
         }
@@ -128,6 +137,7 @@ mod tests {
             prefix: "muster-ab-7.1".into(),
             argv,
             dir: Path::new("/s/runs/7.1"),
+            hidden: Path::new("/s"),
             secrets_dir: Path::new("/s/runs/7.1/secrets"),
             group: Some("/muster/n/7.1".into()),
             gpus: false,

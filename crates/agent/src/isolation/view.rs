@@ -70,13 +70,19 @@ pub(crate) fn named<'a>(words: impl Iterator<Item = &'a str>) -> Vec<PathBuf> {
 pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
     let node = |what: &'static str| move |e: io::Error| Refusal::node(what, &e);
     sys::unshare(libc::CLONE_NEWNS).map_err(node("cannot make a mount namespace"))?;
-    let private = libc::MS_REC | libc::MS_PRIVATE;
-    sys::mount(None, Path::new("/"), None, private, None).map_err(node("cannot keep mounts"))?;
-    // Everything of the node that is to be seen is held before anything is covered.
+    let alone = libc::MS_REC | libc::MS_PRIVATE;
+    sys::mount(None, Path::new("/"), None, alone, None).map_err(node("cannot keep mounts"))?;
+    // What is to be seen is held before its place is covered. The agent's directory is covered
+    // first of all, so that nobody gets at it by naming it, or something around it.
+    let own = own_files(order).map_err(node("cannot open the attempt's files"))?;
+    let private = private(order).map_err(node("cannot make private directories"))?;
+    hide(inside).map_err(node("cannot hide the agent's directory"))?;
     let shown = shown(order, inside)?;
     let volumes = volumes(order)?;
-    let own = own_files(order).map_err(node("cannot open the attempt's files"))?;
-    cover(order, inside).map_err(node("cannot make private directories"))?;
+    dev::build(inside, &inside.hidden.join("dev")).map_err(node("cannot make /dev"))?;
+    for p in &private {
+        p.show(false).map_err(node("cannot cover what is shared"))?;
+    }
     for s in &shown {
         s.show(false).map_err(|e| {
             Refusal::Job(format!("`{}` cannot be shown to the ranks: {e}", s.at.display()))
@@ -101,15 +107,21 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
 }
 
 /// Whether a path is about to be covered.
-fn covered(path: &Path, inside: &Inside) -> bool {
+fn covered(path: &Path) -> bool {
     let mut places = PRIVATE.iter().map(|(p, _)| Path::new(*p)).chain([Path::new("/dev/shm")]);
-    places.any(|p| path.starts_with(p)) || path.starts_with(&inside.hidden)
+    places.any(|p| path.starts_with(p))
 }
 
 fn shown(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
     // What a volume is mounted at comes from the volume.
     let from_volume = |p: &Path| order.volumes.iter().any(|v| p.starts_with(&v.at));
-    if let Some(dir) = inside.lasting.as_ref().filter(|d| covered(d, inside) && !from_volume(d)) {
+    if let Some(dir) = inside.lasting.as_ref().filter(|d| d.starts_with(&inside.hidden)) {
+        return Err(Refusal::Job(format!(
+            "`{}` is in the agent's own directory: put checkpoints elsewhere",
+            dir.display()
+        )));
+    }
+    if let Some(dir) = inside.lasting.as_ref().filter(|d| covered(d) && !from_volume(d)) {
         fs::create_dir_all(dir)
             .map_err(|e| Refusal::Job(format!("cannot make `{}`: {e}", dir.display())))?;
     }
@@ -118,7 +130,7 @@ fn shown(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
         // The way there may be a link; what it leads to is what would be covered. What does not
         // exist is told where it is used.
         let Ok(real) = path.canonicalize() else { continue };
-        if covered(&real, inside) && !from_volume(path) {
+        if covered(&real) && !from_volume(path) {
             let open = Shown::open(&real, real.clone());
             shown.push(open.map_err(|e| Refusal::node("cannot open a path of the job", &e))?);
         }
@@ -165,12 +177,10 @@ fn own_files(order: &Order) -> io::Result<Vec<Shown>> {
     Ok(own)
 }
 
-/// Puts private directories over what everybody shares.
-fn cover(order: &Order, inside: &Inside) -> io::Result<()> {
+/// Directories of the slot's own for what everybody shares.
+fn private(order: &Order) -> io::Result<Vec<Shown>> {
     let scratch = order.dir.join(SCRATCH);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&scratch)?;
-    // Before the others: they cover the scratch space itself where it is under one of them.
-    dev::build(inside, &scratch.join("dev"))?;
     let mut private = Vec::new();
     for (at, name) in PRIVATE.iter().filter(|(at, _)| Path::new(at).is_dir()) {
         let dir = scratch.join(name);
@@ -180,15 +190,13 @@ fn cover(order: &Order, inside: &Inside) -> io::Result<()> {
         }
         private.push(Shown::open(&dir, PathBuf::from(at))?);
     }
-    for p in &private {
-        p.show(false)?;
-    }
-    if inside.hidden.is_dir() {
-        let (kind, options) = (Some("tmpfs"), Some("mode=0755,size=1m"));
-        let flags = libc::MS_NOSUID | libc::MS_NODEV;
-        sys::mount(Some(Path::new("tmpfs")), &inside.hidden, kind, flags, options)?;
-    }
-    Ok(())
+    Ok(private)
+}
+
+fn hide(inside: &Inside) -> io::Result<()> {
+    let (kind, options) = (Some("tmpfs"), Some("mode=0755,size=1m"));
+    let flags = libc::MS_NOSUID | libc::MS_NODEV;
+    sys::mount(Some(Path::new("tmpfs")), &inside.hidden, kind, flags, options)
 }
 
 /// Processes of the slot alone, and no way to turn the node's knobs.

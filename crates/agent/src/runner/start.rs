@@ -145,6 +145,7 @@ fn contain(
         prefix: format!("muster-{:08x}-{key}", state_hash(tools.config)),
         argv: &order.argv,
         dir: &order.dir,
+        hidden: &tools.config.state,
         secrets_dir: &order.secrets_dir,
         group: order.group.as_ref().and_then(Group::path),
         gpus: has_gpus(detail, tools),

@@ -104,7 +104,7 @@ pub(crate) fn paths_that_a_job_names_stay_what_they_are() {
     let Some(mut b) = bench(Hands::default()) else { return };
     let (data, away) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::write(data.path().join("in"), "treasure\n").unwrap();
-    let checkpoints = away.path().join("not/yet/there");
+    let saved = away.path().join("not/yet/there");
     let mut d = b.detail("cat data/in; echo saved > $MUSTER_CHECKPOINT_DIR/1; pwd");
     let at = b.files.path().join("data");
     d.volumes = vec![Volume {
@@ -112,15 +112,10 @@ pub(crate) fn paths_that_a_job_names_stay_what_they_are() {
         at: at.display().to_string(),
         read_only: true,
     }];
-    d.checkpoint = Some(CheckpointSpec {
-        dir: checkpoints.display().to_string(),
-        request: CheckpointRequest::default(),
-        grace: None,
-        interval: None,
-    });
+    d.checkpoint = Some(checkpoints(&saved));
     let out = run(&mut b, &d);
     assert_eq!(out, format!("treasure\n{}\n", b.files.path().display()));
-    assert_eq!(std::fs::read_to_string(checkpoints.join("1")).unwrap(), "saved\n");
+    assert_eq!(std::fs::read_to_string(saved.join("1")).unwrap(), "saved\n");
     // A program and its arguments are named as well.
     let program = away.path().join("program");
     std::fs::write(&program, "#!/bin/sh\ncat $1\n").unwrap();
@@ -136,6 +131,7 @@ pub(crate) fn paths_that_a_job_names_stay_what_they_are() {
 pub(crate) fn the_agents_directory_is_hidden() {
     let Some(mut b) = bench(Hands::default()) else { return };
     std::fs::write(b.dir.path().join("key.pem"), "private").unwrap();
+    std::fs::create_dir(b.dir.path().join("keys")).unwrap();
     let dir = b.dir.path().display().to_string();
     let mut d = detail(&format!("find {dir} -type f; echo '{{\"step\":1}}' >> $MUSTER_REPORT"));
     d.secrets.0.insert("token".into(), "hush".into());
@@ -145,6 +141,38 @@ pub(crate) fn the_agents_directory_is_hidden() {
     sorted.sort_unstable();
     assert_eq!(sorted, ["0.report", "script", "token"], "{out}");
     assert_eq!(b.voices.len(), 1, "the report came through");
+    // Naming it, or something around it, does not help.
+    let around = b.dir.path().parent().unwrap().display().to_string();
+    let mut d = b.detail("cat around/*/key.pem");
+    let at = b.files.path().join("around").display().to_string();
+    d.volumes = vec![Volume { from: around.clone(), at, read_only: true }];
+    d.checkpoint = Some(checkpoints(Path::new(&around)));
+    let k = key();
+    b.runner.start(k, &d, Instant::now());
+    assert!(matches!(b.end(k), SlotEnd::Failed { .. }));
+    let out = b.out(k);
+    assert!(!out.contains("private"), "{out}");
+    d.volumes.clear();
+    for named in ["workdir", "checkpoint"] {
+        let mut d = detail("true");
+        match named {
+            "workdir" => d.run.workdir = Some(b.dir.path().join("keys").display().to_string()),
+            _ => d.checkpoint = Some(checkpoints(&b.dir.path().join("checkpoints"))),
+        }
+        let k = key();
+        b.runner.start(k, &d, Instant::now());
+        let end = b.end(k);
+        assert!(matches!(end, SlotEnd::Unstartable { .. }), "{named}: {end:?}");
+    }
+}
+
+fn checkpoints(dir: &Path) -> CheckpointSpec {
+    CheckpointSpec {
+        dir: dir.display().to_string(),
+        request: CheckpointRequest::default(),
+        grace: None,
+        interval: None,
+    }
 }
 
 pub(crate) fn the_powers_of_root_stay_outside() {

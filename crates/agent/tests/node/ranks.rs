@@ -306,8 +306,7 @@ pub(crate) fn ranks_are_heard_and_asked_for_a_checkpoint() {
 echo '{"step":8,"t":0.5}' >> $MUSTER_REPORT
 echo nonsense >> $MUSTER_REPORT
 while :; do sleep 0.02; done"#;
-    let mut d = detail(&format!("cat > inner.sh <<'EOF'\n{inner}\nEOF\nsh inner.sh\necho after"));
-    d.run.workdir = Some(b.dir.path().display().to_string());
+    let mut d = b.detail(&format!("cat > inner.sh <<'EOF'\n{inner}\nEOF\nsh inner.sh\necho after"));
     d.checkpoint = Some(CheckpointSpec {
         dir: "/tmp".into(),
         request: CheckpointRequest { signal: Some("SIGUSR1".into()) },
@@ -518,7 +517,7 @@ pub(crate) fn the_python_example_steps_saves_when_asked_and_resumes() {
     }
     let mut b = Bench::new();
     let k = key();
-    let dir = b.dir.path().join("ckpt").display().to_string();
+    let dir = b.files.path().join("ckpt").display().to_string();
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/train_toy.py");
     let mut d = detail(&format!("python3 {example}"));
     for (name, value) in [("STEPS", "100000"), ("STEP_SECONDS", "0.005"), ("EVERY", "1000000")] {
