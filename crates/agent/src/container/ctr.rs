@@ -47,7 +47,7 @@ pub(super) fn words(
     let d = w.detail;
     let mut all = runtime.words.clone();
     let mut add = |words: &[&str]| all.extend(words.iter().map(|s| (*s).to_owned()));
-    add(&["run", "--rm", "--net-host", "--env-file", VARIABLES]);
+    add(&["run", "--rm", "--net-host", "--seccomp", "--env-file", VARIABLES]);
     add(&POWERS);
     if let Some(group) = &w.group {
         add(&["--cgroup", &format!("{group}/{name}")]);

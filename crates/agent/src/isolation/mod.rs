@@ -7,11 +7,13 @@
 mod caps;
 mod dev;
 pub mod devices;
+mod filter;
 mod init;
 pub(crate) mod sys;
 mod view;
 
 pub(crate) use caps::{KEPT_NAMES, drop_rest};
+pub(crate) use filter::filter;
 pub(crate) use init::Inner;
 pub(crate) use view::named;
 

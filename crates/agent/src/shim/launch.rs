@@ -5,7 +5,7 @@ use crate::cgroup::Group;
 use crate::container;
 use crate::env;
 use crate::isolation::sys::c_path;
-use crate::isolation::{Inner, Refusal, drop_rest};
+use crate::isolation::{Inner, Refusal, drop_rest, filter};
 use crate::run_dir::RunDir;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -154,6 +154,9 @@ fn start(
             }
             if plain {
                 libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            }
+            if mounts.is_some() && filter().is_err() {
+                return Err(io::Error::from_raw_os_error(NAMESPACE_REFUSED));
             }
             Ok(())
         });

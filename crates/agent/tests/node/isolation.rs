@@ -188,9 +188,13 @@ no sh -c 'mkdir /sys/fs/cgroup/x /sys/fs/cgroup/*/x'
 no sh -c 'echo b > /proc/sysrq-trigger'
 no cat /proc/1/environ
 no nsenter -t 1 -m true
+no unshare -U true
+no unshare -m true
+python3 -c 'import threading; t = threading.Thread(target=print, args=(\"thread\",)); t.start()' || echo no python
 echo end";
     let out = run(&mut b, &detail(script));
     assert!(out.ends_with("end\n") && !out.contains("could"), "{out}");
+    assert!(out.contains("thread") || out.contains("no python"), "threads still start: {out}");
     let caps = |name: &str| {
         let line = out.lines().find_map(|l| l.strip_prefix(name)).unwrap();
         u64::from_str_radix(line.trim(), 16).unwrap()
