@@ -283,10 +283,29 @@ EOF
 exit 0";
     let mut d = detail(script);
     d.slot.gpus = GpuSet(1);
+    d.run.env.insert("HOME".into(), "/tmp".into());
     let with = run(&mut b, &d);
     println!("with its GPU:\n{with}");
     assert!(with.contains("GPU 0: ") && !with.contains("GPU 1: "), "{with}");
     assert!(with.contains("init 0 0 count 1\ncontext 0\nmemory 0\n"), "{with}");
+    // A real program, with workers that pass their batches through shared memory.
+    d.run.script = Some(
+        "python3 - <<'EOF'
+try:
+    import torch
+except ImportError:
+    print('no torch')
+    raise SystemExit
+data = torch.utils.data.TensorDataset(torch.ones(64, 1000))
+loader = torch.utils.data.DataLoader(data, batch_size=8, num_workers=2)
+total = sum(float((b[0].cuda() @ b[0].cuda().T).sum()) for b in loader)
+print('torch', total)
+EOF"
+        .into(),
+    );
+    let torch = run(&mut b, &d);
+    println!("{torch}");
+    assert!(torch == "no torch\n" || torch == "torch 512000.0\n", "{torch}");
     d.slot.gpus = GpuSet::EMPTY;
     d.run.script = Some(script.replace("python3", "unset CUDA_VISIBLE_DEVICES; python3"));
     let without = run(&mut b, &d);
