@@ -34,7 +34,7 @@ pub(super) fn words(
     let mut all = runtime.words.clone();
     let mut add = |words: &[&str]| all.extend(words.iter().map(|s| (*s).to_owned()));
     // Signals are sent to the container's processes themselves.
-    add(&["run", "--rm", "--pull=never", "--sig-proxy=false", "--name", name]);
+    add(&["run", "--rm", "--pull=never", "--sig-proxy=false", "--replace", "--name", name]);
     add(&["--network", "host", "--log-driver", "none"]);
     add(&["--security-opt", "no-new-privileges", "--cap-drop", "all", "--cap-add", KEPT_NAMES]);
     add(&["--env-file", VARIABLES, "--shm-size", &w.shm.to_string()]);

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// How long a process is remembered after its slot ended: what is said about it may come late.
 const REMEMBER: Duration = Duration::from_secs(60);
+/// Processes of one slot that are remembered before the dead ones are forgotten.
+const MOST: usize = 4096;
 /// A chain of parents longer than this is none.
 const DEPTH: usize = 64;
 
@@ -149,6 +151,10 @@ impl PidMap {
 
     fn learn(&self, owner: Owner, pid: i32) {
         if let Some(held) = self.lock().get_mut(&owner.key).filter(|h| h.ended.is_none()) {
+            if held.pids.len() >= MOST {
+                // A job may start processes for months: those that are gone make room.
+                held.pids.retain(|p, _| process::parent(*p).is_some());
+            }
             held.pids.entry(pid).or_insert(owner.rank);
         }
     }
