@@ -119,6 +119,24 @@ fn nvidia_nodes_in(gpus: &Path, index: u32) -> Vec<PathBuf> {
     card.map(|(_, minor)| PathBuf::from(format!("/dev/nvidia{minor}"))).into_iter().collect()
 }
 
+/// The nodes by which a MIG slice is opened: those of GPU instance `gi` and of compute instance
+/// `ci` in it, on the GPU with this minor.
+#[must_use]
+pub fn mig_nodes(minor: u32, gi: u32, ci: u32) -> Vec<PathBuf> {
+    mig_nodes_in(Path::new("/proc/driver/nvidia/capabilities"), minor, gi, ci)
+}
+
+fn mig_nodes_in(capabilities: &Path, minor: u32, gi: u32, ci: u32) -> Vec<PathBuf> {
+    let gi = capabilities.join(format!("gpu{minor}/mig/gi{gi}"));
+    let node = |file: PathBuf| {
+        let text = fs::read_to_string(file).ok()?;
+        let minor = text.lines().find_map(|l| l.strip_prefix("DeviceFileMinor:"))?;
+        Some(PathBuf::from(format!("/dev/nvidia-caps/nvidia-cap{}", minor.trim())))
+    };
+    let ci = gi.join(format!("ci{ci}/access"));
+    [gi.join("access"), ci].into_iter().filter_map(node).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +156,19 @@ mod tests {
         assert_eq!(at(0), [Path::new("/dev/nvidia2")]);
         assert_eq!(at(2), [Path::new("/dev/nvidia0")]);
         assert!(at(3).is_empty());
+    }
+
+    #[test]
+    fn a_slice_is_opened_by_its_instances() {
+        let dir = tempfile::tempdir().unwrap();
+        let gi = dir.path().join("gpu0/mig/gi3");
+        fs::create_dir_all(gi.join("ci0")).unwrap();
+        let text = |n| format!("DeviceFileMinor: {n}\nDeviceFileMode: 292\nDeviceFileModify: 1\n");
+        fs::write(gi.join("access"), text(30)).unwrap();
+        fs::write(gi.join("ci0/access"), text(31)).unwrap();
+        let caps = [30, 31].map(|n| PathBuf::from(format!("/dev/nvidia-caps/nvidia-cap{n}")));
+        assert_eq!(mig_nodes_in(dir.path(), 0, 3, 0), caps);
+        assert!(mig_nodes_in(dir.path(), 0, 4, 0).is_empty());
     }
 
     #[test]

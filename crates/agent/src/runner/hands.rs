@@ -24,6 +24,8 @@ pub struct SlotGpus {
 
 /// The device nodes of a GPU, by its index.
 pub type DeviceNodes = Arc<dyn Fn(u32) -> Vec<PathBuf> + Send + Sync>;
+/// The device nodes of a slice of a GPU, besides those of the GPU itself.
+pub type SliceNodes = Arc<dyn Fn(u32, &HeldPart) -> Vec<PathBuf> + Send + Sync>;
 /// Leaves a slot's GPUs as the next one wants to find them; an error says what is left on them.
 pub type AfterSlot = Arc<dyn Fn(&SlotGpus) -> Result<(), String> + Send + Sync>;
 /// Says what the node knows of the death of these processes.
@@ -37,6 +39,9 @@ pub struct Hands {
     pub isolation: Isolation,
     /// The device nodes of a GPU.
     pub device_nodes: DeviceNodes,
+    /// The device nodes of a MIG slice, for a node that cuts its GPUs. See
+    /// [`devices::mig_nodes`].
+    pub slice_nodes: Option<SliceNodes>,
     /// Called in a thread of its own when every process of a slot with GPUs is gone and before
     /// its end is told, which waits for it. It does not change the end.
     pub after_slot: Option<AfterSlot>,
@@ -57,11 +62,23 @@ impl Hands {
     }
 }
 
+impl Hands {
+    /// All device nodes of a slot's share of one of its GPUs.
+    pub(super) fn nodes_of(&self, gpu: u32, part: Option<&HeldPart>) -> Vec<PathBuf> {
+        let mut nodes = (self.device_nodes)(gpu);
+        if let (Some(slices), Some(part @ HeldPart::Mig { .. })) = (&self.slice_nodes, part) {
+            nodes.extend(slices(gpu, part));
+        }
+        nodes
+    }
+}
+
 impl Default for Hands {
     fn default() -> Hands {
         Hands {
             isolation: Isolation::default(),
             device_nodes: Arc::new(devices::nvidia_nodes),
+            slice_nodes: None,
             after_slot: None,
             explain: None,
             containers: Arc::default(),

@@ -106,7 +106,8 @@ fn inside(detail: &RunDetail, tools: &Tools<'_>) -> Result<Option<Inside>, SlotE
     let paths = detail.run.workdir.iter().chain(&detail.resume).map(String::as_str);
     let mps = share_ipc.then_some(devices::MPS);
     let lasting = detail.checkpoint.as_ref().map(|c| PathBuf::from(&c.dir));
-    let nodes = devices::nodes(&detail.slot, tools.hands.device_nodes.as_ref());
+    let part = detail.slot.part.as_ref();
+    let nodes = devices::nodes(&detail.slot, &|gpu| tools.hands.nodes_of(gpu, part));
     let gpus = if has_gpus(detail, tools) { Some(detail.slot.gpus.len()) } else { None };
     Ok(Some(Inside {
         required,
