@@ -104,3 +104,24 @@ fn what_a_driver_tells_is_shown_with_the_node_and_the_job() {
     assert_eq!(state(&c, &node), "ready");
     c.muster(&["node", "inject", &node, "xid", "--gpu", "9", "--code", "79"]).code(5);
 }
+
+#[test]
+fn measured_power_is_added_up_beside_the_plan() {
+    let (c, nodes) = cluster(2);
+    let fleet = || c.json(&["power", "--by", "feed"]);
+    // Telemetry comes every ten seconds; the first summary is there soon after a node joins.
+    let told = |doc: &serde_json::Value| {
+        let all = doc["items"].as_array().cloned().unwrap_or_default();
+        all.iter().filter_map(|p| p["gpus_measured"].as_u64()).sum::<u64>()
+    };
+    until("every GPU has told what it draws", || told(&fleet()) == 16);
+    let by_node = c.json(&["power"]);
+    let first = &by_node["items"][0];
+    assert_eq!(first["name"], nodes[0].as_str());
+    assert_eq!((&first["gpus"], &first["gpu_watts_rated"]), (&8.into(), &5600.into()));
+    let watts = first["gpu_watts"].as_u64().expect("measured");
+    assert!((1..5600).contains(&watts), "idle GPUs draw something, and less than all: {first}");
+    let table = c.muster(&["power", "--by", "rack"]);
+    table.code(0);
+    assert!(table.stdout.contains("MEASURED") && table.stdout.contains("kW"), "{table:?}");
+}
