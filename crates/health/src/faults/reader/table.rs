@@ -14,6 +14,8 @@ const FIRST_GAP: u64 = 5_000;
 const LAST_GAP: u64 = 60_000;
 /// Processes of one device that are told apart.
 const PIDS: usize = 16;
+/// The same where a fault is about nothing but a process: each may be another job's.
+const PIDS_ALONE: usize = 128;
 /// Faults that are told apart.
 const MOST: usize = 2_048;
 /// Beyond that, one for each code of the catalogue, whatever the device.
@@ -148,8 +150,10 @@ impl Table {
         if key.pid.is_some() {
             let all = Key { pid: None, ..key };
             let same = |k: &Key| Key { pid: None, ..*k } == all;
-            let others = self.open.range(all..).take_while(|(k, _)| same(k)).take(PIDS).count();
-            if others >= PIDS {
+            let alone = key.pci.is_none() && key.name == 0;
+            let most = if alone { PIDS_ALONE } else { PIDS };
+            let others = self.open.range(all..).take_while(|(k, _)| same(k)).take(most).count();
+            if others >= most {
                 key.pid = None;
             }
         }

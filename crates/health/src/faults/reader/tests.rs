@@ -121,6 +121,13 @@ fn many_processes_of_one_fault_are_not_told_one_by_one() {
     assert!(reports.len() <= 20, "{}", reports.len());
     assert_eq!(reports.iter().map(|s| s.count).sum::<u64>(), 1000);
     assert!(reports.iter().all(|s| s.action == FaultAction::None));
+    // A kill for want of memory is about its process alone: each may be another job's.
+    let mut r = reader();
+    for pid in 1..=100 {
+        let line =
+            format!("Memory cgroup out of memory: Killed process {pid} (python3) total-vm:1kB");
+        assert_eq!(one(&mut r, i64::from(pid), &line)[0].pid, Some(pid));
+    }
 }
 
 #[test]
