@@ -261,9 +261,13 @@ mod tests {
     fn quick() -> Gather {
         let mut g = Gather::new("n");
         g.during = Duration::from_millis(50);
-        g.patience = Duration::from_millis(500);
+        g.patience = Duration::from_secs(20);
         g.host = false;
         g
+    }
+
+    fn impatient() -> Gather {
+        Gather { patience: Duration::from_secs(1), ..quick() }
     }
 
     fn codes(look: &Look) -> Vec<(String, Option<u32>)> {
@@ -308,15 +312,15 @@ mod tests {
         let fake = Fake::new(3);
         fake.set(1, Mood::Hang);
         let driver = fake.clone();
-        let look = quick().look(Time(0), move || Ok(Box::new(driver) as Box<dyn Driver>));
+        let look = impatient().look(Time(0), move || Ok(Box::new(driver) as Box<dyn Driver>));
         assert_eq!(codes(&look), vec![("nvml-hang".to_string(), Some(1))]);
         fake.set(1, Mood::Well);
     }
 
     #[test]
     fn a_driver_that_hangs_or_is_not_there_is_said() {
-        let look = quick().look(Time(0), || {
-            std::thread::sleep(Duration::from_secs(3));
+        let look = impatient().look(Time(0), || {
+            std::thread::sleep(Duration::from_secs(5));
             Err(DeviceError::NotAllowed)
         });
         assert_eq!(codes(&look), vec![("driver-error".to_string(), None)]);

@@ -20,7 +20,6 @@ fn config() -> Config {
     let context = Context { driver_major: Some(580), sku: "h100-sxm".into(), pool: String::new() };
     let mut c = Config::reading(Arc::new(Catalogue::builtin().clone()), context);
     c.every = Duration::from_millis(100);
-    c.hang_after = Duration::from_millis(300);
     c.host_every = Duration::from_millis(100);
     c.kernel_log = KernelLog::Off;
     c
@@ -80,7 +79,10 @@ fn a_gpu_that_falls_off_the_bus_leaves_the_page() {
 #[test]
 fn a_call_that_hangs_is_told_and_the_page_goes_on() {
     let world = pretend(2);
-    let m = Monitor::start(config(), world.driver()).expect("started");
+    let mut c = config();
+    // Longer than a busy machine keeps a thread waiting.
+    c.hang_after = Duration::from_millis(800);
+    let m = Monitor::start(c, world.driver()).expect("started");
     until("both", || m.latest().gpus.iter().filter(|g| g.up).count() == 2);
     world.world().inject(0, SimFault::Hang);
     assert_eq!(fault(&m, "nvml-hang").gpu, Some(0));
