@@ -125,3 +125,22 @@ fn measured_power_is_added_up_beside_the_plan() {
     table.code(0);
     assert!(table.stdout.contains("MEASURED") && table.stdout.contains("kW"), "{table:?}");
 }
+
+#[test]
+fn a_test_survives_the_death_of_everything_and_ends_once() {
+    let (mut c, names) = cluster(1);
+    let node = names[0].as_str();
+    // Some twenty seconds: long enough to die in.
+    c.muster(&["node", "qualify", node, "--level", "standard"]).code(0);
+    let test = c.json(&["get", "node", node])["qualifying"]["id"].clone();
+    c.kill();
+    c.restart();
+    let stood = c.json(&["get", "node", node]);
+    assert_eq!(stood["qualifying"]["id"], test, "the log still wants it");
+    until("it has ended", || c.json(&["get", "node", node])["qualified"]["id"] == test);
+    assert_eq!(c.json(&["get", "node", node])["qualified"]["outcome"], "passed");
+    let log = c.json(&["events"]);
+    let kinds = log["items"].as_array().cloned().unwrap_or_default();
+    let count = |kind: &str| kinds.iter().filter(|e| e["kind"] == kind).count();
+    assert_eq!((count("qualification_asked"), count("qualification_ended")), (1, 1));
+}
