@@ -222,6 +222,7 @@ impl Body {
         let pretend = detail.simulate.is_some();
         let sliced = matches!(detail.slot.part, Some(HeldPart::Mig { .. }));
         let real = matches!(self.devices, Devices::Real { .. });
+        let cuts = self.hooks.hands.slices.is_some();
         match self.simulated() {
             Some(sim) if pretend => {
                 sim.start(key, detail, now);
@@ -238,9 +239,9 @@ impl Body {
                 runner.refuse(key, detail, SlotEnd::Unstartable { reason });
                 None
             }
-            Ok(runner) if sliced && real => {
-                let reason = "this agent cannot cut GPUs into MIG slices yet; ask for whole GPUs \
-                              or a share in thousandths, or for a simulated node"
+            Ok(runner) if sliced && real && !cuts => {
+                let reason = "this agent knows nothing of MIG slices; ask for whole GPUs or a \
+                              share in thousandths, or for another node"
                     .into();
                 runner.refuse(key, detail, SlotEnd::Unstartable { reason });
                 None

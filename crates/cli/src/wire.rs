@@ -48,6 +48,7 @@ pub(crate) struct MachineOptions {
     pub(crate) isolation: Isolation,
     pub(crate) scrub: Scrub,
     pub(crate) pull: bool,
+    pub(crate) allow_mig: bool,
 }
 
 impl Default for MachineOptions {
@@ -62,6 +63,7 @@ impl Default for MachineOptions {
             isolation: Isolation::default(),
             scrub: Scrub::default(),
             pull: false,
+            allow_mig: false,
         }
     }
 }
@@ -90,6 +92,7 @@ impl MachineOptions {
             faults: self.faults,
             dirs: vec![dir.to_path_buf()],
             scrub: self.scrub,
+            cut: self.allow_mig,
             test,
             hands,
         };

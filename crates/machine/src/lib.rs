@@ -5,6 +5,7 @@
 
 pub mod child;
 mod clean;
+mod mig;
 mod order;
 mod qualify;
 mod start;

@@ -1,6 +1,7 @@
 //! Everything that makes this machine a node, put together.
 
 use crate::clean::{self, Scrub};
+use crate::mig;
 use crate::order::TestOrder;
 use crate::qualify::Spawned;
 use crate::watch::Watch;
@@ -30,6 +31,8 @@ pub struct Options {
     pub dirs: Vec<PathBuf>,
     /// What is done between two tenants of a GPU.
     pub scrub: Scrub,
+    /// Cut GPUs in MIG mode into the slices that jobs are given.
+    pub cut: bool,
     /// How a test is done.
     pub test: TestOrder,
     /// What ranks are run with.
@@ -105,6 +108,7 @@ pub fn start(o: Options) -> Result<Machine, MachineError> {
     // A second way into the driver: the first belongs to those who watch.
     if let Ok(driver) = muster_gpu::open() {
         let driver: Arc<dyn Driver> = Arc::from(driver);
+        hands.slices = Some(mig::slices(driver.clone(), o.cut));
         let scrub = o.scrub;
         hands.after_slot = Some(Arc::new(move |slot| clean::clean(&driver, scrub, slot)));
     }

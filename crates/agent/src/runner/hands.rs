@@ -4,7 +4,7 @@ use super::pids::PidMap;
 use crate::container::Containers;
 use crate::isolation::{Isolation, devices};
 use muster_model::ids::AttemptKey;
-use muster_model::placement::{GpuSet, HeldPart};
+use muster_model::placement::{GpuSet, HeldPart, Slot};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,8 +24,17 @@ pub struct SlotGpus {
 
 /// The device nodes of a GPU, by its index.
 pub type DeviceNodes = Arc<dyn Fn(u32) -> Vec<PathBuf> + Send + Sync>;
-/// The device nodes of a slice of a GPU, besides those of the GPU itself.
-pub type SliceNodes = Arc<dyn Fn(u32, &HeldPart) -> Vec<PathBuf> + Send + Sync>;
+/// A MIG slice as a rank opens it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slice {
+    /// Its id, as `CUDA_VISIBLE_DEVICES` takes it.
+    pub uuid: String,
+    /// Its device nodes, besides those of the GPU itself.
+    pub nodes: Vec<PathBuf>,
+}
+
+/// Finds a slice of a GPU, or cuts it; an error says why it is not there.
+pub type Slices = Arc<dyn Fn(u32, &HeldPart) -> Result<Slice, String> + Send + Sync>;
 /// Leaves a slot's GPUs as the next one wants to find them; an error says what is left on them.
 pub type AfterSlot = Arc<dyn Fn(&SlotGpus) -> Result<(), String> + Send + Sync>;
 /// Says what the node knows of the death of these processes.
@@ -39,9 +48,8 @@ pub struct Hands {
     pub isolation: Isolation,
     /// The device nodes of a GPU.
     pub device_nodes: DeviceNodes,
-    /// The device nodes of a MIG slice, for a node that cuts its GPUs. See
-    /// [`devices::mig_nodes`].
-    pub slice_nodes: Option<SliceNodes>,
+    /// Who finds MIG slices; without it a slot that asks for one is refused.
+    pub slices: Option<Slices>,
     /// Called in a thread of its own when every process of a slot with GPUs is gone and before
     /// its end is told, which waits for it. It does not change the end.
     pub after_slot: Option<AfterSlot>,
@@ -63,13 +71,14 @@ impl Hands {
 }
 
 impl Hands {
-    /// All device nodes of a slot's share of one of its GPUs.
-    pub(super) fn nodes_of(&self, gpu: u32, part: Option<&HeldPart>) -> Vec<PathBuf> {
-        let mut nodes = (self.device_nodes)(gpu);
-        if let (Some(slices), Some(part @ HeldPart::Mig { .. })) = (&self.slice_nodes, part) {
-            nodes.extend(slices(gpu, part));
+    /// The slice of a slot that has one.
+    pub(super) fn slice(&self, slot: &Slot) -> Result<Option<Slice>, String> {
+        match (&slot.part, &self.slices, slot.gpus.iter().next()) {
+            (Some(part @ HeldPart::Mig { .. }), Some(slices), Some(gpu)) => {
+                slices(gpu, part).map(Some)
+            }
+            _ => Ok(None),
         }
-        nodes
     }
 }
 
@@ -78,7 +87,7 @@ impl Default for Hands {
         Hands {
             isolation: Isolation::default(),
             device_nodes: Arc::new(devices::nvidia_nodes),
-            slice_nodes: None,
+            slices: None,
             after_slot: None,
             explain: None,
             containers: Arc::default(),

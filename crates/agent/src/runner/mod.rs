@@ -9,7 +9,7 @@ mod signals;
 mod slot;
 mod start;
 
-pub use hands::{AfterSlot, DeviceNodes, Explain, Hands, SliceNodes, SlotGpus};
+pub use hands::{AfterSlot, DeviceNodes, Explain, Hands, Slice, Slices, SlotGpus};
 pub use pids::{Holder, PidMap};
 
 use crate::cgroup::Cgroups;

@@ -1,6 +1,6 @@
 //! Starting one slot: its directory, its group, its supervisor.
 
-use super::{Hands, RunnerConfig};
+use super::{Hands, RunnerConfig, Slice};
 use crate::cgroup::{Fence, Group};
 use crate::container;
 use crate::env::{self, Env, Places};
@@ -50,7 +50,9 @@ pub(super) fn start(
         check(detail)?;
         dir.create().map_err(|e| fault(&format!("cannot create {}", dir.0.display()), &e))?;
         made(&dir.0);
-        let inside = inside(detail, tools)?;
+        let slice = tools.hands.slice(&detail.slot);
+        let slice = slice.map_err(|reason| SlotEnd::NodeFault { reason })?;
+        let inside = inside(detail, tools, slice.as_ref())?;
         let rules = inside.as_ref().map(|i| devices::rules(&i.nodes));
         let required = tools.hands.isolation == Isolation::Required;
         let fence = rules.as_ref().map(|rules| Fence { rules, required });
@@ -70,6 +72,9 @@ pub(super) fn start(
             order.env.remove("TMPDIR");
         }
         order.inside = inside;
+        if let Some(slice) = slice {
+            order.env.insert("CUDA_VISIBLE_DEVICES".into(), slice.uuid);
+        }
         if let Some(image) = &detail.run.image {
             contain(&mut order, image, key, detail, tools)
                 .map_err(|reason| SlotEnd::Unstartable { reason })?;
@@ -86,7 +91,11 @@ pub(super) fn start(
 }
 
 /// What the ranks are to see of the node; everything when they cannot be isolated.
-fn inside(detail: &RunDetail, tools: &Tools<'_>) -> Result<Option<Inside>, SlotEnd> {
+fn inside(
+    detail: &RunDetail,
+    tools: &Tools<'_>,
+    slice: Option<&Slice>,
+) -> Result<Option<Inside>, SlotEnd> {
     let required = tools.hands.isolation == Isolation::Required;
     if tools.hands.isolation == Isolation::Off || detail.run.image.is_some() {
         return Ok(None);
@@ -106,8 +115,9 @@ fn inside(detail: &RunDetail, tools: &Tools<'_>) -> Result<Option<Inside>, SlotE
     let paths = detail.run.workdir.iter().chain(&detail.resume).map(String::as_str);
     let mps = share_ipc.then_some(devices::MPS);
     let lasting = detail.checkpoint.as_ref().map(|c| PathBuf::from(&c.dir));
-    let part = detail.slot.part.as_ref();
-    let nodes = devices::nodes(&detail.slot, &|gpu| tools.hands.nodes_of(gpu, part));
+    let of_slice = slice.map_or(&[][..], |s| &s.nodes);
+    let mut nodes = devices::nodes(&detail.slot, tools.hands.device_nodes.as_ref());
+    nodes.extend(of_slice.iter().cloned());
     let gpus = if has_gpus(detail, tools) { Some(detail.slot.gpus.len()) } else { None };
     Ok(Some(Inside {
         required,

@@ -80,6 +80,9 @@ struct Watch {
     /// Let containers' images be fetched; without it only those that are here run
     #[arg(long)]
     pull: bool,
+    /// Cut GPUs that are in MIG mode into the slices that jobs are given
+    #[arg(long)]
+    allow_mig: bool,
 }
 
 /// Where the exporter listens; none is off.
@@ -138,6 +141,7 @@ impl Watch {
             },
             scrub: if self.scrub { Scrub::Overwrite } else { Scrub::Look },
             pull: self.pull,
+            allow_mig: self.allow_mig,
         })
     }
 }
