@@ -156,7 +156,6 @@ impl SeenFault {
     pub fn bounded(mut self) -> SeenFault {
         crate::qualification::cut(&mut self.code, CODE_MAX);
         crate::qualification::cut(&mut self.text, TEXT_MAX);
-        self.count = self.count.max(1);
         self
     }
 }
