@@ -28,7 +28,7 @@ fn sound_gpus_are_healthy_and_broken_ones_named() {
     let fast = ["check", "--gpus-only", "--during", "100ms", "--simulated", "h100-sxm:4"];
     let (code, text) = run(&fast);
     assert_eq!(code, 0, "{text}");
-    assert!(text.contains("4 GPUs and the host are healthy"), "{text}");
+    assert!(text.contains("4 GPUs are healthy"), "{text}");
 
     let (code, text) = run(&[&fast[..], &["--break", "2:power-brake"]].concat());
     assert_eq!(code, 20, "{text}");

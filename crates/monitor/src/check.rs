@@ -35,6 +35,8 @@ pub struct Look {
     pub gpus: Vec<GpuLook>,
     /// So many GPUs there should be, where somebody said.
     pub expect: Option<u32>,
+    /// Host and log were left out.
+    pub gpus_only: bool,
     /// The host at the beginning of the look.
     pub before: HostSample,
     /// The host at its end, a few seconds later.
@@ -256,7 +258,10 @@ fn summary(look: &Look, verdict: Verdict, gpus: &[GpuReport], findings: &[Findin
         n => format!("{n} GPUs"),
     };
     match findings.first().filter(|f| f.verdict > Verdict::Healthy) {
+        None if look.gpus.is_empty() && look.gpus_only => "no GPU on this machine".into(),
         None if look.gpus.is_empty() => "no GPU on this machine; the host is healthy".into(),
+        None if look.gpus_only && gpus.len() == 1 => format!("{count} is healthy"),
+        None if look.gpus_only => format!("{count} are healthy"),
         None => format!("{count} and the host are healthy"),
         Some(worst) => {
             let more = findings.iter().filter(|f| f.verdict > Verdict::Healthy).count() - 1;

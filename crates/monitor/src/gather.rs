@@ -69,6 +69,7 @@ impl Gather {
             at: now,
             hostname: self.hostname.clone(),
             expect: self.expect,
+            gpus_only: !self.host,
             driver: "none".into(),
             ..Look::default()
         };
@@ -78,11 +79,7 @@ impl Gather {
         }
         let began = Instant::now();
         self.devices(&mut look, open);
-        let Some(host) = &mut host else {
-            look.past.why_not = Some("nobody asked".into());
-            look.past.from = Some("nowhere".into());
-            return look;
-        };
+        let Some(host) = &mut host else { return look };
         // Two looks at the host need time between them, GPUs or not.
         std::thread::sleep(self.during.saturating_sub(began.elapsed()));
         look.host = host.look(now);

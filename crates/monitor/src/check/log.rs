@@ -5,7 +5,7 @@ use muster_health::faults::{Catalogue, action_words};
 use muster_model::fault::{FaultAction, FaultClass, SeenFault};
 
 pub(super) fn faults(look: &Look, found: &mut Findings) {
-    if let (Some(why), None) = (&look.past.why_not, &look.past.from) {
+    if let (Some(why), None, false) = (&look.past.why_not, &look.past.from, look.gpus_only) {
         found.add(
             Verdict::Healthy,
             "no-kernel-log",

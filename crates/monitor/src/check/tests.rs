@@ -103,6 +103,13 @@ fn a_healthy_machine_has_no_findings() {
     assert_eq!((r.verdict, r.findings.len(), r.verdict.exit_code()), (Verdict::Healthy, 0, 0));
     assert_eq!(r.summary, "8 GPUs and the host are healthy");
     assert_eq!(r.gpus[3].temp, Some(40.0));
+    // Nothing is said of what was not looked at.
+    for (gpus, summary) in
+        [(0, "no GPU on this machine"), (1, "1 GPU is healthy"), (8, "8 GPUs are healthy")]
+    {
+        let r = judge(&Look { gpus_only: true, past: Past::default(), ..look(gpus) });
+        assert_eq!((r.summary.as_str(), r.findings.len()), (summary, 0));
+    }
 }
 
 #[test]
