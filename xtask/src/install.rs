@@ -16,8 +16,25 @@ pub const SLURM_PACKAGES: &[&str] = &[
     "slurm-wlm-jwt-plugin",
 ];
 
-/// What the tests of the exporter scrape with; `promtool` comes along.
-pub const PROMETHEUS_PACKAGES: &[&str] = &["prometheus"];
+/// What the tests run against, by the program that shows it is there: the exporter is scraped by a
+/// real Prometheus, containers are run by real runtimes.
+const PARTS: &[(&str, &[&str])] = &[
+    ("prometheus", &["prometheus"]),
+    ("podman", &["podman", "runc"]),
+    ("ctr", &["containerd"]),
+];
+
+/// Installs what the tests run against. Where that cannot be, they say that they were skipped.
+pub fn parts() {
+    let missing = PARTS.iter().filter(|(program, _)| which(program).is_none());
+    let packages: Vec<&str> = missing.flat_map(|(_, packages)| *packages).copied().collect();
+    if packages.is_empty() {
+        return;
+    }
+    if let Err(error) = apt(&packages) {
+        eprintln!("warning: some tests will be skipped: {error:#}");
+    }
+}
 
 /// Installs Debian packages; needs root.
 pub fn apt(packages: &[&str]) -> Result<()> {

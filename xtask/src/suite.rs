@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that must pass, in one run, counted.
 
-use crate::{cargo, fuzz, postgres, proc, root};
+use crate::{cargo, fuzz, install, postgres, proc, root};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use std::fmt;
@@ -69,6 +69,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let database = postgres::ForTests::get()?;
         eprintln!("at {}", database.url());
         if wanted(Part::Unit) {
+            install::parts();
             heading("tests");
             total += unit(&database.url())?;
         }
