@@ -147,9 +147,12 @@ pub(crate) fn a_restarted_agent_reports_what_still_runs() {
         let agent = node(&server, dir.path(), false);
         server.join(TTL).await;
         let (mut conn, _) = server.welcome(1).await;
-        let (k, go) = (key(), dir.path().join("go"));
+        // Ranks have a /tmp of their own; they see what they are told to work in.
+        let files = tempfile::tempdir().unwrap();
+        let (k, go) = (key(), files.path().join("go"));
         let script = format!("echo a; until [ -e {} ]; do sleep 0.02; done; echo b", go.display());
-        let d = detail(&script);
+        let mut d = detail(&script);
+        d.run.workdir = Some(files.path().display().to_string());
         conn.desire(1, vec![run(k, &d)]).await;
         conn.report(k, &Observed::Running).await;
         agent.stop().await;
