@@ -50,12 +50,30 @@ fn podman(args: &[&str]) -> Command {
     command
 }
 
-/// A root with nothing but one static program in it.
 fn make_image() -> Result<(), String> {
     let runtime = Containers::default().command().map(<[String]>::to_vec)?;
     if !runtime[0].ends_with("podman") {
         return Err("no podman here (apt-get install podman runc)".into());
     }
+    // Kept from one run to the next, so that they do not pile up.
+    if !podman(&["image", "exists", IMAGE]).status().is_ok_and(|s| s.success()) {
+        import()?;
+    }
+    // A machine may have podman and still refuse to run anything.
+    let limits = ["--ulimit", "nofile=512:512", "--ulimit", "nproc=512:512"];
+    let mut args = vec!["run", "--rm", "--pull=never", "--network", "host"];
+    args.extend(limits);
+    args.extend([IMAGE, "/bin/echo", "up"]);
+    let ran = podman(&args).output().unwrap();
+    if ran.stdout == b"up\n" {
+        Ok(())
+    } else {
+        Err(format!("podman run: {}", String::from_utf8_lossy(&ran.stderr)))
+    }
+}
+
+/// A root with nothing but one static program in it.
+fn import() -> Result<(), String> {
     let busybox = ["/bin/busybox", "/usr/bin/busybox"].map(Path::new);
     let Some(busybox) = busybox.into_iter().find(|p| p.exists()) else {
         return Err("no busybox for an image (apt-get install busybox-static)".into());
@@ -82,17 +100,7 @@ fn make_image() -> Result<(), String> {
     if !imported.status.success() {
         return Err(format!("podman import: {}", String::from_utf8_lossy(&imported.stderr)));
     }
-    // A machine may have podman and still refuse to run anything.
-    let limits = ["--ulimit", "nofile=512:512", "--ulimit", "nproc=512:512"];
-    let mut args = vec!["run", "--rm", "--pull=never", "--network", "host"];
-    args.extend(limits);
-    args.extend([IMAGE, "/bin/echo", "up"]);
-    let ran = podman(&args).output().unwrap();
-    if ran.stdout == b"up\n" {
-        Ok(())
-    } else {
-        Err(format!("podman run: {}", String::from_utf8_lossy(&ran.stderr)))
-    }
+    Ok(())
 }
 
 fn contained(script: &str) -> RunDetail {
