@@ -281,7 +281,7 @@ def training():
     with open(f"{WORK}/train.py", "w") as f:
         f.write(TRAIN)
     result = {}
-    job = threading.Thread(target=lambda: result.update(exit=muster("run", "--name", "train", "--gpus", "1", "--sku", "h200-sxm", "--volume", f"{WORK}:{WORK}", "--", "python3", f"{WORK}/train.py")))
+    job = threading.Thread(target=lambda: result.update(exit=muster("run", "--name", "train", "--gpus", "1", "--sku", "h200-sxm", "--", "python3", f"{WORK}/train.py")))
     job.start()
     time.sleep(20)
     page = [l for l in scrape().splitlines() if 'job="' in l and re.match(r"DCGM_FI_(DEV_(GPU_UTIL|POWER_USAGE|FB_USED|SM_CLOCK)|PROF_(PIPE_TENSOR|SM|DRAM)_ACTIVE)\{", l)]

@@ -231,7 +231,7 @@ pub struct RunSpec {
     /// Program and arguments, started without a shell.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// Container image (not run in this version).
+    /// Container image, as the node's own runtime names it; the ranks run in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// Environment of every rank.

@@ -131,7 +131,7 @@ fn problems_of_the_spec_point_at_their_field() {
     );
     let e = yaml("run:\n  script: x\n  env:\n    RANK: 1\n");
     assert!(e.starts_with("job.yaml:4:5: run.env.RANK: "), "{e}");
-    let e = yaml("name: a\nrun:\n  script: x\n  image: b\n");
+    let e = yaml("name: a\nrun:\n  script: x\n  image: --b\n");
     assert!(e.starts_with("job.yaml:4:3: run.image: "), "{e}");
     let e = yaml("name: a\ngang: {nodes: 2}\n");
     assert!(e.starts_with("job.yaml: run: nothing to run"), "{e}");
@@ -185,7 +185,7 @@ fn bad_directives_are_pointed_at() {
         ("#SBATCH -d 'afterok:1?afterok:2'\n", "not supported yet"),
         ("#SBATCH --array=0-9%2\n", "job.sh:1:9: array: a limit on tasks at a time (`%N`)"),
         ("#SBATCH --gres=gpu:H100!:1\n", "job.sh:1:9: gang.sku: "),
-        ("#SBATCH --container-image=x\n", "job.sh:1:9: run.image: "),
+        ("#SBATCH --container-image=-x\n", "job.sh:1:9: run.image: "),
         ("#SBATCH -z\n", "job.sh:1:9: unknown option `-z`"),
         ("#SBATCH nodes\n", "job.sh:1:9: `nodes` is not an option"),
         ("#SBATCH --comment='open\n", "job.sh:1:19: a quote is never closed"),

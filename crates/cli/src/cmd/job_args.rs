@@ -184,7 +184,9 @@ fn settle(spec: &mut JobSpec, ctx: &Ctx) -> Result<(), Fail> {
         let name = name.parse().map_err(|e| Fail::usage(format!("--project: {e}")))?;
         spec.project = Some(name);
     }
+    // A directory of this machine means nothing inside an image.
     if spec.run.workdir.is_none()
+        && spec.run.image.is_none()
         && spec.simulate.is_none()
         && is_here(&settings.server)
         && let Ok(dir) = std::env::current_dir()

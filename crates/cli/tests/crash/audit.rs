@@ -216,14 +216,8 @@ pub(crate) fn witnesses(
         }
         if let Some(line) = up.values().find(|l| l.key.job == a.number) {
             problems.push(format!(
-                "{name} ended {} ({}, past {}), but rank {} of attempt {} (process {}, {}) never did",
-                job["state"],
-                job["reason"],
-                job["past"],
-                line.key.rank,
-                line.key.attempt,
-                line.pid,
-                if ranks::birth(line.pid).is_some() { "alive" } else { "gone" }
+                "{name} ended {} ({}, past {}), but rank {} of attempt {} never did",
+                job["state"], job["reason"], job["past"], line.key.rank, line.key.attempt,
             ));
         }
     }

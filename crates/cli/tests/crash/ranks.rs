@@ -137,6 +137,26 @@ pub(crate) fn running(lines: &[Line]) -> BTreeMap<RankKey, Line> {
     up
 }
 
+/// The process of a rank, by the number that this machine knows: its own is of its own namespace.
+/// Of the rank and what it started, the eldest.
+pub(crate) fn process(key: RankKey, file: &Path) -> Option<(u32, u64)> {
+    let wanted = [
+        format!("MUSTER_JOB_ID={}", key.job),
+        format!("MUSTER_ATTEMPT={}", key.attempt),
+        format!("RANK={}", key.rank),
+        format!("{FILE}={}", file.display()),
+    ];
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = all.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let mine = |pid: &u32| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let has = |w: &String| environ.split(|b| *b == 0).any(|v| v == w.as_bytes());
+        wanted.iter().all(has)
+    };
+    let alive = pids.filter(mine).filter_map(|pid| Some((pid, birth(pid)?)));
+    alive.min_by_key(|(pid, birth)| (*birth, *pid))
+}
+
 /// When a process started, in the kernel's count: a number that came back to another process
 /// does not count as alive. `None` when it is gone.
 pub(crate) fn birth(pid: u32) -> Option<u64> {

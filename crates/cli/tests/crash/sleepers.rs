@@ -33,8 +33,8 @@ impl Sleepers {
             let up = ranks::running(&ranks::read(file)?);
             let mut processes = BTreeMap::new();
             for line in up.values().filter(|l| l.key.job == job) {
-                let birth = ranks::birth(line.pid).ok_or("a sleeper ended at once")?;
-                processes.insert(line.key.rank, (line.pid, birth));
+                let process = ranks::process(line.key, file).ok_or("a sleeper ended at once")?;
+                processes.insert(line.key.rank, process);
             }
             let shown = api.read(&format!("/v1/jobs/{job}")).await?;
             if processes.len() == 4 && shown["state"] == "running" {

@@ -203,12 +203,6 @@ impl Cluster {
         items.iter().filter(|n| n["state"] == state && n["agent"].is_object()).count()
     }
 
-    /// Whether a process runs.
-    pub(crate) fn is_alive(&self, pid: &str) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
-    }
-
     /// Files of the cluster that hold these bytes.
     pub(crate) fn files_with(&self, bytes: &[u8]) -> Vec<PathBuf> {
         let mut found = Vec::new();
@@ -288,6 +282,19 @@ fn free_address() -> SocketAddr {
             return address;
         }
     }
+}
+
+/// Numbers of the processes of this machine that were started with exactly these words.
+pub(crate) fn processes(words: &[&str]) -> Vec<u32> {
+    let wanted: String = words.iter().map(|w| format!("{w}\0")).collect();
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = all.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let so = |pid: &u32| {
+        std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|c| c == wanted.as_bytes())
+    };
+    let mut found: Vec<u32> = numbers.filter(so).collect();
+    found.sort_unstable();
+    found
 }
 
 /// Waits until something is so; the bound only keeps a broken test from hanging.

@@ -9,12 +9,16 @@ use std::collections::BTreeMap;
 /// # Errors
 /// The first thing that is wrong, with the field and how to mend it.
 pub fn check_run(run: &RunSpec, simulate: bool) -> Result<(), SpecProblem> {
-    if run.image.is_some() {
-        return Err(problem(
-            "run.image",
-            "running a container image is not supported yet",
-            "leave it out; the script sees the node's own programs, and `volumes` binds directories",
-        ));
+    if let Some(image) = &run.image {
+        // It becomes a word of the runtime's command line; which image it is, the runtime knows.
+        let odd = |c: char| c.is_whitespace() || c.is_control();
+        if image.is_empty() || image.starts_with('-') || image.contains(odd) || image.len() > 512 {
+            return Err(problem(
+                "run.image",
+                format!("`{}` is not the name of an image", shown(image)),
+                "name it as the node's runtime does, like docker.io/library/python:3.12",
+            ));
+        }
     }
     match (&run.script, run.command.is_empty()) {
         (Some(_), false) => {

@@ -301,12 +301,19 @@ fn reserved_work_is_accepted() {
 
 #[test]
 fn what_is_not_there_yet_says_so_plainly() {
-    let not_yet = [
-        refused(|s| s.array = Some("0-9%2".into())),
-        check_run(&RunSpec { image: Some("x".into()), ..RunSpec::default() }, false).unwrap_err(),
-    ];
-    for e in not_yet {
-        assert!(e.message.ends_with("is not supported yet"), "{e}");
+    let e = refused(|s| s.array = Some("0-9%2".into()));
+    assert!(e.message.ends_with("is not supported yet"), "{e}");
+}
+
+#[test]
+fn an_image_is_a_name_and_not_an_option() {
+    let with = |image: &str| {
+        let command = vec!["true".to_owned()];
+        check_run(&RunSpec { image: Some(image.into()), command, ..RunSpec::default() }, false)
+    };
+    assert!(with("docker.io/library/python:3.12@sha256:00ff").is_ok());
+    for bad in ["", "--privileged", "a b", "a\nb", &"x".repeat(600)] {
+        assert!(with(bad).unwrap_err().message.ends_with("is not the name of an image"), "{bad}");
     }
 }
 

@@ -29,7 +29,7 @@ impl Mig {
     pub(super) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         if self.apply {
             return Err(Fail::new(REFUSED, "this version plans how to cut a GPU, and cuts none")
-                .hint("drain the node, and cut it with `nvidia-smi mig` as the plan says"));
+                .hint("drain the node and cut it with `nvidia-smi mig` as the plan says, or start its agent with --allow-mig: it then cuts what jobs are given"));
         }
         let client = ctx.client()?;
         let query = MigQuery { gpu: self.gpu, profiles: self.profiles.join(",") };
