@@ -226,7 +226,7 @@ def kernel_time(code, pid):
     for line in subprocess.run(["dmesg"], capture_output=True, text=True).stdout.splitlines():
         m = re.match(rf"\[\s*([0-9.]+)\] NVRM: Xid \(.*\): {code}, pid={pid},", line)
         if m:
-            boot = time.time() - float(open("/proc/uptime").read().split()[0])
+            boot = time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)
             return boot + float(m.group(1)), line
     return None, None
 

@@ -68,7 +68,7 @@ fn lines() -> Vec<Vec<u8>> {
 }
 
 /// Lines a second that one core reads and judges.
-pub fn lines_per_second() -> f64 {
+pub(crate) fn lines_per_second() -> f64 {
     let lines = lines();
     let context = Context { driver_major: Some(580), sku: "h200-sxm".into(), pool: "train".into() };
     let mut reader = Reader::new(Arc::new(Catalogue::builtin().clone()), context);

@@ -6,6 +6,7 @@ use muster_gpu::qualify::{self, Bench, RealBench, SimBench};
 use muster_gpu::simulated::{SimDriver, SimFault, SimGpus, SimSku, SimSkuError};
 use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 
 /// First argument with which an executable is to call [`main`].
 pub const ARG: &str = "__gpu";
@@ -45,8 +46,15 @@ fn run_test(test: &TestOrder) -> Result<(), String> {
         Some(simulated) => Box::new(sim_bench(simulated)?),
         None => Box::new(RealBench(muster_gpu::open().map_err(|e| e.to_string())?)),
     };
+    let last = Mutex::new((u64::MAX, String::new()));
     let tell = |p: qualify::Progress| {
-        say(&Answer::Progress { done: p.done, of: p.of, doing: p.doing });
+        // A test asks thousands of times a second whether to go on; who listens wants to know what
+        // is new, and pays for every line.
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        if (last.0, last.1.as_str()) != (p.done, p.doing.as_str()) {
+            *last = (p.done, p.doing.clone());
+            say(&Answer::Progress { done: p.done, of: p.of, doing: p.doing });
+        }
     };
     // Whoever wants it to stop ends this process.
     let report = qualify::run(bench.as_ref(), &options, &tell, &AtomicBool::new(false));

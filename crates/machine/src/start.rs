@@ -48,9 +48,6 @@ pub enum MachineError {
     /// No threads.
     #[error(transparent)]
     Monitor(#[from] MonitorError),
-    /// The exporter cannot listen.
-    #[error(transparent)]
-    Exporter(#[from] ExporterError),
     /// This program does not know where it is.
     #[error("cannot find this program: {0}")]
     Program(#[source] std::io::Error),
@@ -69,7 +66,7 @@ pub struct Machine {
 /// Starts watching, and makes what the agent needs.
 ///
 /// # Errors
-/// When a file is wrong, an address is taken, or the machine gives no threads.
+/// When a file is wrong, or the machine gives no threads.
 pub fn start(o: Options) -> Result<Machine, MachineError> {
     let catalogue = match &o.faults {
         Some(text) => Arc::new(Catalogue::builtin().with_overrides(text)?),
@@ -98,10 +95,14 @@ pub fn start(o: Options) -> Result<Machine, MachineError> {
         }
     };
     let watch = Arc::new(Watch::new(monitor, bell));
-    let exporter = match o.exporter {
-        Some((addr, page)) => Some(serve(addr, page, &watch, pids, o.pool)?),
-        None => None,
-    };
+    let exporter = o.exporter.and_then(|(addr, page)| {
+        // Another exporter may have the port; work must not wait for that to be sorted out.
+        serve(addr, page, &watch, pids, o.pool)
+            .inspect_err(|e| {
+                tracing::warn!(error = %chain(e), "no figures for Prometheus: name another address with --exporter");
+            })
+            .ok()
+    });
     let mut hands = o.hands;
     let explaining = watch.clone();
     hands.explain = Some(Arc::new(move |key, pids| explaining.explain(key, pids)));
@@ -120,6 +121,13 @@ pub fn start(o: Options) -> Result<Machine, MachineError> {
         hands,
     };
     Ok(Machine { hooks, watch, exporter })
+}
+
+fn chain(e: &dyn std::error::Error) -> String {
+    match e.source() {
+        Some(source) => format!("{e}: {}", chain(source)),
+        None => e.to_string(),
+    }
 }
 
 fn about(driver: &dyn Driver) -> (String, Option<u32>) {

@@ -81,6 +81,11 @@ impl Sampler {
         }
     }
 
+    /// Whether the GPU was in MIG mode at the last rare look; true as long as there was none.
+    pub(super) fn is_cut(&self) -> bool {
+        self.looks == 0 || self.mig == Some(true)
+    }
+
     /// What a GPU has depends on whether it is cut into slices: after a change everything is asked
     /// for again.
     fn notice_mode(&mut self, api: &Api, h: Handle) -> Result<(), DeviceError> {
