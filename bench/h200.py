@@ -352,7 +352,7 @@ def main():
     finally:
         site.stop()
         for name in ("server", "agent"):
-            shutil.copy(f"{WORK}/{name}.log", os.path.join(OUT, f"h200-{name}.log"))
+            raw.append(f"{name}'s own log:\n" + open(f"{WORK}/{name}.log").read())
         shutil.rmtree(WORK, ignore_errors=True)
     say("done")
 
