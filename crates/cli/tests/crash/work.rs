@@ -82,7 +82,8 @@ pub(crate) fn script(name: &str, gang: Value, body: &str, file: &Path) -> Value 
         "run": {
             "command": ["/bin/sh", "-c", format!("{PROLOGUE}{body}\n")],
             "env": { FILE: file },
-            "workdir": "/tmp",
+            // Named, so that the ranks see it: the rest of /tmp is their own.
+            "workdir": file.parent(),
         },
     })
 }

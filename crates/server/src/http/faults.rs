@@ -49,6 +49,9 @@ pub(crate) async fn list(
         .map(str::parse)
         .transpose()
         .map_err(|e: NameError| Failure::bad(e.to_string()).field("node"))?;
+    if q.job.is_some_and(|j| i64::try_from(j).is_err()) {
+        return Err(Failure::bad("no job has so large a number").field("job"));
+    }
     let fits = |f: &Arc<KeptFault>| {
         q.code.as_ref().is_none_or(|c| f.fault.code == *c)
             && q.job.is_none_or(|j| f.fault.attempt.is_some_and(|a| a.job == JobId(j)))
