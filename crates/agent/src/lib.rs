@@ -18,9 +18,9 @@ pub mod runner;
 mod session;
 pub mod shim;
 mod simulated;
+mod tester;
 #[doc(hidden)]
 pub mod testing;
-mod tester;
 mod voice;
 mod watch;
 

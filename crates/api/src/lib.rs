@@ -11,9 +11,9 @@ pub mod hardware;
 pub mod job;
 pub mod logs;
 pub mod mig;
-pub mod power;
 pub mod node;
 pub mod policy;
+pub mod power;
 pub mod query;
 pub mod quota;
 pub mod reservation;
@@ -32,9 +32,9 @@ pub use hardware::{Fault, FaultList, Qualified, QualifyProgress, QualifyRequest,
 pub use job::{Attempt, Job, JobArray, JobList, Notice, Progress, Promise, Slot, Submitted};
 pub use logs::{LogLine, LogStream};
 pub use mig::{MigLeaver, MigPlan, MigPlanSlice, MigQuery};
-pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use node::{AgentInfo, Node, NodeJob, NodeList, NodeUse, Topology};
 pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob};
+pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use query::{
     EventsQuery, FaultsQuery, JobsQuery, LogsQuery, NodesQuery, ProjectQuery, SubmitQuery,
 };

@@ -3,7 +3,8 @@
 use crate::{Client, ClientError};
 use muster_api::{
     CordonRequest, DrainRequest, EventList, EventsQuery, FaultList, FaultsQuery, Inject, Injected,
-    MigPlan, MigQuery, Node, NodeList, NodesQuery, PowerBy, PowerInventory, QualifyRequest, ServerInfo, Topology,
+    MigPlan, MigQuery, Node, NodeList, NodesQuery, PowerBy, PowerInventory, QualifyRequest,
+    ServerInfo, Topology,
 };
 use reqwest::Method;
 
