@@ -153,6 +153,8 @@ fn serve(
     pids: PidMap,
     pool: String,
 ) -> Result<Exporter, ExporterError> {
+    let owners = pids.clone();
+    page.owner_of = Arc::new(move |pid| owners.owner_of(pid));
     page.labels_of = Arc::new(move |gpu| {
         let h = pids.holder_of(gpu)?;
         Some(JobLabels {

@@ -1,6 +1,7 @@
 //! What the node knows of itself at one moment.
 
 use crate::host::HostSample;
+use muster_gpu::device::Process;
 use muster_gpu::sample::Sample;
 use muster_model::node::Gpu;
 use muster_model::units::Time;
@@ -55,6 +56,8 @@ pub struct GpuNow {
     pub sample: Option<Arc<Sample>>,
     /// Its slices: GPU instance, compute instance, figures.
     pub slices: Arc<Vec<(u32, u32, Sample)>>,
+    /// Who uses it.
+    pub processes: Arc<Vec<Process>>,
     /// Its last XID since the agent started.
     pub xid: Option<u32>,
     /// XIDs seen on it within [`XID_WINDOW_MS`]: code and how often.

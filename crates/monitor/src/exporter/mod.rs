@@ -14,6 +14,7 @@ pub use labels::JobLabels;
 pub use page::Page;
 pub use serve::{Exporter, ExporterError};
 
+use crate::kmsg::OwnerOf;
 use std::sync::Arc;
 
 /// What the label with the host's name is called. dcgm-exporter wrote `Hostname` until 4.8 and
@@ -75,6 +76,8 @@ pub struct PageConfig {
     pub job_prefix: String,
     /// Which job a GPU works for.
     pub labels_of: LabelsOf,
+    /// Whose process it is.
+    pub owner_of: OwnerOf,
 }
 
 impl PageConfig {
@@ -87,6 +90,7 @@ impl PageConfig {
             names: Names::default(),
             job_prefix: String::new(),
             labels_of: Arc::new(|_| None),
+            owner_of: Arc::new(|_| None),
         }
     }
 }

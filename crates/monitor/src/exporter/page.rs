@@ -18,6 +18,9 @@ pub struct Page {
     scrapes: u64,
 }
 
+/// Processes told of one GPU; a machine that has more has other troubles.
+const MOST_PROCESSES: usize = 32;
+
 impl Page {
     /// A page as it is configured. A prefix that makes no names is left out.
     #[must_use]
@@ -41,6 +44,7 @@ impl Page {
         self.devices(&mut text, now);
         self.xids(&mut text, now);
         self.state(&mut text, now);
+        self.processes(&mut text, now);
         if let Some(h) = &now.host {
             host::write(&mut text, h);
         }
@@ -106,6 +110,27 @@ impl Page {
                 }
                 let more = format!(",window_size_in_ms=\"{XID_WINDOW_MS}\",xid=\"{xid}\"");
                 line(out, counted, c, &more, *n as f64);
+            }
+        }
+    }
+
+    /// Memory by process, and so by job and rank.
+    fn processes(&self, out: &mut String, now: &Snapshot) {
+        let name = "muster_gpu_process_memory_bytes";
+        let mut headed = false;
+        for (c, gpu) in self.each(now) {
+            let told = gpu.processes.iter().filter_map(|p| Some((p, p.memory?)));
+            for (p, bytes) in told.take(MOST_PROCESSES) {
+                if !std::mem::replace(&mut headed, true) {
+                    head(out, name, false, "Memory of the GPU that a process holds.");
+                }
+                let mut more = String::new();
+                labels::after(&mut more, "pid", &p.pid.to_string());
+                if let Some((key, rank)) = (self.config.owner_of)(p.pid) {
+                    labels::after(&mut more, "owner", &key.to_string());
+                    labels::after(&mut more, "owner_rank", &rank.to_string());
+                }
+                line(out, name, c, &more, bytes as f64);
             }
         }
     }

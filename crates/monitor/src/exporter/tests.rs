@@ -1,5 +1,7 @@
 use super::*;
+use muster_model::ids::{AttemptKey, JobId};
 use crate::snapshot::{GpuNow, LogNow, Snapshot};
+use muster_gpu::device::Process;
 use muster_gpu::sample::{Field, Sample};
 use muster_model::node::{Gpu, GpuFacts, MigSlice};
 use muster_model::units::{Bytes, Time};
@@ -48,6 +50,7 @@ fn gpu(index: u32) -> GpuNow {
         at: Time(1),
         sample: Some(Arc::new(sample)),
         slices: Arc::default(),
+        processes: Arc::new(vec![Process { pid: 77, memory: Some(3 << 20), slice: None }]),
         xid: None,
         xids: Vec::new(),
     }
@@ -219,4 +222,19 @@ fn the_server_answers_what_it_should_and_nothing_more() {
     let taken = Exporter::start(e.addr(), PageConfig::new("n"), Arc::new(Arc::default));
     assert!(matches!(taken, Err(ExporterError::Listen { .. })));
     e.stop();
+}
+
+#[test]
+fn memory_is_told_by_process_and_rank() {
+    let mut config = PageConfig::new("n1");
+    config.owner_of = Arc::new(|pid| {
+        let key = AttemptKey { job: JobId(42), attempt: 2 };
+        (pid == 77).then_some((key, 5))
+    });
+    let now = Snapshot { gpus: vec![gpu(0)], ..Snapshot::default() };
+    let text = Page::new(config).render(&now).to_owned();
+    let line = text.lines().find(|l| l.starts_with("muster_gpu_process_memory_bytes{"));
+    let line = line.unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains("pid=\"77\",owner=\"42.2\",owner_rank=\"5\"}"), "{line}");
+    assert!(line.ends_with(" 3145728"), "{line}");
 }

@@ -3,7 +3,7 @@
 use crate::faults::{Outbox, seen};
 use crate::ring::{Ring, Row, Taken};
 use crate::snapshot::{GpuNow, XID_WINDOW_MS};
-use muster_gpu::device::{Device, DeviceError};
+use muster_gpu::device::{Device, DeviceError, Process};
 use muster_gpu::sample::Sample;
 use muster_model::node::Gpu;
 use muster_model::units::Time;
@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// After so many refusals in a row a device counts as silent.
 const SILENT_AFTER: u32 = 3;
+/// Who uses a device is asked again after so long.
+const LISTED_MS: u64 = 5_000;
 /// What a device is, is asked again after so long: slices come and go, settings change.
 const DESCRIBED_MS: u64 = 300_000;
 /// The same for one that is cut into slices.
@@ -35,6 +37,8 @@ struct State {
     described_at: u64,
     last: Option<Arc<Sample>>,
     slices: Arc<Vec<(u32, u32, Sample)>>,
+    processes: Arc<Vec<Process>>,
+    listed_at: u64,
     up: bool,
     lost: bool,
     why: Option<String>,
@@ -58,6 +62,8 @@ impl Slot {
             described_at: 0,
             last: None,
             slices: Arc::default(),
+            processes: Arc::default(),
+            listed_at: 0,
             up: false,
             lost: false,
             why: None,
@@ -140,6 +146,24 @@ impl Slot {
         }
     }
 
+    /// Whether it is time to ask who uses it.
+    pub(crate) fn to_list(&self, now: u64) -> bool {
+        let mut state = self.state();
+        let due = state.listed_at == 0 || now.saturating_sub(state.listed_at) >= LISTED_MS;
+        if due {
+            state.listed_at = now.max(1);
+        }
+        due
+    }
+
+    /// Who uses it.
+    pub(crate) fn used_by(&self, processes: Vec<Process>) {
+        let mut state = self.state();
+        if *state.processes != processes {
+            state.processes = Arc::new(processes);
+        }
+    }
+
     /// It answered.
     pub(crate) fn answered(&self, steady: u64, at: Time, sample: &Sample) {
         let mut state = self.state();
@@ -168,6 +192,7 @@ impl Slot {
         if lost || state.refusals >= SILENT_AFTER {
             state.last = None;
             state.slices = Arc::default();
+            state.processes = Arc::default();
             state.up = false;
             state.next_try = now + u64::try_from(retry.as_millis()).unwrap_or(u64::MAX);
         }
@@ -238,6 +263,7 @@ impl Slot {
             at: last.map_or(Time(0), |(_, at)| at),
             sample: if up { state.last.clone() } else { None },
             slices: if up { state.slices.clone() } else { Arc::default() },
+            processes: if up { state.processes.clone() } else { Arc::default() },
             xid: state.xid,
             xids,
         }

@@ -138,6 +138,11 @@ fn round(shared: &Shared, place: &mut Place<'_>, sample: &mut Sample) -> Result<
                 continue;
             }
         }
+        if slot.to_list(shared.steady.ms()) {
+            let asked = device.clone();
+            let users = place.call(Call::Device(i), move || asked.processes())?;
+            slot.used_by(users.unwrap_or_default());
+        }
         if slot.is_cut() {
             let slices = place.call(Call::Device(i), move || device.sample_slices())?;
             slot.sliced(slices.unwrap_or_default());
