@@ -203,7 +203,18 @@ fn has_examples(src: &Path) -> Result<bool> {
 fn nextest_counts(output: &str) -> Option<Counts> {
     let line = output.lines().rfind(|l| l.trim_start().starts_with("Summary ["))?;
     let mut counts = Counts::default();
-    for part in line.split_once("run:")?.1.split(',') {
+    // Remarks in brackets have commas of their own: `5 passed (2 slow, 1 leaky)`.
+    let mut plain = String::new();
+    let mut depth = 0;
+    for c in line.split_once("run:")?.1.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            c if depth == 0 => plain.push(c),
+            _ => {}
+        }
+    }
+    for part in plain.split(',') {
         let mut words = part.split_whitespace();
         let Some(number) = words.next().and_then(|n| n.parse::<u64>().ok()) else { continue };
         match words.next() {
@@ -242,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_counts_of_nextest_are_read() {
-        let text = "    Starting 7 tests\n     Summary [  12.060s] 9 tests run: 5 passed (1 slow), \
+        let text = "    Starting 7 tests\n     Summary [  12.060s] 9 tests run: 5 passed (1 slow, 1 leaky), \
                     2 failed, 1 timed out, 1 exec failed, 3 skipped\n";
         let counts = nextest_counts(text).unwrap();
         assert_eq!(counts, Counts { passed: 5, failed: 4, skipped: 3 });

@@ -235,11 +235,11 @@ mod tests {
     fn a_child_that_dies_hangs_refuses_or_is_stopped_is_told_apart() {
         let (died, _) = carry_out("kill -SEGV $$", LONG, false);
         assert!(matches!(died, Err(TestError::Died(_))), "{died:?}");
-        let (hung, _) = carry_out("sleep 60", Duration::from_millis(300), false);
+        let (hung, _) = carry_out("exec sleep 60", Duration::from_millis(300), false);
         assert!(matches!(hung, Err(TestError::Hung(_))), "{hung:?}");
         let (said, _) = carry_out("echo '{\"failed\":\"no driver\"}'; exit 1", LONG, false);
         assert!(matches!(&said, Err(TestError::Said(w)) if w == "no driver"), "{said:?}");
-        let (stopped, _) = carry_out("sleep 60", LONG, true);
+        let (stopped, _) = carry_out("exec sleep 60", LONG, true);
         assert!(matches!(stopped, Err(TestError::Stopped)), "{stopped:?}");
     }
 

@@ -1,8 +1,8 @@
 use super::*;
-use muster_model::ids::{AttemptKey, JobId};
 use crate::snapshot::{GpuNow, LogNow, Snapshot};
 use muster_gpu::device::Process;
 use muster_gpu::sample::{Field, Sample};
+use muster_model::ids::{AttemptKey, JobId};
 use muster_model::node::{Gpu, GpuFacts, MigSlice};
 use muster_model::units::{Bytes, Time};
 use std::collections::BTreeMap;
@@ -134,6 +134,7 @@ fn a_device_that_does_not_answer_has_no_figures_and_is_not_up() {
     now.gpus[1].up = false;
     now.gpus[1].lost = true;
     now.gpus[1].sample = None;
+    now.gpus[1].processes = Arc::default();
     let mut page = Page::new(PageConfig::new("n"));
     let text = page.render(&now);
     let of_1: Vec<&str> = text.lines().filter(|l| l.contains("UUID=\"GPU-1\"")).collect();
@@ -235,6 +236,6 @@ fn memory_is_told_by_process_and_rank() {
     let text = Page::new(config).render(&now).to_owned();
     let line = text.lines().find(|l| l.starts_with("muster_gpu_process_memory_bytes{"));
     let line = line.unwrap_or_else(|| panic!("{text}"));
-    assert!(line.contains("pid=\"77\",owner=\"42.2\",owner_rank=\"5\"}"), "{line}");
+    assert!(line.contains("pid=\"77\",owner=\"42.2\",owner_rank=\"5\","), "{line}");
     assert!(line.ends_with(" 3145728"), "{line}");
 }
