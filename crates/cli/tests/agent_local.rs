@@ -223,3 +223,32 @@ fn figures_are_printed_and_served() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told");
     assert!(child.wait().expect("ended").success());
 }
+
+#[test]
+fn gpus_are_measured_without_a_server_and_sick_ones_named() {
+    let fast = ["qualify", "--simulated", "h100-sxm:4", "--speed", "1000"];
+    let (code, text) = run(&fast);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("gemm-bf16") && text.contains("passed: "), "{text}");
+
+    let sick = [&fast[..], &["--slow", "3:20", "--wrong", "2", "-o", "json"]].concat();
+    let (code, text) = run(&sick);
+    assert_eq!(code, 21, "{text}");
+    let report: Value = serde_json::from_str(&text).expect("one document");
+    let failed: Vec<(&str, u64)> = report["checks"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter(|c| c["outcome"] == "failed")
+        .filter_map(|c| Some((c["name"].as_str()?, c["gpu"].as_u64()?)))
+        .collect();
+    assert!(failed.contains(&("gemm-bf16", 3)), "{failed:?}");
+    assert!(failed.contains(&("sm-agree", 2)), "{failed:?}");
+    assert!(failed.iter().all(|(_, gpu)| [2, 3].contains(gpu)), "{failed:?}");
+
+    let (code, text) = run(&[&fast[..], &["--want", "h100-sxm:8"]].concat());
+    assert_eq!(code, 21, "{text}");
+    assert!(text.contains("4 GPUs answer where 8 should be"), "{text}");
+    assert_eq!(run(&["qualify", "--simulated", "x9:4"]).0, 2);
+    assert_eq!(run(&["qualify", "--slow", "3:20"]).0, 2, "only simulated ones are made slow");
+}

@@ -3,7 +3,6 @@
 use muster_gpu::qualify::{Expectations, Options, Want};
 use muster_model::qualification::{Level, Qualification};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -68,7 +67,7 @@ pub struct Simulated {
     pub gpus: u32,
     /// Percent by which one is too slow.
     #[serde(default)]
-    pub slow: BTreeMap<u32, u8>,
+    pub slow: Vec<(u32, u8)>,
     /// GPUs that compute wrongly.
     #[serde(default)]
     pub wrong: Vec<u32>,
@@ -128,4 +127,33 @@ pub enum Answer {
     Scrubbed(u64),
     /// It could not be done.
     Failed(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_order_survives_the_pipe() {
+        let simulated = Simulated {
+            sku: "h100-sxm".into(),
+            gpus: 8,
+            slow: vec![(3, 20)],
+            wrong: vec![5],
+            speed: 2.0,
+        };
+        let test = TestOrder {
+            gpus: Some(vec![0, 3]),
+            expect: Some("[x]".into()),
+            want: WantOrder { gpus: Some(8), sku: Some("h100-sxm".into()) },
+            simulated: Some(simulated),
+            ..TestOrder::of(Level::Full)
+        };
+        let orders =
+            [Order::Test(test), Order::Scrub { gpus: vec![1] }, Order::Fault { gpu: 0, xid: 31 }];
+        for order in orders {
+            let text = serde_json::to_string(&order).unwrap();
+            assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order, "{text}");
+        }
+    }
 }

@@ -11,7 +11,6 @@ use muster_gpu::simulated::{SimSku, SimSkuError};
 use muster_health::qualify::judge_against;
 use muster_machine::{Simulated, Spawned, TestOrder, WantOrder};
 use muster_model::qualification::{Level, Outcome, PastQualification, Qualification};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -176,7 +175,7 @@ impl Qualify {
         order.simulated = self.simulated.clone().map(|(sku, gpus)| Simulated {
             sku,
             gpus,
-            slow: self.slow.iter().copied().collect::<BTreeMap<_, _>>(),
+            slow: self.slow.clone(),
             wrong: self.wrong.clone(),
             speed: self.speed,
         });
