@@ -59,6 +59,7 @@ def keep(name, command, figures):
         json.dump(doc, f, indent=1)
         f.write("\n")
     with open(os.path.join(OUT, f"h200-{name}.txt"), "w") as f:
+        f.write("" if raw else "what was scraped last is in h200-exporter.txt\n")
         f.write("\n".join(raw).replace(WORK, "$WORK").replace(MUSTER, "muster"))
     raw.clear()
     say(f"{name}: {json.dumps(figures)[:400]}")

@@ -131,16 +131,7 @@ fn broken(level: Level, began: Time, why: &str) -> Qualification {
         started_at: began,
         took: wall().since(began),
         outcome: Outcome::Failed,
-        checks: vec![Check {
-            name: "test".into(),
-            gpu: None,
-            outcome: Outcome::Failed,
-            value: None,
-            unit: String::new(),
-            expected: None,
-            floor: None,
-            note: why.into(),
-        }],
+        checks: vec![Check::plain("test", None, Outcome::Failed, why)],
     }
 }
 

@@ -8,7 +8,7 @@ use muster_agent::inventory::GpuSource;
 use muster_agent::isolation::Isolation;
 use muster_agent::runner::{Hands, ShimCommand};
 use muster_link::token::JoinToken;
-use muster_machine::{Scrub, TestOrder};
+use muster_machine::{Scrub, TestOrder, WantOrder};
 use muster_model::names::NodeName;
 use muster_model::qualification::Level;
 use muster_model::topology::Topology;
@@ -49,6 +49,10 @@ pub(crate) struct MachineOptions {
     pub(crate) scrub: Scrub,
     pub(crate) pull: bool,
     pub(crate) allow_mig: bool,
+    /// What the machine must have when it is tested.
+    pub(crate) want: WantOrder,
+    /// The operator's bars, as a file's text.
+    pub(crate) expect: Option<String>,
 }
 
 impl Default for MachineOptions {
@@ -64,6 +68,8 @@ impl Default for MachineOptions {
             scrub: Scrub::default(),
             pull: false,
             allow_mig: false,
+            want: WantOrder::default(),
+            expect: None,
         }
     }
 }
@@ -85,6 +91,8 @@ impl MachineOptions {
         };
         let mut test = TestOrder::of(Level::Quick);
         test.dir = dir.to_path_buf();
+        test.want = self.want;
+        test.expect = self.expect;
         let options = muster_machine::Options {
             every: self.every,
             exporter: self.exporter.map(page),

@@ -186,16 +186,7 @@ impl Qualifier for Spawned {
             started_at: Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
             took: Span(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)),
             outcome: Outcome::Failed,
-            checks: vec![Check {
-                name: "test-ran".into(),
-                gpu: None,
-                outcome: Outcome::Failed,
-                value: None,
-                unit: String::new(),
-                expected: None,
-                floor: None,
-                note: e.to_string(),
-            }],
+            checks: vec![Check::plain("test-ran", None, Outcome::Failed, e.to_string())],
         })
     }
 }

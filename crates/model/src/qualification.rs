@@ -143,6 +143,28 @@ pub struct Check {
     pub note: String,
 }
 
+impl Check {
+    /// A check without a figure: what came of it, in words.
+    #[must_use]
+    pub fn plain(
+        name: impl Into<String>,
+        gpu: Option<u32>,
+        outcome: Outcome,
+        note: impl Into<String>,
+    ) -> Check {
+        Check {
+            name: name.into(),
+            gpu,
+            outcome,
+            value: None,
+            unit: String::new(),
+            expected: None,
+            floor: None,
+            note: note.into(),
+        }
+    }
+}
+
 /// A whole qualification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -35,6 +35,9 @@ pub struct Described {
     pub versions: BTreeMap<String, String>,
     /// Devices that said what they are, in index order.
     pub gpus: Vec<Gpu>,
+    /// Generation and lanes of the bus that are in use now, by index; they fall at rest.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub bus_now: BTreeMap<u32, (u32, u32)>,
     /// Those that did not: index and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub silent: Vec<(u32, String)>,

@@ -123,7 +123,7 @@ impl SimNode {
                     value: Some(Milli(0)),
                     unit: unit.into(),
                     floor: Some(Milli(0)),
-                    ..check(step.name, Some(gpu), Outcome::Passed)
+                    ..Check::plain(step.name, Some(gpu), Outcome::Passed, "")
                 })),
                 What::Rate { unit, expected, arithmetic } => {
                     for gpu in self.present() {
@@ -161,7 +161,7 @@ impl SimNode {
                 0 => String::new(),
                 _ => format!("GPU {} is not on the bus", lost.join(", ")),
             },
-            ..check("devices", None, outcome)
+            ..Check::plain("devices", None, outcome, "")
         }
     }
 
@@ -179,19 +179,6 @@ impl SimNode {
     }
 }
 
-fn check(name: &str, gpu: Option<u32>, outcome: Outcome) -> Check {
-    Check {
-        name: name.into(),
-        gpu,
-        outcome,
-        value: None,
-        unit: String::new(),
-        expected: None,
-        floor: None,
-        note: String::new(),
-    }
-}
-
 fn rated(name: &str, gpu: u32, unit: &str, expected: i64, got: i64) -> Check {
     let floor = expected * FLOOR;
     let outcome = if got < floor { Outcome::Failed } else { Outcome::Passed };
@@ -200,7 +187,7 @@ fn rated(name: &str, gpu: u32, unit: &str, expected: i64, got: i64) -> Check {
         unit: unit.into(),
         expected: Some(Milli(expected * 1000)),
         floor: Some(Milli(floor)),
-        ..check(name, Some(gpu), outcome)
+        ..Check::plain(name, Some(gpu), outcome, "")
     }
 }
 

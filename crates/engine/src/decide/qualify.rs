@@ -206,15 +206,11 @@ fn expired(q: Qualifying) -> Qualification {
         started_at: q.asked_at,
         took: limit,
         outcome: Outcome::Failed,
-        checks: vec![Check {
-            name: "time-limit".into(),
-            gpu: None,
-            outcome: Outcome::Failed,
-            value: None,
-            unit: String::new(),
-            expected: None,
-            floor: None,
-            note: format!("the node did not report within {limit}"),
-        }],
+        checks: vec![Check::plain(
+            "time-limit",
+            None,
+            Outcome::Failed,
+            format!("the node did not report within {limit}"),
+        )],
     }
 }

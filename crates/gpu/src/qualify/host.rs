@@ -19,16 +19,7 @@ fn check(name: &str, value: Result<f64, io::Error>, unit: &str) -> Check {
         Ok(v) => (Outcome::Passed, Some(Milli::from_f64(v)), String::new()),
         Err(e) => (Outcome::Failed, None, e.to_string()),
     };
-    Check {
-        name: name.into(),
-        gpu: None,
-        outcome,
-        value,
-        unit: unit.into(),
-        expected: None,
-        floor: None,
-        note,
-    }
+    Check { value, unit: unit.into(), ..Check::plain(name, None, outcome, note) }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "bandwidths have few digits")]

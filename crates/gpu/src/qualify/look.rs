@@ -1,6 +1,6 @@
 //! What is looked at rather than measured: is everything there, and in order.
 
-use super::{Options, plain};
+use super::Options;
 use crate::device::{Device, Recovery};
 use crate::sample::{Field, Sample};
 use muster_model::node::Gpu;
@@ -26,25 +26,25 @@ pub(super) fn node(devices: &[Box<dyn Device>], o: &Options) -> Vec<Check> {
         _ if n == 0 => (Outcome::Failed, "no GPU answers on this machine".into()),
         _ => (Outcome::Passed, format!("{n} GPUs answer")),
     };
-    out.push(plain("inventory", None, outcome, note));
+    out.push(Check::plain("inventory", None, outcome, note));
     let first = found.first().map(|g| g.sku.clone());
     for g in &found {
         let want = o.want.sku.as_ref().or(first.as_ref());
         if want.is_some_and(|w| *w != g.sku) {
             let note = format!("it is a {} where {} should be", g.sku, want.map_or("", |w| w));
-            out.push(plain("sku", Some(g.index), Outcome::Failed, note));
+            out.push(Check::plain("sku", Some(g.index), Outcome::Failed, note));
         }
         if let Some(f) = &g.facts {
             if f.ecc == Some(false) {
-                let note = "error correction is off: `nvidia-smi -e 1`, then restart".into();
-                out.push(plain("ecc", Some(g.index), Outcome::Failed, note));
+                let note = "error correction is off: `nvidia-smi -e 1`, then restart";
+                out.push(Check::plain("ecc", Some(g.index), Outcome::Failed, note));
             }
             let down: Vec<String> =
                 f.links.iter().filter(|l| !l.active).map(|l| l.link.to_string()).collect();
             // A GPU without any link that works has none that are wired up.
             if !down.is_empty() && down.len() < f.links.len() {
                 let note = format!("NVLink {} is down", down.join(", "));
-                out.push(plain("nvlink", Some(g.index), Outcome::Failed, note));
+                out.push(Check::plain("nvlink", Some(g.index), Outcome::Failed, note));
             }
         }
     }
@@ -55,7 +55,7 @@ pub(super) fn node(devices: &[Box<dyn Device>], o: &Options) -> Vec<Check> {
             others.iter().filter(|p| p.pid != me).map(|p| p.pid.to_string()).collect();
         if !pids.is_empty() {
             let note = format!("in use by process {}: figures will be low", pids.join(", "));
-            out.push(plain("unused", Some(d.index()), Outcome::Degraded, note));
+            out.push(Check::plain("unused", Some(d.index()), Outcome::Degraded, note));
         }
         out.extend(state(d.as_ref()));
     }
@@ -67,7 +67,7 @@ fn state(d: &dyn Device) -> Vec<Check> {
     let mut s = Sample::default();
     let gpu = Some(d.index());
     if let Err(e) = d.sample(&mut s) {
-        return vec![plain("gpu-answers", gpu, Outcome::Failed, e.to_string())];
+        return vec![Check::plain("gpu-answers", gpu, Outcome::Failed, e.to_string())];
     }
     let mut out = Vec::new();
     let set = |f: Field| s.get(f).is_some_and(|v| v > 0.0);
@@ -92,7 +92,7 @@ fn state(d: &dyn Device) -> Vec<Check> {
     ];
     for (field, outcome, words) in rules {
         if set(field) {
-            out.push(plain("memory-health", gpu, outcome, words.into()));
+            out.push(Check::plain("memory-health", gpu, outcome, words));
         }
     }
     let asks = match d.recovery() {
@@ -104,14 +104,14 @@ fn state(d: &dyn Device) -> Vec<Check> {
         }
     };
     if let Some(words) = asks {
-        out.push(plain("recovery", gpu, Outcome::Failed, words.into()));
+        out.push(Check::plain("recovery", gpu, Outcome::Failed, words));
     }
     if out.is_empty() {
-        out.push(plain(
+        out.push(Check::plain(
             "memory-health",
             gpu,
             Outcome::Passed,
-            "no row or page waits or failed".into(),
+            "no row or page waits or failed",
         ));
     }
     out
@@ -129,9 +129,9 @@ pub(super) fn bus(d: &dyn Device) -> Option<Check> {
     let wide = facts.pcie_width.unwrap_or(width);
     Some(if short {
         let note = format!("{note} where gen {most} x{wide} could be: reseat it, look at the slot");
-        plain("pcie-link", Some(d.index()), Outcome::Failed, note)
+        Check::plain("pcie-link", Some(d.index()), Outcome::Failed, note)
     } else {
-        plain("pcie-link", Some(d.index()), Outcome::Passed, note)
+        Check::plain("pcie-link", Some(d.index()), Outcome::Passed, note)
     })
 }
 

@@ -157,7 +157,7 @@ pub fn run(
             Ok(d) => devices.push(d),
             Err(e) => {
                 let gpu = u32::try_from(place).ok();
-                checks.push(plain("gpu-answers", gpu, Outcome::Failed, e.to_string()));
+                checks.push(Check::plain("gpu-answers", gpu, Outcome::Failed, e.to_string()));
             }
         }
     }
@@ -165,7 +165,7 @@ pub fn run(
         devices.retain(|d| only.contains(&d.index()));
         for g in only.iter().filter(|g| !devices.iter().any(|d| d.index() == **g)) {
             let note = format!("there is no GPU {g} here");
-            checks.push(plain("gpu-answers", Some(*g), Outcome::Failed, note));
+            checks.push(Check::plain("gpu-answers", Some(*g), Outcome::Failed, note));
         }
     }
     checks.extend(look::node(&devices, o));
@@ -195,30 +195,16 @@ pub fn run(
     });
     checks.extend(heard.check());
     if stop.load(Ordering::Relaxed) {
-        checks.push(plain(
+        checks.push(Check::plain(
             "stopped",
             None,
             Outcome::Failed,
-            "it was stopped before its end".into(),
+            "it was stopped before its end",
         ));
     }
     let outcome = checks.iter().map(|c| c.outcome).max().unwrap_or(Outcome::Skipped);
     let took = Span(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX));
     Qualification { level: o.level, started_at, took, outcome, checks: worst_of(checks) }
-}
-
-/// A check without a figure.
-pub(crate) fn plain(name: &str, gpu: Option<u32>, outcome: Outcome, note: String) -> Check {
-    Check {
-        name: name.into(),
-        gpu,
-        outcome,
-        value: None,
-        unit: String::new(),
-        expected: None,
-        floor: None,
-        note,
-    }
 }
 
 /// Errors counted: none, or failed.
@@ -228,7 +214,12 @@ fn counted(name: &str, gpu: u32, errors: u64, unit: &str, note: String) -> Check
         unit: unit.into(),
         expected: Some(Milli(0)),
         floor: Some(Milli(0)),
-        ..plain(name, Some(gpu), if errors == 0 { Outcome::Passed } else { Outcome::Failed }, note)
+        ..Check::plain(
+            name,
+            Some(gpu),
+            if errors == 0 { Outcome::Passed } else { Outcome::Failed },
+            note,
+        )
     }
 }
 
@@ -260,7 +251,7 @@ impl Heard {
         let all = self.0.lock().map(|a| a.clone()).unwrap_or_default();
         let one = |(gpu, xid): (Option<u32>, u32)| {
             let note = format!("XID {xid} while it was tested (`muster explain xid {xid}`)");
-            plain("driver-events", gpu, Outcome::Failed, note)
+            Check::plain("driver-events", gpu, Outcome::Failed, note)
         };
         all.into_iter().map(one).collect()
     }
@@ -294,7 +285,7 @@ fn gpus(
             .into_iter()
             .flat_map(|t| {
                 t.join().unwrap_or_else(|_| {
-                    vec![plain("test-ran", None, Outcome::Failed, "the test itself failed".into())]
+                    vec![Check::plain("test-ran", None, Outcome::Failed, "the test itself failed")]
                 })
             })
             .collect()
@@ -311,7 +302,8 @@ fn one_gpu(
     stop: &AtomicBool,
 ) -> Vec<Check> {
     let gpu = device.index();
-    let refused = |e: &CudaError| plain("gpu-works", Some(gpu), Outcome::Failed, e.to_string());
+    let refused =
+        |e: &CudaError| Check::plain("gpu-works", Some(gpu), Outcome::Failed, e.to_string());
     let mut probe = match bench.probe(gpu) {
         Ok(p) => p,
         Err(e) => return vec![refused(&e)],
@@ -381,8 +373,8 @@ fn work(
                 out.push(match probe.gemm(kind)? {
                     Some(v) => rate(name, v, "TFLOP/s"),
                     None => {
-                        let note = "this kind of GPU has no such arithmetic".into();
-                        plain(name, Some(gpu), Outcome::Skipped, note)
+                        let note = "this kind of GPU has no such arithmetic";
+                        Check::plain(name, Some(gpu), Outcome::Skipped, note)
                     }
                 });
             }
@@ -435,13 +427,13 @@ fn work(
 fn collectives(bench: &dyn Bench, devices: &[Box<dyn Device>], o: &Options) -> Check {
     let all: Vec<u32> = devices.iter().map(|d| d.index()).collect();
     if all.len() < 2 {
-        let note = "one GPU has nobody to talk to".into();
-        return plain("nccl-all-reduce", None, Outcome::Skipped, note);
+        let note = "one GPU has nobody to talk to";
+        return Check::plain("nccl-all-reduce", None, Outcome::Skipped, note);
     }
     let sku = devices.first().and_then(|d| d.describe().ok()).map(|g| g.sku).unwrap_or_default();
     match bench.all_reduce(&all) {
         Ok(v) => o.expect.judge(&sku, "nccl-all-reduce", None, v, "GB/s"),
-        Err(e) => plain("nccl-all-reduce", None, Outcome::Failed, e.to_string()),
+        Err(e) => Check::plain("nccl-all-reduce", None, Outcome::Failed, e.to_string()),
     }
 }
 

@@ -55,14 +55,9 @@ pub fn judge(seconds: &[Second], sku: &str, gpu: u32, expect: &Expectations) -> 
         out.push(expect.judge(sku, "sustained-power", Some(gpu), power, "W"));
     }
     let told = |name: &str, value: f64, unit: &str| Check {
-        name: name.into(),
-        gpu: Some(gpu),
-        outcome: Outcome::Passed,
         value: Some(Milli::from_f64(value)),
         unit: unit.into(),
-        expected: None,
-        floor: None,
-        note: String::new(),
+        ..Check::plain(name, Some(gpu), Outcome::Passed, "")
     };
     if let Some(clock) = mean(field(Field::SmClock)) {
         out.push(told("sustained-clock", clock, "MHz"));
@@ -115,16 +110,7 @@ fn throttle(warm: &[Second], gpu: u32) -> Check {
     if masks.is_empty() {
         (outcome, notes) = (Outcome::Skipped, vec!["the device does not say".into()]);
     }
-    Check {
-        name: "throttling".into(),
-        gpu: Some(gpu),
-        outcome,
-        value: None,
-        unit: String::new(),
-        expected: None,
-        floor: None,
-        note: notes.join("; "),
-    }
+    Check::plain("throttling", Some(gpu), outcome, notes.join("; "))
 }
 
 #[cfg(test)]

@@ -36,7 +36,12 @@ impl Inventory {
         };
         for g in look.gpus {
             match g {
-                GpuLook { gpu: Some(gpu), .. } => all.gpus.push(gpu),
+                GpuLook { gpu: Some(gpu), bus, .. } => {
+                    if let (Some(generation), Some(width)) = (bus.pcie_gen, bus.pcie_width) {
+                        all.bus_now.insert(gpu.index, (generation, width));
+                    }
+                    all.gpus.push(gpu);
+                }
                 GpuLook { index, error, .. } => {
                     let why = match error {
                         Some(Silence::Lost) => "it is gone from the bus".into(),
@@ -70,7 +75,7 @@ fn render(d: &Described) -> String {
                 "SERIAL", "UUID",
             ]);
             for g in &d.gpus {
-                t.row(row(g));
+                t.row(row(g, d.bus_now.get(&g.index)));
             }
             out += &t.render();
         }
@@ -81,10 +86,17 @@ fn render(d: &Described) -> String {
     out
 }
 
-fn row(g: &Gpu) -> Vec<table::Cell> {
+fn row(g: &Gpu, now: Option<&(u32, u32)>) -> Vec<table::Cell> {
     let none = || "-".to_string();
     let facts = g.facts.as_deref();
-    let bus = facts.and_then(|f| Some(format!("gen{} x{}", f.pcie_gen?, f.pcie_width?)));
+    let most = facts.and_then(|f| Some((f.pcie_gen?, f.pcie_width?)));
+    let words = |(generation, width): (u32, u32)| format!("gen{generation} x{width}");
+    let bus = match (now.copied(), most) {
+        (Some(now), Some(most)) if now != most => {
+            Some(format!("{} of {}", words(now), words(most)))
+        }
+        (now, most) => now.or(most).map(words),
+    };
     let links = facts
         .filter(|f| !f.links.is_empty())
         .map(|f| format!("{}/{}", f.links.iter().filter(|l| l.active).count(), f.links.len()));

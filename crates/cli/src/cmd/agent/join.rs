@@ -6,7 +6,7 @@ use crate::output;
 use crate::up::AgentOptions;
 use clap::{Args, ValueEnum};
 use muster_agent::isolation::Isolation;
-use muster_machine::Scrub;
+use muster_machine::{Scrub, WantOrder};
 use muster_model::NodeName;
 use muster_monitor::exporter::{HostnameLabel, Names};
 use std::net::SocketAddr;
@@ -80,6 +80,12 @@ struct Watch {
     /// Let containers' images be fetched; without it only those that are here run
     #[arg(long)]
     pull: bool,
+    /// What this machine must have when it is tested, such as `h200-sxm:8` or `8`
+    #[arg(long, value_name = "SKU:N", value_parser = super::qualify::want)]
+    want: Option<WantOrder>,
+    /// Your own bars for its tests, put over those that come along
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
     /// Cut GPUs that are in MIG mode into the slices that jobs are given
     #[arg(long)]
     allow_mig: bool,
@@ -142,6 +148,8 @@ impl Watch {
             scrub: if self.scrub { Scrub::Overwrite } else { Scrub::Look },
             pull: self.pull,
             allow_mig: self.allow_mig,
+            want: self.want.unwrap_or_default(),
+            expect: self.expect.as_deref().map(super::qualify::bars).transpose()?,
         })
     }
 }

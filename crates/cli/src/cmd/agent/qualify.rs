@@ -79,7 +79,7 @@ pub(crate) struct Qualify {
     speed: f64,
 }
 
-fn want(text: &str) -> Result<WantOrder, String> {
+pub(super) fn want(text: &str) -> Result<WantOrder, String> {
     if let Ok(n) = text.parse() {
         return Ok(WantOrder { gpus: Some(n), sku: None });
     }
@@ -163,12 +163,7 @@ impl Qualify {
         {
             order.length_s = (self.hours * 3600.0) as u64;
         }
-        if let Some(file) = &self.expect {
-            let text = output::read_text(file)?;
-            muster_gpu::qualify::Expectations::parse(&text)
-                .map_err(|e| Fail::usage(format!("{}: {e}", file.display())))?;
-            order.expect = Some(text);
-        }
+        order.expect = self.expect.as_deref().map(bars).transpose()?;
         if let Some(dir) = &self.disk {
             order.dir.clone_from(dir);
         }
@@ -181,6 +176,14 @@ impl Qualify {
         });
         Ok(order)
     }
+}
+
+/// A file of bars, once it is known to be one.
+pub(super) fn bars(file: &Path) -> Result<String, Fail> {
+    let text = output::read_text(file)?;
+    muster_gpu::qualify::Expectations::parse(&text)
+        .map_err(|e| Fail::usage(format!("{}: {e}", file.display())))?;
+    Ok(text)
 }
 
 fn progress_bar(ctx: &Ctx) -> Option<indicatif::ProgressBar> {
