@@ -18,6 +18,8 @@ const DEPTH: usize = 64;
 struct Owner {
     key: AttemptKey,
     rank: u32,
+    /// The rank is only assumed: the process does not tell yet.
+    assumed: bool,
 }
 
 #[derive(Debug)]
@@ -76,7 +78,10 @@ impl PidMap {
         let mut at = pid;
         for _ in 0..DEPTH {
             if let Some(owner) = self.known(at, pid) {
-                self.learn(owner, pid);
+                // A process that is just becoming its program has no environment for a moment.
+                if !owner.assumed {
+                    self.learn(owner, pid);
+                }
                 return Some((owner.key, owner.rank));
             }
             at = process::parent(at).filter(|p| *p > 1)?;
@@ -90,15 +95,16 @@ impl PidMap {
         // The newest attempt first: numbers are used again.
         let mut newest = all.iter().rev();
         newest.find_map(|(key, held)| {
-            let rank = match held.pids.get(&at) {
-                Some(rank) => *rank,
+            let (rank, assumed) = match held.pids.get(&at) {
+                Some(rank) => (*rank, false),
                 None if held.supervisor == Some(at) && held.ended.is_none() => {
                     let ranks = held.first_rank..held.first_rank + held.ranks;
-                    rank_of(of).filter(|r| ranks.contains(r)).unwrap_or(held.first_rank)
+                    let told = rank_of(of).filter(|r| ranks.contains(r));
+                    (told.unwrap_or(held.first_rank), told.is_none())
                 }
                 None => return None,
             };
-            Some(Owner { key: *key, rank })
+            Some(Owner { key: *key, rank, assumed })
         })
     }
 
@@ -234,8 +240,10 @@ mod tests {
             let mut child =
                 std::process::Command::new("sleep").arg("100").env("RANK", rank).spawn().unwrap();
             let pid = child.id().cast_signed();
-            // Until it has become its program, it has its parent's environment.
-            while std::fs::read(format!("/proc/{pid}/comm")).unwrap() != b"sleep\n" {
+            // While it becomes its program it has its parent's environment, and then none. What is
+            // assumed meanwhile is not remembered.
+            while rank_of(pid).is_none_or(|r| r.to_string() != rank) {
+                assert!([Some((key, 2)), Some((key, owner))].contains(&map.owner_of(pid)));
                 std::thread::yield_now();
             }
             assert_eq!(map.owner_of(pid), Some((key, owner)));
