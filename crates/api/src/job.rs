@@ -348,6 +348,8 @@ impl Job {
             preemptions,
             idle_warned,
             version,
+            recovery: _,
+            sickened: _,
         } = job;
         Job {
             id: job.display_id(),
@@ -520,7 +522,16 @@ impl PastAttempt {
     /// The attempt as the API shows it.
     #[must_use]
     pub fn of(past: &m::PastAttempt) -> PastAttempt {
-        let m::PastAttempt { no, nodes, placed_at, started_at, ended_at, verdict, reason } = past;
+        let m::PastAttempt {
+            no,
+            nodes,
+            placed_at,
+            started_at,
+            ended_at,
+            verdict,
+            reason,
+            findings: _,
+        } = past;
         PastAttempt {
             no: *no,
             nodes: nodes.iter().map(ToString::to_string).collect(),

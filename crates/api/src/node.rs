@@ -160,6 +160,9 @@ pub fn state_word(node: &m::Node) -> &'static str {
         _ if node.qualifying.is_some() => "qualifying",
         Stage::Draining => "draining",
         Stage::Drained => "drained",
+        Stage::Suspect => "suspect",
+        Stage::Quarantined => "quarantined",
+        Stage::Repairing => "repairing",
         Stage::Ready if node.cordon.is_some() => "cordoned",
         Stage::Ready => "ready",
     }
@@ -191,6 +194,13 @@ impl Node {
             enrolled_at,
             changed_at,
             version,
+            stage_since: _,
+            stage_why: _,
+            stage_until: _,
+            generation: _,
+            probation: _,
+            breaker: _,
+            remedy: _,
         } = node;
         Node {
             id: name.to_string(),

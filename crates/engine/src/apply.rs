@@ -133,8 +133,10 @@ impl State {
                 }
             }
             Event::JobSubmitted { .. } => self.submitted(r),
-            Event::JobHeld { job, by } => self.job(r.seq, *job, |j| j.held = Some(by.clone()))?,
-            Event::JobReleased { job } => self.job(r.seq, *job, |j| j.held = None)?,
+            Event::JobHeld { job, by, .. } => {
+                self.job(r.seq, *job, |j| j.held = Some(by.clone()))?
+            }
+            Event::JobReleased { job, .. } => self.job(r.seq, *job, |j| j.held = None)?,
             Event::JobPlaced { key, placement } => {
                 self.placed(r, *key, placement)?;
             }
@@ -242,11 +244,31 @@ impl State {
             | Event::NodeReady { .. }
             | Event::NodeRetired { .. }
             | Event::NodeMarked { .. }
-            | Event::NodeReconciled { .. } => self.apply_node(r)?,
+            | Event::NodeReconciled { .. }
+            | Event::NodeStaged { .. } => self.apply_node(r)?,
             Event::FaultSeen { .. }
             | Event::QualificationAsked { .. }
             | Event::QualificationEnded { .. }
             | Event::QualificationCancelled { .. } => self.apply_hardware(r)?,
+            Event::FindingOpened { .. }
+            | Event::FindingChanged { .. }
+            | Event::FindingClosed { .. }
+            | Event::IncidentOpened { .. }
+            | Event::IncidentGrew { .. }
+            | Event::IncidentClosed { .. }
+            | Event::BreakerSet { .. }
+            | Event::RemedyChosen { .. }
+            | Event::RemedyStepped { .. }
+            | Event::RemedyApproved { .. }
+            | Event::RemedyEnded { .. }
+            | Event::ActAsked { .. }
+            | Event::ActEnded { .. }
+            | Event::GpusExcluded { .. }
+            | Event::ProbationSet { .. }
+            | Event::AutomationStopped { .. }
+            | Event::AutomationResumed { .. }
+            | Event::AttemptAttributed { .. }
+            | Event::AttemptProgressed { .. } => self.apply_health(r)?,
             Event::TopologySet { topology } => {
                 self.topology = topology.clone();
                 let names: Vec<NodeName> = self.nodes.keys().cloned().collect();
@@ -411,6 +433,8 @@ impl State {
                 size: None,
                 preemptions: 0,
                 idle_warned: None,
+                recovery: None,
+                sickened: Vec::new(),
                 version: r.seq,
             };
             self.with_index(|ix, s| {
@@ -430,7 +454,12 @@ impl State {
     }
 
     /// Changes a job and keeps the index in step, waiters on it included.
-    fn job(&mut self, seq: Seq, id: JobId, f: impl FnOnce(&mut Job)) -> Result<(), ApplyError> {
+    pub(crate) fn job(
+        &mut self,
+        seq: Seq,
+        id: JobId,
+        f: impl FnOnce(&mut Job),
+    ) -> Result<(), ApplyError> {
         let old = self.jobs.get(&id).cloned().ok_or_else(|| unknown(seq, format!("job {id}")))?;
         let was_final = old.state.is_final();
         let mut job = (*old).clone();
@@ -537,6 +566,7 @@ impl State {
                 started_at: a.started_at,
                 ended_at: r.at,
                 verdict,
+                findings: Vec::new(),
                 reason: reason.to_string(),
             });
             if j.past.len() > PAST_MAX {
@@ -546,7 +576,9 @@ impl State {
             // A drained node is the operator's doing, and a rank's own failure is the job's.
             match (verdict, a.stop.map(|s| s.reason)) {
                 (Verdict::Infrastructure, Some(muster_model::job::StopReason::Drain { .. })) => {}
-                (Verdict::Infrastructure, _) => j.infrastructure_failures += 1,
+                (Verdict::Infrastructure | Verdict::Platform | Verdict::Unknown, _) => {
+                    j.infrastructure_failures += 1;
+                }
                 (Verdict::Application, _) => j.application_failures += 1,
                 (Verdict::Scheduler, Some(muster_model::job::StopReason::Preempted { .. })) => {
                     j.preemptions += 1;
@@ -594,6 +626,13 @@ impl State {
                     excluded_gpus: GpuSet::EMPTY,
                     role: NodeRole::Normal,
                     hazard: 0,
+                    stage_since: r.at,
+                    stage_why: String::new(),
+                    stage_until: None,
+                    generation: 0,
+                    probation: None,
+                    breaker: None,
+                    remedy: None,
                     qualifying: None,
                     qualified: None,
                     past_figures: Vec::new(),
@@ -643,17 +682,24 @@ impl State {
                 self.node(r.seq, node, |n| n.cordon = Some(reason.clone()))
             }
             Event::NodeUncordoned { node } => self.node(r.seq, node, |n| n.cordon = None),
-            Event::DrainStarted { node, .. } => {
-                self.node(r.seq, node, |n| n.stage = Stage::Draining)
+            Event::DrainStarted { node, reason } => {
+                self.node(r.seq, node, |n| enter(n, r.at, Stage::Draining, reason, None))
             }
-            Event::NodeDrained { node } => self.node(r.seq, node, |n| n.stage = Stage::Drained),
-            Event::NodeReady { node, .. } => self.node(r.seq, node, |n| n.stage = Stage::Ready),
+            Event::NodeDrained { node } => {
+                self.node(r.seq, node, |n| enter(n, r.at, Stage::Drained, "", None))
+            }
+            Event::NodeReady { node, reason } => {
+                self.node(r.seq, node, |n| enter(n, r.at, Stage::Ready, reason, None))
+            }
+            Event::NodeStaged { node, stage, reason, until, .. } => {
+                self.node(r.seq, node, |n| enter(n, r.at, *stage, reason, *until))
+            }
             Event::NodeRetired { node } => self.node(r.seq, node, |n| {
-                n.stage = Stage::Retired;
+                enter(n, r.at, Stage::Retired, "", None);
                 n.reachable = false;
             }),
             Event::NodeReconciled { node } => self.node(r.seq, node, |n| n.protected = false),
-            Event::NodeMarked { node, role, hazard } => self.node(r.seq, node, |n| {
+            Event::NodeMarked { node, role, hazard, .. } => self.node(r.seq, node, |n| {
                 n.role = *role;
                 n.hazard = *hazard;
             }),
@@ -712,6 +758,27 @@ impl State {
             *n = n.saturating_sub(1);
         }
     }
+}
+
+/// A node enters a stage of its life. The reason of what came before is kept when none is given.
+fn enter(
+    n: &mut Node,
+    at: muster_model::units::Time,
+    stage: Stage,
+    why: &str,
+    until: Option<muster_model::units::Time>,
+) {
+    if stage == Stage::Ready && n.stage != Stage::Ready {
+        n.generation = n.generation.saturating_add(1);
+    }
+    if n.stage != stage {
+        n.stage_since = at;
+    }
+    n.stage = stage;
+    if !why.is_empty() {
+        why.clone_into(&mut n.stage_why);
+    }
+    n.stage_until = until;
 }
 
 fn unknown(seq: Seq, what: String) -> ApplyError {

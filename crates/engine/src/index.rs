@@ -79,8 +79,12 @@ pub(crate) fn facts(n: &Node) -> NodeFacts {
         match n.stage {
             Stage::Enrolled | Stage::Retired => Some(Block::NotReady),
             Stage::Draining | Stage::Drained => Some(Block::Draining),
+            Stage::Suspect => Some(Block::Suspect),
+            Stage::Quarantined => Some(Block::Quarantined),
+            Stage::Repairing => Some(Block::Repairing),
             Stage::Ready if n.qualifying.is_some() => Some(Block::Qualifying),
             Stage::Ready if n.cordon.is_some() => Some(Block::Cordoned),
+            Stage::Ready if n.breaker.is_some() => Some(Block::Breaker),
             Stage::Ready if n.role == NodeRole::Suspect => Some(Block::Suspect),
             Stage::Ready if !n.orphans.is_empty() => Some(Block::Orphans),
             Stage::Ready => None,

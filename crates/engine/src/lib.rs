@@ -11,6 +11,7 @@ mod carry;
 mod decide;
 mod explain;
 mod hardware;
+mod health;
 mod index;
 pub mod invariants;
 mod reliability;
@@ -24,6 +25,7 @@ mod tick;
 
 pub use apply::ApplyError;
 pub use decide::permissions::may_see;
+pub use health::{Automation, HealthBook, Stopped};
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{Booked, KeptFault, KeyEntry, PromiseStats, State};

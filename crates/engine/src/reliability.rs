@@ -104,9 +104,12 @@ impl Engine {
 
     fn trade(&mut self, spare: &NodeName, its: u32, broken: &NodeName, hazard: u32) {
         let role = NodeRole::Normal;
-        self.emit(None, Event::NodeMarked { node: spare.clone(), role, hazard: its });
+        self.emit(
+            None,
+            Event::NodeMarked { node: spare.clone(), role, hazard: its, decided: true },
+        );
         let role = NodeRole::Spare;
-        self.emit(None, Event::NodeMarked { node: broken.clone(), role, hazard });
+        self.emit(None, Event::NodeMarked { node: broken.clone(), role, hazard, decided: true });
     }
 
     /// A spare that takes the place of a failed node is a spare no more; the failed one is the

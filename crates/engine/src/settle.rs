@@ -98,7 +98,9 @@ impl Engine {
             StopReason::Requeued { .. } | StopReason::Drain { .. } => Next::Again(Time(0)),
             // The code that `timeout` uses.
             StopReason::TimeLimit { .. } => Next::Failed(124),
-            StopReason::NodeLost { .. } => infrastructure(),
+            StopReason::NodeLost { .. } | StopReason::Sick { .. } | StopReason::Hung { .. } => {
+                infrastructure()
+            }
             StopReason::Preempted { .. }
             | StopReason::Resized { .. }
             | StopReason::Moved { .. }
@@ -198,7 +200,11 @@ fn verdict(why: &StopReason) -> Verdict {
         | StopReason::Resized { .. }
         | StopReason::Moved { .. }
         | StopReason::ReservationBegins { .. } => Verdict::Scheduler,
-        StopReason::NodeLost { .. } | StopReason::Drain { .. } => Verdict::Infrastructure,
+        StopReason::NodeLost { .. } | StopReason::Drain { .. } | StopReason::Sick { .. } => {
+            Verdict::Infrastructure
+        }
+        // Who stopped first is found out afterwards.
+        StopReason::Hung { .. } => Verdict::Unknown,
         StopReason::SlotFailed { end, .. } => match end {
             SlotEnd::Failed { .. } | SlotEnd::Unstartable { .. } => Verdict::Application,
             SlotEnd::NodeFault { .. } | SlotEnd::Ok | SlotEnd::Stopped => Verdict::Infrastructure,

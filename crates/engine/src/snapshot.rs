@@ -68,6 +68,8 @@ struct Stored {
     faults: Vec<Arc<KeptFault>>,
     #[serde(default)]
     fault_counts: Vec<(String, FaultClass, u64)>,
+    #[serde(default)]
+    health: crate::health::HealthBook,
 }
 
 impl State {
@@ -100,6 +102,7 @@ impl State {
             exposure,
             faults,
             fault_counts,
+            health,
             keys,
             index: _,
         } = self;
@@ -127,6 +130,7 @@ impl State {
             exposure: *exposure,
             faults: faults.values().cloned().collect(),
             fault_counts: fault_counts.iter().map(|((c, k), n)| (c.clone(), *k, *n)).collect(),
+            health: health.clone(),
         };
         serde_json::to_vec(&stored).map_err(SnapshotError::Unreadable)
     }
@@ -162,6 +166,7 @@ impl State {
             exposure: s.exposure,
             faults: s.faults.into_iter().map(|f| (f.seq, f)).collect(),
             fault_counts: s.fault_counts.into_iter().map(|(c, k, n)| ((c, k), n)).collect(),
+            health: s.health,
             policy: s.policy,
             quotas: s.quotas,
             reservations: s
@@ -171,6 +176,7 @@ impl State {
                 .collect(),
             index: Index::default(),
         };
+        state.health.reindex();
         state.index = Index::build(&state);
         Ok(state)
     }

@@ -121,6 +121,8 @@ pub struct State {
     pub faults: BTreeMap<Seq, Arc<KeptFault>>,
     /// How often each fault was told of, over all nodes.
     pub fault_counts: BTreeMap<(String, FaultClass), u64>,
+    /// What is wrong, what is done about it, and how far that has come.
+    pub health: crate::health::HealthBook,
     /// When work was moved so that a gang fits, in the last hour or so.
     pub moves: Vec<Time>,
     /// Requests that must not be done twice.

@@ -18,6 +18,7 @@ mod draw;
 pub mod ettr;
 pub mod faults;
 pub mod interval;
+pub mod modes;
 pub mod qualify;
 pub mod rate;
 mod series;

@@ -38,6 +38,9 @@ pub fn word(stage: Stage) -> &'static str {
         Stage::Ready => "ready",
         Stage::Draining => "draining",
         Stage::Drained => "drained",
+        Stage::Suspect => "suspect",
+        Stage::Quarantined => "quarantined",
+        Stage::Repairing => "repairing",
         Stage::Retired => "retired",
     }
 }

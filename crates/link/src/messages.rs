@@ -9,6 +9,7 @@ use muster_model::names::{NodeName, ProjectName};
 use muster_model::node::Inventory;
 use muster_model::placement::{Fabric, Slot};
 use muster_model::qualification::{Level, Qualification};
+use muster_model::remedy::Act;
 use muster_model::spec::{CheckpointSpec, OnPartition, RunSpec, Simulate, Volume};
 use muster_model::units::{Bytes, Span, Time};
 use serde::{Deserialize, Serialize};
@@ -93,6 +94,32 @@ pub enum FromAgent {
         id: u64,
         /// What was measured.
         report: Box<Qualification>,
+    },
+    /// What came of an act. Said on every connection until `ActOver`.
+    Acted {
+        /// Which.
+        id: u64,
+        /// It was done.
+        ok: bool,
+        /// In words.
+        message: String,
+    },
+    /// A node listens for a test of the network.
+    FabricReady {
+        /// Which test.
+        id: u64,
+        /// Where.
+        port: u16,
+        /// Why it does not, when it does not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// What a test of the network measured.
+    FabricDone {
+        /// Which test.
+        id: u64,
+        /// What was measured.
+        result: FabricFigures,
     },
     /// What an injected fault did.
     Injected {
@@ -285,6 +312,42 @@ pub enum FromServer {
         /// Which test.
         id: u64,
     },
+    /// Do this once; what was done or is being done under this id is not done again.
+    Act {
+        /// Which.
+        id: u64,
+        /// What.
+        act: Act,
+    },
+    /// The act's end is in the log, or it is not wanted any more: it may be forgotten.
+    ActOver {
+        /// Which.
+        id: u64,
+    },
+    /// Listen for a test of the network.
+    FabricServe {
+        /// Which test.
+        id: u64,
+        /// Address to listen on; all when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bind: Option<String>,
+        /// For so long at most.
+        length: Span,
+    },
+    /// Measure the way to a node that listens.
+    FabricDial {
+        /// Which test.
+        id: u64,
+        /// Where it listens.
+        to: String,
+        /// Address to dial from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bind: Option<String>,
+        /// Connections side by side.
+        streams: u32,
+        /// For so long.
+        length: Span,
+    },
     /// Make a simulated node fail.
     Inject {
         /// What.
@@ -330,6 +393,23 @@ pub enum Fault {
         /// The driver's number for it.
         code: u32,
     },
+}
+
+/// What a test of the network between two nodes measured.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct FabricFigures {
+    /// Megabits a second, one way.
+    pub mbps: f64,
+    /// Microseconds there and back, the middle of many.
+    pub rtt_us: u64,
+    /// Of a hundred, the worst but one.
+    pub rtt_p99_us: u64,
+    /// Packets that were sent again.
+    #[serde(default)]
+    pub resent: u64,
+    /// Why nothing was measured, when nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// Output of one rank up to an offset.

@@ -1,6 +1,9 @@
 //! What somebody wants, and what the brain answers.
 
+use crate::breaker::BreakerState;
+use crate::entity::Entity;
 use crate::fault::SeenFault;
+use crate::finding::SeenFinding;
 use crate::ids::{AttemptKey, JobId, Seq};
 use crate::job::SlotEnd;
 use crate::names::{Label, NodeName, ProjectName};
@@ -309,6 +312,90 @@ pub enum Command {
         id: u64,
         /// What was measured.
         report: Box<Qualification>,
+    },
+    /// Detectors concluded something from what nodes and jobs tell.
+    FindingsSeen {
+        /// What.
+        findings: Vec<SeenFinding>,
+    },
+    /// A finding is of no account any more.
+    CloseFinding {
+        /// Which.
+        id: u64,
+        /// Why.
+        reason: String,
+    },
+    /// A remedy that waits may go on.
+    ApproveRemedy {
+        /// Which.
+        id: u64,
+    },
+    /// A remedy that waits is not to be done; its node stays as it is.
+    DenyRemedy {
+        /// Which.
+        id: u64,
+        /// Why.
+        reason: String,
+    },
+    /// What a remedy did is taken back: its node serves as before.
+    UndoRemedy {
+        /// Which.
+        id: u64,
+        /// Why.
+        reason: String,
+    },
+    /// People repaired a node: it is tested, and returns when it passes.
+    Repaired {
+        /// Which.
+        node: NodeName,
+        /// What was done.
+        note: String,
+    },
+    /// A node returns to service without having passed a test.
+    ReturnUntested {
+        /// Which.
+        node: NodeName,
+        /// Why.
+        reason: String,
+    },
+    /// GPUs of a node take no work; the rest goes on.
+    ExcludeGpus {
+        /// Which node.
+        node: NodeName,
+        /// All GPUs that shall be excluded.
+        gpus: crate::placement::GpuSet,
+        /// Why.
+        reason: String,
+    },
+    /// An operator holds a breaker where it shall be, or lets it go.
+    ForceBreaker {
+        /// Which.
+        entity: Entity,
+        /// Held there; none: it follows its own rules again.
+        state: Option<BreakerState>,
+        /// Why.
+        reason: String,
+    },
+    /// Automation does nothing more until it is resumed.
+    StopAutomation {
+        /// Why.
+        reason: String,
+    },
+    /// Automation may go on.
+    ResumeAutomation,
+    /// What came of something that was done outside.
+    ActDone {
+        /// Which.
+        id: u64,
+        /// It was done.
+        ok: bool,
+        /// In words.
+        message: String,
+    },
+    /// An attempt made its first step.
+    FirstStep {
+        /// Which.
+        key: AttemptKey,
     },
     /// A secret was stored or replaced; its value never comes here.
     SetSecret {

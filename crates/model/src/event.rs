@@ -3,14 +3,17 @@
 //! Rules for this file: never rename or remove a variant or a field; a new field has a
 //! default; a new variant is written only once every server of the site knows it.
 
+use crate::breaker::Breaker;
 use crate::command::IdempotencyKey;
 use crate::fault::SeenFault;
+use crate::finding::{Finding, Incident, SeenFinding};
 use crate::ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
 use crate::job::{Checkpoint, Dependency, SlotEnd, StopReason, Verdict};
 use crate::names::{Label, NodeName, ProjectName};
 use crate::node::Inventory;
 use crate::placement::Placement;
 use crate::qualification::{Level, Qualification};
+use crate::remedy::{AskedAct, Remedy, RemedyOutcome, RemedyStep};
 use crate::spec::{Group, JobSpec};
 use crate::tenant::TokenUse;
 use crate::topology::{Location, Topology};
@@ -20,7 +23,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Newest shape of records that this version writes.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 /// One entry of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -102,11 +105,17 @@ pub enum Event {
         job: JobId,
         /// By whom.
         by: String,
+        /// The control plane chose it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        decided: bool,
     },
     /// It may again.
     JobReleased {
         /// Which.
         job: JobId,
+        /// The control plane chose it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        decided: bool,
     },
     /// A gang was given its nodes.
     JobPlaced {
@@ -394,6 +403,9 @@ pub enum Event {
         role: crate::node::NodeRole,
         /// In thousandths a month.
         hazard: u32,
+        /// The control plane chose it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        decided: bool,
     },
     /// The site's scheduling policy.
     PolicySet {
@@ -449,7 +461,7 @@ pub enum Event {
         level: Level,
         /// It has failed when nothing was heard of it by then.
         until: Time,
-        /// The policy asks it of every node that joins; otherwise it is an operator's word.
+        /// The policy asks it of a node that joins or returns; otherwise it is an operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         on_join: bool,
     },
@@ -471,6 +483,185 @@ pub enum Event {
         node: NodeName,
         /// Which test.
         id: u64,
+    },
+    /// Something was found to be wrong.
+    FindingOpened {
+        /// What.
+        finding: Box<Finding>,
+        /// It follows from what the log holds; otherwise a detector told it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        decided: bool,
+    },
+    /// More is known of a finding, or it became worse.
+    FindingChanged {
+        /// Which.
+        id: u64,
+        /// What is known now.
+        seen: Box<SeenFinding>,
+        /// It follows from what the log holds.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        decided: bool,
+    },
+    /// A finding is over.
+    FindingClosed {
+        /// Which.
+        id: u64,
+        /// Why.
+        why: String,
+        /// The control plane chose it; otherwise a detector's or an operator's word.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        decided: bool,
+    },
+    /// Findings turned out to have one cause.
+    IncidentOpened {
+        /// What they have in common.
+        incident: Box<Incident>,
+    },
+    /// More findings are part of an incident.
+    IncidentGrew {
+        /// Which.
+        id: u64,
+        /// The new ones.
+        findings: Vec<u64>,
+        /// How bad it is now.
+        severity: crate::finding::Severity,
+        /// In a sentence.
+        summary: String,
+    },
+    /// An incident is over.
+    IncidentClosed {
+        /// Which.
+        id: u64,
+        /// Why.
+        why: String,
+    },
+    /// A breaker opened, half opened or closed.
+    BreakerSet {
+        /// How it stands now.
+        breaker: Box<Breaker>,
+        /// An operator's word.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        word: bool,
+    },
+    /// Something is to be done about a finding.
+    RemedyChosen {
+        /// What.
+        remedy: Box<Remedy>,
+    },
+    /// A remedy took a step.
+    RemedyStepped {
+        /// Which.
+        id: u64,
+        /// Where it stands now.
+        step: RemedyStep,
+        /// Why.
+        why: String,
+        /// To be noticed when it stands there for longer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Time>,
+        /// The act that is under way.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        act: Option<u64>,
+    },
+    /// An operator let a remedy go on.
+    RemedyApproved {
+        /// Which.
+        id: u64,
+        /// Who.
+        by: String,
+    },
+    /// A remedy is over.
+    RemedyEnded {
+        /// Which.
+        id: u64,
+        /// How.
+        outcome: RemedyOutcome,
+        /// Why.
+        why: String,
+        /// An operator's word.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        word: bool,
+    },
+    /// Something is to be done once, outside.
+    ActAsked {
+        /// What.
+        act: Box<AskedAct>,
+    },
+    /// It was done, or could not be.
+    ActEnded {
+        /// Which.
+        id: u64,
+        /// It was done.
+        ok: bool,
+        /// In words.
+        message: String,
+        /// Its time was up; nobody told.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        expired: bool,
+    },
+    /// A node entered another stage of its life by the control plane's decision, or an
+    /// operator's word.
+    NodeStaged {
+        /// Which.
+        node: NodeName,
+        /// Where it stands now.
+        stage: crate::node::Stage,
+        /// Why.
+        reason: String,
+        /// To be noticed when it stands there for longer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Time>,
+        /// An operator's word.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        word: bool,
+    },
+    /// GPUs of a node that take no work.
+    GpusExcluded {
+        /// Which node.
+        node: NodeName,
+        /// All GPUs that are excluded now.
+        gpus: crate::placement::GpuSet,
+        /// Why.
+        reason: String,
+        /// An operator's word.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        word: bool,
+    },
+    /// A node is watched after its return, or not any more.
+    ProbationSet {
+        /// Which.
+        node: NodeName,
+        /// Until then; none: it is over.
+        until: Option<Time>,
+    },
+    /// The control plane stopped itself from doing more.
+    AutomationStopped {
+        /// Why.
+        reason: String,
+        /// An operator's word.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        word: bool,
+    },
+    /// It may go on.
+    AutomationResumed {
+        /// Who said so.
+        by: String,
+    },
+    /// Whose doing the end of an attempt was, as far as is known now.
+    AttemptAttributed {
+        /// Attempt.
+        key: AttemptKey,
+        /// Whose doing.
+        verdict: Verdict,
+        /// Findings that it rests on.
+        findings: Vec<u64>,
+        /// In words.
+        reason: String,
+    },
+    /// An attempt made its first step.
+    AttemptProgressed {
+        /// Attempt.
+        key: AttemptKey,
     },
 }
 
@@ -503,6 +694,26 @@ impl Event {
             | Event::NodeCordoned { decided: true, .. }
             | Event::QualificationAsked { on_join: true, .. }
             | Event::QualificationEnded { expired: true, .. }
+            | Event::FindingOpened { decided: true, .. }
+            | Event::FindingChanged { decided: true, .. }
+            | Event::FindingClosed { decided: true, .. }
+            | Event::IncidentOpened { .. }
+            | Event::IncidentGrew { .. }
+            | Event::IncidentClosed { .. }
+            | Event::BreakerSet { word: false, .. }
+            | Event::RemedyChosen { .. }
+            | Event::RemedyStepped { .. }
+            | Event::RemedyEnded { word: false, .. }
+            | Event::ActAsked { .. }
+            | Event::ActEnded { expired: true, .. }
+            | Event::NodeStaged { word: false, .. }
+            | Event::GpusExcluded { word: false, .. }
+            | Event::ProbationSet { .. }
+            | Event::AutomationStopped { word: false, .. }
+            | Event::AttemptAttributed { .. }
+            | Event::NodeMarked { decided: true, .. }
+            | Event::JobHeld { decided: true, .. }
+            | Event::JobReleased { decided: true, .. }
             | Event::IdleWarned { .. } => Origin::Decision,
             Event::SiteCreated { .. }
             | Event::LeaderChanged { .. }
@@ -538,7 +749,19 @@ impl Event {
             | Event::FaultSeen { .. }
             | Event::QualificationAsked { .. }
             | Event::QualificationEnded { .. }
-            | Event::QualificationCancelled { .. } => Origin::Input,
+            | Event::QualificationCancelled { .. }
+            | Event::FindingOpened { .. }
+            | Event::FindingChanged { .. }
+            | Event::FindingClosed { .. }
+            | Event::BreakerSet { .. }
+            | Event::RemedyApproved { .. }
+            | Event::RemedyEnded { .. }
+            | Event::ActEnded { .. }
+            | Event::NodeStaged { .. }
+            | Event::GpusExcluded { .. }
+            | Event::AutomationStopped { .. }
+            | Event::AutomationResumed { .. }
+            | Event::AttemptProgressed { .. } => Origin::Input,
         }
     }
 }

@@ -250,6 +250,21 @@ pub enum StopReason {
         /// For so long.
         idle: Span,
     },
+    /// Hardware under it is sick; it goes on elsewhere.
+    Sick {
+        /// Where.
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
+        node: NodeName,
+        /// The finding.
+        finding: u64,
+        /// The failure mode.
+        mode: String,
+    },
+    /// It made no progress.
+    Hung {
+        /// The finding.
+        finding: u64,
+    },
 }
 
 /// What ranks one job above another that is stopped for it.
@@ -288,6 +303,10 @@ impl fmt::Display for StopReason {
             StopReason::Moved { by } => write!(f, "moved so that job {by} fits"),
             StopReason::ReservationBegins { name } => write!(f, "reservation {name} begins"),
             StopReason::Idle { idle } => write!(f, "held GPUs and did nothing for {idle}"),
+            StopReason::Sick { node, mode, finding } => {
+                write!(f, "node {node} is sick: {mode} (finding {finding})")
+            }
+            StopReason::Hung { finding } => write!(f, "it made no progress (finding {finding})"),
         }
     }
 }
@@ -307,6 +326,10 @@ pub enum Verdict {
     Operator,
     /// The scheduler's: its room was wanted, or it goes on elsewhere or in another size.
     Scheduler,
+    /// Muster's own: an agent or a server failed, not the hardware.
+    Platform,
+    /// Nobody knows.
+    Unknown,
 }
 
 /// An attempt that goes on.
@@ -411,6 +434,38 @@ pub struct PastAttempt {
     pub verdict: Verdict,
     /// In words.
     pub reason: String,
+    /// Findings that the verdict rests on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<u64>,
+}
+
+/// How long it took from a fault until the work went on, and where the time went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Recovery {
+    /// The attempt that was hit.
+    pub attempt: u32,
+    /// The finding, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finding: Option<u64>,
+    /// When the fault happened, as far as is known.
+    pub fault_at: Time,
+    /// When it was found.
+    pub found_at: Time,
+    /// When the attempt was ordered to stop.
+    pub decided_at: Time,
+    /// When its last rank was gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drained_at: Option<Time>,
+    /// When the next attempt was placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placed_at: Option<Time>,
+    /// When all its ranks were up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// When it made its first step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_at: Option<Time>,
 }
 
 /// A checkpoint that a job said it has written.
@@ -499,6 +554,12 @@ pub struct Job {
     /// When it was warned that its GPUs do nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_warned: Option<Time>,
+    /// How it came back after its last failure of hardware.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
+    /// Nodes that became sick under it, each once (at most 16).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sickened: Vec<NodeName>,
     /// Sequence number of the last record that changed it.
     pub version: Seq,
 }

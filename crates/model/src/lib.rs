@@ -3,9 +3,12 @@
 //! Everything here is plain data. Nothing reads a clock, a file or a socket, and every
 //! type that reaches the log keeps its serialised shape for good.
 
+pub mod breaker;
 pub mod command;
+pub mod entity;
 pub mod event;
 pub mod fault;
+pub mod finding;
 pub mod ids;
 pub mod job;
 pub mod names;
@@ -14,6 +17,7 @@ pub mod placement;
 pub mod policy;
 pub mod qualification;
 pub mod quota;
+pub mod remedy;
 pub mod reservation;
 pub mod resolve;
 pub mod spec;

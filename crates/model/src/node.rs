@@ -50,7 +50,10 @@ pub struct Inventory {
     /// True for a node whose devices are simulated.
     #[serde(default)]
     pub simulated: bool,
-    /// What its agent can be asked for beside running work: `qualify`, `mig`.
+    /// The pool it belongs to: nodes that are managed alike. Empty stands for `default`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub pool: String,
+    /// What its agent can be asked for beside running work: `qualify`, `mig`, `reset`, `reboot`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub can: BTreeSet<String>,
 }
@@ -261,6 +264,12 @@ pub enum Stage {
     Draining,
     /// Drained: holds no work.
     Drained,
+    /// Something was found there: it takes no new work until that is settled.
+    Suspect,
+    /// Taken out of service by a finding; waits for what is to be done.
+    Quarantined,
+    /// Something is being done to it: a reset, a restart, a repair.
+    Repairing,
     /// Gone for good.
     Retired,
 }
@@ -334,6 +343,27 @@ pub struct Node {
     /// How likely it is to fail, in thousandths a month; large gangs keep away.
     #[serde(default)]
     pub hazard: u32,
+    /// When it entered its stage.
+    #[serde(default)]
+    pub stage_since: Time,
+    /// Why it stands there.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stage_why: String,
+    /// It stands there for too long after this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage_until: Option<Time>,
+    /// How often it came into service.
+    #[serde(default)]
+    pub generation: u32,
+    /// It is watched until then, after its return.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probation: Option<Time>,
+    /// The open breaker of a group that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<crate::entity::Entity>,
+    /// The remedy that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<u64>,
     /// The test that goes on; it takes no work meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qualifying: Option<Qualifying>,
@@ -355,7 +385,15 @@ impl Node {
     /// All GPUs the machine has, as a set.
     #[must_use]
     pub fn gpu_set(&self) -> GpuSet {
-        GpuSet::first(u32::try_from(self.inventory.gpus.len()).unwrap_or(0))
+        // One that fell off the bus leaves a gap.
+        let bits = self.inventory.gpus.iter().filter(|g| g.index < 64);
+        GpuSet(bits.fold(0, |set, g| set | 1 << g.index))
+    }
+
+    /// The pool it belongs to.
+    #[must_use]
+    pub fn pool(&self) -> &str {
+        if self.inventory.pool.is_empty() { "default" } else { &self.inventory.pool }
     }
 
     /// The SKU of its GPUs, or `cpu`.

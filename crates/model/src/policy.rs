@@ -33,6 +33,8 @@ pub struct SitePolicy {
     pub reliability: Reliability,
     /// When nodes are tested.
     pub qualification: QualificationPolicy,
+    /// What is done about sick hardware, and how far automation may go.
+    pub remedies: crate::remedy::Remedies,
 }
 
 /// When nodes are tested.
@@ -348,6 +350,7 @@ impl SitePolicy {
                 ));
             }
         }
+        self.remedies.check()?;
         if self.idle.end_after.is_some_and(|e| self.idle.warn_after.is_none_or(|w| w > e)) {
             return Err(problem(
                 "idle.end_after",

@@ -32,6 +32,12 @@ pub enum Block {
     Suspect,
     /// It is being tested.
     Qualifying,
+    /// It was taken out of service; what is to be done is not decided yet.
+    Quarantined,
+    /// It is being repaired.
+    Repairing,
+    /// The breaker of a group that it belongs to is open.
+    Breaker,
 }
 
 impl Block {
@@ -47,6 +53,9 @@ impl Block {
             Block::NotReady => "not in service yet",
             Block::Suspect => "suspect",
             Block::Qualifying => "being qualified",
+            Block::Quarantined => "quarantined",
+            Block::Repairing => "in repair",
+            Block::Breaker => "behind an open breaker",
         }
     }
 }

@@ -251,6 +251,7 @@ pub(crate) fn inventory(
         versions: BTreeMap::from(versions.map(|(k, v)| (k.to_owned(), v.to_owned()))),
         isolation: String::new(),
         simulated: true,
+        pool: String::new(),
         // What the node can be asked for is up to whoever hosts it.
         can: std::collections::BTreeSet::new(),
     }

@@ -72,6 +72,7 @@ pub fn policy(text: &str, origin: &str) -> Result<SitePolicy, FileError> {
                 hazard: file.hazard,
                 reliability: file.reliability,
                 qualification: file.qualification,
+                remedies: file.remedies,
             };
             (out, "")
         }
@@ -155,6 +156,7 @@ struct PolicyFile {
     hazard: Hazard,
     reliability: Reliability,
     qualification: QualificationPolicy,
+    remedies: muster_model::remedy::Remedies,
 }
 
 #[derive(Default, Deserialize)]

@@ -61,6 +61,7 @@ pub fn collect(gpus: &dyn GpuSource, cgroups: &Cgroups) -> Inventory {
         },
         isolation: cgroups.isolation().to_owned(),
         simulated: false,
+        pool: String::new(),
         can: BTreeSet::new(),
     }
 }

@@ -218,6 +218,20 @@ impl Session {
             }
             FromServer::Qualify { id, level } => self.body.qualify(id, level, now),
             FromServer::QualifyOver { id } => self.body.qualify_over(id),
+            FromServer::Act { id, act } => {
+                let message = format!("this agent cannot do that yet: {}", act.word());
+                wire.say(FromAgent::Acted { id, ok: false, message });
+            }
+            FromServer::ActOver { .. } => {}
+            FromServer::FabricServe { id, .. } => {
+                let error = Some("this agent cannot test the network yet".to_string());
+                wire.say(FromAgent::FabricReady { id, port: 0, error });
+            }
+            FromServer::FabricDial { id, .. } => {
+                let error = Some("this agent cannot test the network yet".to_string());
+                let result = muster_link::messages::FabricFigures { error, ..Default::default() };
+                wire.say(FromAgent::FabricDone { id, result });
+            }
             FromServer::LogKept { kept } => kept.into_iter().for_each(|m| self.body.kept(m)),
             FromServer::Forget { keys } => keys.into_iter().for_each(|k| self.body.forget(k)),
             FromServer::AskCheckpoint { key } => self.body.ask_checkpoint(key, now),

@@ -189,7 +189,10 @@ pub(super) fn hold(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, R
             let reason = "it was held".to_string();
             e.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
         }
-        e.emit(Some(&job.project), Event::JobHeld { job: id, by: req.actor.name.clone() });
+        e.emit(
+            Some(&job.project),
+            Event::JobHeld { job: id, by: req.actor.name.clone(), decided: false },
+        );
         e.withdraw_notices(id);
     }
     Ok(Answer::Done)
@@ -198,7 +201,7 @@ pub(super) fn hold(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, R
 pub(super) fn release(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
     let job = find(e, req, id)?;
     if job.held.is_some() {
-        e.emit(Some(&job.project), Event::JobReleased { job: id });
+        e.emit(Some(&job.project), Event::JobReleased { job: id, decided: false });
     }
     Ok(Answer::Done)
 }

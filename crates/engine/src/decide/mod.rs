@@ -89,6 +89,19 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::Qualify { node, level } => qualify::ask(e, req, node, *level),
         Command::CancelQualification { node } => qualify::cancel(e, req, node),
         Command::QualificationDone { node, id, report } => qualify::done(e, node, *id, report),
+        Command::FindingsSeen { .. }
+        | Command::CloseFinding { .. }
+        | Command::ApproveRemedy { .. }
+        | Command::DenyRemedy { .. }
+        | Command::UndoRemedy { .. }
+        | Command::Repaired { .. }
+        | Command::ReturnUntested { .. }
+        | Command::ExcludeGpus { .. }
+        | Command::ForceBreaker { .. }
+        | Command::StopAutomation { .. }
+        | Command::ResumeAutomation
+        | Command::ActDone { .. }
+        | Command::FirstStep { .. } => crate::health::decide(e, req),
         Command::SetSecret { project, name } => tenants::set_secret(e, project, name),
         Command::DeleteSecret { project, name } => tenants::delete_secret(e, project, name),
     }

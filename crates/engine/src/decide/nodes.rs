@@ -354,7 +354,7 @@ pub(super) fn mark(
             .hint("give the chance to fail within a month in thousandths, 0 to 1000"));
     }
     if (role, hazard) != (n.role, n.hazard) {
-        e.emit(None, Event::NodeMarked { node: node.clone(), role, hazard });
+        e.emit(None, Event::NodeMarked { node: node.clone(), role, hazard, decided: false });
     }
     Ok(Answer::Done)
 }

@@ -59,7 +59,17 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::MarkNode { .. }
         | Command::Qualify { .. }
         | Command::CancelQualification { .. }
+        | Command::Repaired { .. }
+        | Command::ReturnUntested { .. }
+        | Command::ExcludeGpus { .. }
         | Command::Reconcile { .. } => need(a, Role::Operator, "steer nodes"),
+        Command::CloseFinding { .. }
+        | Command::ApproveRemedy { .. }
+        | Command::DenyRemedy { .. }
+        | Command::UndoRemedy { .. }
+        | Command::ForceBreaker { .. }
+        | Command::StopAutomation { .. }
+        | Command::ResumeAutomation => need(a, Role::Operator, "steer remedies"),
         Command::SetTopology { .. } => need(a, Role::Operator, "change the topology"),
         Command::SetPolicy { .. } => need(a, Role::Admin, "change the scheduling policy"),
         Command::SetQuotas { .. } => need(a, Role::Admin, "change quotas"),
@@ -79,6 +89,9 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::NodeLost { .. }
         | Command::IdleReport { .. }
         | Command::FaultsSeen { .. }
+        | Command::FindingsSeen { .. }
+        | Command::ActDone { .. }
+        | Command::FirstStep { .. }
         | Command::QualificationDone { .. }
         | Command::SlotReport { .. } => need(a, Role::Admin, "speak for the server"),
     }

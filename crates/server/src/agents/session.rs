@@ -223,6 +223,11 @@ impl Live {
                 let node = self.session.node.clone();
                 self.note(Command::QualificationDone { node, id, report });
             }
+            FromAgent::Acted { .. } if self.protected => {}
+            FromAgent::Acted { id, ok, message } => {
+                self.note(Command::ActDone { id, ok, message });
+            }
+            FromAgent::FabricReady { .. } | FromAgent::FabricDone { .. } => {}
             FromAgent::Renew { csr } => self.renew(conn, &csr, now)?,
             FromAgent::Injected { ok, message } => {
                 self.session.answer_injected(if ok { Ok(message) } else { Err(message) });

@@ -1,0 +1,299 @@
+//! Folds records about health in. No policy here: only what the record says.
+
+use super::book::{ACTS_KEPT, FINDINGS_KEPT, INCIDENTS_KEPT, REMEDIES_KEPT, Stopped};
+use crate::apply::ApplyError;
+use crate::state::State;
+use muster_model::breaker::{Breaker, BreakerState};
+use muster_model::entity::Entity;
+use muster_model::event::{Event, Record};
+use muster_model::finding::{Closed, INCIDENT_FINDINGS};
+use muster_model::job::Verdict;
+use muster_model::names::NodeName;
+use muster_model::node::Node;
+use muster_model::remedy::{ActEnd, RemedyOutcome, RemedyStep};
+use muster_model::topology::Level;
+use muster_model::units::{Span, Time};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Steps of a remedy that are remembered.
+const STEPS_KEPT: usize = 32;
+
+impl State {
+    pub(crate) fn apply_health(&mut self, r: &Record) -> Result<(), ApplyError> {
+        match &r.event {
+            Event::FindingOpened { .. }
+            | Event::FindingChanged { .. }
+            | Event::FindingClosed { .. } => {
+                self.apply_finding(r);
+                Ok(())
+            }
+            Event::IncidentOpened { .. }
+            | Event::IncidentGrew { .. }
+            | Event::IncidentClosed { .. } => {
+                self.apply_incident(r);
+                Ok(())
+            }
+            Event::BreakerSet { breaker, .. } => self.breaker_set(r, breaker),
+            Event::RemedyChosen { .. }
+            | Event::RemedyStepped { .. }
+            | Event::RemedyApproved { .. }
+            | Event::RemedyEnded { .. } => self.apply_remedy(r),
+            Event::ActAsked { act } => {
+                self.health.acts.insert(act.id, Arc::new((**act).clone()));
+                self.health.index.acts.insert(act.id);
+                Ok(())
+            }
+            Event::ActEnded { id, ok, message, .. } => {
+                self.act_ended(*id, ActEnd { at: r.at, ok: *ok, message: message.clone() });
+                Ok(())
+            }
+            Event::GpusExcluded { node, gpus, .. } => {
+                self.node(r.seq, node, |n| n.excluded_gpus = *gpus)
+            }
+            Event::ProbationSet { node, until } => self.node(r.seq, node, |n| n.probation = *until),
+            Event::AutomationStopped { reason, word } => {
+                let stopped = Stopped { at: r.at, reason: reason.clone(), word: *word };
+                self.health.automation.stopped = Some(stopped);
+                Ok(())
+            }
+            Event::AutomationResumed { .. } => {
+                let a = &mut self.health.automation;
+                a.stopped = None;
+                a.asked.clear();
+                a.resumed_at = Some(r.at);
+                Ok(())
+            }
+            Event::AttemptAttributed { key, verdict, findings, reason } => {
+                let (no, verdict) = (key.attempt, *verdict);
+                self.job(r.seq, key.job, |j| {
+                    let mut counts = (j.application_failures, j.infrastructure_failures);
+                    if let Some(p) = j.past.iter_mut().find(|p| p.no == no) {
+                        recount(&mut counts, p.verdict, verdict);
+                        p.verdict = verdict;
+                        p.findings.clone_from(findings);
+                        p.reason.clone_from(reason);
+                    }
+                    (j.application_failures, j.infrastructure_failures) = counts;
+                })
+            }
+            Event::AttemptProgressed { key } => self.job(r.seq, key.job, |j| {
+                if let Some(rec) = &mut j.recovery
+                    && rec.attempt < key.attempt
+                    && rec.started_at.is_some()
+                {
+                    rec.working_at.get_or_insert(r.at);
+                }
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn apply_finding(&mut self, r: &Record) {
+        let book = &mut self.health;
+        let id = match &r.event {
+            Event::FindingOpened { finding, .. } => {
+                book.findings.insert(finding.id, Arc::new((**finding).clone()));
+                finding.id
+            }
+            Event::FindingChanged { id, seen, .. } => {
+                let Some(f) = book.findings.get_mut(id) else { return };
+                Arc::make_mut(f).seen = (**seen).clone();
+                *id
+            }
+            Event::FindingClosed { id, why, .. } => {
+                let Some(f) = book.findings.get_mut(id) else { return };
+                Arc::make_mut(f).closed = Some(Closed { at: r.at, why: why.clone() });
+                *id
+            }
+            _ => return,
+        };
+        if let Some(f) = book.findings.get(&id) {
+            book.index.finding(f);
+        }
+        while book.index.closed_findings.len() > FINDINGS_KEPT {
+            if let Some((_, old)) = book.index.closed_findings.pop_first() {
+                book.findings.remove(&old);
+            }
+        }
+    }
+
+    fn apply_incident(&mut self, r: &Record) {
+        let book = &mut self.health;
+        match &r.event {
+            Event::IncidentOpened { incident } => {
+                for id in &incident.findings {
+                    if let Some(f) = book.findings.get_mut(id) {
+                        Arc::make_mut(f).incident = Some(incident.id);
+                    }
+                }
+                book.index.incidents.insert(incident.id);
+                book.incidents.insert(incident.id, Arc::new((**incident).clone()));
+            }
+            Event::IncidentGrew { id, findings, severity, summary } => {
+                for f in findings {
+                    if let Some(f) = book.findings.get_mut(f) {
+                        Arc::make_mut(f).incident = Some(*id);
+                    }
+                }
+                let Some(i) = book.incidents.get_mut(id) else { return };
+                let i = Arc::make_mut(i);
+                let room = INCIDENT_FINDINGS.saturating_sub(i.findings.len());
+                i.findings.extend(findings.iter().take(room));
+                i.count = i.count.saturating_add(findings.len() as u64);
+                i.severity = *severity;
+                i.summary.clone_from(summary);
+            }
+            Event::IncidentClosed { id, why } => {
+                let Some(i) = book.incidents.get_mut(id) else { return };
+                Arc::make_mut(i).closed = Some(Closed { at: r.at, why: why.clone() });
+                book.index.incidents.remove(id);
+                book.index.closed_incidents.insert((r.at, *id));
+            }
+            _ => {}
+        }
+        while book.index.closed_incidents.len() > INCIDENTS_KEPT {
+            if let Some((_, old)) = book.index.closed_incidents.pop_first() {
+                book.incidents.remove(&old);
+            }
+        }
+    }
+
+    fn apply_remedy(&mut self, r: &Record) -> Result<(), ApplyError> {
+        let book = &mut self.health;
+        let id = match &r.event {
+            Event::RemedyChosen { remedy } => {
+                if let Some(f) = book.findings.get_mut(&remedy.finding) {
+                    Arc::make_mut(f).remedy = Some(remedy.id);
+                }
+                book.remedies.insert(remedy.id, Arc::new((**remedy).clone()));
+                remedy.id
+            }
+            Event::RemedyStepped { id, step, why, until, act } => {
+                let Some(m) = book.remedies.get_mut(id) else { return Ok(()) };
+                let m = Arc::make_mut(m);
+                let from = m.step;
+                m.step = *step;
+                m.why.clone_from(why);
+                m.since = r.at;
+                m.until = *until;
+                m.act = act.or(m.act);
+                if m.taken.len() < STEPS_KEPT {
+                    m.taken.push((r.at, *step));
+                }
+                if from == RemedyStep::Proposed && m.action.takes_node() {
+                    let hour = |t: &(Time, NodeName)| r.at.since(t.0) < Span::hours(1);
+                    book.automation.taken.retain(hour);
+                    book.automation.taken.push((r.at, m.node.clone()));
+                }
+                *id
+            }
+            Event::RemedyApproved { id, by } => {
+                let Some(m) = book.remedies.get_mut(id) else { return Ok(()) };
+                Arc::make_mut(m).approved = Some(by.clone());
+                *id
+            }
+            Event::RemedyEnded { id, outcome, why, .. } => {
+                let Some(m) = book.remedies.get_mut(id) else { return Ok(()) };
+                let m = Arc::make_mut(m);
+                m.step = RemedyStep::Ended;
+                m.outcome = Some(*outcome);
+                m.why.clone_from(why);
+                m.since = r.at;
+                m.until = None;
+                *id
+            }
+            _ => return Ok(()),
+        };
+        let Some(m) = book.remedies.get(&id).cloned() else { return Ok(()) };
+        book.index.remedy(&m);
+        while book.index.ended_remedies.len() > REMEDIES_KEPT {
+            if let Some((_, old)) = book.index.ended_remedies.pop_first() {
+                book.remedies.remove(&old);
+            }
+        }
+        // The heaviest that goes on is the node's.
+        let live = book.remedies_of(&m.node).max_by_key(|m| (m.action, m.id)).map(|m| m.id);
+        let noted = m.outcome == Some(RemedyOutcome::Noted);
+        if noted || self.nodes.get(&m.node).is_none_or(|n| n.remedy == live) {
+            return Ok(());
+        }
+        self.node(r.seq, &m.node, |n| n.remedy = live)
+    }
+
+    fn act_ended(&mut self, id: u64, end: ActEnd) {
+        let book = &mut self.health;
+        let Some(a) = book.acts.get_mut(&id) else { return };
+        let at = end.at;
+        Arc::make_mut(a).ended = Some(end);
+        book.index.acts.remove(&id);
+        book.index.ended_acts.insert((at, id));
+        while book.index.ended_acts.len() > ACTS_KEPT {
+            if let Some((_, old)) = book.index.ended_acts.pop_first() {
+                book.acts.remove(&old);
+            }
+        }
+    }
+
+    fn breaker_set(&mut self, r: &Record, b: &Breaker) -> Result<(), ApplyError> {
+        self.health.breakers.insert(b.entity.clone(), Arc::new(b.clone()));
+        let group: BTreeSet<NodeName> = self
+            .nodes
+            .values()
+            .filter(|n| in_group(n, &b.entity))
+            .map(|n| n.name.clone())
+            .collect();
+        for name in group {
+            self.follow_breakers(r, &name)?;
+        }
+        Ok(())
+    }
+
+    /// A node knows which open breaker keeps work away from it.
+    pub(crate) fn follow_breakers(
+        &mut self,
+        r: &Record,
+        node: &NodeName,
+    ) -> Result<(), ApplyError> {
+        let Some(n) = self.nodes.get(node) else { return Ok(()) };
+        let open = |b: &&Arc<Breaker>| b.state != BreakerState::Closed && in_group(n, &b.entity);
+        let by = self.health.breakers.values().find(open).map(|b| b.entity.clone());
+        if n.breaker == by {
+            return Ok(());
+        }
+        self.node(r.seq, node, |n| n.breaker = by)
+    }
+}
+
+/// Is a node part of what a breaker is about?
+pub(crate) fn in_group(n: &Node, entity: &Entity) -> bool {
+    match entity {
+        Entity::Node(name) => n.name == *name,
+        Entity::Domain(level, path) => {
+            *level != Level::Node && n.location.path(&n.name, *level).join("/") == *path
+        }
+        Entity::Feed(f) => n.location.feed == *f,
+        Entity::Pool(p) => n.pool() == p,
+        Entity::Sku(s) => n.sku() == s,
+        Entity::Version(c, v) => n.inventory.versions.get(c) == Some(v),
+        _ => false,
+    }
+}
+
+/// An attempt's verdict changed: the counts of failures follow.
+fn recount(counts: &mut (u32, u32), from: Verdict, to: Verdict) {
+    match from {
+        Verdict::Application => counts.0 = counts.0.saturating_sub(1),
+        Verdict::Infrastructure | Verdict::Platform | Verdict::Unknown => {
+            counts.1 = counts.1.saturating_sub(1);
+        }
+        _ => {}
+    }
+    match to {
+        Verdict::Application => counts.0 = counts.0.saturating_add(1),
+        Verdict::Infrastructure | Verdict::Platform | Verdict::Unknown => {
+            counts.1 = counts.1.saturating_add(1);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,198 @@
+//! Findings, incidents, breakers, remedies and acts, as the log adds them up.
+
+use muster_model::breaker::Breaker;
+use muster_model::entity::Entity;
+use muster_model::finding::{Finding, Incident};
+use muster_model::names::NodeName;
+use muster_model::remedy::{AskedAct, Remedy};
+use muster_model::units::Time;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Closed findings that are kept in the working state; the log keeps all.
+pub(super) const FINDINGS_KEPT: usize = 4096;
+/// Closed incidents that are kept.
+pub(super) const INCIDENTS_KEPT: usize = 512;
+/// Ended remedies that are kept.
+pub(super) const REMEDIES_KEPT: usize = 2048;
+/// Ended acts that are kept.
+pub(super) const ACTS_KEPT: usize = 1024;
+
+/// Everything that is known of what is wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HealthBook {
+    /// Findings: all that are open, and those closed lately.
+    pub findings: BTreeMap<u64, Arc<Finding>>,
+    /// Incidents: all that are open, and those closed lately.
+    pub incidents: BTreeMap<u64, Arc<Incident>>,
+    /// Breakers that are not closed, or that remember having been open.
+    pub breakers: BTreeMap<Entity, Arc<Breaker>>,
+    /// Remedies: all that go on, and those that ended lately.
+    pub remedies: BTreeMap<u64, Arc<Remedy>>,
+    /// Acts: all that are under way, and those that ended lately.
+    pub acts: BTreeMap<u64, Arc<AskedAct>>,
+    /// How the control plane's own hand stands.
+    pub automation: Automation,
+    /// Derived from the above; never stored.
+    #[serde(skip)]
+    pub(crate) index: HealthIndex,
+}
+
+/// How the control plane's own hand stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Automation {
+    /// It does nothing more until an operator resumes it.
+    pub stopped: Option<Stopped>,
+    /// Nodes it took out of service within the last hour, and when.
+    pub taken: Vec<(Time, NodeName)>,
+    /// Findings that asked for a node, within the storm's window.
+    pub asked: Vec<(Time, NodeName)>,
+    /// When it was last resumed.
+    pub resumed_at: Option<Time>,
+}
+
+/// Why automation does nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// Since when.
+    pub at: Time,
+    /// Why.
+    pub reason: String,
+    /// An operator's word.
+    #[serde(default)]
+    pub word: bool,
+}
+
+/// Ways to what is open.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct HealthIndex {
+    /// Open findings by what they are about.
+    pub(crate) open: BTreeMap<Entity, BTreeSet<u64>>,
+    /// Open findings by the node they are on.
+    pub(crate) on_node: BTreeMap<NodeName, BTreeSet<u64>>,
+    /// Open incidents.
+    pub(crate) incidents: BTreeSet<u64>,
+    /// Remedies that go on, by node.
+    pub(crate) remedies: BTreeMap<NodeName, BTreeSet<u64>>,
+    /// Acts that are under way.
+    pub(crate) acts: BTreeSet<u64>,
+    /// What is closed, in the order it was: candidates for being forgotten.
+    pub(super) closed_findings: BTreeSet<(Time, u64)>,
+    pub(super) closed_incidents: BTreeSet<(Time, u64)>,
+    pub(super) ended_remedies: BTreeSet<(Time, u64)>,
+    pub(super) ended_acts: BTreeSet<(Time, u64)>,
+}
+
+impl HealthBook {
+    /// Builds the ways anew, after the state was read from a snapshot.
+    pub(crate) fn reindex(&mut self) {
+        let mut ix = HealthIndex::default();
+        for f in self.findings.values() {
+            ix.finding(f);
+        }
+        for i in self.incidents.values() {
+            match &i.closed {
+                None => ix.incidents.insert(i.id),
+                Some(c) => ix.closed_incidents.insert((c.at, i.id)),
+            };
+        }
+        for r in self.remedies.values() {
+            ix.remedy(r);
+        }
+        for a in self.acts.values() {
+            match &a.ended {
+                None => ix.acts.insert(a.id),
+                Some(e) => ix.ended_acts.insert((e.at, a.id)),
+            };
+        }
+        self.index = ix;
+    }
+
+    /// Findings that are open, oldest first.
+    pub fn open(&self) -> impl Iterator<Item = &Arc<Finding>> {
+        let ids: BTreeSet<u64> = self.index.open.values().flatten().copied().collect();
+        ids.into_iter().filter_map(|id| self.findings.get(&id))
+    }
+
+    /// How many findings are open.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.index.open.values().map(BTreeSet::len).sum()
+    }
+
+    /// Open findings about a node, its GPUs and its ports.
+    pub fn open_on(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Finding>> {
+        let ids = self.index.on_node.get(node).into_iter().flatten();
+        ids.filter_map(|id| self.findings.get(id))
+    }
+
+    /// The open finding of a kind about something.
+    #[must_use]
+    pub fn open_of(&self, entity: &Entity, kind: &str) -> Option<&Arc<Finding>> {
+        let ids = self.index.open.get(entity)?;
+        ids.iter().filter_map(|id| self.findings.get(id)).find(|f| f.seen.kind == kind)
+    }
+
+    /// Incidents that are open, oldest first.
+    pub fn open_incidents(&self) -> impl Iterator<Item = &Arc<Incident>> {
+        self.index.incidents.iter().filter_map(|id| self.incidents.get(id))
+    }
+
+    /// Remedies of a node that go on, oldest first.
+    pub fn remedies_of(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Remedy>> {
+        let ids = self.index.remedies.get(node).into_iter().flatten();
+        ids.filter_map(|id| self.remedies.get(id))
+    }
+
+    /// Remedies that go on, oldest first.
+    pub fn live_remedies(&self) -> impl Iterator<Item = &Arc<Remedy>> {
+        let ids: BTreeSet<u64> = self.index.remedies.values().flatten().copied().collect();
+        ids.into_iter().filter_map(|id| self.remedies.get(&id))
+    }
+
+    /// Acts that are under way, oldest first.
+    pub fn open_acts(&self) -> impl Iterator<Item = &Arc<AskedAct>> {
+        self.index.acts.iter().filter_map(|id| self.acts.get(id))
+    }
+}
+
+impl HealthIndex {
+    pub(super) fn finding(&mut self, f: &Finding) {
+        match &f.closed {
+            None => {
+                self.open.entry(f.seen.entity.clone()).or_default().insert(f.id);
+                if let Some(n) = f.seen.entity.node() {
+                    self.on_node.entry(n.clone()).or_default().insert(f.id);
+                }
+            }
+            Some(c) => {
+                drop_from(&mut self.open, &f.seen.entity, f.id);
+                if let Some(n) = f.seen.entity.node() {
+                    drop_from(&mut self.on_node, n, f.id);
+                }
+                self.closed_findings.insert((c.at, f.id));
+            }
+        }
+    }
+
+    pub(super) fn remedy(&mut self, r: &Remedy) {
+        if r.outcome.is_some() {
+            drop_from(&mut self.remedies, &r.node, r.id);
+            self.ended_remedies.insert((r.since, r.id));
+        } else {
+            self.remedies.entry(r.node.clone()).or_default().insert(r.id);
+        }
+    }
+}
+
+fn drop_from<K: Ord>(map: &mut BTreeMap<K, BTreeSet<u64>>, key: &K, id: u64) {
+    if let Some(set) = map.get_mut(key) {
+        set.remove(&id);
+        if set.is_empty() {
+            map.remove(key);
+        }
+    }
+}

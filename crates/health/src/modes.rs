@@ -1,0 +1,313 @@
+//! The map of failure modes (H11): what can go wrong, how it is found, what is done about it and
+//! how that is practised. Everything that names a failure mode names it by the code given here.
+
+use muster_model::fault::FaultClass;
+use muster_model::finding::Severity;
+use muster_model::remedy::{Action, Leave};
+
+/// One way of failing.
+#[derive(Debug, Clone, Copy)]
+pub struct FailureMode {
+    /// Stable code.
+    pub code: &'static str,
+    /// In a few words.
+    pub title: &'static str,
+    /// What is at fault.
+    pub class: FaultClass,
+    /// How bad it usually is.
+    pub severity: Severity,
+    /// How it is found.
+    pub detector: &'static str,
+    /// What is done, from the lightest to the heaviest, unless the policy says otherwise.
+    pub ladder: &'static [Action],
+    /// How work leaves.
+    pub leave: Leave,
+    /// The drill that practises it.
+    pub drill: &'static str,
+    /// What a false alarm costs.
+    pub false_alarm: &'static str,
+    /// What people do about it.
+    pub runbook: &'static str,
+}
+
+/// The mode with this code.
+#[must_use]
+pub fn mode(code: &str) -> Option<&'static FailureMode> {
+    MODES.iter().find(|m| m.code == code)
+}
+
+use Action::{Drain, PowerCycle, Reboot, Replace, ResetGpu, RestartJob, Watch};
+use FaultClass::{
+    Application, Bus, Driver, Gpu, Host, Link, Memory, Network, Notice, Power, Storage, Thermal,
+};
+use Leave::{Checkpoint, Finish, Now};
+use Severity::{Critical, Degraded, Info, Warning};
+
+/// All of them.
+#[rustfmt::skip]
+pub const MODES: &[FailureMode] = &[
+    FailureMode { code: "gpu-off-bus", title: "A GPU fell off the bus", class: Bus, severity: Critical,
+        detector: "XID 79, or a GPU that the driver calls lost",
+        ladder: &[Reboot, PowerCycle, Replace], leave: Now, drill: "gpu-off-bus",
+        false_alarm: "a node is out for one reboot and a quick test",
+        runbook: "Reboot the node. If the GPU is not back, cut its power; then reseat or replace it." },
+    FailureMode { code: "gpu-missing", title: "Fewer GPUs than the node had", class: Bus, severity: Critical,
+        detector: "the inventory beside the one before",
+        ladder: &[Reboot, PowerCycle, Replace], leave: Checkpoint, drill: "gpu-missing",
+        false_alarm: "a node is out for one reboot and a quick test",
+        runbook: "Compare `muster describe node` with the rack. Reboot, then reseat." },
+    FailureMode { code: "gpu-reset-needed", title: "The driver asks for a reset of a GPU", class: Gpu, severity: Critical,
+        detector: "XID 154, or an XID whose action is a reset",
+        ladder: &[ResetGpu, Reboot, Replace], leave: Now, drill: "driver-verdict",
+        false_alarm: "a GPU is out for a reset",
+        runbook: "Reset the GPU once nothing runs on it; reboot when that does not help." },
+    FailureMode { code: "gpu-fault", title: "A GPU failed so that its node must be restarted", class: Gpu, severity: Critical,
+        detector: "an XID or SXid whose action is a reboot, an inspection or a replacement",
+        ladder: &[Reboot, Replace], leave: Now, drill: "gpu-fault",
+        false_alarm: "a node is out for one reboot and a quick test",
+        runbook: "Reboot, qualify, and replace the GPU when it comes back." },
+    FailureMode { code: "driver-hang", title: "The driver or its firmware does not answer", class: Driver, severity: Critical,
+        detector: "XID 119 and 120, or a device that does not answer the agent's watchdog",
+        ladder: &[ResetGpu, Reboot, Replace], leave: Now, drill: "driver-hang",
+        false_alarm: "a GPU is out for a reset",
+        runbook: "Reset the GPU; update the driver's firmware when it comes back on several nodes." },
+    FailureMode { code: "ecc-uncorrectable", title: "Uncorrectable memory errors", class: Memory, severity: Critical,
+        detector: "XID 48, 94, 95, 171, 172, or the counter of double-bit errors",
+        ladder: &[ResetGpu, Replace], leave: Now, drill: "ecc-storm",
+        false_alarm: "a GPU is out for a reset",
+        runbook: "Reset to remap the rows; replace after a second time within a week." },
+    FailureMode { code: "ecc-rate", title: "Correctable memory errors come faster than they should", class: Memory, severity: Warning,
+        detector: "the slope of single-bit errors against peers",
+        ladder: &[Watch, Drain, Replace], leave: Checkpoint, drill: "ecc-rate",
+        false_alarm: "nothing, then one quick test",
+        runbook: "Watch; drain and test when the slope keeps rising." },
+    FailureMode { code: "row-remap-pending", title: "Memory rows wait for a reset to be replaced", class: Memory, severity: Warning,
+        detector: "XID 63, or the pending flag",
+        ladder: &[ResetGpu], leave: Finish, drill: "remap-pending",
+        false_alarm: "a reset between two jobs",
+        runbook: "Reset the GPU when it is idle." },
+    FailureMode { code: "row-remap-failure", title: "Memory rows can no longer be replaced", class: Memory, severity: Critical,
+        detector: "XID 64, or the failure flag",
+        ladder: &[Replace], leave: Checkpoint, drill: "remap-failure",
+        false_alarm: "a technician's visit",
+        runbook: "Return the GPU: the maker accepts this as a criterion." },
+    FailureMode { code: "pcie-replay", title: "The bus repeats too many packets", class: Bus, severity: Warning,
+        detector: "replays per minute against the line rate's limit",
+        ladder: &[Watch, Drain, Replace], leave: Checkpoint, drill: "pcie-replay",
+        false_alarm: "nothing, then one quick test",
+        runbook: "Reseat; swap the riser; replace." },
+    FailureMode { code: "pcie-downgrade", title: "The bus runs narrower or slower than it could under load", class: Bus, severity: Degraded,
+        detector: "link width and generation under load against what both ends can",
+        ladder: &[Drain, Reboot, Replace], leave: Checkpoint, drill: "pcie-downgrade",
+        false_alarm: "one quick test",
+        runbook: "Reseat; check the retimer's firmware." },
+    FailureMode { code: "nvlink-errors", title: "Links between GPUs fail or recover too often", class: Link, severity: Critical,
+        detector: "XID 74 and 144 to 150, or CRC and recovery counters",
+        ladder: &[ResetGpu, Reboot, Replace], leave: Checkpoint, drill: "nvlink-errors",
+        false_alarm: "a GPU is out for a reset",
+        runbook: "Reset; then reseat or replace the part that the decoded registers name." },
+    FailureMode { code: "nvswitch-fault", title: "A switch between GPUs failed", class: Link, severity: Critical,
+        detector: "an SXid that is always fatal",
+        ladder: &[Reboot, Replace], leave: Now, drill: "nvswitch-fault",
+        false_alarm: "a node is out for one reboot",
+        runbook: "Reset all GPUs and switches or reboot; replace the baseboard after a second time." },
+    FailureMode { code: "thermal", title: "A GPU is too hot and slows down", class: Thermal, severity: Degraded,
+        detector: "thermal throttling or too little margin, and hotter than its peers at the same power",
+        ladder: &[Drain, Replace], leave: Checkpoint, drill: "thermal",
+        false_alarm: "one quick test",
+        runbook: "Look at fans, filters, coolant and seating of the cold plate." },
+    FailureMode { code: "power-brake", title: "The server's power supply slows the GPUs", class: Power, severity: Degraded,
+        detector: "the power-brake throttle reason",
+        ladder: &[Drain, Replace], leave: Checkpoint, drill: "power-brake",
+        false_alarm: "one quick test",
+        runbook: "Look at the power supplies and the feed." },
+    FailureMode { code: "clocks-low", title: "A GPU runs slower than its peers for no reason it names", class: Gpu, severity: Degraded,
+        detector: "clocks under load against the other GPUs of the same work, without a power cap",
+        ladder: &[Drain, ResetGpu, Replace], leave: Checkpoint, drill: "clocks-low",
+        false_alarm: "one quick test",
+        runbook: "Check application clocks and limits, then test." },
+    FailureMode { code: "nic-missing", title: "A network card is gone", class: Network, severity: Critical,
+        detector: "the inventory beside the one before",
+        ladder: &[Reboot, Replace], leave: Checkpoint, drill: "nic-missing",
+        false_alarm: "a node is out for one reboot",
+        runbook: "Reboot; reseat; replace." },
+    FailureMode { code: "link-down", title: "A network port has no link", class: Network, severity: Critical,
+        detector: "the port's state for several looks in a row",
+        ladder: &[Drain, Replace], leave: Checkpoint, drill: "link-down",
+        false_alarm: "one quick test",
+        runbook: "Look at cable and optics at both ends." },
+    FailureMode { code: "link-flap", title: "A network port loses its link again and again", class: Network, severity: Degraded,
+        detector: "three times down and up within an hour",
+        ladder: &[Drain, Replace], leave: Checkpoint, drill: "link-flap",
+        false_alarm: "one quick test",
+        runbook: "Clean or swap the optics; then the cable." },
+    FailureMode { code: "symbol-errors", title: "A network port has too many errors", class: Network, severity: Warning,
+        detector: "the rate of symbol errors and recoveries, never the count",
+        ladder: &[Watch, Drain, Replace], leave: Checkpoint, drill: "symbol-errors",
+        false_alarm: "nothing, then one quick test",
+        runbook: "Clean or swap the optics." },
+    FailureMode { code: "link-slow", title: "A path of the network is slower than it was", class: Network, severity: Degraded,
+        detector: "tests between nodes against the path's own past, narrowed down by re-pairing",
+        ladder: &[Drain, Replace], leave: Checkpoint, drill: "link-slow",
+        false_alarm: "one test between nodes",
+        runbook: "Compare the rails; look at the port's counters and the switch." },
+    FailureMode { code: "node-lost", title: "A node is not heard any more", class: Host, severity: Critical,
+        detector: "no word from its agent",
+        ladder: &[Watch, PowerCycle, Replace], leave: Now, drill: "node-loss",
+        false_alarm: "nothing: its work moves when its time is up",
+        runbook: "Look at the console and the BMC; cut its power; then inspect." },
+    FailureMode { code: "agent-hang", title: "An agent is connected and does nothing", class: Host, severity: Degraded,
+        detector: "heartbeats without telemetry",
+        ladder: &[Watch, Drain], leave: Finish, drill: "agent-hang",
+        false_alarm: "nothing",
+        runbook: "Restart the agent: ranks go on meanwhile." },
+    FailureMode { code: "host-fault", title: "Processor, memory or board of a host failed", class: Host, severity: Critical,
+        detector: "machine checks, memory errors and bus errors in the kernel's log",
+        ladder: &[Reboot, Replace], leave: Checkpoint, drill: "host-fault",
+        false_alarm: "a node is out for one reboot",
+        runbook: "Read the BMC's log; replace the part it names." },
+    FailureMode { code: "kernel-stuck", title: "Processes of a host hang in the kernel", class: Host, severity: Degraded,
+        detector: "lockups and blocked tasks in the kernel's log, processes in uninterruptible sleep",
+        ladder: &[Reboot, Replace], leave: Checkpoint, drill: "kernel-stuck",
+        false_alarm: "a node is out for one reboot",
+        runbook: "Find what they wait for; reboot." },
+    FailureMode { code: "disk-fault", title: "A disk of a host failed", class: Storage, severity: Degraded,
+        detector: "I/O errors, and file systems that became read-only",
+        ladder: &[Drain, Replace], leave: Checkpoint, drill: "disk-fault",
+        false_alarm: "one quick test",
+        runbook: "Replace the disk." },
+    FailureMode { code: "leaf-loss", title: "Many nodes of one leaf fail at once", class: Network, severity: Critical,
+        detector: "findings of several nodes that share the leaf, within minutes",
+        ladder: &[Watch], leave: Now, drill: "leaf-loss",
+        false_alarm: "the leaf takes no work until a probe passes",
+        runbook: "Look at the switch, not at the nodes." },
+    FailureMode { code: "rack-loss", title: "Many nodes of one rack fail at once", class: Power, severity: Critical,
+        detector: "findings of several nodes that share the rack, within minutes",
+        ladder: &[Watch], leave: Now, drill: "rack-loss",
+        false_alarm: "the rack takes no work until a probe passes",
+        runbook: "Look at power, coolant and the rack's switch." },
+    FailureMode { code: "feed-loss", title: "Many nodes of one power feed fail at once", class: Power, severity: Critical,
+        detector: "findings of several nodes that share the feed, within minutes",
+        ladder: &[Watch], leave: Now, drill: "feed-loss",
+        false_alarm: "the feed's nodes take no work until a probe passes",
+        runbook: "Look at the feed." },
+    FailureMode { code: "bad-version", title: "Nodes with one version of something fail more than others", class: Driver, severity: Degraded,
+        detector: "the same failure on several nodes that share a version and little else",
+        ladder: &[Watch], leave: Finish, drill: "bad-version",
+        false_alarm: "nodes with that version take no work until a probe passes",
+        runbook: "Roll the version back." },
+    FailureMode { code: "storage-stall", title: "A file system answers nobody", class: Storage, severity: Critical,
+        detector: "probes of the file system that do not come back, on several nodes",
+        ladder: &[Watch], leave: Finish, drill: "storage-stall",
+        false_alarm: "nothing: nodes are left alone",
+        runbook: "Look at the storage, not at the nodes." },
+    FailureMode { code: "storage-slow", title: "A file system is slower than it was", class: Storage, severity: Warning,
+        detector: "latency, throughput and metadata of probes against their past",
+        ladder: &[Watch], leave: Finish, drill: "storage-slow",
+        false_alarm: "nothing",
+        runbook: "Look at who writes most; stagger checkpoints." },
+    FailureMode { code: "straggler", title: "One rank holds up its gang", class: Gpu, severity: Degraded,
+        detector: "step and stage times against the other ranks of the same work, for minutes",
+        ladder: &[Drain, Replace], leave: Checkpoint, drill: "slow-rank",
+        false_alarm: "one quick test, and the gang restarts once",
+        runbook: "Qualify the node; compare with its own past." },
+    FailureMode { code: "job-slow", title: "A job became slower everywhere at once", class: Application, severity: Info,
+        detector: "the step time of all ranks against the job's own past",
+        ladder: &[Watch], leave: Finish, drill: "slow-job",
+        false_alarm: "nothing",
+        runbook: "Tell the owner: it is the job, not a node." },
+    FailureMode { code: "loader-starved", title: "A job waits for its data", class: Application, severity: Info,
+        detector: "the share of reading in its steps, or GPUs that pause together",
+        ladder: &[Watch], leave: Finish, drill: "loader-starved",
+        false_alarm: "nothing",
+        runbook: "More loader workers, faster storage, or data kept nearer." },
+    FailureMode { code: "hang", title: "A job makes no progress", class: Application, severity: Critical,
+        detector: "no step, no output and no activity within a bound learnt from the job, or busy GPUs that draw little power",
+        ladder: &[RestartJob], leave: Now, drill: "hang",
+        false_alarm: "the job restarts once from its checkpoint",
+        runbook: "Look at the rank that stopped first." },
+    FailureMode { code: "app-crash", title: "A job failed by itself", class: Application, severity: Info,
+        detector: "an exit without a finding about its nodes",
+        ladder: &[Watch], leave: Finish, drill: "rank-killed",
+        false_alarm: "nothing",
+        runbook: "Read its output." },
+    FailureMode { code: "app-spray", title: "A job that crashed sprayed errors over its nodes", class: Application, severity: Info,
+        detector: "errors of the application's kind on many nodes of one job at its end",
+        ladder: &[Watch], leave: Finish, drill: "app-crash-spray",
+        false_alarm: "nothing: nodes are left alone",
+        runbook: "Read its output." },
+    FailureMode { code: "app-fault", title: "A program misused a GPU", class: Application, severity: Info,
+        detector: "XIDs of the application's class",
+        ladder: &[Watch], leave: Finish, drill: "xid45-flood",
+        false_alarm: "nothing",
+        runbook: "Tell the owner." },
+    FailureMode { code: "crash-loop", title: "A job crashes again and again", class: Application, severity: Warning,
+        detector: "attempts that end soon after their start",
+        ladder: &[Watch], leave: Finish, drill: "crash-loop",
+        false_alarm: "the job waits longer between attempts",
+        runbook: "Read its output; it is stopped when no retry is left." },
+    FailureMode { code: "node-killer", title: "A job takes healthy nodes down one after another", class: Application, severity: Critical,
+        detector: "several nodes that failed under the same job",
+        ladder: &[Watch], leave: Now, drill: "node-killer",
+        false_alarm: "the job is held until somebody looks",
+        runbook: "Run it on one node that is expendable." },
+    FailureMode { code: "oom", title: "A program ran out of memory", class: Application, severity: Info,
+        detector: "the kernel's or the driver's word for it",
+        ladder: &[Watch], leave: Finish, drill: "oom",
+        false_alarm: "nothing",
+        runbook: "Ask for more memory, or use less." },
+    FailureMode { code: "lemon", title: "A node fails more often than its exposure explains", class: Host, severity: Warning,
+        detector: "failures of four weeks against what was to be expected",
+        ladder: &[Watch], leave: Finish, drill: "lemon",
+        false_alarm: "the node only takes small preemptible work",
+        runbook: "Test it thoroughly; swap parts." },
+    FailureMode { code: "hazard", title: "A GPU is likely to fail soon", class: Gpu, severity: Warning,
+        detector: "precursors weighed by a model that is measured",
+        ladder: &[Watch], leave: Finish, drill: "hazard",
+        false_alarm: "large gangs keep away from the node",
+        runbook: "Plan its test for the next quiet hour." },
+    FailureMode { code: "failed-qualification", title: "A node failed its test", class: Gpu, severity: Critical,
+        detector: "the test",
+        ladder: &[Replace], leave: Finish, drill: "failed-qualification",
+        false_alarm: "a second test",
+        runbook: "Read which check failed and by how much." },
+    FailureMode { code: "wrong-results", title: "A GPU computes wrong results", class: Gpu, severity: Critical,
+        detector: "the same products twice, compared bit by bit",
+        ladder: &[Replace], leave: Now, drill: "wrong-results",
+        false_alarm: "a second test",
+        runbook: "Take it out at once; tell whoever ran there." },
+    FailureMode { code: "config-drift", title: "A node is set up differently from its peers", class: Notice, severity: Warning,
+        detector: "versions and settings against the majority of its pool",
+        ladder: &[Watch], leave: Finish, drill: "config-drift",
+        false_alarm: "nothing",
+        runbook: "Mend the configuration: it is not the hardware." },
+    FailureMode { code: "detector-storm", title: "Findings come faster than hardware can fail", class: Notice, severity: Critical,
+        detector: "many nodes with findings within minutes",
+        ladder: &[Watch], leave: Finish, drill: "poisoned-detector",
+        false_alarm: "automation waits for an operator",
+        runbook: "Decide whether it is real; then `muster automation resume`." },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mode_is_whole_and_its_ladder_rises() {
+        for (i, m) in MODES.iter().enumerate() {
+            assert!(MODES[..i].iter().all(|o| o.code != m.code), "{} is there twice", m.code);
+            for text in [m.title, m.detector, m.drill, m.false_alarm, m.runbook] {
+                assert!(!text.is_empty(), "{}", m.code);
+            }
+            assert!(!m.ladder.is_empty(), "{}", m.code);
+            assert!(m.ladder.windows(2).all(|w| w[0] < w[1]), "{}", m.code);
+        }
+    }
+
+    #[test]
+    fn what_a_job_did_touches_no_node() {
+        for m in MODES.iter().filter(|m| m.class == Application) {
+            assert!(m.ladder.iter().all(|a| *a <= RestartJob), "{}", m.code);
+        }
+    }
+}
