@@ -13,6 +13,7 @@
 //! give the same decision on every machine. `exp`, `ln` and `powf` are not defined so, and are not
 //! used.
 
+pub mod detect;
 #[cfg(test)]
 mod draw;
 pub mod ettr;

@@ -1,0 +1,198 @@
+//! From a fault that a node read and classified to a finding (H2, H3).
+//!
+//! The node's reader has applied the rules that need memory (repeats, the driver's verdict); here
+//! only the failure mode, how bad it is and how sure that is are chosen.
+
+use crate::faults::{Blame, Catalogue, Code, Entry};
+use crate::modes::mode;
+use muster_model::entity::Entity;
+use muster_model::fault::{FaultAction, FaultClass, SeenFault};
+use muster_model::finding::{SeenFinding, Severity};
+use muster_model::names::NodeName;
+use muster_model::remedy::Action;
+
+/// The driver's own word on a GPU.
+const VERDICT: Code = Code::Xid(154);
+/// A trace of other faults: it never drives anything. Acting on it took 77 healthy nodes out of
+/// service after one job's crash elsewhere.
+const TRACE: Code = Code::Xid(45);
+
+/// What a fault of a node means. `before` is how often the same code was seen on the same GPU
+/// within the last day. None where nothing follows from it.
+///
+/// A false alarm costs what the mode's `false_alarm` says; faults of the application's class
+/// never cost a node anything.
+#[must_use]
+pub fn judge(node: &NodeName, fault: &SeenFault, before: u64) -> Option<SeenFinding> {
+    if fault.action == FaultAction::None || fault.class == FaultClass::Notice {
+        return None;
+    }
+    let catalogue = Catalogue::builtin();
+    let code = catalogue.code(&fault.code);
+    let entry = code.and_then(|c| catalogue.entry(c));
+    let kind = kind(code, fault);
+    let severity = severity(kind, code, entry, fault);
+    let entity = match fault.gpu {
+        Some(gpu) => Entity::Gpu(node.clone(), gpu),
+        None => Entity::Node(node.clone()),
+    };
+    let mut finding = SeenFinding::new(kind, entity, severity, fault.at)
+        .sure(confidence(code, entry, fault, before))
+        .because(format!("{}: {}", fault.code, fault.text));
+    if let Some(entry) = entry {
+        finding = finding.because(entry.text);
+    }
+    finding = finding.because(format!("judged by the node: {}", fault.action.words()));
+    if before > 0 {
+        finding = finding.because(format!("seen {before} times before within a day"));
+    }
+    finding.count = fault.count.max(1);
+    finding.attempt = fault.attempt;
+    finding.rank = fault.rank;
+    Some(finding.bounded())
+}
+
+/// Is it the program's doing? The reader leaves the class as it is when repeats on one place of
+/// one GPU speak for the hardware, and raises the action alone.
+fn of_application(code: Option<Code>, fault: &SeenFault) -> bool {
+    code == Some(TRACE)
+        || (fault.class == FaultClass::Application && fault.action <= FaultAction::RestartJob)
+}
+
+fn kind(code: Option<Code>, fault: &SeenFault) -> &'static str {
+    if of_application(code, fault) {
+        return if fault.code == "oom" { "oom" } else { "app-fault" };
+    }
+    match code {
+        Some(VERDICT) => by_action(fault.action),
+        Some(Code::Xid(n)) => xid(n, fault),
+        Some(Code::Sxid(_)) => match fault.class {
+            FaultClass::Thermal => "thermal",
+            _ if fault.action >= FaultAction::Reboot => "nvswitch-fault",
+            _ => "nvlink-errors",
+        },
+        Some(Code::Other(name)) => other(name, fault),
+        None => by_class(fault),
+    }
+}
+
+fn xid(n: u32, fault: &SeenFault) -> &'static str {
+    match n {
+        79 => "gpu-off-bus",
+        119 | 120 => "driver-hang",
+        48 | 94 | 95 | 140 | 171 | 172 => "ecc-uncorrectable",
+        63 => "row-remap-pending",
+        64 => "row-remap-failure",
+        54 | 165 => "power-brake",
+        173 => by_action(fault.action),
+        57 | 58 | 90 | 92 | 160 | 161 if fault.action <= FaultAction::RestartJob => "ecc-rate",
+        _ => by_class(fault),
+    }
+}
+
+fn other(name: &str, fault: &SeenFault) -> &'static str {
+    match name {
+        "gpu-lost" => "gpu-off-bus",
+        "nvrm-no-gpu" => "gpu-missing",
+        "nvrm-init-failed" | "nvrm-probe-failed" | "nvrm-gsp" | "nvrm-uvm-fatal" | "nvml-hang"
+        | "gpu-silent" | "driver-missing" | "driver-mismatch" => "driver-hang",
+        "nvrm-api-mismatch" | "nvrm-unsupported" => "config-drift",
+        // Whatever it was that filled the machine, its hardware is not at fault.
+        "oom" | "oom-host" => "oom",
+        "hung-task" | "soft-lockup" | "hard-lockup" | "rcu-stall" | "kernel-oops"
+        | "kernel-panic" => "kernel-stuck",
+        "aer-correctable" | "aer-nonfatal" if fault.gpu.is_some() => "pcie-replay",
+        "aer-correctable" | "aer-nonfatal" | "aer-fatal" if fault.gpu.is_none() => "host-fault",
+        "mlx5-health" | "mlx5-cmd-timeout" | "mlx5-tx-timeout" => "nic-missing",
+        "mlx5-link-down" if fault.action >= FaultAction::Inspect => "link-flap",
+        "mlx5-power" => "host-fault",
+        // A file server that does not answer says nothing of the node that waits for it.
+        "nfs-stall" => "storage-stall",
+        _ => by_class(fault),
+    }
+}
+
+fn by_class(fault: &SeenFault) -> &'static str {
+    match fault.class {
+        FaultClass::Link => "nvlink-errors",
+        FaultClass::Thermal => "thermal",
+        FaultClass::Network => "link-down",
+        FaultClass::Host => "host-fault",
+        FaultClass::Storage => "disk-fault",
+        FaultClass::Application
+        | FaultClass::Driver
+        | FaultClass::Gpu
+        | FaultClass::Memory
+        | FaultClass::Bus
+        | FaultClass::Power
+        | FaultClass::Notice
+        | FaultClass::Unknown => by_action(fault.action),
+    }
+}
+
+fn by_action(action: FaultAction) -> &'static str {
+    match action {
+        FaultAction::ResetWhenIdle | FaultAction::ResetGpu => "gpu-reset-needed",
+        _ => "gpu-fault",
+    }
+}
+
+fn severity(kind: &str, code: Option<Code>, entry: Option<&Entry>, fault: &SeenFault) -> Severity {
+    if of_application(code, fault) {
+        return Severity::Info;
+    }
+    let usual = mode(kind).map_or(Severity::Warning, |m| m.severity);
+    match fault.action {
+        FaultAction::RestartJob if fault.class == FaultClass::Memory => Severity::Degraded,
+        // To be watched is not to be acted on: a warning where the mode's own first step is to
+        // watch, else a remark, from which nothing follows.
+        FaultAction::None | FaultAction::Watch | FaultAction::RestartJob => {
+            let watched = mode(kind).is_some_and(|m| m.ladder.first() == Some(&Action::Watch));
+            if watched { Severity::Warning.min(usual) } else { Severity::Info }
+        }
+        FaultAction::ResetWhenIdle => match code {
+            Some(VERDICT) => Severity::Degraded,
+            // What ran there is lost; only the reset can wait.
+            Some(Code::Xid(48 | 95 | 140 | 171 | 172)) => Severity::Critical,
+            _ => Severity::Warning,
+        },
+        FaultAction::ResetGpu | FaultAction::Reboot | FaultAction::Replace => Severity::Critical,
+        FaultAction::Inspect => match entry.map(|e| e.rule.action) {
+            Some(a) if a >= FaultAction::ResetGpu && a != FaultAction::Inspect => {
+                Severity::Critical
+            }
+            Some(FaultAction::Inspect) => usual,
+            // Repeats alone asked for it.
+            _ => Severity::Degraded,
+        },
+    }
+}
+
+/// In thousandths: how sure it is that the mode is the right one.
+fn confidence(code: Option<Code>, entry: Option<&Entry>, fault: &SeenFault, before: u64) -> u16 {
+    if code == Some(VERDICT) {
+        return 1000;
+    }
+    let Some(entry) = entry else { return 400 };
+    if of_application(code, fault) {
+        return if entry.blame == Blame::Unclear { 700 } else { 900 };
+    }
+    let base = match (entry.blame, entry.disputed) {
+        (Blame::Platform, false) => 950,
+        (Blame::Platform, true) => 850,
+        (Blame::Unclear, _) => 650,
+        // The job's usual fault, on one GPU again and again.
+        (Blame::Job, _) => 700,
+        (Blame::Nobody, _) => 400,
+    };
+    let base = if fault.action <= FaultAction::Watch { base.min(600) } else { base };
+    let again = match before {
+        0 => 0,
+        1..=2 => 20,
+        _ => 40,
+    };
+    (base + again).min(990)
+}
+
+#[cfg(test)]
+mod tests;
