@@ -1,9 +1,20 @@
-//! Where each node stands, and which steps are allowed (F3, first part).
+//! Where each node stands, which steps are allowed, and how it is brought back (F3, F6, H9).
 //!
-//! Only the stage of life is decided here. Reachability and cordon are axes of their own: a node
-//! can be ready, unreachable and cordoned at once.
+//! - [`step`]: the stages of a node's life and the ways between them.
+//! - [`ladder`]: which remedy a finding calls for.
+//! - [`limits`]: how much automation may take out of service.
+//! - [`remedy`]: what a remedy does next.
+//!
+//! Reachability, cordon, role, test and probation are axes of their own: a node can be ready,
+//! unreachable and cordoned at once. No clock, no I/O: what is known comes in, what is to be done
+//! goes out.
+
+pub mod ladder;
+pub mod limits;
+pub mod remedy;
 
 use muster_model::node::{Node, Stage};
+use muster_model::units::Span;
 
 /// A step somebody wants a node to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +25,14 @@ pub enum Step {
     Drain,
     /// Nothing runs there any more.
     Empty,
+    /// Something was found there: no new work.
+    Suspect,
+    /// Out of service until it is decided what is done.
+    Quarantine,
+    /// Something is done to it.
+    Repair,
+    /// Back into service, after a test or by an operator's word.
+    Return,
     /// Gone for good.
     Retire,
 }
@@ -54,13 +73,59 @@ pub fn step(node: &Node, step: Step) -> Result<Option<Stage>, StepError> {
     match (step, node.stage) {
         (_, Stage::Retired) => fail("a retired node takes no further step; enrol it anew"),
         (Step::Serve, Stage::Ready) => Ok(None),
+        (Step::Serve, Stage::Suspect | Stage::Quarantined | Stage::Repairing) => fail(
+            "a finding took it out of service; `muster node repaired` has it tested and returned",
+        ),
         (Step::Serve, _) => Ok(Some(Stage::Ready)),
         (Step::Drain, Stage::Draining | Stage::Drained) => Ok(None),
+        (Step::Drain, Stage::Quarantined | Stage::Repairing) => {
+            fail("it is out of service already; nothing runs there")
+        }
         (Step::Drain, _) => Ok(Some(Stage::Draining)),
+        (Step::Suspect, Stage::Ready) => Ok(Some(Stage::Suspect)),
+        (Step::Suspect, _) => Ok(None),
+        (Step::Quarantine, Stage::Enrolled) => fail("it has not joined yet"),
+        (Step::Quarantine, Stage::Quarantined) => Ok(None),
+        (Step::Quarantine, _) => Ok(Some(Stage::Quarantined)),
+        (Step::Repair, Stage::Repairing) => Ok(None),
+        (Step::Repair, Stage::Quarantined | Stage::Drained) => Ok(Some(Stage::Repairing)),
+        (Step::Repair, _) => fail("work may run there; it is drained first"),
+        (Step::Return, Stage::Ready) => Ok(None),
+        (Step::Return, _) => Ok(Some(Stage::Ready)),
         (Step::Empty, Stage::Draining) => Ok(Some(Stage::Drained)),
         (Step::Empty, _) => Ok(None),
-        (Step::Retire, Stage::Drained | Stage::Enrolled) => Ok(Some(Stage::Retired)),
+        (
+            Step::Retire,
+            Stage::Drained | Stage::Enrolled | Stage::Quarantined | Stage::Repairing,
+        ) => Ok(Some(Stage::Retired)),
         (Step::Retire, _) if !node.reachable => Ok(Some(Stage::Retired)),
         (Step::Retire, _) => fail("it is in service; drain it first"),
+    }
+}
+
+/// The state a node is in, in the words of its life: one for all axes.
+#[must_use]
+pub fn state(node: &Node) -> &'static str {
+    let full = |q: muster_model::qualification::Qualifying| {
+        q.level == muster_model::qualification::Level::Full && node.generation <= 1
+    };
+    match (node.stage, node.qualifying) {
+        (Stage::Ready | Stage::Drained | Stage::Quarantined | Stage::Repairing, Some(q)) => {
+            if full(q) { "burn-in" } else { "qualifying" }
+        }
+        (stage, _) => word(stage),
+    }
+}
+
+/// How long a node may stand in a stage before somebody is told; none: for ever.
+#[must_use]
+pub fn time_limit(stage: Stage) -> Option<Span> {
+    match stage {
+        // Findings settle within minutes, or nobody is settling them.
+        Stage::Suspect => Some(Span::mins(30)),
+        Stage::Draining => Some(Span::hours(26)),
+        Stage::Quarantined => Some(Span::hours(24)),
+        Stage::Repairing => Some(Span::hours(7 * 24)),
+        Stage::Enrolled | Stage::Ready | Stage::Drained | Stage::Retired => None,
     }
 }

@@ -1,0 +1,197 @@
+//! What a remedy does next. The same question may be asked at any time and as often as one likes:
+//! an answer that was carried out is not given again.
+
+use muster_model::qualification::Outcome;
+use muster_model::remedy::{ActEnd, Action, Mode, RemedyStep};
+use muster_model::units::Time;
+
+/// What is known of a remedy and its node.
+#[derive(Debug, Clone)]
+pub struct View<'a> {
+    /// What is done in the end.
+    pub action: Action,
+    /// Who decides on it.
+    pub mode: Mode,
+    /// Where it stands.
+    pub step: RemedyStep,
+    /// To be noticed after this.
+    pub until: Option<Time>,
+    /// An operator let it go on.
+    pub approved: bool,
+    /// Its finding is still open.
+    pub open: bool,
+    /// The finding is bad enough to go on when watching did not help.
+    pub grave: bool,
+    /// Why automation may not take the node now.
+    pub held: Option<String>,
+    /// Something still runs where it is done.
+    pub busy: bool,
+    /// The node is heard.
+    pub reachable: bool,
+    /// What came of its act, once that ended.
+    pub act: Option<&'a ActEnd>,
+    /// What came of the test that began after this step.
+    pub test: Option<Outcome>,
+    /// A test goes on.
+    pub testing: bool,
+    /// The node can be tested.
+    pub testable: bool,
+    /// Now.
+    pub now: Time,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing yet.
+    Wait,
+    /// It waits for this; to be written down when it is new.
+    Hold(String),
+    /// The node, or the GPU, takes no new work and what runs leaves.
+    Take,
+    /// Nothing runs there: an operator is asked.
+    Ask,
+    /// The act is carried out.
+    Act,
+    /// People are asked to repair it.
+    Repair,
+    /// It is tested.
+    Test,
+    /// It returns to service and is watched.
+    Return,
+    /// It helped, or there was nothing to do.
+    Done(String),
+    /// It did not help.
+    Escalate(String),
+}
+
+/// What a remedy does next.
+#[must_use]
+pub fn next(v: &View<'_>) -> Next {
+    let late = v.until.is_some_and(|t| t <= v.now);
+    match v.step {
+        RemedyStep::Proposed if v.action == Action::Watch => watch(v, late),
+        RemedyStep::Proposed if !v.open => Next::Done("what asked for it is over".into()),
+        RemedyStep::Proposed => match (&v.held, v.mode) {
+            // Restarting a job takes nothing out of service.
+            (Some(why), _) if v.action.takes_node() => Next::Hold(why.clone()),
+            _ => Next::Take,
+        },
+        RemedyStep::Moving if v.busy => Next::Wait,
+        RemedyStep::Moving => match v.action {
+            Action::Watch | Action::RestartJob => Next::Done("the work goes on elsewhere".into()),
+            Action::IsolateGpu => Next::Done("the GPU is out, the others work".into()),
+            Action::Drain => test_or_ask(v),
+            _ if v.mode == Mode::Automatic || v.approved => Next::Act,
+            _ => Next::Ask,
+        },
+        RemedyStep::Approval if v.approved && v.action == Action::Replace => Next::Repair,
+        RemedyStep::Approval if v.approved => Next::Act,
+        // Repaired by people, who say so with a test.
+        RemedyStep::Approval | RemedyStep::Repairing => Next::Wait,
+        RemedyStep::Acting => match v.act {
+            None => Next::Wait,
+            Some(end) if end.ok => test_or_ask(v),
+            Some(end) => Next::Escalate(end.message.clone()),
+        },
+        RemedyStep::Testing => match v.test {
+            Some(Outcome::Failed) => Next::Escalate("it failed its test".into()),
+            Some(_) => Next::Return,
+            None if v.testing || !v.reachable || !v.testable => Next::Wait,
+            None => Next::Test,
+        },
+        RemedyStep::Probation if late => Next::Done("it lasted".into()),
+        RemedyStep::Probation | RemedyStep::Ended => Next::Wait,
+    }
+}
+
+fn watch(v: &View<'_>, late: bool) -> Next {
+    if !v.open {
+        Next::Done("it is over".into())
+    } else if late && v.grave {
+        Next::Escalate("it did not pass by itself".into())
+    } else if late {
+        Next::Done("noted".into())
+    } else {
+        Next::Wait
+    }
+}
+
+/// What cannot be tested waits for an operator's word.
+fn test_or_ask(v: &View<'_>) -> Next {
+    if v.testable { Next::Test } else { Next::Ask }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(action: Action, step: RemedyStep) -> View<'static> {
+        View {
+            action,
+            mode: Mode::Approve,
+            step,
+            until: None,
+            approved: false,
+            open: true,
+            grave: true,
+            held: None,
+            busy: false,
+            reachable: true,
+            act: None,
+            test: None,
+            testing: false,
+            testable: true,
+            now: Time(1000),
+        }
+    }
+
+    #[test]
+    fn a_reboot_waits_for_approval_and_then_for_its_test() {
+        let at = |step| view(Action::Reboot, step);
+        assert_eq!(next(&at(RemedyStep::Proposed)), Next::Take);
+        let held = View { held: Some("limit".into()), ..at(RemedyStep::Proposed) };
+        assert_eq!(next(&held), Next::Hold("limit".into()));
+        assert_eq!(next(&View { busy: true, ..at(RemedyStep::Moving) }), Next::Wait);
+        assert_eq!(next(&at(RemedyStep::Moving)), Next::Ask);
+        let auto = View { mode: Mode::Automatic, ..at(RemedyStep::Moving) };
+        assert_eq!(next(&auto), Next::Act);
+        assert_eq!(next(&at(RemedyStep::Approval)), Next::Wait);
+        assert_eq!(next(&View { approved: true, ..at(RemedyStep::Approval) }), Next::Act);
+        assert_eq!(next(&at(RemedyStep::Acting)), Next::Wait);
+        let ok = ActEnd { at: Time(1), ok: true, message: "up".into() };
+        let failed = ActEnd { ok: false, message: "no power".into(), ..ok.clone() };
+        assert_eq!(next(&View { act: Some(&ok), ..at(RemedyStep::Acting) }), Next::Test);
+        assert_eq!(
+            next(&View { act: Some(&failed), ..at(RemedyStep::Acting) }),
+            Next::Escalate("no power".into())
+        );
+        let untestable = View { act: Some(&ok), testable: false, ..at(RemedyStep::Acting) };
+        assert_eq!(next(&untestable), Next::Ask, "an operator's word");
+        assert_eq!(next(&View { testing: true, ..at(RemedyStep::Testing) }), Next::Wait);
+        let passed = View { test: Some(Outcome::Passed), ..at(RemedyStep::Testing) };
+        assert_eq!(next(&passed), Next::Return);
+        let bad = View { test: Some(Outcome::Failed), ..at(RemedyStep::Testing) };
+        assert!(matches!(next(&bad), Next::Escalate(_)));
+        assert_eq!(next(&at(RemedyStep::Probation)), Next::Wait);
+        let late = View { until: Some(Time(1000)), ..at(RemedyStep::Probation) };
+        assert_eq!(next(&late), Next::Done("it lasted".into()));
+    }
+
+    #[test]
+    fn watching_ends_by_itself_or_leads_on() {
+        let w = view(Action::Watch, RemedyStep::Proposed);
+        assert_eq!(next(&w), Next::Wait);
+        assert!(matches!(next(&View { open: false, ..w.clone() }), Next::Done(_)));
+        let late = View { until: Some(Time(900)), ..w };
+        assert!(matches!(next(&late), Next::Escalate(_)));
+        assert!(matches!(next(&View { grave: false, ..late }), Next::Done(_)));
+    }
+
+    #[test]
+    fn a_job_is_restarted_whatever_the_limits_say() {
+        let v =
+            View { held: Some("limit".into()), ..view(Action::RestartJob, RemedyStep::Proposed) };
+        assert_eq!(next(&v), Next::Take);
+    }
+}
