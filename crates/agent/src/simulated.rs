@@ -438,6 +438,10 @@ impl Simulated {
             Fault::Xid { gpu, code } => {
                 return Injected { outcome: self.xid(gpu, code), ..Injected::default() };
             }
+            other => {
+                let outcome = Err(format!("this agent cannot do that yet: {other:?}"));
+                return Injected { outcome, ..Injected::default() };
+            }
         };
         let mut done = Injected::default();
         for effect in self.node.apply(&fault, self.clock.at(now)) {

@@ -386,13 +386,143 @@ pub enum Fault {
         /// By so many percent.
         percent: u32,
     },
-    /// A GPU's driver tells of an error.
+    /// A GPU's driver tells of an error. 79 also takes the GPU off the bus, 48, 94 and 95 end the
+    /// work on it.
     Xid {
         /// Index.
         gpu: u32,
         /// The driver's number for it.
         code: u32,
     },
+    /// A GPU is cooled badly: under load it gets hot and slows down.
+    Thermal {
+        /// Index.
+        gpu: u32,
+    },
+    /// The power supply asks all GPUs to slow down.
+    PowerBrake,
+    /// A GPU's clocks stay low under load for no reason that it names; zero makes it well again.
+    LowClocks {
+        /// Index.
+        gpu: u32,
+        /// By so many percent.
+        percent: u32,
+    },
+    /// Correctable memory errors; zero ends them.
+    EccRate {
+        /// Index.
+        gpu: u32,
+        /// So many a second.
+        per_s: u32,
+    },
+    /// One uncorrectable memory error; the work on the GPU dies of it.
+    EccUncorrectable {
+        /// Index.
+        gpu: u32,
+    },
+    /// Memory rows wait for a reset to be replaced, or can no longer be.
+    Remap {
+        /// Index.
+        gpu: u32,
+        /// They wait.
+        #[serde(default)]
+        pending: bool,
+        /// They cannot be replaced.
+        #[serde(default)]
+        failed: bool,
+    },
+    /// The bus of a GPU repeats packets; zero ends it.
+    Replay {
+        /// Index.
+        gpu: u32,
+        /// So many a minute.
+        per_min: u32,
+    },
+    /// The bus of a GPU has fewer lanes than it should.
+    PcieDowngrade {
+        /// Index.
+        gpu: u32,
+    },
+    /// Errors on the links of a GPU to its peers; zero ends them.
+    NvlinkErrors {
+        /// Index.
+        gpu: u32,
+        /// So many a second.
+        per_s: u32,
+    },
+    /// A network port has no link for so long.
+    PortDown {
+        /// Name, such as `mlx5_3`, or the number at its end.
+        port: String,
+        /// How long.
+        length: Span,
+    },
+    /// A network port loses its link for five seconds of every minute.
+    PortFlap {
+        /// Name or number.
+        port: String,
+    },
+    /// Symbol errors on a network port; zero ends them.
+    SymbolErrors {
+        /// Name or number.
+        port: String,
+        /// So many a second.
+        per_s: u32,
+    },
+    /// A network card is gone.
+    LosePort {
+        /// Name or number.
+        port: String,
+    },
+    /// A file system answers nobody for so long.
+    StorageStall {
+        /// Where it is mounted.
+        mount: String,
+        /// How long.
+        length: Span,
+    },
+    /// A file system is slower; one makes it well again.
+    StorageSlow {
+        /// Where it is mounted.
+        mount: String,
+        /// So many times.
+        factor: u32,
+    },
+    /// Processes hang in the kernel; zero ends it.
+    StuckProcesses {
+        /// How many.
+        count: u32,
+    },
+    /// The agent answers and tells no figures for so long.
+    AgentHang {
+        /// How long.
+        length: Span,
+    },
+    /// This node's share of an attempt computes more slowly. Given to every node of a gang it is
+    /// the job that is slow. Zero ends it.
+    SlowWork {
+        /// Which.
+        key: AttemptKey,
+        /// By so many percent.
+        percent: u32,
+    },
+    /// This node's share of an attempt waits for its data.
+    StarveLoader {
+        /// Which.
+        key: AttemptKey,
+    },
+    /// This node's share of an attempt stops in a collective.
+    HangWork {
+        /// Which.
+        key: AttemptKey,
+    },
+    /// A line of the kernel's log.
+    KernelLine {
+        /// The line.
+        text: String,
+    },
+    /// Everything is well again; what was lost is back.
+    Mend,
 }
 
 /// What a test of the network between two nodes measured.
