@@ -6,6 +6,7 @@
 //! - [`interval`]: how often a job should write checkpoints.
 //! - [`mod@ettr`]: which share of its time a job can expect to use. For reports.
 //! - [`spares`]: how many nodes to hold ready for a promise.
+//! - [`fabric`]: tests of the network between nodes, and whom they blame (H6).
 //! - [`faults`]: what the kernel's log says went wrong, whose fault it is, and what to do (H2).
 //!
 //! No clock, no I/O, no randomness. Decisions come from integers, or from floating-point sums made
@@ -14,9 +15,11 @@
 //! used.
 
 pub mod detect;
+pub mod correlate;
 #[cfg(test)]
 mod draw;
 pub mod ettr;
+pub mod fabric;
 pub mod faults;
 pub mod interval;
 pub mod modes;

@@ -1,0 +1,321 @@
+//! Which findings have one cause (H9): many nodes that share a switch, a rack, a feed, a version, a
+//! file system or a job, and fail together, are one incident and not many.
+//!
+//! Errors of the application's kind never blame hardware. On three or more nodes of a job they are
+//! a spray: the job's own doing, or the consequence of a hardware finding of the same attempt.
+//! Findings about a file system from several nodes blame the file system. All others are explained
+//! by groups of nodes, the best first, until none explains what is left:
+//!
+//! - A *place* (leaf, rack, NVLink domain, feed, spine, cluster): findings of any kind within
+//!   [`WINDOW`].
+//! - What is *managed* alike (version, SKU, pool): findings of one kind within [`LONG`], and far
+//!   more often than among all other nodes, so that what everybody has explains nothing.
+//! - *Work* (job, template, image): findings that work can bring about, within [`LONG`].
+//!
+//! A group needs three nodes, and chance must not explain them: neither at the rate at which nodes
+//! fail by themselves, nor by how the same number of hits would fall on the fleet at random. Of the
+//! groups that pass, the one that fits best is taken: most hits inside, fewest nodes without one
+//! (the coefficient of Dice), so a leaf explains its racks, and a rack is not called a feed.
+
+mod groups;
+pub(crate) mod tail;
+#[cfg(test)]
+mod tests;
+
+use crate::modes::mode;
+use muster_model::entity::Entity;
+use muster_model::fault::FaultClass;
+use muster_model::finding::Severity;
+use muster_model::ids::AttemptKey;
+use muster_model::names::NodeName;
+use muster_model::topology::Location;
+use muster_model::units::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Findings this close together can come from one event.
+pub const WINDOW: Span = Span::mins(5);
+/// Findings this close together can come from one version or one job. Older ones are not looked at.
+pub const LONG: Span = Span::hours(6);
+/// Nodes that make a group.
+pub const NODES_MIN: usize = 3;
+
+/// What a node shares with others.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The node.
+    pub node: &'a NodeName,
+    /// Where it stands.
+    pub location: &'a Location,
+    /// Its pool.
+    pub pool: &'a str,
+    /// Its kind of GPU.
+    pub sku: &'a str,
+    /// Versions of its components, like `driver`.
+    pub versions: &'a BTreeMap<String, String>,
+}
+
+/// A finding, with what is needed to see what it has in common with others.
+#[derive(Debug, Clone)]
+pub struct Hit<'a> {
+    /// The finding's number.
+    pub id: u64,
+    /// Its failure mode.
+    pub kind: &'a str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is about.
+    pub entity: &'a Entity,
+    /// When it was first seen.
+    pub at: Time,
+    /// The node it was seen on, if it is known.
+    pub place: Option<Place<'a>>,
+    /// The attempt that ran there.
+    pub attempt: Option<AttemptKey>,
+    /// The template of its job.
+    pub template: Option<Entity>,
+    /// The image of its job.
+    pub image: Option<Entity>,
+}
+
+/// Findings with one cause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Common {
+    /// What they have in common.
+    pub cause: Entity,
+    /// What happened there, a failure mode.
+    pub kind: String,
+    /// The findings, in order.
+    pub findings: Vec<u64>,
+    /// How bad it is.
+    pub severity: Severity,
+    /// In a sentence.
+    pub summary: String,
+}
+
+/// A hit whose node and class are known.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    hit: &'a Hit<'a>,
+    node: &'a NodeName,
+    class: FaultClass,
+}
+
+/// Kinds that a crash sprays over the nodes of its job.
+const SPRAY: [&str; 3] = ["app-fault", "oom", "app-crash"];
+/// Kinds that follow from a file system that answers nobody.
+const STALLED: [&str; 4] = ["kernel-stuck", "hang", "loader-starved", "job-slow"];
+/// Kinds that are conclusions from other findings, not events.
+const DERIVED: [&str; 2] = ["lemon", "hazard"];
+
+/// Common causes of what was found, the best explained first. Every finding is in at most one.
+/// `size` says how many nodes of the fleet are in a group; that of [`Entity::Site`] is all of them.
+///
+/// Asking again with the same and later hits gives the same or wider causes: a leaf that dies rack
+/// by rack is a rack first.
+#[must_use]
+pub fn correlate(hits: &[Hit<'_>], size: &dyn Fn(&Entity) -> u32, now: Time) -> Vec<Common> {
+    let mut seen: Vec<Seen<'_>> = hits
+        .iter()
+        .filter(|h| h.at >= now - LONG && !DERIVED.contains(&h.kind))
+        .filter_map(|hit| {
+            let node = hit.place.map(|p| p.node).or_else(|| hit.entity.node())?;
+            Some(Seen { hit, node, class: mode(hit.kind)?.class })
+        })
+        .collect();
+    seen.sort_by_key(|s| (s.hit.at, s.hit.id));
+    let mut taken = BTreeSet::new();
+    let mut out = storage(&seen, &mut taken);
+    let hardware: Vec<Seen<'_>> = seen
+        .iter()
+        .filter(|s| {
+            is_hardware(s.class)
+                && s.hit.severity >= Severity::Warning
+                && !taken.contains(&s.hit.id)
+                && !matches!(s.hit.entity, Entity::Storage(_))
+        })
+        .copied()
+        .collect();
+    out.extend(groups::explain(&hardware, size));
+    sprays(&seen, &hardware, &mut out);
+    out
+}
+
+/// Whether a class speaks of hardware, or of what runs it.
+pub(crate) fn is_hardware(class: FaultClass) -> bool {
+    !matches!(class, FaultClass::Application | FaultClass::Notice | FaultClass::Unknown)
+}
+
+/// The widest stretch of `hits`, which are in order of time, that lies within `span`: the one with
+/// the most nodes, the earliest of several.
+fn densest<'a>(hits: &[Seen<'a>], span: Span) -> Vec<Seen<'a>> {
+    let mut nodes: BTreeMap<&NodeName, usize> = BTreeMap::new();
+    let (mut from, mut best, mut most) = (0, 0..0, 0);
+    for (to, s) in hits.iter().enumerate() {
+        *nodes.entry(s.node).or_default() += 1;
+        while s.hit.at.since(hits[from].hit.at) > span {
+            if let Some(n) = nodes.get_mut(hits[from].node) {
+                *n -= 1;
+                if *n == 0 {
+                    nodes.remove(hits[from].node);
+                }
+            }
+            from += 1;
+        }
+        // More hits of the same nodes belong to it too.
+        if nodes.len() > most || (nodes.len() == most && best.start == from) {
+            (most, best) = (nodes.len(), from..to + 1);
+        }
+    }
+    hits[best].to_vec()
+}
+
+fn nodes_of<'a>(hits: &[Seen<'a>]) -> BTreeSet<&'a NodeName> {
+    hits.iter().map(|s| s.node).collect()
+}
+
+fn ids_of(hits: &[Seen<'_>]) -> Vec<u64> {
+    let ids: BTreeSet<u64> = hits.iter().map(|s| s.hit.id).collect();
+    ids.into_iter().collect()
+}
+
+fn worst(hits: &[Seen<'_>]) -> Severity {
+    hits.iter().map(|s| s.hit.severity).max().unwrap_or(Severity::Info)
+}
+
+/// Kinds by how many nodes they were found on, the most frequent first.
+fn kinds_of<'a>(hits: &[Seen<'a>]) -> Vec<(&'a str, usize)> {
+    let pairs: BTreeSet<(&str, &NodeName)> = hits.iter().map(|s| (s.hit.kind, s.node)).collect();
+    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+    for (kind, _) in pairs {
+        *count.entry(kind).or_default() += 1;
+    }
+    let mut kinds: Vec<_> = count.into_iter().collect();
+    kinds.sort_by_key(|(k, n)| (std::cmp::Reverse(*n), *k));
+    kinds
+}
+
+/// `link-down on 12 nodes, node-lost on 1`, at most three.
+fn told(hits: &[Seen<'_>]) -> String {
+    let parts: Vec<String> = kinds_of(hits)
+        .into_iter()
+        .take(3)
+        .map(|(k, n)| format!("{k} on {n} {}", if n == 1 { "node" } else { "nodes" }))
+        .collect();
+    parts.join(", ")
+}
+
+/// How long from the first to the last, in words.
+fn within(hits: &[Seen<'_>]) -> String {
+    let ends = hits.first().zip(hits.last());
+    let span = ends.map_or(Span(0), |(a, b)| b.hit.at.since(a.hit.at));
+    if span.0 == 0 {
+        "at once".to_owned()
+    } else {
+        format!("within {}", Span(span.0.div_ceil(1000) * 1000))
+    }
+}
+
+/// File systems that several nodes complain about.
+fn storage(seen: &[Seen<'_>], taken: &mut BTreeSet<u64>) -> Vec<Common> {
+    let mut by: BTreeMap<&Entity, Vec<Seen<'_>>> = BTreeMap::new();
+    for s in seen.iter().filter(|s| matches!(s.hit.entity, Entity::Storage(_))) {
+        by.entry(s.hit.entity).or_default().push(*s);
+    }
+    let mut out = Vec::new();
+    for (cause, hits) in by {
+        let group = densest(&hits, WINDOW);
+        let nodes = nodes_of(&group);
+        let Some(first) = group.first().filter(|_| nodes.len() >= NODES_MIN) else { continue };
+        let began = first.hit.at;
+        // What hangs on the file system on these nodes is its doing as well.
+        let with: Vec<Seen<'_>> = seen
+            .iter()
+            .filter(|s| {
+                let own = s.hit.entity == cause;
+                let follows = STALLED.contains(&s.hit.kind) && nodes.contains(s.node);
+                (own || follows)
+                    && s.hit.at >= began
+                    && s.hit.at.since(began) <= WINDOW
+                    && !taken.contains(&s.hit.id)
+            })
+            .copied()
+            .collect();
+        let kind = kinds_of(&group).first().map_or("storage-stall", |k| k.0);
+        let stalled = group.iter().any(|s| s.hit.kind == "storage-stall");
+        taken.extend(ids_of(&with));
+        out.push(Common {
+            cause: cause.clone(),
+            kind: if stalled { "storage-stall" } else { kind }.to_owned(),
+            findings: ids_of(&with),
+            severity: worst(&group),
+            summary: format!(
+                "{cause} as {} nodes see it, {}: {}; the nodes are not to blame",
+                nodes.len(),
+                within(&group),
+                told(&group)
+            ),
+        });
+    }
+    out
+}
+
+/// Errors of the application's kind on many nodes of one job: added to the hardware cause that hit
+/// the same attempt, or else laid at the job's door.
+fn sprays(seen: &[Seen<'_>], hardware: &[Seen<'_>], out: &mut Vec<Common>) {
+    let mut by: BTreeMap<AttemptKey, Vec<Seen<'_>>> = BTreeMap::new();
+    for s in seen.iter().filter(|s| SPRAY.contains(&s.hit.kind)) {
+        if let Some(key) = s.hit.attempt {
+            by.entry(key).or_default().push(*s);
+        }
+    }
+    for (key, hits) in by {
+        let group = densest(&hits, WINDOW);
+        let nodes = nodes_of(&group);
+        let Some(first) = group.first().filter(|_| nodes.len() >= NODES_MIN) else { continue };
+        let began = first.hit.at;
+        let mut roots: Vec<Seen<'_>> = hardware
+            .iter()
+            .filter(|s| {
+                s.hit.attempt == Some(key)
+                    && s.hit.severity >= Severity::Degraded
+                    && s.hit.at >= began - WINDOW
+                    && s.hit.at <= began + WINDOW
+            })
+            .copied()
+            .collect();
+        let known = out.iter_mut().find(|c| roots.iter().any(|r| c.findings.contains(&r.hit.id)));
+        if let Some(c) = known {
+            c.findings.extend(ids_of(&group));
+            c.findings.sort_unstable();
+            c.findings.dedup();
+            continue;
+        }
+        let sprayed = format!("{} {}", told(&group), within(&group));
+        let one = nodes_of(&roots).len() == 1;
+        let root = roots.iter().max_by_key(|r| (r.hit.severity, std::cmp::Reverse(r.hit.at)));
+        if let Some(root) = root.copied().filter(|_| one) {
+            let same = roots.iter().all(|r| r.hit.entity == root.hit.entity);
+            let cause =
+                if same { root.hit.entity.clone() } else { Entity::Node(root.node.clone()) };
+            roots.extend(&group);
+            out.push(Common {
+                summary: format!(
+                    "{} on {cause} took attempt {key} down: {sprayed} followed from it",
+                    root.hit.kind
+                ),
+                cause,
+                kind: root.hit.kind.to_owned(),
+                findings: ids_of(&roots),
+                severity: root.hit.severity,
+            });
+        } else {
+            out.push(Common {
+                cause: Entity::Job(key.job),
+                kind: "app-spray".to_owned(),
+                findings: ids_of(&group),
+                severity: Severity::Info,
+                summary: format!("attempt {key} crashed: {sprayed}; the nodes are not to blame"),
+            });
+        }
+    }
+}

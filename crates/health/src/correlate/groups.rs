@@ -1,0 +1,275 @@
+//! Groups of nodes that explain hardware findings.
+
+use super::{
+    Common, LONG, NODES_MIN, Seen, WINDOW, densest, ids_of, kinds_of, nodes_of, tail, told, within,
+    worst,
+};
+use crate::modes::mode;
+use muster_model::entity::Entity;
+use muster_model::fault::FaultClass;
+use muster_model::finding::Severity;
+use muster_model::topology::Level;
+use muster_model::units::Span;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Findings per node and day that come by themselves, for the question whether chance explains
+/// them: three times what large fleets of A100 and H100 report (6.5 and 3.8 per 1,000 node-days:
+/// arXiv:2410.21680, arXiv:2407.21783), so that a bad week makes no incidents.
+const RATE: f64 = 0.02;
+const DAY: f64 = 86_400_000.0;
+/// Inside a group hits must be so many times as frequent as outside.
+const TIMES: u64 = 5;
+/// Causes told at once.
+const CAUSES_MAX: usize = 64;
+
+/// How a group holds its nodes together. A tie goes to the earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Bond {
+    Place,
+    Managed,
+    Work,
+}
+
+impl Bond {
+    fn span(self) -> Span {
+        if self == Bond::Place { WINDOW } else { LONG }
+    }
+
+    /// Below this, chance does not explain so many findings among so many nodes.
+    fn by_rate(self) -> f64 {
+        if self == Bond::Place { 1e-6 } else { 1e-4 }
+    }
+
+    /// Below this, chance does not explain that they fell into one group of this kind. It is
+    /// divided by how many such groups there are to fall into.
+    fn by_draw(self) -> f64 {
+        match self {
+            Bond::Place => 0.03,
+            Bond::Managed => 1e-3,
+            Bond::Work => 1e-2,
+        }
+    }
+}
+
+/// A group, and a kind of finding where only one counts.
+type Key<'a> = (Bond, Entity, Option<&'a str>);
+
+struct Fit<'a> {
+    bond: Bond,
+    cause: Entity,
+    kind: Option<&'a str>,
+    group: Vec<Seen<'a>>,
+    nodes: u32,
+    size: u32,
+    /// Nodes hit anywhere in the same time.
+    all: u32,
+}
+
+impl Fit<'_> {
+    /// Twice the nodes hit inside, over the group's nodes and all nodes hit: a fraction.
+    fn dice(&self) -> (u64, u64) {
+        (u64::from(self.nodes) * 2, u64::from(self.size) + u64::from(self.all))
+    }
+
+    fn is_better(&self, than: &Fit<'_>) -> bool {
+        let ((a, b), (c, d)) = (self.dice(), than.dice());
+        let order = (a * d).cmp(&(c * b)).reverse();
+        let order = order.then(self.bond.cmp(&than.bond)).then(self.size.cmp(&than.size));
+        let order = order.then(self.rank().cmp(&than.rank())).then(self.cause.cmp(&than.cause));
+        order.is_lt()
+    }
+
+    /// Where places hold the same nodes: what the findings speak of.
+    fn rank(&self) -> u8 {
+        let network = count(&self.group, |c| c == FaultClass::Network) * 2 > self.group.len();
+        let link = count(&self.group, |c| c == FaultClass::Link) * 2 > self.group.len();
+        match self.cause {
+            Entity::Domain(Level::Leaf, _) if network => 0,
+            Entity::Domain(Level::Nvlink, _) if link => 0,
+            Entity::Domain(Level::Rack, _) => 1,
+            Entity::Domain(Level::Nvlink, _) => 2,
+            Entity::Domain(Level::Leaf, _) => 3,
+            Entity::Feed(_) => 4,
+            Entity::Version(..) | Entity::Job(_) => 5,
+            _ => 6,
+        }
+    }
+}
+
+fn count(group: &[Seen<'_>], which: impl Fn(FaultClass) -> bool) -> usize {
+    group.iter().filter(|s| which(s.class)).count()
+}
+
+/// What work can bring about. Cables, feeds and disks do not follow from what runs.
+fn by_work(class: FaultClass) -> bool {
+    use FaultClass::{Bus, Driver, Gpu, Host, Link, Memory, Thermal};
+    matches!(class, Bus | Driver | Gpu | Host | Link | Memory | Thermal)
+}
+
+/// Every group that a hit's node is in.
+fn keys<'a>(s: &Seen<'a>) -> Vec<Key<'a>> {
+    let mut keys = Vec::new();
+    if let Some(p) = &s.hit.place {
+        let at = p.location;
+        // A node that no topology names claims no closeness.
+        if at.spine != "unplaced" {
+            for level in [Level::Cluster, Level::Spine, Level::Leaf, Level::Rack, Level::Nvlink] {
+                keys.push((Bond::Place, Entity::domain(level, p.node, at), None));
+            }
+        }
+        if !matches!(at.feed.as_str(), "" | "unknown") {
+            keys.push((Bond::Place, Entity::Feed(at.feed.clone()), None));
+        }
+        let kind = Some(s.hit.kind);
+        for (c, v) in p.versions {
+            keys.push((Bond::Managed, Entity::Version(c.clone(), v.clone()), kind));
+        }
+        if !p.sku.is_empty() {
+            keys.push((Bond::Managed, Entity::Sku(p.sku.to_owned()), kind));
+        }
+        if !p.pool.is_empty() {
+            keys.push((Bond::Managed, Entity::Pool(p.pool.to_owned()), kind));
+        }
+    }
+    if by_work(s.class) && s.hit.severity >= Severity::Degraded {
+        let job = s.hit.attempt.map(|a| Entity::Job(a.job));
+        for e in [job, s.hit.template.clone(), s.hit.image.clone()].into_iter().flatten() {
+            keys.push((Bond::Work, e, None));
+        }
+    }
+    keys
+}
+
+/// Causes of hardware findings, which are in order of time; the best first.
+pub(super) fn explain(hits: &[Seen<'_>], size: &dyn Fn(&Entity) -> u32) -> Vec<Common> {
+    let site = size(&Entity::Site);
+    let mut groups: BTreeMap<Key<'_>, Vec<Seen<'_>>> = BTreeMap::new();
+    for s in hits {
+        for k in keys(s) {
+            groups.entry(k).or_default().push(*s);
+        }
+    }
+    groups.retain(|_, g| nodes_of(g).len() >= NODES_MIN);
+    let mut left = hits.to_vec();
+    let mut out = Vec::new();
+    while out.len() < CAUSES_MAX {
+        let mut best: Option<Fit<'_>> = None;
+        for ((bond, cause, kind), group) in &groups {
+            let fit = fit(*bond, cause, *kind, group, &left, size(cause), site);
+            if let Some(f) = fit
+                && best.as_ref().is_none_or(|b| f.is_better(b))
+            {
+                best = Some(f);
+            }
+        }
+        let Some(mut best) = best else { break };
+        best.group = with_late(&best, &groups);
+        let gone: BTreeSet<u64> = best.group.iter().map(|s| s.hit.id).collect();
+        left.retain(|s| !gone.contains(&s.hit.id));
+        for g in groups.values_mut() {
+            g.retain(|s| !gone.contains(&s.hit.id));
+        }
+        groups.retain(|_, g| nodes_of(g).len() >= NODES_MIN);
+        out.push(tell(&best));
+    }
+    out
+}
+
+/// The group with what came shortly before and after its densest time.
+fn with_late<'a>(best: &Fit<'a>, groups: &BTreeMap<Key<'a>, Vec<Seen<'a>>>) -> Vec<Seen<'a>> {
+    let key = (best.bond, best.cause.clone(), best.kind);
+    let ends = best.group.first().zip(best.group.last());
+    let Some(((first, last), all)) = ends.zip(groups.get(&key)) else {
+        return best.group.clone();
+    };
+    let (from, to) = (first.hit.at - WINDOW, last.hit.at + WINDOW);
+    all.iter().filter(|s| s.hit.at >= from && s.hit.at <= to).copied().collect()
+}
+
+/// The group's densest time, if chance does not explain it.
+fn fit<'a>(
+    bond: Bond,
+    cause: &Entity,
+    kind: Option<&'a str>,
+    hits: &[Seen<'a>],
+    left: &[Seen<'a>],
+    size: u32,
+    site: u32,
+) -> Option<Fit<'a>> {
+    let group = densest(hits, bond.span());
+    let (first, last) = group.first().zip(group.last())?;
+    let inside = nodes_of(&group);
+    // Whatever can lie in one window with all of the group.
+    let outside: BTreeSet<_> = left
+        .iter()
+        .filter(|s| {
+            s.hit.at.since(first.hit.at) <= bond.span()
+                && last.hit.at.since(s.hit.at) <= bond.span()
+                && kind.is_none_or(|k| s.hit.kind == k)
+                && (bond != Bond::Work || by_work(s.class))
+                && !inside.contains(s.node)
+        })
+        .map(|s| s.node)
+        .collect();
+    let [nodes, out] = [inside.len(), outside.len()].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let (size, site) = (size.max(nodes), site.max(size).max(nodes + out));
+    if inside.len() < NODES_MIN {
+        return None;
+    }
+    let expected = f64::from(size) * RATE * bond.span().0 as f64 / DAY;
+    if tail::poisson(nodes, expected) >= bond.by_rate() {
+        return None;
+    }
+    // Half a hit is added outside, so that a few nodes without any prove nothing.
+    let others = u64::from(site - size);
+    let half = u64::from(nodes) * 2 >= u64::from(size) && bond != Bond::Managed;
+    let times = 2 * u64::from(nodes) * others >= TIMES * (2 * u64::from(out) + 1) * u64::from(size);
+    let chance = tail::drawn(nodes, nodes + out, size, site);
+    let unlikely = chance < bond.by_draw() * f64::from(size) / f64::from(site);
+    let alone = half && out == 0;
+    let passes = alone || ((half || (times && others > 0)) && unlikely);
+    passes.then(|| Fit { bond, cause: cause.clone(), kind, group, nodes, size, all: nodes + out })
+}
+
+/// Several attempts, or longer than one event lasts: nodes fell one after another.
+fn one_after_another(group: &[Seen<'_>]) -> bool {
+    let attempts: BTreeSet<_> = group.iter().filter_map(|s| s.hit.attempt).collect();
+    let ends = group.first().zip(group.last());
+    attempts.len() > 1 || ends.is_some_and(|(a, b)| b.hit.at.since(a.hit.at) > WINDOW)
+}
+
+fn tell(fit: &Fit<'_>) -> Common {
+    use FaultClass::{Host, Network, Power, Thermal};
+    let group = &fit.group;
+    let most = kinds_of(group).first().map_or("node-lost", |k| k.0);
+    let lost = count(group, |c| matches!(c, Network | Host | Power | Thermal)) * 2 > group.len();
+    let lost = lost && worst(group) >= Severity::Degraded;
+    let kind = match &fit.cause {
+        Entity::Domain(Level::Leaf, _) if lost => "leaf-loss",
+        Entity::Domain(Level::Rack, _) if lost => "rack-loss",
+        Entity::Feed(_) if lost => "feed-loss",
+        Entity::Version(..) => "bad-version",
+        Entity::Job(_) | Entity::Template(..) if one_after_another(group) => "node-killer",
+        _ => most,
+    };
+    let mut severity = worst(group);
+    if kind == "node-killer" {
+        severity = mode(kind).map_or(severity, |m| m.severity);
+    }
+    let verb = if kind == "node-killer" { "fell under" } else { "share" };
+    Common {
+        cause: fit.cause.clone(),
+        kind: kind.to_owned(),
+        findings: ids_of(group),
+        severity,
+        summary: format!(
+            "{} nodes that {verb} {} ({} nodes), {}: {}; {} elsewhere",
+            fit.nodes,
+            fit.cause,
+            fit.size,
+            within(group),
+            told(group),
+            fit.all - fit.nodes
+        ),
+    }
+}
