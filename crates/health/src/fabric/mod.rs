@@ -1,0 +1,14 @@
+//! Tests of the network between nodes: who is paired with whom, who is to blame for a slow pair,
+//! and what is slow (H6).
+//!
+//! - [`pairs`]: rounds of disjoint pairs, so that tests of one round do not disturb each other.
+//! - [`isolate`]: nodes of slow pairs are paired again with nodes that are known to be good.
+//! - [`bisect`]: a group that fails as a whole is halved until its bad nodes are left.
+//! - [`book`]: what each path could do in the past, and what that makes of a new figure.
+//! - [`verdict`]: what follows for the nodes, as findings.
+
+pub mod bisect;
+pub mod book;
+pub mod isolate;
+pub mod pairs;
+pub mod verdict;
