@@ -33,21 +33,25 @@ pub(crate) fn drawn(x: u32, drawn: u32, marked: u32, all: u32) -> f64 {
         return 0.0;
     }
     let f = f64::from;
-    // C(marked,x) C(all-marked,drawn-x) / C(all,drawn), its factors taken in an order that keeps
-    // the product near one.
-    let (mut p, mut i, mut j) = (1.0, 0, 0);
     let others = drawn - x;
     if others > all - marked {
         return 1.0;
     }
-    while i < x || j < others {
-        if j < others && (p >= 1.0 || i == x) {
-            p *= f(all - marked - j) / f(all - x - j);
-            j += 1;
-        } else {
-            p *= f(marked - i) / f(all - i) * f(drawn - i) / f(i + 1);
-            i += 1;
+    // C(marked,x) C(all-marked,drawn-x) / C(all,drawn), in units of 10^200 for each of `high`: on
+    // the way the product may be too large for a double.
+    let (mut p, mut high) = (1.0, 0u32);
+    let inside = (0..x).map(|i| f(marked - i) / f(all - i) * f(drawn - i) / f(i + 1));
+    let outside = (0..others).map(|j| f(all - marked - j) / f(all - x - j));
+    for factor in inside.chain(outside) {
+        p *= factor;
+        if p > 1e200 {
+            (p, high) = (p * 1e-200, high + 1);
+        } else if p < 1.0 && high > 0 {
+            (p, high) = (p * 1e200, high - 1);
         }
+    }
+    if high > 0 {
+        return 1.0;
     }
     let (mut term, mut sum, mut k) = (p, p, x);
     while k < drawn.min(marked) && term > sum * 1e-17 {
