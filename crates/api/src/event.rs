@@ -81,6 +81,8 @@ impl Event {
         d.get("job")
             .or_else(|| d.get("key")?.get("job"))
             .or_else(|| d.pointer("/fault/attempt/job"))
+            .or_else(|| d.pointer("/finding/attempt/job"))
+            .or_else(|| d.pointer("/seen/attempt/job"))
             .and_then(serde_json::Value::as_u64)
             .or_else(|| (self.kind == "job_submitted").then(|| d.get("id")?.as_u64()).flatten())
     }
@@ -88,7 +90,20 @@ impl Event {
     /// The node it is about, if it is about one.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
-        self.data.get("node").and_then(serde_json::Value::as_str)
+        let text = |pointer: &str| self.data.pointer(pointer).and_then(serde_json::Value::as_str);
+        let on = |entity: &'static str| {
+            let (word, name) = text(entity)?.split_once(':')?;
+            match word {
+                "node" => Some(name),
+                "gpu" | "port" => Some(name.split_once('/')?.0),
+                _ => None,
+            }
+        };
+        text("/node")
+            .or_else(|| text("/remedy/node"))
+            .or_else(|| text("/act/act/node"))
+            .or_else(|| on("/finding/entity"))
+            .or_else(|| on("/seen/entity"))
     }
 }
 
@@ -133,5 +148,20 @@ mod tests {
         }));
         assert_eq!((e.job(), e.node()), (Some(42), Some("hgx-1")));
         assert_eq!(e.origin, EventOrigin::Input);
+    }
+
+    #[test]
+    fn a_finding_is_about_its_node_and_job() {
+        let entity = "gpu:hgx-1/3".parse().expect("an entity");
+        let severity = muster_model::finding::Severity::Critical;
+        let mut seen =
+            muster_model::finding::SeenFinding::new("gpu-off-bus", entity, severity, Time(0));
+        seen.attempt = Some(AttemptKey { job: JobId(42), attempt: 1 });
+        let e = Event::of(&record(muster_model::Event::FindingChanged {
+            id: 3,
+            seen: Box::new(seen),
+            decided: false,
+        }));
+        assert_eq!((e.job(), e.node()), (Some(42), Some("hgx-1")));
     }
 }

@@ -1,6 +1,6 @@
 //! Jobs.
 
-use crate::{Kind, Timestamp, schema};
+use crate::{Kind, Recovery, Timestamp, schema};
 use muster_model::job as m;
 use muster_model::job::{ArrayTask, Basis, Dependency, JobState, SlotEnd, StopReason, Verdict};
 use muster_model::placement::{Fabric, HeldPart};
@@ -82,6 +82,12 @@ pub struct Job {
     pub progress: Option<Progress>,
     /// Why it waits, in a few words; only while it is queued.
     pub waiting: Option<String>,
+    /// How it came back after its last failure of hardware.
+    #[serde(default)]
+    pub recovery: Option<Recovery>,
+    /// Nodes that became sick under it.
+    #[serde(default)]
+    pub sickened: Vec<String>,
 }
 
 /// A start that was promised to a waiting job.
@@ -215,6 +221,9 @@ pub struct PastAttempt {
     pub verdict: Verdict,
     /// In words.
     pub reason: String,
+    /// Findings that the verdict rests on.
+    #[serde(default)]
+    pub findings: Vec<String>,
 }
 
 /// A checkpoint that the job said it has written.
@@ -348,8 +357,8 @@ impl Job {
             preemptions,
             idle_warned,
             version,
-            recovery: _,
-            sickened: _,
+            recovery,
+            sickened,
         } = job;
         Job {
             id: job.display_id(),
@@ -384,6 +393,8 @@ impl Job {
             idle_warned: idle_warned.map(Into::into),
             progress: None,
             waiting: None,
+            recovery: recovery.as_ref().map(Recovery::of),
+            sickened: sickened.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -530,7 +541,7 @@ impl PastAttempt {
             ended_at,
             verdict,
             reason,
-            findings: _,
+            findings,
         } = past;
         PastAttempt {
             no: *no,
@@ -540,6 +551,7 @@ impl PastAttempt {
             ended_at: (*ended_at).into(),
             verdict: *verdict,
             reason: reason.clone(),
+            findings: findings.iter().map(ToString::to_string).collect(),
         }
     }
 }

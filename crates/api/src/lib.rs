@@ -1,13 +1,16 @@
 //! What the HTTP API speaks: requests and answers under `/v1`, in `snake_case` JSON.
 //!
 //! Times are RFC 3339 text, ids are text, and every object carries `id`, `kind`, `name`,
-//! `state` and `version`. These types are what `GET /openapi.json` is generated from.
+//! `state` and `version`. Findings, incidents and remedies have no name, and their `kind` is the
+//! failure mode. These types are what `GET /openapi.json` is generated from.
 
 pub mod admin;
 pub mod error;
 pub mod event;
 pub mod explain;
+pub mod finding;
 pub mod hardware;
+pub mod health;
 pub mod job;
 pub mod logs;
 pub mod mig;
@@ -16,6 +19,8 @@ pub mod policy;
 pub mod power;
 pub mod query;
 pub mod quota;
+pub mod recovery;
+pub mod remedy;
 pub mod reservation;
 mod schema;
 pub mod server;
@@ -28,7 +33,12 @@ pub use admin::{
 pub use error::{ErrorBody, ErrorInfo};
 pub use event::{Event, EventList};
 pub use explain::{Ahead, Constraint, Estimate, Explanation};
+pub use finding::{
+    Breaker, BreakerList, Change, FailureMode, FailureModeList, Finding, FindingList, ForceBreaker,
+    Incident, IncidentList, ReasonRequest,
+};
 pub use hardware::{Fault, FaultList, Qualified, QualifyProgress, QualifyRequest, Qualifying};
+pub use health::{HealthSummary, TimelineEntry, TimelineKind, TimelineList};
 pub use job::{Attempt, Job, JobArray, JobList, Notice, Progress, Promise, Slot, Submitted};
 pub use logs::{LogLine, LogStream};
 pub use mig::{MigLeaver, MigPlan, MigPlanSlice, MigQuery};
@@ -36,9 +46,15 @@ pub use node::{AgentInfo, Node, NodeJob, NodeList, NodeUse, Topology};
 pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob};
 pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use query::{
-    EventsQuery, FaultsQuery, JobsQuery, LogsQuery, NodesQuery, ProjectQuery, SubmitQuery,
+    EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobsQuery, LogsQuery, NodesQuery,
+    ProjectQuery, RemediesQuery, SubmitQuery, TimelineQuery,
 };
 pub use quota::{AccountRow, LimitRow, QuotaReport, QuotaRow, Quotas, SetQuotas};
+pub use recovery::Recovery;
+pub use remedy::{
+    Act, Automation, DryRemedy, ExcludeRequest, Remedy, RemedyDryRun, RemedyDryRunReport,
+    RemedyList, RepairedRequest, TakenNode, TakenStep,
+};
 pub use reservation::{
     DefragReport, Move, MoveProposal, Reservation, ReservationList, SetReservation, Window,
 };
@@ -79,6 +95,8 @@ pub enum Kind {
     MigPlan,
     /// Power by place.
     PowerInventory,
+    /// How the site stands.
+    Health,
     /// The server itself.
     Server,
 }

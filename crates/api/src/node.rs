@@ -1,6 +1,7 @@
 //! Nodes and where they stand.
 
-use crate::{Fault, Kind, Qualified, Qualifying, Timestamp, schema};
+use crate::{Fault, Finding, Kind, Qualified, Qualifying, Remedy, Timestamp, schema};
+use muster_model::entity::Entity;
 use muster_model::job::JobState;
 use muster_model::node as m;
 use muster_model::node::{Inventory, NodeRole, Stage};
@@ -21,7 +22,7 @@ pub struct Node {
     /// Its name.
     pub name: String,
     /// The axes below in one word: `ready`, `cordoned`, `draining`, `drained`, `lost`,
-    /// `protected`, `qualifying`, `enrolled` or `retired`.
+    /// `protected`, `qualifying`, `suspect`, `quarantined`, `repairing`, `enrolled` or `retired`.
     pub state: String,
     /// Sequence number of the last record that changed it; goes into `If-Match`.
     pub version: u64,
@@ -82,6 +83,37 @@ pub struct Node {
     /// What it told of lately, newest first; empty in lists of nodes.
     #[serde(default)]
     pub faults: Vec<Fault>,
+    /// When it entered its stage; null when that was before this was kept.
+    #[serde(default)]
+    pub stage_since: Option<Timestamp>,
+    /// Why it stands there.
+    #[serde(default)]
+    pub stage_why: Option<String>,
+    /// It stands there for too long after this.
+    #[serde(default)]
+    pub stage_until: Option<Timestamp>,
+    /// How often it came into service.
+    #[serde(default)]
+    pub generation: u32,
+    /// It is watched until then, after its return.
+    #[serde(default)]
+    pub probation: Option<Timestamp>,
+    /// The open breaker that keeps work away from it, as `kind:name`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub breaker: Option<Entity>,
+    /// The remedy that is under way: its number.
+    #[serde(default)]
+    pub remedy: Option<String>,
+    /// That remedy itself; null in lists of nodes.
+    #[serde(default)]
+    pub remedy_detail: Option<Remedy>,
+    /// Open findings about it; empty in lists of nodes.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
+    /// Nodes that are managed alike.
+    #[serde(default)]
+    pub pool: String,
     /// When it joined.
     pub enrolled_at: Timestamp,
     /// When its agent was last lost or came back.
@@ -169,7 +201,8 @@ pub fn state_word(node: &m::Node) -> &'static str {
 }
 
 impl Node {
-    /// The node as lists show it: without the checks of its test, and without its faults.
+    /// The node as lists show it: without the checks of its test, its faults, findings and
+    /// remedy.
     #[must_use]
     pub fn of(node: &m::Node, used: NodeUse, agent: Option<AgentInfo>) -> Node {
         let m::Node {
@@ -194,13 +227,13 @@ impl Node {
             enrolled_at,
             changed_at,
             version,
-            stage_since: _,
-            stage_why: _,
-            stage_until: _,
-            generation: _,
-            probation: _,
-            breaker: _,
-            remedy: _,
+            stage_since,
+            stage_why,
+            stage_until,
+            generation,
+            probation,
+            breaker,
+            remedy,
         } = node;
         Node {
             id: name.to_string(),
@@ -232,6 +265,16 @@ impl Node {
             qualifying: qualifying.as_ref().map(Into::into),
             qualified: qualified.as_deref().map(Qualified::brief),
             faults: Vec::new(),
+            stage_since: (stage_since.0 > 0).then_some((*stage_since).into()),
+            stage_why: Some(stage_why.clone()).filter(|w| !w.is_empty()),
+            stage_until: stage_until.map(Into::into),
+            generation: *generation,
+            probation: probation.map(Into::into),
+            breaker: breaker.clone(),
+            remedy: remedy.map(|r| r.to_string()),
+            remedy_detail: None,
+            findings: Vec::new(),
+            pool: node.pool().into(),
             enrolled_at: (*enrolled_at).into(),
             changed_at: (*changed_at).into(),
         }

@@ -2,7 +2,9 @@
 
 #[cfg(feature = "model-schemas")]
 pub(crate) use muster_model::{
+    breaker::BreakerState,
     fault::{FaultAction, FaultClass, FaultSource},
+    finding::Severity,
     ids::AttemptKey,
     job::{ArrayTask, Basis, Dependency, JobState, SlotEnd, StopReason, Verdict},
     node::{Inventory, NodeRole, Stage},
@@ -10,6 +12,7 @@ pub(crate) use muster_model::{
     policy::SitePolicy,
     qualification::{Check as QualifyCheck, Level as QualifyLevel, Outcome as QualifyOutcome},
     quota::{QueueOrder, Quotas},
+    remedy::{Action, Leave, Mode as RemedyMode, Remedies, RemedyOutcome, RemedyStep},
     reservation::{Over, Overrun},
     spec::{Group, JobSpec, Priority, Tier},
     tenant::Role,
@@ -22,7 +25,15 @@ pub(crate) use muster_model::{
 mod plain {
     use serde_json::Value;
 
+    pub(crate) type Action = String;
     pub(crate) type AttemptKey = Value;
+    pub(crate) type BreakerState = String;
+    pub(crate) type Leave = String;
+    pub(crate) type Remedies = Value;
+    pub(crate) type RemedyMode = String;
+    pub(crate) type RemedyOutcome = String;
+    pub(crate) type RemedyStep = String;
+    pub(crate) type Severity = String;
     pub(crate) type ArrayTask = Value;
     pub(crate) type Basis = String;
     pub(crate) type Dependency = Value;

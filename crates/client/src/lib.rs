@@ -6,6 +6,7 @@
 mod admin;
 mod error;
 mod fleet;
+mod health;
 mod http;
 mod jobs;
 mod logs;
@@ -13,6 +14,7 @@ mod scheduling;
 mod sse;
 
 pub use error::ClientError;
+pub use health::RemedyWord;
 pub use http::{Builder, Client};
 pub use jobs::JobAction;
 pub use logs::{LogFollow, Piece};

@@ -405,6 +405,7 @@ mod tests {
             ended_at: Time(61_000).into(),
             verdict: Verdict::Infrastructure,
             reason: "node hgx-01 was lost".into(),
+            findings: vec!["7".into()],
         }];
         let text = job_text(&job, &[], &[], Time(121_000), false);
         for part in [

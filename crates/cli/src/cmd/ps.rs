@@ -243,6 +243,8 @@ pub(crate) mod tests {
             idle_warned: None,
             progress: None,
             waiting: None,
+            recovery: None,
+            sickened: Vec::new(),
         }
     }
 

@@ -1,0 +1,102 @@
+//! How the site stands, worst first, and what happened to a node.
+
+use crate::{Automation, Breaker, Finding, Incident, Kind, Remedy, Timestamp, schema};
+use muster_model::finding::Severity;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// `GET /v1/health`: how the site stands, worst first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HealthSummary {
+    /// Always `Health`.
+    pub kind: Kind,
+    /// `well`, `attention` (something is wrong and looked after) or `bad` (something waits for
+    /// an operator).
+    pub state: String,
+    /// Why, one line each, worst first; empty when all is well.
+    pub reasons: Vec<String>,
+    /// Incidents that are open, worst first.
+    pub incidents: Vec<Incident>,
+    /// Open findings that are part of no incident, worst first (at most 100).
+    pub findings: Vec<Finding>,
+    /// Open findings in all.
+    pub findings_open: u64,
+    /// Remedies that wait for an operator's word, longest first.
+    pub waiting: Vec<Remedy>,
+    /// Remedies that go on, in all.
+    pub remedies_open: u64,
+    /// Breakers that are not closed.
+    pub breakers: Vec<Breaker>,
+    /// How automation stands; null for tokens bound to a project.
+    pub automation: Option<Automation>,
+    /// Nodes by their state.
+    pub nodes: BTreeMap<String, u32>,
+    /// Spare nodes that are ready and empty.
+    pub spares_left: u32,
+    /// Spare nodes in all.
+    pub spares: u32,
+}
+
+/// What an entry of a timeline is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TimelineKind {
+    /// A fault that the node told of.
+    Fault,
+    /// Something was found, or is over.
+    Finding,
+    /// A remedy took a step.
+    Remedy,
+    /// Something was done to it.
+    Act,
+    /// It entered another stage, or was cordoned, lost, found again.
+    Stage,
+    /// It was tested.
+    Test,
+    /// A job there was hit.
+    Job,
+}
+
+impl TimelineKind {
+    /// The word users read.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            TimelineKind::Fault => "fault",
+            TimelineKind::Finding => "finding",
+            TimelineKind::Remedy => "remedy",
+            TimelineKind::Act => "act",
+            TimelineKind::Stage => "stage",
+            TimelineKind::Test => "test",
+            TimelineKind::Job => "job",
+        }
+    }
+}
+
+/// Something that happened to a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TimelineEntry {
+    /// When.
+    pub at: Timestamp,
+    /// What it is.
+    pub what: TimelineKind,
+    /// The finding, remedy, act or job: its number.
+    pub id: Option<String>,
+    /// The GPU, where one is meant.
+    pub gpu: Option<u32>,
+    /// How bad a finding is.
+    #[schema(value_type = Option<schema::Severity>)]
+    pub severity: Option<Severity>,
+    /// In words.
+    pub text: String,
+}
+
+/// What happened to a node, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TimelineList {
+    /// The entries.
+    pub items: Vec<TimelineEntry>,
+    /// Always null: what is older is in the log.
+    pub cursor: Option<String>,
+}

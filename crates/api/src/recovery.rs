@@ -1,0 +1,133 @@
+//! How a job came back after a failure of hardware.
+
+use crate::Timestamp;
+use muster_model::job as m;
+use muster_model::units::Time;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How long it took from a fault until the work went on, and where the time went. What has not
+/// happened yet is null.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Recovery {
+    /// The attempt that was hit.
+    pub attempt: u32,
+    /// The finding, where there is one.
+    pub finding: Option<String>,
+    /// When the fault happened, as far as is known.
+    pub fault_at: Timestamp,
+    /// When it was found.
+    pub found_at: Timestamp,
+    /// When the attempt was ordered to stop.
+    pub decided_at: Timestamp,
+    /// When its last rank was gone.
+    pub drained_at: Option<Timestamp>,
+    /// When the next attempt was placed.
+    pub placed_at: Option<Timestamp>,
+    /// When all its ranks were up.
+    pub started_at: Option<Timestamp>,
+    /// When it made its first step.
+    pub working_at: Option<Timestamp>,
+    /// From the fault until it was found, in milliseconds.
+    pub detect_ms: u64,
+    /// From there until the attempt was ordered to stop.
+    pub decide_ms: u64,
+    /// From there until its last rank was gone.
+    pub drain_ms: Option<u64>,
+    /// From there until the next attempt was placed.
+    pub place_ms: Option<u64>,
+    /// From there until all its ranks were up.
+    pub start_ms: Option<u64>,
+    /// From there until its first step.
+    pub load_ms: Option<u64>,
+    /// From the fault until the last moment that is known.
+    pub total_ms: u64,
+}
+
+impl Recovery {
+    /// The recovery as the API shows it.
+    #[must_use]
+    pub fn of(recovery: &m::Recovery) -> Recovery {
+        let m::Recovery {
+            attempt,
+            finding,
+            fault_at,
+            found_at,
+            decided_at,
+            drained_at,
+            placed_at,
+            started_at,
+            working_at,
+        } = recovery;
+        // Clocks of nodes may be ahead: a part never counts below zero.
+        let ms = |from: Time, to: Time| u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0);
+        let part = |from: Option<Time>, to: Option<Time>| Some(ms(from?, to?));
+        let last = working_at.or(*started_at).or(*placed_at).or(*drained_at);
+        Recovery {
+            attempt: *attempt,
+            finding: finding.map(|f| f.to_string()),
+            fault_at: (*fault_at).into(),
+            found_at: (*found_at).into(),
+            decided_at: (*decided_at).into(),
+            drained_at: drained_at.map(Into::into),
+            placed_at: placed_at.map(Into::into),
+            started_at: started_at.map(Into::into),
+            working_at: working_at.map(Into::into),
+            detect_ms: ms(*fault_at, *found_at),
+            decide_ms: ms(*found_at, *decided_at),
+            drain_ms: part(Some(*decided_at), *drained_at),
+            place_ms: part(*drained_at, *placed_at),
+            start_ms: part(*placed_at, *started_at),
+            load_ms: part(*started_at, *working_at),
+            total_ms: ms(*fault_at, last.unwrap_or(*decided_at)),
+        }
+    }
+
+    /// The parts that are known, in order: what took how many milliseconds.
+    #[must_use]
+    pub fn parts(&self) -> Vec<(&'static str, u64)> {
+        [
+            ("detect", Some(self.detect_ms)),
+            ("decide", Some(self.decide_ms)),
+            ("drain", self.drain_ms),
+            ("place", self.place_ms),
+            ("start", self.start_ms),
+            ("load", self.load_ms),
+        ]
+        .into_iter()
+        .filter_map(|(name, ms)| Some((name, ms?)))
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_add_up_to_the_whole() {
+        let mut r = m::Recovery {
+            attempt: 1,
+            finding: Some(7),
+            fault_at: Time(1_000),
+            found_at: Time(1_250),
+            decided_at: Time(1_300),
+            drained_at: None,
+            placed_at: None,
+            started_at: None,
+            working_at: None,
+        };
+        let shown = Recovery::of(&r);
+        assert_eq!((shown.total_ms, shown.drain_ms), (300, None));
+        r.drained_at = Some(Time(4_000));
+        r.placed_at = Some(Time(4_100));
+        r.started_at = Some(Time(9_000));
+        r.working_at = Some(Time(21_000));
+        let shown = Recovery::of(&r);
+        assert_eq!(shown.parts().iter().map(|(_, ms)| ms).sum::<u64>(), shown.total_ms);
+        assert_eq!(shown.parts().last(), Some(&("load", 12_000)));
+        // A node whose clock is ahead.
+        r.fault_at = Time(5_000);
+        assert_eq!(Recovery::of(&r).detect_ms, 0);
+    }
+}

@@ -1,0 +1,349 @@
+//! What is done about findings: remedies, acts, and how automation stands.
+
+use crate::{Timestamp, schema};
+use muster_model::remedy as m;
+use muster_model::remedy::{Action, Leave, Mode, Remedies, RemedyOutcome, RemedyStep};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// What is done about a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Remedy {
+    /// Its number.
+    pub id: String,
+    /// The failure mode.
+    pub kind: String,
+    /// Where it stands, in words: `waits for approval`, or how it ended.
+    pub state: String,
+    /// The finding it is for.
+    pub finding: String,
+    /// The node.
+    pub node: String,
+    /// The GPU, where one is meant.
+    pub gpu: Option<u32>,
+    /// What is done in the end.
+    #[schema(value_type = schema::Action)]
+    pub action: Action,
+    /// The same in words.
+    pub action_words: String,
+    /// Its place on the ladder, from 0.
+    pub rung: u32,
+    /// Who decides on the act itself.
+    #[schema(value_type = schema::RemedyMode)]
+    pub mode: Mode,
+    /// How work leaves.
+    #[schema(value_type = schema::Leave)]
+    pub leave: Leave,
+    /// Where it stands.
+    #[schema(value_type = schema::RemedyStep)]
+    pub step: RemedyStep,
+    /// Why it stands there.
+    pub why: String,
+    /// When it was chosen.
+    pub at: Timestamp,
+    /// Since when it stands there.
+    pub since: Timestamp,
+    /// It stands there for too long after this.
+    pub until: Option<Timestamp>,
+    /// Who approved it.
+    pub approved: Option<String>,
+    /// The act that is under way, or was the last.
+    pub act: Option<Act>,
+    /// Steps it took, oldest first.
+    #[serde(default)]
+    pub taken: Vec<TakenStep>,
+    /// How it ended.
+    #[schema(value_type = Option<schema::RemedyOutcome>)]
+    pub outcome: Option<RemedyOutcome>,
+}
+
+/// A step that a remedy took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TakenStep {
+    /// When.
+    pub at: Timestamp,
+    /// Which.
+    #[schema(value_type = schema::RemedyStep)]
+    pub step: RemedyStep,
+}
+
+/// Something that is done once, outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Act {
+    /// Its number.
+    pub id: String,
+    /// `reset_gpu`, `reboot`, `power_cycle`, `ticket` or `page`.
+    pub what: String,
+    /// `open`, `done` or `failed`.
+    pub state: String,
+    /// The node it is done to.
+    pub node: Option<String>,
+    /// The GPU.
+    pub gpu: Option<u32>,
+    /// A ticket's or page's line.
+    pub title: Option<String>,
+    /// When it was asked for.
+    pub at: Timestamp,
+    /// It has failed when nothing was heard of it by then.
+    pub until: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// What came of it: where the ticket is, or what went wrong.
+    pub message: Option<String>,
+}
+
+impl Act {
+    /// The act as the API shows it.
+    #[must_use]
+    pub fn of(asked: &m::AskedAct) -> Act {
+        let m::AskedAct { id, act, at, until, ended } = asked;
+        let (gpu, title) = match act {
+            m::Act::ResetGpu { gpu, .. } => (Some(*gpu), None),
+            m::Act::Ticket { title, .. } | m::Act::Page { title, .. } => {
+                (None, Some(title.clone()))
+            }
+            m::Act::Reboot { .. } | m::Act::PowerCycle { .. } => (None, None),
+        };
+        Act {
+            id: id.to_string(),
+            what: act.word().into(),
+            state: match ended {
+                None => "open",
+                Some(e) if e.ok => "done",
+                Some(_) => "failed",
+            }
+            .into(),
+            node: act.node().map(ToString::to_string),
+            gpu,
+            title,
+            at: (*at).into(),
+            until: (*until).into(),
+            ended_at: ended.as_ref().map(|e| e.at.into()),
+            message: ended.as_ref().map(|e| e.message.clone()),
+        }
+    }
+}
+
+impl Remedy {
+    /// The remedy as the API shows it, with its act.
+    #[must_use]
+    pub fn of(remedy: &m::Remedy, act: Option<&m::AskedAct>) -> Remedy {
+        let m::Remedy {
+            id,
+            finding,
+            kind,
+            node,
+            gpu,
+            action,
+            rung,
+            mode,
+            leave,
+            step,
+            why,
+            at,
+            since,
+            until,
+            approved,
+            act: _,
+            taken,
+            outcome,
+        } = remedy;
+        Remedy {
+            id: id.to_string(),
+            kind: kind.clone(),
+            state: outcome.map_or(step.words(), outcome_words).into(),
+            finding: finding.to_string(),
+            node: node.to_string(),
+            gpu: *gpu,
+            action: *action,
+            action_words: action.words().into(),
+            rung: *rung,
+            mode: *mode,
+            leave: *leave,
+            step: *step,
+            why: why.clone(),
+            at: (*at).into(),
+            since: (*since).into(),
+            until: until.map(Into::into),
+            approved: approved.clone(),
+            act: act.map(Act::of),
+            taken: taken
+                .iter()
+                .map(|(at, step)| TakenStep { at: (*at).into(), step: *step })
+                .collect(),
+            outcome: *outcome,
+        }
+    }
+
+    /// Does it wait for an operator's word?
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.outcome.is_none() && self.step == RemedyStep::Approval
+    }
+}
+
+/// How a remedy ended, in words.
+#[must_use]
+pub fn outcome_words(outcome: RemedyOutcome) -> &'static str {
+    match outcome {
+        RemedyOutcome::Mended => "mended",
+        RemedyOutcome::Noted => "noted only",
+        RemedyOutcome::Escalated => "escalated",
+        RemedyOutcome::Denied => "denied",
+        RemedyOutcome::Undone => "undone",
+        RemedyOutcome::Superseded => "superseded",
+    }
+}
+
+/// A page of remedies, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RemedyList {
+    /// The remedies.
+    pub items: Vec<Remedy>,
+    /// Where the next page starts; null on the last one.
+    pub cursor: Option<String>,
+}
+
+/// How the control plane's own hand stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Automation {
+    /// `running`, `stopped`, or `off` by the policy.
+    pub state: String,
+    /// When it was stopped.
+    pub stopped_at: Option<Timestamp>,
+    /// Why it was stopped.
+    pub reason: Option<String>,
+    /// An operator stopped it; otherwise it stopped itself.
+    pub by_operator: bool,
+    /// When it was last resumed.
+    pub resumed_at: Option<Timestamp>,
+    /// Who decides, by action.
+    #[schema(value_type = BTreeMap<String, schema::RemedyMode>)]
+    pub modes: BTreeMap<String, Mode>,
+    /// Nodes of the fleet.
+    pub nodes: u32,
+    /// Nodes that automation holds out of service.
+    pub out: u32,
+    /// So many it may hold out at a time.
+    pub out_at_most: u32,
+    /// Nodes it took within the last hour, oldest first.
+    pub taken: Vec<TakenNode>,
+    /// So many it may take within an hour.
+    pub taken_at_most: u32,
+}
+
+/// A node that automation took out of service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TakenNode {
+    /// When.
+    pub at: Timestamp,
+    /// Which.
+    pub node: String,
+}
+
+/// `POST /v1/nodes/{name}/repaired`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RepairedRequest {
+    /// What was done.
+    #[schema(max_length = 1000)]
+    pub note: String,
+}
+
+/// `POST /v1/nodes/{name}/exclude`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExcludeRequest {
+    /// All GPUs that shall take no work, by index; empty lets all work again.
+    #[schema(max_items = 64)]
+    pub gpus: Vec<u32>,
+    /// Why.
+    #[schema(max_length = 1000)]
+    pub reason: String,
+}
+
+/// `POST /v1/remedies/dry-run`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RemedyDryRun {
+    /// Over so many days of the log.
+    #[schema(minimum = 1, maximum = 366)]
+    pub days: u32,
+    /// Under this policy; under the site's own when absent.
+    #[schema(value_type = Option<schema::Remedies>)]
+    pub policy: Option<Remedies>,
+}
+
+impl Default for RemedyDryRun {
+    fn default() -> Self {
+        RemedyDryRun { days: 7, policy: None }
+    }
+}
+
+/// What would have been done over the last days.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RemedyDryRunReport {
+    /// The first moment of the log that was read.
+    pub from: Timestamp,
+    /// The last one.
+    pub to: Timestamp,
+    /// The log does not reach back as far as was asked for, or is too long to be read at once.
+    pub cut: bool,
+    /// Findings of that time.
+    pub findings: u64,
+    /// Remedies that would have been chosen, by action.
+    pub by_action: BTreeMap<String, u64>,
+    /// Those that would have been held back, by what holds them.
+    pub held: BTreeMap<String, u64>,
+    /// Most nodes that would have been out at a time.
+    pub out_at_once: u32,
+    /// How often automation would have stopped itself.
+    pub storms: u32,
+    /// The remedies, oldest first (at most 1000).
+    pub items: Vec<DryRemedy>,
+}
+
+/// A remedy that would have been chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DryRemedy {
+    /// When.
+    pub at: Timestamp,
+    /// The finding.
+    pub finding: String,
+    /// The failure mode.
+    pub kind: String,
+    /// The node.
+    pub node: String,
+    /// The GPU, where one is meant.
+    pub gpu: Option<u32>,
+    /// What would be done.
+    #[schema(value_type = schema::Action)]
+    pub action: Action,
+    /// Who would decide.
+    #[schema(value_type = schema::RemedyMode)]
+    pub mode: Mode,
+    /// What would hold it back.
+    pub held: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::units::Time;
+
+    #[test]
+    fn an_act_says_what_came_of_it() {
+        let mut asked = m::AskedAct {
+            id: 9,
+            act: m::Act::ResetGpu { node: "n1".parse().expect("a name"), gpu: 3 },
+            at: Time(1),
+            until: Time(2),
+            ended: None,
+        };
+        assert_eq!((Act::of(&asked).state.as_str(), Act::of(&asked).gpu), ("open", Some(3)));
+        asked.ended = Some(m::ActEnd { at: Time(2), ok: false, message: "no".into() });
+        let shown = Act::of(&asked);
+        assert_eq!((shown.state.as_str(), shown.message.as_deref()), ("failed", Some("no")));
+    }
+}
