@@ -14,6 +14,7 @@
 //! give the same decision on every machine. `exp`, `ln` and `powf` are not defined so, and are not
 //! used.
 
+pub mod attribute;
 pub mod detect;
 pub mod correlate;
 #[cfg(test)]

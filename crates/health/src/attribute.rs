@@ -1,0 +1,209 @@
+//! Whose doing the end of an attempt was (H8), from what was found around it.
+//!
+//! A finding counts from ten minutes before the end to five minutes after it: the window that Meta
+//! uses for its fleets (arXiv:2410.21680). It must be about the attempt itself, or about something
+//! the attempt stood on. Findings that the end may itself have brought about (a rank that hangs
+//! because another one died) name no cause.
+
+use crate::correlate::is_hardware;
+use crate::modes::mode;
+use muster_model::entity::Entity;
+use muster_model::fault::FaultClass;
+use muster_model::finding::{SeenFinding, Severity};
+use muster_model::ids::AttemptKey;
+use muster_model::job::Verdict;
+use muster_model::names::NodeName;
+use muster_model::units::{Span, Time};
+use std::cmp::Reverse;
+
+/// How long before the end a cause can have been seen.
+pub const BEFORE: Span = Span::mins(10);
+/// How long after the end a cause can be seen.
+pub const AFTER: Span = Span::mins(5);
+/// How sure a detector must be for its finding to excuse a job, in thousandths.
+pub const CONFIDENCE_MIN: u16 = 500;
+/// Findings that are kept with a verdict.
+pub const FINDINGS_MAX: usize = 8;
+
+/// An attempt that ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended<'a> {
+    /// When.
+    pub at: Time,
+    /// When every rank was up, if ever.
+    pub started_at: Option<Time>,
+    /// The first guess, from how it ended.
+    pub verdict: Verdict,
+    /// Its nodes.
+    pub nodes: &'a [NodeName],
+}
+
+/// A finding and its number.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// Its number.
+    pub id: u64,
+    /// What was found. Those about a file system or a domain count for every attempt that is asked
+    /// about: pass only what the attempt uses and stands in.
+    pub seen: &'a SeenFinding,
+}
+
+/// Whose doing it was, and what that rests on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attribution {
+    /// Whose doing.
+    pub verdict: Verdict,
+    /// The findings it rests on, the cause first.
+    pub findings: Vec<u64>,
+    /// In a sentence.
+    pub reason: String,
+}
+
+/// What a finding says about an end near it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Blame {
+    Hardware,
+    Platform,
+    Application,
+}
+
+/// The control plane's own parts, not the machine's.
+const PLATFORM: [&str; 1] = ["agent-hang"];
+/// What follows from an end, or only compares speeds: it explains no death.
+const NO_CAUSE: [&str; 8] = [
+    "hang",
+    "straggler",
+    "lemon",
+    "hazard",
+    "failed-qualification",
+    "crash-loop",
+    "app-crash",
+    "app-spray",
+];
+/// What slows work down. It explains a death only when it began shortly before.
+const SLOW: [&str; 6] =
+    ["thermal", "power-brake", "clocks-low", "pcie-downgrade", "link-slow", "storage-slow"];
+
+fn blame(seen: &SeenFinding) -> Option<Blame> {
+    let kind = seen.kind.as_str();
+    if seen.confidence < CONFIDENCE_MIN || NO_CAUSE.contains(&kind) {
+        return None;
+    }
+    if PLATFORM.contains(&kind) {
+        return Some(Blame::Platform);
+    }
+    match mode(kind)?.class {
+        FaultClass::Application => Some(Blame::Application),
+        c if is_hardware(c) && seen.severity >= Severity::Degraded => Some(Blame::Hardware),
+        _ => None,
+    }
+}
+
+/// Whether a finding is about this attempt or what it stood on.
+fn concerns(seen: &SeenFinding, blame: Blame, key: AttemptKey, nodes: &[NodeName]) -> bool {
+    if let Some(a) = seen.attempt {
+        // Another attempt's misuse of a shared node says nothing about this one, its broken GPU
+        // does.
+        if a != key && blame == Blame::Application {
+            return false;
+        }
+        if a == key {
+            return true;
+        }
+    }
+    match &seen.entity {
+        Entity::Job(j) => *j == key.job,
+        Entity::Site | Entity::Storage(_) | Entity::Domain(..) | Entity::Feed(_) => true,
+        // Without an attempt it is not known whose program that was.
+        e => blame != Blame::Application && e.node().is_some_and(|n| nodes.contains(n)),
+    }
+}
+
+/// The worst first, then what began first, then the surest.
+fn order(k: &Known<'_>) -> (Reverse<Severity>, Time, Reverse<u16>, u64) {
+    (Reverse(k.seen.severity), k.seen.first_seen, Reverse(k.seen.confidence), k.id)
+}
+
+/// Whose doing the end was. The first guess stays where a person, the scheduler or success ended
+/// it, and where nothing is known; only a killed rank that nothing explains is nobody's.
+#[must_use]
+pub fn attribute(ended: &Ended<'_>, key: AttemptKey, known: &[Known<'_>]) -> Attribution {
+    if matches!(ended.verdict, Verdict::Success | Verdict::Operator | Verdict::Scheduler) {
+        let reason = match ended.verdict {
+            Verdict::Success => "it did what it should",
+            Verdict::Operator => "a person ended it",
+            _ => "the scheduler ended it",
+        };
+        return told(ended.verdict, Vec::new(), reason.to_owned());
+    }
+    // What was over before it began cannot have ended it.
+    let from =
+        ended.started_at.map_or(ended.at - BEFORE, |s| s.min(ended.at)).max(ended.at - BEFORE);
+    let mut near: Vec<(Blame, Known<'_>)> = known
+        .iter()
+        .filter(|k| {
+            let slow = SLOW.contains(&k.seen.kind.as_str());
+            let seen = if slow { k.seen.first_seen } else { k.seen.last_seen };
+            seen >= from && k.seen.first_seen <= ended.at + AFTER
+        })
+        .filter_map(|k| Some((blame(k.seen)?, *k)))
+        .filter(|(b, k)| concerns(k.seen, *b, key, ended.nodes))
+        .collect();
+    near.sort_by_key(|(b, k)| (*b, order(k)));
+    let of = |which: Blame| -> Vec<Known<'_>> {
+        near.iter().filter(|(b, _)| *b == which).map(|(_, k)| *k).collect()
+    };
+    for (which, verdict) in
+        [(Blame::Hardware, Verdict::Infrastructure), (Blame::Platform, Verdict::Platform)]
+    {
+        let found = of(which);
+        if let Some(cause) = found.first() {
+            let reason = because(cause.seen, ended.at, found.len());
+            return told(verdict, found.iter().map(|k| k.id).collect(), reason);
+        }
+    }
+    let own = of(Blame::Application);
+    let ids = own.iter().map(|k| k.id).collect();
+    match (ended.verdict, own.first()) {
+        // The server already knows that the machine went, whatever the program said last.
+        (Verdict::Infrastructure | Verdict::Platform, _) => {
+            let reason = "the attempt lost its nodes; nothing else was found around its end";
+            told(ended.verdict, Vec::new(), reason.to_owned())
+        }
+        (_, Some(k)) => told(Verdict::Application, ids, because(k.seen, ended.at, own.len())),
+        (Verdict::Unknown, None) => {
+            let reason = "killed, and nothing was found around its end";
+            told(Verdict::Unknown, ids, reason.to_owned())
+        }
+        _ => {
+            let reason = "it ended by itself; nothing is wrong with its nodes";
+            told(Verdict::Application, ids, reason.to_owned())
+        }
+    }
+}
+
+fn told(verdict: Verdict, mut findings: Vec<u64>, reason: String) -> Attribution {
+    findings.truncate(FINDINGS_MAX);
+    Attribution { verdict, findings, reason }
+}
+
+/// `gpu-off-bus on gpu:n1/3, 12s before the end; 2 more findings`.
+fn because(seen: &SeenFinding, end: Time, of: usize) -> String {
+    let whole = |s: Span| Span(s.0.div_ceil(1000) * 1000);
+    let when = if seen.first_seen > end {
+        format!("{} after the end", whole(seen.first_seen.since(end)))
+    } else if end.since(seen.first_seen).0 < 1000 {
+        "at the end".to_owned()
+    } else {
+        format!("{} before the end", whole(end.since(seen.first_seen)))
+    };
+    let more = match of {
+        0 | 1 => String::new(),
+        2 => "; 1 more finding".to_owned(),
+        n => format!("; {} more findings", n - 1),
+    };
+    format!("{} on {}, {when}{more}", seen.kind, seen.entity)
+}
+
+#[cfg(test)]
+mod tests;
