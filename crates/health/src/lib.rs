@@ -15,6 +15,7 @@
 //! used.
 
 pub mod attribute;
+pub mod breaker;
 pub mod detect;
 pub mod correlate;
 #[cfg(test)]

@@ -1,0 +1,96 @@
+//! When failures are enough to open a breaker.
+
+use muster_model::entity::Entity;
+use muster_model::ids::JobId;
+use muster_model::units::{Span, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Failures that are kept for one thing. More are never needed.
+const KEPT: usize = 32;
+const TEMPLATE_FAILURES: u32 = 5;
+const IMAGE_JOBS: u32 = 3;
+const NODE_JOBS: u32 = 3;
+const NODES: u32 = 3;
+
+/// Failed attempts of a template, an image or a node, as far back as they matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    failed: Vec<(Time, JobId)>,
+}
+
+/// How far back failures count. None for what does not count attempts.
+fn window(of: &Entity) -> Option<Span> {
+    match of {
+        Entity::Template(..) | Entity::Image(_) => Some(Span::hours(1)),
+        Entity::Node(_) => Some(Span::hours(24)),
+        _ => None,
+    }
+}
+
+impl Count {
+    /// An attempt failed. On a node only those count that may be the node's fault.
+    pub fn failed(&mut self, of: &Entity, at: Time, job: JobId) {
+        let Some(window) = window(of) else { return };
+        self.failed.retain(|(t, _)| *t + window >= at);
+        if self.failed.len() >= KEPT {
+            self.failed.remove(0);
+        }
+        self.failed.push((at, job));
+    }
+
+    /// An attempt went well: the row of failures of a template or an image ends. A node that also
+    /// runs work well can still be one that breaks it.
+    pub fn succeeded(&mut self, of: &Entity) {
+        if !matches!(of, Entity::Node(_)) {
+            self.failed.clear();
+        }
+    }
+
+    /// Failures within the window: attempts of a template, different jobs elsewhere.
+    #[must_use]
+    pub fn failures(&self, of: &Entity, now: Time) -> u32 {
+        let Some(window) = window(of) else { return 0 };
+        let within = self.failed.iter().filter(|(t, _)| *t + window >= now);
+        let n = if matches!(of, Entity::Template(..)) {
+            within.count()
+        } else {
+            within.map(|(_, job)| *job).collect::<BTreeSet<_>>().len()
+        };
+        u32::try_from(n).unwrap_or(u32::MAX)
+    }
+
+    /// Whether nothing is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.failed.is_empty()
+    }
+}
+
+/// Whether a breaker opens: by `failures` of a template (attempts), an image or a node (jobs), and
+/// by `hits_nodes` of `of` nodes where a common cause was found in a group of nodes.
+///
+/// A breaker on a place needs a quarter of its nodes, one on a version or a SKU a twentieth: it
+/// takes all of them out of reach, and below that it would cost more than what it prevents.
+#[must_use]
+pub fn trips(kind: &Entity, failures: u32, hits_nodes: u32, of: u32) -> bool {
+    let share = |parts: u64| {
+        hits_nodes >= NODES && u64::from(hits_nodes) * parts >= u64::from(of.max(hits_nodes))
+    };
+    match kind {
+        Entity::Template(..) => failures >= TEMPLATE_FAILURES,
+        Entity::Image(_) => failures >= IMAGE_JOBS,
+        Entity::Node(_) => failures >= NODE_JOBS,
+        Entity::Domain(..) | Entity::Feed(_) => share(4),
+        Entity::Version(..) | Entity::Sku(_) => share(20),
+        // Parts of a node are the node's remedy; jobs and projects have limits of their own; a file
+        // system that is gone holds up its users without help.
+        Entity::Site
+        | Entity::Gpu(..)
+        | Entity::Port(..)
+        | Entity::Pool(_)
+        | Entity::Project(_)
+        | Entity::Job(_)
+        | Entity::Storage(_) => false,
+    }
+}
