@@ -1,7 +1,9 @@
 //! The brain's real body: loop, HTTP API, agent link, logs, web page.
 
+pub mod acts;
 pub mod agents;
 pub mod brain;
+pub mod health;
 pub mod http;
 mod listen;
 pub mod logs;

@@ -1,5 +1,6 @@
 //! Puts the parts together: brain, agent link, log keeper, HTTP.
 
+use crate::acts::{self, ActsConfig, ActsError};
 use crate::agents::{self, Agents, AgentsConfig};
 use crate::brain::lead::StartError;
 use crate::brain::{Brain, BrainConfig, BrainError, clock};
@@ -58,6 +59,8 @@ pub struct ServerConfig {
     pub retain: u64,
     /// Requests per second of one token.
     pub rate: Option<u32>,
+    /// What the site plugged in for tickets, pages and power.
+    pub acts: ActsConfig,
 }
 
 impl ServerConfig {
@@ -77,6 +80,7 @@ impl ServerConfig {
             snapshot_every: 50_000,
             retain: 1_000_000,
             rate: None,
+            acts: ActsConfig::default(),
         }
     }
 }
@@ -84,8 +88,10 @@ impl ServerConfig {
 impl ServerConfig {
     /// Figures that tests and unusual sites set by environment: `MUSTER_LOST_AFTER`,
     /// `MUSTER_HEARTBEAT`, `MUSTER_TELEMETRY` (lengths of time), `MUSTER_SNAPSHOT_EVERY`,
-    /// `MUSTER_RETAIN` (records) and `MUSTER_RATE` (requests a second of one token). What cannot
-    /// be read is ignored with a warning.
+    /// `MUSTER_RETAIN` (records) and `MUSTER_RATE` (requests a second of one token). What is
+    /// plugged in for remedies, where no flag names it: `MUSTER_POWER_CYCLE_COMMAND`,
+    /// `MUSTER_TICKET_WEBHOOK`, `MUSTER_PAGE_WEBHOOK` and `MUSTER_WEBHOOK_SECRET_FILE`. What
+    /// cannot be read is ignored with a warning.
     pub fn tune_from_environment(&mut self) {
         fn read<T: std::str::FromStr>(name: &str, into: impl FnOnce(T)) {
             let Ok(text) = std::env::var(name) else { return };
@@ -100,6 +106,17 @@ impl ServerConfig {
         read("MUSTER_SNAPSHOT_EVERY", |v| self.snapshot_every = v);
         read("MUSTER_RETAIN", |v| self.retain = v);
         read("MUSTER_RATE", |v| self.rate = Some(v));
+        let acts = &mut self.acts;
+        for (name, into) in [
+            ("MUSTER_POWER_CYCLE_COMMAND", &mut acts.power_cycle),
+            ("MUSTER_TICKET_WEBHOOK", &mut acts.ticket_webhook),
+            ("MUSTER_PAGE_WEBHOOK", &mut acts.page_webhook),
+        ] {
+            let given = std::env::var(name).ok().filter(|v| !v.is_empty());
+            *into = into.take().or(given);
+        }
+        let secret = std::env::var_os("MUSTER_WEBHOOK_SECRET_FILE").map(PathBuf::from);
+        acts.webhook_secret = acts.webhook_secret.take().or(secret);
     }
 }
 
@@ -130,6 +147,9 @@ pub enum ServeError {
     /// The site could not be set up.
     #[error("the site could not be set up: {0}")]
     Setup(String),
+    /// What is plugged in for remedies.
+    #[error(transparent)]
+    Acts(#[from] ActsError),
     /// HTTPS.
     #[error("the certificate or key for HTTPS cannot be used: {0}")]
     Tls(String),
@@ -232,6 +252,7 @@ impl Server {
         }
         let router = http::router(App::new(brain.clone(), agents.clone(), logs, http_config));
         let stop = CancellationToken::new();
+        acts::start(brain.clone(), dir.clone(), config.acts, stop.clone())?;
         let tls = config.tls.as_ref().map(crate::listen::acceptor).transpose()?;
         let https = tls.is_some();
         tokio::spawn(crate::listen::run(api, tls, router, stop.clone()));

@@ -1,6 +1,7 @@
 //! The server's side of the agent link: who is connected, what they are told, what they said.
 
 mod accept;
+mod acts;
 mod beside;
 mod faults;
 mod hello;
@@ -18,6 +19,8 @@ pub use steps::RankStep;
 pub use telemetry::{Columns, Row, Window};
 
 use crate::brain::Brain;
+use crate::brain::stats::{FINE, Histogram, Timer};
+use crate::health::{Health, HealthStats};
 use crate::logs::LogKeeper;
 use muster_link::LinkError;
 use muster_link::messages::{Fault, FromServer};
@@ -97,6 +100,11 @@ struct Inner {
     /// Faults that were not written down one by one.
     folded: AtomicU64,
     beside: beside::Beside,
+    /// What nodes are to do, as the log says.
+    acts: acts::NodeActs,
+    /// From a report of faults to its events in the log.
+    signals: Timer,
+    health: Health,
     /// The wall clock may be set at any moment; whether a node is silent is measured from here.
     started: (Instant, Time),
     /// No node is lost because it was not heard before this.
@@ -162,6 +170,8 @@ pub fn serve(
     let files = muster_link::limits::raise_open_files();
     tracing::debug!(files, "open files allowed: about as many agents can be connected");
     let identity = authority.server_identity(&config.names)?;
+    let stop = CancellationToken::new();
+    let health = Health::start(brain.clone(), stop.clone()).map_err(LinkError::Io)?;
     let inner = Arc::new(Inner {
         tls: tls::server_config(&authority, &identity)?,
         handshakes: Semaphore::new(config.handshakes.max(1)),
@@ -170,10 +180,13 @@ pub fn serve(
         columns: Mutex::default(),
         folded: AtomicU64::new(0),
         beside: beside::Beside::default(),
+        acts: acts::NodeActs::default(),
+        signals: Timer::with(&FINE),
+        health,
         since: Mutex::new(now),
         started: (Instant::now(), now),
         next_session: AtomicU64::new(1),
-        stop: CancellationToken::new(),
+        stop,
         brain,
         authority,
         keeper,
@@ -183,6 +196,7 @@ pub fn serve(
     tokio::spawn(sweep::dispatch(inner.clone()));
     tokio::spawn(sweep::watch(inner.clone()));
     tokio::spawn(idle::watch(inner.clone()));
+    tokio::spawn(acts::follow(inner.clone()));
     Ok(Agents { inner })
 }
 
@@ -247,6 +261,18 @@ impl Agents {
     #[must_use]
     pub fn folded_faults(&self) -> u64 {
         self.inner.folded.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Time from a report of faults to its events in the log.
+    #[must_use]
+    pub fn signal_commit(&self) -> Histogram {
+        self.inner.signals.read()
+    }
+
+    /// Figures about detection and recovery.
+    #[must_use]
+    pub fn health(&self) -> HealthStats {
+        self.inner.health.stats()
     }
 
     /// Makes a simulated node fail, and says what came of it.

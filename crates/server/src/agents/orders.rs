@@ -7,6 +7,7 @@ use muster_link::messages::{Action, FromServer, RunDetail, RunOrder, Secrets};
 use muster_model::ids::{AttemptKey, Epoch, Seq};
 use muster_model::names::NodeName;
 use muster_model::qualification::Qualifying;
+use muster_model::remedy::AskedAct;
 use muster_model::spec::RunSpec;
 use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ pub(super) struct Orders {
     asked: BTreeMap<AttemptKey, Time>,
     /// The test that it knows of.
     testing: Option<u64>,
+    /// Acts that it was told of.
+    acting: BTreeSet<u64>,
 }
 
 /// What to tell it now.
@@ -78,6 +81,7 @@ impl Orders {
         });
         let mut news = News::default();
         self.test(look.test, &mut news);
+        self.act(&inner.acts.of(node), &mut news);
         let mut list: Vec<(AttemptKey, Action)> = Vec::new();
         let mut runs: Vec<RunOrder> = Vec::new();
         let mut later: Vec<RunOrder> = Vec::new();
@@ -145,6 +149,27 @@ impl Orders {
         if let Some(Qualifying { id, level, .. }) = wanted {
             news.messages.push(FromServer::Qualify { id, level });
         }
+    }
+
+    /// What the node is to do, and what is over.
+    fn act(&mut self, wanted: &[Arc<AskedAct>], news: &mut News) {
+        self.acting.retain(|id| {
+            let still = wanted.iter().any(|a| a.id == *id);
+            if !still {
+                news.messages.push(FromServer::ActOver { id: *id });
+            }
+            still
+        });
+        for a in wanted {
+            if self.acting.insert(a.id) {
+                news.messages.push(FromServer::Act { id: a.id, act: a.act.clone() });
+            }
+        }
+    }
+
+    /// An act is over: was the agent told of it, and not of its end?
+    pub(super) fn act_over(&mut self, id: u64) -> bool {
+        self.acting.remove(&id)
     }
 
     fn ask_checkpoint(&mut self, w: &WantedRun, news: &mut News) {

@@ -140,6 +140,10 @@ pub(super) struct Session {
     pub(super) version: String,
     pub(super) addr: SocketAddr,
     pub(super) since: Time,
+    /// Its devices are simulated: its own clock counts.
+    pub(super) simulated: bool,
+    /// How far the clock of a simulated node is ahead, by its newest row, in milliseconds.
+    pub(super) ahead_ms: AtomicI64,
     pub(super) skew_ms: AtomicI64,
     /// Reports of its that the brain has not answered yet: it is not silent, we are slow.
     pub(super) busy: AtomicU32,
@@ -164,6 +168,8 @@ impl Session {
             version: hello.version.clone(),
             addr,
             since: now,
+            simulated: hello.inventory.simulated,
+            ahead_ms: AtomicI64::new(0),
             skew_ms: AtomicI64::new(hello.at.0.saturating_sub(now.0)),
             busy: AtomicU32::new(0),
             poke: Notify::new(),

@@ -3,11 +3,14 @@
 
 use super::Inner;
 use super::accept::Conn;
+use super::acts;
 use super::hello::Entered;
 use super::idle;
 use super::orders::Orders;
 use super::seat::{SKEW_MS, Seat, Session, TestProgress};
+use super::steps;
 use crate::brain::{Attach, BrainError};
+use crate::health::Told;
 use crate::logs::LogError;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -18,11 +21,12 @@ use muster_model::command::{Command, Observed};
 use muster_model::fault::SeenFault;
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 /// Reports and chunks under way; then reading waits.
 const UNDER_WAY: usize = 64;
@@ -30,6 +34,10 @@ const UNDER_WAY: usize = 64;
 const MARKS: usize = 32;
 /// An agent that does not read this much is not there.
 const BACKLOG: usize = 64 << 20;
+/// Output of a rank counts as a sign of life once in this time.
+const SIGN_OF_LIFE: Span = Span::secs(1);
+/// Characters of what an agent says of an act that are kept.
+const ACT_WORDS: usize = 500;
 
 #[derive(Debug, thiserror::Error)]
 enum End {
@@ -51,6 +59,8 @@ enum End {
 enum Done {
     Reported { key: AttemptKey, ended: bool, result: Result<(), BrainError> },
     Noted(Result<(), BrainError>),
+    Signalled { heard: Instant, result: Result<(), BrainError> },
+    Acted { id: u64, result: Result<(), BrainError> },
     Kept(Result<LogMark, LogError>),
 }
 
@@ -70,6 +80,8 @@ struct Live {
     ranks: HashMap<AttemptKey, Vec<Range<u32>>>,
     /// Checkpoints told on this connection.
     checkpoints: BTreeMap<AttemptKey, (Option<u64>, Option<String>)>,
+    /// When output of a rank was last told to the watch.
+    outputs: HashMap<(AttemptKey, u32), Time>,
     skew_told: bool,
 }
 
@@ -89,6 +101,7 @@ pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: Entered) {
         marks: Vec::new(),
         ranks: HashMap::new(),
         checkpoints: BTreeMap::new(),
+        outputs: HashMap::new(),
     };
     live.orders.knows(&known, testing);
     let end = match live.begin(&mut conn, &welcome, ended).await {
@@ -202,9 +215,11 @@ impl Live {
                 self.skew(at, now);
                 let due = self.seat.faults().due(self.inner.clock());
                 self.faults(due);
+                let at = self.time(now);
+                self.tell(Told::Heard { node: self.session.node.clone(), at });
                 conn.w.queue(&FromServer::Ack { seq: self.inner.brain.durable() })?;
             }
-            FromAgent::Telemetry(t) => self.telemetry(*t),
+            FromAgent::Telemetry(t) => self.telemetry(*t, now),
             // A server that is behind the node draws no conclusions from what it sees there.
             FromAgent::Report { .. } if self.protected => {}
             FromAgent::Report { key, observed } => self.report(key, observed),
@@ -224,9 +239,7 @@ impl Live {
                 self.note(Command::QualificationDone { node, id, report });
             }
             FromAgent::Acted { .. } if self.protected => {}
-            FromAgent::Acted { id, ok, message } => {
-                self.note(Command::ActDone { id, ok, message });
-            }
+            FromAgent::Acted { id, ok, message } => self.acted(conn, id, ok, &message)?,
             FromAgent::FabricReady { .. } | FromAgent::FabricDone { .. } => {}
             FromAgent::Renew { csr } => self.renew(conn, &csr, now)?,
             FromAgent::Injected { ok, message } => {
@@ -240,10 +253,47 @@ impl Live {
     }
 
     fn faults(&self, faults: Vec<SeenFault>) {
-        if !faults.is_empty() {
-            let node = self.session.node.clone();
-            self.note(Command::FaultsSeen { node, faults });
+        if faults.is_empty() {
+            return;
         }
+        let heard = Instant::now();
+        let node = self.session.node.clone();
+        let request = self.inner.request(&node, Command::FaultsSeen { node: node.clone(), faults });
+        let brain = self.inner.brain.clone();
+        // A task of its own: it is on its way to the log even while this one is busy with orders.
+        let call = tokio::spawn(async move { brain.call(request, Attach::default()).await });
+        self.work.push(Box::pin(async move {
+            let gone = |_| Err(BrainError::Unavailable("the server is stopping".into()));
+            Done::Signalled { heard, result: call.await.unwrap_or_else(gone).map(drop) }
+        }));
+    }
+
+    /// What came of an act. The agent says so until it is told that it may forget it.
+    fn acted(&self, conn: &mut Conn, id: u64, ok: bool, message: &str) -> Result<(), End> {
+        let node = &self.session.node;
+        if !self.inner.brain.read(|s| acts::is_open(s, node, id)) {
+            conn.w.queue(&FromServer::ActOver { id })?;
+            return Ok(());
+        }
+        let message = message.chars().take(ACT_WORDS).collect();
+        let request = self.inner.request(node, Command::ActDone { id, ok, message });
+        let brain = self.inner.brain.clone();
+        self.work.push(Box::pin(async move {
+            Done::Acted { id, result: brain.call(request, Attach::default()).await.map(drop) }
+        }));
+        Ok(())
+    }
+
+    /// Tells the watch; a server that is behind the node draws no conclusions.
+    fn tell(&self, told: Told) {
+        if !self.protected {
+            self.inner.health.feed().push(self.session.simulated, told);
+        }
+    }
+
+    /// What time it is for the watch: a simulated node has a clock of its own.
+    fn time(&self, now: Time) -> Time {
+        Time(now.0.saturating_add(self.session.ahead_ms.load(Ordering::Relaxed)))
     }
 
     /// Hands something on that nobody waits for an answer to.
@@ -255,18 +305,28 @@ impl Live {
         }));
     }
 
-    fn telemetry(&self, t: Telemetry) {
+    fn telemetry(&self, t: Telemetry, now: Time) {
         let mut ring = self.seat.ring();
         if !ring.push(t, &self.inner.columns) {
             tracing::debug!(node = %self.session.node, "telemetry that makes no sense");
             return;
         }
-        let newest = ring.newest();
+        let newest = ring.newest_row();
         drop(ring);
-        if let Some((columns, gpus)) = newest {
-            let gap = idle::gap(&self.inner);
-            self.seat.idle().push(&columns, &gpus, self.inner.clock(), gap);
+        let Some((columns, host_columns, row)) = newest else { return };
+        let gap = idle::gap(&self.inner);
+        self.seat.idle().push(&columns, &row.gpus, self.inner.clock(), gap);
+        if self.session.simulated {
+            self.session.ahead_ms.store(row.at.0.saturating_sub(now.0), Ordering::Relaxed);
         }
+        self.tell(Told::Row {
+            node: self.session.node.clone(),
+            at: self.time(now),
+            columns,
+            gpus: row.gpus,
+            host_columns,
+            host: row.host,
+        });
     }
 
     fn skew(&mut self, at: Time, now: Time) {
@@ -316,6 +376,7 @@ impl Live {
                     self.orders.forget(key);
                     self.ranks.remove(&key);
                     self.checkpoints.remove(&key);
+                    self.outputs.retain(|(k, _), _| *k != key);
                     conn.w.queue(&FromServer::Forget { keys: vec![key] })?;
                 } else {
                     self.again = true;
@@ -323,6 +384,22 @@ impl Live {
             }
             Done::Noted(Ok(()) | Err(BrainError::Refused(_))) => {}
             Done::Noted(Err(e)) => return Err(End::Brain(e)),
+            Done::Signalled { heard, result } => match result {
+                Ok(()) => self.inner.signals.observe(heard.elapsed()),
+                Err(BrainError::Refused(_)) => {}
+                Err(e) => return Err(End::Brain(e)),
+            },
+            Done::Acted { id, result } => {
+                match result {
+                    Ok(()) | Err(BrainError::Refused(_)) => {}
+                    Err(e) => return Err(End::Brain(e)),
+                }
+                let node = &self.session.node;
+                let over = !self.inner.brain.read(|s| acts::is_open(s, node, id));
+                if over && self.orders.act_over(id) {
+                    conn.w.queue(&FromServer::ActOver { id })?;
+                }
+            }
             Done::Kept(kept) => {
                 self.appends -= 1;
                 self.mark(kept.map_err(End::Logs)?);
@@ -346,6 +423,12 @@ impl Live {
             let offset = chunk.offset.saturating_add(chunk.data.len() as u64);
             self.mark(LogMark { key: chunk.key, rank: chunk.rank, stream: chunk.stream, offset });
             return;
+        }
+        let (key, rank, now) = (chunk.key, chunk.rank, self.inner.brain.now());
+        let last = self.outputs.get(&(key, rank));
+        if last.is_none_or(|t| now.since(*t) >= SIGN_OF_LIFE) {
+            self.outputs.insert((key, rank), now);
+            self.tell(Told::Output { key, rank, at: self.time(now) });
         }
         let keeper = self.inner.keeper.clone();
         self.appends += 1;
@@ -384,13 +467,22 @@ impl Live {
             return;
         }
         match report {
-            VoiceReport::Step { .. } => {
+            VoiceReport::Step { step, t, ref stages, .. } => {
+                let stages = steps::bounded(stages);
+                self.tell(Told::Step { key, rank, at: self.time(now), step, t, stages });
                 let mut steps = self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner);
                 steps.note(key, rank, now, report);
             }
             VoiceReport::Checkpoint { state, step, path, bytes, blocked_s } => match &state[..] {
-                "done" => self.checkpoint(key, step, path, bytes, blocked_s),
-                "failed" => tracing::warn!(attempt = %key, rank, step, "a checkpoint failed"),
+                "done" => {
+                    self.tell(Told::Checkpointing { key, going: false });
+                    self.checkpoint(key, step, path, bytes, blocked_s);
+                }
+                "failed" => {
+                    self.tell(Told::Checkpointing { key, going: false });
+                    tracing::warn!(attempt = %key, rank, step, "a checkpoint failed");
+                }
+                "started" => self.tell(Told::Checkpointing { key, going: true }),
                 _ => {}
             },
             VoiceReport::Garbled { lines } => {

@@ -25,13 +25,19 @@ pub struct RankStep {
 /// Stages of a step that are kept.
 const STAGES: usize = 16;
 
+/// Stages as far as they are kept.
+pub(super) fn bounded(stages: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let short = stages.iter().filter(|(k, _)| k.len() <= 64);
+    short.take(STAGES).map(|(k, v)| (k.clone(), *v)).collect()
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Steps(HashMap<AttemptKey, BTreeMap<u32, RankStep>>);
 
 impl Steps {
     pub(super) fn note(&mut self, key: AttemptKey, rank: u32, at: Time, report: VoiceReport) {
         let VoiceReport::Step { step, t, stages, loss } = report else { return };
-        let stages = stages.into_iter().filter(|(k, _)| k.len() <= 64).take(STAGES).collect();
+        let stages = bounded(&stages);
         let step = RankStep { rank, at, step, t, stages, loss };
         self.0.entry(key).or_default().insert(rank, step);
     }

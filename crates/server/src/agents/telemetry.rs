@@ -10,6 +10,8 @@ const ROWS: usize = 60;
 /// More than any machine sends; what is larger is not believed.
 const MOST_GPUS: usize = 64;
 const MOST_COLUMNS: usize = 64;
+/// Figures of a host: sixteen ports and as many file systems, and some beside.
+const MOST_HOST: usize = 256;
 
 /// Names of columns, shared by all nodes that have the same.
 pub type Columns = Arc<[String]>;
@@ -67,8 +69,7 @@ pub(super) struct Ring {
 impl Ring {
     /// Takes a summary in; says no to one that makes no sense.
     pub(super) fn push(&mut self, t: Telemetry, shared: &Mutex<Interned>) -> bool {
-        if t.gpus.len() > MOST_GPUS || t.columns.len() > MOST_COLUMNS || t.host.len() > MOST_COLUMNS
-        {
+        if t.gpus.len() > MOST_GPUS || t.columns.len() > MOST_COLUMNS || t.host.len() > MOST_HOST {
             return false;
         }
         let host_changed = !self.host_columns.iter().eq(t.host.keys());
@@ -101,6 +102,12 @@ impl Ring {
     /// The newest row, with the names of a GPU's figures.
     pub(super) fn newest(&self) -> Option<(Columns, Arc<[f32]>)> {
         self.rows.back().map(|r| (self.gpu_columns.clone(), r.gpus.clone()))
+    }
+
+    /// The newest row as it is, with the names of all its figures.
+    pub(super) fn newest_row(&self) -> Option<(Columns, Columns, Row)> {
+        let row = self.rows.back()?.clone();
+        Some((self.gpu_columns.clone(), self.host_columns.clone(), row))
     }
 
     pub(super) fn window(&self) -> Option<Window> {

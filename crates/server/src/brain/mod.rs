@@ -14,7 +14,7 @@ mod keeper;
 pub mod lead;
 mod load;
 mod reader;
-mod stats;
+pub(crate) mod stats;
 mod writer;
 
 pub use load::LoadError;

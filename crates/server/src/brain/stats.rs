@@ -7,24 +7,69 @@ use std::time::Duration;
 /// Upper bounds of the buckets, in seconds.
 const BOUNDS: [f64; 12] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0];
 
-#[derive(Debug, Default)]
+/// Bounds for what must be quick, in seconds: close enough together that the slowest of a hundred
+/// can be told between one and five hundred milliseconds.
+pub(crate) const FINE: [f64; 22] = [
+    0.0005, 0.001, 0.0015, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05,
+    0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 5.0,
+];
+
+/// Bounds for what takes people's time, in seconds.
+pub(crate) const COARSE: [f64; 14] =
+    [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0];
+
+/// Bounds for the life of a node, in seconds: fourteen from a quarter of an hour to thirty days,
+/// each about 1.845 times the one before.
+pub(crate) const LIFE: [f64; 14] = [
+    900.0,
+    1_661.0,
+    3_065.0,
+    5_657.0,
+    10_439.0,
+    19_265.0,
+    35_554.0,
+    65_613.0,
+    121_088.0,
+    223_463.0,
+    412_395.0,
+    761_063.0,
+    1_404_520.0,
+    2_592_000.0,
+];
+
+/// How long something takes, counted by buckets.
+#[derive(Debug)]
 pub(crate) struct Timer {
-    buckets: [AtomicU64; 13],
+    bounds: &'static [f64],
+    /// One more than there are bounds.
+    buckets: Box<[AtomicU64]>,
     micros: AtomicU64,
 }
 
+impl Default for Timer {
+    fn default() -> Timer {
+        Timer::with(&BOUNDS)
+    }
+}
+
 impl Timer {
+    pub(crate) fn with(bounds: &'static [f64]) -> Timer {
+        let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
+        Timer { bounds, buckets, micros: AtomicU64::new(0) }
+    }
+
     pub(crate) fn observe(&self, took: Duration) {
         let s = took.as_secs_f64();
-        let i = BOUNDS.iter().position(|b| s <= *b).unwrap_or(BOUNDS.len());
+        let i = self.bounds.iter().position(|b| s <= *b).unwrap_or(self.bounds.len());
         self.buckets[i].fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    fn read(&self) -> Histogram {
+    pub(crate) fn read(&self) -> Histogram {
         let mut total = 0;
-        let cumulative = BOUNDS
+        let cumulative = self
+            .bounds
             .iter()
             .zip(&self.buckets)
             .map(|(b, n)| {
@@ -32,7 +77,7 @@ impl Timer {
                 (*b, total)
             })
             .collect();
-        let count = total + self.buckets[BOUNDS.len()].load(Ordering::Relaxed);
+        let count = total + self.buckets[self.bounds.len()].load(Ordering::Relaxed);
         #[expect(clippy::cast_precision_loss, reason = "a sum of seconds for a graph")]
         let sum = self.micros.load(Ordering::Relaxed) as f64 / 1e6;
         Histogram { cumulative, count, sum }
@@ -40,7 +85,7 @@ impl Timer {
 }
 
 /// A histogram as Prometheus wants it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Histogram {
     /// Upper bound in seconds, and how many were at or below it.
     pub cumulative: Vec<(f64, u64)>,

@@ -1,6 +1,15 @@
 //! Figures for Prometheus. No tenant's names in them: the page is open to whoever reaches it.
 
+use super::App;
+use crate::brain::Histogram;
+use crate::health::{HealthStats, PARTS};
+use muster_engine::State;
+use muster_health::modes;
+use muster_model::breaker::BreakerState;
+use muster_model::finding::Severity;
 use muster_model::job::JobState;
+use muster_model::node::Stage;
+use muster_model::remedy::RemedyStep;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
@@ -158,6 +167,160 @@ impl Text {
         self.head(name, kind, help);
         self.line(name, &[], value);
     }
+}
+
+impl Text {
+    /// A histogram, with labels that all its lines have.
+    pub(crate) fn histogram(&mut self, name: &str, labels: &[(&str, &str)], h: &Histogram) {
+        let bucket = format!("{name}_bucket");
+        for (le, n) in &h.cumulative {
+            let le = le.to_string();
+            self.line(&bucket, &[labels, &[("le", &le)]].concat(), n);
+        }
+        self.line(&bucket, &[labels, &[("le", "+Inf")]].concat(), h.count);
+        self.line(&format!("{name}_sum"), labels, h.sum);
+        self.line(&format!("{name}_count"), labels, h.count);
+    }
+}
+
+/// Stages of a node's life, with their words.
+const STAGES: [(Stage, &str); 8] = [
+    (Stage::Enrolled, "enrolled"),
+    (Stage::Ready, "ready"),
+    (Stage::Draining, "draining"),
+    (Stage::Drained, "drained"),
+    (Stage::Suspect, "suspect"),
+    (Stage::Quarantined, "quarantined"),
+    (Stage::Repairing, "repairing"),
+    (Stage::Retired, "retired"),
+];
+
+/// Steps of a remedy that goes on, with their words.
+const STEPS: [(RemedyStep, &str); 7] = [
+    (RemedyStep::Proposed, "proposed"),
+    (RemedyStep::Moving, "moving"),
+    (RemedyStep::Approval, "approval"),
+    (RemedyStep::Acting, "acting"),
+    (RemedyStep::Repairing, "repairing"),
+    (RemedyStep::Testing, "testing"),
+    (RemedyStep::Probation, "probation"),
+];
+
+/// How health stands, as far as the log says.
+#[derive(Default)]
+struct Standing {
+    /// Open findings by failure mode and severity: never more than the map has.
+    findings: BTreeMap<(&'static str, Severity), u64>,
+    incidents: u64,
+    /// By state and by what kind of thing they protect work from.
+    breakers: BTreeMap<(BreakerState, &'static str), u64>,
+    remedies: BTreeMap<RemedyStep, u64>,
+    stages: BTreeMap<Stage, u64>,
+    stopped: bool,
+}
+
+impl Standing {
+    fn of(s: &State) -> Standing {
+        let mut out =
+            Standing { stopped: s.health.automation.stopped.is_some(), ..Self::default() };
+        for f in s.health.open() {
+            let kind = modes::mode(&f.seen.kind).map_or("other", |m| m.code);
+            *out.findings.entry((kind, f.seen.severity)).or_default() += 1;
+        }
+        out.incidents = s.health.open_incidents().count() as u64;
+        for b in s.health.breakers.values() {
+            *out.breakers.entry((b.state, b.entity.word())).or_default() += 1;
+        }
+        for r in s.health.live_remedies() {
+            *out.remedies.entry(r.step).or_default() += 1;
+        }
+        for n in s.nodes.values() {
+            *out.stages.entry(n.stage).or_default() += 1;
+        }
+        out
+    }
+
+    fn write(&self, out: &mut Text) {
+        out.head("muster_findings_open", "gauge", "Findings that are open.");
+        for ((kind, severity), n) in &self.findings {
+            let labels = [("kind", *kind), ("severity", severity.word())];
+            out.line("muster_findings_open", &labels, n);
+        }
+        out.one("muster_incidents_open", "gauge", "Incidents that are open.", self.incidents);
+        out.head("muster_breakers", "gauge", "Breakers by state and what they are about.");
+        for ((state, level), n) in &self.breakers {
+            out.line("muster_breakers", &[("state", state.word()), ("level", level)], n);
+        }
+        out.head("muster_remedies", "gauge", "Remedies that go on, by where they stand.");
+        for (step, word) in STEPS {
+            let n = self.remedies.get(&step).copied().unwrap_or(0);
+            out.line("muster_remedies", &[("step", word)], n);
+        }
+        // A name of its own: under `muster_nodes` every node would count twice in a sum.
+        out.head("muster_nodes_by_stage", "gauge", "Nodes by the stage of their life.");
+        for (stage, word) in STAGES {
+            let n = self.stages.get(&stage).copied().unwrap_or(0);
+            out.line("muster_nodes_by_stage", &[("stage", word)], n);
+        }
+        out.one(
+            "muster_automation_stopped",
+            "gauge",
+            "Whether remedies wait because automation was stopped.",
+            u8::from(self.stopped),
+        );
+    }
+}
+
+/// Figures about what is wrong, what is done about it, and how long that takes.
+pub(crate) fn health_figures(app: &App, out: &mut Text) {
+    app.brain().read(Standing::of).write(out);
+    out.head(
+        "muster_signal_commit_seconds",
+        "histogram",
+        "Time from a report of faults to its events in the log.",
+    );
+    out.histogram("muster_signal_commit_seconds", &[], &app.agents().signal_commit());
+    watch_figures(&app.agents().health(), out);
+}
+
+fn watch_figures(h: &HealthStats, out: &mut Text) {
+    out.head("muster_findings_total", "counter", "Findings since this server started.");
+    for (kind, n) in &h.opened {
+        out.line("muster_findings_total", &[("kind", kind)], n);
+    }
+    out.head(
+        "muster_recovery_seconds",
+        "histogram",
+        "Time from a fault of hardware until the work went on, by part.",
+    );
+    for (part, times) in PARTS.iter().zip(&h.parts) {
+        out.histogram("muster_recovery_seconds", &[("part", part)], times);
+    }
+    // A name that dashboards of other makers know.
+    let name = "fault_quarantine_node_mtbi_seconds";
+    out.head(name, "histogram", "Time that a node was in service before it was taken out.");
+    out.histogram(name, &[], &h.between);
+    out.head("muster_watch_look_seconds", "histogram", "Time of one look at everything told.");
+    out.histogram("muster_watch_look_seconds", &[], &h.look);
+    for (name, help, n) in [
+        ("muster_watch_taken_total", "Rows, steps and signs of life that were taken in.", h.taken),
+        ("muster_watch_dropped_total", "Those that found no room.", h.dropped),
+        ("muster_watch_findings_told_total", "Findings told to the log.", h.told),
+        (
+            "muster_watch_findings_lost_total",
+            "Findings dropped because the log took none for too long.",
+            h.lost,
+        ),
+        ("muster_watch_failures_total", "Times that a detector fell over.", h.failures),
+    ] {
+        out.one(name, "counter", help, n);
+    }
+    out.one(
+        "muster_watch_busy_seconds_total",
+        "counter",
+        "Time spent on taking in what was told.",
+        h.rows_busy.as_secs_f64(),
+    );
 }
 
 /// Every state a job can be in, so that a state without jobs is told as zero.

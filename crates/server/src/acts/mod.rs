@@ -1,0 +1,208 @@
+//! What is done outside the log and not by an agent: tickets, pages, and power (F6). The log says
+//! what is open; whatever was begun before a restart is looked at again.
+
+mod bundle;
+mod files;
+mod hook;
+mod page;
+mod power;
+#[cfg(test)]
+mod tests;
+mod ticket;
+
+use crate::brain::{Brain, BrainError};
+use hook::Hook;
+use muster_engine::State;
+use muster_model::command::Command;
+use muster_model::remedy::{Act, AskedAct};
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// Between two looks at a log that keeps growing.
+const PAUSE: Duration = Duration::from_millis(50);
+/// An end that the log did not take, or something that could not be tried, is tried again after
+/// this.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Acts under way at a time.
+const UNDER_WAY: usize = 32;
+
+/// What the site plugged in.
+#[derive(Debug, Clone, Default)]
+pub struct ActsConfig {
+    /// Cuts a node's power and gives it back: a program and its arguments, split at spaces, with
+    /// `{node}` for the node's name.
+    pub power_cycle: Option<String>,
+    /// Where tickets are sent.
+    pub ticket_webhook: Option<String>,
+    /// Where pages are sent.
+    pub page_webhook: Option<String>,
+    /// A file with the secret that signs what is sent.
+    pub webhook_secret: Option<PathBuf>,
+}
+
+/// Why acts cannot be carried out here.
+#[derive(Debug, thiserror::Error)]
+pub enum ActsError {
+    /// An address that is none.
+    #[error("`{url}` is no address of a webhook: {why}")]
+    Url {
+        /// What was given.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The HTTP client.
+    #[error("webhooks cannot be called")]
+    Client(#[from] reqwest::Error),
+    /// A file.
+    #[error("a file cannot be written")]
+    Io(#[from] io::Error),
+}
+
+/// What came of an attempt at an act.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It is over.
+    Over { ok: bool, message: String },
+    /// It was begun, and its end will be seen elsewhere.
+    Begun,
+    /// It could not be tried now.
+    Later,
+}
+
+/// Everything that carrying out needs.
+struct Desk {
+    brain: Brain,
+    dir: PathBuf,
+    power_cycle: Option<String>,
+    tickets: Option<Hook>,
+    pages: Option<Hook>,
+    stop: CancellationToken,
+}
+
+/// Carries out open acts until `stop`. Files go under `dir`.
+///
+/// # Errors
+/// [`ActsError`] when the configuration cannot be used.
+pub fn start(
+    brain: Brain,
+    dir: PathBuf,
+    config: ActsConfig,
+    stop: CancellationToken,
+) -> Result<(), ActsError> {
+    let secret = config.webhook_secret;
+    let hook = |url: Option<String>| url.map(|u| Hook::new(&u, secret.clone())).transpose();
+    let desk = Desk {
+        brain,
+        dir,
+        power_cycle: config.power_cycle,
+        tickets: hook(config.ticket_webhook)?,
+        pages: hook(config.page_webhook)?,
+        stop,
+    };
+    tokio::spawn(run(Arc::new(desk)));
+    Ok(())
+}
+
+/// Acts that are ours, and open.
+fn ours(s: &State) -> Vec<Arc<AskedAct>> {
+    let mine = |a: &&Arc<AskedAct>| match &a.act {
+        Act::Ticket { .. } | Act::Page { .. } => true,
+        Act::PowerCycle { node, .. } => s.nodes.get(node).is_some_and(|n| !n.inventory.simulated),
+        Act::ResetGpu { .. } | Act::Reboot { .. } => false,
+    };
+    s.health.open_acts().filter(mine).cloned().collect()
+}
+
+async fn run(desk: Arc<Desk>) {
+    let mut durable = desk.brain.watch();
+    // Acts that are not to be begun again before then.
+    let mut held: HashMap<u64, Option<Instant>> = HashMap::new();
+    let mut tasks: JoinSet<(u64, bool)> = JoinSet::new();
+    power::tidy(&desk);
+    loop {
+        durable.borrow_and_update();
+        let open = desk.brain.read(ours);
+        held.retain(|id, until| {
+            open.iter().any(|a| a.id == *id) && until.is_none_or(|t| t > Instant::now())
+        });
+        for act in open {
+            if tasks.len() < UNDER_WAY && !held.contains_key(&act.id) {
+                held.insert(act.id, None);
+                let desk = desk.clone();
+                tasks.spawn(async move { (act.id, desk.handle(&act).await) });
+            }
+        }
+        tokio::select! {
+            changed = durable.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+            Some(done) = tasks.join_next() => match done {
+                // Begun, and seen elsewhere: it stays held until it is over.
+                Ok((_, true)) => {}
+                Ok((id, false)) => {
+                    held.insert(id, Some(Instant::now() + AGAIN));
+                }
+                Err(e) => tracing::error!(error = %e, "an act fell over"),
+            },
+            () = tokio::time::sleep(AGAIN), if !held.is_empty() => {}
+            () = desk.stop.cancelled() => return,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+impl Desk {
+    /// Is it still wanted?
+    fn is_open(&self, id: u64) -> bool {
+        self.brain.read(|s| s.health.acts.get(&id).is_some_and(|a| a.ended.is_none()))
+    }
+
+    /// Carries an act out and tells the log; true: it goes on by itself.
+    async fn handle(&self, act: &AskedAct) -> bool {
+        let (ok, message) = match self.carry_out(act).await {
+            Outcome::Over { ok, message } => (ok, message),
+            Outcome::Begun => return true,
+            Outcome::Later => return false,
+        };
+        match self.brain.system(Command::ActDone { id: act.id, ok, message }).await {
+            Ok(_) => {}
+            Err(BrainError::Refused(r)) => {
+                tracing::debug!(act = act.id, refusal = %r, "the end of an act was refused");
+            }
+            Err(e) => {
+                tracing::warn!(act = act.id, error = %e, "the end of an act is not in the log yet");
+            }
+        }
+        false
+    }
+
+    async fn carry_out(&self, asked: &AskedAct) -> Outcome {
+        match &asked.act {
+            Act::Ticket { .. } => {
+                let Some(bundle) = self.brain.read(|s| bundle::of(s, asked)) else {
+                    return Outcome::Later;
+                };
+                let open = || self.is_open(asked.id);
+                ticket::carry_out(&self.dir, self.tickets.as_ref(), &bundle, open).await
+            }
+            Act::Page { title, detail } => {
+                let site = self.brain.read(|s| s.site.clone()).unwrap_or_default().to_string();
+                let page = page::Page::new(site, asked, title, detail);
+                let open = || self.is_open(asked.id);
+                page::carry_out(&self.dir, self.pages.as_ref(), &page, open).await
+            }
+            Act::PowerCycle { node, .. } => {
+                power::carry_out(&self.dir, self.power_cycle.as_deref(), asked.id, node).await
+            }
+            Act::ResetGpu { .. } | Act::Reboot { .. } => Outcome::Begun,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Acts outside the log, without a brain: files, webhooks, commands.

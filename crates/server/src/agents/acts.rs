@@ -1,0 +1,214 @@
+//! Acts that agents carry out: each is told to its node on every connection until its end is in
+//! the log, and whether a node came back is seen here.
+
+use super::Inner;
+use muster_engine::State;
+use muster_model::command::Command;
+use muster_model::names::NodeName;
+use muster_model::node::{Node, Stage};
+use muster_model::remedy::{Act, AskedAct};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// Between two looks at a log that keeps growing.
+const PAUSE: Duration = Duration::from_millis(20);
+/// An end that the log did not take is told again after this.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Open acts by the node whose agent carries them out.
+#[derive(Debug, Default)]
+pub(super) struct NodeActs(RwLock<HashMap<NodeName, Vec<Arc<AskedAct>>>>);
+
+impl NodeActs {
+    /// What a node is to do, oldest first.
+    pub(super) fn of(&self, node: &NodeName) -> Vec<Arc<AskedAct>> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(node).cloned().unwrap_or_default()
+    }
+
+    /// Replaces them all; the nodes for which something changed.
+    pub(super) fn replace(&self, new: HashMap<NodeName, Vec<Arc<AskedAct>>>) -> Vec<NodeName> {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if all.is_empty() && new.is_empty() {
+            return Vec::new();
+        }
+        let ids = |acts: Option<&Vec<Arc<AskedAct>>>| -> BTreeSet<u64> {
+            acts.into_iter().flatten().map(|a| a.id).collect()
+        };
+        let names: BTreeSet<&NodeName> = all.keys().chain(new.keys()).collect();
+        let changed =
+            names.into_iter().filter(|n| ids(all.get(*n)) != ids(new.get(*n))).cloned().collect();
+        *all = new;
+        changed
+    }
+}
+
+/// Is an act of this node still under way?
+pub(super) fn is_open(s: &State, node: &NodeName, id: u64) -> bool {
+    s.health.acts.get(&id).is_some_and(|a| a.ended.is_none() && a.act.node() == Some(node))
+}
+
+/// What is to be done about an act that is open.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    /// Its node is told.
+    Tell,
+    /// Somebody else does it.
+    Elsewhere,
+    /// It is over.
+    Over { ok: bool, message: String },
+}
+
+fn turn(s: &State, act: &Act) -> Turn {
+    let Some(node) = act.node() else { return Turn::Elsewhere };
+    if matches!(act, Act::Ticket { .. } | Act::Page { .. }) {
+        return Turn::Elsewhere;
+    }
+    match s.nodes.get(node).filter(|n| n.stage != Stage::Retired) {
+        None => Turn::Over { ok: false, message: format!("node {node} is gone for good") },
+        Some(n) => turn_on(n, act),
+    }
+}
+
+fn turn_on(n: &Node, act: &Act) -> Turn {
+    let (node, simulated) = (&n.name, n.inventory.simulated);
+    // Only what an agent that is there says of itself counts.
+    let cannot = |what: &str, flag: &str| {
+        let refuses = n.reachable && !simulated && !n.inventory.can.contains(what);
+        refuses.then(|| Turn::Over {
+            ok: false,
+            message: format!(
+                "the agent of node {node} may not do that: start it with {flag}, or do it by hand"
+            ),
+        })
+    };
+    let back = |boot: &str| {
+        (n.reachable && n.boot != boot).then(|| Turn::Over {
+            ok: true,
+            message: format!("node {node} is back with another boot"),
+        })
+    };
+    match act {
+        Act::ResetGpu { .. } => cannot("reset", "--allow-reset").unwrap_or(Turn::Tell),
+        Act::Reboot { boot, .. } => {
+            back(boot).or_else(|| cannot("reboot", "--allow-reboot")).unwrap_or(Turn::Tell)
+        }
+        Act::PowerCycle { boot, .. } => {
+            let tell = if simulated { Turn::Tell } else { Turn::Elsewhere };
+            back(boot).unwrap_or(tell)
+        }
+        Act::Ticket { .. } | Act::Page { .. } => Turn::Elsewhere,
+    }
+}
+
+/// What one look at the log found.
+#[derive(Debug, Default)]
+struct Look {
+    tell: HashMap<NodeName, Vec<Arc<AskedAct>>>,
+    over: Vec<(u64, bool, String)>,
+}
+
+fn look(s: &State) -> Look {
+    let mut out = Look::default();
+    for a in s.health.open_acts() {
+        match (turn(s, &a.act), a.act.node()) {
+            (Turn::Tell, Some(node)) => out.tell.entry(node.clone()).or_default().push(a.clone()),
+            (Turn::Over { ok, message }, _) => out.over.push((a.id, ok, message)),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// Keeps what nodes are to do as the log says it.
+pub(super) async fn follow(inner: Arc<Inner>) {
+    let mut durable = inner.brain.watch();
+    let mut told: HashMap<u64, Instant> = HashMap::new();
+    loop {
+        durable.borrow_and_update();
+        let Look { tell, over } = inner.brain.read(look);
+        for node in inner.acts.replace(tell) {
+            if let Some(session) = inner.seat(&node).and_then(|s| s.session()) {
+                session.touch();
+            }
+        }
+        told.retain(|id, at| at.elapsed() < AGAIN && over.iter().any(|(o, ..)| o == id));
+        for (id, ok, message) in over {
+            if told.contains_key(&id) {
+                continue;
+            }
+            told.insert(id, Instant::now());
+            tracing::info!(act = id, ok, message, "an act is over");
+            if let Err(e) = inner.brain.system(Command::ActDone { id, ok, message }).await {
+                tracing::warn!(act = id, error = %e, "the end of an act is not in the log yet");
+            }
+        }
+        tokio::select! {
+            changed = durable.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+            () = tokio::time::sleep(AGAIN), if !told.is_empty() => {}
+            () = inner.stop.cancelled() => return,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::node::Inventory;
+    use muster_model::units::Time;
+
+    fn node(can: &[&str]) -> Node {
+        let inventory = Inventory {
+            can: can.iter().map(ToString::to_string).collect(),
+            ..Inventory::default()
+        };
+        serde_json::from_value(serde_json::json!({
+            "name": "n1", "stage": "ready", "reachable": true, "cordon": null,
+            "inventory": inventory, "location": {}, "address": "", "host": "",
+            "machine": "m", "boot": "boot-1", "enrolled_at": 0, "changed_at": 0, "version": 1,
+        }))
+        .unwrap()
+    }
+
+    fn reboot(boot: &str) -> Act {
+        Act::Reboot { node: "n1".parse().unwrap(), boot: boot.into() }
+    }
+
+    #[test]
+    fn a_node_that_may_not_says_so_and_one_that_is_back_is_done() {
+        let able = node(&["reboot"]);
+        assert_eq!(turn_on(&able, &reboot("boot-1")), Turn::Tell);
+        assert!(matches!(turn_on(&able, &reboot("boot-0")), Turn::Over { ok: true, .. }));
+        assert!(matches!(turn_on(&node(&[]), &reboot("boot-1")), Turn::Over { ok: false, .. }));
+        let away = Node { reachable: false, ..node(&[]) };
+        assert_eq!(turn_on(&away, &reboot("boot-0")), Turn::Tell, "nobody knows yet");
+        let cut = Act::PowerCycle { node: "n1".parse().unwrap(), boot: "boot-1".into() };
+        assert_eq!(turn_on(&able, &cut), Turn::Elsewhere);
+        let mut pretended = node(&[]);
+        pretended.inventory.simulated = true;
+        assert_eq!(turn_on(&pretended, &cut), Turn::Tell);
+        assert_eq!(turn_on(&pretended, &reboot("boot-1")), Turn::Tell);
+    }
+
+    #[test]
+    fn only_nodes_for_which_something_changed_are_poked() {
+        let acts = NodeActs::default();
+        let asked = |id, name: &str| {
+            let node: NodeName = name.parse().unwrap();
+            let act = Act::ResetGpu { node: node.clone(), gpu: 0 };
+            (node, vec![Arc::new(AskedAct { id, act, at: Time(0), until: Time(9), ended: None })])
+        };
+        let two = || HashMap::from([asked(1, "a"), asked(2, "b")]);
+        assert_eq!(acts.replace(two()).len(), 2);
+        assert!(acts.replace(two()).is_empty());
+        let b: NodeName = "b".parse().unwrap();
+        assert_eq!(acts.replace(HashMap::from([asked(1, "a")])), [b.clone()]);
+        assert!(acts.of(&b).is_empty());
+    }
+}

@@ -1,0 +1,129 @@
+//! Figures about detection and recovery.
+
+use crate::brain::stats::{COARSE, Histogram, LIFE, Timer};
+use muster_health::modes;
+use muster_model::job::Recovery;
+use muster_model::units::Time;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Parts of a recovery, in the order in which they follow one another.
+pub(crate) const PARTS: [&str; 6] = ["detect", "decide", "drain", "place", "start", "load"];
+
+/// A sum of time.
+#[derive(Debug, Default)]
+pub(super) struct Busy(AtomicU64);
+
+impl Busy {
+    pub(super) fn add(&self, took: Duration) {
+        self.0.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Figures {
+    /// Findings opened, by failure mode.
+    opened: Mutex<BTreeMap<&'static str, u64>>,
+    /// Parts of recoveries.
+    parts: [Timer; 6],
+    /// How long nodes were in service before they were taken out.
+    pub(super) between: Timer,
+    /// One look.
+    pub(super) look: Timer,
+    /// Time spent on taking rows in.
+    pub(super) rows_busy: Busy,
+    /// Findings that were told to the log.
+    pub(super) told: AtomicU64,
+    /// Findings that were dropped because the log took none for too long.
+    pub(super) lost: AtomicU64,
+    /// Times that a detector fell over.
+    pub(super) failures: AtomicU64,
+}
+
+impl Default for Figures {
+    fn default() -> Figures {
+        Figures {
+            opened: Mutex::default(),
+            parts: std::array::from_fn(|_| Timer::with(&COARSE)),
+            between: Timer::with(&LIFE),
+            look: Timer::default(),
+            rows_busy: Busy::default(),
+            told: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Figures {
+    /// A finding was opened. Kinds that the map of failure modes does not name share one word.
+    pub(super) fn finding(&self, kind: &str) {
+        let kind = modes::mode(kind).map_or("other", |m| m.code);
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        *opened.entry(kind).or_default() += 1;
+    }
+
+    /// The work runs again.
+    pub(super) fn recovered(&self, r: &Recovery) {
+        let times =
+            [Some(r.fault_at), Some(r.found_at), Some(r.decided_at), r.drained_at, r.placed_at];
+        let ends = [Some(r.found_at), Some(r.decided_at), r.drained_at, r.placed_at, r.started_at];
+        for ((timer, from), to) in self.parts.iter().zip(times).zip(ends) {
+            part(timer, from, to);
+        }
+    }
+
+    /// It makes progress again.
+    pub(super) fn loaded(&self, r: &Recovery) {
+        part(&self.parts[5], r.started_at, r.working_at);
+    }
+
+    pub(super) fn read(&self, taken: u64, dropped: u64) -> HealthStats {
+        let of = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        HealthStats {
+            opened: self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            parts: std::array::from_fn(|i| self.parts[i].read()),
+            between: self.between.read(),
+            look: self.look.read(),
+            rows_busy: Duration::from_micros(of(&self.rows_busy.0)),
+            told: of(&self.told),
+            lost: of(&self.lost),
+            failures: of(&self.failures),
+            taken,
+            dropped,
+        }
+    }
+}
+
+fn part(timer: &Timer, from: Option<Time>, to: Option<Time>) {
+    if let (Some(from), Some(to)) = (from, to) {
+        timer.observe(to.since(from).to_std());
+    }
+}
+
+/// Figures about detection and recovery since this server started.
+#[derive(Debug, Clone)]
+pub struct HealthStats {
+    /// Findings opened, by failure mode.
+    pub opened: BTreeMap<&'static str, u64>,
+    /// Time of each part of a recovery: detect, decide, drain, place, start, load.
+    pub parts: [Histogram; 6],
+    /// How long nodes were in service before they were taken out.
+    pub between: Histogram,
+    /// Time of one look at everything.
+    pub look: Histogram,
+    /// Time spent on taking in what was told.
+    pub rows_busy: Duration,
+    /// Findings told to the log.
+    pub told: u64,
+    /// Findings that the log did not take for so long that they were dropped.
+    pub lost: u64,
+    /// Times that a detector fell over.
+    pub failures: u64,
+    /// Rows, steps and signs of life taken in.
+    pub taken: u64,
+    /// Those that found no room.
+    pub dropped: u64,
+}

@@ -1,0 +1,81 @@
+//! The server's edge of health: what nodes and ranks tell goes to a watch, and what it finds goes
+//! to the log.
+
+mod feed;
+mod figures;
+mod follow;
+mod running;
+mod tell;
+#[cfg(test)]
+mod tests;
+mod watch;
+mod watcher;
+
+pub(crate) use feed::{Feed, Told};
+pub use figures::HealthStats;
+pub(crate) use figures::PARTS;
+
+use crate::brain::Brain;
+use figures::Figures;
+use running::Attempts;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use watch::Watcher;
+use watcher::WatchConfig;
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_secs(1);
+
+struct Shared {
+    brain: Brain,
+    attempts: Attempts,
+    figures: Figures,
+    stop: CancellationToken,
+}
+
+/// The watch of this server. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Health {
+    shared: Arc<Shared>,
+    feed: Arc<Feed>,
+}
+
+impl Health {
+    /// Starts to watch; ends with `stop`.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub(crate) fn start(brain: Brain, stop: CancellationToken) -> std::io::Result<Health> {
+        let shared = Arc::new(Shared {
+            brain,
+            attempts: Attempts::default(),
+            figures: Figures::default(),
+            stop,
+        });
+        let (feed, inbox) = Feed::new();
+        // Little waits on the way to the log: what cannot be told stays with the watch, bounded.
+        let (findings, found) = mpsc::channel(4);
+        let (steps, stepped) = mpsc::channel(1024);
+        let watcher = Watcher::new(shared.clone(), WatchConfig::default(), findings, steps);
+        std::thread::Builder::new()
+            .name("muster-watch".into())
+            .spawn(move || watcher.run(&inbox, EVERY))?;
+        tokio::spawn(tell::findings(shared.clone(), found));
+        tokio::spawn(tell::first_steps(shared.clone(), stepped));
+        tokio::spawn(follow::run(shared.clone()));
+        Ok(Health { shared, feed: Arc::new(feed) })
+    }
+
+    /// Where sessions put what they hear.
+    pub(crate) fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    /// Figures since the start.
+    pub(crate) fn stats(&self) -> HealthStats {
+        let (taken, dropped) = self.feed.counts();
+        self.shared.figures.read(taken, dropped)
+    }
+}

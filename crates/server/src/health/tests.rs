@@ -1,0 +1,1 @@
+//! The watch between feed and log.

@@ -1,0 +1,200 @@
+//! The thread that owns the watch: takes in what is told, looks once a second, and hands on what
+//! it found. It waits for nothing but news.
+
+use super::Shared;
+use super::feed::{News, Told};
+use super::watcher::{Running, Signals, StepSeen, Watch, WatchConfig};
+use crate::brain::clock;
+use muster_model::finding::SeenFinding;
+use muster_model::ids::AttemptKey;
+use muster_model::names::NodeName;
+use muster_model::units::{Span, Time};
+use std::collections::{HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Findings of one command.
+pub(super) const BATCH: usize = 256;
+/// Findings that wait while the log takes none; older ones are dropped and counted.
+const PENDING: usize = 16_384;
+/// News taken in before the clock is looked at again.
+const GULP: usize = 4096;
+/// First steps told and not yet taken in.
+const FIRST: usize = 65_536;
+
+/// What looks at one kind of node. Simulated ones have clocks of their own, which may run faster.
+struct Eye {
+    watch: Watch,
+    running: Vec<Arc<Running>>,
+    /// The newest time that was told, and when.
+    newest: Option<(Time, Instant)>,
+}
+
+impl Eye {
+    fn new(config: &WatchConfig) -> Eye {
+        Eye { watch: Watch::new(config.clone()), running: Vec::new(), newest: None }
+    }
+
+    fn hear(&mut self, at: Time) {
+        if self.newest.is_none_or(|(t, _)| at > t) {
+            self.newest = Some((at, Instant::now()));
+        }
+    }
+
+    /// What time it is there.
+    fn now(&self, server: Time) -> Time {
+        let since = |i: Instant| Span(u64::try_from(i.elapsed().as_millis()).unwrap_or(u64::MAX));
+        self.newest.map_or(server, |(t, i)| server.max(t + since(i)))
+    }
+}
+
+pub(super) struct Watcher {
+    shared: Arc<Shared>,
+    config: WatchConfig,
+    /// Of real nodes, and of simulated ones.
+    eyes: [Eye; 2],
+    generation: u64,
+    stepped: HashSet<AttemptKey>,
+    first: VecDeque<AttemptKey>,
+    pending: VecDeque<SeenFinding>,
+    findings: mpsc::Sender<Vec<SeenFinding>>,
+    steps: mpsc::Sender<AttemptKey>,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        config: WatchConfig,
+        findings: mpsc::Sender<Vec<SeenFinding>>,
+        steps: mpsc::Sender<AttemptKey>,
+    ) -> Watcher {
+        Watcher {
+            shared,
+            eyes: [Eye::new(&config), Eye::new(&config)],
+            config,
+            generation: 0,
+            stepped: HashSet::new(),
+            first: VecDeque::new(),
+            pending: VecDeque::new(),
+            findings,
+            steps,
+        }
+    }
+
+    /// Until the last sender is gone or the server stops.
+    pub(super) fn run(mut self, inbox: &Receiver<News>, every: Duration) {
+        let mut due = Instant::now() + every;
+        while !self.shared.stop.is_cancelled() {
+            let wait = due.saturating_duration_since(Instant::now());
+            let first = match inbox.recv_timeout(wait) {
+                Ok(news) => Some(news),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let started = Instant::now();
+            if first.is_some() {
+                self.guarded(|w| {
+                    for news in first.into_iter().chain(inbox.try_iter()).take(GULP) {
+                        w.take(news);
+                    }
+                });
+                self.flush();
+            }
+            self.shared.figures.rows_busy.add(started.elapsed());
+            if Instant::now() >= due {
+                let started = Instant::now();
+                self.guarded(|w| w.look(clock()));
+                self.flush();
+                self.shared.figures.look.observe(started.elapsed());
+                due = Instant::now() + every;
+            }
+        }
+    }
+
+    /// A detector that falls over must not end all detection: it begins anew.
+    fn guarded(&mut self, f: impl FnOnce(&mut Watcher)) {
+        if catch_unwind(AssertUnwindSafe(|| f(self))).is_err() {
+            tracing::error!("a detector failed; all of them begin anew");
+            self.shared.figures.failures.fetch_add(1, Ordering::Relaxed);
+            self.eyes = [Eye::new(&self.config), Eye::new(&self.config)];
+            self.generation = 0;
+        }
+    }
+
+    fn take(&mut self, news: News) {
+        let eye = &mut self.eyes[usize::from(news.simulated)];
+        match news.told {
+            Told::Row { node, at, columns, gpus, host_columns, host } => {
+                eye.hear(at);
+                eye.watch.signals(&Signals {
+                    node: &node,
+                    at,
+                    columns: &columns,
+                    gpus: &gpus,
+                    host_columns: &host_columns,
+                    host: &host,
+                });
+            }
+            Told::Step { key, rank, at, step, t, stages } => {
+                eye.watch.step(&StepSeen { key, rank, at, step, t, stages: &stages });
+                if self.first.len() < FIRST && self.stepped.insert(key) {
+                    self.first.push_back(key);
+                }
+            }
+            Told::Output { key, rank, at } => eye.watch.output(key, rank, at),
+            Told::Heard { node, at } => eye.watch.heard(&node, at),
+            Told::Checkpointing { key, going } => eye.watch.checkpointing(key, going),
+        }
+    }
+
+    fn look(&mut self, server: Time) {
+        let gone: Vec<NodeName> = self.shared.attempts.take_gone();
+        for eye in &mut self.eyes {
+            gone.iter().for_each(|n| eye.watch.gone(n));
+        }
+        if let Some(all) = self.shared.attempts.since(&mut self.generation) {
+            let (simulated, real): (Vec<_>, Vec<_>) = all.into_iter().partition(|(s, _)| *s);
+            let plain = |v: Vec<super::running::View>| v.into_iter().map(|(_, r)| r).collect();
+            self.eyes[0].running = plain(real);
+            self.eyes[1].running = plain(simulated);
+            let current: HashSet<AttemptKey> =
+                self.eyes.iter().flat_map(|e| &e.running).map(|r| r.key).collect();
+            self.stepped.retain(|k| current.contains(k));
+        }
+        for eye in &mut self.eyes {
+            let now = eye.now(server);
+            let ahead = now.since(server);
+            let found = eye.watch.look(now, &eye.running);
+            // The log knows this server's clock only.
+            self.pending.extend(found.into_iter().map(|mut f| {
+                f.first_seen = f.first_seen - ahead;
+                f.last_seen = f.last_seen - ahead;
+                f.bounded()
+            }));
+        }
+        let over = self.pending.len().saturating_sub(PENDING);
+        if over > 0 {
+            self.pending.drain(..over);
+            self.shared.figures.lost.fetch_add(over as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Hands on as much as is taken at once.
+    fn flush(&mut self) {
+        while let Some(key) = self.first.front() {
+            if self.steps.try_send(*key).is_err() {
+                break;
+            }
+            self.first.pop_front();
+        }
+        while !self.pending.is_empty() {
+            let Ok(place) = self.findings.try_reserve() else { return };
+            let n = self.pending.len().min(BATCH);
+            place.send(self.pending.drain(..n).collect());
+        }
+    }
+}
