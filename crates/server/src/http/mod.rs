@@ -7,6 +7,7 @@ mod events;
 mod extract;
 mod faults;
 mod guard;
+mod health;
 mod jobs;
 mod limits;
 mod logs;
@@ -222,6 +223,32 @@ fn mark(headers: &mut axum::http::HeaderMap, app: &App, caller: &Caller, seq: Se
 )]
 struct Description;
 
+fn health_routes() -> OpenApiRouter<App> {
+    use health::{automation, breakers, findings, incidents, remedies, summary, timeline};
+    OpenApiRouter::new()
+        .routes(routes!(summary::get))
+        .routes(routes!(findings::list))
+        .routes(routes!(findings::get))
+        .routes(routes!(findings::close))
+        .routes(routes!(findings::failure_modes))
+        .routes(routes!(incidents::list))
+        .routes(routes!(incidents::get))
+        .routes(routes!(breakers::list))
+        .routes(routes!(breakers::force))
+        .routes(routes!(remedies::list))
+        .routes(routes!(remedies::get))
+        .routes(routes!(remedies::approve))
+        .routes(routes!(remedies::deny))
+        .routes(routes!(remedies::undo))
+        .routes(routes!(automation::get))
+        .routes(routes!(automation::stop))
+        .routes(routes!(automation::resume))
+        .routes(routes!(timeline::get))
+        .routes(routes!(nodes::repaired))
+        .routes(routes!(nodes::return_untested))
+        .routes(routes!(nodes::exclude))
+}
+
 fn documented() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(jobs::list, jobs::submit))
@@ -248,6 +275,7 @@ fn documented() -> OpenApiRouter<App> {
         .routes(routes!(power::power))
         .routes(routes!(nodes::inject))
         .routes(routes!(faults::list))
+        .merge(health_routes())
         .routes(routes!(nodes::topology, nodes::set_topology))
         .routes(routes!(policy::policy, policy::set_policy))
         .routes(routes!(policy::quotas, policy::set_quotas))

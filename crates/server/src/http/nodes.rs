@@ -5,21 +5,23 @@ use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment};
 use super::jobs::Nothing;
 use super::policy::{content_version, same_version};
-use super::{App, answer, faults, paging};
+use super::{App, answer, faults, health, paging};
 use crate::brain::Attach;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use muster_api::node::state_word;
 use muster_api::{
-    AgentInfo, CordonRequest, DrainRequest, Inject, Injected, Kind, MarkRequest, Node, NodeJob,
-    NodeList, NodeUse, NodesQuery, QualifyProgress, QualifyRequest, Topology,
+    AgentInfo, CordonRequest, DrainRequest, ExcludeRequest, Inject, Injected, Kind, MarkRequest,
+    Node, NodeJob, NodeList, NodeUse, NodesQuery, QualifyProgress, QualifyRequest, ReasonRequest,
+    RepairedRequest, Topology,
 };
 use muster_engine::State as Site;
 use muster_link::messages::Fault;
 use muster_model::job::SlotState;
 use muster_model::names::{NameError, NodeName};
 use muster_model::node::Node as ModelNode;
+use muster_model::placement::GpuSet;
 use muster_model::tenant::Role;
 use muster_model::topology::Location;
 use muster_model::{Command, Seq};
@@ -29,7 +31,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-pub(crate) const STATES: [&str; 9] = [
+pub(crate) const STATES: [&str; 12] = [
     "ready",
     "cordoned",
     "draining",
@@ -37,6 +39,9 @@ pub(crate) const STATES: [&str; 9] = [
     "lost",
     "protected",
     "qualifying",
+    "suspect",
+    "quarantined",
+    "repairing",
     "enrolled",
     "retired",
 ];
@@ -134,13 +139,21 @@ fn find(app: &App, caller: &Caller, name: &NodeName) -> Reply<(Seq, Node)> {
         let node = s.nodes.get(name)?;
         let faults = s.faults_of(name).filter(|f| faults::sees(caller, f));
         let faults = faults.map(|f| faults::view(f)).collect();
-        Some((s.seq, Arc::clone(node), in_use(s, caller, node), faults))
+        let open = s.health.open_on(name).filter(|f| health::sees(s, caller, f));
+        let findings = open.map(|f| health::findings::view(f)).collect();
+        let remedy = node.remedy.filter(|_| caller.actor.project.is_none());
+        let remedy = remedy.and_then(|id| s.health.remedies.get(&id));
+        let remedy = remedy.map(|r| health::remedies::view(s, r));
+        let wrong = (faults, findings, remedy);
+        Some((s.seq, Arc::clone(node), in_use(s, caller, node), wrong))
     });
     match found {
-        Some((seq, node, used, faults)) => {
+        Some((seq, node, used, (faults, findings, remedy))) => {
             let mut shown = view(app, &node, used);
             shown.qualified = node.qualified.as_deref().map(Into::into);
             shown.faults = faults;
+            shown.findings = findings;
+            shown.remedy_detail = remedy;
             Ok((seq, shown))
         }
         None => {
@@ -255,6 +268,34 @@ steering!(
     cancel_qualification, "/v1/nodes/{name}/cancel-qualification",
     |node| Command::CancelQualification { node }
 );
+
+steering!(
+    /// People repaired a node: it is tested, and returns when it passes.
+    repaired, "/v1/nodes/{name}/repaired", RepairedRequest,
+    |node, body| Command::Repaired { node, note: reason(body.note)? }
+);
+steering!(
+    /// Return a node to service although it passed no test.
+    return_untested, "/v1/nodes/{name}/return", ReasonRequest,
+    |node, body| Command::ReturnUntested { node, reason: health::reason(body.reason, true)? }
+);
+steering!(
+    /// Say which GPUs of a node take no work; the rest of it goes on.
+    exclude, "/v1/nodes/{name}/exclude", ExcludeRequest,
+    |node, body| excluded(node, body)?
+);
+
+fn excluded(node: NodeName, body: ExcludeRequest) -> Reply<Command> {
+    let ExcludeRequest { gpus, reason } = body;
+    if let Some(g) = gpus.iter().find(|g| **g >= 64) {
+        return Err(Failure::senseless(format!("a node has no GPU {g}"))
+            .field("gpus")
+            .hint("give indices as in `GET /v1/nodes/NODE`"));
+    }
+    let reason = health::reason(reason, !gpus.is_empty())?;
+    let set = gpus.iter().fold(0, |set, g| set | 1 << g);
+    Ok(Command::ExcludeGpus { node, gpus: GpuSet(set), reason })
+}
 
 fn marked(node: NodeName, body: MarkRequest) -> Reply<Command> {
     let MarkRequest { role, hazard } = body;

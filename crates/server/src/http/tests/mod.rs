@@ -1,6 +1,7 @@
 //! The API against a real brain over a real store.
 
 mod hardware;
+mod health;
 mod matrix;
 mod rules;
 mod scheduling;

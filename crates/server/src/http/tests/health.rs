@@ -1,0 +1,170 @@
+//! Findings, incidents, breakers, remedies and automation over HTTP.
+
+use super::site;
+use muster_model::command::Command;
+use muster_model::entity::Entity;
+use muster_model::finding::{SeenFinding, Severity};
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::units::Time;
+use serde_json::{Value, json};
+
+fn seen(kind: &str, entity: &str, severity: Severity) -> SeenFinding {
+    let entity: Entity = entity.parse().unwrap();
+    SeenFinding::new(kind, entity, severity, Time(5)).because("it was told so")
+}
+
+fn kinds(v: &Value) -> Vec<String> {
+    let all = v["items"].as_array().unwrap_or_else(|| panic!("{v}")).iter();
+    all.map(|i| i["kind"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn findings_are_listed_by_page_and_tenants_see_their_own() {
+    let s = site().await;
+    let job = s.held_job(&s.user).await;
+    let number = job["number"].as_u64().unwrap();
+    let mut own = seen("oom", "node:n1", Severity::Info);
+    own.attempt = Some(AttemptKey { job: JobId(number), attempt: 1 });
+    let told = [
+        seen("ecc-rate", "gpu:n1/3", Severity::Warning),
+        own,
+        seen("config-drift", "node:n1", Severity::Warning),
+    ];
+    for f in told {
+        s.brain.system(Command::FindingsSeen { findings: vec![f] }).await.unwrap();
+    }
+    let all = ["config-drift", "oom", "ecc-rate"];
+    let got = s.get(&s.operator, "/v1/findings?open=true").await.json();
+    assert_eq!(kinds(&got), all, "newest first");
+    let last = &got["items"][2];
+    assert_eq!(
+        (&last["node"], &last["gpu"], &last["state"]),
+        (&json!("n1"), &json!(3), &json!("open"))
+    );
+    assert_eq!(last["title"], "Correctable memory errors come faster than they should");
+    let list =
+        async |q: &str| kinds(&s.get(&s.operator, &format!("/v1/findings?{q}")).await.json());
+    assert_eq!(list("severity=warning").await, ["config-drift", "ecc-rate"]);
+    assert_eq!(list("kind=oom").await, ["oom"]);
+    assert_eq!(list(&format!("job={number}")).await, ["oom"]);
+    assert!(list("node=n2").await.is_empty());
+    assert!(list("open=false").await.is_empty());
+    // Only what is about one's own job.
+    assert_eq!(kinds(&s.get(&s.user, "/v1/findings").await.json()), ["oom"]);
+    assert!(kinds(&s.get(&s.other, "/v1/findings").await.json()).is_empty());
+    let oom = got["items"][1]["id"].as_str().unwrap();
+    assert_eq!(s.get(&s.user, &format!("/v1/findings/{oom}")).await.status, 200);
+    assert_eq!(s.get(&s.other, &format!("/v1/findings/{oom}")).await.status, 404);
+    let seen_at = |v: Value| v["findings"].as_array().unwrap().len();
+    assert_eq!(seen_at(s.get(&s.operator, "/v1/nodes/n1").await.json()), 3);
+    assert_eq!(seen_at(s.get(&s.user, "/v1/nodes/n1").await.json()), 1);
+    assert_eq!(seen_at(s.get(&s.other, "/v1/health").await.json()), 0);
+    // Pages.
+    let (mut found, mut path) = (Vec::new(), "/v1/findings?limit=1".to_owned());
+    loop {
+        let page = s.get(&s.operator, &path).await.json();
+        found.extend(kinds(&page));
+        let Some(cursor) = page["cursor"].as_str() else { break };
+        path = format!("/v1/findings?limit=1&cursor={cursor}");
+    }
+    assert_eq!(found, all);
+    let modes = s.get(&s.operator, "/v1/failure-modes").await.json();
+    let of = |v: &Value, code: &str| {
+        v["items"].as_array().unwrap().iter().find(|m| m["code"] == code).unwrap().clone()
+    };
+    assert_eq!(of(&modes, "ecc-rate")["open"], 1);
+    let modes = s.get(&s.other, "/v1/failure-modes").await.json();
+    assert_eq!(
+        (&of(&modes, "oom")["count"], &of(&modes, "oom")["last_seen"]),
+        (&json!(0), &Value::Null)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finding_is_closed_with_a_reason_and_once_under_one_key() {
+    let s = site().await;
+    let findings = vec![seen("config-drift", "node:n1", Severity::Warning)];
+    s.brain.system(Command::FindingsSeen { findings }).await.unwrap();
+    let id = s.get(&s.operator, "/v1/findings").await.json()["items"][0]["id"].clone();
+    let path = format!("/v1/findings/{}/close", id.as_str().unwrap());
+    let no = s.post(&s.operator, &path, &Value::Null).await;
+    assert_eq!((no.status.as_u16(), &no.json()["error"]["field"]), (422, &json!("reason")));
+    assert!(no.json()["error"]["hint"].is_string());
+    let body = json!({"reason": "it is meant to be so"});
+    for _ in 0..2 {
+        let got = s.call(&s.operator, "POST", &path, &body, &[("idempotency-key", "k")]).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+        assert_eq!(got.json()["state"], "closed");
+        assert!(got.json()["closed_why"].as_str().unwrap().contains("it is meant to be so"));
+    }
+    let other = json!({"reason": "no"});
+    let got = s.call(&s.operator, "POST", &path, &other, &[("idempotency-key", "k")]).await;
+    assert_eq!(got.status, 409);
+    assert!(kinds(&s.get(&s.operator, "/v1/findings?open=true").await.json()).is_empty());
+    assert_eq!(
+        kinds(&s.get(&s.operator, "/v1/findings?open=false").await.json()),
+        ["config-drift"]
+    );
+    let times = s.get(&s.operator, "/v1/nodes/n1/timeline").await.json();
+    let words: Vec<&str> =
+        times["items"].as_array().unwrap().iter().map(|e| e["text"].as_str().unwrap()).collect();
+    assert!(words[0].starts_with("config-drift is over"), "newest first: {words:?}");
+    assert!(words.iter().any(|w| w.contains("ready")), "stages too: {words:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn automation_stops_at_an_operators_word_and_goes_on_at_another() {
+    let s = site().await;
+    let got = s.get(&s.operator, "/v1/automation").await.json();
+    assert_eq!((&got["state"], &got["modes"]["reboot"]), (&json!("running"), &json!("approve")));
+    assert_eq!(s.get(&s.operator, "/v1/health").await.json()["state"], "well");
+    let got = s.post(&s.operator, "/v1/automation/stop", &json!({"reason": "works"})).await.json();
+    assert_eq!((&got["state"], &got["by_operator"]), (&json!("stopped"), &json!(true)));
+    let health = s.get(&s.operator, "/v1/health").await.json();
+    assert_eq!(health["state"], "bad");
+    assert!(health["reasons"][0].as_str().unwrap().contains("works"), "{health}");
+    assert_eq!(health["nodes"]["ready"], 1);
+    let tenants = s.get(&s.user, "/v1/health").await.json();
+    assert_eq!((&tenants["state"], &tenants["automation"]), (&json!("well"), &Value::Null));
+    let got = s.post(&s.operator, "/v1/automation/resume", &Value::Null).await.json();
+    assert_eq!((&got["state"], &got["reason"]), (&json!("running"), &Value::Null));
+    assert!(got["resumed_at"].is_string());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_breaker_is_held_open_and_let_go() {
+    let s = site().await;
+    let force = async |body: Value| s.post(&s.operator, "/v1/breakers/force", &body).await;
+    let got = force(json!({"entity": "cow:1", "state": "open"})).await;
+    assert_eq!((got.status.as_u16(), &got.json()["error"]["field"]), (422, &json!("entity")));
+    assert_eq!(force(json!({"entity": "node:n1", "state": "ajar"})).await.status, 422);
+    let got = force(json!({"entity": "node:n1", "state": "open", "reason": "noise"})).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let got = got.json();
+    assert_eq!((&got["state"], &got["nodes"]), (&json!("open"), &json!(1)), "{got}");
+    assert_eq!(s.get(&s.operator, "/v1/nodes/n1").await.json()["breaker"], "node:n1");
+    let list = s.get(&s.operator, "/v1/breakers").await.json();
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    assert_eq!(s.get(&s.operator, "/v1/health").await.json()["state"], "attention");
+    let got = force(json!({"entity": "node:n1", "state": "closed"})).await.json();
+    assert_eq!(got["state"], "closed");
+    let got = force(json!({"entity": "node:n1", "state": null})).await.json();
+    assert_eq!(got["pinned"], Value::Null);
+    assert_eq!(s.get(&s.operator, "/v1/nodes/n1").await.json()["breaker"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gpus_are_taken_out_and_put_back_with_a_reason() {
+    let s = site().await;
+    let path = "/v1/nodes/n1/exclude";
+    let no = s.post(&s.operator, path, &json!({"gpus": [3]})).await;
+    assert_eq!((no.status.as_u16(), &no.json()["error"]["field"]), (422, &json!("reason")));
+    let no = s.post(&s.operator, path, &json!({"gpus": [64], "reason": "x"})).await;
+    assert_eq!(no.status, 422);
+    let got = s.post(&s.operator, path, &json!({"gpus": [3, 5], "reason": "noise"})).await.json();
+    assert_eq!(got["gpus_excluded"], json!([3, 5]), "{got}");
+    let got = s.post(&s.operator, path, &json!({"gpus": []})).await.json();
+    assert_eq!(got["gpus_excluded"], json!([]), "{got}");
+    let no = s.post(&s.operator, "/v1/nodes/n1/return", &Value::Null).await;
+    assert_eq!(no.status, 422, "a return without a test says why");
+}
