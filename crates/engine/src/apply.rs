@@ -134,7 +134,7 @@ impl State {
             }
             Event::JobSubmitted { .. } => self.submitted(r),
             Event::JobHeld { job, by, .. } => {
-                self.job(r.seq, *job, |j| j.held = Some(by.clone()))?
+                self.job(r.seq, *job, |j| j.held = Some(by.clone()))?;
             }
             Event::JobReleased { job, .. } => self.job(r.seq, *job, |j| j.held = None)?,
             Event::JobPlaced { key, placement } => {
@@ -168,13 +168,18 @@ impl State {
                     a.started_at = Some(r.at);
                     a.deadline = *deadline;
                 }
+                if let Some(rec) = &mut j.recovery {
+                    rec.started_at.get_or_insert(r.at);
+                }
             })?,
             Event::StopOrdered { key, reason, grace, fence_until } => {
                 if matches!(reason, muster_model::job::StopReason::Moved { .. }) {
                     self.moves.retain(|t| r.at.since(*t) < muster_model::units::Span::hours(1));
                     self.moves.push(r.at);
                 }
+                let fault = self.health.fault_behind(reason);
                 self.job(r.seq, key.job, |j| {
+                    crate::health::recovery_begins(j, key.attempt, reason, fault, r.at);
                     j.state = JobState::Stopping;
                     if let Some(a) = &mut j.attempt {
                         a.stop = Some(Stop {
@@ -389,6 +394,7 @@ impl State {
             j.promise = None;
             j.size = None;
             j.idle_warned = None;
+            crate::health::recovery_placed(j, r.at);
         })?;
         self.use_changes(r, key.job, placement, true);
         Ok(())
@@ -559,6 +565,9 @@ impl State {
         }
         self.job(r.seq, key.job, |j| {
             let Some(a) = j.attempt.take() else { return };
+            if let Some(rec) = j.recovery.as_mut().filter(|rec| rec.attempt == key.attempt) {
+                rec.drained_at = Some(r.at);
+            }
             j.past.push(PastAttempt {
                 no: a.no,
                 nodes: a.placement.slots.iter().take(PAST_NODES).map(|s| s.node.clone()).collect(),

@@ -69,6 +69,9 @@ impl Left {
     }
 }
 
+/// A node on probation counts as one that is likely to fail: in thousandths a month.
+const PROBATION_HAZARD: u32 = 300;
+
 /// What the scheduler must know of a node.
 pub(crate) fn facts(n: &Node) -> NodeFacts {
     let block = if n.protected {
@@ -106,7 +109,8 @@ pub(crate) fn facts(n: &Node) -> NodeFacts {
         simulated: n.inventory.simulated,
         block,
         role: n.role,
-        hazard: n.hazard,
+        // What returned lately is watched before large gangs rely on it.
+        hazard: if n.probation.is_some() { n.hazard.max(PROBATION_HAZARD) } else { n.hazard },
     }
 }
 
@@ -210,6 +214,11 @@ pub(crate) fn depends(state: &State, job: &Job) -> Depends {
 }
 
 impl Index {
+    /// Jobs that ended at or after a moment.
+    pub(crate) fn lately_ended(&self, since: Time) -> impl Iterator<Item = JobId> + '_ {
+        self.ended.range((since, JobId(0))..).map(|(_, id)| *id)
+    }
+
     /// Everything anew.
     pub(crate) fn build(state: &State) -> Index {
         let mut ix = Index::default();

@@ -81,6 +81,8 @@ pub struct Engine {
     scheduled_at: Time,
     look_again: Option<Time>,
     defragmented_at: Time,
+    /// What of the fleet's health is to be looked at again.
+    work: health::Work,
     /// Demands known to fit an empty fleet, with the shape of the fleet this was found for.
     possible: BTreeMap<muster_scheduler::Demand, u64>,
 }
@@ -100,6 +102,7 @@ impl Engine {
             scheduled_at: Time(0),
             look_again: None,
             defragmented_at: Time(0),
+            work: health::Work { all: true, ..health::Work::default() },
             possible: BTreeMap::new(),
         }
     }
@@ -160,6 +163,8 @@ impl Engine {
             event,
         };
         apply::touched_by(&self.state, &record.event, &mut self.touched);
+        let health = &self.state.health;
+        self.work.note(&record.event, |n| health.index.remedies.contains_key(n));
         self.state.apply(&record).expect("the engine only makes records that follow its own state");
         self.dirty = true;
         self.out.push(record);

@@ -51,7 +51,9 @@ impl Engine {
             return;
         }
         let lost = a.slots.contains(&SlotState::Lost);
-        let again = self.next_step(job, &stop.reason);
+        let nodes: Vec<NodeName> = a.placement.slots.iter().map(|s| s.node.clone()).collect();
+        let found = self.attributed(job, &nodes, verdict(&stop.reason));
+        let again = self.next_step(job, &stop.reason, found.verdict);
         // A new attempt never writes where the old one still can: it waits until the ranks on the
         // lost node have certainly stopped, or, where they may go on, until the node is heard.
         if lost
@@ -61,10 +63,19 @@ impl Engine {
         {
             return;
         }
-        let verdict = verdict(&stop.reason);
-        let reason = stop.reason.to_string();
+        let first = verdict(&stop.reason);
+        let mut reason = stop.reason.to_string();
         let project = Some(&job.project);
-        self.emit(project, Event::AttemptEnded { key, verdict, reason: reason.clone() });
+        self.emit(project, Event::AttemptEnded { key, verdict: first, reason: reason.clone() });
+        let verdict = found.verdict;
+        if verdict != first || !found.findings.is_empty() {
+            if verdict != first {
+                reason = format!("{reason}; {}", found.reason);
+            }
+            let (findings, reason) = (found.findings, reason.clone());
+            self.emit(project, Event::AttemptAttributed { key, verdict, findings, reason });
+        }
+        self.template_ended(job, verdict, &reason);
         let job = job.id;
         match again {
             Next::Cancelled => self.emit(project, Event::JobCancelled { job, reason }),
@@ -77,12 +88,13 @@ impl Engine {
             }
             Next::Again(not_before) => {
                 self.emit(project, Event::JobRequeued { job, reason, not_before });
+                self.held_by_breaker(job);
             }
         }
         self.after_end(a);
     }
 
-    fn next_step(&self, job: &Job, why: &StopReason) -> Next {
+    fn next_step(&self, job: &Job, why: &StopReason, verdict: Verdict) -> Next {
         // What ran for a while is no crash loop.
         let ran = job.attempt.as_ref().and_then(|a| a.started_at).map(|t| self.state.now.since(t));
         let back_off = |n: u32| if ran >= Some(NO_LOOP) { Span(0) } else { back_off(n) };
@@ -107,6 +119,8 @@ impl Engine {
             | StopReason::ReservationBegins { .. } => Next::Again(self.state.now),
             StopReason::Idle { .. } => Next::Failed(1),
             StopReason::SlotFailed { end, .. } => match end {
+                // The rank died because its hardware did.
+                SlotEnd::Failed { .. } if verdict == Verdict::Infrastructure => infrastructure(),
                 SlotEnd::Failed { exit } => {
                     if job.application_failures < job.spec.retries.application {
                         Next::Again(self.state.now + back_off(job.application_failures))
@@ -147,7 +161,15 @@ impl Engine {
         let old = a.stop.as_ref().and_then(|s| s.fence_until);
         let key = AttemptKey { job: job.id, attempt: a.no };
         let fence_until = fence.max(old);
+        let sick = matches!(reason, StopReason::Sick { .. } | StopReason::NodeLost { .. });
+        let moves = matches!(reason, StopReason::Sick { .. });
         self.emit(Some(&job.project), Event::StopOrdered { key, reason, grace, fence_until });
+        if moves {
+            self.swap(job.id);
+        }
+        if sick {
+            self.maybe_killer(job.id);
+        }
     }
 
     /// Nodes that were only waiting for this attempt to leave.

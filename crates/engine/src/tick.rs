@@ -15,6 +15,7 @@ impl Engine {
         self.advance(now);
         self.pass_deadlines();
         self.pass_tests();
+        self.pass_health();
         let now = self.state.now;
         let mut index = std::mem::take(&mut self.state.index);
         index.ripen(&self.state, now);
@@ -36,7 +37,7 @@ impl Engine {
         }
         let wake = self.state.index.wakes.first().map(|(t, _)| *t);
         let test = self.state.index.tests.first().map(|(t, _)| *t);
-        [wake, test, self.due_by(FAR)].into_iter().flatten().min()
+        [wake, test, self.next_health(), self.due_by(FAR)].into_iter().flatten().min()
     }
 
     /// The first moment after the last cycle and not after `t` at which time alone may change

@@ -153,7 +153,7 @@ pub const MODES: &[FailureMode] = &[
         runbook: "Compare the rails; look at the port's counters and the switch." },
     FailureMode { code: "node-lost", title: "A node is not heard any more", class: Host, severity: Critical,
         detector: "no word from its agent",
-        ladder: &[Watch, PowerCycle, Replace], leave: Now, drill: "node-loss",
+        ladder: &[Watch], leave: Now, drill: "node-loss",
         false_alarm: "nothing: its work moves when its time is up",
         runbook: "Look at the console and the BMC; cut its power; then inspect." },
     FailureMode { code: "agent-hang", title: "An agent is connected and does nothing", class: Host, severity: Degraded,

@@ -1,7 +1,7 @@
 //! Decides on a request: a refusal before anything changes, or records.
 
 mod jobs;
-mod nodes;
+pub(crate) mod nodes;
 pub(crate) mod permissions;
 mod policy;
 pub(crate) mod qualify;

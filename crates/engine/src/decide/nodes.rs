@@ -17,14 +17,14 @@ use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub(super) fn find(e: &Engine, name: &NodeName) -> Result<Arc<Node>, Refusal> {
+pub(crate) fn find(e: &Engine, name: &NodeName) -> Result<Arc<Node>, Refusal> {
     e.state.nodes.get(name).cloned().ok_or_else(|| {
         Refusal::new(RefusalCode::NotFound, format!("there is no node {name}"))
             .hint("`muster nodes` lists them")
     })
 }
 
-pub(super) fn find_versioned(
+pub(crate) fn find_versioned(
     e: &Engine,
     req: &Request,
     name: &NodeName,
@@ -144,7 +144,13 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     if n.inventory != **inventory {
         let event = Event::NodeInventoried { node: node.clone(), inventory: inventory.clone() };
         e.emit(None, event);
+        // The first inventory has nothing to be compared with.
+        if n.stage != Stage::Enrolled {
+            e.inventory_found(node, &n.inventory, inventory);
+        }
     }
+    e.booted(node, boot);
+    e.node_back_found(node);
     if n.stage == Stage::Enrolled {
         super::qualify::on_join(e, node);
         let reason = "joined and told its inventory".to_string();
@@ -241,6 +247,7 @@ pub(super) fn lost(e: &mut Engine, name: &NodeName, last_seen: Time) -> Result<A
         e.settle_job(id);
     }
     e.settle_node(name);
+    e.node_lost_found(name, last_seen);
     Ok(Answer::Done)
 }
 
@@ -306,6 +313,16 @@ pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<
             RefusalCode::Conflict,
             format!("node {name} has not been heard yet; it becomes ready when its agent connects"),
         ));
+    }
+    if let Some(id) = n.remedy.filter(|_| n.stage != Stage::Ready) {
+        return Err(Refusal::new(
+            RefusalCode::Conflict,
+            format!("remedy {id} took node {name} out of service"),
+        )
+        .hint(format!(
+            "`muster remedies undo {id}` takes it back; `muster node return {name}` returns it \
+             without a test"
+        )));
     }
     if step(&n, Step::Serve)? {
         let reason = format!("undrained by {}", req.actor.name);

@@ -13,14 +13,15 @@ use muster_model::node::{Node, Stage};
 use muster_model::qualification::{
     Check, Level, Outcome, PastQualification, Qualification, Qualifying,
 };
+use muster_model::remedy::RemedyStep;
 use std::sync::Arc;
 
 /// Word of what an agent can that tests its node.
-const CAN: &str = "qualify";
+pub(crate) const CAN: &str = "qualify";
 /// Nodes that a report is compared with; more would change no median.
 const PEERS: usize = 64;
 
-/// Nothing follows for the node here: what a fault asks for is shown, and people decide.
+/// Faults are written down as they were told; what follows from them is judged at once.
 pub(super) fn faults(
     e: &mut Engine,
     node: &NodeName,
@@ -33,8 +34,9 @@ pub(super) fn faults(
         if project.is_none() {
             (fault.attempt, fault.rank) = (None, None);
         }
-        let event = Event::FaultSeen { node: node.clone(), fault: Box::new(fault) };
+        let event = Event::FaultSeen { node: node.clone(), fault: Box::new(fault.clone()) };
         e.emit(project.as_ref(), event);
+        e.fault_found(node, &fault);
     }
     Ok(Answer::Done)
 }
@@ -103,16 +105,19 @@ pub(super) fn ask(
     Ok(Answer::Done)
 }
 
-fn begin(e: &mut Engine, node: &NodeName, level: Level, on_join: bool) {
+/// Begins a test and says under which number.
+pub(crate) fn begin(e: &mut Engine, node: &NodeName, level: Level, on_join: bool) -> u64 {
+    let id = e.state.seq.next().0;
     let event = Event::QualificationAsked {
         node: node.clone(),
         // The record's own number: never used again, and the same in every replay.
-        id: e.state.seq.next().0,
+        id,
         level,
         until: e.state.now + level.time_limit(),
         on_join,
     };
     e.emit(None, event);
+    id
 }
 
 /// A node that joins is tested first where the policy says so.
@@ -131,7 +136,7 @@ pub(super) fn cancel(e: &mut Engine, req: &Request, name: &NodeName) -> Result<A
 }
 
 /// The test of a node, if one goes on, is not wanted any more.
-pub(super) fn drop_test(e: &mut Engine, n: &Node) {
+pub(crate) fn drop_test(e: &mut Engine, n: &Node) {
     if let Some(q) = n.qualifying {
         e.emit(None, Event::QualificationCancelled { node: n.name.clone(), id: q.id });
     }
@@ -170,10 +175,22 @@ fn judged(state: &State, n: &Node, mut report: Qualification) -> Qualification {
 }
 
 fn end(e: &mut Engine, n: &Node, id: u64, report: Qualification, expired: bool) {
-    let failed = report.outcome == Outcome::Failed;
+    let outcome = report.outcome;
+    let failed = outcome == Outcome::Failed;
+    let bad = |c: &Check| c.outcome == Outcome::Failed && c.name.starts_with("agree");
+    let wrong = report.checks.iter().any(bad);
     let why = report.first_failure().unwrap_or_else(|| "the node says so".into());
     let (node, report) = (n.name.clone(), Box::new(report));
     e.emit(None, Event::QualificationEnded { node, id, report, expired });
+    e.test_was_probe(&n.name, id, outcome);
+    e.work.due.insert(n.name.clone());
+    // A remedy that tests its node draws its own conclusions.
+    if e.state.health.remedies_of(&n.name).any(|r| r.step == RemedyStep::Testing) {
+        return;
+    }
+    if failed {
+        e.test_found(&n.name, &why, wrong);
+    }
     // Whoever cordoned it for a reason of their own finds that reason again.
     let free = n.cordon.as_ref().is_none_or(|r| r.starts_with(FAILED));
     if failed && free {

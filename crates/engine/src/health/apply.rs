@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Steps of a remedy that are remembered.
 const STEPS_KEPT: usize = 32;
+/// Nodes that findings asked for, remembered to tell a storm.
+const ASKED_KEPT: usize = 50_000;
 
 impl State {
     pub(crate) fn apply_health(&mut self, r: &Record) -> Result<(), ApplyError> {
@@ -167,6 +169,15 @@ impl State {
                     Arc::make_mut(f).remedy = Some(remedy.id);
                 }
                 book.remedies.insert(remedy.id, Arc::new((**remedy).clone()));
+                if remedy.action.takes_node() {
+                    let asked = &mut book.automation.asked;
+                    asked.retain(|(t, _)| r.at.since(*t) < Span::hours(1));
+                    asked.push((r.at, remedy.node.clone()));
+                    // Enough to tell a storm in any fleet.
+                    if asked.len() > ASKED_KEPT {
+                        asked.remove(0);
+                    }
+                }
                 remedy.id
             }
             Event::RemedyStepped { id, step, why, until, act } => {
@@ -270,7 +281,13 @@ pub(crate) fn in_group(n: &Node, entity: &Entity) -> bool {
     match entity {
         Entity::Node(name) => n.name == *name,
         Entity::Domain(level, path) => {
-            *level != Level::Node && n.location.path(&n.name, *level).join("/") == *path
+            // Compared part by part: this is asked of every node of the fleet.
+            let mut rest = Some(path.as_str());
+            for part in n.location.path(&n.name, *level) {
+                rest = rest.and_then(|r| r.strip_prefix(part));
+                rest = rest.map(|r| r.strip_prefix('/').unwrap_or(r));
+            }
+            *level != Level::Node && rest == Some("")
         }
         Entity::Feed(f) => n.location.feed == *f,
         Entity::Pool(p) => n.pool() == p,

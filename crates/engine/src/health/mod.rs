@@ -1,14 +1,21 @@
 //! What is wrong, what follows from it and how far that has come (H2 H7 H9, F3 F6).
+//!
+//! A signal becomes a finding, findings with one cause an incident, a finding calls for a remedy,
+//! and a remedy takes its steps as the node, people and tests allow. Each arrow is a record.
 
 mod apply;
 mod book;
-
-use crate::Engine;
-use muster_model::command::{Answer, Refusal, Request};
-
-/// Decides on a command about health.
-pub(crate) fn decide(_e: &mut Engine, _req: &Request) -> Result<Answer, Refusal> {
-    Ok(Answer::Done)
-}
+mod breakers;
+mod causes;
+mod decide;
+mod findings;
+mod jobs;
+mod limits;
+mod recovery;
+mod remedies;
+mod work;
 
 pub use book::{Automation, HealthBook, Stopped};
+pub(crate) use decide::decide;
+pub(crate) use recovery::{recovery_begins, recovery_placed};
+pub(crate) use work::Work;

@@ -1,0 +1,203 @@
+//! Findings with one cause become an incident; the cause's breaker keeps work away (H7).
+
+use crate::Engine;
+use muster_health::correlate::{Common, Hit, Place, correlate};
+use muster_model::entity::Entity;
+use muster_model::event::Event;
+use muster_model::finding::{Finding, INCIDENT_FINDINGS, Incident};
+use muster_model::ids::JobId;
+use muster_model::job::Job;
+use muster_model::remedy::RemedyOutcome;
+use muster_model::units::Span;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Findings are compared with those of the last so long.
+const WINDOW: Span = Span::hours(6);
+/// The newest so many are compared: enough to see what is common.
+const MOST: usize = 1024;
+
+impl Engine {
+    /// Looks for causes that several findings share.
+    pub(super) fn correlate(&mut self) {
+        let now = self.state.now;
+        let book = &self.state.health;
+        let recent: Vec<Arc<Finding>> = book
+            .findings
+            .values()
+            .rev()
+            .take_while(|f| now.since(f.opened_at) < WINDOW)
+            .take(MOST)
+            .cloned()
+            .collect();
+        if recent.len() < 2 {
+            return;
+        }
+        let causes = {
+            let hits: Vec<Hit<'_>> = recent.iter().map(|f| self.hit(f)).collect();
+            let sizes: RefCell<BTreeMap<Entity, u32>> = RefCell::default();
+            let size = |e: &Entity| {
+                let known = sizes.borrow().get(e).copied();
+                known.unwrap_or_else(|| {
+                    let n = self.size_of(e);
+                    sizes.borrow_mut().insert(e.clone(), n);
+                    n
+                })
+            };
+            correlate(&hits, &size, now)
+        };
+        for c in causes {
+            self.common_cause(c);
+        }
+    }
+
+    fn hit<'a>(&'a self, f: &'a Finding) -> Hit<'a> {
+        let node = f.seen.entity.node().and_then(|n| self.state.nodes.get(n));
+        let job = f.seen.attempt.and_then(|k| self.state.jobs.get(&k.job));
+        Hit {
+            id: f.id,
+            kind: &f.seen.kind,
+            severity: f.seen.severity,
+            entity: &f.seen.entity,
+            at: f.seen.first_seen.max(f.opened_at - Span::mins(10)),
+            place: node.map(|n| Place {
+                node: &n.name,
+                location: &n.location,
+                pool: n.pool(),
+                sku: n.sku(),
+                versions: &n.inventory.versions,
+            }),
+            attempt: f.seen.attempt,
+            template: job.map(|j| template(j)),
+            image: None,
+        }
+    }
+
+    /// Nodes of the fleet that belong to a group.
+    fn size_of(&self, e: &Entity) -> u32 {
+        let all = self.state.nodes.values();
+        let n = match e {
+            Entity::Job(j) => {
+                let a = self.state.jobs.get(j).and_then(|j| j.attempt.as_ref());
+                a.map_or(0, |a| a.placement.slots.len())
+            }
+            Entity::Site => all.count(),
+            e => all.filter(|n| super::apply::in_group(n, e)).count(),
+        };
+        u32::try_from(n).unwrap_or(u32::MAX)
+    }
+
+    fn common_cause(&mut self, c: Common) {
+        let book = &self.state.health;
+        let open = |f: &&u64| book.findings.get(f).is_some_and(|f| f.closed.is_none());
+        let known = book.open_incidents().find(|i| i.cause == c.cause && i.kind == c.kind);
+        if let Some(i) = known.cloned() {
+            let new: Vec<u64> = c
+                .findings
+                .iter()
+                .filter(|f| book.findings.get(f).is_some_and(|f| f.incident != Some(i.id)))
+                .copied()
+                .collect();
+            if !new.is_empty() {
+                let severity = c.severity.max(i.severity);
+                let (id, summary) = (i.id, c.summary.clone());
+                let grew = Event::IncidentGrew { id, findings: new.clone(), severity, summary };
+                self.emit(None, grew);
+                self.explain_by(&new, &c);
+            }
+            return;
+        }
+        if !c.findings.iter().any(|f| open(&f)) {
+            return;
+        }
+        let began = c.findings.iter().filter_map(|f| book.findings.get(f));
+        let began_at = began.map(|f| f.seen.first_seen).min().unwrap_or(self.state.now);
+        let id = self.state.seq.next().0;
+        let incident = Incident {
+            id,
+            cause: c.cause.clone(),
+            kind: c.kind.clone(),
+            severity: c.severity,
+            summary: c.summary.clone(),
+            began_at,
+            opened_at: self.state.now,
+            findings: c.findings.iter().copied().take(INCIDENT_FINDINGS).collect(),
+            count: c.findings.len() as u64,
+            closed: None,
+        };
+        self.emit(None, Event::IncidentOpened { incident: Box::new(incident) });
+        self.explain_by(&c.findings, &c);
+        match &c.cause {
+            Entity::Domain(..)
+            | Entity::Feed(_)
+            | Entity::Sku(_)
+            | Entity::Version(..)
+            | Entity::Pool(_) => self.open_breaker(c.cause.clone(), &c.summary, Some(id)),
+            Entity::Job(j) if c.kind == "node-killer" => self.quarantine_job(*j, &c.summary),
+            _ => {}
+        }
+    }
+
+    /// Nodes whose findings have a cause elsewhere are left alone.
+    fn explain_by(&mut self, findings: &[u64], c: &Common) {
+        if c.cause.node().is_some() {
+            return;
+        }
+        // What took a node out for good reason of its own stays: the GPU is sick whatever the job.
+        let keeps = |f: &Finding| c.kind == "node-killer" && super::findings::of_hardware(&f.seen);
+        for id in findings {
+            let Some(f) = self.state.health.findings.get(id).cloned() else { continue };
+            let Some(r) = f.remedy.filter(|_| !keeps(&f)) else { continue };
+            self.take_back(r, RemedyOutcome::Superseded, &c.summary, false);
+        }
+    }
+
+    /// Is a finding explained by an incident whose cause is elsewhere?
+    pub(super) fn explained(&self, f: &Finding) -> bool {
+        let Some(i) = f.incident.and_then(|i| self.state.health.incidents.get(&i)) else {
+            return false;
+        };
+        i.closed.is_none() && i.cause.node().is_none() && i.kind != "node-killer"
+    }
+
+    /// A job under which many more nodes failed than its size and time explain.
+    pub(crate) fn maybe_killer(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.get(&id).cloned() else { return };
+        let nodes = job.sickened.len() as u64;
+        if nodes < 3 {
+            return;
+        }
+        let gang = job.groups.iter().map(|g| u64::from(g.nodes)).sum::<u64>().max(1);
+        let days_milli =
+            self.state.now.since(job.started_at.unwrap_or(job.submitted_at)).0 / 86_400 + 1;
+        let rate = u64::from(self.state.policy.reliability.failures_per_million_node_days);
+        // Failures that were to be expected, in millionths of thousandths: ten times as many prove it.
+        let expected = gang.saturating_mul(days_milli).saturating_mul(rate);
+        if nodes.saturating_mul(1_000_000_000) < expected.saturating_mul(10) {
+            return;
+        }
+        let at = self.state.now;
+        let severity = muster_model::finding::Severity::Critical;
+        let seen =
+            muster_model::finding::SeenFinding::new("node-killer", Entity::Job(id), severity, at);
+        let list: Vec<String> = job.sickened.iter().map(ToString::to_string).collect();
+        let seen = seen.because(format!("nodes that failed under it: {}", list.join(", ")));
+        self.found(seen, true);
+        self.quarantine_job(id, "nodes fail under it one after another");
+    }
+
+    /// A job does not start again until somebody has looked.
+    pub(super) fn quarantine_job(&mut self, id: JobId, why: &str) {
+        let Some(job) = self.state.jobs.get(&id).cloned() else { return };
+        if job.held.is_none() && job.ended_at.is_none() {
+            let by = format!("muster: {why}");
+            self.emit(Some(&job.project), Event::JobHeld { job: id, by, decided: true });
+        }
+    }
+}
+
+/// Jobs of one project that share a name come from one template.
+pub(super) fn template(j: &Job) -> Entity {
+    Entity::Template(j.project.clone(), j.name.to_string())
+}

@@ -1,0 +1,311 @@
+//! Operators' words about health, and what detectors and hands report.
+
+use super::limits::is_out;
+use crate::Engine;
+use crate::decide::nodes::{find, find_versioned};
+use crate::decide::qualify;
+use muster_health::breaker;
+use muster_model::breaker::BreakerState;
+use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
+use muster_model::entity::Entity;
+use muster_model::event::Event;
+use muster_model::names::NodeName;
+use muster_model::node::{Node, Stage};
+use muster_model::placement::GpuSet;
+use muster_model::remedy::{Action, Remedy, RemedyOutcome, RemedyStep};
+use std::sync::Arc;
+
+pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
+    let by = req.actor.name.clone();
+    match &req.command {
+        Command::FindingsSeen { findings } => {
+            for f in findings {
+                let mut f = f.clone();
+                f.first_seen = f.first_seen.min(e.state.now);
+                f.last_seen = f.last_seen.min(e.state.now);
+                e.found(f, false);
+            }
+        }
+        Command::CloseFinding { id, reason } => {
+            let f = e.state.health.findings.get(id).ok_or_else(|| none("finding", *id))?;
+            if f.closed.is_none() {
+                e.close_finding(*id, &format!("{by}: {reason}"), false);
+            }
+        }
+        Command::ApproveRemedy { id } => approve(e, *id, by)?,
+        Command::DenyRemedy { id, reason } => {
+            let r = live(e, *id)?;
+            if !matches!(r.step, RemedyStep::Proposed | RemedyStep::Approval) {
+                let hint = format!("`muster remedies undo {id}` takes back what was done");
+                return Err(conflict(format!("remedy {id} is {} already", r.step.words()), hint));
+            }
+            e.end_remedy(*id, RemedyOutcome::Denied, &format!("{by}: {reason}"), true);
+        }
+        Command::UndoRemedy { id, reason } => {
+            live(e, *id)?;
+            e.take_back(*id, RemedyOutcome::Undone, &format!("{by}: {reason}"), true);
+        }
+        Command::Repaired { node, note } => repaired(e, req, node, note)?,
+        Command::ReturnUntested { node, reason } => {
+            returned(e, req, node, &format!("{by}: {reason}"))?;
+        }
+        Command::ExcludeGpus { node, gpus, reason } => exclude(e, req, node, *gpus, reason)?,
+        Command::ForceBreaker { entity, state, reason } => force(e, entity, *state, &by, reason)?,
+        Command::StopAutomation { .. } | Command::ResumeAutomation => {
+            automation(e, &req.command, by);
+        }
+        Command::ActDone { id, ok, message } => e.act_done(*id, *ok, message),
+        Command::FirstStep { key } => e.first_step(*key),
+        _ => {}
+    }
+    e.pass_due();
+    Ok(Answer::Done)
+}
+
+/// An operator's word about automation itself.
+fn automation(e: &mut Engine, c: &Command, by: String) {
+    match (c, e.state.health.automation.stopped.is_some()) {
+        (Command::StopAutomation { reason }, false) => {
+            let reason = format!("{by}: {reason}");
+            e.emit(None, Event::AutomationStopped { reason, word: true });
+        }
+        (Command::ResumeAutomation, true) => {
+            e.emit(None, Event::AutomationResumed { by });
+            let storm = e.state.health.open_of(&Entity::Site, "detector-storm").map(|f| f.id);
+            if let Some(id) = storm {
+                e.close_finding(id, "automation was resumed", false);
+            }
+            e.work.all = true;
+        }
+        _ => {}
+    }
+}
+
+fn none(what: &str, id: u64) -> Refusal {
+    Refusal::new(RefusalCode::NotFound, format!("there is no {what} {id}"))
+        .hint("the log keeps what is long over; `muster events` shows it")
+}
+
+fn conflict(message: String, hint: impl Into<String>) -> Refusal {
+    Refusal::new(RefusalCode::Conflict, message).hint(hint)
+}
+
+fn live(e: &Engine, id: u64) -> Result<Arc<Remedy>, Refusal> {
+    let r = e.state.health.remedies.get(&id).cloned().ok_or_else(|| none("remedy", id))?;
+    match r.outcome {
+        None => Ok(r),
+        Some(_) => Err(conflict(
+            format!("remedy {id} has ended: {}", r.why),
+            "`muster remedies` lists those that go on",
+        )),
+    }
+}
+
+fn approve(e: &mut Engine, id: u64, by: String) -> Result<(), Refusal> {
+    let r = live(e, id)?;
+    if !matches!(r.step, RemedyStep::Proposed | RemedyStep::Moving | RemedyStep::Approval) {
+        return Err(conflict(
+            format!("remedy {id} is {}", r.step.words()),
+            "it does not wait for anybody's word",
+        ));
+    }
+    if r.step == RemedyStep::Approval && r.action == Action::Drain {
+        let hint = format!("`muster node return {}` says so explicitly", r.node);
+        return Err(conflict(format!("node {} cannot be tested", r.node), hint));
+    }
+    if r.approved.is_none() {
+        e.emit(None, Event::RemedyApproved { id, by });
+    }
+    e.work.due.insert(r.node.clone());
+    Ok(())
+}
+
+/// The remedy of a node that took it out of service.
+fn taking(e: &Engine, node: &NodeName) -> Option<Arc<Remedy>> {
+    let all = e.state.health.remedies_of(node);
+    all.filter(|r| r.action.takes_node() && r.step != RemedyStep::Probation)
+        .max_by_key(|r| (r.action, r.id))
+        .cloned()
+}
+
+fn repaired(e: &mut Engine, req: &Request, node: &NodeName, note: &str) -> Result<(), Refusal> {
+    let n = find_versioned(e, req, node)?;
+    let out = matches!(n.stage, Stage::Quarantined | Stage::Repairing);
+    let Some(r) = taking(e, node).filter(|_| out) else {
+        return Err(conflict(
+            format!("node {node} is {} and not in repair", muster_lifecycle::state(&n)),
+            format!("`muster node qualify {node}` tests a node at any time"),
+        ));
+    };
+    let why = format!("{}: {note}", req.actor.name);
+    if r.step != RemedyStep::Testing {
+        let (id, step) = (r.id, RemedyStep::Testing);
+        e.emit(None, Event::RemedyStepped { id, step, why, until: None, act: None });
+    }
+    e.work.due.insert(node.clone());
+    Ok(())
+}
+
+fn returned(e: &mut Engine, req: &Request, node: &NodeName, why: &str) -> Result<(), Refusal> {
+    let n = find_versioned(e, req, node)?;
+    if !is_out(&e.state.health, &n) {
+        return Err(conflict(
+            format!("node {node} is {}", muster_lifecycle::state(&n)),
+            "only what was taken out of service can be returned",
+        ));
+    }
+    let ids: Vec<u64> = e.state.health.remedies_of(node).map(|r| r.id).collect();
+    for id in ids {
+        e.end_remedy(id, RemedyOutcome::Undone, "returned without a test", true);
+    }
+    e.ready_again(&n, &format!("returned without a test by {why}"), true);
+    let until = Some(e.state.now + e.state.policy.remedies.probation);
+    e.emit(None, Event::ProbationSet { node: node.clone(), until });
+    e.close_all(node, "returned without a test");
+    Ok(())
+}
+
+fn exclude(
+    e: &mut Engine,
+    req: &Request,
+    node: &NodeName,
+    gpus: GpuSet,
+    reason: &str,
+) -> Result<(), Refusal> {
+    let n = find_versioned(e, req, node)?;
+    if let Some(g) = gpus.minus(n.gpu_set().or(n.excluded_gpus)).iter().next() {
+        return Err(Refusal::new(RefusalCode::Invalid, format!("node {node} has no GPU {g}"))
+            .field("gpus")
+            .hint(format!("`muster describe node {node}` lists them")));
+    }
+    if n.excluded_gpus != gpus {
+        let (node, reason) = (node.clone(), reason.to_owned());
+        e.emit(None, Event::GpusExcluded { node, gpus, reason, word: true });
+    }
+    Ok(())
+}
+
+fn force(
+    e: &mut Engine,
+    entity: &Entity,
+    state: Option<BreakerState>,
+    by: &str,
+    reason: &str,
+) -> Result<(), Refusal> {
+    let old = e.state.health.breakers.get(entity).cloned();
+    let fits = match entity {
+        Entity::Node(n) => {
+            find(e, n)?;
+            true
+        }
+        Entity::Domain(..)
+        | Entity::Feed(_)
+        | Entity::Pool(_)
+        | Entity::Sku(_)
+        | Entity::Version(..) => e.state.nodes.values().any(|n| super::apply::in_group(n, entity)),
+        Entity::Template(..) => true,
+        _ => {
+            return Err(Refusal::new(
+                RefusalCode::Unsupported,
+                format!("there is no breaker for {entity}"),
+            )
+            .field("entity")
+            .hint(
+                "breakers guard node, rack, leaf, spine, nvlink, feed, pool, sku, version and \
+                   template; `muster node exclude-gpu` takes out one GPU",
+            ));
+        }
+    };
+    if !fits && old.is_none() {
+        return Err(Refusal::new(RefusalCode::NotFound, format!("no node belongs to {entity}"))
+            .field("entity")
+            .hint("`muster topology` and `muster nodes` show what there is"));
+    }
+    if state.is_none() && old.as_ref().is_none_or(|b| b.pinned.is_none()) {
+        return Err(conflict(
+            format!("breaker {entity} is not held"),
+            "`muster breakers` lists them",
+        ));
+    }
+    let b = breaker::force(old.as_deref(), entity.clone(), state, by, reason, e.state.now);
+    e.set_breaker(b, true);
+    Ok(())
+}
+
+impl Engine {
+    /// Ends a remedy and brings its node back to where it was, unless another one holds it.
+    pub(super) fn take_back(&mut self, id: u64, outcome: RemedyOutcome, why: &str, word: bool) {
+        let Some(r) = self.state.health.remedies.get(&id).filter(|r| r.outcome.is_none()).cloned()
+        else {
+            return;
+        };
+        self.end_remedy(id, outcome, why, word);
+        let Some(n) = self.state.nodes.get(&r.node).cloned() else { return };
+        if r.action == Action::IsolateGpu {
+            let bit = r.gpu.filter(|g| *g < 64).map_or(0, |g| 1u64 << g);
+            let gpus = GpuSet(n.excluded_gpus.0 & !bit);
+            let (node, reason) = (n.name.clone(), why.to_owned());
+            self.emit(None, Event::GpusExcluded { node, gpus, reason, word });
+        }
+        let took = r.action.takes_node()
+            && !matches!(r.step, RemedyStep::Proposed | RemedyStep::Probation);
+        if took && taking(self, &r.node).is_none() {
+            self.ready_again(&n, why, word);
+        }
+        if r.step == RemedyStep::Probation {
+            self.emit(None, Event::ProbationSet { node: n.name.clone(), until: None });
+        }
+    }
+
+    fn ready_again(&mut self, n: &Node, why: &str, word: bool) {
+        qualify::drop_test(self, n);
+        if let Ok(Some(stage)) = muster_lifecycle::step(n, muster_lifecycle::Step::Return) {
+            let (node, reason) = (n.name.clone(), why.to_owned());
+            self.emit(None, Event::NodeStaged { node, stage, reason, until: None, word });
+        }
+        // Work that was told to leave and has not left may stay.
+        let told: Vec<_> = self.state.attempts_on(&n.name).cloned().collect();
+        for job in told {
+            let Some(a) = &job.attempt else { continue };
+            let sick = a.notice.as_ref().is_some_and(|t| {
+                matches!(&t.reason, muster_model::job::StopReason::Sick { node, .. } if *node == n.name)
+            });
+            if sick && a.stop.is_none() {
+                let key = muster_model::ids::AttemptKey { job: job.id, attempt: a.no };
+                let reason = why.to_owned();
+                self.emit(Some(&job.project), Event::NoticeWithdrawn { key, reason });
+            }
+        }
+    }
+
+    pub(super) fn act_done(&mut self, id: u64, ok: bool, message: &str) {
+        let Some(a) = self.state.health.acts.get(&id).filter(|a| a.ended.is_none()).cloned() else {
+            return;
+        };
+        let message: String = message.chars().take(500).collect();
+        self.emit(None, Event::ActEnded { id, ok, message, expired: false });
+        if let Some(n) = a.act.node() {
+            self.work.due.insert(n.clone());
+        }
+    }
+
+    /// A node is back with another boot: it was restarted, whoever did it.
+    pub(crate) fn booted(&mut self, node: &NodeName, boot: &str) {
+        use muster_model::remedy::Act;
+        let done: Vec<u64> = self
+            .state
+            .health
+            .open_acts()
+            .filter(|a| match &a.act {
+                Act::Reboot { node: n, boot: b } | Act::PowerCycle { node: n, boot: b } => {
+                    n == node && b != boot
+                }
+                _ => false,
+            })
+            .map(|a| a.id)
+            .collect();
+        for id in done {
+            self.act_done(id, true, "it is back with a new boot");
+        }
+    }
+}

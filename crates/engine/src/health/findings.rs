@@ -1,0 +1,220 @@
+//! From signals to findings: one for each thing and failure mode, however often it is seen.
+
+use crate::Engine;
+use muster_health::modes;
+use muster_model::entity::Entity;
+use muster_model::event::Event;
+use muster_model::fault::{FaultClass, SeenFault};
+use muster_model::finding::{EVIDENCE_MAX, Finding, SeenFinding, Severity};
+use muster_model::ids::AttemptKey;
+use muster_model::names::{NodeName, ProjectName};
+use muster_model::node::{Inventory, NodeRole};
+use muster_model::units::{Span, Time};
+
+/// Findings of one node that may be open at a time.
+const OPEN_PER_NODE: usize = 64;
+/// Findings that may be open at a time.
+const OPEN_MAX: usize = 20_000;
+/// The same fault is counted over so long.
+const FAULT_MEMORY: Span = Span::hours(24);
+
+impl Engine {
+    /// A node told of a fault that was just written down.
+    pub(crate) fn fault_found(&mut self, node: &NodeName, fault: &SeenFault) {
+        let now = self.state.now;
+        let same = self.state.faults_of(node).filter(|k| {
+            k.fault.code == fault.code && k.fault.gpu == fault.gpu && now.since(k.at) < FAULT_MEMORY
+        });
+        let before = same.map(|k| k.fault.count).sum::<u64>().saturating_sub(fault.count);
+        let Some(mut seen) = muster_health::detect::fault::judge(node, fault, before) else {
+            return;
+        };
+        // The node's clock is its own; what is compared with it is the site's.
+        seen.first_seen = seen.first_seen.min(now);
+        seen.last_seen = seen.last_seen.min(now);
+        self.found(seen, true);
+    }
+
+    /// A conclusion: a detector's, or one that follows from what the log holds.
+    pub(crate) fn found(&mut self, seen: SeenFinding, decided: bool) {
+        let seen = seen.bounded();
+        if seen.entity.node().is_some_and(|n| !self.state.nodes.contains_key(n)) {
+            return;
+        }
+        let known = self.state.health.open_of(&seen.entity, &seen.kind).cloned();
+        match known {
+            Some(f) if seen.over => self.close_finding(f.id, "not seen any more", decided),
+            None if seen.over => {}
+            Some(f) => self.seen_again(&f, seen, decided),
+            None => self.open_finding(seen, decided),
+        }
+    }
+
+    fn open_finding(&mut self, seen: SeenFinding, decided: bool) {
+        let crowded = |n: &NodeName| self.state.health.open_on(n).count() >= OPEN_PER_NODE;
+        if self.state.health.open_count() >= OPEN_MAX || seen.entity.node().is_some_and(crowded) {
+            return;
+        }
+        let id = self.state.seq.next().0;
+        let project = self.project_of(seen.attempt);
+        let finding = Finding {
+            id,
+            seen,
+            opened_at: self.state.now,
+            incident: None,
+            remedy: None,
+            closed: None,
+        };
+        let event = Event::FindingOpened { finding: Box::new(finding), decided };
+        self.emit(project.as_ref(), event);
+        self.work.correlate = true;
+        self.follow(id);
+    }
+
+    fn seen_again(&mut self, f: &Finding, seen: SeenFinding, decided: bool) {
+        let was = &f.seen;
+        let merged = merge(was, seen);
+        let worse = merged.severity > was.severity;
+        let surer = merged.confidence >= was.confidence.saturating_add(200);
+        // What only repeats is written down ever more rarely.
+        let much = merged.count >= was.count.saturating_mul(10);
+        if !(worse || surer || much) {
+            return;
+        }
+        let project = self.project_of(merged.attempt);
+        let event = Event::FindingChanged { id: f.id, seen: Box::new(merged), decided };
+        self.emit(project.as_ref(), event);
+        if worse || surer {
+            self.work.correlate = true;
+            self.follow(f.id);
+        }
+    }
+
+    /// A finding is over; so is its incident when it was the last of it.
+    pub(crate) fn close_finding(&mut self, id: u64, why: &str, decided: bool) {
+        let Some(f) = self.state.health.findings.get(&id).cloned() else { return };
+        if f.closed.is_some() {
+            return;
+        }
+        let project = self.project_of(f.seen.attempt);
+        self.emit(project.as_ref(), Event::FindingClosed { id, why: why.to_owned(), decided });
+        if let Some(node) = f.seen.entity.node() {
+            self.work.due.insert(node.clone());
+        }
+        let Some(i) = f.incident.and_then(|i| self.state.health.incidents.get(&i)).cloned() else {
+            return;
+        };
+        let open = |f: &u64| self.state.health.findings.get(f).is_some_and(|f| f.closed.is_none());
+        if i.closed.is_none() && !i.findings.iter().any(open) {
+            let why = "all its findings are over".to_string();
+            self.emit(None, Event::IncidentClosed { id: i.id, why });
+            self.incident_over(i.id);
+        }
+    }
+
+    /// What follows from a finding that is new or became worse.
+    fn follow(&mut self, id: u64) {
+        let Some(f) = self.state.health.findings.get(&id).cloned() else { return };
+        match (&f.seen.kind[..], f.seen.entity.node()) {
+            ("hazard", Some(node)) => self.mark(node, None, u32::from(f.seen.confidence)),
+            ("lemon", Some(node)) => self.mark(node, Some(NodeRole::Lemon), 0),
+            _ => {}
+        }
+        self.attribute_late(&f);
+        self.consider(&f);
+    }
+
+    /// What a node is kept for, and how likely it is to fail, by our own conclusion.
+    fn mark(&mut self, node: &NodeName, role: Option<NodeRole>, hazard: u32) {
+        let Some(n) = self.state.nodes.get(node) else { return };
+        // An operator's choice, and a spare's, stays.
+        let role = role.filter(|_| n.role == NodeRole::Normal).unwrap_or(n.role);
+        let hazard = hazard.max(n.hazard);
+        if (role, hazard) != (n.role, n.hazard) {
+            let event = Event::NodeMarked { node: node.clone(), role, hazard, decided: true };
+            self.emit(None, event);
+        }
+    }
+
+    /// The project that may see a finding.
+    fn project_of(&self, attempt: Option<AttemptKey>) -> Option<ProjectName> {
+        attempt.and_then(|k| self.state.jobs.get(&k.job)).map(|j| j.project.clone())
+    }
+
+    /// A node is heard no more.
+    pub(crate) fn node_lost_found(&mut self, node: &NodeName, last_seen: Time) {
+        let seen = SeenFinding::new(
+            "node-lost",
+            Entity::Node(node.clone()),
+            Severity::Critical,
+            last_seen,
+        )
+        .because("its agent is not heard any more");
+        self.found(seen, true);
+    }
+
+    /// A node is heard again.
+    pub(crate) fn node_back_found(&mut self, node: &NodeName) {
+        let entity = Entity::Node(node.clone());
+        let Some(f) = self.state.health.open_of(&entity, "node-lost").cloned() else { return };
+        self.close_finding(f.id, "it is heard again", true);
+    }
+
+    /// What a node had before and has not any more, and what came back.
+    pub(crate) fn inventory_found(&mut self, node: &NodeName, was: &Inventory, now: &Inventory) {
+        let at = self.state.now;
+        for g in &was.gpus {
+            let entity = Entity::Gpu(node.clone(), g.index);
+            let there = now.gpus.iter().any(|n| n.index == g.index);
+            if !there && self.state.health.open_of(&entity, "gpu-off-bus").is_none() {
+                let line = format!("GPU {} ({}) is not there any more", g.index, g.uuid);
+                let seen = SeenFinding::new("gpu-missing", entity, Severity::Critical, at);
+                self.found(seen.because(line), true);
+            }
+        }
+        for p in &was.nics {
+            let entity = Entity::Port(node.clone(), p.name.clone());
+            if !now.nics.iter().any(|n| n.name == p.name) {
+                let line = format!("{} is not there any more", p.name);
+                let seen = SeenFinding::new("nic-missing", entity, Severity::Critical, at);
+                self.found(seen.because(line), true);
+            }
+        }
+    }
+
+    /// A test that nobody's remedy asked for failed.
+    pub(crate) fn test_found(&mut self, node: &NodeName, why: &str, wrong: bool) {
+        let kind = if wrong { "wrong-results" } else { "failed-qualification" };
+        let entity = Entity::Node(node.clone());
+        let seen = SeenFinding::new(kind, entity, Severity::Critical, self.state.now);
+        self.found(seen.because(why), true);
+    }
+}
+
+/// One finding out of what was known and what is seen now.
+fn merge(was: &SeenFinding, new: SeenFinding) -> SeenFinding {
+    let mut out = was.clone();
+    out.severity = was.severity.max(new.severity);
+    out.confidence = was.confidence.max(new.confidence);
+    out.first_seen = was.first_seen.min(new.first_seen);
+    out.last_seen = was.last_seen.max(new.last_seen);
+    out.count = was.count.saturating_add(new.count);
+    out.attempt = new.attempt.or(was.attempt);
+    out.rank = new.rank.or(was.rank);
+    for line in new.evidence {
+        if !out.evidence.contains(&line) {
+            out.evidence.push(line);
+        }
+    }
+    let over = out.evidence.len().saturating_sub(EVIDENCE_MAX);
+    // The first line says how it began; of the rest the newest count.
+    out.evidence.drain(1.min(out.evidence.len())..(1 + over).min(out.evidence.len()));
+    out.evidence.truncate(EVIDENCE_MAX);
+    out
+}
+
+/// Does a finding speak of hardware?
+pub(crate) fn of_hardware(seen: &SeenFinding) -> bool {
+    modes::mode(&seen.kind)
+        .is_some_and(|m| !matches!(m.class, FaultClass::Application | FaultClass::Notice))
+}

@@ -1,0 +1,196 @@
+//! How much of what is out of service by automation, and what it may still take (H9).
+
+use super::work::Group;
+use crate::Engine;
+use muster_lifecycle::limits::{GroupUse, holds, storm};
+use muster_model::entity::Entity;
+use muster_model::event::Event;
+use muster_model::names::NodeName;
+use muster_model::node::{Node, Stage};
+use muster_model::remedy::{Act, Action, Mode, Remedy, RemedyStep, Share};
+use muster_model::topology::Level;
+use muster_model::units::Span;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The same page is not sent again within this.
+const PAGE_AGAIN: Span = Span::hours(1);
+/// How long somebody has to be told.
+const PAGE_WITHIN: Span = Span::hours(24);
+
+impl Engine {
+    /// Why automation may not take a node now; none: it may.
+    pub(super) fn held(&mut self, r: &Remedy, n: &Node) -> Option<String> {
+        if r.approved.is_some() {
+            return None;
+        }
+        if let Some(s) = &self.state.health.automation.stopped {
+            return Some(format!("automation is stopped: {}", s.reason));
+        }
+        if self.state.policy.remedies.mode(Action::Drain) == Mode::Approve {
+            return Some("the policy wants an operator's word".into());
+        }
+        if is_out(&self.state.health, n) {
+            return None;
+        }
+        let groups = self.groups_of(n);
+        if let Some(why) = holds(&groups) {
+            self.page(&format!("automation reached a {}", cut_at(&why, ':')), &why);
+            return Some(why);
+        }
+        self.last_of_reservation(n)
+    }
+
+    /// Somebody is told, once an hour for the same reason.
+    pub(super) fn page(&mut self, title: &str, detail: &str) {
+        let now = self.state.now;
+        let told = self.state.health.acts.values().rev().any(|a| {
+            matches!(&a.act, Act::Page { title: t, .. } if t == title)
+                && now.since(a.at) < PAGE_AGAIN
+        });
+        if !told {
+            let act = Act::Page { title: title.to_owned(), detail: detail.to_owned() };
+            self.ask_act(act, PAGE_WITHIN);
+        }
+    }
+
+    /// Too many nodes with findings at once stop automation itself.
+    pub(super) fn watch_for_storm(&mut self) {
+        let (now, limits) = (self.state.now, self.state.policy.remedies.limits.clone());
+        if limits.storm_percent == 0 || self.state.health.automation.stopped.is_some() {
+            return;
+        }
+        let asked = self.state.health.automation.asked.iter();
+        let lately = asked.filter(|(t, _)| now.since(*t) < limits.storm_window);
+        let asking: BTreeSet<&NodeName> = lately.map(|(_, n)| n).collect();
+        let asking = u32::try_from(asking.len()).unwrap_or(u32::MAX);
+        let fleet = self.fleet_size();
+        if !storm(&limits, asking, fleet) {
+            return;
+        }
+        let reason = format!(
+            "{asking} of {fleet} nodes had findings within {}: more than hardware explains",
+            limits.storm_window
+        );
+        self.emit(None, Event::AutomationStopped { reason: reason.clone(), word: false });
+        self.page("automation stopped itself", &reason);
+        let seen = muster_model::finding::SeenFinding::new(
+            "detector-storm",
+            Entity::Site,
+            muster_model::finding::Severity::Critical,
+            now,
+        );
+        self.found(seen.because(reason), true);
+    }
+
+    fn fleet_size(&mut self) -> u32 {
+        self.groups().get("fleet").map_or(0, |g| g.nodes)
+    }
+
+    fn groups(&mut self) -> &BTreeMap<String, Group> {
+        if self.work.groups.is_none() {
+            self.work.groups = Some(self.count_groups());
+        }
+        self.work.groups.get_or_insert_default()
+    }
+
+    fn count_groups(&self) -> BTreeMap<String, Group> {
+        let now = self.state.now;
+        let mut out: BTreeMap<String, Group> = BTreeMap::new();
+        let hour = |t: &muster_model::units::Time| now.since(*t) < Span::hours(1);
+        let taken: BTreeSet<&NodeName> = self
+            .state
+            .health
+            .automation
+            .taken
+            .iter()
+            .filter(|(t, _)| hour(t))
+            .map(|(_, n)| n)
+            .collect();
+        for n in self.state.nodes.values().filter(|n| counts(n)) {
+            let gone = is_out(&self.state.health, n);
+            let lately = taken.contains(&n.name);
+            for (name, _) in names(n) {
+                let g = out.entry(name).or_default();
+                g.nodes += 1;
+                g.out += u32::from(gone);
+                g.hour += u32::from(lately);
+            }
+        }
+        out
+    }
+
+    fn groups_of(&mut self, n: &Node) -> Vec<GroupUse> {
+        let limits = self.state.policy.remedies.limits.clone();
+        let share = |kind: Kind| -> Share {
+            match kind {
+                Kind::Fleet => limits.fleet,
+                Kind::Pool => limits.pool,
+                Kind::Leaf => limits.leaf,
+                Kind::Feed => limits.feed,
+            }
+        };
+        let groups = self.groups();
+        let used = |(name, kind): (String, Kind)| {
+            let g = groups.get(&name).copied().unwrap_or_default();
+            GroupUse { share: share(kind), nodes: g.nodes, out: g.out, hour: g.hour, name }
+        };
+        names(n).into_iter().map(used).collect()
+    }
+
+    /// The last healthy node of a reservation stays.
+    fn last_of_reservation(&self, n: &Node) -> Option<String> {
+        let healthy = |name: &NodeName| {
+            self.state.nodes.get(name).is_some_and(|m| {
+                m.name != n.name && m.reachable && m.stage == Stage::Ready && m.breaker.is_none()
+            })
+        };
+        self.state.reservations.values().find_map(|b| {
+            let nodes = self.state.reserved_nodes(b);
+            let last = nodes.contains(&n.name) && !nodes.iter().any(healthy);
+            last.then(|| {
+                format!("it is the last healthy node of reservation {}", b.reservation.name)
+            })
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Fleet,
+    Pool,
+    Leaf,
+    Feed,
+}
+
+/// Groups that a node belongs to. A place that nobody stated is no group.
+fn names(n: &Node) -> Vec<(String, Kind)> {
+    let mut out =
+        vec![("fleet".to_owned(), Kind::Fleet), (format!("pool:{}", n.pool()), Kind::Pool)];
+    if n.location.leaf != "unplaced" {
+        out.push((Entity::domain(Level::Leaf, &n.name, &n.location).to_string(), Kind::Leaf));
+    }
+    if n.location.feed != "unknown" {
+        out.push((format!("feed:{}", n.location.feed), Kind::Feed));
+    }
+    out
+}
+
+/// Is it part of the fleet that serves, or would?
+fn counts(n: &Node) -> bool {
+    !matches!(n.stage, Stage::Enrolled | Stage::Retired)
+}
+
+/// Is it out of service by automation?
+pub(super) fn is_out(book: &super::HealthBook, n: &Node) -> bool {
+    if matches!(n.stage, Stage::Suspect | Stage::Quarantined | Stage::Repairing) {
+        return true;
+    }
+    book.remedies_of(&n.name).any(|r| {
+        r.action.takes_node()
+            && !matches!(r.step, RemedyStep::Proposed | RemedyStep::Probation | RemedyStep::Ended)
+    })
+}
+
+fn cut_at(text: &str, c: char) -> &str {
+    text.split(c).next().unwrap_or(text)
+}

@@ -1,0 +1,550 @@
+//! Remedies: chosen for findings, and carried through their steps. Everything that is decided is a
+//! record first, so that a server that starts anew goes on where the last one stopped.
+
+use super::findings::of_hardware;
+use crate::Engine;
+use crate::decide::qualify::{self, CAN};
+use muster_lifecycle::ladder::{self, Asked, Before};
+use muster_lifecycle::remedy::{Next, View, next};
+use muster_lifecycle::{Step, step, time_limit};
+use muster_model::event::Event;
+use muster_model::finding::{Finding, Severity};
+use muster_model::job::{Job, StopReason};
+use muster_model::names::NodeName;
+use muster_model::node::{Node, Stage};
+use muster_model::remedy::{Act, Action, AskedAct, Leave, Mode, Remedy, RemedyOutcome, RemedyStep};
+use muster_model::units::{Span, Time};
+use std::sync::Arc;
+
+/// What is watched is looked at again after this.
+const WATCH: Span = Span::mins(15);
+/// A remedy takes so many steps at most before others have their turn.
+const STEPS: usize = 8;
+
+impl Engine {
+    /// Chooses what is done about a finding.
+    pub(super) fn consider(&mut self, f: &Finding) {
+        if !self.state.policy.remedies.enabled || f.closed.is_some() || self.explained(f) {
+            return;
+        }
+        let Some(node) = self.node_of(f) else { return };
+        let Some(n) = self.state.nodes.get(&node).cloned() else { return };
+        if matches!(n.stage, Stage::Retired | Stage::Enrolled) {
+            return;
+        }
+        let choice = self.choice(f, &n);
+        let gpu = f.seen.entity.gpu();
+        // Something at least as heavy is under way already.
+        let covered = |r: &&Arc<Remedy>| {
+            let same = r.gpu == gpu || r.action.takes_node();
+            let live = r.step != RemedyStep::Probation && r.action > Action::RestartJob;
+            same && live && r.action >= choice.action
+        };
+        if choice.action > Action::RestartJob
+            && self.state.health.remedies_of(&node).any(|r| covered(&r))
+        {
+            return;
+        }
+        let id = self.state.seq.next().0;
+        let now = self.state.now;
+        let remedy = Remedy {
+            id,
+            finding: f.id,
+            kind: f.seen.kind.clone(),
+            node: node.clone(),
+            gpu,
+            action: choice.action,
+            rung: choice.rung,
+            mode: choice.mode,
+            leave: choice.leave,
+            step: RemedyStep::Proposed,
+            why: choice.why,
+            at: now,
+            since: now,
+            until: (choice.action == Action::Watch).then_some(now + WATCH),
+            approved: None,
+            act: None,
+            taken: Vec::new(),
+            outcome: None,
+        };
+        // What a heavier one covers is not done beside it.
+        let lighter: Vec<u64> = self
+            .state
+            .health
+            .remedies_of(&node)
+            .filter(|r| choice.action > Action::RestartJob && r.action <= choice.action)
+            .map(|r| r.id)
+            .collect();
+        self.emit(None, Event::RemedyChosen { remedy: Box::new(remedy) });
+        for old in lighter {
+            self.end_remedy(old, RemedyOutcome::Superseded, "a heavier remedy follows", false);
+        }
+        if choice.action.takes_node() {
+            self.watch_for_storm();
+        }
+        if choice.mode == Mode::DetectOnly || self.passive(choice.action) {
+            let why = format!("detect only: would {}", choice.action.words());
+            self.end_remedy(id, RemedyOutcome::Noted, &why, false);
+        }
+        self.work.due.insert(node);
+        self.pass_due();
+    }
+
+    /// Stopping allocation is switched off: everything that begins with it is only written down.
+    fn passive(&self, action: Action) -> bool {
+        action > Action::Watch
+            && self.state.policy.remedies.mode(action.min(Action::Drain)) == Mode::DetectOnly
+    }
+
+    fn choice(&self, f: &Finding, n: &Node) -> ladder::Choice {
+        let asked = Asked {
+            kind: &f.seen.kind,
+            severity: f.seen.severity,
+            confidence: f.seen.confidence,
+            pool: n.pool(),
+            sku: n.sku(),
+            gpu: f.seen.entity.gpu(),
+        };
+        let before: Vec<Before<'_>> = self
+            .state
+            .health
+            .remedies
+            .values()
+            .filter(|r| r.node == n.name)
+            .map(|r| Before {
+                kind: &r.kind,
+                gpu: r.gpu,
+                action: r.action,
+                at: r.at,
+                done: r.step == RemedyStep::Probation
+                    || matches!(r.outcome, Some(RemedyOutcome::Mended | RemedyOutcome::Escalated))
+                    || r.outcome == Some(RemedyOutcome::Noted) && r.action == Action::Watch,
+            })
+            .collect();
+        ladder::choose(&self.state.policy.remedies, &asked, &before, self.state.now)
+    }
+
+    /// The node that a finding asks for: its own, or that of the rank it names.
+    fn node_of(&self, f: &Finding) -> Option<NodeName> {
+        if let Some(n) = f.seen.entity.node() {
+            return Some(n.clone());
+        }
+        let key = f.seen.attempt?;
+        let a = self.state.jobs.get(&key.job)?.attempt.as_ref().filter(|a| a.no == key.attempt)?;
+        let mut first = 0u32;
+        for s in &a.placement.slots {
+            let ranks = s.ranks;
+            if f.seen.rank.is_none_or(|r| r < first + ranks) {
+                return Some(s.node.clone());
+            }
+            first += ranks;
+        }
+        a.placement.slots.first().map(|s| s.node.clone())
+    }
+
+    /// Looks at everything that is due, at most once a second at what only time changes.
+    pub(crate) fn pass_health(&mut self) {
+        let now = self.state.now;
+        self.pass_due();
+        let by_time = self.work.wake.is_some_and(|t| t <= now);
+        let again = now >= self.work.looked_at + Span::secs(1);
+        if !(self.work.all || by_time || (self.work.correlate && again)) {
+            return;
+        }
+        self.work.looked_at = now;
+        self.work.groups = None;
+        if std::mem::take(&mut self.work.correlate) {
+            self.correlate();
+        }
+        self.work.all = false;
+        self.pass_acts();
+        self.pass_breakers();
+        let nodes: Vec<NodeName> = self.state.health.index.remedies.keys().cloned().collect();
+        for n in &nodes {
+            self.stands_too_long(n);
+        }
+        self.work.due.extend(nodes);
+        self.pass_due();
+        self.work.wake = self.health_wake();
+    }
+
+    /// When time alone gives health something to do.
+    fn health_wake(&self) -> Option<Time> {
+        let now = self.state.now;
+        let book = &self.state.health;
+        let remedies = book.live_remedies().filter_map(|r| r.until);
+        let stages = book
+            .index
+            .remedies
+            .keys()
+            .filter_map(|n| self.state.nodes.get(n).and_then(|n| n.stage_until));
+        let acts = book.open_acts().map(|a| a.until);
+        let breakers = book.breakers.values().filter_map(|b| b.probe_at);
+        let held = book.live_remedies().any(|r| r.step == RemedyStep::Proposed);
+        let hour = held.then(|| book.automation.taken.first().map(|(t, _)| *t + Span::hours(1)));
+        let first = remedies.chain(stages).chain(acts).chain(breakers).chain(hour.flatten()).min();
+        let again = self.work.correlate.then_some(self.work.looked_at + Span::secs(1));
+        first.into_iter().chain(again).min().map(|t| t.max(now + Span(1)))
+    }
+
+    /// When health next has something to do by itself.
+    pub(crate) fn next_health(&self) -> Option<Time> {
+        if !self.work.due.is_empty() || self.work.all {
+            return Some(self.state.now);
+        }
+        let again = self.work.correlate.then_some(self.work.looked_at + Span::secs(1));
+        self.work.wake.into_iter().chain(again).min()
+    }
+
+    /// Remedies of nodes about which something changed take the steps they can.
+    pub(crate) fn pass_due(&mut self) {
+        for _ in 0..STEPS {
+            let due = std::mem::take(&mut self.work.due);
+            if due.is_empty() {
+                return;
+            }
+            for node in due {
+                let ids: Vec<u64> = self.state.health.remedies_of(&node).map(|r| r.id).collect();
+                for id in ids {
+                    if self.step_remedy(id) {
+                        self.work.due.insert(node.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    /// One step of one remedy. Says whether it took one.
+    fn step_remedy(&mut self, id: u64) -> bool {
+        let Some(r) = self.state.health.remedies.get(&id).cloned() else { return false };
+        let Some(n) = self.state.nodes.get(&r.node).cloned() else { return false };
+        if r.outcome.is_some() {
+            return false;
+        }
+        let held = (r.step == RemedyStep::Proposed && r.action.takes_node())
+            .then(|| self.held(&r, &n))
+            .flatten();
+        let book = &self.state.health;
+        let finding = book.findings.get(&r.finding);
+        let act = r.act.and_then(|a| book.acts.get(&a)).and_then(|a| a.ended.as_ref());
+        let test = n.qualified.as_ref().filter(|q| q.ended_at >= r.since).map(|q| q.report.outcome);
+        let answer = next(&View {
+            action: r.action,
+            mode: r.mode,
+            step: r.step,
+            until: r.until,
+            approved: r.approved.is_some(),
+            open: finding.is_some_and(|f| f.closed.is_none()),
+            grave: finding.is_some_and(|f| f.seen.severity >= Severity::Degraded),
+            held,
+            busy: self.busy(&r, &n),
+            reachable: n.reachable,
+            act,
+            test,
+            testing: n.qualifying.is_some(),
+            testable: n.inventory.can.contains(CAN),
+            now: self.state.now,
+        });
+        self.carry(&r, &n, answer)
+    }
+
+    fn busy(&self, r: &Remedy, n: &Node) -> bool {
+        match r.action {
+            Action::RestartJob => {
+                let f = self.state.health.findings.get(&r.finding);
+                f.and_then(|f| f.seen.attempt).is_some_and(|k| {
+                    self.state.jobs.get(&k.job).and_then(|j| j.attempt_key()) == Some(k)
+                })
+            }
+            Action::IsolateGpu => self.work_on(&n.name, r.gpu).next().is_some(),
+            _ => self.state.attempts_on(&n.name).next().is_some() || !n.orphans.is_empty(),
+        }
+    }
+
+    /// Work on a node, or on one of its GPUs.
+    fn work_on<'a>(
+        &'a self,
+        node: &'a NodeName,
+        gpu: Option<u32>,
+    ) -> impl Iterator<Item = &'a Arc<Job>> {
+        self.state.attempts_on(node).filter(move |j| {
+            let slots = j.attempt.iter().flat_map(|a| a.placement.slots.iter());
+            let mut here = slots.filter(|s| s.node == *node);
+            here.any(|s| gpu.is_none_or(|g| s.gpus.iter().any(|h| h == g)))
+        })
+    }
+
+    fn carry(&mut self, r: &Remedy, n: &Node, answer: Next) -> bool {
+        match answer {
+            Next::Wait => {
+                self.hurry(r);
+                return false;
+            }
+            Next::Hold(why) if why == r.why => return false,
+            Next::Hold(why) => {
+                self.stepped(r, RemedyStep::Proposed, &why, None, None);
+                return false;
+            }
+            Next::Take => self.take_out(r, n),
+            Next::Ask => {
+                self.stage(n, Step::Quarantine, &format!("{}: {}", r.kind, r.action.words()));
+                self.write_ticket(r, n);
+                let until = self.state.now + time_limit(Stage::Quarantined).unwrap_or(WATCH);
+                let why = if r.action == Action::Drain {
+                    "it cannot be tested; an operator's word is needed".to_owned()
+                } else {
+                    format!("approval to {}", r.action.words())
+                };
+                self.stepped(r, RemedyStep::Approval, &why, Some(until), None);
+            }
+            Next::Act if r.action == Action::Replace => self.repair(r, n),
+            Next::Act => self.act(r, n),
+            Next::Repair => self.repair(r, n),
+            Next::Test => {
+                // A node in service is not taken out by a test alone: it is out already.
+                if n.stage != Stage::Repairing {
+                    self.stage(n, Step::Quarantine, &format!("{}: tested", r.kind));
+                }
+                let able = n.reachable && n.qualifying.is_none() && !self.busy_node(n);
+                if r.step == RemedyStep::Testing && !able {
+                    return false;
+                }
+                if r.step != RemedyStep::Testing {
+                    self.stepped(r, RemedyStep::Testing, "tested before its return", None, None);
+                }
+                if able {
+                    let level = self.state.policy.remedies.requalify;
+                    qualify::begin(self, &n.name, level, true);
+                }
+            }
+            Next::Return => self.give_back(r, n),
+            Next::Done(why) => {
+                if r.step == RemedyStep::Probation {
+                    self.emit(None, Event::ProbationSet { node: n.name.clone(), until: None });
+                }
+                let noted = r.step == RemedyStep::Proposed;
+                let outcome = match (noted, r.action) {
+                    (true, Action::Watch) => RemedyOutcome::Noted,
+                    (true, _) => RemedyOutcome::Superseded,
+                    _ => RemedyOutcome::Mended,
+                };
+                self.end_remedy(r.id, outcome, &why, false);
+            }
+            Next::Escalate(why) => {
+                self.end_remedy(r.id, RemedyOutcome::Escalated, &why, false);
+                if let Some(f) = self.state.health.findings.get(&r.finding).cloned() {
+                    self.consider(&f);
+                }
+            }
+        }
+        true
+    }
+
+    fn busy_node(&self, n: &Node) -> bool {
+        self.state.attempts_on(&n.name).next().is_some() || !n.orphans.is_empty()
+    }
+
+    /// Work that was let finish and did not in time is moved.
+    fn hurry(&mut self, r: &Remedy) {
+        let late = r.step == RemedyStep::Moving && r.until.is_some_and(|t| t <= self.state.now);
+        if late {
+            let why = "what ran there did not end in time";
+            self.stepped(r, RemedyStep::Moving, why, None, None);
+            self.move_work(r, Leave::Checkpoint);
+        }
+    }
+
+    fn take_out(&mut self, r: &Remedy, n: &Node) {
+        let until = (r.leave == Leave::Finish)
+            .then(|| self.state.now + self.state.policy.remedies.finish_within);
+        self.stepped(r, RemedyStep::Moving, &r.why.clone(), until, None);
+        let reason = format!("{} (finding {})", r.kind, r.finding);
+        match r.action {
+            Action::Watch | Action::RestartJob => {}
+            Action::IsolateGpu => {
+                let bit = r.gpu.filter(|g| *g < 64).map_or(0, |g| 1u64 << g);
+                let gpus = muster_model::placement::GpuSet(n.excluded_gpus.0 | bit);
+                let node = n.name.clone();
+                self.emit(None, Event::GpusExcluded { node, gpus, reason, word: false });
+            }
+            _ => {
+                self.stage(n, Step::Suspect, &reason);
+                if let Some(n) = self.state.nodes.get(&n.name).cloned()
+                    && self.busy_node(&n)
+                {
+                    self.stage(&n, Step::Drain, &reason);
+                }
+            }
+        }
+        self.move_work(r, r.leave);
+    }
+
+    /// Work leaves a node. What uses the sick GPU itself is not asked for a checkpoint when it
+    /// must leave at once: it could not write one.
+    fn move_work(&mut self, r: &Remedy, leave: Leave) {
+        if r.action == Action::RestartJob {
+            let f = self.state.health.findings.get(&r.finding).cloned();
+            let hung = f.and_then(|f| f.seen.attempt).and_then(|k| self.state.jobs.get(&k.job));
+            if let Some(job) = hung.cloned() {
+                self.order_stop(&job, StopReason::Hung { finding: r.finding }, None);
+                self.settle_job(job.id);
+            }
+            return;
+        }
+        let only = (r.action == Action::IsolateGpu).then_some(r.gpu).flatten();
+        let all: Vec<Arc<Job>> = self.work_on(&r.node, only).cloned().collect();
+        for job in all {
+            let sick = self.work_on(&r.node, r.gpu).any(|j| j.id == job.id);
+            let reason =
+                StopReason::Sick { node: r.node.clone(), finding: r.finding, mode: r.kind.clone() };
+            let stopping = job.attempt.as_ref().is_some_and(|a| a.stop.is_some());
+            match leave {
+                _ if stopping => {}
+                Leave::Finish => {}
+                Leave::Now if sick => {
+                    self.order_stop(&job, reason, None);
+                    self.settle_job(job.id);
+                }
+                Leave::Now | Leave::Checkpoint => self.give_notice(&job, reason, None),
+            }
+        }
+        self.settle_node(&r.node);
+    }
+
+    fn act(&mut self, r: &Remedy, n: &Node) {
+        let node = n.name.clone();
+        let (act, within) = match (r.action, r.gpu) {
+            (Action::ResetGpu, Some(gpu)) => (Act::ResetGpu { node, gpu }, Span::mins(5)),
+            // A reset that names no GPU is a restart.
+            (Action::ResetGpu | Action::Reboot, _) => {
+                (Act::Reboot { node, boot: n.boot.clone() }, Span::mins(20))
+            }
+            _ => (Act::PowerCycle { node, boot: n.boot.clone() }, Span::mins(30)),
+        };
+        self.stage(n, Step::Quarantine, &r.kind);
+        if let Some(n) = self.state.nodes.get(&n.name).cloned() {
+            self.stage(&n, Step::Repair, &format!("{}: {}", r.kind, r.action.words()));
+        }
+        let id = self.ask_act(act, within);
+        self.stepped(r, RemedyStep::Acting, r.action.words(), None, Some(id));
+    }
+
+    fn repair(&mut self, r: &Remedy, n: &Node) {
+        self.stage(n, Step::Quarantine, &r.kind);
+        if let Some(n) = self.state.nodes.get(&n.name).cloned() {
+            self.stage(&n, Step::Repair, &format!("{}: {}", r.kind, r.action.words()));
+        }
+        self.write_ticket(r, n);
+        let until = time_limit(Stage::Repairing).map(|s| self.state.now + s);
+        self.stepped(r, RemedyStep::Repairing, "people repair it", until, None);
+    }
+
+    /// One ticket for each remedy.
+    fn write_ticket(&mut self, r: &Remedy, n: &Node) {
+        let has = |a: &Arc<AskedAct>| matches!(a.act, Act::Ticket { remedy, .. } if remedy == r.id);
+        if self.state.health.acts.values().any(has) {
+            return;
+        }
+        let what = r.gpu.map_or_else(|| n.name.to_string(), |g| format!("{} GPU {g}", n.name));
+        let title = format!("{what}: {}; {}", r.kind, r.action.words());
+        self.ask_act(Act::Ticket { node: n.name.clone(), title, remedy: r.id }, Span::hours(24));
+    }
+
+    pub(super) fn ask_act(&mut self, act: Act, within: Span) -> u64 {
+        let id = self.state.seq.next().0;
+        let (at, until) = (self.state.now, self.state.now + within);
+        let act = AskedAct { id, act, at, until, ended: None };
+        self.emit(None, Event::ActAsked { act: Box::new(act) });
+        id
+    }
+
+    /// Back into service, and watched.
+    fn give_back(&mut self, r: &Remedy, n: &Node) {
+        let until = self.state.now + self.state.policy.remedies.probation;
+        let reason = format!("passed its test after {} ({})", r.action.words(), r.kind);
+        let node = n.name.clone();
+        self.emit(None, Event::NodeReady { node: node.clone(), reason });
+        self.emit(None, Event::ProbationSet { node: node.clone(), until: Some(until) });
+        self.stepped(r, RemedyStep::Probation, "watched after its return", Some(until), None);
+        self.close_all(&node, "the node passed its test");
+    }
+
+    /// What was found on a node before its test is over.
+    pub(super) fn close_all(&mut self, node: &NodeName, why: &str) {
+        let open: Vec<u64> = self
+            .state
+            .health
+            .open_on(node)
+            .filter(|f| of_hardware(&f.seen) && f.seen.kind != "hazard" && f.seen.kind != "lemon")
+            .map(|f| f.id)
+            .collect();
+        for id in open {
+            self.close_finding(id, why, true);
+        }
+    }
+
+    pub(super) fn stage(&mut self, n: &Node, to: Step, reason: &str) {
+        if let Ok(Some(stage)) = step(n, to) {
+            let until = time_limit(stage).map(|s| self.state.now + s);
+            let event = Event::NodeStaged {
+                node: n.name.clone(),
+                stage,
+                reason: reason.to_owned(),
+                until,
+                word: false,
+            };
+            self.emit(None, event);
+        }
+    }
+
+    fn stepped(
+        &mut self,
+        r: &Remedy,
+        step: RemedyStep,
+        why: &str,
+        until: Option<Time>,
+        act: Option<u64>,
+    ) {
+        let why = why.to_owned();
+        self.emit(None, Event::RemedyStepped { id: r.id, step, why, until, act });
+    }
+
+    pub(super) fn end_remedy(&mut self, id: u64, outcome: RemedyOutcome, why: &str, word: bool) {
+        let live = self.state.health.remedies.get(&id).filter(|r| r.outcome.is_none());
+        if live.is_some() {
+            let why = why.to_owned();
+            self.emit(None, Event::RemedyEnded { id, outcome, why, word });
+        }
+    }
+
+    /// A node that stands in a stage for too long is told of, and again after as long.
+    fn stands_too_long(&mut self, node: &NodeName) {
+        let now = self.state.now;
+        let Some(n) = self.state.nodes.get(node).cloned() else { return };
+        if n.stage_until.is_none_or(|t| t > now) {
+            return;
+        }
+        let word = muster_lifecycle::word(n.stage);
+        let detail = format!("since {}: {}", now.since(n.stage_since), n.stage_why);
+        self.page(&format!("node {node} is {word} for too long"), &detail);
+        let event = Event::NodeStaged {
+            node: node.clone(),
+            stage: n.stage,
+            reason: n.stage_why.clone(),
+            until: time_limit(n.stage).map(|s| now + s),
+            word: false,
+        };
+        self.emit(None, event);
+    }
+
+    /// Acts of which nothing was heard have failed.
+    fn pass_acts(&mut self) {
+        let now = self.state.now;
+        let late: Vec<u64> =
+            self.state.health.open_acts().filter(|a| a.until <= now).map(|a| a.id).collect();
+        for id in late {
+            let message = "nothing was heard of it in time".to_string();
+            self.emit(None, Event::ActEnded { id, ok: false, message, expired: true });
+        }
+    }
+}

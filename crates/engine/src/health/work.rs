@@ -1,0 +1,67 @@
+//! What is to be looked at again. Derived; never stored.
+
+use muster_model::event::Event;
+use muster_model::names::NodeName;
+use muster_model::units::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is to be looked at again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Work {
+    /// Nodes whose remedies may take a step.
+    pub(crate) due: BTreeSet<NodeName>,
+    /// Findings are new: they may have a common cause.
+    pub(crate) correlate: bool,
+    /// When everything was last looked at.
+    pub(crate) looked_at: Time,
+    /// When something is due by time alone.
+    pub(crate) wake: Option<Time>,
+    /// Everything is to be looked at.
+    pub(crate) all: bool,
+    /// Groups and how much of each is out, while nothing changed.
+    pub(crate) groups: Option<BTreeMap<String, Group>>,
+}
+
+impl Work {
+    /// An event was written: what follows from it is looked at.
+    pub(crate) fn note(&mut self, event: &Event, has_remedy: impl Fn(&NodeName) -> bool) {
+        match event {
+            Event::NodeEnrolled { .. }
+            | Event::NodeRetired { .. }
+            | Event::NodeReady { .. }
+            | Event::TopologySet { .. }
+            | Event::RemedyEnded { .. }
+            | Event::PolicySet { .. } => {
+                self.groups = None;
+                self.all |= matches!(event, Event::RemedyEnded { .. } | Event::PolicySet { .. });
+            }
+            _ => {}
+        }
+        match event {
+            Event::NodeDrained { node }
+            | Event::NodeBack { node, .. }
+            | Event::NodeLost { node, .. }
+            | Event::OrphanGone { node, .. }
+            | Event::SlotEnded { node, .. }
+            | Event::NodeReconciled { node }
+                if has_remedy(node) =>
+            {
+                self.due.insert(node.clone());
+            }
+            // Something new has a time of its own, or waited for this.
+            Event::RemedyChosen { .. }
+            | Event::RemedyStepped { .. }
+            | Event::ActAsked { .. }
+            | Event::ActEnded { .. } => self.wake = Some(Time(0)),
+            _ => {}
+        }
+    }
+}
+
+/// A group of nodes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Group {
+    pub(crate) nodes: u32,
+    pub(crate) out: u32,
+    pub(crate) hour: u32,
+}
