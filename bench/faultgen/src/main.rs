@@ -1,0 +1,45 @@
+//! A busy fleet that fails in every way, and knows which. It speaks the agent link like any
+//! agent, invents its own physics, and writes the truth down for others to be scored against.
+//! It shares nothing with what detects.
+
+mod alike;
+mod faults;
+mod link;
+mod rng;
+mod scale;
+mod settings;
+mod truth;
+mod world;
+mod xid;
+
+use anyhow::{Context, Result};
+use muster_model::units::Time;
+use settings::{Life, Settings};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The machine's clock.
+pub(crate) fn wall() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn main() -> Result<()> {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).context("cannot read what is wanted")?;
+    let settings: Settings = serde_json::from_str(&line).context("cannot read what is wanted")?;
+    // Whoever started us went away: so do we.
+    std::thread::spawn(|| {
+        let mut rest = String::new();
+        while std::io::stdin().read_line(&mut rest).is_ok_and(|n| n > 0) {
+            rest.clear();
+        }
+        std::process::exit(3);
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async move {
+        match settings.life.clone() {
+            Life::Scored { .. } => world::live(settings).await,
+            Life::Signals { .. } => scale::live(settings).await,
+        }
+    })
+}
