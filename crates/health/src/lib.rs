@@ -24,11 +24,13 @@ pub mod ettr;
 pub mod fabric;
 pub mod faults;
 pub mod interval;
+pub mod lemon;
 pub mod modes;
 pub mod qualify;
 pub mod rate;
 mod series;
 pub mod spares;
+pub mod watch;
 
 pub use ettr::{Expect, best_ettr, ettr, ettr_exact, limit};
 pub use interval::checkpoint_every;
