@@ -1,0 +1,81 @@
+//! A host and its agent: processes that hang in the kernel, rows that stop, GPUs that vanish.
+
+use super::say::Say;
+use crate::watch::WatchConfig;
+use muster_model::finding::Severity;
+
+/// Processes hang in the kernel, and no file system of the node explains it.
+///
+/// A false alarm costs one reboot.
+#[must_use]
+pub fn stuck(processes: f64, lasts: bool, storage_stalls: bool) -> Say {
+    if !(processes >= 1.0) {
+        return Say::good_if(processes >= 0.0);
+    }
+    // Whoever waits for a file server is not sick.
+    if storage_stalls || !lasts {
+        return Say::Unknown;
+    }
+    let why = format!("{processes:.0} processes in uninterruptible sleep");
+    Say::bad(Severity::Degraded, 700, why)
+}
+
+/// An agent that is heard and tells no rows, while other agents do.
+///
+/// A false alarm costs nothing: ranks go on.
+#[must_use]
+pub fn silent(c: &WatchConfig, silent_ms: i64, usual_ms: f64, others_go_on: bool) -> Say {
+    let bound = (c.silent_for.0 as f64).max(usual_ms * 6.0);
+    if others_go_on && silent_ms as f64 > bound {
+        let why = format!("heard, and no row for {} s", silent_ms / 1000);
+        return Say::bad(Severity::Degraded, 800, why);
+    }
+    Say::Unknown
+}
+
+/// A GPU without any figure while others of its node tell theirs.
+///
+/// A false alarm costs one reboot and a quick test.
+#[must_use]
+pub fn missing(c: &WatchConfig, rows_without: u16, others_tell: bool) -> Say {
+    if rows_without == 0 {
+        return Say::Good;
+    }
+    if rows_without >= c.missing_rows && others_tell {
+        let why = format!("no figure in {rows_without} rows while other GPUs tell theirs");
+        return Say::bad(Severity::Critical, 850, why);
+    }
+    Say::Unknown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stuck_is_who_hangs_without_storage_to_blame() {
+        assert!(stuck(2.0, true, false).is_bad());
+        assert_eq!(stuck(2.0, true, true), Say::Unknown, "the file server stalls");
+        assert_eq!(stuck(2.0, false, false), Say::Unknown, "for a moment");
+        assert_eq!(stuck(0.0, false, false), Say::Good);
+        assert_eq!(stuck(f64::NAN, true, false), Say::Unknown);
+    }
+
+    #[test]
+    fn silence_counts_beside_the_usual_pause_and_others() {
+        let c = WatchConfig::default();
+        assert!(silent(&c, 61_000, 10_000.0, true).is_bad());
+        assert_eq!(silent(&c, 59_000, 10_000.0, true), Say::Unknown, "its rows are seldom");
+        assert_eq!(silent(&c, 29_000, 1000.0, true), Say::Unknown, "nearly");
+        assert_eq!(silent(&c, 90_000, 1000.0, false), Say::Unknown, "nobody's rows come");
+    }
+
+    #[test]
+    fn a_gpu_is_missing_when_others_are_not() {
+        let c = WatchConfig::default();
+        assert!(missing(&c, 3, true).is_bad());
+        assert_eq!(missing(&c, 2, true), Say::Unknown);
+        assert_eq!(missing(&c, 9, false), Say::Unknown, "the driver tells nothing at all");
+        assert_eq!(missing(&c, 0, true), Say::Good);
+    }
+}

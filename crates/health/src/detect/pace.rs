@@ -1,0 +1,127 @@
+//! A whole job beside its own past, and what its steps are made of.
+
+use super::say::Say;
+use crate::watch::WatchConfig;
+use muster_model::finding::Severity;
+
+/// What a stage of a step is spent on, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spent {
+    /// The rank's own work.
+    Own,
+    /// Waiting for others.
+    Waiting,
+    /// Reading data.
+    Reading,
+    /// Writing a checkpoint.
+    Saving,
+}
+
+const WAITING: [&str; 12] = [
+    "comm",
+    "wait",
+    "sync",
+    "barrier",
+    "reduce",
+    "gather",
+    "scatter",
+    "nccl",
+    "collective",
+    "bubble",
+    "idle",
+    "p2p",
+];
+const READING: [&str; 7] = ["read", "data", "load", "fetch", "input", "batch", "io"];
+const SAVING: [&str; 3] = ["ckpt", "checkpoint", "save"];
+
+/// What a stage is, by its name. Names that say nothing are the rank's own work.
+#[must_use]
+pub fn spent(stage: &str) -> Spent {
+    let name = stage.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|w| name.contains(w));
+    // A word of two letters is only meant where it stands alone.
+    let alone = |w: &str| name.split(|c: char| !c.is_ascii_alphanumeric()).any(|p| p == w);
+    if has(&SAVING) {
+        Spent::Saving
+    } else if has(&WAITING) {
+        Spent::Waiting
+    } else if has(&READING[..6]) || alone(READING[6]) {
+        Spent::Reading
+    } else {
+        Spent::Own
+    }
+}
+
+/// All ranks slower than the job's own past, and none of them more than the others.
+///
+/// A false alarm costs nothing: it is a remark to the owner.
+#[must_use]
+pub fn job_slow(c: &WatchConfig, now: f64, base: f64, spread: f64, lasts: bool) -> Say {
+    if !(now > 0.0 && base > 0.0) {
+        return Say::Unknown;
+    }
+    let gap = now - base;
+    if gap <= base * c.job_slow / 2.0 {
+        return Say::Good;
+    }
+    if lasts && gap > base * c.job_slow && gap > spread * 4.0 {
+        let why =
+            format!("steps take {now:.3} s on all ranks, {base:.3} s before: the job, not a node");
+        return Say::bad(Severity::Info, 750, why);
+    }
+    Say::Unknown
+}
+
+/// A job that waits for its data.
+///
+/// A false alarm costs nothing: it is a remark to the owner.
+#[must_use]
+pub fn starved(c: &WatchConfig, share: f64, lasts: bool) -> Say {
+    if share > c.read_share && lasts {
+        let why = format!("{:.0}% of its steps is reading", share * 100.0);
+        return Say::bad(Severity::Info, 800, why);
+    }
+    Say::good_if(share < c.read_share * 0.66)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_are_known_by_their_names() {
+        for (name, is) in [
+            ("compute", Spent::Own),
+            ("fwd", Spent::Own),
+            ("optimizer", Spent::Own),
+            ("comm", Spent::Waiting),
+            ("all_reduce", Spent::Waiting),
+            ("grad-sync", Spent::Waiting),
+            ("read", Spent::Reading),
+            ("dataloader", Spent::Reading),
+            ("io", Spent::Reading),
+            ("bios", Spent::Own),
+            ("checkpoint", Spent::Saving),
+        ] {
+            assert_eq!(spent(name), is, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_job_is_slow_beside_its_past() {
+        let c = WatchConfig::default();
+        assert!(job_slow(&c, 1.2, 1.0, 0.01, true).is_bad());
+        assert!(!job_slow(&c, 1.08, 1.0, 0.01, true).is_bad(), "nearly");
+        assert!(!job_slow(&c, 1.2, 1.0, 0.08, true).is_bad(), "its steps always differ");
+        assert_eq!(job_slow(&c, 1.03, 1.0, 0.01, true), Say::Good);
+        assert_eq!(job_slow(&c, f64::NAN, 1.0, 0.0, true), Say::Unknown);
+    }
+
+    #[test]
+    fn a_job_starves_by_the_share_of_reading() {
+        let c = WatchConfig::default();
+        assert!(starved(&c, 0.4, true).is_bad());
+        assert!(!starved(&c, 0.4, false).is_bad() && !starved(&c, 0.28, true).is_bad());
+        assert_eq!(starved(&c, 0.05, false), Say::Good);
+    }
+}

@@ -1,0 +1,73 @@
+//! File systems: one finding about the file system, so that its users are left alone.
+
+use super::say::Say;
+use crate::watch::WatchConfig;
+use muster_model::finding::Severity;
+
+/// How one file system looks from the nodes that use it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Nodes that use it.
+    pub nodes: u32,
+    /// Of these, those whose probe waits.
+    pub stalled: u32,
+    /// And those for which it is slow.
+    pub slow: u32,
+}
+
+/// Nobody, or one of many, is not enough: then it is the node's own trouble.
+fn enough(hit: u32, of: u32) -> bool {
+    hit >= 2 || (hit == 1 && of == 1)
+}
+
+/// Probes do not come back.
+///
+/// A false alarm costs nothing: nodes are left alone.
+#[must_use]
+pub fn stall(seen: Seen) -> Say {
+    if enough(seen.stalled, seen.nodes) {
+        let why = format!("probes of {} of {} nodes do not come back", seen.stalled, seen.nodes);
+        return Say::bad(Severity::Critical, 900, why);
+    }
+    Say::good_if(seen.stalled == 0)
+}
+
+/// Slower than it was, for a quarter of those who use it.
+///
+/// A false alarm costs nothing.
+#[must_use]
+pub fn slow(seen: Seen) -> Say {
+    if enough(seen.slow, seen.nodes) && u64::from(seen.slow) * 4 >= u64::from(seen.nodes) {
+        let why = format!("slower than it was for {} of {} nodes", seen.slow, seen.nodes);
+        return Say::bad(Severity::Warning, 750, why);
+    }
+    Say::good_if(seen.slow == 0)
+}
+
+/// Is this latency slow beside its own past?
+#[must_use]
+pub fn is_slow(c: &WatchConfig, now_ms: f64, usual_ms: f64) -> bool {
+    now_ms.is_finite() && now_ms >= c.slow_ms && now_ms > usual_ms * c.slow_times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_many_is_the_nodes_own_trouble() {
+        let seen = |nodes, stalled, slow| Seen { nodes, stalled, slow };
+        assert!(stall(seen(100, 2, 0)).is_bad() && stall(seen(1, 1, 0)).is_bad());
+        assert_eq!(stall(seen(100, 1, 0)), Say::Unknown);
+        assert_eq!(stall(seen(100, 0, 0)), Say::Good);
+        assert!(slow(seen(4, 0, 2)).is_bad() && !slow(seen(100, 0, 2)).is_bad());
+    }
+
+    #[test]
+    fn slow_is_beside_its_own_past() {
+        let c = WatchConfig::default();
+        assert!(is_slow(&c, 90.0, 20.0));
+        assert!(!is_slow(&c, 79.0, 20.0) && !is_slow(&c, 40.0, 2.0));
+        assert!(!is_slow(&c, f64::NAN, 20.0));
+    }
+}

@@ -1,0 +1,343 @@
+//! What is remembered of one node, and what a row of it says.
+
+use super::config::{WatchConfig, ms};
+use super::gpu::Gpu;
+use super::layout::{Col, GpuLayout, HostLayout};
+use super::port::Port;
+use super::standing::{Findings, Hit, News, of_node};
+use crate::detect::heat::{self, Heat};
+use crate::detect::meter::{Rise, Streak, Tick};
+use crate::detect::robust::{Fading, Usual, median};
+use crate::detect::{Say, bus, host, memory};
+use muster_model::entity::Entity;
+use muster_model::names::NodeName;
+use muster_model::units::Time;
+use std::sync::Arc;
+
+/// GPUs of one node that are watched; the model knows no more.
+const GPUS_MAX: usize = 64;
+/// Rows that come from before the last one, in a row, before the clock is believed to be set back.
+const LATE_ROWS: u8 = 3;
+
+/// One node.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) name: NodeName,
+    pub(super) at: Option<Time>,
+    late: u8,
+    pub(super) gpu_layout: Option<Arc<GpuLayout>>,
+    pub(super) host_layout: Option<Arc<HostLayout>>,
+    pub(super) gpus: Vec<Gpu>,
+    pub(super) ports: Vec<Port>,
+    /// Places in the table of file systems, with what this node sees of each.
+    pub(super) mounts: Vec<super::fs::Mount>,
+    pub(super) stuck: Streak,
+    pub(super) heard: Option<Time>,
+    heard_at_row: Option<Time>,
+    usual_gap: Fading,
+    rows_before: u64,
+    pub(super) findings: Findings,
+}
+
+impl Node {
+    pub(super) fn new(name: NodeName) -> Node {
+        Node {
+            name,
+            at: None,
+            late: 0,
+            gpu_layout: None,
+            host_layout: None,
+            gpus: Vec::new(),
+            ports: Vec::new(),
+            mounts: Vec::new(),
+            stuck: Streak::default(),
+            heard: None,
+            heard_at_row: None,
+            usual_gap: Fading::default(),
+            rows_before: 0,
+            findings: Findings::default(),
+        }
+    }
+
+    /// Takes the time of a row: seconds since the last one, or none when the row comes too late to
+    /// say anything. A clock that stays back was set back: what lasts begins anew.
+    pub(super) fn tick(&mut self, at: Time) -> Option<f32> {
+        let Some(last) = self.at else {
+            self.at = Some(at);
+            return Some(0.0);
+        };
+        if at <= last {
+            self.late += 1;
+            if self.late < LATE_ROWS {
+                return None;
+            }
+            self.gpus.iter_mut().for_each(Gpu::forget);
+            self.ports.iter_mut().for_each(Port::forget);
+            self.stuck = Streak::default();
+        }
+        self.late = 0;
+        self.at = Some(at);
+        let secs = at.since(last).0 as f32 / 1000.0;
+        Some(secs.min(600.0))
+    }
+
+    /// Remembers that rows come, beside when the agent is heard.
+    pub(super) fn row_came(&mut self, rows: u64, news: &mut News) {
+        if let (Some(heard), Some(before)) = (self.heard, self.heard_at_row) {
+            self.usual_gap.add(heard.since(before).0 as f32, 1.0, 4.0);
+        }
+        self.heard_at_row = self.heard;
+        self.rows_before = rows;
+        let at = self.heard.unwrap_or_default();
+        let name = &self.name;
+        let node = || Entity::Node(name.clone());
+        self.findings.settle(news, "agent-hang", node, Say::Good, (at, 0), Hit::default());
+    }
+
+    /// The agent is heard: is it silent otherwise? `rows` of all nodes came so far.
+    pub(super) fn heard(
+        &mut self,
+        c: &WatchConfig,
+        at: Time,
+        rows: u64,
+        nodes: u64,
+        news: &mut News,
+    ) {
+        self.heard = Some(self.heard.map_or(at, |h| h.max(at)));
+        if self.at.is_none() {
+            return;
+        }
+        let Some(before) = self.heard_at_row else {
+            self.heard_at_row = self.heard;
+            return;
+        };
+        let silent = ms(at.since(before));
+        let others = rows.saturating_sub(self.rows_before) >= nodes.saturating_mul(3).max(6);
+        let usual = self.usual_gap.get().unwrap_or(0.0);
+        let say = host::silent(c, silent, usual, others && nodes > 1).since(before);
+        let name = &self.name;
+        let node = || Entity::Node(name.clone());
+        self.findings.settle(news, "agent-hang", node, say, (at, 0), Hit::default());
+    }
+
+    /// Takes in the GPUs of a row.
+    pub(super) fn gpu_rows(&mut self, c: &WatchConfig, figures: &[f32], at: Time, dt: f32) {
+        let Some(layout) = &self.gpu_layout else { return };
+        let width = layout.width();
+        if width == 0 {
+            return;
+        }
+        let rows = (figures.len() / width).min(GPUS_MAX);
+        if self.gpus.len() < rows {
+            self.gpus.resize_with(rows, Gpu::default);
+        }
+        let mut given = figures.chunks_exact(width);
+        for gpu in &mut self.gpus {
+            gpu.take(c, given.next().map(|r| layout.read(r)), at, dt);
+        }
+    }
+
+    /// Judges the GPUs by their newest row.
+    pub(super) fn judge_gpus(&mut self, c: &WatchConfig, at: Time, news: &mut News) {
+        let peers = Peers::of(&self.gpus);
+        let tell = self.gpus.iter().filter(|g| g.told && g.without == 0).count();
+        for i in 0..self.gpus.len() {
+            let g = &mut self.gpus[i];
+            if !g.told {
+                continue;
+            }
+            let missing = host::missing(c, g.without, tell > 0);
+            let dbe = match g.dbe {
+                Tick::Rose(by) => memory::uncorrectable(by, false),
+                Tick::Restarted => memory::uncorrectable(0.0, true),
+                _ => Say::Unknown,
+            };
+            let best = peers.best(g.best());
+            let link = g.link();
+            let narrow = g.busy && (link.width < best.width || link.generation < best.generation);
+            g.narrow.add(g.busy.then_some(narrow), at);
+            let lasts = g.narrow.lasts(3, ms(c.load_for));
+            let [pending, failed] = [Col::RemapPending, Col::RemapFailed].map(|f| g.get(f));
+            let says = [
+                ("gpu-missing", missing, ms(c.over_after)),
+                ("ecc-uncorrectable", dbe, 0),
+                ("ecc-rate", memory::correctable(c, g.sbe.rise(), peers.sbe), 600_000),
+                ("row-remap-pending", memory::remap_pending(pending, g.pending.rows()), 0),
+                ("row-remap-failure", memory::remap_failed(failed, g.failed.rows()), 0),
+                ("pcie-replay", bus::replay(c, g.replay.rise(), best), 600_000),
+                ("pcie-downgrade", bus::downgrade(link, best, g.busy, lasts), ms(c.over_after)),
+            ];
+            for (kind, say, over) in says {
+                self.of_gpu(i, kind, say, (at, over), news);
+            }
+        }
+        let over = ms(c.over_after);
+        let says = self.each(|g| {
+            if g.without > 0 { Say::Unknown } else { bus::nvlink(c, g.nvlink.rise(), peers.nvlink) }
+        });
+        self.of_all("nvlink-errors", says, (at, 600_000), news);
+        let says = self.each(|g| g.thermal(c, &peers, at));
+        self.of_all("thermal", says, (at, over), news);
+        let says = self.each(|g| {
+            let now = heat::mask(g.get(Col::Throttle)) & heat::reason::POWER_BRAKE != 0;
+            if !g.get(Col::Throttle).is_finite() {
+                return Say::Unknown;
+            }
+            let since = g.brake.since();
+            heat::power_brake(g.brake.lasts(3, ms(c.throttle_for)), now).since(since)
+        });
+        self.of_all("power-brake", says, (at, over), news);
+        let says = self.each(|g| g.clocks(c, &peers, at));
+        self.of_all("clocks-low", says, (at, over), news);
+    }
+
+    fn each(&mut self, say: impl FnMut(&mut Gpu) -> Say) -> Vec<Say> {
+        self.gpus.iter_mut().map(say).collect()
+    }
+
+    fn of_gpu(
+        &mut self,
+        i: usize,
+        kind: &'static str,
+        say: Say,
+        when: (Time, i64),
+        news: &mut News,
+    ) {
+        let name = &self.name;
+        let entity = || Entity::Gpu(name.clone(), u32::try_from(i).unwrap_or(u32::MAX));
+        self.findings.settle(news, kind, entity, say, when, Hit::default());
+    }
+
+    /// One finding of the node where half of its GPUs have it, else one for each.
+    fn of_all(&mut self, kind: &'static str, says: Vec<Say>, when: (Time, i64), news: &mut News) {
+        let name = &self.name;
+        let node = || Entity::Node(name.clone());
+        if let Some(because) = of_node(&says) {
+            self.findings.settle(news, kind, node, Say::Bad(because), when, Hit::default());
+            return;
+        }
+        let good = says.iter().any(|s| *s == Say::Good) && !says.iter().any(Say::is_bad);
+        let say = Say::good_if(good);
+        self.findings.settle(news, kind, node, say, when, Hit::default());
+        for (i, say) in says.into_iter().enumerate() {
+            self.of_gpu(i, kind, say, when, news);
+        }
+    }
+}
+
+/// What is usual among the GPUs of a node.
+pub(super) struct Peers {
+    temp: Option<Usual>,
+    power: Option<Usual>,
+    clock: Option<Usual>,
+    clock_ratio: Option<f64>,
+    warmth: Option<f64>,
+    sbe: f64,
+    nvlink: f64,
+    width: Option<f64>,
+    generation: Option<f64>,
+}
+
+/// Fewer peers say nothing.
+const PEERS_MIN: usize = 4;
+
+impl Peers {
+    fn of(gpus: &[Gpu]) -> Peers {
+        let busy = || gpus.iter().filter(|g| g.busy && g.without == 0);
+        let enough = |u: Option<Usual>| u.filter(|u| u.count >= PEERS_MIN);
+        let rate = |f: &dyn Fn(&Gpu) -> Rise| {
+            let mut all: Vec<f64> = gpus.iter().map(|g| f(g).per_sec()).collect();
+            if all.len() < 3 { 0.0 } else { median(&mut all).unwrap_or(0.0) }
+        };
+        let best = |f: &dyn Fn(&Gpu) -> f32| {
+            Usual::of(gpus.iter().map(|g| f64::from(f(g))))
+                .filter(|u| u.count >= PEERS_MIN)
+                .map(|u| u.median)
+        };
+        let some = |all: Vec<f64>| {
+            let mut all = all;
+            if all.len() < PEERS_MIN { None } else { median(&mut all) }
+        };
+        Peers {
+            temp: enough(Usual::of(busy().filter_map(|g| g.temp.get()))),
+            power: enough(Usual::of(busy().filter_map(|g| g.power.get()))),
+            clock: enough(Usual::of(busy().filter_map(|g| g.clock.get()))),
+            clock_ratio: some(busy().filter_map(Gpu::clock_ratio).collect()),
+            warmth: some(busy().filter_map(|g| g.warmth().map(|w| w.0)).collect()),
+            sbe: rate(&|g| g.sbe.rise()),
+            nvlink: rate(&|g| g.nvlink.rise()),
+            width: best(&|g| g.best().width),
+            generation: best(&|g| g.best().generation),
+        }
+    }
+
+    /// What a link could be: the best of its own past and of its peers.
+    fn best(&self, own: bus::BusLink) -> bus::BusLink {
+        let better = |own: f32, peers: Option<f64>| match peers {
+            Some(p) if !(f64::from(own) >= p) => p as f32,
+            _ => own,
+        };
+        bus::BusLink {
+            width: better(own.width, self.width),
+            generation: better(own.generation, self.generation),
+        }
+    }
+}
+
+impl Gpu {
+    fn thermal(&mut self, c: &WatchConfig, peers: &Peers, at: Time) -> Say {
+        if !self.told || self.without > 0 {
+            return Say::Unknown;
+        }
+        let nan = f64::NAN;
+        let heat = Heat {
+            temp: self.temp.get().unwrap_or(nan),
+            margin: f64::from(self.get(Col::Margin)),
+            power: self.power.get().unwrap_or(nan),
+            peers_temp: peers.temp.map(|u| u.median),
+            peers_power: peers.power.map(|u| u.median),
+        };
+        let no_margin = self.no_margin.lasts(2, ms(c.throttle_for));
+        let throttled = self.is_throttled(c);
+        let say = heat::thermal(c, throttled, no_margin, heat);
+        if say.is_bad() {
+            let since = if throttled { self.throttled.since() } else { self.no_margin.since() };
+            return say.since(since);
+        }
+        let warm = self.warmth().zip(peers.warmth);
+        let warmer = warm.map_or(Say::Unknown, |((rise, power), others)| {
+            heat::warmer(c, rise, others, power)
+        });
+        self.warm.add(warm.map(|_| warmer.is_bad()), at);
+        if warmer.is_bad() && self.warm.lasts(3, 5 * ms(c.load_for)) {
+            return warmer.since(self.warm.since());
+        }
+        let bits = heat::mask(self.get(Col::Throttle)) & heat::reason::THERMAL;
+        let room = !(heat.margin < c.margin + 3.0);
+        Say::good_if(self.busy && bits == 0 && room && !warmer.is_bad())
+    }
+
+    fn clocks(&mut self, c: &WatchConfig, peers: &Peers, at: Time) -> Say {
+        let now = self.clock.get().filter(|_| self.busy && self.without == 0);
+        let Some(own) = now.filter(|_| !self.explained()) else {
+            self.low_clock.add(now.map(|_| false), at);
+            self.low_past.add(now.map(|_| false), at);
+            return Say::Unknown;
+        };
+        let low = peers.clock.map(|u| u.below(own, c.deviations, c.clocks_share));
+        self.low_clock.add(low, at);
+        if self.low_clock.lasts(3, ms(c.load_for)) {
+            let usual = peers.clock.map_or(f64::NAN, |u| u.median);
+            return heat::clocks_low(own, usual, true, true).since(self.low_clock.since());
+        }
+        let past = self.clock_ratio().zip(peers.clock_ratio);
+        let low_past = past.map(|(own, others)| own < 1.0 - c.clocks_share && others > 0.95);
+        self.low_past.add(low_past, at);
+        if self.low_past.lasts(3, 3 * ms(c.load_for)) {
+            let usual = self.past_clock().unwrap_or(f64::NAN);
+            return heat::clocks_low(own, usual, false, true).since(self.low_past.since());
+        }
+        let fine = peers.clock.is_some_and(|u| own > u.median * (1.0 - c.clocks_share / 2.0));
+        Say::good_if(fine && low_past != Some(true))
+    }
+}

@@ -1,0 +1,218 @@
+//! What is true now and was told, so that only news is told.
+
+use crate::detect::{Because, Say};
+use muster_model::entity::Entity;
+use muster_model::finding::{SeenFinding, Severity};
+use muster_model::ids::AttemptKey;
+use muster_model::units::Time;
+
+/// Findings that wait to be told; more have to wait until these are.
+const NEWS_MAX: usize = 65_536;
+
+/// A finding that is true.
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) seen: SeenFinding,
+    kind: &'static str,
+    /// Since when it is not seen any more.
+    good_since: Option<Time>,
+}
+
+/// What is to be told.
+#[derive(Debug, Default)]
+pub(super) struct News(Vec<SeenFinding>);
+
+impl News {
+    pub(super) fn take(&mut self) -> Vec<SeenFinding> {
+        std::mem::take(&mut self.0)
+    }
+
+    fn push(&mut self, seen: &SeenFinding) {
+        self.0.push(seen.clone().bounded());
+    }
+
+    fn full(&self) -> bool {
+        self.0.len() >= NEWS_MAX
+    }
+}
+
+/// The findings of one node, one job or one file system. Mostly empty.
+#[derive(Debug, Default)]
+pub(super) struct Findings(Vec<Standing>);
+
+/// Whom a finding is about beside its entity.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Hit {
+    pub(super) attempt: Option<AttemptKey>,
+    pub(super) rank: Option<u32>,
+}
+
+impl Findings {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Does one of this kind stand?
+    pub(super) fn stands(&self, kind: &str, entity: &Entity) -> bool {
+        self.0.iter().any(|s| s.kind == kind && s.seen.entity == *entity)
+    }
+
+    /// What findings of this kind are about.
+    pub(super) fn about(&self, kind: &str) -> Vec<Entity> {
+        self.0.iter().filter(|s| s.kind == kind).map(|s| s.seen.entity.clone()).collect()
+    }
+
+    /// Takes in what a detector says. `entity` is only made where it is needed; `over_after` is
+    /// how long, in milliseconds, it has to be good to be over.
+    pub(super) fn settle(
+        &mut self,
+        news: &mut News,
+        kind: &'static str,
+        entity: impl FnOnce() -> Entity,
+        say: Say,
+        (at, over_after): (Time, i64),
+        hit: Hit,
+    ) {
+        match say {
+            Say::Unknown => {}
+            Say::Good if self.0.is_empty() => {}
+            Say::Good => self.good(news, kind, &entity(), at, over_after),
+            Say::Bad(because) => self.bad(news, kind, entity(), because, at, hit),
+        }
+    }
+
+    fn bad(
+        &mut self,
+        news: &mut News,
+        kind: &'static str,
+        entity: Entity,
+        because: Because,
+        at: Time,
+        hit: Hit,
+    ) {
+        if let Some(s) = self.0.iter_mut().find(|s| s.kind == kind && s.seen.entity == entity) {
+            s.good_since = None;
+            s.seen.last_seen = s.seen.last_seen.max(at);
+            s.seen.count = s.seen.count.saturating_add(1);
+            if because.severity > s.seen.severity && !news.full() {
+                s.seen.severity = because.severity;
+                s.seen.confidence = because.confidence;
+                s.seen.evidence = vec![because.why];
+                news.push(&s.seen);
+            }
+            return;
+        }
+        if news.full() {
+            return;
+        }
+        let mut seen = SeenFinding::new(kind, entity, because.severity, at)
+            .sure(because.confidence)
+            .because(because.why);
+        seen.first_seen = because.since.unwrap_or(at).min(at);
+        (seen.attempt, seen.rank) = (hit.attempt, hit.rank);
+        news.push(&seen);
+        self.0.push(Standing { seen, kind, good_since: None });
+    }
+
+    fn good(
+        &mut self,
+        news: &mut News,
+        kind: &'static str,
+        entity: &Entity,
+        at: Time,
+        over_after: i64,
+    ) {
+        let found = self.0.iter().position(|s| s.kind == kind && s.seen.entity == *entity);
+        let Some(i) = found else { return };
+        let since = *self.0[i].good_since.get_or_insert(at);
+        if at.0 < since.0 {
+            self.0[i].good_since = Some(at);
+        } else if at.0.saturating_sub(since.0) >= over_after && !news.full() {
+            let mut s = self.0.swap_remove(i);
+            s.seen.over = true;
+            news.push(&s.seen);
+        }
+    }
+
+    /// All of these are over at once, where `which` says so.
+    pub(super) fn end(&mut self, news: &mut News, which: impl Fn(&SeenFinding) -> bool) {
+        for mut s in std::mem::take(&mut self.0) {
+            if which(&s.seen) {
+                s.seen.over = true;
+                news.push(&s.seen);
+            }
+        }
+    }
+}
+
+/// More than half of a node's GPUs have it: then it is the node. Otherwise each for itself.
+pub(super) fn of_node(says: &[Say]) -> Option<Because> {
+    let bad = says.iter().filter(|s| s.is_bad()).count();
+    if bad < 2 || bad * 2 < says.len() {
+        return None;
+    }
+    let worst = says.iter().filter_map(|s| match s {
+        Say::Bad(b) => Some(b),
+        _ => None,
+    });
+    let worst = worst.max_by_key(|b| (b.severity, b.confidence))?;
+    let why = format!("{bad} of {} GPUs: {}", says.len(), worst.why);
+    Some(Because { why, ..worst.clone() })
+}
+
+/// Worth acting on: more than a remark.
+pub(super) fn heavy(seen: &SeenFinding) -> bool {
+    seen.severity > Severity::Info
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entity() -> Entity {
+        Entity::Storage("/data".to_owned())
+    }
+
+    fn settle(f: &mut Findings, news: &mut News, say: Say, at: i64) {
+        f.settle(news, "storage-slow", entity, say, (Time(at), 1000), Hit::default());
+    }
+
+    #[test]
+    fn only_news_is_told() {
+        let (mut f, mut news) = (Findings::default(), News::default());
+        settle(&mut f, &mut news, Say::bad(Severity::Warning, 700, "a"), 0);
+        settle(&mut f, &mut news, Say::bad(Severity::Warning, 700, "b"), 10);
+        assert_eq!(news.take().len(), 1);
+        settle(&mut f, &mut news, Say::bad(Severity::Critical, 900, "c"), 20);
+        let worse = news.take();
+        assert_eq!((worse.len(), worse[0].severity), (1, Severity::Critical));
+        assert_eq!(worse[0].evidence, ["c"]);
+        settle(&mut f, &mut news, Say::bad(Severity::Warning, 700, "d"), 30);
+        assert!(news.take().is_empty());
+    }
+
+    #[test]
+    fn it_is_over_after_a_while_and_not_when_it_comes_back() {
+        let (mut f, mut news) = (Findings::default(), News::default());
+        settle(&mut f, &mut news, Say::bad(Severity::Warning, 700, "a"), 0);
+        news.take();
+        settle(&mut f, &mut news, Say::Good, 100);
+        settle(&mut f, &mut news, Say::Good, 900);
+        settle(&mut f, &mut news, Say::bad(Severity::Warning, 700, "a"), 1000);
+        settle(&mut f, &mut news, Say::Good, 1100);
+        settle(&mut f, &mut news, Say::Unknown, 3000);
+        assert!(news.take().is_empty());
+        settle(&mut f, &mut news, Say::Good, 2100);
+        let over = news.take();
+        assert!(over.len() == 1 && over[0].over && over[0].count == 2);
+        assert!(f.is_empty());
+    }
+
+    #[test]
+    fn what_half_of_the_gpus_have_is_of_the_node() {
+        let bad = || Say::bad(Severity::Degraded, 900, "hot");
+        assert!(of_node(&[bad(), bad(), Say::Good, Say::Unknown]).is_some());
+        assert!(of_node(&[bad(), Say::Good, Say::Good]).is_none());
+        assert!(of_node(&[bad()]).is_none());
+    }
+}
