@@ -8,9 +8,11 @@ pub mod admin;
 pub mod error;
 pub mod event;
 pub mod explain;
+pub mod fabric;
 pub mod finding;
 pub mod hardware;
 pub mod health;
+pub mod inject;
 pub mod job;
 pub mod logs;
 pub mod mig;
@@ -33,12 +35,17 @@ pub use admin::{
 pub use error::{ErrorBody, ErrorInfo};
 pub use event::{Event, EventList};
 pub use explain::{Ahead, Constraint, Estimate, Explanation};
+pub use fabric::{
+    FabricNode, FabricPair, FabricRequest, FabricStanding, FabricState, FabricTest, FabricTestList,
+    FabricVerdict,
+};
 pub use finding::{
     Breaker, BreakerList, Change, FailureMode, FailureModeList, Finding, FindingList, ForceBreaker,
     Incident, IncidentList, ReasonRequest,
 };
 pub use hardware::{Fault, FaultList, Qualified, QualifyProgress, QualifyRequest, Qualifying};
 pub use health::{HealthSummary, TimelineEntry, TimelineKind, TimelineList};
+pub use inject::{Inject, Injected};
 pub use job::{Attempt, Job, JobArray, JobList, Notice, Progress, Promise, Slot, Submitted};
 pub use logs::{LogLine, LogStream};
 pub use mig::{MigLeaver, MigPlan, MigPlanSlice, MigQuery};
@@ -58,7 +65,7 @@ pub use remedy::{
 pub use reservation::{
     DefragReport, Move, MoveProposal, Reservation, ReservationList, SetReservation, Window,
 };
-pub use server::{CordonRequest, DrainRequest, Inject, Injected, ServerInfo, StoreStatus};
+pub use server::{CordonRequest, DrainRequest, ServerInfo, StoreStatus};
 pub use time::Timestamp;
 
 use serde::{Deserialize, Serialize};
@@ -97,6 +104,8 @@ pub enum Kind {
     PowerInventory,
     /// How the site stands.
     Health,
+    /// A test of the network between nodes.
+    FabricTest,
     /// The server itself.
     Server,
 }

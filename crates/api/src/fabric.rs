@@ -1,0 +1,167 @@
+//! Tests of the network between nodes.
+
+use crate::{Kind, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// `POST /v1/fabric/tests`. Without nodes and without a domain, all nodes that are idle.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FabricRequest {
+    /// These nodes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// All nodes of a part of the site, such as `leaf:eu/c1/s1/l2`, `pool:train` or `feed:A`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// Rounds in which everybody is paired, before suspects are paired again; 0 means that all
+    /// meet all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 4096)]
+    pub rounds: Option<u32>,
+    /// Seconds that the test of one pair takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 60)]
+    pub seconds: Option<u32>,
+    /// Connections side by side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 32)]
+    pub streams: Option<u32>,
+    /// Nodes that have work as well; it is disturbed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub busy: bool,
+    /// Says who meets whom; chosen when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 9_007_199_254_740_991_u64)]
+    pub seed: Option<u64>,
+    /// The past of these paths does not count any more: the network was changed on purpose.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub forget: bool,
+}
+
+/// How far a test is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FabricState {
+    /// Another one goes on.
+    Waiting,
+    /// It goes on.
+    Running,
+    /// It has ended.
+    Done,
+    /// It could not be done.
+    Failed,
+}
+
+/// What came of the test of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FabricVerdict {
+    /// As fast as it should be, or there is nothing yet to compare it with.
+    Ok,
+    /// Below 90 % of its baseline.
+    Slow,
+    /// Nothing came through.
+    Failed,
+    /// A node could not be tested.
+    Skipped,
+}
+
+/// The test of one pair.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FabricPair {
+    /// In which round.
+    pub round: u32,
+    /// One node.
+    pub a: String,
+    /// The other.
+    pub b: String,
+    /// What the two have in common, such as `leaf`: paths of one class are peers.
+    pub class: String,
+    /// Megabits a second in the slower direction.
+    pub mbps: Option<f64>,
+    /// What it is held to: the greater of the two below.
+    pub baseline_mbps: Option<f64>,
+    /// The middle of its own past.
+    pub past_mbps: Option<f64>,
+    /// The middle of its peers.
+    pub peers_mbps: Option<f64>,
+    /// Microseconds there and back, the middle of many.
+    pub rtt_us: Option<u64>,
+    /// Of a hundred, the worst but one.
+    pub rtt_p99_us: Option<u64>,
+    /// Packets that were sent again.
+    pub resent: Option<u64>,
+    /// What came of it.
+    pub verdict: FabricVerdict,
+    /// Why nothing was measured.
+    pub error: Option<String>,
+}
+
+/// How a node stands after a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FabricStanding {
+    /// A pair with it was fast.
+    Good,
+    /// Slow also with a node that is good.
+    Slow,
+    /// Slow, and nobody to tell whose fault it is.
+    Undecided,
+    /// Not tested.
+    Skipped,
+}
+
+/// A node after a test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FabricNode {
+    /// Its name.
+    pub name: String,
+    /// How it stands.
+    pub standing: FabricStanding,
+    /// Why, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub why: Vec<String>,
+    /// What a slow one's finding is about.
+    pub entity: Option<String>,
+    /// How sure that is, in thousandths.
+    pub confidence: Option<u16>,
+}
+
+/// A test of the network.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FabricTest {
+    /// Its number.
+    pub id: String,
+    /// Always `FabricTest`.
+    pub kind: Kind,
+    /// How far it is.
+    pub state: FabricState,
+    /// Who asked for it.
+    pub by: String,
+    /// When.
+    pub asked_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Seconds that the test of one pair takes.
+    pub seconds: u32,
+    /// Says who met whom.
+    pub seed: u64,
+    /// Rounds so far.
+    pub rounds: u32,
+    /// Tests of pairs, in order.
+    pub pairs: Vec<FabricPair>,
+    /// Nodes by name; how they stand is known at the end.
+    pub nodes: Vec<FabricNode>,
+    /// Pairs that were slow though both nodes are good with others.
+    pub paths: Vec<[String; 2]>,
+    /// Why it could not be done.
+    pub error: Option<String>,
+}
+
+/// Tests of the network, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FabricTestList {
+    /// The tests; pairs and nodes are left out.
+    pub items: Vec<FabricTest>,
+}
