@@ -23,6 +23,7 @@ mod draw;
 pub mod ettr;
 pub mod fabric;
 pub mod faults;
+pub mod hazard;
 pub mod interval;
 pub mod lemon;
 pub mod modes;
