@@ -5,6 +5,7 @@
 
 mod admin;
 mod error;
+mod fabric;
 mod fleet;
 mod health;
 mod http;

@@ -59,6 +59,8 @@ pub struct ServerConfig {
     pub retain: u64,
     /// Requests per second of one token.
     pub rate: Option<u32>,
+    /// How often the network between idle nodes is tested; never when absent.
+    pub fabric_every: Option<Span>,
     /// What the site plugged in for tickets, pages and power.
     pub acts: ActsConfig,
 }
@@ -80,6 +82,7 @@ impl ServerConfig {
             snapshot_every: 50_000,
             retain: 1_000_000,
             rate: None,
+            fabric_every: None,
             acts: ActsConfig::default(),
         }
     }
@@ -245,12 +248,17 @@ impl Server {
                 StoreUrl::Postgres(_) => "postgres".into(),
             },
             started_at: clock(),
+            fabric_file: Some(dir.join("fabric.json")),
             ..HttpConfig::default()
         };
         if let Some(n) = config.rate {
             http_config.rate = http::Rate { per_second: n, burst: n.saturating_mul(2) };
         }
-        let router = http::router(App::new(brain.clone(), agents.clone(), logs, http_config));
+        let app = App::new(brain.clone(), agents.clone(), logs, http_config);
+        if let Some(every) = config.fabric_every {
+            app.fabric().every(every);
+        }
+        let router = http::router(app);
         let stop = CancellationToken::new();
         acts::start(brain.clone(), dir.clone(), config.acts, stop.clone())?;
         let tls = config.tls.as_ref().map(crate::listen::acceptor).transpose()?;

@@ -87,9 +87,10 @@ pub struct Book {
 }
 
 impl Book {
-    /// A new test begins.
-    pub fn begin(&mut self) {
+    /// A new test begins: its number.
+    pub fn begin(&mut self) -> u64 {
         self.tests += 1;
+        self.tests
     }
 
     /// How many paths are known.

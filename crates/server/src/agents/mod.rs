@@ -3,6 +3,7 @@
 mod accept;
 mod acts;
 mod beside;
+mod fabric;
 mod faults;
 mod hello;
 mod idle;
@@ -100,6 +101,7 @@ struct Inner {
     /// Faults that were not written down one by one.
     folded: AtomicU64,
     beside: beside::Beside,
+    fabric: fabric::Exchange,
     /// What nodes are to do, as the log says.
     acts: acts::NodeActs,
     /// From a report of faults to its events in the log.
@@ -180,6 +182,7 @@ pub fn serve(
         columns: Mutex::default(),
         folded: AtomicU64::new(0),
         beside: beside::Beside::default(),
+        fabric: fabric::Exchange::default(),
         acts: acts::NodeActs::default(),
         signals: Timer::with(&FINE),
         health,

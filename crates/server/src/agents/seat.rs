@@ -218,6 +218,12 @@ impl Session {
         std::mem::take(&mut *lock(&self.out))
     }
 
+    /// Tells the agent something that nobody keeps for it: when it goes away, that is lost.
+    pub(super) fn say(&self, message: FromServer) {
+        lock(&self.out).push(message);
+        self.poke.notify_one();
+    }
+
     pub(super) fn ask_injected(&self, message: FromServer, answer: InjectAnswer) {
         // Both under one lock, so that answers come back in the order of the questions.
         let mut out = lock(&self.out);

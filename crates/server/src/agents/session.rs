@@ -240,7 +240,12 @@ impl Live {
             }
             FromAgent::Acted { .. } if self.protected => {}
             FromAgent::Acted { id, ok, message } => self.acted(conn, id, ok, &message)?,
-            FromAgent::FabricReady { .. } | FromAgent::FabricDone { .. } => {}
+            FromAgent::FabricReady { id, port, error } => {
+                self.inner.fabric.ready(&self.session.node, id, port, error);
+            }
+            FromAgent::FabricDone { id, result } => {
+                self.inner.fabric.done(&self.session.node, id, result);
+            }
             FromAgent::Renew { csr } => self.renew(conn, &csr, now)?,
             FromAgent::Injected { ok, message } => {
                 self.session.answer_injected(if ok { Ok(message) } else { Err(message) });

@@ -5,6 +5,7 @@ mod auth;
 mod error;
 mod events;
 mod extract;
+mod fabric;
 mod faults;
 mod guard;
 mod health;
@@ -30,6 +31,7 @@ pub use seal::load_or_create_key;
 
 use crate::agents::Agents;
 use crate::brain::Brain;
+use crate::fabric::Fabric;
 use crate::logs::LogKeeper;
 use auth::Caller;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -80,6 +82,8 @@ pub struct HttpConfig {
     pub store_kind: String,
     /// When this server started.
     pub started_at: Time,
+    /// Where the past of the network's paths is kept.
+    pub fabric_file: Option<std::path::PathBuf>,
 }
 
 impl Default for HttpConfig {
@@ -98,6 +102,7 @@ impl Default for HttpConfig {
             server: "server".into(),
             store_kind: "sqlite".into(),
             started_at: Time(0),
+            fabric_file: None,
         }
     }
 }
@@ -110,6 +115,7 @@ struct Inner {
     brain: Brain,
     agents: Agents,
     logs: LogKeeper,
+    fabric: Fabric,
     config: HttpConfig,
     sealer: Sealer,
     callers: Buckets<String>,
@@ -124,7 +130,9 @@ impl App {
     /// Puts the parts together.
     #[must_use]
     pub fn new(brain: Brain, agents: Agents, logs: LogKeeper, config: HttpConfig) -> App {
+        let file = config.fabric_file.clone();
         App(Arc::new(Inner {
+            fabric: Fabric::open(brain.clone(), agents.clone(), file),
             brain,
             agents,
             logs,
@@ -147,6 +155,11 @@ impl App {
     }
     fn logs(&self) -> &LogKeeper {
         &self.0.logs
+    }
+    /// Tests of the network.
+    #[must_use]
+    pub fn fabric(&self) -> &Fabric {
+        &self.0.fabric
     }
     fn config(&self) -> &HttpConfig {
         &self.0.config
@@ -224,7 +237,7 @@ fn mark(headers: &mut axum::http::HeaderMap, app: &App, caller: &Caller, seq: Se
 struct Description;
 
 fn health_routes() -> OpenApiRouter<App> {
-    use health::{automation, breakers, findings, incidents, remedies, summary, timeline};
+    use health::{automation, breakers, dry_run, findings, incidents, remedies, summary, timeline};
     OpenApiRouter::new()
         .routes(routes!(summary::get))
         .routes(routes!(findings::list))
@@ -240,6 +253,7 @@ fn health_routes() -> OpenApiRouter<App> {
         .routes(routes!(remedies::approve))
         .routes(routes!(remedies::deny))
         .routes(routes!(remedies::undo))
+        .routes(routes!(dry_run::dry_run))
         .routes(routes!(automation::get))
         .routes(routes!(automation::stop))
         .routes(routes!(automation::resume))
@@ -275,6 +289,8 @@ fn documented() -> OpenApiRouter<App> {
         .routes(routes!(power::power))
         .routes(routes!(nodes::inject))
         .routes(routes!(faults::list))
+        .routes(routes!(fabric::list, fabric::test))
+        .routes(routes!(fabric::get))
         .merge(health_routes())
         .routes(routes!(nodes::topology, nodes::set_topology))
         .routes(routes!(policy::policy, policy::set_policy))

@@ -1,0 +1,181 @@
+//! Which nodes a test is about, and which of them can be tested now.
+
+use crate::agents::Agents;
+use muster_engine::State;
+use muster_model::entity::Entity;
+use muster_model::names::NodeName;
+use muster_model::node::{Node, Stage};
+use muster_model::topology::{Level, Location};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Nodes of one test at most.
+pub(super) const NODES_MAX: usize = 4096;
+
+/// What somebody wants tested.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    /// These nodes; all when there are none and no domain.
+    pub nodes: Vec<NodeName>,
+    /// All nodes of a part of the site.
+    pub domain: Option<Entity>,
+    /// Rounds in which everybody is paired; 0 means that all meet all.
+    pub rounds: u32,
+    /// Seconds that the test of one pair takes.
+    pub seconds: u32,
+    /// Connections side by side.
+    pub streams: u32,
+    /// Nodes that have work as well.
+    pub busy: bool,
+    /// Says who meets whom.
+    pub seed: Option<u64>,
+    /// The past of these paths does not count any more.
+    pub forget: bool,
+}
+
+impl Default for Wish {
+    fn default() -> Self {
+        Wish {
+            nodes: Vec::new(),
+            domain: None,
+            rounds: 1,
+            seconds: 3,
+            streams: 4,
+            busy: false,
+            seed: None,
+            forget: false,
+        }
+    }
+}
+
+/// Why a test was not begun.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// A node that is not there.
+    #[error("there is no node {0}")]
+    Unknown(NodeName),
+    /// A part of the site that has no nodes, or is of a kind that has none.
+    #[error("there are no nodes in {0}")]
+    Empty(Entity),
+    /// Nobody to pair.
+    #[error("fewer than two nodes can be tested now{0}")]
+    TooFew(String),
+    /// More than a test can hold.
+    #[error("{0} nodes are more than one test can hold ({NODES_MAX})")]
+    TooMany(usize),
+    /// Too many wait.
+    #[error("{0} tests wait already")]
+    Full(usize),
+}
+
+/// Nodes to test by the fabric they are in, and those left out with the reason.
+#[derive(Debug, Default)]
+pub(super) struct Chosen {
+    pub(super) groups: Vec<Vec<Arc<Node>>>,
+    pub(super) skipped: Vec<(NodeName, String)>,
+}
+
+/// Why a node cannot be tested now.
+pub(super) fn unfit(s: &State, agents: &Agents, node: &Node, busy: bool) -> Option<&'static str> {
+    if node.stage == Stage::Retired {
+        return Some("it is retired");
+    }
+    if node.protected {
+        return Some("it has seen more of the log than this server");
+    }
+    if !node.reachable || agents.session(&node.name).is_none() {
+        return Some("its agent is not connected");
+    }
+    if node.qualifying.is_some() {
+        return Some("it is being tested otherwise");
+    }
+    if node.stage == Stage::Repairing {
+        return Some("it is being repaired");
+    }
+    (!busy && s.attempts_on(&node.name).next().is_some()).then_some("it has work")
+}
+
+fn inside(node: &Node, of: &Entity) -> bool {
+    match of {
+        Entity::Site => true,
+        Entity::Domain(level, _) => Entity::domain(*level, &node.name, &node.location) == *of,
+        Entity::Pool(p) => node.pool() == p,
+        Entity::Feed(f) => node.location.feed == *f,
+        Entity::Sku(k) => node.sku() == k,
+        Entity::Node(n) => node.name == *n,
+        _ => false,
+    }
+}
+
+pub(super) fn choose(s: &State, agents: &Agents, wish: &Wish) -> Result<Chosen, Refused> {
+    let mut wanted: Vec<&Arc<Node>> = Vec::new();
+    for name in wish.nodes.iter().collect::<BTreeSet<_>>() {
+        wanted.push(s.nodes.get(name).ok_or_else(|| Refused::Unknown(name.clone()))?);
+    }
+    if let Some(domain) = &wish.domain {
+        let named = !wish.nodes.is_empty();
+        let all = s.nodes.values().filter(|n| inside(n, domain));
+        match named {
+            true => wanted.retain(|n| inside(n, domain)),
+            false => wanted = all.collect(),
+        }
+        if wanted.is_empty() {
+            return Err(Refused::Empty(domain.clone()));
+        }
+    } else if wish.nodes.is_empty() {
+        wanted = s.nodes.values().filter(|n| n.stage != Stage::Retired).collect();
+    }
+    let mut chosen = Chosen::default();
+    let mut clusters: BTreeMap<Vec<&str>, Vec<Arc<Node>>> = BTreeMap::new();
+    for node in wanted {
+        match unfit(s, agents, node, wish.busy) {
+            Some(why) => chosen.skipped.push((node.name.clone(), why.into())),
+            // No collective leaves its cluster, so nothing is promised between two.
+            None => {
+                let cluster = node.location.path(&node.name, Level::Cluster);
+                clusters.entry(cluster).or_default().push(Arc::clone(node));
+            }
+        }
+    }
+    for group in clusters.into_values() {
+        if let [alone] = &group[..] {
+            chosen.skipped.push((alone.name.clone(), "there is no other in its cluster".into()));
+        } else {
+            chosen.groups.push(group);
+        }
+    }
+    chosen.skipped.sort();
+    let n: usize = chosen.groups.iter().map(Vec::len).sum();
+    match n {
+        0 => Err(Refused::TooFew(reasons(&chosen.skipped))),
+        n if n > NODES_MAX => Err(Refused::TooMany(n)),
+        _ => Ok(chosen),
+    }
+}
+
+/// The first few, for people.
+fn reasons(skipped: &[(NodeName, String)]) -> String {
+    let first: Vec<String> = skipped.iter().take(3).map(|(n, why)| format!("{n}: {why}")).collect();
+    if first.is_empty() { String::new() } else { format!(" ({})", first.join("; ")) }
+}
+
+/// What two nodes have in common: paths of one class are peers.
+pub(super) fn class(a: &Node, b: &Node) -> String {
+    if a.address == b.address {
+        return "host".into();
+    }
+    let place = |n: &Node, l: Level| Entity::domain(l, &n.name, &n.location);
+    // Where nobody said where they stand, no closeness is claimed.
+    let known = |n: &Node| n.location != Location::unplaced(&n.name);
+    let levels = Level::ALL.into_iter().rev().filter(|_| known(a) && known(b));
+    let common = levels.into_iter().find(|l| place(a, *l) == place(b, *l));
+    common.map_or("site", Level::word).into()
+}
+
+/// What a slow node's finding is about: its port where it has one only.
+pub(super) fn entity(node: &Node) -> Entity {
+    match &node.inventory.nics[..] {
+        [nic] => Entity::Port(node.name.clone(), nic.name.clone()),
+        _ => Entity::Node(node.name.clone()),
+    }
+}
