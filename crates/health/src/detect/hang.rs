@@ -18,6 +18,8 @@ pub struct Stillness {
     pub gpus: u32,
     /// Of these, in use and drawing little: they spin, waiting for somebody.
     pub spinning: u32,
+    /// In use and drawing less than usual; the spinning ones are among them.
+    pub less: u32,
     /// And not in use at all.
     pub idle: u32,
     /// It writes a checkpoint.
@@ -78,9 +80,9 @@ pub fn hang(c: &WatchConfig, s: &Stillness) -> Say {
         return if long { Say::bad(Severity::Critical, 700, told) } else { Say::Unknown };
     }
     let idle = (c.hang_idle_floor.0 as f64).max(limit);
-    let long = still > idle || (s.apart > 1 && still > limit);
-    if most(s.spinning + s.idle) && quiet && long {
-        let why = format!("{told}; {} of {} GPUs do nothing", s.spinning + s.idle, s.gpus);
+    let long = still > idle || most(s.less) || s.apart > 1;
+    if most(s.less + s.idle) && quiet && long {
+        let why = format!("{told}; {} of {} GPUs do little", s.less + s.idle, s.gpus);
         return Say::bad(Severity::Critical, 800, why);
     }
     Say::Unknown
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn gpus_that_spin_hang_soon_and_idle_ones_later() {
         let c = WatchConfig::default();
-        let spin = |ms| Stillness { spinning: 15, ..still(ms, 500.0) };
+        let spin = |ms| Stillness { spinning: 15, less: 15, ..still(ms, 500.0) };
         assert!(hang(&c, &spin(61_000)).is_bad());
         assert!(!hang(&c, &spin(55_000)).is_bad(), "nearly");
         let idle = |ms| Stillness { idle: 16, ..still(ms, 500.0) };

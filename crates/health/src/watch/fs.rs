@@ -61,7 +61,7 @@ pub(super) struct Fleet(Vec<Fs>);
 
 impl Fleet {
     /// The place of a file system, made where there is room for it.
-    pub(super) fn place(&mut self, name: &str) -> Option<usize> {
+    fn place(&mut self, name: &str) -> Option<usize> {
         if let Some(i) = self.0.iter().position(|f| f.name == name) {
             return Some(i);
         }
@@ -83,10 +83,12 @@ impl Fleet {
     }
 
     /// A node uses it from now on.
-    pub(super) fn join(&mut self, mount: &Mount) {
-        if let Some(fs) = self.0.get_mut(mount.fs) {
+    pub(super) fn join(&mut self, name: &str) -> Mount {
+        let fs = self.place(name).unwrap_or(usize::MAX);
+        if let Some(fs) = self.0.get_mut(fs) {
             fs.seen.nodes += 1;
         }
+        Mount { fs, ..Mount::default() }
     }
 
     /// A node does not use it any more.
@@ -126,7 +128,9 @@ impl Fleet {
         if quiet && fs.findings.is_empty() {
             return;
         }
-        fs.newest = fs.newest.max(at);
+        // Clocks of nodes differ a little; one that is far ahead must not hold things up.
+        let ahead = fs.newest.0.saturating_sub(at.0) > 600_000;
+        fs.newest = if ahead { at } else { fs.newest.max(at) };
         let when = (fs.newest, ms(c.over_after));
         for (kind, say) in
             [("storage-stall", storage::stall(fs.seen)), ("storage-slow", storage::slow(fs.seen))]

@@ -305,9 +305,8 @@ impl Gpu {
             return say.since(since);
         }
         let warm = self.warmth().zip(peers.warmth);
-        let warmer = warm.map_or(Say::Unknown, |((rise, power), others)| {
-            heat::warmer(c, rise, others, power)
-        });
+        let warmer = warm
+            .map_or(Say::Unknown, |((rise, power), others)| heat::warmer(c, rise, others, power));
         self.warm.add(warm.map(|_| warmer.is_bad()), at);
         if warmer.is_bad() && self.warm.lasts(3, 5 * ms(c.load_for)) {
             return warmer.since(self.warm.since());

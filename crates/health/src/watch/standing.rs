@@ -2,7 +2,7 @@
 
 use crate::detect::{Because, Say};
 use muster_model::entity::Entity;
-use muster_model::finding::{SeenFinding, Severity};
+use muster_model::finding::SeenFinding;
 use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
 
@@ -160,14 +160,10 @@ pub(super) fn of_node(says: &[Say]) -> Option<Because> {
     Some(Because { why, ..worst.clone() })
 }
 
-/// Worth acting on: more than a remark.
-pub(super) fn heavy(seen: &SeenFinding) -> bool {
-    seen.severity > Severity::Info
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_model::finding::Severity;
 
     fn entity() -> Entity {
         Entity::Storage("/data".to_owned())

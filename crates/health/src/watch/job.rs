@@ -1,0 +1,342 @@
+//! What is remembered of one attempt and its ranks.
+
+use super::{Running, StepSeen};
+use crate::detect::gang::Pace;
+use crate::detect::meter::Streak;
+use crate::detect::pace::Spent;
+use crate::detect::robust::Fading;
+use crate::watch::standing::Findings;
+use muster_model::ids::AttemptKey;
+use muster_model::names::NodeName;
+use muster_model::placement::GpuSet;
+use muster_model::units::Time;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A rank beyond this is no rank.
+const RANK_END: u32 = 1 << 20;
+/// A step that takes longer is garbage, in seconds.
+const STEP_MAX: f64 = 1e6;
+
+/// What the stages of a step took, in seconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Parts {
+    own: f64,
+    wait: f64,
+    read: f64,
+    save: f64,
+    waits_told: bool,
+    any: bool,
+}
+
+impl Parts {
+    pub(super) fn add(&mut self, spent: Spent, secs: f64) {
+        if !(0.0..STEP_MAX).contains(&secs) {
+            return;
+        }
+        self.any = true;
+        match spent {
+            Spent::Own => self.own += secs,
+            Spent::Waiting => {
+                self.wait += secs;
+                self.waits_told = true;
+            }
+            Spent::Reading => self.read += secs,
+            Spent::Saving => self.save += secs,
+        }
+    }
+}
+
+/// One window of a rank's steps, and what it was before.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rank {
+    pub(super) step: Option<u64>,
+    at: Time,
+    n: u32,
+    own: [f32; 3],
+    t: [f32; 2],
+    wait: f32,
+    read: f32,
+    /// Stages were told, so that waiting is told apart.
+    open: bool,
+    base: Fading,
+    windows: u8,
+    /// Windows in a row in which it stood out, by cause.
+    pub(super) slow: [u8; 4],
+    pub(super) since: Time,
+}
+
+impl Default for Rank {
+    fn default() -> Rank {
+        Rank {
+            step: None,
+            at: Time(0),
+            n: 0,
+            own: [0.0, 0.0, f32::INFINITY],
+            t: [0.0, 0.0],
+            wait: 0.0,
+            read: 0.0,
+            open: false,
+            base: Fading::default(),
+            windows: 0,
+            slow: [0; 4],
+            since: Time(0),
+        }
+    }
+}
+
+/// A sum without its largest part, by the count: one long step among many says nothing.
+fn trimmed(sum: f32, most: f32, n: u32) -> f64 {
+    let (sum, most) = (f64::from(sum), f64::from(most));
+    if n >= 4 { (sum - most) / f64::from(n - 1) } else { sum / f64::from(n) }
+}
+
+/// Windows after which a rank's past can be compared with.
+const LEARN: u8 = 3;
+
+impl Rank {
+    fn take(&mut self, own: f64, t: f64, parts: Parts) {
+        self.n += 1;
+        let (own, t) = (own as f32, t as f32);
+        self.own = [self.own[0] + own, self.own[1].max(own), self.own[2].min(own)];
+        self.t = [self.t[0] + t, self.t[1].max(t)];
+        self.wait += parts.wait as f32;
+        self.read += parts.read as f32;
+        self.open = parts.any;
+    }
+
+    pub(super) fn steps(&self) -> u32 {
+        self.n
+    }
+
+    /// Stages are told.
+    pub(super) fn open(&self) -> bool {
+        self.open
+    }
+
+    /// How fast it was in the window.
+    pub(super) fn pace(&self, rank: u32) -> Pace {
+        let n = f64::from(self.n.max(1));
+        Pace {
+            rank,
+            own: trimmed(self.own[0], self.own[1], self.n.max(1)),
+            least: f64::from(self.own[2]),
+            t: trimmed(self.t[0], self.t[1], self.n.max(1)),
+            wait: f64::from(self.wait) / n,
+            read: f64::from(self.read) / n,
+            base: self.base.get().filter(|b| self.windows >= LEARN && *b > 0.0),
+        }
+    }
+
+    /// The window is over. What was slow is no part of how fast it used to be.
+    pub(super) fn close(&mut self, own: f64, slow: bool) {
+        if self.n > 0 && !slow {
+            // The first windows count in full, later ones little: what creeps is seen.
+            let tau = if self.windows < LEARN { 1.0 } else { 30.0 };
+            self.base.add(own as f32, 1.0, tau);
+            self.windows = self.windows.saturating_add(1);
+        }
+        (self.n, self.own) = (0, [0.0, 0.0, f32::INFINITY]);
+        (self.t, self.wait, self.read) = ([0.0, 0.0], 0.0, 0.0);
+    }
+}
+
+/// A rank and where it runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Member {
+    pub(super) rank: u32,
+    /// Place of its node; none while nothing was heard of it.
+    pub(super) node: Option<usize>,
+    pub(super) gpus: GpuSet,
+    /// Its place in what was told to run.
+    pub(super) told: usize,
+}
+
+/// One attempt.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) key: AttemptKey,
+    pub(super) running: Option<Arc<Running>>,
+    pub(super) epoch: u64,
+    pub(super) members: Vec<Member>,
+    pub(super) ranks: Vec<Rank>,
+    pub(super) missed: u8,
+    pub(super) findings: Findings,
+    /// Steps and words so far, to see at a look whether there was one.
+    pub(super) told: u64,
+    pub(super) told_before: u64,
+    pub(super) words: u64,
+    pub(super) words_before: u64,
+    newest_step: Option<u64>,
+    newest_at: Time,
+    window_from: Option<Time>,
+    pub(super) gap: Fading,
+    pub(super) gaps: u32,
+    /// By the clock of its nodes: now, at its last step, at its last word, at the last judgement.
+    pub(super) clock: Option<Time>,
+    pub(super) step_clock: Time,
+    pub(super) word_clock: Option<Time>,
+    pub(super) judged: Time,
+    pub(super) under_way: bool,
+    /// What its GPUs usually draw while it makes progress.
+    pub(super) usual_power: Fading,
+    pub(super) base_t: Fading,
+    pub(super) base_spread: Fading,
+    pub(super) windows: u32,
+    pub(super) slow_job: Streak,
+    pub(super) starving: Streak,
+    /// Nodes whose clocks are low beside the others.
+    pub(super) low_nodes: BTreeMap<usize, Streak>,
+    /// Ranks that look like the one the others wait for.
+    pub(super) waited_for: BTreeMap<u32, Streak>,
+}
+
+impl Attempt {
+    pub(super) fn new(key: AttemptKey) -> Attempt {
+        Attempt {
+            key,
+            running: None,
+            epoch: 0,
+            members: Vec::new(),
+            ranks: Vec::new(),
+            missed: 0,
+            findings: Findings::default(),
+            told: 0,
+            told_before: 0,
+            words: 0,
+            words_before: 0,
+            newest_step: None,
+            newest_at: Time(0),
+            window_from: None,
+            gap: Fading::default(),
+            gaps: 0,
+            clock: None,
+            step_clock: Time(0),
+            word_clock: None,
+            judged: Time(i64::MIN),
+            under_way: false,
+            usual_power: Fading::default(),
+            base_t: Fading::default(),
+            base_spread: Fading::default(),
+            windows: 0,
+            slow_job: Streak::default(),
+            starving: Streak::default(),
+            low_nodes: BTreeMap::new(),
+            waited_for: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in a step; `room` is how many more ranks may be remembered.
+    pub(super) fn step(&mut self, s: &StepSeen<'_>, parts: Parts, room: usize) {
+        let i = s.rank as usize;
+        if s.rank >= RANK_END || (i >= self.ranks.len() && i + 1 - self.ranks.len() > room) {
+            return;
+        }
+        if i >= self.ranks.len() {
+            self.ranks.resize_with(i + 1, Rank::default);
+        }
+        let rank = &mut self.ranks[i];
+        let last = rank.step.replace(s.step);
+        if last == Some(s.step) {
+            return;
+        }
+        self.told += 1;
+        let steps = last.map_or(0, |l| s.step.saturating_sub(l));
+        let between = s.at.since(rank.at).0 as f64 / 1000.0 / steps.max(1) as f64;
+        rank.at = s.at;
+        let good = |t: &f64| *t > 0.0 && *t < STEP_MAX;
+        let t = s.t.filter(good).or_else(|| Some(between).filter(|b| steps > 0 && good(b)));
+        let whole = t.unwrap_or(parts.own + parts.wait + parts.read + parts.save);
+        let own = if parts.waits_told || parts.own <= 0.0 {
+            whole - parts.wait - parts.read - parts.save
+        } else {
+            // What is left of the step is waiting that nobody named.
+            parts.own
+        };
+        if good(&whole) && good(&own) {
+            rank.take(own, whole - parts.save.min(whole), parts);
+        }
+        // Steps that begin anew, from a checkpoint, are as new as any.
+        let anew = self.newest_step.is_some_and(|n| n.saturating_sub(s.step) > 1000);
+        if anew || self.newest_step.is_none_or(|n| s.step > n) {
+            let gap = s.at.since(self.newest_at).0 as f32;
+            if self.newest_step.is_some() && gap > 0.0 {
+                // One long pause does not make the next one usual.
+                let most = self.gap.get().map_or(gap, |g| g as f32 * 10.0);
+                self.gap.add(gap.min(most), 1.0, 8.0);
+                self.gaps = self.gaps.saturating_add(1);
+            }
+            (self.newest_step, self.newest_at) = (Some(s.step), s.at);
+        }
+        if self.window_from.is_none_or(|f| s.at < f) {
+            self.window_from = Some(s.at);
+        }
+    }
+
+    /// Takes in that it wrote something.
+    pub(super) fn wrote(&mut self, _at: Time) {
+        self.words += 1;
+    }
+
+    /// It writes a checkpoint, or has done so: both is progress.
+    pub(super) fn saving(&mut self, under_way: bool) {
+        self.under_way = under_way;
+        self.told += 1;
+    }
+
+    /// Who runs where.
+    pub(super) fn place(
+        &mut self,
+        running: &Arc<Running>,
+        names: &BTreeMap<NodeName, usize>,
+        epoch: u64,
+    ) {
+        self.members = running
+            .ranks
+            .iter()
+            .enumerate()
+            .map(|(told, r)| Member {
+                rank: r.rank,
+                node: names.get(&r.node).copied(),
+                gpus: r.gpus,
+                told,
+            })
+            .collect();
+        self.members.sort_by_key(|m| m.rank);
+        (self.running, self.epoch) = (Some(Arc::clone(running)), epoch);
+        // Places may have been given to others.
+        self.low_nodes.clear();
+    }
+
+    /// The name of a member's node.
+    pub(super) fn node_name(&self, m: &Member) -> Option<&NodeName> {
+        self.running.as_ref()?.ranks.get(m.told).map(|r| &r.node)
+    }
+
+    pub(super) fn member(&self, rank: u32) -> Option<&Member> {
+        let i = self.members.binary_search_by_key(&rank, |m| m.rank).ok()?;
+        self.members.get(i)
+    }
+
+    /// The usual time between two steps, in milliseconds, once it is known.
+    pub(super) fn usual_gap(&self) -> Option<f64> {
+        self.gap.get().filter(|_| self.gaps >= 5)
+    }
+
+    /// Ends the window of steps where it is full: ranks of it and when it ended.
+    pub(super) fn window(&mut self, long: i64) -> Option<(Vec<Pace>, Time)> {
+        let from = self.window_from?;
+        if self.newest_at.0.saturating_sub(from.0) < long {
+            return None;
+        }
+        let told = self.ranks.iter().filter(|r| r.step.is_some()).count();
+        let enough = self.ranks.iter().filter(|r| r.steps() >= 3).count();
+        if enough == 0 || enough * 2 < told {
+            return None;
+        }
+        let of = |(i, r): (usize, &Rank)| (r.steps() >= 2).then(|| r.pace(i as u32));
+        let paces = self.ranks.iter().enumerate().filter_map(of).collect();
+        self.window_from = Some(self.newest_at);
+        Some((paces, self.newest_at))
+    }
+}

@@ -1,0 +1,1 @@
+//! What the watch says of rows and steps.
