@@ -1,7 +1,8 @@
 //! What a session acts upon: ranks that really run, and, on a simulated node, pretended work.
 
+use crate::acts::Acts;
 use crate::cgroup::Cgroups;
-use crate::hooks::Hooks;
+use crate::hooks::{Actor, Hooks};
 use crate::inventory::{self, GpuSource};
 use crate::process;
 use crate::runner::{Hands, Runner, RunnerConfig};
@@ -16,9 +17,10 @@ use muster_model::job::SlotEnd;
 use muster_model::node::Inventory;
 use muster_model::placement::HeldPart;
 use muster_model::qualification::Level;
+use muster_model::remedy::Act;
 use muster_model::units::{Span, Time};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 use tokio::sync::Notify;
 
@@ -47,7 +49,15 @@ pub(crate) struct Body {
     /// Notified when a hook has something to tell.
     news: Arc<Notify>,
     faults: Told,
+    acts: Acts,
+    /// How acts that were carried out on other threads ended.
+    ended: Arc<Mutex<Vec<Ended>>>,
+    /// Held while an act is carried out: they are done one after another.
+    acting: Arc<Mutex<()>>,
 }
+
+/// An act and what came of it.
+type Ended = (u64, Result<String, String>);
 
 /// Faults that were told and may not have arrived.
 #[derive(Default)]
@@ -67,6 +77,13 @@ pub(crate) struct Away {
     pub(crate) until: Instant,
 }
 
+fn boot(devices: &Devices) -> String {
+    match devices {
+        Devices::Real { .. } => process::boot_id(),
+        Devices::Simulated(s) => s.boot(),
+    }
+}
+
 impl Body {
     pub(crate) fn new(
         devices: Devices,
@@ -74,6 +91,8 @@ impl Body {
         watcher: Watcher,
         lazy: bool,
     ) -> io::Result<Body> {
+        let dir = (!lazy).then(|| config.state.clone());
+        let acts = Acts::open(dir, &boot(&devices));
         let mut body = Body {
             devices,
             config,
@@ -84,6 +103,9 @@ impl Body {
             tester: None,
             news: Arc::default(),
             faults: Told::default(),
+            acts,
+            ended: Arc::default(),
+            acting: Arc::default(),
         };
         if !lazy {
             body.runner()?;
@@ -191,19 +213,98 @@ impl Body {
                 if self.tester.is_some() && !all.gpus.is_empty() {
                     all.can.insert("qualify".into());
                 }
+                all.can.extend(self.hooks.actor.iter().flat_map(|a| a.can()));
+                all.pool.clone_from(&self.hooks.pool);
                 all
             }
             Devices::Simulated(s) => {
                 let isolation = self.config.cgroups.isolation().to_owned();
-                Inventory { isolation, can: ["qualify".to_owned()].into(), ..s.inventory() }
+                let can = ["qualify", "reset", "reboot"].map(str::to_owned).into();
+                Inventory { isolation, can, ..s.inventory() }
             }
         }
     }
 
     pub(crate) fn boot(&self) -> String {
-        match &self.devices {
-            Devices::Real { .. } => process::boot_id(),
-            Devices::Simulated(s) => s.boot(),
+        boot(&self.devices)
+    }
+
+    /// Does something to this machine, unless it was done or is being done. A simulated node may
+    /// be away for a while.
+    pub(crate) fn act(&mut self, id: u64, act: &Act, now: Instant) -> Option<Away> {
+        let boot = self.boot();
+        if !self.acts.begin(id, act, &boot) {
+            return None;
+        }
+        tracing::info!(id, act = act.word(), "asked to do something to this machine");
+        match (&mut self.devices, act) {
+            (Devices::Simulated(sim), Act::ResetGpu { gpu, .. }) => sim.reset_gpu(id, *gpu, now),
+            (Devices::Simulated(sim), Act::Reboot { .. } | Act::PowerCycle { .. }) => {
+                let done = sim.reboot(now);
+                if let Some(runner) = &mut self.runner {
+                    runner.crash();
+                }
+                return done.away;
+            }
+            (Devices::Real { .. }, Act::ResetGpu { gpu, .. }) => {
+                let gpu = *gpu;
+                self.with_actor(id, "reset", move |a| a.reset_gpu(gpu).map(Some));
+            }
+            (Devices::Real { .. }, Act::Reboot { .. }) => {
+                self.with_actor(id, "reboot", |a| a.reboot().map(|()| None));
+            }
+            (_, other) => {
+                let why = format!("an agent cannot do that: {}", other.word());
+                self.acts.ended(id, Err(why));
+            }
+        }
+        None
+    }
+
+    /// Carries an act out on a thread of its own; none for an end that only a new boot shows.
+    fn with_actor(
+        &mut self,
+        id: u64,
+        what: &str,
+        f: impl FnOnce(&dyn Actor) -> Result<Option<String>, String> + Send + 'static,
+    ) {
+        let actor = self.hooks.actor.clone().filter(|a| a.can().contains(what));
+        let Some(actor) = actor else {
+            let why = format!("this agent may not do that; start it with --allow-{what}");
+            return self.acts.ended(id, Err(why));
+        };
+        let (ended, wake, turn) = (self.ended.clone(), self.news.clone(), self.acting.clone());
+        let body = move || {
+            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(&*actor)));
+            let end = match done {
+                Ok(Ok(None)) => return,
+                Ok(Ok(Some(message))) => Ok(message),
+                Ok(Err(why)) => Err(why),
+                Err(_) => Err("it broke off".into()),
+            };
+            ended.lock().unwrap_or_else(PoisonError::into_inner).push((id, end));
+            wake.notify_one();
+        };
+        if let Err(e) = std::thread::Builder::new().name("act".into()).spawn(body) {
+            self.acts.ended(id, Err(format!("no thread for it: {e}")));
+        }
+    }
+
+    pub(crate) fn act_over(&mut self, id: u64) {
+        self.acts.over(id);
+    }
+
+    fn acts_turn(&mut self, now: Instant, connected: bool, out: &mut Vec<FromAgent>) {
+        let over = self.simulated().map_or_else(Vec::new, |s| s.resets_over(now));
+        let mut ended =
+            std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
+        ended.extend(over);
+        for (id, end) in ended {
+            self.acts.ended(id, end);
+        }
+        if connected {
+            self.acts.turn(out);
         }
     }
 
@@ -300,6 +401,7 @@ impl Body {
             }
             self.tell_faults(&mut out);
         }
+        self.acts_turn(now, connected, &mut out);
         if let Some(runner) = &mut self.runner {
             let changed = runner.poll(now, connected);
             if connected {
@@ -332,6 +434,8 @@ impl Body {
     pub(crate) fn rewind(&mut self) {
         self.faults.again = true;
         self.faults.before_beat = 0;
+        self.acts.came_back(&self.boot());
+        self.acts.rewind();
         if let Some(tester) = &mut self.tester {
             tester.rewind();
         }
@@ -373,27 +477,38 @@ impl Body {
     /// When there is something to do by the clock alone.
     pub(crate) fn due(&self, heard: Instant) -> Option<Instant> {
         let runner = self.runner.as_ref();
+        let acts = self.acts.waits().then(Instant::now);
         let mut due =
-            [runner.and_then(Runner::due), runner.and_then(|r| r.unheard_due(heard)), None];
+            [runner.and_then(Runner::due), runner.and_then(|r| r.unheard_due(heard)), None, acts];
         if let Devices::Simulated(s) = &self.devices {
             due[2] = s.due(heard);
         }
         due.into_iter().flatten().min()
     }
 
-    /// The last seconds in numbers; names of columns only with `columns`.
-    pub(crate) fn telemetry(&mut self, now: Instant, columns: bool) -> Telemetry {
-        let host = match &self.devices {
-            Devices::Real { .. } => inventory::host_figures(),
-            Devices::Simulated(_) => Default::default(),
-        };
+    /// The last seconds in numbers; names of columns only with `columns`. A simulated node tells
+    /// them by its own clock, and nothing while its agent is made to hang.
+    pub(crate) fn telemetry(&mut self, now: Instant, columns: bool) -> Option<Telemetry> {
         let source = self.hooks.telemetry.clone();
-        let (gpus, names) = match (self.simulated(), source) {
-            (Some(sim), _) => (sim.telemetry(now), sim.columns()),
-            (None, Some(source)) => (source.rows(), source.columns()),
-            (None, None) => (Vec::new(), Vec::new()),
+        let (at, gpus, host, names) = match self.simulated() {
+            Some(sim) => {
+                let (rows, host) = sim.telemetry(now)?;
+                (sim.time(now), rows, host, sim.columns())
+            }
+            None => {
+                let mut host = inventory::host_figures();
+                let (rows, names) = match source {
+                    Some(source) => {
+                        host.extend(source.host());
+                        (source.rows(), source.columns())
+                    }
+                    None => (Vec::new(), Vec::new()),
+                };
+                (wall(), rows, host, names)
+            }
         };
-        Telemetry { at: wall(), columns: if columns { names } else { Vec::new() }, gpus, host }
+        let columns = if columns { names } else { Vec::new() };
+        Some(Telemetry { at, columns, gpus, host })
     }
 
     /// Has a fault, if this node can: what it did in words, or why not; how long the node is

@@ -5,6 +5,7 @@ use crate::runner::Hands;
 use muster_model::fault::SeenFault;
 use muster_model::qualification::{Level, Qualification};
 use muster_model::units::Span;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tokio::sync::Notify;
@@ -44,6 +45,28 @@ pub trait TelemetrySource: Send + Sync {
     fn columns(&self) -> Vec<String>;
     /// One row for each GPU in index order. What a device does not tell is none.
     fn rows(&self) -> Vec<Vec<Option<f32>>>;
+    /// Figures of the host by name, beside those that every agent reads by itself.
+    fn host(&self) -> BTreeMap<String, f64> {
+        BTreeMap::new()
+    }
+}
+
+/// Does to this machine what nobody else on it can. Called on a thread of its own, one act at a
+/// time.
+pub trait Actor: Send + Sync {
+    /// What it may do: `reset`, `reboot`.
+    fn can(&self) -> BTreeSet<String>;
+    /// Resets a GPU that nobody uses.
+    ///
+    /// # Errors
+    /// Why it was not reset, in words.
+    fn reset_gpu(&self, gpu: u32) -> Result<String, String>;
+    /// Restarts the machine. That it was asked for is no proof: the machine comes back with
+    /// another boot id.
+    ///
+    /// # Errors
+    /// Why it will not restart, in words.
+    fn reboot(&self) -> Result<(), String>;
 }
 
 /// All of them; the default has none.
@@ -57,6 +80,10 @@ pub struct Hooks {
     pub telemetry: Option<Arc<dyn TelemetrySource>>,
     /// What ranks are run with.
     pub hands: Hands,
+    /// Who resets and restarts; without one the machine refuses.
+    pub actor: Option<Arc<dyn Actor>>,
+    /// The pool this machine belongs to; empty stands for the default one.
+    pub pool: String,
 }
 
 impl std::fmt::Debug for Hooks {
@@ -65,6 +92,8 @@ impl std::fmt::Debug for Hooks {
             .field("qualifier", &self.qualifier.is_some())
             .field("faults", &self.faults.is_some())
             .field("telemetry", &self.telemetry.is_some())
+            .field("actor", &self.actor.is_some())
+            .field("pool", &self.pool)
             .finish()
     }
 }

@@ -9,7 +9,7 @@ use crate::inventory::GpuSource;
 use crate::run_dir::RunDir;
 use crate::runner::{RankBudget, RunnerConfig, ShimCommand};
 use crate::session::{Servers, Session, SessionConfig};
-use crate::simulated::{SimClock, Simulated};
+use crate::simulated::{Gangs, SimClock, Simulated};
 use crate::watch::Watcher;
 use muster_link::token::JoinToken;
 use muster_model::names::NodeName;
@@ -167,6 +167,7 @@ pub async fn run_sim_fleet(
     let shared = config.light.then(|| SharedStore::open(config.state.join("fleet.json")));
     let dials = Arc::new(Semaphore::new(DIALS));
     let clock = SimClock::new(config.speed);
+    let gangs = Arc::new(Gangs::default());
     let watcher = Watcher::start();
     let mut sessions = JoinSet::new();
     for (node, sim) in config.nodes {
@@ -188,7 +189,7 @@ pub async fn run_sim_fleet(
         };
         // What ran before is found again even in a light fleet.
         let lazy = config.light && !runner.state.join("runs").exists();
-        let simulated = Simulated::new(config.seed, sim, node.as_str(), clock);
+        let simulated = Simulated::new(config.seed, sim, node.as_str(), clock, gangs.clone());
         let body =
             Body::new(Devices::Simulated(Box::new(simulated)), runner, watcher.clone(), lazy)
                 .map_err(AgentError::file("open", &config.state))?;

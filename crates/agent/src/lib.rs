@@ -1,5 +1,6 @@
 //! A node's eyes and hands: inventory, running ranks, logs, the job's voice.
 
+mod acts;
 mod body;
 pub mod cgroup;
 pub mod container;

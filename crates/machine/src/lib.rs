@@ -3,6 +3,7 @@
 //! Work on a GPU happens in a child process: a driver that crashes or hangs takes the test down
 //! and not the agent, and what the test held is freed by the kernel.
 
+mod act;
 pub mod child;
 mod clean;
 mod mig;
@@ -11,8 +12,9 @@ mod qualify;
 mod start;
 mod watch;
 
+pub use act::Allowed;
 pub use clean::Scrub;
 pub use order::{Answer, Order, Simulated, TestOrder, WantOrder};
 pub use qualify::{Spawned, TestError};
-pub use start::{Machine, MachineError, Options, start};
+pub use start::{Machine, MachineError, More, Options, start, start_with};
 pub use watch::Watch;

@@ -1,5 +1,6 @@
 //! Everything that makes this machine a node, put together.
 
+use crate::act::{Allowed, Hand};
 use crate::clean::{self, Scrub};
 use crate::mig;
 use crate::order::TestOrder;
@@ -39,6 +40,15 @@ pub struct Options {
     pub hands: Hands,
 }
 
+/// What a machine does only when it is told to.
+#[derive(Debug, Clone, Default)]
+pub struct More {
+    /// File systems that are read, written and looked up every half minute.
+    pub watch_fs: Vec<PathBuf>,
+    /// What the server may have done to this machine.
+    pub allowed: Allowed,
+}
+
 /// Why it could not be put together.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
@@ -68,6 +78,14 @@ pub struct Machine {
 /// # Errors
 /// When a file is wrong, or the machine gives no threads.
 pub fn start(o: Options) -> Result<Machine, MachineError> {
+    start_with(o, More::default())
+}
+
+/// The same, with what is done only on demand.
+///
+/// # Errors
+/// When a file is wrong, or the machine gives no threads.
+pub fn start_with(o: Options, more: More) -> Result<Machine, MachineError> {
     let catalogue = match &o.faults {
         Some(text) => Arc::new(Catalogue::builtin().with_overrides(text)?),
         None => Arc::new(Catalogue::builtin().clone()),
@@ -84,6 +102,7 @@ pub fn start(o: Options) -> Result<Machine, MachineError> {
     let mut config = Config::reading(catalogue, context);
     config.every = o.every;
     config.dirs = o.dirs;
+    config.probe = more.watch_fs;
     config.bell = Arc::new(move || rung.notify_one());
     let owners = pids.clone();
     config.owner_of = Arc::new(move |pid| owners.owner_of(pid));
@@ -95,6 +114,8 @@ pub fn start(o: Options) -> Result<Machine, MachineError> {
         }
     };
     let watch = Arc::new(Watch::new(monitor, bell));
+    let hand = Hand::new(more.allowed, watch.clone(), pids.clone());
+    let pool = o.pool.clone();
     let exporter = o.exporter.and_then(|(addr, page)| {
         // Another exporter may have the port; work must not wait for that to be sorted out.
         serve(addr, page, &watch, pids, o.pool)
@@ -119,6 +140,8 @@ pub fn start(o: Options) -> Result<Machine, MachineError> {
         faults: Some(watch.clone()),
         telemetry: Some(watch.clone()),
         hands,
+        actor: Some(Arc::new(hand)),
+        pool,
     };
     Ok(Machine { hooks, watch, exporter })
 }

@@ -5,7 +5,7 @@ use muster_health::faults::Catalogue;
 use muster_model::fault::{FaultClass, SeenFault};
 use muster_model::ids::AttemptKey;
 use muster_monitor::Monitor;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -102,6 +102,10 @@ impl TelemetrySource for Watch {
 
     fn rows(&self) -> Vec<Vec<Option<f32>>> {
         self.monitor.table(&muster_simnode::COLUMNS)
+    }
+
+    fn host(&self) -> BTreeMap<String, f64> {
+        self.monitor.row_figures()
     }
 }
 

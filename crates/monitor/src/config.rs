@@ -31,6 +31,8 @@ pub struct Config {
     pub root: PathBuf,
     /// Directories that must not fill up: the agent writes there.
     pub dirs: Vec<PathBuf>,
+    /// Directories on file systems that are probed.
+    pub probe: Vec<PathBuf>,
     /// Where the kernel's log is read.
     pub kernel_log: KernelLog,
     /// Who understands it.
@@ -71,6 +73,7 @@ impl Config {
             host_every: Duration::from_secs(10),
             root: "/".into(),
             dirs: Vec::new(),
+            probe: Vec::new(),
             kernel_log: KernelLog::Auto,
             ears,
             verdicts: Arc::new(|_| None),

@@ -15,6 +15,7 @@ pub mod kmsg;
 mod monitor;
 mod parts;
 pub mod pretend;
+pub mod probe;
 pub mod ring;
 mod sampler;
 pub mod snapshot;

@@ -5,7 +5,8 @@ use crate::faults::Outbox;
 use crate::host::watch::HostWatch;
 use crate::host::{HostReader, HostSample};
 use crate::kmsg::{self, Hub, KernelLog};
-use crate::parts::{NoDriver, OnBus, driver_fault, figures};
+use crate::parts::{NoDriver, OnBus, driver_fault, figures, linked, ports};
+use crate::probe::{self, Probes};
 use crate::ring::Row;
 use crate::sampler::{Pace, Sampler, Shared};
 use crate::snapshot::Snapshot;
@@ -13,7 +14,7 @@ use muster_gpu::device::{DeviceError, Driver, DriverEvent};
 use muster_model::fault::SeenFault;
 use muster_model::node::Gpu;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,6 +55,7 @@ pub struct Monitor {
     sampler: Mutex<Sampler>,
     shared: Arc<Shared>,
     row_every: Duration,
+    probes: Probes,
     stop: Arc<AtomicBool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -74,6 +76,8 @@ struct Board {
     outbox: Outbox,
     no_driver: Option<String>,
     ready: AtomicBool,
+    /// Ports that had a link at some time.
+    linked: Mutex<BTreeSet<String>>,
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -130,6 +134,7 @@ impl Monitor {
             outbox: outbox.clone(),
             no_driver: why.map(ToString::to_string),
             ready: AtomicBool::new(false),
+            linked: Mutex::default(),
         });
         let pace = Pace {
             every: config.every.clamp(FASTEST, SLOWEST),
@@ -153,6 +158,7 @@ impl Monitor {
             sampler: Mutex::new(sampler),
             shared,
             row_every: config.row_every,
+            probes: Probes::start(&config.probe, probe::EVERY).map_err(MonitorError)?,
             stop: Arc::new(AtomicBool::new(false)),
             threads: Mutex::default(),
         };
@@ -190,6 +196,7 @@ impl Monitor {
                 let host = reader.look((shared.wall)());
                 let log = board.hub.log_now().from.is_some();
                 board.outbox.put(watch.look(&host, log));
+                lock(&board.linked).extend(linked(&host));
                 *lock(&board.host) = Some(Arc::new(host));
                 let until = Instant::now() + every;
                 while !stop.load(Ordering::Relaxed) && Instant::now() < until {
@@ -274,6 +281,19 @@ impl Monitor {
     pub fn host_figures(&self) -> BTreeMap<String, f64> {
         let host = lock(&self.board.host).clone();
         host.map(|h| figures(&h)).unwrap_or_default()
+    }
+
+    /// The same with network ports, file systems and the agent's own pace, for a row that goes to
+    /// the server: the longest gap between two looks at the devices since the last such row.
+    #[must_use]
+    pub fn row_figures(&self) -> BTreeMap<String, f64> {
+        let mut all = self.host_figures();
+        if let Some(host) = lock(&self.board.host).clone() {
+            all.extend(ports(&host, &lock(&self.board.linked)));
+        }
+        all.extend(self.probes.figures());
+        all.insert("agent.gap_ms".into(), self.shared.take_gap() as f64);
+        all
     }
 
     /// What the devices are.

@@ -1,14 +1,14 @@
 //! Small parts that the monitor is put together from.
 
 use crate::faults::seen;
-use crate::host::{HostReader, HostSample};
+use crate::host::{HostReader, HostSample, IbPort};
 use crate::kmsg::Devices;
 use crate::sampler::Shared;
 use crate::snapshot::pci_key;
 use muster_gpu::device::{Device, DeviceError, Driver, DriverEvent};
 use muster_model::fault::SeenFault;
 use muster_model::units::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,51 @@ pub(crate) fn figures(h: &HostSample) -> BTreeMap<String, f64> {
     put("tasks_zombie", h.tasks.as_ref().map(|t| f64::from(t.zombies)));
     for p in h.pressure.iter().filter(|p| p.kind == "some") {
         put(&format!("pressure_{}", p.resource), Some(p.avg10));
+    }
+    put("dstate", h.stuck.map(f64::from));
+    all
+}
+
+/// Names of the ports of a host that have a link.
+pub(crate) fn linked(h: &HostSample) -> impl Iterator<Item = String> + '_ {
+    let ib = h.ib.iter().filter(|p| p.state.as_deref() == Some("ACTIVE")).map(port_name);
+    ib.chain(h.nics.iter().filter(|n| n.up == Some(true)).map(|n| n.name.clone()))
+}
+
+/// A card has one port as a rule; then it is enough to name the card.
+fn port_name(p: &IbPort) -> String {
+    if p.port == 1 { p.device.clone() } else { format!("{}/{}", p.device, p.port) }
+}
+
+/// Figures of network ports, by name. A port that never had a link since the agent started is not
+/// in use: it is left out.
+pub(crate) fn ports(h: &HostSample, used: &BTreeSet<String>) -> BTreeMap<String, f64> {
+    let mut all = BTreeMap::new();
+    let mut put = |port: &str, what: &str, value: Option<u64>| {
+        if let Some(v) = value.filter(|_| used.contains(port)) {
+            all.insert(format!("port.{port}.{what}"), v as f64);
+        }
+    };
+    for p in &h.ib {
+        let name = port_name(p);
+        let of =
+            |counter: &str| p.counters.iter().find(|(n, _)| n == counter).map(|(_, value)| *value);
+        put(&name, "up", p.state.as_deref().map(|s| u64::from(s == "ACTIVE")));
+        put(&name, "downed", of("link_downed"));
+        put(&name, "symbol_errors", of("symbol_error"));
+        put(&name, "recoveries", of("link_error_recovery"));
+        put(&name, "rcv_errors", of("port_rcv_errors"));
+        put(&name, "discards", of("port_xmit_discards"));
+    }
+    for n in &h.nics {
+        let of = |counter: &str| {
+            n.counters.iter().find(|(name, _)| *name == counter).map(|(_, value)| *value)
+        };
+        put(&n.name, "up", n.up.map(u64::from));
+        // It counts both ways, and the first is up.
+        put(&n.name, "downed", n.carrier_changes.map(|c| c / 2));
+        put(&n.name, "rcv_errors", of("rx_errors"));
+        put(&n.name, "discards", of("tx_dropped"));
     }
     all
 }

@@ -92,12 +92,13 @@ impl Ring {
             figures: Vec::new(),
         };
         for field in FIELDS {
-            let mut figure = Figure { mean: 0.0, max: f64::MIN, last: 0.0 };
+            let mut figure = Figure { mean: 0.0, max: f64::MIN, min: f64::MAX, last: 0.0 };
             let (mut sum, mut n, mut mask) = (0.0, 0.0, 0_u64);
             for v in part.clone().filter_map(|t| t.sample.get(field)) {
                 sum += v;
                 n += 1.0;
                 figure.max = figure.max.max(v);
+                figure.min = figure.min.min(v);
                 figure.last = v;
                 if field == Field::ClockReasons {
                     mask |= as_mask(v);
@@ -110,7 +111,7 @@ impl Ring {
             if field == Field::ClockReasons {
                 // A reason that held for one sample of ten held.
                 let mask = mask as f64;
-                figure = Figure { mean: mask, max: mask, last: figure.last };
+                figure = Figure { mean: mask, max: mask, min: mask, last: figure.last };
             }
             row.figures.push((field, figure));
         }
@@ -132,6 +133,8 @@ pub struct Figure {
     pub mean: f64,
     /// Highest.
     pub max: f64,
+    /// Lowest.
+    pub min: f64,
     /// Newest.
     pub last: f64,
 }
@@ -159,13 +162,14 @@ impl Row {
     }
 
     /// The one number that says most: what counts up and what is set as it is now, heat at its
-    /// highest, the rest on average.
+    /// highest and what is left of it at its lowest, the rest on average.
     #[must_use]
     pub fn value(&self, field: Field) -> Option<f64> {
         let figure = self.figure(field)?;
         Some(match kind(field) {
             Kind::Counter | Kind::Setting => figure.last,
             Kind::Peak => figure.max,
+            Kind::Lowest => figure.min,
             Kind::Level => figure.mean,
         })
     }
@@ -173,7 +177,25 @@ impl Row {
     /// A column of the telemetry that goes to the server, by its name there.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<f64> {
-        self.value(column(name)?)
+        if name == "nvlink_errors" {
+            let parts = NVLINK_ERRORS.iter().filter_map(|f| self.value(*f));
+            return parts.reduce(|a, b| a + b);
+        }
+        Some(self.value(column(name)?)? * scale(name))
+    }
+}
+
+/// What `nvlink_errors` adds up: whatever made a link say something twice.
+const NVLINK_ERRORS: [Field; 4] =
+    [Field::NvlinkCrcFlit, Field::NvlinkCrcData, Field::NvlinkReplay, Field::NvlinkRecovery];
+
+/// Columns have the units that `muster_simnode::COLUMNS` names; fields have those of DCGM.
+fn scale(name: &str) -> f64 {
+    match name {
+        "energy" => 1e-3,
+        "pcie_rx" | "pcie_tx" | "nvlink_rx" | "nvlink_tx" => 1e-6,
+        "sm_active" | "tensor_active" | "dram_active" => 100.0,
+        _ => 1.0,
     }
 }
 
@@ -201,6 +223,12 @@ pub fn column(name: &str) -> Option<Field> {
         "sm_active" => Field::SmActive,
         "tensor_active" => Field::TensorActive,
         "dram_active" => Field::DramActive,
+        "remap_pending" => Field::RemapPending,
+        "remap_failed" => Field::RemapFailure,
+        "thermal_margin" => Field::TempMargin,
+        "pcie_width" => Field::PcieWidth,
+        "pcie_gen" => Field::PcieGen,
+        "power_limit" => Field::PowerLimit,
         _ => return None,
     })
 }
@@ -211,6 +239,7 @@ enum Kind {
     Counter,
     Setting,
     Peak,
+    Lowest,
     Level,
 }
 
@@ -218,6 +247,7 @@ fn kind(field: Field) -> Kind {
     use Field as F;
     match field {
         F::MemTemp | F::Temp => Kind::Peak,
+        F::TempMargin => Kind::Lowest,
         F::PowerLimit
         | F::PcieGen
         | F::PcieWidth
@@ -239,7 +269,6 @@ fn kind(field: Field) -> Kind {
         F::SmClock
         | F::MemClock
         | F::ClockReasons
-        | F::TempMargin
         | F::Power
         | F::PowerNow
         | F::Util
@@ -313,7 +342,10 @@ mod tests {
             ring.push(taken(1000 * (i as u64 + 1), 0, t, 100.0 * (i + 1) as f64));
         }
         let row = ring.summary(7, 0).expect("three samples");
-        assert_eq!(row.figure(Field::Temp), Some(Figure { mean: 50.0, max: 60.0, last: 50.0 }));
+        assert_eq!(
+            row.figure(Field::Temp),
+            Some(Figure { mean: 50.0, max: 60.0, min: 40.0, last: 50.0 })
+        );
         assert_eq!(row.value(Field::Temp), Some(60.0));
         assert_eq!(row.value(Field::Energy), Some(300.0));
         assert_eq!(row.value(Field::Power), Some(500.0));
@@ -321,6 +353,22 @@ mod tests {
         assert_eq!(row.column("throttle"), Some(5.0));
         assert_eq!(row.value(Field::Util), None);
         assert_eq!(row.column("nonsense"), None);
+        // Of the links' errors only those that the device tells are added up.
+        assert_eq!(row.column("nvlink_errors"), None);
+        let mut sample = Sample::default();
+        sample.set(Field::NvlinkReplay, 3.0);
+        sample.set(Field::NvlinkRecovery, 4.0);
+        sample.set(Field::SmActive, 0.5);
+        sample.set(Field::TempMargin, 7.0);
+        let mut links = Ring::new(Duration::from_secs(100), 100);
+        links.push(Taken { steady: 1, at: Time(1), sample: sample.clone() });
+        sample.set(Field::TempMargin, 9.0);
+        links.push(Taken { steady: 2, at: Time(2), sample });
+        let told = links.summary(0, 0).expect("two samples");
+        assert_eq!(told.column("nvlink_errors"), Some(7.0));
+        assert_eq!(told.column("sm_active"), Some(50.0));
+        assert_eq!(told.column("thermal_margin"), Some(7.0));
+        assert_eq!((told.column("remap_pending"), told.column("pcie_gen")), (None, None));
         // Only what is new since the last row.
         let row = ring.summary(7, 2000).expect("one sample");
         assert_eq!((row.samples, row.value(Field::Temp)), (1, Some(50.0)));

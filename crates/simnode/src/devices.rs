@@ -1,6 +1,9 @@
 //! What is in a simulated node, with figures as the makers publish them.
 
+use crate::condition::Condition;
+use crate::host::{Host, nic_name};
 use crate::random::Random;
+use crate::telemetry::Thermal;
 use muster_model::node::{Disk, Gpu, Inventory, Nic, Numa};
 use muster_model::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -129,6 +132,8 @@ pub struct SimConfig {
     pub memory: Bytes,
     /// The last so many of its GPUs are in MIG mode.
     pub mig_gpus: u32,
+    /// The pool it belongs to; empty stands for the default one.
+    pub pool: String,
     /// GPUs that ranks which really run keep busy, as a set.
     #[serde(skip)]
     pub(crate) real_load: u64,
@@ -142,6 +147,7 @@ impl Default for SimConfig {
             cpus: 224,
             memory: Bytes::gib(2048),
             mig_gpus: 0,
+            pool: String::new(),
             real_load: 0,
         }
     }
@@ -155,8 +161,20 @@ impl SimConfig {
             Sku::Gb200 => (144, Bytes::gib(960)),
             _ => (224, Bytes::gib(2048)),
         };
-        SimConfig { sku, gpus: gpus.min(64), cpus, memory, mig_gpus: 0, real_load: 0 }
+        SimConfig { sku, gpus: gpus.min(64), cpus, memory, ..SimConfig::default() }
     }
+}
+
+impl SimConfig {
+    /// Network cards: one for each GPU, as far as the board has room.
+    pub(crate) fn nics(&self) -> u32 {
+        self.gpus.min(8)
+    }
+}
+
+/// Number of the bus that a GPU sits on.
+pub(crate) fn bus(gpu: u32) -> u32 {
+    0x18 + gpu * 0x10 % 0xd0
 }
 
 #[derive(Debug, Clone)]
@@ -166,9 +184,8 @@ pub(crate) struct Device {
     serial: String,
     /// Hotter or cooler than the average one, in thousandths of a degree.
     pub(crate) offset: i64,
-    pub(crate) lost: bool,
-    /// It computes more slowly by so many percent.
-    pub(crate) slow_percent: u32,
+    pub(crate) condition: Condition,
+    pub(crate) thermal: Thermal,
 }
 
 pub(crate) fn devices(seed: u64, config: &SimConfig, name: &str) -> Vec<Device> {
@@ -177,7 +194,14 @@ pub(crate) fn devices(seed: u64, config: &SimConfig, name: &str) -> Vec<Device> 
         let uuid = format!("GPU-{}", r.uuid());
         let serial = format!("165{:010}", r.below(10_000_000_000));
         let offset = i64::try_from(r.below(6000)).unwrap_or(0) - 3000;
-        Device { index, uuid, serial, offset, lost: false, slow_percent: 0 }
+        Device {
+            index,
+            uuid,
+            serial,
+            offset,
+            condition: Condition::default(),
+            thermal: Thermal::new(offset),
+        }
     };
     (0..config.gpus.min(64)).map(one).collect()
 }
@@ -187,27 +211,29 @@ pub(crate) fn inventory(
     config: &SimConfig,
     name: &str,
     devices: &[Device],
+    host: &Host,
 ) -> Inventory {
     let f = config.sku.figures();
     let half = config.cpus / 2;
     let numa_of = |i: u32| u32::from(i >= config.gpus.div_ceil(2));
     let first_mig = config.gpus.min(64).saturating_sub(config.mig_gpus);
-    let gpus = devices.iter().filter(|d| !d.lost).map(|d| Gpu {
+    let gpus = devices.iter().filter(|d| !d.condition.lost).map(|d| Gpu {
         index: d.index,
         sku: f.name.into(),
         uuid: d.uuid.clone(),
         serial: Some(d.serial.clone()),
         memory: f.memory,
-        pci: Some(format!("00000000:{:02X}:00.0", 0x18 + d.index * 0x10 % 0xd0)),
+        pci: Some(format!("00000000:{:02X}:00.0", bus(d.index))),
         numa: Some(numa_of(d.index)),
         mig: Some(d.index >= first_mig),
         facts: None,
     });
-    let nics = (0..config.gpus.min(8)).map(|i| {
+    let there = |i: &u32| host.ports.iter().any(|p| p.name == nic_name(*i) && !p.lost);
+    let nics = (0..config.nics()).filter(there).map(|i| {
         let mut r = Random::new(seed, &[name, "nic", &i.to_string()]);
         let guid = r.next();
         Nic {
-            name: format!("mlx5_{i}"),
+            name: nic_name(i),
             kind: "infiniband".into(),
             address: Some(format!(
                 "{:04x}:{:02x}ff:fe{:02x}:{:04x}",
@@ -251,7 +277,7 @@ pub(crate) fn inventory(
         versions: BTreeMap::from(versions.map(|(k, v)| (k.to_owned(), v.to_owned()))),
         isolation: String::new(),
         simulated: true,
-        pool: String::new(),
+        pool: config.pool.clone(),
         // What the node can be asked for is up to whoever hosts it.
         can: std::collections::BTreeSet::new(),
     }

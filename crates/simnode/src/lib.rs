@@ -3,81 +3,34 @@
 //! Nothing here reads a clock or a file. The same seed and name give the same life, whichever
 //! other nodes exist beside it, and however often the clock is looked at.
 
+mod condition;
 mod devices;
+mod fault;
+mod host;
 mod qualify;
 mod random;
+mod stages;
 mod telemetry;
 mod work;
 
 pub use devices::{SimConfig, Sku};
+pub use fault::{BOOT_TAKES, Effect, Fault, RESET_TAKES};
 pub use qualify::TestStep;
 pub use random::Random;
+pub use stages::Stages;
 pub use telemetry::COLUMNS;
 pub use work::{Account, SimEvent, What};
 
 use devices::Device;
+use host::Host;
 use muster_model::ids::AttemptKey;
 use muster_model::node::Inventory;
 use muster_model::spec::Simulate;
 use muster_model::units::{Span, Time};
+use stages::Noise;
 use std::collections::BTreeMap;
 use telemetry::{Load, Thermal};
 use work::Work;
-
-/// Faults a node can be told to have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
-    /// Everything on it dies; it is back with a new boot after so long.
-    Crash {
-        /// How long it is away.
-        down: Span,
-    },
-    /// It goes on working but hears and says nothing for so long.
-    Partition {
-        /// How long.
-        length: Span,
-    },
-    /// The ranks of one attempt are killed.
-    KillRanks {
-        /// Which.
-        key: AttemptKey,
-    },
-    /// A GPU falls off the bus.
-    LoseGpu {
-        /// Index.
-        gpu: u32,
-    },
-    /// A GPU computes more slowly than it should; zero makes it well again.
-    SlowGpu {
-        /// Index.
-        gpu: u32,
-        /// By so many percent.
-        percent: u32,
-    },
-}
-
-/// What a fault does to the world around the node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// Gone until then; every process with it.
-    Down {
-        /// When it is back.
-        until: Time,
-    },
-    /// Neither hears nor says anything until then.
-    Silent {
-        /// When it is heard again.
-        until: Time,
-    },
-    /// Something happened to pretended work.
-    Event(SimEvent),
-    /// Real ranks of this attempt, if there are any, must be killed.
-    KillRanks(AttemptKey),
-    /// The inventory has changed.
-    Inventory,
-    /// The node cannot have this fault.
-    Impossible(String),
-}
 
 /// A simulated node.
 #[derive(Debug, Clone)]
@@ -91,7 +44,7 @@ pub struct SimNode {
     work: BTreeMap<AttemptKey, Work>,
     /// What happened and is told with the next advance.
     backlog: Vec<SimEvent>,
-    thermal: Vec<Thermal>,
+    host: Host,
 }
 
 impl SimNode {
@@ -99,9 +52,9 @@ impl SimNode {
     #[must_use]
     pub fn new(seed: u64, config: SimConfig, name: &str, now: Time) -> SimNode {
         let devices = devices::devices(seed, &config, name);
-        let thermal = devices.iter().map(|d| Thermal::new(d.offset)).collect();
         SimNode {
             name: name.to_owned(),
+            host: Host::new(config.nics()),
             config,
             seed,
             devices,
@@ -109,14 +62,13 @@ impl SimNode {
             now,
             work: BTreeMap::new(),
             backlog: Vec::new(),
-            thermal,
         }
     }
 
     /// What is in it.
     #[must_use]
     pub fn inventory(&self) -> Inventory {
-        devices::inventory(self.seed, &self.config, &self.name, &self.devices)
+        devices::inventory(self.seed, &self.config, &self.name, &self.devices, &self.host)
     }
 
     /// Short name of the kind of its GPUs.
@@ -140,8 +92,38 @@ impl SimNode {
     /// The same, going on after so much useful time.
     pub fn resume(&mut self, key: AttemptKey, work: &Simulate, gpus: u64, after: Span, now: Time) {
         self.pass(now);
-        let now = self.now;
-        self.work.entry(key).or_insert_with(|| Work::new(work.clone(), gpus, after, now));
+        if self.work.contains_key(&key) {
+            return;
+        }
+        let name = key.to_string();
+        let noise = Noise {
+            node: Random::new(self.seed, &[&self.name, "work", &name]).next(),
+            gang: Random::new(self.seed, &["work", &name]).next(),
+        };
+        self.work.insert(key, Work::new(work.clone(), gpus, after, self.now, noise));
+        self.burden();
+        let lost: Vec<u32> =
+            self.devices.iter().filter(|d| d.condition.lost).map(|d| d.index).collect();
+        for gpu in lost {
+            // It was given a GPU that is not there: it gets as far as asking for it.
+            self.doom(gpu);
+        }
+    }
+
+    /// Thousandths of a sound step that this node's share of an attempt needs; `u32::MAX` when it
+    /// hangs.
+    #[must_use]
+    pub fn share_needs(&self, key: AttemptKey) -> Option<u32> {
+        let w = self.work.get(&key).filter(|w| !w.over())?;
+        Some(w.needs().map_or(u32::MAX, |n| u32::try_from(n).unwrap_or(u32::MAX - 1)))
+    }
+
+    /// Tells what the slowest share of its gang needs; `u32::MAX` when one of them hangs.
+    pub fn set_gang(&mut self, key: AttemptKey, slowest: u32, now: Time) {
+        self.catch_up(now);
+        if let Some(w) = self.work.get_mut(&key) {
+            w.set_gang((slowest != u32::MAX).then(|| u64::from(slowest)));
+        }
     }
 
     /// Stops pretended work. Says whether there was any.
@@ -228,75 +210,42 @@ impl SimNode {
         self.work.values().filter_map(Work::ends).min()
     }
 
-    /// Has a fault.
-    pub fn apply(&mut self, fault: &Fault, now: Time) -> Vec<Effect> {
-        self.pass(now);
-        match fault {
-            Fault::Crash { down } => {
-                self.boots += 1;
-                self.work.clear();
-                self.backlog.clear();
-                for (t, d) in self.thermal.iter_mut().zip(&self.devices) {
-                    *t = Thermal::new(d.offset);
-                }
-                vec![Effect::Down { until: self.now + *down }]
-            }
-            Fault::Partition { length } => vec![Effect::Silent { until: self.now + *length }],
-            Fault::KillRanks { key } => match self.work.remove(key).filter(|w| !w.over()) {
-                Some(_) => {
-                    vec![Effect::Event(SimEvent { key: *key, at: self.now, what: What::Killed })]
-                }
-                None => vec![Effect::KillRanks(*key)],
-            },
-            Fault::LoseGpu { gpu } => {
-                match self.devices.iter_mut().find(|d| d.index == *gpu && !d.lost) {
-                    Some(device) => {
-                        device.lost = true;
-                        vec![Effect::Inventory]
-                    }
-                    None => vec![self.no_gpu(*gpu)],
-                }
-            }
-            Fault::SlowGpu { gpu, percent } => {
-                match self.devices.iter_mut().find(|d| d.index == *gpu && !d.lost) {
-                    Some(device) => {
-                        device.slow_percent = (*percent).min(99);
-                        Vec::new()
-                    }
-                    None => vec![self.no_gpu(*gpu)],
-                }
-            }
-        }
+    /// PCI address of a GPU as the kernel writes it, such as `0000:18:00`.
+    #[must_use]
+    pub fn pci(&self, gpu: u32) -> String {
+        format!("0000:{:02x}:00", devices::bus(gpu))
     }
 
-    /// Whether this GPU is on the bus.
+    /// The GPU on this bus, whether or not it is still there.
     #[must_use]
-    pub fn has_gpu(&self, gpu: u32) -> bool {
-        self.devices.iter().any(|d| d.index == gpu && !d.lost)
-    }
-
-    /// Says that there is no such GPU.
-    #[must_use]
-    pub fn no_gpu(&self, gpu: u32) -> Effect {
-        Effect::Impossible(format!(
-            "node {} has no GPU {gpu}; it has {}",
-            self.name,
-            self.devices.iter().filter(|d| !d.lost).count()
-        ))
+    pub fn gpu_on_bus(&self, bus: u32) -> Option<u32> {
+        self.devices.iter().map(|d| d.index).find(|i| devices::bus(*i) == bus)
     }
 
     /// One row per GPU in the order of [`COLUMNS`]. A GPU off the bus tells nothing.
     #[must_use]
     pub fn telemetry(&self) -> Vec<Vec<Option<f32>>> {
         let sku = self.config.sku.figures();
-        let rows = self.devices.iter().zip(&self.thermal).map(|(d, t)| {
-            if d.lost {
+        let rows = self.devices.iter().map(|d| {
+            if d.condition.lost {
                 vec![None; COLUMNS.len()]
             } else {
-                t.row(&sku, self.load(d.index), self.now)
+                let load = self.load(d.index);
+                d.thermal.row(&sku, load, &d.condition, self.host.brake, self.now)
             }
         });
         rows.collect()
+    }
+
+    /// Figures of the host by name, as far as the node was advanced.
+    pub fn host_figures(&mut self) -> BTreeMap<String, f64> {
+        self.host.figures(self.now)
+    }
+
+    /// Whether its agent tells figures now.
+    #[must_use]
+    pub fn tells(&self, now: Time) -> bool {
+        self.host.tells(now)
     }
 
     /// Tells which GPUs are kept busy by ranks that really run.
@@ -308,7 +257,7 @@ impl SimNode {
     fn load(&self, index: u32) -> Load {
         let bit = 1u64.checked_shl(index).unwrap_or(0);
         if self.config.real_load & bit != 0 {
-            return Load::Busy;
+            return Load::FULL;
         }
         let here = self.work.values().filter(|w| w.gpus & bit != 0 && !w.over());
         here.map(Work::load).max().unwrap_or(Load::Free)
@@ -317,12 +266,35 @@ impl SimNode {
     /// Lets the hardware warm up or cool down until `now`; the clock never goes back.
     fn pass(&mut self, now: Time) {
         let to = self.now.max(now);
-        let sku = self.config.sku.figures();
+        let time = to.since(self.now);
+        let (sku, brake) = (self.config.sku.figures(), self.host.brake);
         let loads: Vec<Load> = self.devices.iter().map(|d| self.load(d.index)).collect();
-        for (t, load) in self.thermal.iter_mut().zip(loads) {
-            t.pass(&sku, load, to.since(self.now));
+        for (d, load) in self.devices.iter_mut().zip(loads) {
+            d.thermal.pass(&sku, load, &d.condition, brake, time);
         }
         self.now = to;
+    }
+
+    /// The same, and work goes on too; what it did is told with the next advance.
+    fn catch_up(&mut self, now: Time) {
+        self.pass(now);
+        let (at, backlog) = (self.now, &mut self.backlog);
+        for (key, work) in &mut self.work {
+            work.advance(at, |at, what| backlog.push(SimEvent { key: *key, at, what }));
+        }
+    }
+
+    /// Lets work feel the condition of its devices; it must be up to date.
+    fn burden(&mut self) {
+        for work in self.work.values_mut() {
+            let mine = self.devices.iter().filter(|d| work.uses(d.index)).map(|d| &d.condition);
+            let (mut left, mut narrow) = (100, false);
+            for c in mine {
+                left = left.min(c.left(self.host.brake));
+                narrow |= c.narrow;
+            }
+            work.burden(left, narrow);
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 //! and each run, and badly off where it was told to be.
 
 use crate::SimNode;
-use crate::devices::Sku;
+use crate::condition::Condition;
+use crate::devices::{Device, Sku};
 use crate::random::Random;
 use muster_model::qualification::{Check, Level, Milli, Outcome, Qualification};
 use muster_model::units::{Span, Time};
@@ -42,36 +43,54 @@ struct Step {
 enum What {
     /// Are all devices there?
     Devices,
-    /// A rate each GPU must reach; slow ones do not where it is arithmetic.
-    Rate { unit: &'static str, expected: i64, arithmetic: bool },
+    /// A rate each GPU must reach.
+    Rate { unit: &'static str, expected: i64, by: Part },
     /// Something each GPU must have none of.
-    None { unit: &'static str },
+    None { unit: &'static str, of: Wear },
+}
+
+/// The part of a GPU that a rate depends on.
+#[derive(Clone, Copy)]
+enum Part {
+    Memory,
+    Arithmetic,
+    Bus,
+    Links,
+}
+
+/// What there must be none of.
+#[derive(Clone, Copy)]
+enum Wear {
+    /// Uncorrectable errors, and rows that wait or cannot be replaced.
+    Uncorrectable,
+    /// Errors while patterns are written and read.
+    Patterns,
 }
 
 fn steps(sku: Sku, level: Level) -> Vec<Step> {
     let e = expect(sku);
-    let rate = |name, secs, unit, expected, arithmetic| Step {
+    let rate = |name, secs, unit, expected, by| Step {
         name,
         secs,
-        what: What::Rate { unit, expected, arithmetic },
+        what: What::Rate { unit, expected, by },
     };
-    let none = |name, secs, unit| Step { name, secs, what: What::None { unit } };
+    let none = |name, secs, of| Step { name, secs, what: What::None { unit: "errors", of } };
     let mut out = vec![
         Step { name: "devices", secs: 1, what: What::Devices },
-        none("ecc", 1, "errors"),
-        rate("hbm-copy", 8, "GB/s", e.hbm_copy, false),
-        rate("gemm-bf16", 12, "TFLOP/s", e.gemm, true),
-        rate("pcie-h2d", 4, "GB/s", e.host, false),
-        rate("pcie-d2h", 4, "GB/s", e.host, false),
+        none("ecc", 1, Wear::Uncorrectable),
+        rate("hbm-copy", 8, "GB/s", e.hbm_copy, Part::Memory),
+        rate("gemm-bf16", 12, "TFLOP/s", e.gemm, Part::Arithmetic),
+        rate("pcie-h2d", 4, "GB/s", e.host, Part::Bus),
+        rate("pcie-d2h", 4, "GB/s", e.host, Part::Bus),
     ];
     if level >= Level::Standard {
-        out.push(rate("nvlink-p2p", 30, "GB/s", e.nvlink, false));
-        out.push(none("hbm-pattern", 150, "errors"));
-        out.push(rate("gemm-soak", 150, "TFLOP/s", e.gemm * 96 / 100, true));
+        out.push(rate("nvlink-p2p", 30, "GB/s", e.nvlink, Part::Links));
+        out.push(none("hbm-pattern", 150, Wear::Patterns));
+        out.push(rate("gemm-soak", 150, "TFLOP/s", e.gemm * 96 / 100, Part::Arithmetic));
     }
     if level >= Level::Full {
-        out.push(none("hbm-pattern-rounds", 5_400, "errors"));
-        out.push(rate("gemm-soak-rounds", 8_640, "TFLOP/s", e.gemm * 96 / 100, true));
+        out.push(none("hbm-pattern-rounds", 5_400, Wear::Patterns));
+        out.push(rate("gemm-soak-rounds", 8_640, "TFLOP/s", e.gemm * 96 / 100, Part::Arithmetic));
     }
     out
 }
@@ -118,18 +137,25 @@ impl SimNode {
         let mut checks = Vec::new();
         for step in steps(self.config.sku, level) {
             match step.what {
-                What::Devices => checks.push(self.all_there()),
-                What::None { unit } => checks.extend(self.present().map(|gpu| Check {
-                    value: Some(Milli(0)),
-                    unit: unit.into(),
-                    floor: Some(Milli(0)),
-                    ..Check::plain(step.name, Some(gpu), Outcome::Passed, "")
+                What::Devices => {
+                    checks.push(self.all_there());
+                    checks.extend(self.ports_up());
+                }
+                What::None { unit, of } => checks.extend(self.present().map(|d| {
+                    let found = found(&d.condition, of);
+                    let outcome = if found == 0 { Outcome::Passed } else { Outcome::Failed };
+                    Check {
+                        value: Some(Milli(i64::try_from(found).unwrap_or(0) * 1000)),
+                        unit: unit.into(),
+                        floor: Some(Milli(0)),
+                        ..Check::plain(step.name, Some(d.index), outcome, "")
+                    }
                 })),
-                What::Rate { unit, expected, arithmetic } => {
-                    for gpu in self.present() {
-                        let slow = if arithmetic { self.slow_percent(gpu) } else { 0 };
-                        let got = self.measured(step.name, gpu, run, expected) * (100 - slow) / 100;
-                        checks.push(rated(step.name, gpu, unit, expected, got));
+                What::Rate { unit, expected, by } => {
+                    for d in self.present() {
+                        let left = left(&d.condition, by, self.host.brake);
+                        let got = self.measured(step.name, d.index, run, expected) * left / 100;
+                        checks.push(rated(step.name, d.index, unit, expected, got));
                     }
                 }
             }
@@ -138,18 +164,21 @@ impl SimNode {
         Qualification { level, started_at, took: self.test_length(level), outcome, checks }
     }
 
-    fn present(&self) -> impl Iterator<Item = u32> {
-        self.devices.iter().filter(|d| !d.lost).map(|d| d.index)
+    fn present(&self) -> impl Iterator<Item = &Device> {
+        self.devices.iter().filter(|d| !d.condition.lost)
     }
 
-    fn slow_percent(&self, gpu: u32) -> i64 {
-        let device = self.devices.iter().find(|d| d.index == gpu);
-        device.map_or(0, |d| i64::from(d.slow_percent))
+    /// Ports that are gone or have no link; nothing when all is well.
+    fn ports_up(&self) -> Option<Check> {
+        let bad = self.host.ports.iter().filter(|p| p.lost || !p.up(self.now));
+        let bad: Vec<&str> = bad.map(|p| p.name.as_str()).collect();
+        let note = format!("{} has no link", bad.join(", "));
+        (!bad.is_empty()).then(|| Check::plain("ports", None, Outcome::Failed, &note))
     }
 
     fn all_there(&self) -> Check {
         let count = |n: usize| Some(Milli(i64::try_from(n).unwrap_or(0) * 1000));
-        let lost = self.devices.iter().filter(|d| d.lost).map(|d| d.index.to_string());
+        let lost = self.devices.iter().filter(|d| d.condition.lost).map(|d| d.index.to_string());
         let lost: Vec<String> = lost.collect();
         let outcome = if lost.is_empty() { Outcome::Passed } else { Outcome::Failed };
         Check {
@@ -176,6 +205,25 @@ impl SimNode {
         let off = off(DEVICE_OFF, &[&self.name, "figure", name, &gpu])
             + off(RUN_OFF, &[&self.name, "run", name, &gpu, &run]);
         expected * (1000 + off)
+    }
+}
+
+/// Percent of a rate that is left.
+fn left(c: &Condition, by: Part, brake: bool) -> i64 {
+    match by {
+        Part::Memory => 100,
+        Part::Arithmetic => i64::try_from(c.left(brake)).unwrap_or(100),
+        Part::Bus if c.narrow => 25,
+        Part::Links if c.links_bad => 70,
+        Part::Bus | Part::Links => 100,
+    }
+}
+
+/// How much there is of what must not be there.
+fn found(c: &Condition, of: Wear) -> u64 {
+    match of {
+        Wear::Uncorrectable => c.dbe + u64::from(c.pending) + u64::from(c.failed),
+        Wear::Patterns => c.sbe.per_hour() / 60 + u64::from(c.failed),
     }
 }
 

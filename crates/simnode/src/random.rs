@@ -18,6 +18,11 @@ impl Random {
         Random(h)
     }
 
+    /// The stream of a numbered thing under a seed that is itself drawn from a stream.
+    pub(crate) fn at(seed: u64, number: u64) -> Random {
+        Random(seed ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03))
+    }
+
     /// The next 64 bits.
     #[allow(clippy::should_implement_trait, reason = "it never ends")]
     pub fn next(&mut self) -> u64 {

@@ -1,5 +1,6 @@
 //! Pretended work: it lives on the node's clock and starts no process.
 
+use crate::stages::{Drag, Noise, SOUND, Stages};
 use crate::telemetry::Load;
 use muster_model::ids::AttemptKey;
 use muster_model::spec::Simulate;
@@ -23,8 +24,10 @@ pub enum What {
     Step {
         /// Steps so far.
         step: u64,
-        /// Length of one.
+        /// Length of one, rounded.
         took: Span,
+        /// Where its time went.
+        stages: Stages,
     },
     /// It has written a checkpoint.
     Checkpoint {
@@ -87,9 +90,23 @@ pub(crate) struct Work {
     saved: u64,
     /// The next checkpoint begins here.
     save_at: Option<u64>,
+    /// Beats that were told.
+    beats: u64,
     startup: Span,
     saving: Span,
     slowed: u64,
+    /// It computes more slowly on this node by so many percent.
+    pub(crate) slow_percent: u32,
+    /// It waits for data.
+    pub(crate) starved: bool,
+    /// It stands in a collective that does not end.
+    pub(crate) hung: bool,
+    drag: Drag,
+    /// What the slowest share of the gang needs for a step; none when it never ends.
+    gang: Option<u64>,
+    noise: Noise,
+    /// It dies then, with exit code 1.
+    doom: Option<Time>,
 }
 
 /// Steps shorter than this are told together.
@@ -98,10 +115,58 @@ const PACE: Span = Span::secs(1);
 impl Work {
     /// Whether it uses its GPUs, or only holds them.
     pub(crate) fn load(&self) -> Load {
-        if self.spec.idle { Load::Held } else { Load::Busy }
+        if self.spec.idle {
+            return Load::Held;
+        }
+        let Some(step) = self.step_needs() else { return Load::Spinning };
+        let (util, active) = self.drag.activity(step);
+        let thousandths = |v: u64| u16::try_from(v).unwrap_or(1000);
+        Load::Busy { active: thousandths(active), util: thousandths(util) }
     }
 
-    pub(crate) fn new(spec: Simulate, gpus: u64, resume: Span, from: Time) -> Work {
+    /// Whether it is there and uses this GPU.
+    pub(crate) fn uses(&self, gpu: u32) -> bool {
+        !self.over() && self.gpus & 1u64.checked_shl(gpu).unwrap_or(0) != 0
+    }
+
+    /// It dies then, unless it is over before.
+    pub(crate) fn doom(&mut self, at: Time) {
+        self.doom = Some(self.doom.map_or(at, |d| d.min(at)));
+    }
+
+    /// Its devices are in this state now: percent of their arithmetic that is left on the worst,
+    /// and whether a bus is narrow. It must have been advanced to this moment.
+    pub(crate) fn burden(&mut self, left: u64, narrow: bool) {
+        let slow = 100 + u64::from(self.slow_percent);
+        self.drag = Drag {
+            compute: 1000 * slow / left.clamp(1, 100),
+            starved: self.starved,
+            narrow,
+            hung: self.hung,
+        };
+    }
+
+    /// Thousandths of a sound step that its own share needs; none when it hangs.
+    pub(crate) fn needs(&self) -> Option<u64> {
+        (!self.drag.hung).then(|| self.drag.needs())
+    }
+
+    /// The slowest share of its gang needs so much. It must have been advanced to this moment.
+    pub(crate) fn set_gang(&mut self, slowest: Option<u64>) {
+        self.gang = slowest;
+    }
+
+    /// Thousandths of a sound step that a step takes; none when no step ends any more.
+    fn step_needs(&self) -> Option<u64> {
+        Some(self.needs()?.max(self.gang?))
+    }
+
+    /// Thousandths of its full speed that it makes now.
+    fn speed(&self) -> u64 {
+        self.step_needs().map_or(0, |step| self.rate * SOUND / step.max(1))
+    }
+
+    pub(crate) fn new(spec: Simulate, gpus: u64, resume: Span, from: Time, noise: Noise) -> Work {
         let done = (resume.0.min(spec.run.0)).saturating_mul(FULL);
         let startup = spec.startup;
         let mut w = Work {
@@ -114,14 +179,23 @@ impl Work {
             resumed: done,
             saved: done,
             save_at: None,
+            beats: 0,
             startup: Span(0),
             saving: Span(0),
             slowed: 0,
+            slow_percent: 0,
+            starved: false,
+            hung: false,
+            drag: Drag::default(),
+            gang: Some(SOUND),
+            noise,
+            doom: None,
         };
         if startup.0 == 0 {
             w.phase = Phase::Working;
         }
         w.save_at = w.next_save();
+        w.beats = w.beat().map_or(0, |b| w.done / b);
         w
     }
 
@@ -149,22 +223,25 @@ impl Work {
 
     /// The next useful time at which something happens.
     fn next_mark(&self) -> u64 {
-        let beat = self.beat().map(|b| (self.done / b + 1).saturating_mul(b));
+        let beat = self.beat().map(|b| (self.beats + 1).saturating_mul(b));
         [beat, self.save_at, Some(self.end())].into_iter().flatten().min().unwrap_or(self.end())
     }
 
     /// When so much useful time is reached, if it goes on at this speed.
     fn reaches(&self, mark: u64) -> Option<Time> {
         let left = mark.saturating_sub(self.done);
-        (self.rate > 0).then(|| self.at + Span(left.div_ceil(self.rate)))
+        let speed = self.speed();
+        (speed > 0).then(|| self.at + Span(left.div_ceil(speed)))
     }
 
     pub(crate) fn next(&self) -> Option<Time> {
-        match self.phase {
+        let next = match self.phase {
             Phase::Startup { until } | Phase::Saving { until } => Some(until),
             Phase::Working => self.reaches(self.next_mark()),
-            Phase::Over => None,
-        }
+            Phase::Over => return None,
+        };
+        let doom = self.doom.map(|d| d.max(self.at));
+        next.into_iter().chain(doom).min()
     }
 
     /// Not later than its end, if it goes on at this speed; exact at full speed.
@@ -174,16 +251,18 @@ impl Work {
             Phase::Working => self.at,
             Phase::Startup { until } | Phase::Saving { until } => until,
         };
-        if self.rate == 0 {
-            return None;
+        let speed = self.speed();
+        if speed == 0 {
+            return self.doom;
         }
         let left = self.end().saturating_sub(self.done);
-        at = at + Span(left / self.rate);
+        at = at + Span(left / speed);
         if let (Some(save), Some(every)) = (self.save_at, self.spec.checkpoint) {
             let every = every.0.saturating_mul(FULL).max(1);
             let saves = 1 + self.end().saturating_sub(save).saturating_sub(1) / every;
             at = at + Span(saves.saturating_mul(self.spec.checkpoint_cost.0));
         }
+        let at = self.doom.map_or(at, |d| d.min(at));
         Some(at.max(self.at + Span(1)))
     }
 
@@ -199,7 +278,7 @@ impl Work {
             Phase::Startup { .. } => self.startup = Span(self.startup.0 + span.0),
             Phase::Saving { .. } => self.saving = Span(self.saving.0 + span.0),
             Phase::Working => {
-                let gained = span.0.saturating_mul(self.rate).min(self.end() - self.done);
+                let gained = span.0.saturating_mul(self.speed()).min(self.end() - self.done);
                 self.slowed += span.0.saturating_mul(FULL).saturating_sub(gained);
                 self.done += gained;
             }
@@ -210,6 +289,11 @@ impl Work {
     pub(crate) fn advance(&mut self, to: Time, mut tell: impl FnMut(Time, What)) {
         while let Some(at) = self.next().filter(|at| *at <= to) {
             self.pass(at);
+            if self.doom.is_some_and(|d| d <= at) && self.done < self.end() {
+                self.phase = Phase::Over;
+                tell(at, What::Ended { code: 1 });
+                return;
+            }
             match self.phase {
                 Phase::Startup { .. } => self.phase = Phase::Working,
                 Phase::Saving { .. } => self.save(at, &mut tell),
@@ -218,9 +302,10 @@ impl Work {
                     tell(at, What::Ended { code: self.spec.exit_code });
                 }
                 Phase::Working => {
-                    if self.beat().is_some_and(|b| self.done.is_multiple_of(b)) {
-                        let took = self.spec.step.unwrap_or_default();
-                        tell(at, What::Step { step: self.step().unwrap_or(0), took });
+                    // At less than full speed the moment comes a little late.
+                    let beats = self.beat().map_or(0, |b| self.done / b);
+                    if beats > std::mem::replace(&mut self.beats, beats) {
+                        tell(at, self.told());
                     }
                     if self.save_at.is_some_and(|s| self.done >= s) {
                         self.begin_save(at, &mut tell);
@@ -230,6 +315,14 @@ impl Work {
             }
         }
         self.pass(to);
+    }
+
+    fn told(&self) -> What {
+        let sound = self.spec.step.unwrap_or_default();
+        let step = self.step().unwrap_or(0);
+        let needs = self.step_needs().unwrap_or(SOUND);
+        let stages = self.drag.stages(sound.0.saturating_mul(1000), needs, self.noise, step);
+        What::Step { step, took: Span(sound.0.saturating_mul(needs) / SOUND), stages }
     }
 
     fn begin_save(&mut self, at: Time, tell: &mut impl FnMut(Time, What)) {

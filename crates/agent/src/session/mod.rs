@@ -88,6 +88,7 @@ impl Session {
                     talk::End::Shutdown => break Ok(()),
                     talk::End::Fatal(e) => break Err(e),
                     talk::End::Away(a) => (tries, away) = (0, Some(a)),
+                    talk::End::Anew => tries = 1,
                     talk::End::Lost { why, welcomed } => {
                         tracing::info!(node = %self.config.node, why, "lost the server");
                         // Whoever welcomed us may only have lost the line; one that did not

@@ -18,7 +18,12 @@ use tokio_util::sync::CancellationToken;
 /// How a connection ended.
 pub(super) enum End {
     Shutdown,
-    Lost { why: String, welcomed: bool },
+    Lost {
+        why: String,
+        welcomed: bool,
+    },
+    /// The node has more to say of itself than fits into this conversation.
+    Anew,
     Away(Away),
     Fatal(AgentError),
 }
@@ -119,9 +124,9 @@ impl Session {
             }
             self.save_site(false);
         };
-        match &end {
+        match end {
             // What is left is sent, then the sender hangs up.
-            End::Shutdown => {
+            End::Shutdown | End::Anew => {
                 drop(wire);
                 let _ = tokio::time::timeout(Duration::from_secs(1), sending).await;
             }
@@ -173,7 +178,11 @@ impl Session {
         if now >= b.next_telemetry {
             b.next_telemetry = now + b.telemetry.to_std();
             let columns = !std::mem::replace(&mut b.columns_sent, true);
-            wire.say(FromAgent::Telemetry(Box::new(self.body.telemetry(now, columns))));
+            match self.body.telemetry(now, columns) {
+                Some(t) => wire.say(FromAgent::Telemetry(Box::new(t))),
+                // Nothing was said, so the names of the columns are still to be told.
+                None => b.columns_sent = !columns,
+            }
         }
     }
 
@@ -219,10 +228,11 @@ impl Session {
             FromServer::Qualify { id, level } => self.body.qualify(id, level, now),
             FromServer::QualifyOver { id } => self.body.qualify_over(id),
             FromServer::Act { id, act } => {
-                let message = format!("this agent cannot do that yet: {}", act.word());
-                wire.say(FromAgent::Acted { id, ok: false, message });
+                if let Some(away) = self.body.act(id, &act, now) {
+                    return Err(End::Away(away));
+                }
             }
-            FromServer::ActOver { .. } => {}
+            FromServer::ActOver { id } => self.body.act_over(id),
             FromServer::FabricServe { id, .. } => {
                 let error = Some("this agent cannot test the network yet".to_string());
                 wire.say(FromAgent::FabricReady { id, port: 0, error });
@@ -247,8 +257,12 @@ impl Session {
                     return Err(End::Away(away));
                 }
                 if inventory {
-                    // The whole inventory is told by connecting anew.
-                    return Err(lost("the inventory changed", beats));
+                    // What was seen of it comes first; the whole inventory is told by connecting
+                    // anew.
+                    if beats.is_some() {
+                        self.pump(wire);
+                    }
+                    return Err(End::Anew);
                 }
             }
             FromServer::Joined { .. } => {}

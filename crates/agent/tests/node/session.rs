@@ -357,7 +357,7 @@ pub(crate) fn pretended_work_lives_on_the_nodes_clock() {
                 _ => None,
             })
             .await;
-        assert_eq!(columns, (8, 20));
+        assert_eq!(columns, (8, muster_simnode::COLUMNS.len()));
         assert_eq!(conn.end(k).await, SlotEnd::Ok);
         // A command on a simulated node really runs.
         conn.desire(1, vec![run(real, &detail("echo hello from $MUSTER_JOB_ID"))]).await;

@@ -14,6 +14,7 @@ mod tests;
 pub use basics::{Cpu, Memory, Pressure};
 pub use disks::{DiskIo, Mount, Space, space_of};
 pub use net::{IbPort, NicNow};
+use tasks::Blocked;
 pub use tasks::Tasks;
 
 use muster_model::units::Time;
@@ -53,6 +54,10 @@ pub struct HostSample {
     /// Processes, by the states that tell of trouble.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Tasks>,
+    /// Processes that have been inside the kernel for longer than half a minute without
+    /// getting anywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<u32>,
     /// PCI addresses of NVIDIA GPUs on the bus, whether or not a driver has them.
     pub nvidia: Vec<String>,
 }
@@ -62,13 +67,14 @@ pub struct HostSample {
 pub struct HostReader {
     root: PathBuf,
     last_cpu: Option<Cpu>,
+    blocked: Blocked,
 }
 
 impl HostReader {
     /// Reads below `root`; `/` but in tests.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> HostReader {
-        HostReader { root: root.into(), last_cpu: None }
+        HostReader { root: root.into(), last_cpu: None, blocked: Blocked::default() }
     }
 
     /// One look. Takes a millisecond or two, most of it for the list of processes.
@@ -81,6 +87,8 @@ impl HostReader {
             _ => None,
         };
         self.last_cpu.clone_from(&cpu);
+        let found = tasks::tasks(root);
+        let stuck = found.as_ref().map(|(_, blocked)| self.blocked.look(at, blocked));
         HostSample {
             at,
             cpu,
@@ -93,7 +101,8 @@ impl HostReader {
             mounts: disks::mounts(root),
             nics: net::nics(root),
             ib: net::infiniband(root),
-            tasks: tasks::tasks(root),
+            tasks: found.map(|(tasks, _)| tasks),
+            stuck,
             nvidia: nvidia(root),
         }
     }

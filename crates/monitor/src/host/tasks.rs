@@ -1,6 +1,8 @@
 //! Processes in states that tell of trouble.
 
+use muster_model::units::{Span, Time};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -23,7 +25,34 @@ pub struct Tasks {
     pub stuck: Vec<(String, i32)>,
 }
 
-pub(super) fn tasks(root: &Path) -> Option<Tasks> {
+/// A process that was blocked at every look for so long is stuck.
+const STUCK_AFTER: Span = Span::secs(30);
+/// Blocked processes that are followed.
+const MOST_BLOCKED: usize = 4096;
+
+/// A process that is blocked: number, when it started, and the time it has had of a processor. One
+/// whose time goes on is only busy with its disk.
+pub(super) type Block = (i32, u64, u64);
+
+/// Follows blocked processes from look to look.
+#[derive(Debug, Default)]
+pub(super) struct Blocked(BTreeMap<Block, Time>);
+
+impl Blocked {
+    /// How many have been blocked for too long.
+    pub(super) fn look(&mut self, at: Time, blocked: &[Block]) -> u32 {
+        let before = std::mem::take(&mut self.0);
+        // A clock that went back begins anew.
+        let since = |b: &Block| before.get(b).copied().unwrap_or(at).min(at);
+        self.0 = blocked.iter().map(|b| (*b, since(b))).collect();
+        let stuck = self.0.values().filter(|s| at.since(**s) > STUCK_AFTER).count();
+        u32::try_from(stuck).unwrap_or(u32::MAX)
+    }
+}
+
+/// Looks at all processes: those that tell of trouble, and those that are blocked.
+pub(super) fn tasks(root: &Path) -> Option<(Tasks, Vec<Block>)> {
+    let mut blocked = Vec::new();
     let proc = root.join("proc");
     let mut found = Tasks::default();
     let mut buffer = Vec::with_capacity(512);
@@ -42,6 +71,13 @@ pub(super) fn tasks(root: &Path) -> Option<Tasks> {
         match state {
             b'D' => {
                 found.blocked += 1;
+                // The kernel's own threads wait like that for years where a driver is so written.
+                if let Some((parent, started, used)) = times(&buffer)
+                    && parent != KTHREADD
+                    && blocked.len() < MOST_BLOCKED
+                {
+                    blocked.push((pid, started, used));
+                }
                 if found.stuck.len() < MOST_NAMES {
                     found.stuck.push((String::from_utf8_lossy(name).into_owned(), pid));
                 }
@@ -50,7 +86,20 @@ pub(super) fn tasks(root: &Path) -> Option<Tasks> {
             _ => {}
         }
     }
-    (found.all > 0).then_some(found)
+    (found.all > 0).then_some((found, blocked))
+}
+
+/// Parent of the kernel's own threads.
+const KTHREADD: u64 = 2;
+
+/// Parent, start and processor time; zero where the line is shorter than the kernel's.
+fn times(stat: &[u8]) -> Option<(u64, u64, u64)> {
+    let close = stat.iter().rposition(|b| *b == b')')?;
+    let rest = String::from_utf8_lossy(stat.get(close + 2..)?);
+    let words: Vec<u64> = rest.split_ascii_whitespace().map(|w| w.parse().unwrap_or(0)).collect();
+    let word = |i: usize| words.get(i).copied().unwrap_or(0);
+    // After the name come state, parent, …, utime (11), stime (12), …, start (19).
+    Some((word(1), word(19), word(11).saturating_add(word(12))))
 }
 
 /// `12 (name) S …`: the name may hold brackets and blanks itself.
@@ -63,7 +112,23 @@ fn name_and_state(stat: &[u8]) -> Option<(&[u8], u8)> {
 
 #[cfg(test)]
 mod tests {
-    use super::name_and_state;
+    use super::*;
+
+    #[test]
+    fn a_process_is_stuck_only_when_it_gets_nowhere() {
+        let t = |s| Time(1000) + Span::secs(s);
+        let mut b = Blocked::default();
+        assert_eq!(b.look(t(0), &[(1, 5, 9), (2, 5, 9)]), 0);
+        assert_eq!(b.look(t(20), &[(1, 5, 9), (2, 5, 10), (3, 6, 0)]), 0);
+        // The second one worked meanwhile, the third is too new.
+        assert_eq!(b.look(t(31), &[(1, 5, 9), (2, 5, 10), (3, 6, 0)]), 1);
+        assert_eq!(b.look(t(60), &[(1, 5, 9), (2, 5, 10), (3, 6, 0)]), 3);
+        assert_eq!(b.look(t(70), &[(1, 7, 9)]), 0, "another process under the same number");
+        assert_eq!(b.look(t(1), &[(1, 7, 9)]), 0);
+        let stat = b"12 (a b) D 1 12 12 0 -1 4194560 8 0 0 0 3 4 0 0 20 0 1 0 77 9";
+        assert_eq!(times(stat), Some((1, 77, 7)));
+        assert_eq!(times(b"12 (a b) D 2"), Some((2, 0, 0)));
+    }
 
     #[test]
     fn names_may_hold_brackets() {

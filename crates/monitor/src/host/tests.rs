@@ -83,6 +83,7 @@ fn everything_is_read() {
     let tasks = h.tasks.expect("there");
     assert_eq!((tasks.all, tasks.blocked, tasks.zombies), (3, 1, 1));
     assert_eq!(tasks.stuck, vec![("a b".to_string(), 12)]);
+    assert_eq!(h.stuck, Some(0), "not for long enough");
     assert_eq!(h.nics.len(), 1);
     assert_eq!((h.nics[0].up, h.nics[0].speed_mbps), (Some(true), Some(100_000)));
     assert_eq!(h.nics[0].counters, vec![("rx_bytes", 77)]);
@@ -100,6 +101,7 @@ fn everything_is_read() {
 
     write(dir.path(), "proc/stat", "cpu  1100 0 500 8300 500 0 0 0 0 0\ncpu0 1\n");
     assert_eq!(reader.look(Time(6)).busy, Some(25.0));
+    assert_eq!(reader.look(Time(40_000)).stuck, Some(1));
     // Counters that fall (a clone of a machine, a bug of the kernel) are no rate.
     write(dir.path(), "proc/stat", "cpu  5 0 5 5 5 0 0 0 0 0\ncpu0 1\n");
     assert_eq!(reader.look(Time(7)).busy, None);
@@ -189,4 +191,22 @@ fn a_port_that_goes_down_and_processes_that_were_killed_are_told_once() {
     // Where the kernel's log is read, it tells of killed processes better than a count.
     write(dir.path(), "proc/vmstat", "oom_kill 6\n");
     assert!(watch.look(&reader.look(Time(3)), true).is_empty());
+}
+
+#[test]
+fn ports_that_were_ever_linked_tell_their_counters() {
+    let dir = fixture();
+    let mut reader = HostReader::new(dir.path());
+    let mut used: std::collections::BTreeSet<String> =
+        crate::parts::linked(&reader.look(Time(0))).collect();
+    write(dir.path(), "sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
+    write(dir.path(), "sys/class/net/eth0/operstate", "down\n");
+    let h = reader.look(Time(1));
+    used.extend(crate::parts::linked(&h));
+    let f = crate::parts::ports(&h, &used);
+    assert_eq!((f["port.mlx5_0.up"], f["port.mlx5_0.downed"]), (0.0, 2.0));
+    assert_eq!((f["port.eth0.up"], f["port.eth0.downed"]), (0.0, 2.0));
+    assert!(!f.contains_key("port.mlx5_0.symbol_errors"), "what cannot be read is absent: {f:?}");
+    // Nothing is plugged in there: that is no fault.
+    assert!(crate::parts::ports(&h, &std::collections::BTreeSet::new()).is_empty());
 }

@@ -71,6 +71,13 @@ struct Turn {
     stop: bool,
 }
 
+/// How evenly rounds follow each other, in milliseconds of the steady clock.
+#[derive(Debug, Default)]
+struct Gap {
+    last: u64,
+    longest: u64,
+}
+
 /// Everything the threads share.
 pub(crate) struct Shared {
     pub(crate) steady: Steady,
@@ -81,6 +88,7 @@ pub(crate) struct Shared {
     versions: OnceLock<Arc<BTreeMap<String, String>>>,
     slots: OnceLock<Vec<Slot>>,
     turn: Mutex<Turn>,
+    gap: Mutex<Gap>,
     bell: Condvar,
     /// Called after every round.
     publish: Box<dyn Fn(&Shared) + Send + Sync>,
@@ -89,6 +97,22 @@ pub(crate) struct Shared {
 impl Shared {
     fn turn(&self) -> MutexGuard<'_, Turn> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A round is done.
+    fn rounded(&self) {
+        let now = self.steady.ms();
+        let mut gap = self.gap.lock().unwrap_or_else(PoisonError::into_inner);
+        gap.longest = gap.longest.max(now.saturating_sub(gap.last));
+        gap.last = now;
+    }
+
+    /// The longest time between two rounds since the last call, the one that goes on included.
+    pub(crate) fn take_gap(&self) -> u64 {
+        let now = self.steady.ms();
+        let mut gap = self.gap.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = now.saturating_sub(gap.last);
+        std::mem::take(&mut gap.longest).max(open)
     }
 
     /// Devices, once they were found.
@@ -187,6 +211,7 @@ impl Sampler {
             versions: OnceLock::new(),
             slots: OnceLock::new(),
             turn: Mutex::new(Turn { alive: true, ..Turn::default() }),
+            gap: Mutex::default(),
             bell: Condvar::new(),
             publish,
         });

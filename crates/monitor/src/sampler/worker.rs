@@ -64,6 +64,7 @@ fn work(shared: &Arc<Shared>, generation: u64) {
         if round(shared, &mut place, &mut sample).is_err() {
             return;
         }
+        shared.rounded();
         (shared.publish)(shared);
         next += shared.pace.every;
         let now = Instant::now();

@@ -2,6 +2,8 @@ use super::*;
 use muster_model::ids::JobId;
 use proptest::prelude::*;
 
+mod faults;
+
 const START: Time = Time(1_000_000);
 
 fn key(n: u64) -> AttemptKey {
@@ -38,17 +40,23 @@ fn work_steps_checkpoints_and_ends() {
     n.start(key(1), &work(3500, Some(500), Some(1500)), 0xff, START);
     assert_eq!(n.next_wake(), Some(START + Span(1000)));
     let events = n.advance(START + Span(10_000));
-    let times: Vec<(u64, &What)> = events.iter().map(|e| (e.at.since(START).0, &e.what)).collect();
+    let stages = Stages::default();
+    let plain = |what: &What| match what {
+        What::Step { step, took, .. } => What::Step { step: *step, took: *took, stages },
+        other => other.clone(),
+    };
+    let times: Vec<(u64, What)> =
+        events.iter().map(|e| (e.at.since(START).0, plain(&e.what))).collect();
     let took = Span(500);
     assert_eq!(
         times,
         vec![
-            (1000, &What::Step { step: 2, took }),
-            (1500, &What::Checkpoint { step: Some(3) }),
-            (2000, &What::Step { step: 4, took }),
-            (3000, &What::Step { step: 6, took }),
-            (3000, &What::Checkpoint { step: Some(6) }),
-            (3500, &What::Ended { code: 3 }),
+            (1000, What::Step { step: 2, took, stages }),
+            (1500, What::Checkpoint { step: Some(3) }),
+            (2000, What::Step { step: 4, took, stages }),
+            (3000, What::Step { step: 6, took, stages }),
+            (3000, What::Checkpoint { step: Some(6) }),
+            (3500, What::Ended { code: 3 }),
         ]
     );
     assert_eq!(n.next_wake(), None);

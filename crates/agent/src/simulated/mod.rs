@@ -1,18 +1,26 @@
 //! The simulated node at work: its model, its clock, and pretended work as attempts.
 
+mod gangs;
+mod inject;
+mod log;
+
+pub(crate) use gangs::Gangs;
+
 use crate::body::{Away, wall};
-use muster_health::faults::{Catalogue, Code};
-use muster_link::messages::{Fault, FromAgent, RunDetail, VoiceReport};
+use gangs::SOUND;
+use log::Log;
+use muster_link::messages::{FromAgent, RunDetail, VoiceReport};
 use muster_model::command::Observed;
-use muster_model::fault::{FaultSource, SeenFault};
+use muster_model::fault::{FaultClass, SeenFault};
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
 use muster_model::node::Inventory;
 use muster_model::qualification::{Level, Qualification};
 use muster_model::spec::OnPartition;
 use muster_model::units::{Span, Time};
-use muster_simnode::{COLUMNS, Effect, SimConfig, SimEvent, SimNode, What};
+use muster_simnode::{COLUMNS, RESET_TAKES, SimConfig, SimEvent, SimNode, Stages, What};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The node's clock: it may run faster or slower than the wall's.
@@ -51,7 +59,14 @@ impl SimClock {
 struct Pretended {
     rank: u32,
     gpus: u64,
+    /// It speaks for the gang where all would say the same.
     speaks: bool,
+    /// Its steps are told this far apart: a gang of thousands says as much as a small one.
+    pace: Duration,
+    /// What the slowest share of the gang needs, as the node was told.
+    gang: u32,
+    /// What is known of why it may die.
+    why: Option<String>,
     checkpoints: Option<String>,
     on_partition: OnPartition,
     running_told: bool,
@@ -73,7 +88,13 @@ pub(crate) struct Simulated {
     test: Option<Test>,
     /// Tests begun so far: no two measure quite the same.
     tests: u64,
-    faults: Vec<SeenFault>,
+    log: Log,
+    gangs: Arc<Gangs>,
+    /// What was seen of the gangs; none when this node's own shares may have changed.
+    gangs_seen: Option<u64>,
+    pool: String,
+    /// Resets that are under way: act, GPU, end.
+    resets: Vec<(u64, u32, Time)>,
 }
 
 /// A test of the node.
@@ -86,34 +107,19 @@ struct Test {
     progress_told: Option<Instant>,
 }
 
-/// Faults that wait to be told.
-const FAULTS_MAX: usize = 256;
-
-/// What a fault did.
-pub(crate) struct Injected {
-    pub(crate) outcome: Result<String, String>,
-    pub(crate) away: Option<Away>,
-    pub(crate) crashed: bool,
-    pub(crate) kill: Option<AttemptKey>,
-    pub(crate) inventory: bool,
-}
-
-impl Default for Injected {
-    fn default() -> Injected {
-        Injected {
-            outcome: Ok("done".into()),
-            away: None,
-            crashed: false,
-            kill: None,
-            inventory: false,
-        }
-    }
-}
-
 const PACE: Duration = Duration::from_secs(1);
+/// Steps told by one gang in a second, at most.
+const GANG_STEPS: u32 = 64;
 
 impl Simulated {
-    pub(crate) fn new(seed: u64, config: SimConfig, name: &str, clock: SimClock) -> Simulated {
+    pub(crate) fn new(
+        seed: u64,
+        config: SimConfig,
+        name: &str,
+        clock: SimClock,
+        gangs: Arc<Gangs>,
+    ) -> Simulated {
+        let pool = config.pool.clone();
         let node = SimNode::new(seed, config, name, clock.start);
         Simulated {
             node,
@@ -122,7 +128,11 @@ impl Simulated {
             loads: BTreeMap::new(),
             test: None,
             tests: 0,
-            faults: Vec::new(),
+            log: Log::default(),
+            gangs,
+            gangs_seen: None,
+            pool,
+            resets: Vec::new(),
         }
     }
 
@@ -145,7 +155,12 @@ impl Simulated {
     }
 
     pub(crate) fn take_faults(&mut self) -> Vec<SeenFault> {
-        std::mem::take(&mut self.faults)
+        self.log.take()
+    }
+
+    /// The node's clock.
+    pub(crate) fn time(&self, now: Instant) -> Time {
+        self.clock.at(now)
     }
 
     fn test_turn(&mut self, at: Time, now: Instant, connected: bool, out: &mut Vec<FromAgent>) {
@@ -190,43 +205,6 @@ impl Simulated {
         Some(t.progress_told.map_or_else(Instant::now, |told| told + PACE).min(end))
     }
 
-    /// A GPU's driver tells of an error.
-    fn xid(&mut self, gpu: u32, code: u32) -> Result<String, String> {
-        if !self.node.has_gpu(gpu) {
-            return match self.node.no_gpu(gpu) {
-                Effect::Impossible(why) => Err(why),
-                _ => Err(format!("there is no GPU {gpu}")),
-            };
-        }
-        let bit = 1u64.checked_shl(gpu).unwrap_or(0);
-        let pretended = self.work.iter().filter(|(_, w)| w.end.is_none());
-        let pretended = pretended.map(|(k, w)| (*k, w.gpus, Some(w.rank)));
-        let real = self.loads.iter().map(|(k, gpus)| (*k, *gpus, None));
-        let hit = pretended.chain(real).find(|(_, gpus, _)| gpus & bit != 0);
-        let catalogue = Catalogue::builtin();
-        let Some(known) = Code::xid(code) else {
-            return Err(format!("{code} is no number of an Xid"));
-        };
-        let rule = catalogue.judge(known, &self.node.sku(), "");
-        let name = catalogue.entry(known).map_or("unknown", |e| e.name);
-        if self.faults.len() < FAULTS_MAX {
-            self.faults.push(SeenFault {
-                code: format!("xid-{code}"),
-                at: wall(),
-                count: 1,
-                source: FaultSource::Kernel,
-                class: rule.class,
-                action: rule.action,
-                gpu: Some(gpu),
-                pid: None,
-                attempt: hit.map(|(key, _, _)| key),
-                rank: hit.and_then(|(_, _, rank)| rank),
-                text: format!("NVRM: Xid (simulated GPU {gpu}): {code}, {name}"),
-            });
-        }
-        Ok(format!("GPU {gpu} told of Xid {code}"))
-    }
-
     pub(crate) fn inventory(&self) -> Inventory {
         self.node.inventory()
     }
@@ -244,13 +222,17 @@ impl Simulated {
         let chosen = detail.checkpoint.as_ref().and_then(|c| c.interval.as_ref()?.parse().ok());
         simulate.checkpoint = simulate.checkpoint.or(chosen);
         self.node.start(key, &simulate, detail.slot.gpus.0, self.clock.at(now));
+        self.gangs_seen = None;
+        let shares = u32::try_from(detail.nodes.len()).unwrap_or(u32::MAX);
         self.work.insert(
             key,
             Pretended {
                 rank: detail.slot.first_rank,
                 gpus: detail.slot.gpus.0,
-                // One rank speaks for the gang; the others would say the same.
                 speaks: detail.slot.first_rank == 0,
+                pace: PACE * (shares / GANG_STEPS).max(1),
+                gang: SOUND,
+                why: None,
                 checkpoints: detail.checkpoint.as_ref().map(|c| c.dir.clone()),
                 on_partition: detail.on_partition,
                 running_told: false,
@@ -282,16 +264,12 @@ impl Simulated {
 
     fn take(&mut self, event: SimEvent) {
         let Some(work) = self.work.get_mut(&event.key) else { return };
-        let exit = |code, signal| SlotEnd::Failed {
-            exit: Exit { rank: work.rank, code, signal, note: String::new() },
+        let exit = |code, signal| {
+            let note = work.why.clone().unwrap_or_default();
+            SlotEnd::Failed { exit: Exit { rank: work.rank, code, signal, note } }
         };
         match event.what {
-            What::Step { step, took } => {
-                #[expect(clippy::cast_precision_loss, reason = "reports are approximate")]
-                let t = Some(took.0 as f64 / 1000.0);
-                work.step =
-                    Some(VoiceReport::Step { step, t, stages: BTreeMap::new(), loss: None });
-            }
+            What::Step { step, stages, .. } => work.step = Some(told(step, &stages)),
             What::Checkpoint { step } => {
                 let path = work.checkpoints.as_ref().map(|dir| match step {
                     Some(step) => format!("{dir}/step-{step}"),
@@ -312,6 +290,9 @@ impl Simulated {
             What::Stopped => work.end = Some(SlotEnd::Stopped),
             What::Killed => work.end = Some(exit(None, Some(9))),
         }
+        if work.end.is_some() {
+            self.gangs.tell(event.key, work.rank, None);
+        }
     }
 
     pub(crate) fn turn(&mut self, now: Instant, connected: bool, out: &mut Vec<FromAgent>) {
@@ -321,6 +302,8 @@ impl Simulated {
                 self.take(event);
             }
         }
+        self.hear(at);
+        self.meet(at);
         self.test_turn(at, now, connected, out);
         if !connected {
             return;
@@ -329,20 +312,20 @@ impl Simulated {
             if !std::mem::replace(&mut w.running_told, true) && w.end.is_none() {
                 out.push(FromAgent::Report { key: *key, observed: Observed::Running });
             }
-            let mut voices = std::mem::take(&mut w.voices);
+            let say = |report| FromAgent::Voice { key: *key, rank: w.rank, report };
+            let voices = std::mem::take(&mut w.voices);
             if let Some(done) = voices.last() {
                 w.done = Some(done.clone());
             }
-            let due = w.step_told.is_none_or(|t| now.saturating_duration_since(t) >= PACE);
+            if w.speaks {
+                out.extend(voices.into_iter().map(say));
+            }
+            let due = w.step_told.is_none_or(|t| now.saturating_duration_since(t) >= w.pace);
             if (due || w.end.is_some())
                 && let Some(step) = w.step.take()
             {
                 w.step_told = Some(now);
-                voices.push(step);
-            }
-            if w.speaks {
-                let say = |report| FromAgent::Voice { key: *key, rank: w.rank, report };
-                out.extend(voices.into_iter().map(say));
+                out.push(say(step));
             }
             if let Some(end) = &w.end
                 && !std::mem::replace(&mut w.end_told, true)
@@ -351,6 +334,73 @@ impl Simulated {
                 out.push(FromAgent::Report { key: *key, observed });
             }
         }
+    }
+
+    /// Takes over what the kernel's log tells, with whose it is.
+    fn hear(&mut self, at: Time) {
+        if self.log.due().is_none_or(|due| due > at) {
+            return;
+        }
+        for seen in self.log.heard(at) {
+            let gpu = seen.pci.and_then(|p| self.node.gpu_on_bus(u32::from(p.bus)));
+            let hit = gpu.and_then(|g| self.holder(g));
+            let fault = seen.into_fault(gpu, hit.map(|h| h.0), hit.and_then(|h| h.1));
+            if fault.class != FaultClass::Notice
+                && let Some(w) = fault.attempt.and_then(|key| self.work.get_mut(&key))
+            {
+                w.why.get_or_insert_with(|| log::why(&fault));
+            }
+            self.log.keep(fault);
+        }
+    }
+
+    /// Who works on a GPU.
+    fn holder(&self, gpu: u32) -> Option<(AttemptKey, Option<u32>)> {
+        let bit = 1u64.checked_shl(gpu).unwrap_or(0);
+        let pretended = self.work.iter().filter(|(_, w)| w.end.is_none());
+        let pretended = pretended.map(|(k, w)| (*k, w.gpus, Some(w.rank)));
+        let real = self.loads.iter().map(|(k, gpus)| (*k, *gpus, None));
+        let hit = pretended.chain(real).find(|(_, gpus, _)| gpus & bit != 0);
+        hit.map(|(key, _, rank)| (key, rank))
+    }
+
+    /// Tells the other nodes of this process how its shares do, and hears of theirs.
+    fn meet(&mut self, at: Time) {
+        if self.gangs_seen == Some(self.gangs.version()) {
+            return;
+        }
+        for (key, w) in &self.work {
+            let needs = self.node.share_needs(*key).filter(|_| w.end.is_none());
+            self.gangs.tell(*key, w.rank, needs);
+        }
+        self.gangs_seen = Some(self.gangs.version());
+        for (key, w) in self.work.iter_mut().filter(|(_, w)| w.end.is_none()) {
+            let slowest = self.gangs.slowest(*key);
+            if slowest != w.gang {
+                w.gang = slowest;
+                self.node.set_gang(*key, slowest, at);
+            }
+        }
+    }
+
+    /// Begins to reset a GPU; how it ends is told by [`Simulated::resets_over`].
+    pub(crate) fn reset_gpu(&mut self, id: u64, gpu: u32, now: Instant) {
+        self.resets.push((id, gpu, self.clock.at(now) + RESET_TAKES));
+    }
+
+    /// Resets that ended since the last call.
+    pub(crate) fn resets_over(&mut self, now: Instant) -> Vec<(u64, Result<String, String>)> {
+        let at = self.clock.at(now);
+        let due: Vec<_> = self.resets.extract_if(.., |(_, _, end)| *end <= at).collect();
+        let mut over = Vec::new();
+        for (id, gpu, _) in due {
+            let done = self.node.reset_gpu(gpu, at);
+            over.push((id, done.map(|()| format!("GPU {gpu} was reset"))));
+        }
+        if !over.is_empty() {
+            self.gangs_seen = None;
+        }
+        over
     }
 
     /// A new connection: the newest checkpoint of each attempt is told again, before its end.
@@ -391,6 +441,7 @@ impl Simulated {
             {
                 self.node.stop(*key, at);
                 w.end = Some(SlotEnd::NodeFault { reason: format!("no server for {most}") });
+                self.gangs.tell(*key, w.rank, None);
             }
         }
     }
@@ -404,14 +455,26 @@ impl Simulated {
         });
         let untold =
             self.work.values().any(|w| !w.running_told || (w.end.is_some() && !w.end_told));
-        let told = (!self.faults.is_empty()).then(Instant::now);
-        stops.chain(next).chain(untold.then(Instant::now)).chain(self.test_due()).chain(told).min()
+        let log = self.log.due().map(|t| self.clock.real(t));
+        let reset = self.resets.iter().map(|(_, _, end)| self.clock.real(*end)).min();
+        let now = (untold || self.log.waits()).then(Instant::now);
+        let due = [next, now, self.test_due(), log, reset].into_iter().flatten();
+        stops.chain(due).min()
     }
 
-    pub(crate) fn telemetry(&mut self, now: Instant) -> Vec<Vec<Option<f32>>> {
+    /// Rows of the GPUs and figures of the host; none while the agent is made to hang.
+    pub(crate) fn telemetry(&mut self, now: Instant) -> Option<(Rows, BTreeMap<String, f64>)> {
+        let at = self.clock.at(now);
+        if !self.node.tells(at) {
+            return None;
+        }
+        self.show_load(at);
+        Some((self.node.telemetry(), self.node.host_figures()))
+    }
+
+    fn show_load(&mut self, at: Time) {
         let busy = self.loads.values().fold(0, |a, b| a | b);
-        self.node.set_load(busy, self.clock.at(now));
-        self.node.telemetry()
+        self.node.set_load(busy, at);
     }
 
     pub(crate) fn columns(&self) -> Vec<String> {
@@ -420,51 +483,32 @@ impl Simulated {
 
     pub(crate) fn set_load(&mut self, key: AttemptKey, gpus: u64, now: Instant) {
         self.loads.insert(key, gpus);
-        self.telemetry(now);
+        self.show_load(self.clock.at(now));
     }
 
     pub(crate) fn clear_load(&mut self, key: AttemptKey, now: Instant) {
         self.loads.remove(&key);
-        self.telemetry(now);
+        self.show_load(self.clock.at(now));
     }
+}
 
-    pub(crate) fn inject(&mut self, fault: &Fault, now: Instant) -> Injected {
-        let fault = match fault.clone() {
-            Fault::Crash { down } => muster_simnode::Fault::Crash { down },
-            Fault::Partition { length } => muster_simnode::Fault::Partition { length },
-            Fault::KillRanks { key } => muster_simnode::Fault::KillRanks { key },
-            Fault::LoseGpu { gpu } => muster_simnode::Fault::LoseGpu { gpu },
-            Fault::SlowGpu { gpu, percent } => muster_simnode::Fault::SlowGpu { gpu, percent },
-            Fault::Xid { gpu, code } => {
-                return Injected { outcome: self.xid(gpu, code), ..Injected::default() };
-            }
-            other => {
-                let outcome = Err(format!("this agent cannot do that yet: {other:?}"));
-                return Injected { outcome, ..Injected::default() };
-            }
-        };
-        let mut done = Injected::default();
-        for effect in self.node.apply(&fault, self.clock.at(now)) {
-            match effect {
-                Effect::Down { until } => {
-                    self.work.clear();
-                    self.loads.clear();
-                    self.test = None;
-                    self.faults.clear();
-                    done.crashed = true;
-                    done.away = Some(Away { until: self.clock.real(until) });
-                    done.outcome = Ok("the node is down".into());
-                }
-                Effect::Silent { until } => {
-                    done.away = Some(Away { until: self.clock.real(until) });
-                    done.outcome = Ok("the node is cut off".into());
-                }
-                Effect::Event(event) => self.take(event),
-                Effect::KillRanks(key) => done.kill = Some(key),
-                Effect::Inventory => done.inventory = true,
-                Effect::Impossible(why) => done.outcome = Err(why),
-            }
-        }
-        done
+/// One row for each GPU.
+type Rows = Vec<Vec<Option<f32>>>;
+
+/// A step as a rank tells it.
+fn told(step: u64, stages: &Stages) -> VoiceReport {
+    #[expect(clippy::cast_precision_loss, reason = "reports are approximate")]
+    let secs = |us: u64| us as f64 / 1e6;
+    let named = [
+        ("read", stages.read),
+        ("h2d", stages.h2d),
+        ("compute", stages.compute),
+        ("comm", stages.comm),
+    ];
+    VoiceReport::Step {
+        step,
+        t: Some(secs(stages.total())),
+        stages: named.into_iter().map(|(name, us)| (name.to_owned(), secs(us))).collect(),
+        loss: None,
     }
 }

@@ -1,0 +1,173 @@
+//! What the agent may do to this machine when it is allowed to: reset a GPU, restart.
+
+use crate::watch::Watch;
+use muster_agent::hooks::Actor;
+use muster_agent::runner::PidMap;
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What the agent may do to this machine. By default nothing.
+#[derive(Debug, Clone)]
+pub struct Allowed {
+    /// GPUs that nobody uses may be reset.
+    pub reset: bool,
+    /// The machine may be restarted.
+    pub reboot: bool,
+    /// How it is restarted, by way of the shell.
+    pub reboot_command: String,
+    /// How a GPU is reset; its name is put last.
+    pub reset_command: Vec<String>,
+}
+
+impl Default for Allowed {
+    fn default() -> Allowed {
+        Allowed {
+            reset: false,
+            reboot: false,
+            reboot_command: "systemctl reboot".into(),
+            reset_command: ["nvidia-smi", "--gpu-reset", "-i"].map(str::to_owned).into(),
+        }
+    }
+}
+
+/// How long a reset may take.
+const RESET: Duration = Duration::from_secs(120);
+/// How long the command that restarts the machine may take to say that it will.
+const REBOOT: Duration = Duration::from_secs(60);
+/// What is kept of a command's last words.
+const WORDS: usize = 400;
+
+/// Resets and restarts.
+pub(crate) struct Hand {
+    allowed: Allowed,
+    watch: Arc<Watch>,
+    pids: PidMap,
+}
+
+impl Hand {
+    pub(crate) fn new(allowed: Allowed, watch: Arc<Watch>, pids: PidMap) -> Hand {
+        Hand { allowed, watch, pids }
+    }
+
+    /// Who uses a GPU, in words.
+    fn used_by(&self, gpu: u32) -> Option<String> {
+        if let Some(h) = self.pids.holder_of(gpu) {
+            return Some(format!("attempt {}", h.key));
+        }
+        let now = self.watch.monitor().latest();
+        let processes = &now.gpus.iter().find(|g| g.index == gpu)?.processes;
+        let first = processes.first()?;
+        Some(format!("process {}", first.pid))
+    }
+}
+
+impl Actor for Hand {
+    fn can(&self) -> BTreeSet<String> {
+        let all = [("reset", self.allowed.reset), ("reboot", self.allowed.reboot)];
+        all.into_iter().filter(|(_, may)| *may).map(|(what, _)| what.to_owned()).collect()
+    }
+
+    fn reset_gpu(&self, gpu: u32) -> Result<String, String> {
+        if let Some(who) = self.used_by(gpu) {
+            return Err(format!("GPU {gpu} is used by {who}; a reset would kill it"));
+        }
+        let now = self.watch.monitor().latest();
+        // A GPU that fell off the bus shifts the numbers of those after it; its name stays.
+        let known = now.gpus.iter().find(|g| g.index == gpu).map(|g| g.uuid.to_string());
+        let name = known.filter(|u| !u.is_empty()).unwrap_or_else(|| gpu.to_string());
+        let Some((program, args)) = self.allowed.reset_command.split_first() else {
+            return Err("no command resets a GPU here".into());
+        };
+        let mut command = Command::new(program);
+        command.args(args).arg(name);
+        run(command, RESET).map(|said| format!("GPU {gpu} was reset: {said}"))
+    }
+
+    fn reboot(&self) -> Result<(), String> {
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(&self.allowed.reboot_command);
+        run(command, REBOOT).map(drop)
+    }
+}
+
+/// Runs a command for a bounded time; what it said last, or why it failed.
+fn run(mut command: Command, most: Duration) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.map_err(|e| format!("cannot start {name}: {e}"))?;
+    let mut pipes = (child.stdout.take(), child.stderr.take());
+    let read = std::thread::Builder::new().name("act-output".into()).spawn(move || {
+        let mut said = String::new();
+        // Whatever is no text says nothing; the exit code does.
+        let _ = pipes.0.as_mut().map(|p| p.take(WORDS as u64).read_to_string(&mut said));
+        let _ = pipes.1.as_mut().map(|p| p.take(WORDS as u64).read_to_string(&mut said));
+        said
+    });
+    let until = Instant::now() + most;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+            Ok(None) => {
+                // One that hangs in the kernel cannot be waited for.
+                let _ = child.kill();
+                return Err(format!("{name} did not end within {} s", most.as_secs()));
+            }
+            Err(e) => return Err(format!("cannot wait for {name}: {e}")),
+        }
+    };
+    let said = read.ok().and_then(|t| t.join().ok()).unwrap_or_default();
+    let said: String = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said: String = said.chars().take(WORDS).collect();
+    if status.success() { Ok(said) } else { Err(format!("{name} failed ({status}): {said}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_gpu::device::DeviceError;
+    use muster_monitor::kmsg::KernelLog;
+    use muster_monitor::{Config, Monitor};
+
+    fn hand(allowed: Allowed) -> Hand {
+        let catalogue = Arc::new(muster_health::faults::Catalogue::builtin().clone());
+        let mut config = Config::reading(catalogue, muster_health::faults::Context::default());
+        config.kernel_log = KernelLog::Off;
+        let none = DeviceError::NoDriver("none here".into());
+        let monitor = Monitor::start_without(config, &none).unwrap();
+        let watch = Arc::new(Watch::new(monitor, Arc::default()));
+        Hand::new(allowed, watch, PidMap::default())
+    }
+
+    fn shell(script: &str) -> Vec<String> {
+        ["/bin/sh", "-c", script, "sh"].map(str::to_owned).into()
+    }
+
+    #[test]
+    fn nothing_is_allowed_unless_it_was_said() {
+        assert!(hand(Allowed::default()).can().is_empty());
+        let allowed = Allowed { reset: true, reboot: true, ..Allowed::default() };
+        assert_eq!(hand(allowed).can(), ["reboot", "reset"].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn what_a_command_says_and_how_it_ends_is_told() {
+        let allowed = |script: &str| Allowed {
+            reset: true,
+            reset_command: shell(script),
+            reboot_command: script.into(),
+            ..Allowed::default()
+        };
+        let done = hand(allowed("echo GPU $1 was successfully reset")).reset_gpu(3);
+        assert_eq!(done.unwrap(), "GPU 3 was reset: GPU 3 was successfully reset");
+        let no = hand(allowed("echo in use >&2; exit 19")).reset_gpu(0).unwrap_err();
+        assert!(no.contains("19") && no.contains("in use"), "{no}");
+        assert!(hand(allowed("exit 0")).reboot().is_ok());
+        assert!(hand(allowed("exit 1")).reboot().is_err());
+        let none = Allowed { reset_command: vec!["/nowhere/x".into()], ..Allowed::default() };
+        assert!(hand(none).reset_gpu(0).unwrap_err().contains("cannot start"));
+    }
+}
