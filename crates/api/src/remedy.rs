@@ -176,10 +176,12 @@ impl Remedy {
         }
     }
 
-    /// Does it wait for an operator's word?
+    /// Does it wait for an operator's word? What a limit holds back is proposed only, and goes on
+    /// when somebody approves it.
     #[must_use]
     pub fn waits(&self) -> bool {
-        self.outcome.is_none() && self.step == RemedyStep::Approval
+        let held = self.step == RemedyStep::Proposed && self.action.takes_node();
+        self.outcome.is_none() && (held || self.step == RemedyStep::Approval)
     }
 }
 

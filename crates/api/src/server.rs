@@ -1,8 +1,6 @@
 //! The server itself, and what operators tell nodes.
 
-use crate::{Kind, Timestamp, schema};
-use muster_model::ids::AttemptKey;
-use muster_model::units::Span;
+use crate::{Kind, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -70,59 +68,4 @@ pub struct DrainRequest {
     pub reason: String,
     /// Stop and requeue what runs there instead of letting it end.
     pub stop: bool,
-}
-
-/// `POST /v1/nodes/{name}/inject`: a fault for a simulated node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "fault", rename_all = "snake_case")]
-pub enum Inject {
-    /// Everything on it dies; it is back (with a new boot) after so long.
-    Crash {
-        /// How long it is away.
-        #[schema(value_type = schema::Span)]
-        down: Span,
-    },
-    /// It goes on working but hears and says nothing for so long.
-    Partition {
-        /// How long.
-        #[schema(value_type = schema::Span)]
-        length: Span,
-    },
-    /// The ranks of one attempt are killed.
-    KillRanks {
-        /// Which.
-        #[schema(value_type = schema::AttemptKey)]
-        key: AttemptKey,
-    },
-    /// A GPU falls off the bus.
-    LoseGpu {
-        /// Index.
-        gpu: u32,
-    },
-    /// A GPU computes more slowly than it should; zero makes it well again.
-    SlowGpu {
-        /// Index.
-        gpu: u32,
-        /// By so many percent.
-        #[schema(maximum = 99)]
-        percent: u32,
-    },
-    /// A GPU's driver tells of an error.
-    Xid {
-        /// Index.
-        gpu: u32,
-        /// The driver's number for it.
-        code: u32,
-    },
-}
-
-/// Answer to an injected fault.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Injected {
-    /// The node.
-    pub node: String,
-    /// Whether it was handed on.
-    pub ok: bool,
-    /// In words.
-    pub message: String,
 }

@@ -90,7 +90,15 @@ pub(crate) enum Command {
     Reservation(cmd::reservation::ReservationCmd),
     Defrag(cmd::defrag::DefragCmd),
     Events(cmd::events::Events),
+    Fabric(cmd::fabric::FabricCmd),
     Faults(cmd::faults::Faults),
+    Health(cmd::health::Health),
+    Findings(cmd::findings::Findings),
+    Incident(cmd::incident::IncidentCmd),
+    Remedies(cmd::remedies::RemediesCmd),
+    Breakers(cmd::breakers::Breakers),
+    Automation(cmd::automation::AutomationCmd),
+    FailureModes(cmd::failure_modes::FailureModes),
     Store(cmd::store::StoreCmd),
     Sim(cmd::sim::SimCmd),
     Token(cmd::token::TokenCmd),
@@ -138,6 +146,63 @@ mod tests {
             .expect_err("unknown flag");
         assert_eq!(e.exit_code(), 2);
         assert!(e.to_string().contains("--gpus"), "{e}");
+    }
+
+    /// The words of a line as a shell would see them, without its comment.
+    fn words(line: &str) -> Vec<String> {
+        let (mut out, mut word, mut quote) = (Vec::new(), String::new(), false);
+        let mut any = false;
+        for c in line.chars() {
+            match c {
+                '\'' => (quote, any) = (!quote, true),
+                '#' if !quote && word.is_empty() => break,
+                ' ' | '>' | '|' if !quote => {
+                    if any {
+                        out.push(std::mem::take(&mut word));
+                    }
+                    any = false;
+                    if c != ' ' {
+                        return out;
+                    }
+                }
+                c => {
+                    word.push(c);
+                    any = true;
+                }
+            }
+        }
+        if any {
+            out.push(word);
+        }
+        out
+    }
+
+    #[test]
+    fn every_command_of_the_pages_on_health_exists() {
+        let mut seen = 0;
+        for page in ["health.md", "remedies.md"] {
+            let file = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
+            let block = text.split("```sh\n").skip(1).filter_map(|b| b.split("```").next());
+            let inline = text.split('`').skip(1).step_by(2).filter(|t| !t.contains("```"));
+            let shown = text.lines().filter_map(|l| l.trim().strip_prefix("$ "));
+            let typed = block.flat_map(str::lines).chain(shown).map(|l| (l, true));
+            // In running text a command may be named without what it takes.
+            let lines = typed.chain(inline.map(|l| (l, false)));
+            for (line, whole) in lines.map(|(l, whole)| (l.trim(), whole)) {
+                if !line.starts_with("muster ") {
+                    continue;
+                }
+                seen += 1;
+                if let Err(e) = Cli::try_parse_from(words(line)) {
+                    let lacks = e.kind() == clap::error::ErrorKind::MissingRequiredArgument;
+                    // Help is an answer, not a mistake.
+                    let fine = e.exit_code() == 0 || (lacks && !whole);
+                    assert!(fine, "{page}: {line}\n{e}");
+                }
+            }
+        }
+        assert!(seen > 40, "{seen}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::output;
 use crate::wire;
 use muster_model::NodeName;
 use muster_model::topology::Topology;
+use muster_model::units::Span;
 use muster_store::StoreUrl;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -50,6 +51,10 @@ pub(crate) struct ServerOptions {
     pub(crate) topology: Option<PathBuf>,
     /// Certificate and key of the API.
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    /// How often the network between idle nodes is tested.
+    pub(crate) fabric_every: Option<Span>,
+    /// What is plugged in for remedies.
+    pub(crate) acts: muster_server::acts::ActsConfig,
 }
 
 /// What `muster agent` was asked for.
@@ -160,6 +165,8 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         store: options.store.clone(),
         topology: options.topology.clone(),
         tls: None,
+        fabric_every: None,
+        acts: muster_server::acts::ActsConfig::default(),
     };
     let topology = match &options.topology {
         Some(path) => wire::topology_file(path)?,

@@ -150,6 +150,8 @@ pub(crate) async fn start_server(
     config.link_listen = options.link_listen;
     config.topology = topology;
     config.tls = options.tls.clone().map(|(cert, key)| TlsFiles { cert, key });
+    config.fabric_every = options.fabric_every;
+    config.acts = options.acts.clone();
     config.tune_from_environment();
     let mut told = false;
     let standby = move |holder: &str| {

@@ -2,14 +2,21 @@
 
 pub(crate) mod act;
 pub(crate) mod agent;
+pub(crate) mod automation;
+pub(crate) mod breakers;
 pub(crate) mod completions;
 pub(crate) mod defrag;
 pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod explain;
+pub(crate) mod fabric;
+pub(crate) mod failure_modes;
 pub(crate) mod faults;
+pub(crate) mod findings;
 pub(crate) mod get;
+pub(crate) mod health;
+pub(crate) mod incident;
 pub(crate) mod job_args;
 pub(crate) mod logs;
 pub(crate) mod node;
@@ -19,6 +26,7 @@ pub(crate) mod power;
 pub(crate) mod project;
 pub(crate) mod ps;
 pub(crate) mod quota;
+pub(crate) mod remedies;
 pub(crate) mod reservation;
 pub(crate) mod run;
 pub(crate) mod secret;
@@ -81,7 +89,15 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
         Command::Node(c) => c.run(ctx).await,
         Command::Topology(c) => c.run(ctx).await,
         Command::Events(c) => c.run(ctx).await,
+        Command::Fabric(c) => c.run(ctx).await,
         Command::Faults(c) => c.run(ctx).await,
+        Command::Health(c) => c.run(ctx).await,
+        Command::Findings(c) => c.run(ctx).await,
+        Command::Incident(c) => c.run(ctx).await,
+        Command::Remedies(c) => c.run(ctx).await,
+        Command::Breakers(c) => c.run(ctx).await,
+        Command::Automation(c) => c.run(ctx).await,
+        Command::FailureModes(c) => c.run(ctx).await,
         Command::Token(c) => c.run(ctx).await,
         Command::Secret(c) => c.run(ctx).await,
         Command::Project(c) => c.run(ctx).await,

@@ -1,5 +1,6 @@
 //! `muster node …`: what operators do with nodes.
 
+mod inject;
 mod mig;
 pub(crate) mod qualify;
 
@@ -7,17 +8,17 @@ use crate::ctx::Ctx;
 use crate::fail::{Fail, REFUSED};
 use crate::{output, pick};
 use clap::{Args, Subcommand, ValueEnum};
-use muster_api::{CordonRequest, DrainRequest, Inject, MarkRequest, Node};
+use muster_api::{CordonRequest, DrainRequest, ExcludeRequest, MarkRequest, Node};
 use muster_client::{Client, ClientError};
-use muster_model::ids::AttemptKey;
-use muster_model::node::NodeRole;
-use muster_model::units::Span;
+use muster_model::node::{NodeRole, Stage};
 
 /// Steer nodes: cordon, drain, retire, …
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster node drain hgx-0003 --reason 'replace fan'\n  muster node undrain hgx-0003\n  \
-muster node cordon hgx-0003 hgx-0004\n  muster node qualify hgx-0003 --wait\n  muster node mark hgx-0016 --role spare\n  muster node inject hgx-0003 crash --down 30s    simulated nodes only"
+muster node cordon hgx-0003 hgx-0004\n  muster node qualify hgx-0003 --wait\n  muster node mark hgx-0016 --role spare\n  muster node repaired hgx-0003 --note 'new fan'\n  \
+muster node exclude-gpu hgx-0003 3 --reason 'noise'\n  \
+muster node inject crash hgx-0003 --for 30s    simulated nodes only"
 )]
 pub(crate) struct NodeCmd {
     #[command(subcommand)]
@@ -64,13 +65,38 @@ enum Verb {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
         hazard: Option<u32>,
     },
-    /// Make a simulated node fail
-    Inject {
+    /// People repaired nodes: they are tested, and return when they pass
+    Repaired {
+        #[command(flatten)]
+        nodes: Names,
+        /// What was done
+        #[arg(long, default_value = "")]
+        note: String,
+    },
+    /// Return nodes to service although they passed no test
+    Return {
+        #[command(flatten)]
+        nodes: Names,
+        /// Why
+        #[arg(long)]
+        reason: String,
+    },
+    /// GPUs of a node take no work; the rest of it goes on
+    ExcludeGpu {
         /// The node
         node: String,
-        #[command(subcommand)]
-        fault: Fault,
+        /// Indices of all GPUs that take no work; none at all lets every GPU work again
+        #[arg(value_name = "GPU", value_delimiter = ',',
+            value_parser = clap::value_parser!(u32).range(0..64))]
+        gpus: Vec<u32>,
+        /// Why
+        #[arg(long, default_value = "", required_unless_present = "none")]
+        reason: String,
+        /// Let every GPU work again
+        #[arg(long, conflicts_with = "gpus")]
+        none: bool,
     },
+    Inject(inject::Inject),
     Qualify(qualify::Qualify),
     Mig(mig::Mig),
     /// Replace a node by a spare
@@ -107,50 +133,6 @@ struct Names {
     nodes: Vec<String>,
 }
 
-#[derive(Debug, Subcommand)]
-enum Fault {
-    /// Everything on it dies; it comes back after a while
-    Crash {
-        /// How long it is away
-        #[arg(long, default_value = "30s")]
-        down: Span,
-    },
-    /// It goes on working, but hears and says nothing for a while
-    Partition {
-        /// How long
-        #[arg(long, default_value = "30s")]
-        length: Span,
-    },
-    /// The ranks of one attempt are killed
-    KillRanks {
-        /// JOB.ATTEMPT, such as 42.1
-        attempt: AttemptKey,
-    },
-    /// A GPU falls off the bus
-    LoseGpu {
-        /// Its index
-        gpu: u32,
-    },
-    /// A GPU computes more slowly than it should
-    SlowGpu {
-        /// Its index
-        #[arg(long)]
-        gpu: u32,
-        /// By so many percent; 0 makes it well again
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=99))]
-        percent: u32,
-    },
-    /// A GPU's driver tells of an error
-    Xid {
-        /// The GPU's index
-        #[arg(long)]
-        gpu: u32,
-        /// The driver's number for it, such as 79
-        #[arg(long)]
-        code: u32,
-    },
-}
-
 impl NodeCmd {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let (names, verb) = match self.verb {
@@ -165,7 +147,17 @@ impl NodeCmd {
             Verb::Mark { nodes, role, hazard } => {
                 (nodes, Act::Mark(MarkRequest { role: role.map(Into::into), hazard }))
             }
-            Verb::Inject { node, fault } => return inject(ctx, &node, fault).await,
+            Verb::Repaired { nodes, note } => (nodes, Act::Repaired(note)),
+            Verb::Return { nodes, reason } => (nodes, Act::Return(reason)),
+            Verb::ExcludeGpu { node, gpus, reason, none } => {
+                if gpus.is_empty() && !none {
+                    return Err(Fail::usage("no GPU is named")
+                        .hint("give their indices, like 3 or 3,5; --none lets all work again"));
+                }
+                let body = ExcludeRequest { gpus, reason };
+                (Names { nodes: vec![node] }, Act::Exclude(body))
+            }
+            Verb::Inject(i) => return i.run(ctx).await,
             Verb::Qualify(q) => return q.run(ctx).await,
             Verb::Mig(m) => return m.run(ctx).await,
             Verb::Replace(_) => {
@@ -202,7 +194,9 @@ impl NodeCmd {
 fn said(node: &Node) -> String {
     let role = super::nodes::role(node);
     let role = if role.is_empty() { role } else { format!(", {role}") };
-    format!("node {} is {}{role}\n", node.name, node.state)
+    let why = node.stage_why.as_deref().filter(|_| node.stage != Stage::Ready);
+    let why = why.map(|w| format!(" ({w})")).unwrap_or_default();
+    format!("node {} is {}{why}{role}\n", node.name, node.state)
 }
 
 enum Act {
@@ -213,6 +207,9 @@ enum Act {
     Retire,
     Reconcile,
     Mark(MarkRequest),
+    Repaired(String),
+    Return(String),
+    Exclude(ExcludeRequest),
 }
 
 async fn act(client: &Client, name: &str, act: &Act) -> Result<Node, ClientError> {
@@ -224,25 +221,10 @@ async fn act(client: &Client, name: &str, act: &Act) -> Result<Node, ClientError
         Act::Retire => client.retire(name).await,
         Act::Reconcile => client.reconcile(name).await,
         Act::Mark(body) => client.mark(name, body).await,
+        Act::Repaired(note) => client.repaired(name, note).await,
+        Act::Return(reason) => client.return_node(name, reason).await,
+        Act::Exclude(body) => client.exclude_gpus(name, body).await,
     }
-}
-
-async fn inject(ctx: &Ctx, name: &str, fault: Fault) -> Result<u8, Fail> {
-    let client = ctx.client()?;
-    let fault = match fault {
-        Fault::Crash { down } => Inject::Crash { down },
-        Fault::Partition { length } => Inject::Partition { length },
-        Fault::KillRanks { attempt } => Inject::KillRanks { key: attempt },
-        Fault::LoseGpu { gpu } => Inject::LoseGpu { gpu },
-        Fault::SlowGpu { gpu, percent } => Inject::SlowGpu { gpu, percent },
-        Fault::Xid { gpu, code } => Inject::Xid { gpu, code },
-    };
-    let done = match client.inject(name, &fault).await {
-        Ok(done) => done,
-        Err(e) => return Err(pick::mend_node(&client, name, e).await),
-    };
-    ctx.show(&done, |d| format!("node {}: {}\n", d.node, d.message))?;
-    Ok(if done.ok { 0 } else { crate::fail::FAILED })
 }
 
 fn not_yet(verb: &str, instead: &str) -> Fail {
@@ -269,10 +251,33 @@ mod tests {
     }
 
     #[test]
+    fn gpus_are_named_to_be_taken_out_and_none_to_be_put_back() {
+        let read = |more: &[&str]| {
+            let all = ["muster", "node", "exclude-gpu", "n1"].iter().chain(more).copied();
+            Cli::try_parse_from(all).map(drop).map_err(|e| e.to_string())
+        };
+        assert!(read(&["3", "5", "--reason", "x"]).is_ok());
+        assert!(read(&["3,5", "--reason", "x"]).is_ok());
+        assert!(read(&["3"]).is_err_and(|e| e.contains("--reason")));
+        assert!(read(&["--none"]).is_ok());
+        assert!(read(&["3", "--none"]).is_err());
+        assert!(read(&["64", "--reason", "x"]).is_err());
+        let read = |more: &[&str]| {
+            let all = ["muster", "node"].iter().chain(more).copied();
+            Cli::try_parse_from(all).map(drop).map_err(|e| e.to_string())
+        };
+        assert!(read(&["repaired", "n1", "n2", "--note", "new fan"]).is_ok());
+        assert!(read(&["return", "n1"]).is_err_and(|e| e.contains("--reason")));
+    }
+
+    #[test]
     fn a_node_is_told_with_its_role() {
         let mut node = super::super::nodes::tests::node("n1");
         assert_eq!(said(&node), "node n1 is ready\n");
         node.role = NodeRole::Spare;
         assert_eq!(said(&node), "node n1 is ready, spare\n");
+        (node.role, node.stage) = (NodeRole::Normal, Stage::Quarantined);
+        (node.state, node.stage_why) = ("quarantined".into(), Some("gpu-off-bus".into()));
+        assert_eq!(said(&node), "node n1 is quarantined (gpu-off-bus)\n");
     }
 }

@@ -5,6 +5,8 @@ use crate::ctx::Ctx;
 use crate::fail::Fail;
 use crate::up::ServerOptions;
 use clap::Args;
+use muster_model::units::Span;
+use muster_server::acts::ActsConfig;
 use muster_store::StoreUrl;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,7 +15,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster server --data-dir /var/lib/muster --listen 0.0.0.0:7070 --link-listen 0.0.0.0:7071 \\\n    \
---tls-cert cert.pem --tls-key key.pem\n  muster server --store postgres://muster@db/muster"
+--tls-cert cert.pem --tls-key key.pem\n  muster server --store postgres://muster@db/muster\n  \
+muster server --ticket-webhook https://tickets.example/muster --power-cycle-command 'ipmi-cycle {node}'"
 )]
 pub(crate) struct Server {
     /// Address of the API and the web page
@@ -31,6 +34,11 @@ pub(crate) struct Server {
     /// Where nodes stand
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
+    /// Test the network between idle nodes so often [default: never]
+    #[arg(long, env = "MUSTER_FABRIC_EVERY", value_name = "SPAN")]
+    fabric_every: Option<Span>,
+    #[command(flatten)]
+    plugs: Plugs,
     /// Certificate of the API (PEM); without one it speaks plain HTTP
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -39,13 +47,51 @@ pub(crate) struct Server {
     tls_key: Option<PathBuf>,
 }
 
+/// What the site plugs in for remedies.
+#[derive(Debug, Args)]
+struct Plugs {
+    /// Cuts a node's power and gives it back: a program and its arguments, {node} is the node
+    #[arg(long, env = "MUSTER_POWER_CYCLE_COMMAND", value_name = "COMMAND")]
+    power_cycle_command: Option<String>,
+    /// Tickets are sent here, beside the files under DATA_DIR/tickets
+    #[arg(long, env = "MUSTER_TICKET_WEBHOOK", value_name = "URL", hide_env_values = true)]
+    ticket_webhook: Option<String>,
+    /// Pages are sent here, beside DATA_DIR/pages.jsonl
+    #[arg(long, env = "MUSTER_PAGE_WEBHOOK", value_name = "URL", hide_env_values = true)]
+    page_webhook: Option<String>,
+    /// A file with the secret that signs tickets and pages (HMAC-SHA256)
+    #[arg(long, env = "MUSTER_WEBHOOK_SECRET_FILE", value_name = "FILE")]
+    webhook_secret_file: Option<PathBuf>,
+}
+
+impl From<Plugs> for ActsConfig {
+    fn from(p: Plugs) -> ActsConfig {
+        ActsConfig {
+            power_cycle: p.power_cycle_command,
+            ticket_webhook: p.ticket_webhook,
+            page_webhook: p.page_webhook,
+            webhook_secret: p.webhook_secret_file,
+        }
+    }
+}
+
 impl Server {
     pub(crate) async fn run(self, _: &Ctx) -> Result<u8, Fail> {
-        let Server { listen, link_listen, data_dir, store, topology, tls_cert, tls_key } = self;
+        let Server { listen, link_listen, data_dir, store, topology, .. } = self;
+        let Server { tls_cert, tls_key, fabric_every, plugs, .. } = self;
         let data_dir = config::data_dir(data_dir)?;
         let store = store.unwrap_or_else(|| super::store::default_store(&data_dir));
         let tls = tls_cert.zip(tls_key);
-        crate::up::serve(ServerOptions { listen, link_listen, data_dir, store, topology, tls })
-            .await
+        let options = ServerOptions {
+            listen,
+            link_listen,
+            data_dir,
+            store,
+            topology,
+            tls,
+            fabric_every,
+            acts: plugs.into(),
+        };
+        crate::up::serve(options).await
     }
 }

@@ -57,8 +57,11 @@ pub(crate) fn paint(text: &str, style: Style, on: bool) -> String {
 pub(crate) fn of_state(state: &str) -> Style {
     match state {
         "running" | "ready" | "valid" | "active" | "would start" => Style::Good,
-        "starting" | "stopping" | "draining" | "enrolled" | "scheduled" => Style::Busy,
-        "queued" | "held" | "cordoned" | "drained" | "protected" | "would wait" => Style::Warn,
+        "starting" | "stopping" | "draining" | "qualifying" | "enrolled" | "scheduled" => {
+            Style::Busy
+        }
+        "queued" | "held" | "cordoned" | "drained" | "protected" | "suspect" | "quarantined"
+        | "repairing" | "would wait" => Style::Warn,
         "failed" | "lost" | "expired" | "can never start" => Style::Bad,
         "succeeded" | "cancelled" | "retired" | "over" => Style::Faint,
         _ => Style::Plain,

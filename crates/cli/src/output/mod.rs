@@ -3,6 +3,7 @@
 pub(crate) mod bar;
 pub(crate) mod clean;
 pub(crate) mod colour;
+pub(crate) mod facts;
 pub(crate) mod table;
 pub(crate) mod time;
 

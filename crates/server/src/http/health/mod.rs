@@ -2,8 +2,10 @@
 
 pub(crate) mod automation;
 pub(crate) mod breakers;
+pub(crate) mod dry_run;
 pub(crate) mod findings;
 pub(crate) mod incidents;
+mod rehearse;
 pub(crate) mod remedies;
 pub(crate) mod summary;
 pub(crate) mod timeline;

@@ -168,3 +168,24 @@ async fn gpus_are_taken_out_and_put_back_with_a_reason() {
     let no = s.post(&s.operator, "/v1/nodes/n1/return", &Value::Null).await;
     assert_eq!(no.status, 422, "a return without a test says why");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_says_what_another_policy_would_have_done() {
+    let s = site().await;
+    let findings = vec![seen("gpu-off-bus", "gpu:n1/3", Severity::Critical)];
+    s.brain.system(Command::FindingsSeen { findings }).await.unwrap();
+    let path = "/v1/remedies/dry-run";
+    let got = s.post(&s.operator, path, &json!({"days": 1})).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let got = got.json();
+    assert_eq!((&got["findings"], &got["by_action"]["reboot"]), (&json!(1), &json!(1)), "{got}");
+    assert!(got["items"][0]["held"].as_str().unwrap().contains("limit"), "the only node: {got}");
+    let watch = json!({"rules": [{"kind": "gpu-*", "ladder": ["watch"]}]});
+    let got = s.post(&s.operator, path, &json!({"days": 1, "policy": watch})).await.json();
+    assert_eq!((&got["by_action"]["watch"], &got["held"]), (&json!(1), &json!({})), "{got}");
+    let down = json!({"rules": [{"ladder": ["reboot", "watch"]}]});
+    let no = s.post(&s.operator, path, &json!({"policy": down})).await;
+    assert_eq!(no.status, 422, "{:?}", no.body);
+    assert_eq!(no.json()["error"]["field"], "remedies.rules[0].ladder");
+    assert_eq!(s.post(&s.operator, path, &json!({"days": 0})).await.status, 422);
+}

@@ -67,6 +67,7 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("post", "/v1/remedies/{id}/approve", Operators, no.clone()),
         ("post", "/v1/remedies/{id}/deny", Operators, json!({"reason": "x"})),
         ("post", "/v1/remedies/{id}/undo", Operators, json!({"reason": "x"})),
+        ("post", "/v1/remedies/dry-run", Operators, json!({"days": 1})),
         ("get", "/v1/automation", Operators, no.clone()),
         ("post", "/v1/automation/stop", Operators, json!({"reason": "x"})),
         ("post", "/v1/automation/resume", Operators, no.clone()),

@@ -1,0 +1,147 @@
+//! `muster automation`: how far the control plane's own hand may go.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output::colour::on;
+use crate::output::facts::Facts;
+use crate::output::table::{Table, cell};
+use crate::output::time::{full, relative};
+use clap::{Args, Subcommand};
+use muster_api::Automation;
+use muster_model::remedy::{Action, Mode};
+use muster_model::units::Time;
+
+/// Say how automation stands and how far it may go, stop it, or let it go on
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster automation\n  muster automation stop --reason 'the network is being rebuilt'\n  muster automation resume\n\n\
+While it is stopped, findings are still written down and jobs still restart; nothing is done to nodes.\n\
+`muster policy apply` sets the modes and limits (`remedies`)."
+)]
+pub(crate) struct AutomationCmd {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Nothing more is done to nodes until it is resumed
+    Stop {
+        /// Why
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// It may go on
+    Resume,
+}
+
+impl AutomationCmd {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        let (after, asked) = match self.verb {
+            None => (client.automation().await?, true),
+            Some(Verb::Stop { reason }) => (client.stop_automation(&reason).await?, false),
+            Some(Verb::Resume) => (client.resume_automation().await?, false),
+        };
+        ctx.show(&after, |a| {
+            if asked { text(a, now(), on()) } else { format!("automation: {}\n", brief(a)) }
+        })?;
+        Ok(0)
+    }
+}
+
+/// In a line.
+pub(crate) fn brief(a: &Automation) -> String {
+    let held = format!("holds {} of at most {} nodes out of service", a.out, a.out_at_most);
+    match (a.state.as_str(), &a.reason) {
+        ("stopped", Some(why)) => {
+            let who = if a.by_operator { "stopped" } else { "stopped itself" };
+            format!("{who}: {why}; `muster automation resume` lets it go on")
+        }
+        ("off", _) => "off: the policy says `remedies.enabled: false`".into(),
+        (state, _) => format!("{state}; {held}"),
+    }
+}
+
+fn word(m: Mode) -> &'static str {
+    match m {
+        Mode::DetectOnly => "is only written down",
+        Mode::Approve => "waits for approval",
+        Mode::Automatic => "is done",
+    }
+}
+
+fn text(a: &Automation, now: Time, on: bool) -> String {
+    let mut f = Facts::new();
+    f.line("Automation", &a.state);
+    f.line("Stopped", a.stopped_at.map(|t| full(now, t)).unwrap_or_default());
+    f.line("Because", a.reason.as_deref().unwrap_or_default());
+    f.line(
+        "By",
+        match (a.stopped_at, a.by_operator) {
+            (None, _) => "",
+            (Some(_), true) => "an operator",
+            (Some(_), false) => "itself",
+        },
+    );
+    f.line("Resumed", a.resumed_at.map(|t| full(now, t)).unwrap_or_default());
+    f.line("Out now", format!("{} of {} nodes, at most {}", a.out, a.nodes, a.out_at_most));
+    f.line("This hour", format!("{} taken, at most {}", a.taken.len(), a.taken_at_most));
+    f.section("Modes", on);
+    let mut t = Table::new(&["ACTION", "MEANS", "MODE"]);
+    for action in Action::ALL {
+        let Some(mode) = a.modes.get(action.word()) else { continue };
+        t.row(vec![cell(action.word()), cell(action.words()), cell(word(*mode))]);
+    }
+    f.table(&t, on);
+    if !a.taken.is_empty() {
+        f.section("Taken within the hour", on);
+        for n in &a.taken {
+            f.text(&format!("{} {}", n.node, relative(now, n.at)));
+        }
+    }
+    f.0
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use muster_api::TakenNode;
+    use muster_model::remedy::Remedies;
+
+    pub(crate) fn automation() -> Automation {
+        let policy = Remedies::default();
+        Automation {
+            state: "running".into(),
+            stopped_at: None,
+            reason: None,
+            by_operator: false,
+            resumed_at: None,
+            modes: Action::ALL.iter().map(|x| (x.word().to_owned(), policy.mode(*x))).collect(),
+            nodes: 16,
+            out: 1,
+            out_at_most: 3,
+            taken: vec![TakenNode { at: Time(60_000).into(), node: "hgx-03".into() }],
+            taken_at_most: 2,
+        }
+    }
+
+    #[test]
+    fn automation_is_told_with_what_it_may_still_do() {
+        let text = text(&automation(), Time(120_000), false);
+        for part in [
+            "Out now:      1 of 16 nodes, at most 3",
+            "This hour:    1 taken, at most 2",
+            "drain        drain the node and test it                is done",
+            "reboot       reboot the node                           waits for approval",
+            "hgx-03 1m ago",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        let mut stopped = automation();
+        stopped.state = "stopped".into();
+        stopped.reason = Some("too many findings".into());
+        assert!(brief(&stopped).starts_with("stopped itself: too many findings"));
+    }
+}

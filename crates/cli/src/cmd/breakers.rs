@@ -1,0 +1,180 @@
+//! `muster breakers`: what takes no work until a probe passes.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output;
+use crate::output::colour::Style;
+use crate::output::table::{Table, cell, number};
+use crate::output::time::relative;
+use clap::{Args, Subcommand, ValueEnum};
+use muster_api::{Breaker, ForceBreaker};
+use muster_model::breaker::BreakerState;
+use muster_model::entity::Entity;
+use muster_model::units::Time;
+
+/// List circuit breakers: parts of the site that take no work until a probe passes
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster breakers\n  muster breakers force leaf:eu/c1/s1/l2 open --reason 'switch swap at noon'\n  \
+muster breakers force version:driver/580.95.05 closed\n  muster breakers release leaf:eu/c1/s1/l2\n\n\
+A breaker is about a node, leaf, rack, feed, pool, SKU or version: node:NAME, leaf:PATH, rack:PATH,\n\
+feed:NAME, pool:NAME, sku:NAME, version:COMPONENT/VERSION. One that is forced stays so until released."
+)]
+pub(crate) struct Breakers {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Hold a breaker where it shall be
+    Force {
+        /// What it is about, as kind:name
+        entity: Entity,
+        /// No work, all work, or one probe
+        state: State,
+        /// Why
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// Let a breaker follow its own rules again
+    Release {
+        /// What it is about, as kind:name
+        entity: Entity,
+        /// Why
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum State {
+    /// No work passes
+    Open,
+    /// Work passes
+    Closed,
+    /// One probe passes
+    HalfOpen,
+}
+
+impl From<State> for BreakerState {
+    fn from(s: State) -> BreakerState {
+        match s {
+            State::Open => BreakerState::Open,
+            State::Closed => BreakerState::Closed,
+            State::HalfOpen => BreakerState::HalfOpen,
+        }
+    }
+}
+
+impl Breakers {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        let body = match self.verb {
+            None => {
+                let list = client.breakers().await?;
+                if ctx.is_table() && list.items.is_empty() {
+                    output::note("no breaker was ever open");
+                    return Ok(0);
+                }
+                ctx.show(&list, |l| table(&l.items, now()).render())?;
+                return Ok(0);
+            }
+            Some(Verb::Force { entity, state, reason }) => {
+                ForceBreaker { entity: entity.to_string(), state: Some(state.into()), reason }
+            }
+            Some(Verb::Release { entity, reason }) => {
+                ForceBreaker { entity: entity.to_string(), state: None, reason }
+            }
+        };
+        let after = client.force_breaker(&body).await?;
+        ctx.show(&after, said)?;
+        Ok(0)
+    }
+}
+
+fn said(b: &Breaker) -> String {
+    let held = match &b.pinned {
+        Some(_) => "is held",
+        None => "follows its own rules and is",
+    };
+    format!("breaker {} {held} {}\n", b.entity, b.state.word())
+}
+
+/// The breakers as a table.
+pub(crate) fn table(breakers: &[Breaker], now: Time) -> Table {
+    let mut table = Table::new(&["ABOUT", "STATE", "SINCE", "NODES", "TRIPS", "PROBE", "REASON"]);
+    for b in breakers {
+        let style = match b.state {
+            BreakerState::Open => Style::Bad,
+            BreakerState::HalfOpen => Style::Busy,
+            BreakerState::Closed => Style::Faint,
+        };
+        let probe = match (&b.pinned, &b.probe, b.probe_at) {
+            (Some(by), ..) => format!("held by {by}"),
+            (None, Some(p), _) => p.clone(),
+            (None, None, Some(at)) => relative(now, at),
+            (None, None, None) => String::new(),
+        };
+        table.row(vec![
+            cell(&b.entity),
+            cell(b.state.word()).style(style),
+            cell(relative(now, b.since)),
+            number(b.nodes),
+            number(b.trips),
+            cell(probe),
+            cell(&b.reason),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser;
+    use muster_model::units::Span;
+
+    fn breaker() -> Breaker {
+        Breaker {
+            entity: "leaf:eu/c1/s1/l2".parse().expect("an entity"),
+            state: BreakerState::Open,
+            since: Time(60_000).into(),
+            reason: "incident 40: 6 of 8 nodes of the leaf are lost".into(),
+            probe_at: Some(Time(300_000).into()),
+            back_off: Span::mins(10),
+            trips: 1,
+            pinned: None,
+            because_of: Some("40".into()),
+            probe: None,
+            nodes: 8,
+        }
+    }
+
+    #[test]
+    fn breakers_fit_eighty_columns_and_say_when_a_probe_comes() {
+        let mut held = breaker();
+        held.pinned = Some("user:ops".into());
+        let text = table(&[breaker(), held], Time(120_000)).render_for(Some(80), false);
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        assert!(text.contains("in 3m") && text.contains("held by user:ops"), "{text}");
+        assert_eq!(
+            said(&breaker()),
+            "breaker leaf:eu/c1/s1/l2 follows its own rules and is open\n"
+        );
+    }
+
+    #[test]
+    fn a_breaker_is_named_by_kind_and_name() {
+        let read = |more: &[&str]| {
+            let all = ["muster", "breakers"].iter().chain(more).copied();
+            Cli::try_parse_from(all).map(drop).map_err(|e| e.to_string())
+        };
+        assert!(read(&["force", "leaf:a/b/c/d", "open", "--reason", "x"]).is_ok());
+        assert!(read(&["force", "sku:h100-sxm", "half-open"]).is_ok());
+        assert!(read(&["release", "node:n1"]).is_ok());
+        assert!(read(&["force", "n1", "open"]).is_err_and(|e| e.contains("kind:name")));
+        assert!(read(&["force", "node:n1", "ajar"]).is_err_and(|e| e.contains("closed")));
+    }
+}

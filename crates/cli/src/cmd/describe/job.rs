@@ -1,0 +1,339 @@
+//! A job for people.
+
+use super::{Beside, story};
+use crate::output::facts::Facts;
+use crate::output::table::{Table, cell, number, state};
+use crate::output::time::{full, length, relative};
+use muster_api::{Job, Recovery};
+use muster_model::job::{Basis, Verdict};
+use muster_model::placement::HeldPart;
+use muster_model::spec::GpuPart;
+use muster_model::units::Time;
+
+pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
+    let mut f = Facts::new();
+    f.line("Job", format!("{} ({})", job.id, job.name));
+    f.line("State", job.state.word());
+    f.line("Reason", job.reason.as_deref().unwrap_or_default());
+    f.line("Waiting", job.waiting.as_deref().unwrap_or_default());
+    f.line("Held by", job.held.as_deref().unwrap_or_default());
+    if let Some(p) = &job.promise {
+        let nodes: Vec<&str> = p.nodes.iter().map(String::as_str).collect();
+        f.line(
+            "Starts by",
+            format!("{} on {}", full(now, p.at), muster_specs::hostlist::compress(nodes)),
+        );
+        f.line("Rests on", format!("{}; promised {}", basis(p.basis), relative(now, p.since)));
+        f.line("Moved", p.moved.as_deref().unwrap_or_default());
+    }
+    f.line(
+        "Not before",
+        job.not_before.filter(|t| t.0 > now).map(|t| full(now, t)).unwrap_or_default(),
+    );
+    f.line("Project", &job.project);
+    f.line("User", &job.user);
+    f.line("Exit code", job.exit_code.map(|c| c.to_string()).unwrap_or_default());
+    f.line("Priority", format!("{:?}", job.spec.priority).to_lowercase());
+    if let Some(e) = job.spec.elastic {
+        let size = job.size.map_or(job.nodes(), u64::from);
+        f.line("Elastic", format!("{} to {} nodes; {size} wanted", e.min_nodes, e.max_nodes));
+    }
+    if job.preemptions > 0 {
+        let times =
+            if job.preemptions == 1 { "once".into() } else { format!("{} times", job.preemptions) };
+        f.line("Preempted", times);
+    }
+    f.line(
+        "Idle",
+        job.idle_warned
+            .map(|t| format!("its GPUs do nothing; warned {}", relative(now, t)))
+            .unwrap_or_default(),
+    );
+    f.line("Time limit", job.spec.time_limit.map(|t| t.to_string()).unwrap_or_default());
+    f.line("Submitted", full(now, job.submitted_at));
+    f.line("Started", job.started_at.map(|t| full(now, t)).unwrap_or_default());
+    f.line("Ended", job.ended_at.map(|t| full(now, t)).unwrap_or_default());
+    if let Some(p) = &job.progress {
+        let loss = p.loss.map(|l| format!(", loss {l}")).unwrap_or_default();
+        f.line("Progress", format!("step {}{loss} ({})", p.step, relative(now, p.at)));
+    }
+    if let Some(c) = &job.checkpoint {
+        let step = c.step.map(|s| format!("step {s}")).unwrap_or_else(|| "written".into());
+        let path = c.path.as_deref().map(|p| format!(" at {p}")).unwrap_or_default();
+        f.line("Checkpoint", format!("{step}{path} ({})", relative(now, c.at)));
+    }
+    f.line(
+        "Asked",
+        job.checkpoint_asked
+            .map(|t| format!("for a checkpoint {}", relative(now, t)))
+            .unwrap_or_default(),
+    );
+    let tags: Vec<String> = job.spec.tags.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    f.line("Tags", tags.join(" "));
+
+    f.section("Gang", on);
+    let mut t = Table::new(&["GROUP", "NODES", "GPUS", "RANKS", "CPUS", "MEMORY", "SKU"]);
+    for g in job.groups.iter() {
+        t.row(vec![
+            cell(&g.name),
+            number(g.nodes),
+            number(match &g.part {
+                None => g.gpus.to_string(),
+                Some(GpuPart::Milli(m)) => crate::output::gpus(u64::from(*m)),
+                Some(GpuPart::Mig(profile)) => profile.clone(),
+            }),
+            number(g.ranks),
+            number(g.cpus),
+            number(if g.memory.0 == 0 { String::new() } else { g.memory.to_string() }),
+            cell(g.sku.as_deref().unwrap_or_default()),
+        ]);
+    }
+    f.table(&t, on);
+
+    if let Some(a) = &job.attempt {
+        f.section(&format!("Attempt {} ({}, {})", a.no, a.level, a.domain), on);
+        f.line("  Fabric", &a.fabric_words);
+        f.line("  Power cap", a.cap_watts.map(|w| format!("{w} W a GPU")).unwrap_or_default());
+        let mut t = Table::new(&["NODE", "RANKS", "GPUS", "STATE"]);
+        for s in &a.slots {
+            let last = s.first_rank + s.ranks.saturating_sub(1);
+            let gpus: Vec<String> = s.gpus.iter().map(ToString::to_string).collect();
+            t.row(vec![
+                cell(&s.node),
+                cell(format!("{}-{last}", s.first_rank)),
+                cell(match &s.part {
+                    None => gpus.join(","),
+                    Some(HeldPart::Milli(m)) => {
+                        format!("{} of {}", crate::output::gpus(u64::from(*m)), gpus.join(","))
+                    }
+                    Some(HeldPart::Mig { profile, .. }) => {
+                        format!("{profile} of {}", gpus.join(","))
+                    }
+                }),
+                state(&s.state),
+            ]);
+        }
+        f.table(&t, on);
+        if let Some(n) = &a.notice {
+            let until = full(now, n.until);
+            f.0.push_str(&format!(
+                "  will be stopped after its next checkpoint, or at {until}: {}\n",
+                n.message
+            ));
+        }
+        if let Some(stop) = &a.stop {
+            f.0.push_str(&format!(
+                "  stopping since {}: {}\n",
+                relative(now, stop.at),
+                stop.message
+            ));
+        }
+    }
+    if !job.past.is_empty() {
+        f.section("Past attempts", on);
+        // What is known of no attempt takes no room.
+        let found = job.past.iter().any(|p| !p.findings.is_empty());
+        let mut head = vec!["NO", "ENDED", "RAN", "FAULT OF", "NODES", "WHY"];
+        if found {
+            head.insert(5, "FINDINGS");
+        }
+        let mut t = Table::new(&head);
+        for p in &job.past {
+            let ran = p.started_at.map(|s| length(p.ended_at.0.since(s.0)));
+            let nodes: Vec<&str> = p.nodes.iter().map(String::as_str).collect();
+            let mut row = vec![
+                number(p.no),
+                cell(relative(now, p.ended_at)),
+                cell(ran.unwrap_or_else(|| "never".into())),
+                cell(verdict(p.verdict)),
+                cell(muster_specs::hostlist::compress(nodes)),
+                cell(&p.reason),
+            ];
+            if found {
+                row.insert(5, cell(p.findings.join(",")));
+            }
+            t.row(row);
+        }
+        f.table(&t, on);
+    }
+    if let Some(r) = &job.recovery {
+        recovery(&mut f, r, on);
+    }
+    if !beside.findings.is_empty() {
+        f.section("Findings", on);
+        f.table(&crate::cmd::findings::table(&beside.findings, now, true), on);
+    }
+    if !beside.faults.is_empty() {
+        f.section("Faults", on);
+        f.table(&crate::cmd::faults::table(&beside.faults, now, true), on);
+    }
+    let story = story::of(job, beside);
+    if !story.is_empty() {
+        f.section(&format!("Story, from {} (UTC)", story::day(&story)), on);
+        f.table(&story::table(&story), on);
+    }
+    f.0
+}
+
+/// Seconds with one decimal.
+fn seconds(ms: u64) -> String {
+    format!("{}.{} s", ms / 1000, ms % 1000 / 100)
+}
+
+/// How it came back, and where the time went.
+fn recovery(f: &mut Facts, r: &Recovery, on: bool) {
+    f.section(&format!("Recovery of attempt {}", r.attempt), on);
+    f.line("  Whole", seconds(r.total_ms));
+    let parts: Vec<String> =
+        r.parts().into_iter().map(|(name, ms)| format!("{name} {}", seconds(ms))).collect();
+    f.line("  Split", parts.join(", "));
+    let waits = match (r.drained_at, r.placed_at, r.started_at, r.working_at) {
+        (None, ..) => "its ranks are leaving",
+        (_, None, ..) => "waits for room",
+        (_, _, None, _) => "its ranks are starting",
+        (_, _, _, None) => "has not told of a step yet",
+        _ => "",
+    };
+    f.line("  Now", waits);
+    f.line("  Finding", r.finding.as_deref().unwrap_or_default());
+}
+
+/// Whose doing it was, in a word.
+pub(super) fn verdict(v: Verdict) -> &'static str {
+    match v {
+        Verdict::Success => "success",
+        Verdict::Application => "application",
+        Verdict::Infrastructure => "infrastructure",
+        Verdict::Operator => "operator",
+        Verdict::Scheduler => "scheduler",
+        Verdict::Platform => "platform",
+        Verdict::Unknown => "unknown",
+    }
+}
+
+/// What a promise rests on, in words.
+fn basis(b: Basis) -> &'static str {
+    match b {
+        Basis::Limits => "the time limits of what runs there",
+        Basis::Preemption => "others that are being stopped for it",
+        Basis::Swap => "healthy nodes it had, and replacements for those that failed",
+        Basis::Resize => "its new size",
+        Basis::Move => "its move to other nodes",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::{findings, ps};
+    use muster_model::job::JobState;
+
+    #[test]
+    fn a_job_is_described_with_its_attempts_and_why_each_ended() {
+        let mut job = ps::tests::job(42, JobState::Queued);
+        job.waiting = Some("waits for 2 nodes".into());
+        job.attempts = 1;
+        job.past = vec![muster_api::job::PastAttempt {
+            no: 1,
+            nodes: vec!["hgx-01".into(), "hgx-02".into()],
+            placed_at: Time(0).into(),
+            started_at: Some(Time(1000).into()),
+            ended_at: Time(61_000).into(),
+            verdict: Verdict::Infrastructure,
+            reason: "node hgx-01 was lost".into(),
+            findings: vec!["7".into()],
+        }];
+        let text = text(&job, &Beside::default(), Time(121_000), false);
+        for part in [
+            "Job:          42 (train)",
+            "State:        queued",
+            "Waiting:      waits for 2 nodes",
+            "Submitted:    1970-01-01T00:00:00Z (2m ago)",
+            "infrastructure  hgx-[01-02]  7         node hgx-01 was lost",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+        assert!(!text.contains("Exit code"), "what is not known is not shown:\n{text}");
+        for absent in ["Starts by", "Preempted", "Elastic", "Idle"] {
+            assert!(!text.contains(absent), "{absent} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_promise_a_notice_and_the_fabric_are_described() {
+        let mut job = ps::tests::job(42, JobState::Queued);
+        job.preemptions = 2;
+        job.promise = Some(muster_api::Promise {
+            at: Time(60_000).into(),
+            nodes: vec!["hgx-01".into(), "hgx-02".into()],
+            basis: Basis::Preemption,
+            since: Time(0).into(),
+            moved: Some("node hgx-03 was lost".into()),
+        });
+        let text = text(&job, &Beside::default(), Time(30_000), false);
+        for part in [
+            "Starts by:    1970-01-01T00:01:00Z (in 30s) on hgx-[01-02]",
+            "Rests on:     others that are being stopped for it; promised 30s ago",
+            "Moved:        node hgx-03 was lost",
+            "Preempted:    2 times",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+        let mut running = ps::tests::running(43);
+        if let Some(a) = &mut running.attempt {
+            a.cap_watts = Some(550);
+            a.slots[0].part = Some(HeldPart::Mig { profile: "3g.40gb".into(), start: 0, size: 4 });
+            a.notice = Some(muster_api::Notice {
+                reason: muster_model::job::StopReason::Resized { nodes: 4 },
+                message: "it goes on with 4 nodes".into(),
+                at: Time(0).into(),
+                until: Time(90_000).into(),
+            });
+        }
+        let text = super::text(&running, &Beside::default(), Time(30_000), false);
+        for part in [
+            "Fabric:     one leaf, rail-aligned",
+            "Power cap:  550 W a GPU",
+            "3g.40gb of 0,1,2",
+            "will be stopped after its next checkpoint, or at 1970-01-01T00:01:30Z (in 1m): it goes on with 4 nodes",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_recovery_is_told_in_seconds_by_part() {
+        let mut job = ps::tests::running(43);
+        let at = |ms| muster_api::Timestamp(Time(ms));
+        job.recovery = Some(Recovery {
+            attempt: 1,
+            finding: Some("7".into()),
+            fault_at: at(1_000),
+            found_at: at(1_400),
+            decided_at: at(1_500),
+            drained_at: Some(at(4_000)),
+            placed_at: Some(at(4_200)),
+            started_at: Some(at(10_000)),
+            working_at: None,
+            detect_ms: 400,
+            decide_ms: 100,
+            drain_ms: Some(2_500),
+            place_ms: Some(200),
+            start_ms: Some(5_800),
+            load_ms: None,
+            total_ms: 9_000,
+        });
+        let beside = Beside { findings: vec![findings::tests::finding(7)], ..Beside::default() };
+        let text = text(&job, &beside, Time(30_000), false);
+        for part in [
+            "Recovery of attempt 1",
+            "Whole:      9.0 s",
+            "detect 0.4 s, decide 0.1 s, drain 2.5 s, place 0.2 s, start 5.8 s",
+            "has not told of a step yet",
+            "gpu-off-bus",
+            "Story",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! A node for people.
+
+use crate::cmd::{faults, findings, node as steer, nodes, remedies};
+use crate::output::bar::bar;
+use crate::output::facts::Facts;
+use crate::output::size;
+use crate::output::table::{Table, cell, number, state};
+use crate::output::time::{full, relative};
+use muster_api::{Node, TimelineEntry};
+use muster_model::units::Time;
+
+pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) -> String {
+    let mut f = Facts::new();
+    f.line("Node", &node.name);
+    f.line("State", &node.state);
+    f.line("Stage", format!("{:?}", node.stage).to_lowercase());
+    health(&mut f, node, now);
+    f.line("Reachable", if node.reachable { "yes" } else { "no" });
+    f.line(
+        "Cordoned",
+        node.cordon.as_deref().map(|r| if r.is_empty() { "yes" } else { r }).unwrap_or("no"),
+    );
+    f.line("Role", nodes::role(node));
+    let testing = node.qualifying.as_ref().map(steer::qualify::progress);
+    f.line("Qualifying", testing.unwrap_or_default());
+    let tested = node.qualified.as_ref().map(|q| steer::qualify::outcome(q, now));
+    f.line("Qualified", tested.unwrap_or_default());
+    if node.protected {
+        f.line(
+            "Protected",
+            "its agent has seen more of the log than this server; `muster node reconcile` decides",
+        );
+    }
+    f.line("Pool", &node.pool);
+    let l = &node.location;
+    f.line(
+        "Location",
+        format!(
+            "{}/{}/{}/{}/{} nvlink {} feed {}",
+            l.region, l.cluster, l.spine, l.leaf, l.rack, l.nvlink, l.feed
+        ),
+    );
+    f.line("Rails", l.rails.join(","));
+    f.line("Address", format!("{} on host {}", node.address, node.host));
+    f.line("GPUs", format!("{} {}", bar(node.gpus_used, node.gpus_total), node.sku));
+    let excluded: Vec<String> = node.gpus_excluded.iter().map(ToString::to_string).collect();
+    f.line("Excluded", excluded.join(","));
+    f.line("CPUs", format!("{} of {} used", node.cpus_used, node.cpus_total));
+    let memory = (size(node.memory_used), size(node.memory_total));
+    f.line("Memory", format!("{} of {} used", memory.0, memory.1));
+    f.line("Joined", full(now, node.enrolled_at));
+    f.line("Changed", full(now, node.changed_at));
+    if let Some(a) = &node.agent {
+        f.line(
+            "Agent",
+            format!(
+                "{}, heard {}, clock {:+} ms",
+                a.version,
+                relative(now, a.last_heard),
+                a.skew_ms
+            ),
+        );
+    }
+    f.line("Orphans", node.orphans.join(" "));
+
+    let i = &node.inventory;
+    f.section("Machine", on);
+    f.line(
+        "  CPU",
+        format!("{} ({} sockets, {} NUMA nodes)", i.cpu_model, i.sockets, i.numa.len()),
+    );
+    f.line("  System", format!("{} kernel {}", i.os, i.kernel));
+    f.line("  Isolation", &i.isolation);
+    f.line("  Simulated", if i.simulated { "yes" } else { "" });
+    let versions: Vec<String> = i.versions.iter().map(|(k, v)| format!("{k} {v}")).collect();
+    f.line("  Versions", versions.join(", "));
+    if !i.gpus.is_empty() {
+        f.section("GPUs", on);
+        let mut t = Table::new(&["INDEX", "SKU", "MEMORY", "NUMA", "PCI", "UUID"]);
+        for g in &i.gpus {
+            t.row(vec![
+                number(g.index),
+                cell(&g.sku),
+                number(size(g.memory)),
+                number(g.numa.map(|n| n.to_string()).unwrap_or_default()),
+                cell(g.pci.as_deref().unwrap_or_default()),
+                cell(&g.uuid),
+            ]);
+        }
+        f.table(&t, on);
+    }
+    if !i.nics.is_empty() {
+        f.section("Networks", on);
+        let mut t = Table::new(&["NAME", "KIND", "SPEED", "STATE", "RAIL"]);
+        for n in &i.nics {
+            t.row(vec![
+                cell(&n.name),
+                cell(&n.kind),
+                number(n.speed_mbps.map(|s| format!("{s} Mb/s")).unwrap_or_default()),
+                cell(n.state.as_deref().unwrap_or_default()),
+                cell(n.rail.as_deref().unwrap_or_default()),
+            ]);
+        }
+        f.table(&t, on);
+    }
+    if !node.jobs.is_empty() {
+        f.section("Jobs", on);
+        let mut t = Table::new(&["ID", "NAME", "PROJECT", "STATE", "GPUS"]);
+        for j in &node.jobs {
+            let gpus: Vec<String> = j.gpus.iter().map(ToString::to_string).collect();
+            t.row(vec![
+                cell(&j.id),
+                cell(&j.name),
+                cell(&j.project),
+                state(j.state.word()),
+                cell(gpus.join(",")),
+            ]);
+        }
+        f.table(&t, on);
+    }
+    if let Some(q) = node.qualified.as_ref().filter(|q| !q.checks.is_empty()) {
+        f.section("Qualification", on);
+        f.table(&steer::qualify::checks(&q.checks), on);
+    }
+    if !node.findings.is_empty() {
+        f.section("Findings", on);
+        f.table(&findings::table(&node.findings, now, true), on);
+    }
+    if let Some(r) = &node.remedy_detail {
+        f.section("Remedy", on);
+        f.table(&remedies::table(std::slice::from_ref(r), now), on);
+    }
+    if !node.faults.is_empty() {
+        f.section("Faults", on);
+        f.table(&faults::table(&node.faults, now, false), on);
+    }
+    if !times.is_empty() {
+        f.section("Timeline", on);
+        f.table(&timeline(times, now), on);
+    }
+    f.0
+}
+
+/// Since when and why it stands where it does, and what keeps work away from it.
+fn health(f: &mut Facts, node: &Node, now: Time) {
+    let why = node.stage_why.as_deref().unwrap_or_default();
+    let since = node.stage_since.map(|t| format!("{}, {why}", relative(now, t)));
+    f.line("Since", since.unwrap_or_default().trim_end_matches([',', ' ']));
+    if let Some(until) = node.stage_until {
+        let late = if until.0 < now { ": it stands there too long" } else { "" };
+        f.line("Until", format!("{}{late}", full(now, until)));
+    }
+    f.line("Probation", node.probation.map(|t| full(now, t)).unwrap_or_default());
+    f.line("Breaker", node.breaker.as_ref().map(|b| format!("{b} is open")).unwrap_or_default());
+    if node.generation > 1 {
+        f.line("In service", format!("for the {} time", nth(node.generation)));
+    }
+}
+
+fn nth(n: u32) -> String {
+    match (n % 10, n % 100) {
+        (1, x) if x != 11 => format!("{n}st"),
+        (2, x) if x != 12 => format!("{n}nd"),
+        (3, x) if x != 13 => format!("{n}rd"),
+        _ => format!("{n}th"),
+    }
+}
+
+/// What happened to it, newest first.
+fn timeline(times: &[TimelineEntry], now: Time) -> Table {
+    let mut t = Table::new(&["WHEN", "WHAT", "ID", "GPU", "TEXT"]);
+    for e in times {
+        t.row(vec![
+            cell(relative(now, e.at)),
+            cell(e.what.word()),
+            number(e.id.as_deref().unwrap_or_default()),
+            number(e.gpu.map(|g| g.to_string()).unwrap_or_default()),
+            cell(&e.text),
+        ]);
+    }
+    t
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_api::TimelineKind;
+    use muster_model::finding::Severity;
+    use muster_model::node::Stage;
+
+    #[test]
+    fn a_node_is_described_with_its_separate_axes() {
+        let mut node = nodes::tests::node("hgx-01");
+        node.cordon = Some("fan".into());
+        node.role = muster_model::node::NodeRole::Spare;
+        node.faults = vec![faults::tests::fault("xid-79")];
+        node.qualified = Some(muster_api::Qualified {
+            id: "7".into(),
+            level: muster_model::qualification::Level::Quick,
+            outcome: muster_model::qualification::Outcome::Failed,
+            started_at: Time(0).into(),
+            ended_at: Time(0).into(),
+            took: muster_model::units::Span::secs(30),
+            checks: vec![steer::qualify::tests::check(3, 512_000)],
+        });
+        let text = text(&node, &[], Time(0), false);
+        for part in [
+            "Reachable:    yes",
+            "Cordoned:     fan",
+            "Role:         spare",
+            "████░░░░ 4/8 h100-sxm",
+            "42  train",
+            "Qualified:    failed (quick, just now, took 30s)",
+            "gemm-bf16  3      512       690    635  TFLOP/s  failed",
+            "xid-79",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_sick_node_says_why_what_is_done_and_what_happened() {
+        let mut node = nodes::tests::node("hgx-01");
+        (node.stage, node.state) = (Stage::Quarantined, "quarantined".into());
+        node.stage_since = Some(Time(60_000).into());
+        node.stage_why = Some("gpu-off-bus (finding 12)".into());
+        node.stage_until = Some(Time(100_000).into());
+        node.breaker = Some("leaf:a/b/c/d".parse().expect("an entity"));
+        node.generation = 2;
+        node.findings = vec![findings::tests::finding(12)];
+        node.remedy_detail = Some(remedies::tests::remedy(31));
+        let times = [TimelineEntry {
+            at: Time(60_000).into(),
+            what: TimelineKind::Finding,
+            id: Some("12".into()),
+            gpu: Some(3),
+            severity: Some(Severity::Critical),
+            text: "gpu-off-bus (A GPU fell off the bus)".into(),
+        }];
+        let text = text(&node, &times, Time(120_000), false);
+        for part in [
+            "Since:        1m ago, gpu-off-bus (finding 12)",
+            "it stands there too long",
+            "Breaker:      leaf:a/b/c/d is open",
+            "In service:   for the 2nd time",
+            "waits for approval",
+            "1m ago  finding  12    3  gpu-off-bus (A GPU fell off the bus)",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+        let narrow = timeline(&times, Time(120_000)).render_for(Some(78), false);
+        assert!(narrow.lines().all(|l| l.chars().count() <= 78), "{narrow}");
+        assert_eq!((nth(1), nth(11), nth(23)), ("1st".into(), "11th".into(), "23rd".into()));
+    }
+}

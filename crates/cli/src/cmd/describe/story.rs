@@ -1,0 +1,170 @@
+//! What happened to a job, in time order: its attempts, what was found, how it came back.
+
+use super::{Beside, job};
+use crate::cmd::events;
+use crate::output::table::{Table, cell};
+use muster_api::{Job, Timestamp};
+use std::collections::BTreeSet;
+
+/// One line of a story.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Line {
+    at: Timestamp,
+    what: &'static str,
+    text: String,
+}
+
+/// Events that the story tells in its own words, or that nobody needs to read.
+const TOLD: [&str; 14] = [
+    "job_submitted",
+    "job_placed",
+    "attempt_started",
+    "attempt_ended",
+    "attempt_attributed",
+    "attempt_progressed",
+    "slot_started",
+    "slot_ended",
+    "job_succeeded",
+    "job_failed",
+    "job_cancelled",
+    "fault_seen",
+    "finding_opened",
+    "finding_changed",
+];
+
+/// The whole story.
+pub(super) fn of(job: &Job, beside: &Beside) -> Vec<Line> {
+    let mut lines: BTreeSet<Line> = BTreeSet::new();
+    let mut add = |at: Timestamp, what: &'static str, text: String| {
+        lines.insert(Line { at, what, text });
+    };
+    add(job.submitted_at, "job", format!("submitted by {}", job.user));
+    for p in &job.past {
+        let nodes: Vec<&str> = p.nodes.iter().map(String::as_str).collect();
+        let nodes = muster_specs::hostlist::compress(nodes);
+        add(p.placed_at, "attempt", format!("attempt {} placed on {nodes}", p.no));
+        if let Some(at) = p.started_at {
+            add(at, "attempt", format!("attempt {} runs", p.no));
+        }
+        let why = if p.findings.is_empty() {
+            String::new()
+        } else {
+            format!(" (finding {})", p.findings.join(", "))
+        };
+        let whose = job::verdict(p.verdict);
+        add(p.ended_at, "verdict", format!("attempt {} ended, {whose}: {}{why}", p.no, p.reason));
+    }
+    if let Some(a) = &job.attempt {
+        let nodes: Vec<&str> = a.slots.iter().map(|s| s.node.as_str()).collect();
+        let nodes = muster_specs::hostlist::compress(nodes);
+        add(a.placed_at, "attempt", format!("attempt {} placed on {nodes}", a.no));
+        if let Some(at) = a.started_at {
+            add(at, "attempt", format!("attempt {} runs", a.no));
+        }
+        if let Some(s) = &a.stop {
+            add(s.at, "attempt", format!("attempt {} is stopped: {}", a.no, s.message));
+        }
+        if let Some(n) = &a.notice {
+            add(n.at, "attempt", format!("attempt {} will be stopped: {}", a.no, n.message));
+        }
+    }
+    for f in &beside.findings {
+        let evidence = f.evidence.first().map(|e| format!(": {e}")).unwrap_or_default();
+        let text = format!("{} on {} (finding {}){evidence}", f.kind, f.entity, f.id);
+        add(f.opened_at, "finding", text);
+        if let (Some(at), Some(why)) = (f.closed_at, &f.closed_why) {
+            add(at, "finding", format!("finding {} is over: {why}", f.id));
+        }
+    }
+    for f in &beside.faults {
+        let gpu = f.gpu.map(|g| format!(" GPU {g}")).unwrap_or_default();
+        add(f.at, "fault", format!("{} on {}{gpu}: {}", f.code, f.node, f.text));
+    }
+    if let Some(r) = &job.recovery {
+        add(r.fault_at, "recovery", format!("attempt {} was hit", r.attempt));
+        add(r.decided_at, "recovery", format!("attempt {} ordered to stop", r.attempt));
+        if let Some(at) = r.drained_at {
+            add(at, "recovery", "its last rank is gone".into());
+        }
+        if let Some(at) = r.working_at {
+            add(at, "recovery", "works again".into());
+        }
+    }
+    if let Some(c) = &job.checkpoint {
+        let step = c.step.map(|s| format!(" at step {s}")).unwrap_or_default();
+        add(c.at, "checkpoint", format!("written{step} by attempt {}", c.attempt));
+    }
+    if let Some(at) = job.ended_at {
+        let why = job.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
+        add(at, "job", format!("{}{why}", job.state.word()));
+    }
+    for e in beside.events.iter().filter(|e| !TOLD.contains(&e.kind.as_str())) {
+        add(e.at, "event", format!("{} {}", e.kind, events::about(e)));
+    }
+    lines.into_iter().collect()
+}
+
+/// The day on which it begins, in UTC.
+pub(super) fn day(story: &[Line]) -> String {
+    let first = story.first().map(|l| l.at.to_string()).unwrap_or_default();
+    first.split('T').next().unwrap_or_default().to_owned()
+}
+
+/// The story as a table: clock times to the millisecond, since that is what an outage is about,
+/// with the days since it began in front.
+pub(super) fn table(story: &[Line]) -> Table {
+    const DAY: i64 = 86_400_000;
+    let mut t = Table::new(&["AT", "WHAT", "TEXT"]);
+    let first = story.first().map_or(0, |l| l.at.0.0.div_euclid(DAY));
+    for l in story {
+        let text = l.at.to_string();
+        let clock = text.split('T').nth(1).unwrap_or(&text).trim_end_matches('Z');
+        let at = match l.at.0.0.div_euclid(DAY) - first {
+            0 => clock.to_owned(),
+            days => format!("+{days}d {clock}"),
+        };
+        t.row(vec![cell(at), cell(l.what), cell(&l.text)]);
+    }
+    t
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::{faults, findings, ps};
+    use muster_model::job::{JobState, Verdict};
+    use muster_model::units::Time;
+
+    #[test]
+    fn a_story_is_told_in_the_order_it_happened() {
+        let mut job = ps::tests::job(42, JobState::Queued);
+        job.past = vec![muster_api::job::PastAttempt {
+            no: 1,
+            nodes: vec!["hgx-01".into(), "hgx-02".into()],
+            placed_at: Time(1000).into(),
+            started_at: Some(Time(2000).into()),
+            ended_at: Time(61_000).into(),
+            verdict: Verdict::Infrastructure,
+            reason: "node hgx-01 is sick".into(),
+            findings: vec!["12".into()],
+        }];
+        let beside = Beside {
+            findings: vec![findings::tests::finding(12)],
+            faults: vec![faults::tests::fault("xid-79")],
+            events: Vec::new(),
+        };
+        let story = of(&job, &beside);
+        let words: Vec<&str> = story.iter().map(|l| l.what).collect();
+        assert_eq!(words, ["job", "attempt", "attempt", "fault", "finding", "verdict"]);
+        assert!(story.windows(2).all(|w| w[0].at <= w[1].at));
+        let text = table(&story).render_for(Some(78), false);
+        assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
+        assert_eq!(day(&story), "1970-01-01");
+        assert!(text.contains("00:00:00.000  job      submitted by"), "{text}");
+        assert!(text.contains("00:00:01.000  attempt  attempt 1 placed on hgx-[01-02]"), "{text}");
+        assert!(text.contains("attempt 1 ended, infrastructure: node hgx-01 is"), "{text}");
+        job.ended_at = Some(Time(2 * 86_400_000 + 5).into());
+        let text = table(&of(&job, &beside)).render_for(None, false);
+        assert!(text.contains("\n+2d 00:00:00.005  job"), "{text}");
+    }
+}

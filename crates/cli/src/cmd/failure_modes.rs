@@ -1,0 +1,137 @@
+//! `muster failure-modes`: the map of what can go wrong.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output;
+use crate::output::table::{Table, cell, number};
+use crate::output::time::relative;
+use clap::Args;
+use muster_api::FailureMode;
+use muster_health::modes::MODES;
+use muster_model::remedy::Action;
+use muster_model::units::Time;
+
+/// List what can go wrong: how it is found, what is done about it, and when it was last seen
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster failure-modes\n  muster failure-modes -o json | jq '.items[] | select(.open > 0)'\n  \
+muster failure-modes --markdown > docs/failure-modes.md    needs no server"
+)]
+pub(crate) struct FailureModes {
+    /// The whole map as a page; needs no server
+    #[arg(long)]
+    markdown: bool,
+}
+
+impl FailureModes {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        if self.markdown {
+            output::print(&markdown())?;
+            return Ok(0);
+        }
+        let list = ctx.client()?.failure_modes().await?;
+        ctx.show(&list, |l| table(&l.items, now()).render())?;
+        Ok(0)
+    }
+}
+
+fn ladder(actions: &[Action]) -> String {
+    actions.iter().map(|a| a.word()).collect::<Vec<_>>().join(", ")
+}
+
+fn table(modes: &[FailureMode], now: Time) -> Table {
+    let mut table = Table::new(&["CODE", "SEVERITY", "CLASS", "LADDER", "OPEN", "SEEN", "LAST"]);
+    for m in modes {
+        table.row(vec![
+            cell(&m.code),
+            super::findings::severity(m.severity),
+            cell(m.class.word()),
+            cell(ladder(&m.ladder)),
+            number(m.open),
+            number(m.count),
+            cell(m.last_seen.map(|t| relative(now, t)).unwrap_or_else(|| "never".into())),
+        ]);
+    }
+    table
+}
+
+/// The map as `docs/failure-modes.md` holds it.
+pub(crate) fn markdown() -> String {
+    let mut text = "\
+# Failure modes
+
+<!-- Made by `muster failure-modes --markdown`. Do not edit: change crates/health/src/modes.rs. -->
+
+Everything that Muster knows can go wrong. Each has a stable code, which findings, incidents, rules
+of the policy and drills name. The ladder is what is done unless the policy says otherwise: the
+first step at first, the next one when it did not help for long ([remedies.md](remedies.md)).
+
+| code | what | class | severity | ladder | work leaves |
+| --- | --- | --- | --- | --- | --- |
+"
+    .to_owned();
+    for m in MODES {
+        text.push_str(&format!(
+            "| [`{}`](#{}) | {} | {} | {} | {} | {} |\n",
+            m.code,
+            m.code,
+            m.title,
+            m.class.word(),
+            m.severity.word(),
+            ladder(m.ladder),
+            format!("{:?}", m.leave).to_lowercase(),
+        ));
+    }
+    text.push_str(
+        "\nWork leaves `now` (it is stopped at once), after a `checkpoint` (it is asked for one and\n\
+         goes on elsewhere), or may `finish` for as long as the policy waits.\n",
+    );
+    for m in MODES {
+        text.push_str(&format!(
+            "\n### {}\n\n{}.\n\n- **Found by** {}.\n- **A false alarm costs** {}.\n- **What people do** {}\n- **Practised by** drill `{}`.\n",
+            m.code, m.title, m.detector, m.false_alarm, m.runbook, m.drill,
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_what_the_code_says() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/failure-modes.md");
+        let kept = std::fs::read_to_string(file).unwrap_or_default();
+        assert!(
+            kept == markdown(),
+            "docs/failure-modes.md is not what the code says: \
+             `muster failure-modes --markdown > docs/failure-modes.md` makes it anew"
+        );
+    }
+
+    #[test]
+    fn the_list_fits_eighty_columns() {
+        let items: Vec<FailureMode> = MODES
+            .iter()
+            .map(|m| FailureMode {
+                code: m.code.into(),
+                title: m.title.into(),
+                class: m.class,
+                severity: m.severity,
+                detector: m.detector.into(),
+                ladder: m.ladder.to_vec(),
+                leave: m.leave,
+                drill: m.drill.into(),
+                false_alarm: m.false_alarm.into(),
+                runbook: m.runbook.into(),
+                open: 1,
+                count: 12,
+                last_seen: Some(Time(60_000).into()),
+            })
+            .collect();
+        let text = table(&items, Time(120_000)).render_for(Some(80), false);
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        assert!(text.contains("gpu-off-bus") && text.contains("1m ago"), "{text}");
+    }
+}

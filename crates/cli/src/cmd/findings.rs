@@ -1,0 +1,285 @@
+//! `muster findings`: what was found to be wrong.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output::colour::{Style, on};
+use crate::output::facts::Facts;
+use crate::output::table::{Cell, Table, cell, number};
+use crate::output::time::{full, relative};
+use crate::{output, pick};
+use clap::{Args, Subcommand, ValueEnum};
+use muster_api::{Finding, FindingsQuery};
+use muster_model::finding::Severity;
+use muster_model::units::Time;
+
+/// List what was found to be wrong, or show one finding
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  muster findings\n  muster findings --all --node hgx-0003\n  muster findings --kind gpu-off-bus -o json\n  \
+muster findings 1207\n  muster findings close 1207 --reason 'the fan was off for cleaning'\n\n\
+Only open findings are listed unless --all is given. `muster failure-modes` explains the kinds."
+)]
+pub(crate) struct Findings {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// Show this one
+    id: Option<String>,
+    /// Only open ones (this is what is shown anyway)
+    #[arg(long, conflicts_with = "all")]
+    open: bool,
+    /// Closed ones too
+    #[arg(short, long)]
+    all: bool,
+    /// Only findings on this node
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// Only findings of this failure mode
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// Only findings at least so bad
+    #[arg(long, value_enum, value_name = "SEVERITY")]
+    severity: Option<Bad>,
+    /// Only findings that hit this job: its id or name
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    limit: usize,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Close findings: they are of no account any more
+    Close {
+        /// Their numbers
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+        /// Why
+        #[arg(long)]
+        reason: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Bad {
+    Info,
+    Warning,
+    Degraded,
+    Critical,
+}
+
+impl Bad {
+    fn word(self) -> &'static str {
+        match self {
+            Bad::Info => "info",
+            Bad::Warning => "warning",
+            Bad::Degraded => "degraded",
+            Bad::Critical => "critical",
+        }
+    }
+}
+
+impl Findings {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        if let Some(Verb::Close { ids, reason }) = self.verb {
+            for id in &ids {
+                let after = client.close_finding(id, &reason).await?;
+                ctx.show(&after, |f| format!("finding {} ({}) is closed\n", f.id, f.kind))?;
+            }
+            return Ok(0);
+        }
+        if let Some(id) = &self.id {
+            let one = client.finding(id).await?;
+            ctx.show(&one, |f| text(f, now(), on()))?;
+            return Ok(0);
+        }
+        let job = match &self.job {
+            Some(given) => Some(pick::job(&client, given).await?.number),
+            None => None,
+        };
+        let query = FindingsQuery {
+            open: (!self.all).then_some(true),
+            node: self.node,
+            kind: self.kind,
+            severity: self.severity.map(|s| s.word().to_owned()),
+            job,
+            ..FindingsQuery::default()
+        };
+        let list = client.findings_up_to(&query, self.limit.max(1)).await?;
+        if ctx.is_table() && list.items.is_empty() {
+            output::note(if self.all {
+                "nothing was found"
+            } else {
+                "nothing is wrong that is known; --all shows what was"
+            });
+            return Ok(0);
+        }
+        if list.cursor.is_some() && ctx.is_table() {
+            output::note("note: there are more; --limit shows them");
+        }
+        ctx.show(&list, |l| table(&l.items, now(), true).render())?;
+        Ok(0)
+    }
+}
+
+/// A severity in its colour.
+pub(crate) fn severity(s: Severity) -> Cell {
+    cell(s.word()).style(match s {
+        Severity::Critical => Style::Bad,
+        Severity::Degraded | Severity::Warning => Style::Warn,
+        Severity::Info => Style::Faint,
+    })
+}
+
+/// The findings as a table; without what they are about where that is known.
+pub(crate) fn table(findings: &[Finding], now: Time, about: bool) -> Table {
+    // A closed one among others is told as such; a list of open ones needs no column for it.
+    let closed = findings.iter().any(|f| !f.is_open());
+    let mut head = vec!["ID", "WHEN", "SEVERITY", "KIND"];
+    if closed {
+        head.push("STATE");
+    }
+    if about {
+        head.push("ABOUT");
+    }
+    head.extend(["JOB", "EVIDENCE"]);
+    let mut table = Table::new(&head);
+    for f in findings {
+        let mut row = vec![
+            number(&f.id),
+            cell(relative(now, f.opened_at)),
+            severity(f.severity),
+            cell(&f.kind),
+        ];
+        if closed {
+            row.push(cell(&f.state));
+        }
+        if about {
+            row.push(cell(&f.entity));
+        }
+        row.push(cell(f.attempt.clone().or(f.job.map(|j| j.to_string())).unwrap_or_default()));
+        row.push(cell(f.evidence.first().unwrap_or(&f.title)));
+        table.row(row);
+    }
+    table
+}
+
+/// One finding for people.
+fn text(f: &Finding, now: Time, on: bool) -> String {
+    let mut out = Facts::new();
+    out.line("Finding", format!("{} ({})", f.id, f.kind));
+    out.line("What", &f.title);
+    out.line("State", &f.state);
+    out.line("About", &f.entity);
+    out.line("Severity", f.severity.word());
+    out.line("Confidence", output::percent(u32::from(f.confidence)));
+    out.line("Seen", format!("{} times", f.count));
+    out.line("First seen", full(now, f.first_seen));
+    out.line("Last seen", full(now, f.last_seen));
+    out.line("Opened", full(now, f.opened_at));
+    out.line("Hit", f.attempt.as_deref().unwrap_or_default());
+    out.line("Rank", f.rank.map(|r| r.to_string()).unwrap_or_default());
+    out.line("Incident", f.incident.as_deref().unwrap_or_default());
+    out.line("Remedy", f.remedy.as_deref().unwrap_or_default());
+    out.line("Closed", f.closed_at.map(|t| full(now, t)).unwrap_or_default());
+    out.line("Because", f.closed_why.as_deref().unwrap_or_default());
+    if !f.evidence.is_empty() {
+        out.section("Evidence", on);
+        for line in &f.evidence {
+            out.text(line);
+        }
+    }
+    if let Some(m) = muster_health::modes::mode(&f.kind) {
+        out.section("What to do", on);
+        out.text(m.runbook);
+    }
+    out.0
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser;
+
+    pub(crate) fn finding(id: u64) -> Finding {
+        Finding {
+            id: id.to_string(),
+            kind: "gpu-off-bus".into(),
+            title: "A GPU fell off the bus".into(),
+            state: "open".into(),
+            entity: "gpu:hgx-01/3".parse().expect("an entity"),
+            node: Some("hgx-01".into()),
+            gpu: Some(3),
+            job: Some(42),
+            attempt: Some("42.1".into()),
+            rank: Some(3),
+            severity: Severity::Critical,
+            confidence: 980,
+            first_seen: Time(58_000).into(),
+            last_seen: Time(60_000).into(),
+            count: 2,
+            evidence: vec!["xid-79: GPU has fallen off the bus\u{7}".into(), "rank 3 ended".into()],
+            opened_at: Time(60_000).into(),
+            incident: None,
+            remedy: Some("31".into()),
+            closed_at: None,
+            closed_why: None,
+        }
+    }
+
+    #[test]
+    fn findings_fit_eighty_columns() {
+        let mut closed = finding(1_000_012);
+        (closed.state, closed.closed_at) = ("closed".into(), Some(Time(61_000).into()));
+        closed.entity = "leaf:region-eu-1/cluster-01/spine-02/leaf-0017".parse().expect("one");
+        for list in [vec![finding(12)], vec![finding(12), closed]] {
+            let text = table(&list, Time(120_000), true).render_for(Some(80), false);
+            assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+            assert!(text.contains("gpu-off-bus") && text.contains("critical"), "{text}");
+            assert!(!text.contains('\u{7}'), "{text:?}");
+        }
+        assert_eq!(
+            table(&[finding(12)], Time(120_000), false).render_for(Some(80), false),
+            "ID  WHEN    SEVERITY  KIND         JOB   EVIDENCE\n\
+             12  1m ago  critical  gpu-off-bus  42.1  xid-79: GPU has fallen off the bus\\u{7}\n"
+        );
+    }
+
+    #[test]
+    fn one_finding_is_told_with_its_evidence_and_what_to_do() {
+        let text = text(&finding(12), Time(120_000), false);
+        for part in [
+            "Finding:      12 (gpu-off-bus)",
+            "About:        gpu:hgx-01/3",
+            "Confidence:   98%",
+            "Remedy:       31",
+            "  rank 3 ended",
+            "Reboot the node.",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+        assert!(!text.contains("Closed:"), "{text}");
+    }
+
+    #[test]
+    fn a_number_is_a_finding_and_close_is_a_verb() {
+        let read = |more: &[&str]| {
+            let all = ["muster", "findings"].iter().chain(more).copied();
+            let cli = Cli::try_parse_from(all).map_err(|e| e.to_string())?;
+            let crate::args::Command::Findings(f) = cli.command else { panic!("findings") };
+            Ok::<_, String>(f)
+        };
+        assert_eq!(read(&["12"]).map(|f| f.id), Ok(Some("12".into())));
+        let f = read(&["close", "12", "13", "--reason", "x"]).expect("good arguments");
+        assert!(matches!(f.verb, Some(Verb::Close { ids, .. }) if ids == ["12", "13"]));
+        assert!(read(&["close", "12"]).is_err_and(|e| e.contains("--reason")));
+        assert!(read(&["--open", "--all"]).is_err());
+        assert!(
+            read(&["--all", "--node", "n1", "--kind", "thermal", "--severity", "warning"]).is_ok()
+        );
+        assert!(read(&["--severity", "awful"]).is_err_and(|e| e.contains("degraded")));
+    }
+}

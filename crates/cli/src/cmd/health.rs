@@ -1,0 +1,148 @@
+//! `muster health`: how the site stands, worst first.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output::colour::{self, Style, paint};
+use crate::output::facts::Facts;
+use crate::output::plural;
+use clap::Args;
+use muster_api::HealthSummary;
+use muster_model::units::Time;
+
+/// Say how the site stands: what is wrong, and what waits for an operator
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster health\n  muster health --watch\n  muster health -o json | jq '.waiting[].id'\n\n\
+Worst first: remedies that wait for approval, incidents, findings, breakers.\n\
+`muster findings`, `muster incident` and `muster remedies` say more of each."
+)]
+pub(crate) struct Health {
+    /// Draw again whenever something happens
+    #[arg(short, long)]
+    watch: bool,
+}
+
+impl Health {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        if self.watch {
+            return super::watch::watch(ctx, &client, async || {
+                Ok(text(&client.health().await?, now(), colour::on()))
+            })
+            .await;
+        }
+        let summary = client.health().await?;
+        ctx.show(&summary, |s| text(s, now(), colour::on()))?;
+        Ok(0)
+    }
+}
+
+fn text(s: &HealthSummary, now: Time, on: bool) -> String {
+    let style = match s.state.as_str() {
+        "well" => Style::Good,
+        "attention" => Style::Warn,
+        _ => Style::Bad,
+    };
+    let mut f = Facts::new();
+    let word = match s.state.as_str() {
+        "well" => "all is well",
+        "attention" => "something is wrong and looked after",
+        _ => "something waits for an operator",
+    };
+    f.0.push_str(&format!("{:<14}{}\n", "Site:", paint(word, style, on)));
+    for r in &s.reasons {
+        f.text(r);
+    }
+    if let Some(a) = &s.automation {
+        f.line("Automation", super::automation::brief(a));
+    }
+    let nodes: Vec<String> = s.nodes.iter().map(|(state, n)| format!("{n} {state}")).collect();
+    f.line("Nodes", nodes.join(", "));
+    if s.spares > 0 {
+        f.line("Spares", format!("{} of {} left", s.spares_left, s.spares));
+    }
+    if !s.waiting.is_empty() {
+        f.section("Waiting for approval", on);
+        f.table(&super::remedies::table(&s.waiting, now), on);
+        f.text("`muster remedies approve ID` lets one go on, `deny ID` does not");
+    }
+    if !s.incidents.is_empty() {
+        f.section("Incidents", on);
+        f.table(&super::incident::table(&s.incidents, now), on);
+    }
+    if !s.findings.is_empty() {
+        f.section("Findings", on);
+        f.table(&super::findings::table(&s.findings, now, true), on);
+        let more = s.findings_open.saturating_sub(s.findings.len() as u64);
+        if more > 0 {
+            let more = usize::try_from(more).unwrap_or(usize::MAX);
+            f.text(&format!("and {}; `muster findings` lists all", plural(more, "more finding")));
+        }
+    }
+    if !s.breakers.is_empty() {
+        f.section("Breakers", on);
+        f.table(&super::breakers::table(&s.breakers, now), on);
+    }
+    f.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_api::Kind;
+
+    fn summary() -> HealthSummary {
+        HealthSummary {
+            kind: Kind::Health,
+            state: "well".into(),
+            reasons: Vec::new(),
+            incidents: Vec::new(),
+            findings: Vec::new(),
+            findings_open: 0,
+            waiting: Vec::new(),
+            remedies_open: 0,
+            breakers: Vec::new(),
+            automation: Some(super::super::automation::tests::automation()),
+            nodes: [("ready".to_owned(), 15), ("quarantined".to_owned(), 1)].into(),
+            spares_left: 1,
+            spares: 2,
+        }
+    }
+
+    #[test]
+    fn a_site_that_is_well_is_told_in_four_lines() {
+        assert_eq!(
+            text(&summary(), Time(0), false),
+            "Site:         all is well\n\
+             Automation:   running; holds 1 of at most 3 nodes out of service\n\
+             Nodes:        1 quarantined, 15 ready\n\
+             Spares:       1 of 2 left\n"
+        );
+    }
+
+    #[test]
+    fn what_waits_comes_first_and_says_what_to_do() {
+        let mut s = summary();
+        s.state = "bad".into();
+        s.reasons = vec!["1 remedy waits for approval".into()];
+        s.waiting = vec![super::super::remedies::tests::remedy(31)];
+        s.findings = vec![super::super::findings::tests::finding(12)];
+        s.findings_open = 4;
+        s.incidents = vec![super::super::incident::tests::incident()];
+        let text = text(&s, Time(120_000), false);
+        let order = [
+            "waits for an operator",
+            "Waiting for approval",
+            "31",
+            "Incidents",
+            "Findings",
+            "and 3 more",
+        ];
+        let mut at = 0;
+        for part in order {
+            let here = text[at..].find(part).unwrap_or_else(|| panic!("{part:?} in\n{text}"));
+            at += here;
+        }
+        assert!(!text.contains("Breakers"), "{text}");
+    }
+}

@@ -1,0 +1,164 @@
+//! `muster incident`: findings with one cause.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output;
+use crate::output::colour::on;
+use crate::output::facts::Facts;
+use crate::output::table::{Table, cell, number};
+use crate::output::time::{full, relative};
+use clap::Args;
+use muster_api::{Incident, IncidentsQuery};
+use muster_model::units::Time;
+
+/// List incidents, or show one: its cause, its findings, what was changed shortly before
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "incidents",
+    after_help = "Examples:\n  muster incident\n  muster incident --all\n  muster incident 1210\n  muster incident 1210 -o json | jq '.changes'"
+)]
+pub(crate) struct IncidentCmd {
+    /// Show this one
+    id: Option<String>,
+    /// Closed ones too
+    #[arg(short, long)]
+    all: bool,
+}
+
+impl IncidentCmd {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        if let Some(id) = &self.id {
+            let one = client.incident(id).await?;
+            ctx.show(&one, |i| text(i, now(), on()))?;
+            return Ok(0);
+        }
+        let open = (!self.all).then_some(true);
+        let query = IncidentsQuery { open, limit: Some(1000), cursor: None };
+        let list = client.incidents(&query).await?;
+        if ctx.is_table() && list.items.is_empty() {
+            output::note(if self.all {
+                "there was no incident"
+            } else {
+                "no incident is open; --all shows those that were"
+            });
+            return Ok(0);
+        }
+        ctx.show(&list, |l| table(&l.items, now()).render())?;
+        Ok(0)
+    }
+}
+
+/// The incidents as a table.
+pub(crate) fn table(incidents: &[Incident], now: Time) -> Table {
+    let mut table = Table::new(&["ID", "BEGAN", "SEVERITY", "STATE", "CAUSE", "FINDINGS", "WHAT"]);
+    for i in incidents {
+        table.row(vec![
+            number(&i.id),
+            cell(relative(now, i.began_at)),
+            super::findings::severity(i.severity),
+            cell(&i.state),
+            cell(&i.cause),
+            number(i.count),
+            cell(&i.summary),
+        ]);
+    }
+    table
+}
+
+/// One incident for people.
+fn text(i: &Incident, now: Time, on: bool) -> String {
+    let mut f = Facts::new();
+    f.line("Incident", format!("{} ({})", i.id, i.kind));
+    f.line("What", &i.summary);
+    f.line("State", &i.state);
+    f.line("Cause", &i.cause);
+    f.line("Severity", i.severity.word());
+    f.line("Began", full(now, i.began_at));
+    f.line("Opened", full(now, i.opened_at));
+    f.line("Closed", i.closed_at.map(|t| full(now, t)).unwrap_or_default());
+    f.line("Because", i.closed_why.as_deref().unwrap_or_default());
+    if !i.findings.is_empty() {
+        f.section("Findings", on);
+        f.table(&super::findings::table(&i.findings, now, true), on);
+        let kept = i.findings.len() as u64;
+        if i.count > kept {
+            f.text(&format!("{kept} of {} are remembered", i.count));
+        }
+    }
+    if !i.changes.is_empty() {
+        f.section("Changed shortly before", on);
+        let mut t = Table::new(&["WHEN", "WHAT", "BY"]);
+        for c in &i.changes {
+            let before = i.began_at.0.since(c.at.0);
+            let when = if c.at <= i.began_at {
+                format!("{} before", output::time::length(before))
+            } else {
+                format!("{} after", output::time::length(c.at.0.since(i.began_at.0)))
+            };
+            t.row(vec![cell(when), cell(&c.text), cell(&c.actor)]);
+        }
+        f.table(&t, on);
+    }
+    if let Some(m) = muster_health::modes::mode(&i.kind) {
+        f.section("What to do", on);
+        f.text(m.runbook);
+    }
+    f.0
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use muster_api::Change;
+    use muster_model::finding::Severity;
+
+    pub(crate) fn incident() -> Incident {
+        Incident {
+            id: "40".into(),
+            kind: "leaf-loss".into(),
+            title: "Many nodes of one leaf fail at once".into(),
+            state: "open".into(),
+            cause: "leaf:eu/c1/s1/l2".parse().expect("an entity"),
+            severity: Severity::Critical,
+            summary: "6 of 8 nodes of leaf eu/c1/s1/l2 are lost within 40 s".into(),
+            began_at: Time(60_000).into(),
+            opened_at: Time(90_000).into(),
+            count: 6,
+            finding_ids: vec!["12".into()],
+            findings: Vec::new(),
+            changes: Vec::new(),
+            closed_at: None,
+            closed_why: None,
+        }
+    }
+
+    #[test]
+    fn incidents_fit_eighty_columns() {
+        let text = table(&[incident()], Time(120_000)).render_for(Some(80), false);
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        assert!(text.contains("leaf:eu/c1/s1/l2"), "{text}");
+    }
+
+    #[test]
+    fn an_incident_is_told_with_what_was_changed_before() {
+        let mut i = incident();
+        i.findings = vec![super::super::findings::tests::finding(12)];
+        i.changes = vec![Change {
+            at: Time(0).into(),
+            event: "policy_set".into(),
+            text: "the scheduling policy was set".into(),
+            actor: "user:ops".into(),
+        }];
+        let text = text(&i, Time(120_000), false);
+        for part in [
+            "Cause:        leaf:eu/c1/s1/l2",
+            "gpu-off-bus",
+            "1 of 6 are remembered",
+            "1m00s before  the scheduling policy was set  user:ops",
+            "Look at the switch, not at the nodes.",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! `muster remedies`: what is done about findings.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output;
+use crate::output::colour::{Style, on};
+use crate::output::facts::Facts;
+use crate::output::plural;
+use crate::output::table::{Table, cell, number};
+use crate::output::time::{full, relative};
+use clap::{Args, Subcommand};
+use muster_api::{RemediesQuery, Remedy, RemedyDryRun, RemedyDryRunReport};
+use muster_client::RemedyWord;
+use muster_model::remedy::Mode;
+use muster_model::units::Time;
+use std::path::PathBuf;
+
+/// List what is done about findings, approve it, deny it, or take it back
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  muster remedies\n  muster remedies --all --node hgx-0003\n  muster remedies 1215\n  \
+muster remedies approve 1215\n  muster remedies deny 1215 --reason 'a customer is on it until six'\n  \
+muster remedies undo 1215 --reason 'the alarm was false'\n  muster remedies dry-run --days 30 -f policy.yaml\n\n\
+Only remedies that go on are listed unless --all is given."
+)]
+pub(crate) struct RemediesCmd {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// Show this one
+    id: Option<String>,
+    /// Ended ones too
+    #[arg(short, long)]
+    all: bool,
+    /// Only this node's
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 100, value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Let remedies that wait go on
+    Approve {
+        #[command(flatten)]
+        ids: Ids,
+    },
+    /// Remedies that wait are not carried out; their nodes stay as they are
+    Deny {
+        #[command(flatten)]
+        ids: Ids,
+        /// Why
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// Take back what remedies did: their nodes serve as before
+    Undo {
+        #[command(flatten)]
+        ids: Ids,
+        /// Why
+        #[arg(long)]
+        reason: String,
+    },
+    /// Say what a policy would have done over the last days; changes nothing
+    DryRun {
+        /// Over so many days of the log
+        #[arg(long, default_value_t = 7, value_name = "N",
+            value_parser = clap::value_parser!(u32).range(1..=366))]
+        days: u32,
+        /// Under the `remedies` of this policy; under the site's own when absent
+        #[arg(short, long, value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Ids {
+    /// Their numbers
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+}
+
+impl RemediesCmd {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let (ids, word, reason) = match self.verb {
+            Some(Verb::Approve { ids }) => (ids.ids, RemedyWord::Approve, String::new()),
+            Some(Verb::Deny { ids, reason }) => (ids.ids, RemedyWord::Deny, reason),
+            Some(Verb::Undo { ids, reason }) => (ids.ids, RemedyWord::Undo, reason),
+            Some(Verb::DryRun { days, file }) => return dry_run(ctx, days, file).await,
+            None => return self.show(ctx).await,
+        };
+        let client = ctx.client()?;
+        for id in &ids {
+            let after = client.remedy_word(id, word, &reason).await?;
+            ctx.show(&after, said)?;
+        }
+        Ok(0)
+    }
+
+    async fn show(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        if let Some(id) = &self.id {
+            let one = client.remedy(id).await?;
+            ctx.show(&one, |r| text(r, now(), on()))?;
+            return Ok(0);
+        }
+        let query = RemediesQuery {
+            open: (!self.all).then_some(true),
+            node: self.node,
+            limit: Some(self.limit),
+            cursor: None,
+        };
+        let list = client.remedies(&query).await?;
+        if ctx.is_table() && list.items.is_empty() {
+            output::note(if self.all {
+                "nothing was ever done about a finding"
+            } else {
+                "nothing is being done; --all shows what was"
+            });
+            return Ok(0);
+        }
+        if list.cursor.is_some() && ctx.is_table() {
+            output::note("note: there are more; --limit shows them");
+        }
+        ctx.show(&list, |l| table(&l.items, now()).render())?;
+        Ok(0)
+    }
+}
+
+fn said(r: &Remedy) -> String {
+    let on = place(r);
+    format!("remedy {} ({} on {on}): {}; {}\n", r.id, r.action.word(), r.state, r.why)
+}
+
+/// `hgx-01`, or `hgx-01/3` for a GPU of it.
+fn place(r: &Remedy) -> String {
+    r.gpu.map_or_else(|| r.node.clone(), |g| format!("{}/{g}", r.node))
+}
+
+async fn dry_run(ctx: &Ctx, days: u32, file: Option<PathBuf>) -> Result<u8, Fail> {
+    let policy = match &file {
+        None => None,
+        Some(f) => {
+            let text = output::read_text(f)?;
+            let whole = muster_specs::document::policy(&text, &f.display().to_string())?;
+            Some(whole.remedies)
+        }
+    };
+    let report = ctx.client()?.remedies_dry_run(&RemedyDryRun { days, policy }).await?;
+    ctx.show(&report, |r| dry_text(r, now(), on()))?;
+    Ok(0)
+}
+
+/// The remedies as a table.
+pub(crate) fn table(remedies: &[Remedy], now: Time) -> Table {
+    let mut table = Table::new(&["ID", "NODE", "FOR", "ACTION", "STATE", "SINCE", "WHY"]);
+    for r in remedies {
+        let late = r.until.is_some_and(|u| u.0 < now) && r.outcome.is_none();
+        let style = if r.waits() || late { Style::Warn } else { Style::Plain };
+        let state = if late { format!("{}, too long", r.state) } else { r.state.clone() };
+        table.row(vec![
+            number(&r.id),
+            cell(place(r)),
+            cell(&r.kind),
+            cell(r.action.word()),
+            cell(state).style(style),
+            cell(relative(now, r.since)),
+            cell(&r.why),
+        ]);
+    }
+    table
+}
+
+fn mode(m: Mode) -> &'static str {
+    match m {
+        Mode::DetectOnly => "written down only",
+        Mode::Approve => "an operator approves it",
+        Mode::Automatic => "automatic",
+    }
+}
+
+/// One remedy for people.
+pub(crate) fn text(r: &Remedy, now: Time, on: bool) -> String {
+    let mut f = Facts::new();
+    f.line("Remedy", format!("{} ({})", r.id, r.action.word()));
+    f.line("Does", &r.action_words);
+    f.line("Node", place(r));
+    f.line("For", format!("{}, finding {}", r.kind, r.finding));
+    f.line("State", &r.state);
+    f.line("Why", &r.why);
+    f.line("Since", full(now, r.since));
+    f.line("Until", r.until.map(|t| full(now, t)).unwrap_or_default());
+    f.line("Mode", mode(r.mode));
+    f.line("Rung", r.rung + 1);
+    f.line("Work leaves", format!("{:?}", r.leave).to_lowercase());
+    f.line("Approved by", r.approved.as_deref().unwrap_or_default());
+    if let Some(a) = &r.act {
+        let what = format!("{} {} {}", a.what, a.state, relative(now, a.ended_at.unwrap_or(a.at)));
+        f.line("Act", what);
+        f.line("Outcome", a.message.as_deref().unwrap_or_default());
+    }
+    f.section("Steps", on);
+    let mut t = Table::new(&["WHEN", "STEP"]);
+    t.row(vec![cell(relative(now, r.at)), cell("chosen")]);
+    for s in &r.taken {
+        t.row(vec![cell(relative(now, s.at)), cell(s.step.words())]);
+    }
+    f.table(&t, on);
+    f.0
+}
+
+fn dry_text(r: &RemedyDryRunReport, now: Time, on: bool) -> String {
+    let mut f = Facts::new();
+    f.line("From", full(now, r.from));
+    f.line("To", full(now, r.to));
+    if r.cut {
+        f.line("Note", "the log that can be read at once does not reach back further");
+    }
+    f.line("Findings", r.findings);
+    let counts: Vec<String> = r.by_action.iter().map(|(a, n)| format!("{n} {a}")).collect();
+    f.line("Would do", if counts.is_empty() { "nothing".into() } else { counts.join(", ") });
+    f.line("Out at once", format!("{} at most", plural(r.out_at_once as usize, "node")));
+    if r.storms > 0 {
+        f.line("Stops itself", plural(r.storms as usize, "time"));
+    }
+    if !r.held.is_empty() {
+        f.section("Held back", on);
+        let mut t = Table::new(&["TIMES", "BY"]);
+        for (why, n) in &r.held {
+            t.row(vec![number(n), cell(why)]);
+        }
+        f.table(&t, on);
+    }
+    if !r.items.is_empty() {
+        f.section("Remedies", on);
+        let mut t = Table::new(&["WHEN", "NODE", "FOR", "ACTION", "MODE"]);
+        for i in &r.items {
+            let place = i.gpu.map_or_else(|| i.node.clone(), |g| format!("{}/{g}", i.node));
+            let how = if i.held.is_some() { "held back" } else { mode(i.mode) };
+            t.row(vec![
+                cell(relative(now, i.at)),
+                cell(place),
+                cell(&i.kind),
+                cell(i.action.word()),
+                cell(how),
+            ]);
+        }
+        f.table(&t, on);
+    }
+    f.0
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser;
+    use muster_api::{Act, DryRemedy, TakenStep};
+    use muster_model::remedy::{Action, Leave, RemedyStep};
+
+    pub(crate) fn remedy(id: u64) -> Remedy {
+        Remedy {
+            id: id.to_string(),
+            kind: "gpu-off-bus".into(),
+            state: "waits for approval".into(),
+            finding: "12".into(),
+            node: "hgx-01".into(),
+            gpu: Some(3),
+            action: Action::Reboot,
+            action_words: "reboot the node".into(),
+            rung: 0,
+            mode: Mode::Approve,
+            leave: Leave::Now,
+            step: RemedyStep::Approval,
+            why: "nothing runs there; an operator has to approve the reboot".into(),
+            at: Time(61_000).into(),
+            since: Time(90_000).into(),
+            until: None,
+            approved: None,
+            act: None,
+            taken: vec![
+                TakenStep { at: Time(61_000).into(), step: RemedyStep::Moving },
+                TakenStep { at: Time(90_000).into(), step: RemedyStep::Approval },
+            ],
+            outcome: None,
+        }
+    }
+
+    #[test]
+    fn remedies_fit_eighty_columns_and_say_what_is_late() {
+        let mut late = remedy(1_000_031);
+        late.until = Some(Time(100_000).into());
+        late.node = "hgx-0001-rack-17-row-4".into();
+        let text = table(&[remedy(31), late], Time(120_000)).render_for(Some(80), false);
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        assert!(text.contains("hgx-01/3") && text.contains("reboot"), "{text}");
+        let late = table(&[remedy(31)], Time(120_000)).render_for(None, false);
+        assert!(late.contains("waits for approval  30s ago"), "{late}");
+    }
+
+    #[test]
+    fn one_remedy_is_told_with_its_steps_and_its_act() {
+        let mut r = remedy(31);
+        r.act = Some(Act {
+            id: "40".into(),
+            what: "reboot".into(),
+            state: "done".into(),
+            node: Some("hgx-01".into()),
+            gpu: None,
+            title: None,
+            at: Time(90_000).into(),
+            until: Time(900_000).into(),
+            ended_at: Some(Time(100_000).into()),
+            message: Some("back with another boot".into()),
+        });
+        let text = text(&r, Time(120_000), false);
+        for part in [
+            "Remedy:       31 (reboot)",
+            "Node:         hgx-01/3",
+            "For:          gpu-off-bus, finding 12",
+            "Mode:         an operator approves it",
+            "Act:          reboot done 20s ago",
+            "Outcome:      back with another boot",
+            "59s ago  work is leaving",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_dry_run_says_what_would_have_been_done() {
+        let report = RemedyDryRunReport {
+            from: Time(0).into(),
+            to: Time(100_000).into(),
+            cut: false,
+            findings: 9,
+            by_action: [("reboot".to_owned(), 2)].into(),
+            held: [("limit of fleet".to_owned(), 1)].into(),
+            out_at_once: 1,
+            storms: 0,
+            items: vec![DryRemedy {
+                at: Time(60_000).into(),
+                finding: "12".into(),
+                kind: "gpu-off-bus".into(),
+                node: "hgx-01".into(),
+                gpu: None,
+                action: Action::Reboot,
+                mode: Mode::Automatic,
+                held: None,
+            }],
+        };
+        let text = dry_text(&report, Time(120_000), false);
+        for part in ["Would do:     2 reboot", "1 node at most", "limit of fleet", "1m ago  hgx-01"]
+        {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_a_remedy_and_the_words_are_verbs() {
+        let read = |more: &[&str]| {
+            let all = ["muster", "remedies"].iter().chain(more).copied();
+            let cli = Cli::try_parse_from(all).map_err(|e| e.to_string())?;
+            let crate::args::Command::Remedies(r) = cli.command else { panic!("remedies") };
+            Ok::<_, String>(r)
+        };
+        assert_eq!(read(&["31"]).map(|r| r.id), Ok(Some("31".into())));
+        assert!(matches!(
+            read(&["approve", "31", "32"]).map(|r| r.verb),
+            Ok(Some(Verb::Approve { ids })) if ids.ids == ["31", "32"]
+        ));
+        assert!(read(&["undo", "31"]).is_err_and(|e| e.contains("--reason")));
+        assert!(read(&["deny", "31"]).is_ok());
+        assert!(read(&["dry-run", "--days", "30", "-f", "p.yaml"]).is_ok());
+        assert!(read(&["dry-run", "--days", "0"]).is_err());
+        assert!(read(&["--all", "--node", "n1"]).is_ok());
+    }
+}
