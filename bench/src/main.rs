@@ -5,6 +5,7 @@ mod agent;
 mod agents;
 mod alike;
 mod backfill;
+mod health;
 mod http;
 mod kmsg;
 mod load;
@@ -55,6 +56,21 @@ struct Options {
     /// openb: also so many orders of arrival of our own for each trace.
     #[arg(long, default_value_t = 0)]
     shuffle: u64,
+    /// health: everything random follows from it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// health: only this part of it.
+    #[arg(long, value_parser = ["score", "limits", "scale"])]
+    part: Option<String>,
+    /// health: only these kinds of faults and look-alikes.
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    only: Vec<String>,
+    /// health: seconds of the fleet's clock in a second.
+    #[arg(long)]
+    speed: Option<f64>,
+    /// health: keep the truth and what was found in this directory.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
     /// Where data directories are made: the disk matters.
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
@@ -86,6 +102,7 @@ fn run(options: &Options) -> Result<()> {
         "openb" => openb::run(options)?,
         "backfill" => backfill::run(options)?,
         "sim" => twin::run(options)?,
+        "health" => health::run(options)?,
         other => {
             bail!(
                 "there is no benchmark {other:?}; there are:\n{}",

@@ -18,6 +18,7 @@ pub const BENCHMARKS: &[(&str, &str)] = &[
     ("openb", "GPUs in use when 130% is asked for, on 13 mixes, beside FGD as published"),
     ("backfill", "mean bounded slowdown on logs of real machines, beside what was published"),
     ("sim", "how fast the twin lives, beside formulas and published counts"),
+    ("health", "what is found of what fails, and how soon, beside what was published"),
 ];
 
 /// What `cargo xtask bench` takes.
@@ -41,6 +42,9 @@ pub struct Options {
     /// Also write the result to bench/results/.
     #[arg(long)]
     save: bool,
+    /// Everything random follows from it, where the benchmark has anything random.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Passed on to the benchmark (see `-- --help`).
     #[arg(last = true)]
     rest: Vec<String>,
@@ -67,6 +71,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     let built = cargo()
         .args(["build", "--release", "-p", "muster-bench", "-p", "muster-cli"])
+        .args(if name == "health" { &["-p", "muster-faultgen"][..] } else { &[] })
         .status()
         .context("cannot start cargo")?;
     if !built.success() {
@@ -83,6 +88,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     if let Some(nodes) = options.nodes {
         command.args(["--nodes", &nodes.to_string()]);
+    }
+    if let Some(seed) = options.seed {
+        command.args(["--seed", &seed.to_string()]);
     }
     command.args(&options.rest);
     let status = proc::foreground(&mut command)?;

@@ -101,6 +101,10 @@ pub(crate) async fn live(settings: Settings) -> Result<()> {
                 node.tell(FromAgent::Heartbeat { at: crate::wall() });
             }
         }
+        if n % (3 * PARTS) == 0 {
+            let (row, wall) = (world.now, crate::wall());
+            world.log.write(&serde_json::json!({"clock": {"row": row, "wall": wall}}))?;
+        }
         if n % (60 * PARTS) == 0 {
             world.say_how_it_goes(&deck, began);
         }
