@@ -6,6 +6,7 @@ pub mod cgroup;
 pub mod container;
 mod env;
 mod error;
+mod fabric;
 pub mod hooks;
 mod hostlist;
 mod hosts;

@@ -233,14 +233,11 @@ impl Session {
                 }
             }
             FromServer::ActOver { id } => self.body.act_over(id),
-            FromServer::FabricServe { id, .. } => {
-                let error = Some("this agent cannot test the network yet".to_string());
-                wire.say(FromAgent::FabricReady { id, port: 0, error });
+            FromServer::FabricServe { id, bind, length } => {
+                crate::fabric::serve(id, bind, &self.config.address, length, wire.teller());
             }
-            FromServer::FabricDial { id, .. } => {
-                let error = Some("this agent cannot test the network yet".to_string());
-                let result = muster_link::messages::FabricFigures { error, ..Default::default() };
-                wire.say(FromAgent::FabricDone { id, result });
+            FromServer::FabricDial { id, to, bind, streams, length } => {
+                crate::fabric::dial(id, to, bind, streams, length, wire.teller());
             }
             FromServer::LogKept { kept } => kept.into_iter().for_each(|m| self.body.kept(m)),
             FromServer::Forget { keys } => keys.into_iter().for_each(|k| self.body.forget(k)),

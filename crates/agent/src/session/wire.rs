@@ -46,6 +46,16 @@ impl Wire {
         let _ = self.queue.send(Out::Message(Box::new(message)));
     }
 
+    /// Says things from elsewhere for as long as the connection lasts.
+    pub(super) fn teller(&self) -> impl Fn(FromAgent) + Send + 'static {
+        let queue = self.queue.downgrade();
+        move |message| {
+            if let Some(queue) = queue.upgrade() {
+                let _ = queue.send(Out::Message(Box::new(message)));
+            }
+        }
+    }
+
     pub(super) fn log(&self, chunk: LogChunk) {
         self.flow.bytes.fetch_add(chunk.data.len(), Ordering::Relaxed);
         let _ = self.queue.send(Out::Log(chunk));
