@@ -1,1 +1,238 @@
 //! Acts outside the log, without a brain: files, webhooks, commands.
+
+use super::hook::{Hook, signature};
+use super::page::{self, Page};
+use super::{Outcome, bundle, power, ticket};
+use axum::extract::State as Shared;
+use axum::http::{HeaderMap, StatusCode};
+use bytes::Bytes;
+use muster_engine::State;
+use muster_model::entity::Entity;
+use muster_model::finding::{Finding, SeenFinding, Severity};
+use muster_model::names::NodeName;
+use muster_model::node::Node;
+use muster_model::remedy::{Act, Action, AskedAct, Leave, Mode, Remedy, RemedyStep};
+use muster_model::units::Time;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn n1() -> NodeName {
+    "n1".parse().unwrap()
+}
+
+fn asked(id: u64, act: Act) -> AskedAct {
+    AskedAct { id, act, at: Time(1_700_000_000_000), until: Time(i64::MAX), ended: None }
+}
+
+fn a_ticket() -> AskedAct {
+    asked(23, Act::Ticket { node: n1(), title: "GPU 2 of n1".into(), remedy: 17 })
+}
+
+/// A node with a sick GPU, as the log would know it.
+fn sick() -> State {
+    let mut s = State::default();
+    let gpu = |i: u32| {
+        serde_json::json!({"index": i, "sku": "h100-sxm", "uuid": format!("GPU-{i}"),
+            "serial": format!("SN{i}"), "memory": "80GiB"})
+    };
+    let node: Node = serde_json::from_value(serde_json::json!({
+        "name": "n1", "stage": "repairing", "reachable": true, "cordon": null,
+        "inventory": {"cpu_model": "", "cpus": 8, "memory": "8GiB", "kernel": "6.1",
+            "gpus": [gpu(1), gpu(2)]},
+        "location": {"region": "eu", "cluster": "c1", "spine": "s", "leaf": "l", "rack": "r7",
+            "nvlink": "n1", "feed": "A"},
+        "address": "", "host": "", "machine": "m-1", "boot": "b",
+        "enrolled_at": 0, "changed_at": 0, "version": 1,
+    }))
+    .unwrap();
+    s.nodes.insert(n1(), Arc::new(node));
+    let seen = SeenFinding::new(
+        "row-remap-failure",
+        Entity::Gpu(n1(), 2),
+        Severity::Critical,
+        Time(1_699_999_990_000),
+    )
+    .because("rows can no longer be\nreplaced");
+    let finding = Finding {
+        id: 11,
+        seen,
+        opened_at: Time(1_699_999_991_000),
+        incident: None,
+        remedy: Some(17),
+        closed: None,
+    };
+    s.health.findings.insert(11, Arc::new(finding));
+    let remedy = Remedy {
+        id: 17,
+        finding: 11,
+        kind: "row-remap-failure".into(),
+        node: n1(),
+        gpu: Some(2),
+        action: Action::Replace,
+        rung: 0,
+        mode: Mode::Automatic,
+        leave: Leave::Checkpoint,
+        step: RemedyStep::Repairing,
+        why: String::new(),
+        at: Time(1_699_999_992_000),
+        since: Time(1_699_999_993_000),
+        until: None,
+        approved: None,
+        act: Some(23),
+        taken: vec![(Time(1_699_999_993_000), RemedyStep::Repairing)],
+        outcome: None,
+    };
+    s.health.remedies.insert(17, Arc::new(remedy));
+    s
+}
+
+/// What came in at a webhook: key, signature, body.
+type Heard = Arc<Mutex<Vec<(String, String, Bytes)>>>;
+
+/// A webhook that fails so often before it takes something.
+async fn webhook(failures: usize) -> (String, Heard) {
+    let heard = Heard::default();
+    let handler = move |Shared(heard): Shared<Heard>, headers: HeaderMap, body: Bytes| async move {
+        let text = |name: &str| {
+            headers.get(name).map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default()
+        };
+        let mut heard = heard.lock().unwrap();
+        heard.push((text("idempotency-key"), text("muster-signature"), body));
+        if heard.len() <= failures { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::OK }
+    };
+    let app =
+        axum::Router::new().route("/in", axum::routing::post(handler)).with_state(heard.clone());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/in", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    (url, heard)
+}
+
+fn quick(url: &str, secret: Option<&Path>) -> Hook {
+    let mut hook = Hook::new(url, secret.map(Path::to_path_buf)).unwrap();
+    hook.pauses = (Duration::from_millis(1), Duration::from_millis(4));
+    hook
+}
+
+#[tokio::test]
+async fn a_ticket_is_written_once_with_all_that_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut state = sick();
+    let first = bundle::of(&state, &a_ticket()).unwrap();
+    let done = ticket::carry_out(dir.path(), None, &first, || true).await;
+    assert_eq!(done, Outcome::Over { ok: true, message: "tickets/17-23.json".into() });
+    let json = std::fs::read(dir.path().join("tickets/17-23.json")).unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(value["finding"]["kind"], "row-remap-failure");
+    assert_eq!(value["node"]["gpus"][1]["serial"], "SN2");
+    assert_eq!(value["node"]["gpus"][1]["suspect"], true);
+    assert_eq!(value["timeline"].as_array().unwrap().len(), 3);
+    let md = std::fs::read_to_string(dir.path().join("tickets/17-23.md")).unwrap();
+    assert!(md.contains("| 2 | SN2 |") && md.contains("rack r7"), "{md}");
+    assert!(md.contains("- rows can no longer be replaced"), "one line stays one: {md}");
+
+    // Another server takes over; more is known by now.
+    state.health.findings.clear();
+    let second = bundle::of(&state, &a_ticket()).unwrap();
+    let again = ticket::carry_out(dir.path(), None, &second, || true).await;
+    assert_eq!(again, done);
+    assert_eq!(std::fs::read(dir.path().join("tickets/17-23.json")).unwrap(), json);
+    assert_eq!(std::fs::read_dir(dir.path().join("tickets")).unwrap().count(), 2);
+}
+
+#[tokio::test]
+async fn a_webhook_is_tried_until_it_takes_a_ticket_and_then_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, "hush\n").unwrap();
+    let (url, heard) = webhook(2).await;
+    let hook = quick(&url, Some(&secret));
+    let bundle = bundle::of(&sick(), &a_ticket()).unwrap();
+    let done = ticket::carry_out(dir.path(), Some(&hook), &bundle, || true).await;
+    assert!(matches!(&done, Outcome::Over { ok: true, message } if message.contains("127.0.0.1")));
+    {
+        let heard = heard.lock().unwrap();
+        assert_eq!(heard.len(), 3);
+        for (key, sign, body) in heard.iter() {
+            assert!(key.ends_with("-act-23"));
+            assert_eq!(*sign, signature(b"hush", body));
+            assert_eq!(body, &std::fs::read(dir.path().join("tickets/17-23.json")).unwrap());
+        }
+    }
+    let again = ticket::carry_out(dir.path(), Some(&hook), &bundle, || true).await;
+    assert_eq!((again, heard.lock().unwrap().len()), (done, 3), "it was sent already");
+}
+
+#[tokio::test]
+async fn an_act_that_is_not_wanted_any_more_is_not_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let (url, heard) = webhook(usize::MAX).await;
+    let bundle = bundle::of(&sick(), &a_ticket()).unwrap();
+    let hook = quick(&url, None);
+    let open = || heard.lock().unwrap().len() < 3;
+    assert_eq!(ticket::carry_out(dir.path(), Some(&hook), &bundle, open).await, Outcome::Later);
+    let heard = heard.lock().unwrap();
+    assert_eq!(heard.len(), 3);
+    assert!(heard.iter().all(|(_, sign, _)| sign.is_empty()), "no secret, no signature");
+}
+
+#[test]
+fn the_signature_is_the_one_that_others_compute() {
+    // Test case 2 of RFC 4231.
+    assert_eq!(
+        signature(b"Jefe", b"what do ya want for nothing?"),
+        "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+    );
+}
+
+#[tokio::test]
+async fn a_page_is_kept_once_even_after_a_line_that_was_cut_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pages.jsonl");
+    std::fs::write(&path, "{\"id\":4,\"si").unwrap();
+    let (url, heard) = webhook(1).await;
+    let hook = quick(&url, None);
+    let act = asked(5, Act::Page { title: "storm".into(), detail: "40 nodes".into() });
+    let page = Page::new("site-1".into(), &act, "storm", "40 nodes");
+    for _ in 0..2 {
+        let done = page::carry_out(dir.path(), Some(&hook), &page, || true).await;
+        assert!(matches!(done, Outcome::Over { ok: true, .. }));
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    let kept: Page = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!(kept, page);
+    let keys: Vec<_> = heard.lock().unwrap().iter().map(|h| h.0.clone()).collect();
+    assert_eq!(keys, ["site-1-act-5"; 3], "a repeat can be seen for what it is");
+}
+
+#[tokio::test]
+async fn power_is_cut_once_and_only_by_what_is_plugged_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let none = power::carry_out(dir.path(), None, 1, &n1()).await;
+    assert!(
+        matches!(&none, Outcome::Over { ok: false, message } if message.contains("--power-cycle-command"))
+    );
+    let made = dir.path().join("cut-n1");
+    let command = format!("mkdir {}/cut-{{node}}", dir.path().display());
+    assert_eq!(power::carry_out(dir.path(), Some(&command), 2, &n1()).await, Outcome::Begun);
+    assert!(made.is_dir());
+    // A server that was killed in the middle does not cut it again.
+    std::fs::remove_dir(&made).unwrap();
+    assert_eq!(power::carry_out(dir.path(), Some(&command), 2, &n1()).await, Outcome::Begun);
+    assert!(!made.exists());
+    let wrong = power::carry_out(dir.path(), Some("ls /no/such/place"), 3, &n1()).await;
+    assert!(
+        matches!(&wrong, Outcome::Over { ok: false, message } if message.contains("No such file"))
+    );
+    let absent = power::carry_out(dir.path(), Some("/no/such/program"), 4, &n1()).await;
+    assert!(matches!(absent, Outcome::Over { ok: false, .. }));
+}
+
+#[test]
+fn what_is_no_address_is_said_at_the_start() {
+    for wrong in ["", "pager", "ftp://x/y", "file:///etc/passwd"] {
+        assert!(Hook::new(wrong, None).is_err(), "{wrong}");
+    }
+}

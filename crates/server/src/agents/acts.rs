@@ -161,6 +161,7 @@ pub(super) async fn follow(inner: Arc<Inner>) {
 mod tests {
     use super::*;
     use muster_model::node::Inventory;
+    use muster_model::topology::Location;
     use muster_model::units::Time;
 
     fn node(can: &[&str]) -> Node {
@@ -170,7 +171,7 @@ mod tests {
         };
         serde_json::from_value(serde_json::json!({
             "name": "n1", "stage": "ready", "reachable": true, "cordon": null,
-            "inventory": inventory, "location": {}, "address": "", "host": "",
+            "inventory": inventory, "location": Location::unplaced(&"n1".parse().unwrap()), "address": "", "host": "",
             "machine": "m", "boot": "boot-1", "enrolled_at": 0, "changed_at": 0, "version": 1,
         }))
         .unwrap()

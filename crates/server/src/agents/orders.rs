@@ -1,6 +1,6 @@
 //! What one agent was told, and what it must be told next.
 
-use super::Inner;
+use super::{Inner, acts};
 use crate::brain::BrainError;
 use muster_executors::native::{self, DetailError, WantedRun};
 use muster_link::messages::{Action, FromServer, RunDetail, RunOrder, Secrets};
@@ -67,7 +67,10 @@ impl Orders {
         node: &NodeName,
         again: bool,
     ) -> Result<News, BrainError> {
+        let mut acts = inner.acts.of(node);
         let look = inner.brain.read(|s| {
+            // The list may be a moment older than the log.
+            acts.retain(|a| acts::is_open(s, node, a.id));
             let wanted = native::orders_for(s, node).into_iter().map(|w| {
                 let new = w.action == Action::Run
                     && !self.known.contains(&w.key)
@@ -81,7 +84,7 @@ impl Orders {
         });
         let mut news = News::default();
         self.test(look.test, &mut news);
-        self.act(&inner.acts.of(node), &mut news);
+        self.act(&acts, &mut news);
         let mut list: Vec<(AttemptKey, Action)> = Vec::new();
         let mut runs: Vec<RunOrder> = Vec::new();
         let mut later: Vec<RunOrder> = Vec::new();

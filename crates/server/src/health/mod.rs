@@ -9,7 +9,6 @@ mod tell;
 #[cfg(test)]
 mod tests;
 mod watch;
-mod watcher;
 
 pub(crate) use feed::{Feed, Told};
 pub use figures::HealthStats;
@@ -17,13 +16,13 @@ pub(crate) use figures::PARTS;
 
 use crate::brain::Brain;
 use figures::Figures;
+use muster_health::watch::WatchConfig;
 use running::Attempts;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use watch::Watcher;
-use watcher::WatchConfig;
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_secs(1);

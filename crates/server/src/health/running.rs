@@ -1,75 +1,65 @@
 //! Which attempts run where, kept up with the log: only those that changed are looked at.
 
-use super::watcher::{RankAt, Running};
 use muster_engine::State;
+use muster_health::watch::{RankAt, Running};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::placement::{GpuSet, Slot};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An attempt that runs, and whether its nodes are simulated.
-pub(super) type View = (bool, Arc<Running>);
-
-/// What the watch needs of the log.
-#[derive(Debug, Default)]
-pub(super) struct Attempts(Mutex<Kept>);
-
-#[derive(Debug, Default)]
-struct Kept {
-    by_job: BTreeMap<JobId, View>,
-    /// Grows with every change.
-    generation: u64,
-    /// Nodes that were lost or retired, until the watch has heard of it.
-    gone: Vec<NodeName>,
+/// An attempt that runs.
+#[derive(Debug, Clone)]
+pub(super) struct View {
+    /// Its nodes are simulated.
+    pub(super) simulated: bool,
+    /// It is the way back from a failure, and has not made its first step yet.
+    pub(super) recovering: bool,
+    pub(super) running: Arc<Running>,
 }
 
+/// What changed since the watch last asked.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// Nothing that was known before counts any more.
+    pub(super) anew: bool,
+    /// What runs of a job now, if anything does.
+    pub(super) jobs: Vec<(JobId, Option<View>)>,
+    /// Nodes that were lost or retired.
+    pub(super) gone: Vec<NodeName>,
+}
+
+/// What the log says of attempts, on its way to the watch.
+#[derive(Debug, Default)]
+pub(super) struct Attempts(Mutex<Changes>);
+
 impl Attempts {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Changes> {
         // Nothing panics while holding it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets everything and begins anew from the state.
     pub(super) fn rebuild(&self, s: &State) {
-        let all = s.jobs.values().filter_map(|j| Some((j.id, view(s, j)?)));
-        let all: BTreeMap<JobId, View> = all.collect();
-        let mut kept = self.lock();
-        kept.by_job = all;
-        kept.generation += 1;
+        let all = s.jobs.values().filter_map(|j| Some((j.id, Some(view(s, j)?))));
+        let jobs = all.collect();
+        *self.lock() = Changes { anew: true, jobs, gone: Vec::new() };
     }
 
     /// Looks at these jobs again.
     pub(super) fn refresh(&self, s: &State, jobs: &BTreeSet<JobId>) {
-        let new: Vec<(JobId, Option<View>)> =
-            jobs.iter().map(|id| (*id, s.jobs.get(id).and_then(|j| view(s, j)))).collect();
-        let mut kept = self.lock();
-        for (id, view) in new {
-            match view {
-                Some(v) => kept.by_job.insert(id, v),
-                None => kept.by_job.remove(&id),
-            };
-        }
-        kept.generation += 1;
+        let new = jobs.iter().map(|id| (*id, s.jobs.get(id).and_then(|j| view(s, j))));
+        let new: Vec<_> = new.collect();
+        self.lock().jobs.extend(new);
     }
 
     pub(super) fn gone(&self, node: &NodeName) {
         self.lock().gone.push(node.clone());
     }
 
-    pub(super) fn take_gone(&self) -> Vec<NodeName> {
-        std::mem::take(&mut self.lock().gone)
-    }
-
-    /// Everything that runs, when something changed since `generation`.
-    pub(super) fn since(&self, generation: &mut u64) -> Option<Vec<View>> {
-        let kept = self.lock();
-        if *generation == kept.generation {
-            return None;
-        }
-        *generation = kept.generation;
-        Some(kept.by_job.values().cloned().collect())
+    pub(super) fn take(&self) -> Changes {
+        std::mem::take(&mut self.lock())
     }
 }
 
@@ -78,9 +68,11 @@ fn view(s: &State, job: &Job) -> Option<View> {
     let a = job.attempt.as_ref().filter(|a| a.stop.is_none())?;
     let first = a.placement.slots.first()?;
     let simulated = s.nodes.get(&first.node).is_some_and(|n| n.inventory.simulated);
+    let recovering = job.recovery.is_some_and(|r| r.attempt < a.no && r.working_at.is_none());
     let key = AttemptKey { job: job.id, attempt: a.no };
     let ranks = a.placement.slots.iter().flat_map(ranks).collect();
-    Some((simulated, Arc::new(Running { key, started_at: a.started_at, ranks })))
+    let running = Arc::new(Running { key, started_at: a.started_at, ranks });
+    Some(View { simulated, recovering, running })
 }
 
 /// Ranks of a slot with their GPUs: each its own share when they can be shared out evenly, all of

@@ -3,13 +3,13 @@
 
 use super::Shared;
 use super::feed::{News, Told};
-use super::watcher::{Running, Signals, StepSeen, Watch, WatchConfig};
+use super::running::{Changes, View};
 use crate::brain::clock;
+use muster_health::watch::{Running, Signals, StepSeen, Watch, WatchConfig};
 use muster_model::finding::SeenFinding;
-use muster_model::ids::AttemptKey;
-use muster_model::names::NodeName;
+use muster_model::ids::{AttemptKey, JobId};
 use muster_model::units::{Span, Time};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,8 +57,13 @@ pub(super) struct Watcher {
     config: WatchConfig,
     /// Of real nodes, and of simulated ones.
     eyes: [Eye; 2],
-    generation: u64,
-    stepped: HashSet<AttemptKey>,
+    /// What runs, by job.
+    attempts: BTreeMap<JobId, View>,
+    /// What the eyes were shown of it is old.
+    stale: bool,
+    /// Attempts that made a step before all their ranks were up.
+    early: HashSet<AttemptKey>,
+    /// First steps on their way to the log.
     first: VecDeque<AttemptKey>,
     pending: VecDeque<SeenFinding>,
     findings: mpsc::Sender<Vec<SeenFinding>>,
@@ -76,8 +81,9 @@ impl Watcher {
             shared,
             eyes: [Eye::new(&config), Eye::new(&config)],
             config,
-            generation: 0,
-            stepped: HashSet::new(),
+            attempts: BTreeMap::new(),
+            stale: false,
+            early: HashSet::new(),
             first: VecDeque::new(),
             pending: VecDeque::new(),
             findings,
@@ -98,6 +104,7 @@ impl Watcher {
             let started = Instant::now();
             if first.is_some() {
                 self.guarded(|w| {
+                    w.follow();
                     for news in first.into_iter().chain(inbox.try_iter()).take(GULP) {
                         w.take(news);
                     }
@@ -121,7 +128,7 @@ impl Watcher {
             tracing::error!("a detector failed; all of them begin anew");
             self.shared.figures.failures.fetch_add(1, Ordering::Relaxed);
             self.eyes = [Eye::new(&self.config), Eye::new(&self.config)];
-            self.generation = 0;
+            self.stale = true;
         }
     }
 
@@ -141,9 +148,7 @@ impl Watcher {
             }
             Told::Step { key, rank, at, step, t, stages } => {
                 eye.watch.step(&StepSeen { key, rank, at, step, t, stages: &stages });
-                if self.first.len() < FIRST && self.stepped.insert(key) {
-                    self.first.push_back(key);
-                }
+                self.stepped(key);
             }
             Told::Output { key, rank, at } => eye.watch.output(key, rank, at),
             Told::Heard { node, at } => eye.watch.heard(&node, at),
@@ -151,20 +156,65 @@ impl Watcher {
         }
     }
 
-    fn look(&mut self, server: Time) {
-        let gone: Vec<NodeName> = self.shared.attempts.take_gone();
+    /// Takes in what the log says of attempts and nodes.
+    fn follow(&mut self) {
+        let Changes { anew, jobs, gone } = self.shared.attempts.take();
         for eye in &mut self.eyes {
             gone.iter().for_each(|n| eye.watch.gone(n));
         }
-        if let Some(all) = self.shared.attempts.since(&mut self.generation) {
-            let (simulated, real): (Vec<_>, Vec<_>) = all.into_iter().partition(|(s, _)| *s);
-            let plain = |v: Vec<super::running::View>| v.into_iter().map(|(_, r)| r).collect();
-            self.eyes[0].running = plain(real);
-            self.eyes[1].running = plain(simulated);
-            let current: HashSet<AttemptKey> =
-                self.eyes.iter().flat_map(|e| &e.running).map(|r| r.key).collect();
-            self.stepped.retain(|k| current.contains(k));
+        self.stale |= anew || !jobs.is_empty();
+        if anew {
+            self.attempts.clear();
         }
+        for (id, view) in jobs {
+            let Some(view) = view else {
+                self.attempts.remove(&id);
+                continue;
+            };
+            let key = view.running.key;
+            self.attempts.insert(id, view);
+            if self.early.remove(&key) {
+                self.stepped(key);
+            }
+        }
+    }
+
+    /// An attempt made a step. The log hears of the first one after a failure, once all ranks are
+    /// up: that is when the work goes on.
+    fn stepped(&mut self, key: AttemptKey) {
+        let of = |v: &&mut View| v.running.key == key;
+        match self.attempts.get_mut(&key.job).filter(of) {
+            Some(v) if !v.recovering => {}
+            Some(v) if v.running.started_at.is_some() => {
+                if self.first.len() < FIRST {
+                    v.recovering = false;
+                    self.first.push_back(key);
+                }
+            }
+            _ => {
+                self.early.insert(key);
+            }
+        }
+    }
+
+    fn show(&mut self) {
+        let of = |simulated: bool| {
+            let these = self.attempts.values().filter(move |v| v.simulated == simulated);
+            these.map(|v| v.running.clone()).collect()
+        };
+        let (real, simulated) = (of(false), of(true));
+        self.eyes[0].running = real;
+        self.eyes[1].running = simulated;
+    }
+
+    fn look(&mut self, server: Time) {
+        self.follow();
+        if std::mem::take(&mut self.stale) {
+            self.show();
+        }
+        // What is not known of by now is over.
+        let known = |k: &AttemptKey| self.attempts.get(&k.job).is_some_and(|v| v.running.key == *k);
+        self.early.retain(known);
         for eye in &mut self.eyes {
             let now = eye.now(server);
             let ahead = now.since(server);

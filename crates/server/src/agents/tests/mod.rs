@@ -2,6 +2,7 @@
 
 mod door;
 mod hardware;
+mod health;
 mod kit;
 mod policy;
 mod work;

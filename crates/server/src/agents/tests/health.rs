@@ -1,0 +1,220 @@
+//! From what nodes tell to findings, and from remedies to what nodes do.
+
+use super::kit::{Agent, Line, Site, node, site};
+use crate::acts::{self, ActsConfig};
+use muster_link::messages::{FromAgent, FromServer};
+use muster_model::command::Command;
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
+use muster_model::remedy::{Act, Action, RemedyStep};
+use muster_model::units::Time;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+fn fault(code: &str, class: FaultClass, action: FaultAction, gpu: u32, at: Time) -> SeenFault {
+    SeenFault {
+        code: code.into(),
+        at,
+        count: 1,
+        source: FaultSource::Kernel,
+        class,
+        action,
+        gpu: Some(gpu),
+        pid: None,
+        attempt: None,
+        rank: None,
+        text: format!("{code} on GPU {gpu}"),
+    }
+}
+
+/// A site with a second node: automation never takes all of them.
+async fn two() -> Site {
+    let s = site().await;
+    drop(s.idle("n2").await);
+    s
+}
+
+/// An agent that may be told to restart its node and to test it.
+async fn able(s: &Site, name: &str) -> (Agent, Line) {
+    let mut agent = s.enrolled(name).await;
+    agent.hello.inventory.can.extend(["reboot", "reset", "qualify"].map(String::from));
+    let (line, _) = agent.greet().await;
+    (agent, line)
+}
+
+/// Waits for the remedy that a fault calls for, and approves it.
+async fn approved(s: &Site, name: &str, action: Action) -> u64 {
+    let name = node(name);
+    let waits = |st: &muster_engine::State| {
+        let all = st.health.remedies_of(&name);
+        let one = all.filter(|r| r.action == action && r.step == RemedyStep::Approval).last();
+        one.map(|r| r.id)
+    };
+    s.until(|st| waits(st).is_some()).await;
+    let id = s.brain.read(waits).unwrap();
+    s.brain.system(Command::ApproveRemedy { id }).await.unwrap();
+    id
+}
+
+async fn told(line: &mut Line) -> (u64, Act) {
+    line.hear_of(|m| match m {
+        FromServer::Act { id, act } => Some((id, act)),
+        _ => None,
+    })
+    .await
+}
+
+async fn over(line: &mut Line) -> u64 {
+    line.hear_of(|m| match m {
+        FromServer::ActOver { id } => Some(id),
+        FromServer::Act { id, .. } => panic!("act {id} is asked for again"),
+        _ => None,
+    })
+    .await
+}
+
+/// Everything that was said before a heartbeat comes before its answer.
+async fn quiet(s: &Site, line: &mut Line) {
+    line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
+    line.hear_of(|m| match m {
+        FromServer::Ack { .. } => Some(()),
+        FromServer::Act { id, .. } | FromServer::ActOver { id } => panic!("act {id} again"),
+        _ => None,
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_act_is_told_on_every_connection_until_its_end_is_in_the_log() {
+    let s = two().await;
+    let (agent, mut line) = able(&s, "n1").await;
+    let off = fault("xid-79", FaultClass::Bus, FaultAction::Reboot, 2, s.brain.now());
+    line.say(FromAgent::Faults { faults: vec![off] }).await;
+    approved(&s, "n1", Action::Reboot).await;
+    let (id, act) = told(&mut line).await;
+    assert_eq!(act, Act::Reboot { node: node("n1"), boot: "boot-1".into() });
+    quiet(&s, &mut line).await;
+
+    // The line breaks before anything was done: it is told again, under the same number.
+    drop(line);
+    let (mut line, _) = agent.greet().await;
+    assert_eq!(told(&mut line).await, (id, act));
+    line.say(FromAgent::Acted { id, ok: false, message: "x".repeat(5000) }).await;
+    assert_eq!(over(&mut line).await, id);
+    let end = s.brain.read(|st| st.health.acts[&id].ended.clone()).unwrap();
+    assert!(!end.ok && end.message.len() <= 500);
+    quiet(&s, &mut line).await;
+
+    // The answer was lost on the way: it says so again, and is told again that it may forget it.
+    drop(line);
+    let (mut line, _) = agent.greet().await;
+    line.say(FromAgent::Acted { id, ok: true, message: String::new() }).await;
+    let again = line
+        .hear_of(|m| match m {
+            FromServer::ActOver { id } => Some(id),
+            _ => None,
+        })
+        .await;
+    assert_eq!(again, id);
+    assert!(s.brain.read(|st| !st.health.acts[&id].ended.as_ref().unwrap().ok), "ended once");
+}
+
+#[tokio::test]
+async fn a_node_that_comes_back_with_another_boot_was_restarted() {
+    let s = two().await;
+    let (mut agent, mut line) = able(&s, "n1").await;
+    let off = fault("xid-79", FaultClass::Bus, FaultAction::Reboot, 2, s.brain.now());
+    line.say(FromAgent::Faults { faults: vec![off] }).await;
+    approved(&s, "n1", Action::Reboot).await;
+    let (id, _) = told(&mut line).await;
+    drop(line);
+    agent.hello.boot = "boot-2".into();
+    let (mut line, _) = agent.greet().await;
+    s.until(|st| st.health.acts[&id].ended.as_ref().is_some_and(|e| e.ok)).await;
+    // The agent remembers on its side, and hears that it may forget.
+    line.say(FromAgent::Acted { id, ok: true, message: "restarted".into() }).await;
+    assert_eq!(over(&mut line).await, id);
+}
+
+#[tokio::test]
+async fn an_agent_that_may_not_is_not_asked() {
+    let s = two().await;
+    let (_agent, mut line) = s.idle("n1").await;
+    let off = fault("xid-79", FaultClass::Bus, FaultAction::Reboot, 2, s.brain.now());
+    line.say(FromAgent::Faults { faults: vec![off] }).await;
+    approved(&s, "n1", Action::Reboot).await;
+    let failed = |a: &std::sync::Arc<muster_model::remedy::AskedAct>| {
+        a.ended.as_ref().is_some_and(|e| !e.ok && e.message.contains("--allow-reboot"))
+    };
+    s.until(|st| st.health.acts.values().any(|a| failed(a))).await;
+    quiet(&s, &mut line).await;
+}
+
+#[tokio::test]
+async fn a_ticket_is_opened_when_a_part_is_to_be_replaced() {
+    let s = two().await;
+    let dir = tempfile::tempdir().unwrap();
+    let stop = CancellationToken::new();
+    let run = || {
+        let config = ActsConfig::default();
+        acts::start(s.brain.clone(), dir.path().into(), config, stop.clone()).unwrap();
+    };
+    let (_agent, mut line) = able(&s, "n1").await;
+    let rows = fault("xid-64", FaultClass::Memory, FaultAction::Replace, 3, s.brain.now());
+    line.say(FromAgent::Faults { faults: vec![rows] }).await;
+    let remedy = approved(&s, "n1", Action::Replace).await;
+    let asked = |st: &muster_engine::State| {
+        let tickets = st.health.acts.values();
+        tickets.filter(|a| matches!(a.act, Act::Ticket { .. })).last().cloned()
+    };
+    s.until(|st| asked(st).is_some()).await;
+    let id = s.brain.read(asked).unwrap().id;
+    // Two at once stand for one that took over before the other had stopped.
+    run();
+    run();
+    s.until(|st| asked(st).is_some_and(|a| a.ended.as_ref().is_some_and(|e| e.ok))).await;
+    let name = format!("tickets/{remedy}-{id}.json");
+    let text = std::fs::read_to_string(dir.path().join(&name)).unwrap();
+    assert!(text.contains("GPU-n1-3") && text.contains("xid-64"), "{text}");
+    assert_eq!(s.brain.read(asked).unwrap().ended.clone().unwrap().message, name);
+    stop.cancel();
+}
+
+/// How long it takes from a report to its events in the log, at two thousand reports a second.
+/// Prints; what is quick enough depends on the disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures; run by hand"]
+async fn how_quickly_faults_reach_the_log() {
+    const NODES: u32 = 100;
+    let s = site().await;
+    let mut lines = Vec::new();
+    for n in 0..NODES {
+        lines.push(s.idle(&format!("n{n}")).await.1);
+    }
+    let (started, mut said) = (Instant::now(), 0u32);
+    // No node may tell more than twenty new faults a minute.
+    for round in 0..20u32 {
+        for (n, line) in lines.iter_mut().enumerate() {
+            let code = format!("xid-{}", 1000 + round);
+            let f = fault(&code, FaultClass::Application, FaultAction::Watch, 0, s.brain.now());
+            line.say(FromAgent::Faults { faults: vec![f] }).await;
+            said += 1;
+            let due = started + Duration::from_micros(500) * said;
+            if n % 2 == 1 {
+                tokio::time::sleep_until(due.into()).await;
+            }
+        }
+    }
+    let took = started.elapsed();
+    let wait = async {
+        while s.agents.signal_commit().count < u64::from(said) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(30), wait).await;
+    let h = s.agents.signal_commit();
+    println!("{said} reports in {took:?}; {} committed; sum {} s", h.count, h.sum);
+    let share = |n: u64| n * 1000 / h.count.max(1);
+    for (le, n) in h.cumulative {
+        println!("  <= {le} s: {n} ({} of 1000)", share(n));
+    }
+}
