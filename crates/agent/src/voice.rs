@@ -306,6 +306,42 @@ mod tests {
     }
 
     #[test]
+    fn the_pace_of_steps_keeps_their_stages() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let mut file = File::create(&path).unwrap();
+        let mut v = Voice::new(&path, 0, None);
+        let mut say = |from: u64| {
+            for step in from..from + 50 {
+                let compute = step as f64 / 100.0;
+                writeln!(
+                    file,
+                    r#"{{"step":{step},"t":1.0,"stages":{{"compute":{compute},"comm":0.25}}}}"#
+                )
+                .unwrap();
+            }
+        };
+        let told = |v: &mut Voice, now| {
+            v.read().unwrap();
+            match &v.tell(now, false)[..] {
+                [VoiceReport::Step { step, stages, .. }] => Some((*step, stages.clone())),
+                [] => None,
+                other => panic!("{other:?}"),
+            }
+        };
+        let now = Instant::now();
+        let stages = |compute| {
+            BTreeMap::from([("compute".to_owned(), compute), ("comm".to_owned(), 0.25)])
+        };
+        say(0);
+        assert_eq!(told(&mut v, now), Some((49, stages(0.49))));
+        say(50);
+        assert_eq!(told(&mut v, now + PACE / 2), None, "at most one a second");
+        say(100);
+        assert_eq!(told(&mut v, now + PACE), Some((149, stages(1.49))), "the newest, whole");
+    }
+
+    #[test]
     fn a_line_written_in_two_halves_is_one_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.report");

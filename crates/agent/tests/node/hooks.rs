@@ -3,17 +3,18 @@
 use crate::server::Server;
 use crate::support::{LONG, shim};
 use muster_agent::cgroup::Cgroups;
-use muster_agent::hooks::{FaultSource, Hooks, Progress, Qualifier, TelemetrySource};
+use muster_agent::hooks::{Actor, FaultSource, Hooks, Progress, Qualifier, TelemetrySource};
 use muster_agent::inventory::GpuSource;
 use muster_agent::{AgentError, NodeConfig, run_node_with};
 use muster_link::messages::{FromAgent, FromServer};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource as Source, SeenFault};
 use muster_model::node::Gpu;
 use muster_model::qualification::{Level, Outcome, Qualification};
+use muster_model::remedy::Act;
 use muster_model::units::{Bytes, Span, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -26,6 +27,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         a_real_node_is_tested_and_says_so_until_it_is_heard,
         a_fault_is_told_at_once_and_again_when_no_heartbeat_was_answered,
         figures_of_real_gpus_are_sent,
+        an_act_on_a_real_node_is_done_once_and_outlives_the_agent,
     ]
 }
 
@@ -57,6 +59,24 @@ struct Machine {
     finish: AtomicBool,
     faults: Mutex<Vec<SeenFault>>,
     wake: Arc<Notify>,
+    resets: AtomicU32,
+    reboots: AtomicU32,
+}
+
+impl Actor for Machine {
+    fn can(&self) -> BTreeSet<String> {
+        ["reset", "reboot"].map(str::to_owned).into()
+    }
+
+    fn reset_gpu(&self, gpu: u32) -> Result<String, String> {
+        self.resets.fetch_add(1, Ordering::SeqCst);
+        if gpu == 0 { Ok("well".into()) } else { Err("in use".into()) }
+    }
+
+    fn reboot(&self) -> Result<(), String> {
+        self.reboots.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
 }
 
 impl Qualifier for Machine {
@@ -93,6 +113,10 @@ impl TelemetrySource for Machine {
     fn rows(&self) -> Vec<Vec<Option<f32>>> {
         vec![vec![Some(97.0), None]]
     }
+
+    fn host(&self) -> BTreeMap<String, f64> {
+        [("port.eth0.up".to_owned(), 1.0)].into()
+    }
 }
 
 struct Agent {
@@ -117,6 +141,8 @@ impl Agent {
             qualifier: Some(machine.clone()),
             faults: Some(machine.clone()),
             telemetry: Some(machine.clone()),
+            actor: Some(machine.clone()),
+            pool: "train".into(),
             ..Hooks::default()
         };
         let stop = CancellationToken::new();
@@ -145,6 +171,7 @@ pub(crate) fn a_real_node_is_tested_and_says_so_until_it_is_heard() {
         server.join(TTL).await;
         let (mut conn, hello) = server.welcome(1).await;
         assert!(hello.inventory.can.contains("qualify"), "{:?}", hello.inventory.can);
+        assert!(hello.inventory.can.contains("reset") && hello.inventory.pool == "train");
         assert_eq!(hello.qualifying, None);
         conn.say(&FromServer::Qualify { id: 7, level: Level::Quick }).await;
         conn.until(|m| matches!(m, FromAgent::Qualifying { id: 7, .. }).then_some(())).await;
@@ -231,6 +258,55 @@ pub(crate) fn figures_of_real_gpus_are_sent() {
         let sent = sent.await;
         assert_eq!(sent.columns, ["util", "temp"]);
         assert_eq!(sent.gpus, [[Some(97.0), None]]);
+        assert!(sent.host.contains_key("port.eth0.up") && sent.host.contains_key("load1"));
+        agent.stop().await;
+    });
+}
+
+fn acted(wanted: u64) -> impl Fn(&FromAgent) -> Option<(bool, String)> {
+    move |m| match m {
+        FromAgent::Acted { id, ok, message } if *id == wanted => Some((*ok, message.clone())),
+        _ => None,
+    }
+}
+
+pub(crate) fn an_act_on_a_real_node_is_done_once_and_outlives_the_agent() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let machine = Arc::new(Machine::default());
+        let agent = Agent::start(&server, dir.path(), &machine, false);
+        server.join(TTL).await;
+        let (mut conn, hello) = server.welcome(1).await;
+        let reset = |gpu| Act::ResetGpu { node: hello.node.clone(), gpu };
+        for _ in 0..3 {
+            conn.say(&FromServer::Act { id: 1, act: reset(0) }).await;
+        }
+        assert_eq!(conn.until(acted(1)).await, (true, "well".into()));
+        conn.say(&FromServer::Act { id: 2, act: reset(5) }).await;
+        assert_eq!(conn.until(acted(2)).await, (false, "in use".into()));
+        assert_eq!(machine.resets.load(Ordering::SeqCst), 2);
+        // A restart of another boot than this one is over already.
+        let past = Act::Reboot { node: hello.node.clone(), boot: "before".into() };
+        conn.say(&FromServer::Act { id: 3, act: past }).await;
+        assert!(conn.until(acted(3)).await.0);
+        assert_eq!(machine.reboots.load(Ordering::SeqCst), 0);
+        let now = Act::Reboot { node: hello.node.clone(), boot: hello.boot.clone() };
+        conn.say(&FromServer::Act { id: 4, act: now }).await;
+        while machine.reboots.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        // What only the server can do is refused.
+        let power = Act::PowerCycle { node: hello.node.clone(), boot: hello.boot.clone() };
+        conn.say(&FromServer::Act { id: 5, act: power }).await;
+        assert!(!conn.until(acted(5)).await.0);
+        agent.stop().await;
+        drop(conn);
+        let agent = Agent::start(&server, dir.path(), &machine, true);
+        let (mut conn, _) = server.welcome(1).await;
+        assert!(conn.until(acted(1)).await.0, "another agent knows it too");
+        conn.say(&FromServer::Act { id: 1, act: reset(0) }).await;
+        assert!(conn.until(acted(1)).await.0);
+        assert_eq!(machine.resets.load(Ordering::SeqCst), 2);
         agent.stop().await;
     });
 }

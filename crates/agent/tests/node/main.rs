@@ -8,6 +8,7 @@ mod isolation;
 mod ranks;
 mod server;
 mod session;
+mod sick;
 mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,6 +37,7 @@ fn main() {
     all.extend(container::all());
     all.extend(session::all());
     all.extend(hooks::all());
+    all.extend(sick::all());
     if args.iter().any(|a| a == "--list") {
         // nextest asks a second time for what is ignored; nothing is.
         if args.iter().any(|a| a == "--ignored") {

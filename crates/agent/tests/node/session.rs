@@ -45,13 +45,13 @@ pub(crate) fn all() -> Vec<crate::Test> {
     ]
 }
 
-fn block(test: impl Future<Output = ()>) {
+pub(crate) fn block(test: impl Future<Output = ()>) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async { timeout(LONG * 2, test).await.expect("took too long") });
 }
 
-struct Agent {
+pub(crate) struct Agent {
     stop: CancellationToken,
     task: JoinHandle<Result<(), AgentError>>,
 }
@@ -61,7 +61,7 @@ impl Agent {
         timeout(LONG, self.task).await.unwrap().unwrap()
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.stop.cancel();
         self.ended().await.unwrap();
     }
@@ -87,7 +87,7 @@ fn node_of(server: &Server, addresses: &str, state: &Path, joined: bool) -> Agen
     Agent { task: tokio::spawn(run_node(config, stop.clone())), stop }
 }
 
-fn fleet(server: &Server, state: &Path, nodes: u32, speed: f64, joined: bool) -> Agent {
+pub(crate) fn fleet(server: &Server, state: &Path, nodes: u32, speed: f64, joined: bool) -> Agent {
     let name = |i| (format!("sim-{i}").parse().unwrap(), SimConfig::of(Sku::H100Sxm, 8));
     let config = FleetConfig {
         server: server.addr.clone(),
@@ -106,7 +106,7 @@ fn fleet(server: &Server, state: &Path, nodes: u32, speed: f64, joined: bool) ->
     Agent { task: tokio::spawn(run_sim_fleet(config, stop.clone())), stop }
 }
 
-const TTL: Span = Span::mins(600);
+pub(crate) const TTL: Span = Span::mins(600);
 
 pub(crate) fn a_node_joins_runs_and_ships_output_before_the_end() {
     block(async {
