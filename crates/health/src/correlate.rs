@@ -3,10 +3,11 @@
 //!
 //! Errors of the application's kind never blame hardware. On three or more nodes of a job they are
 //! a spray: the job's own doing, or the consequence of a hardware finding of the same attempt.
-//! Findings about a file system from several nodes blame the file system. All others are explained
-//! by groups of nodes, the best first, until none explains what is left:
+//! Findings about a file system from several nodes, or one that processes of several nodes hang on,
+//! blame the file system. All others of weight (degraded or worse) are explained by groups of nodes,
+//! the best first, until none explains what is left:
 //!
-//! - A *place* (leaf, rack, NVLink domain, feed, spine, cluster): findings of any kind within
+//! - A *place* (leaf, rack, NVLink domain, feed, spine): findings of any kind within
 //!   [`WINDOW`].
 //! - What is *managed* alike (version, SKU, pool): findings of one kind within [`LONG`], and far
 //!   more often than among all other nodes, so that what everybody has explains nothing.
@@ -18,6 +19,7 @@
 //! (the coefficient of Dice), so a leaf explains its racks, and a rack is not called a feed.
 
 mod groups;
+mod others;
 pub(crate) mod tail;
 #[cfg(test)]
 mod tests;
@@ -100,10 +102,6 @@ struct Seen<'a> {
     class: FaultClass,
 }
 
-/// Kinds that a crash sprays over the nodes of its job.
-const SPRAY: [&str; 3] = ["app-fault", "oom", "app-crash"];
-/// Kinds that follow from a file system that answers nobody.
-const STALLED: [&str; 4] = ["kernel-stuck", "hang", "loader-starved", "job-slow"];
 /// Kinds that are conclusions from other findings, not events.
 const DERIVED: [&str; 2] = ["lemon", "hazard"];
 
@@ -124,19 +122,19 @@ pub fn correlate(hits: &[Hit<'_>], size: &dyn Fn(&Entity) -> u32, now: Time) -> 
         .collect();
     seen.sort_by_key(|s| (s.hit.at, s.hit.id));
     let mut taken = BTreeSet::new();
-    let mut out = storage(&seen, &mut taken);
+    let mut out = others::storage(hits, now, &mut taken);
     let hardware: Vec<Seen<'_>> = seen
         .iter()
         .filter(|s| {
             is_hardware(s.class)
-                && s.hit.severity >= Severity::Warning
+                && s.hit.severity >= Severity::Degraded
                 && !taken.contains(&s.hit.id)
                 && !matches!(s.hit.entity, Entity::Storage(_))
         })
         .copied()
         .collect();
     out.extend(groups::explain(&hardware, size));
-    sprays(&seen, &hardware, &mut out);
+    others::sprays(&seen, &hardware, &mut out);
     out
 }
 
@@ -212,110 +210,5 @@ fn within(hits: &[Seen<'_>]) -> String {
         "at once".to_owned()
     } else {
         format!("within {}", Span(span.0.div_ceil(1000) * 1000))
-    }
-}
-
-/// File systems that several nodes complain about.
-fn storage(seen: &[Seen<'_>], taken: &mut BTreeSet<u64>) -> Vec<Common> {
-    let mut by: BTreeMap<&Entity, Vec<Seen<'_>>> = BTreeMap::new();
-    for s in seen.iter().filter(|s| matches!(s.hit.entity, Entity::Storage(_))) {
-        by.entry(s.hit.entity).or_default().push(*s);
-    }
-    let mut out = Vec::new();
-    for (cause, hits) in by {
-        let group = densest(&hits, WINDOW);
-        let nodes = nodes_of(&group);
-        let Some(first) = group.first().filter(|_| nodes.len() >= NODES_MIN) else { continue };
-        let began = first.hit.at;
-        // What hangs on the file system on these nodes is its doing as well.
-        let with: Vec<Seen<'_>> = seen
-            .iter()
-            .filter(|s| {
-                let own = s.hit.entity == cause;
-                let follows = STALLED.contains(&s.hit.kind) && nodes.contains(s.node);
-                (own || follows)
-                    && s.hit.at >= began
-                    && s.hit.at.since(began) <= WINDOW
-                    && !taken.contains(&s.hit.id)
-            })
-            .copied()
-            .collect();
-        let kind = kinds_of(&group).first().map_or("storage-stall", |k| k.0);
-        let stalled = group.iter().any(|s| s.hit.kind == "storage-stall");
-        taken.extend(ids_of(&with));
-        out.push(Common {
-            cause: cause.clone(),
-            kind: if stalled { "storage-stall" } else { kind }.to_owned(),
-            findings: ids_of(&with),
-            severity: worst(&group),
-            summary: format!(
-                "{cause} as {} nodes see it, {}: {}; the nodes are not to blame",
-                nodes.len(),
-                within(&group),
-                told(&group)
-            ),
-        });
-    }
-    out
-}
-
-/// Errors of the application's kind on many nodes of one job: added to the hardware cause that hit
-/// the same attempt, or else laid at the job's door.
-fn sprays(seen: &[Seen<'_>], hardware: &[Seen<'_>], out: &mut Vec<Common>) {
-    let mut by: BTreeMap<AttemptKey, Vec<Seen<'_>>> = BTreeMap::new();
-    for s in seen.iter().filter(|s| SPRAY.contains(&s.hit.kind)) {
-        if let Some(key) = s.hit.attempt {
-            by.entry(key).or_default().push(*s);
-        }
-    }
-    for (key, hits) in by {
-        let group = densest(&hits, WINDOW);
-        let nodes = nodes_of(&group);
-        let Some(first) = group.first().filter(|_| nodes.len() >= NODES_MIN) else { continue };
-        let began = first.hit.at;
-        let mut roots: Vec<Seen<'_>> = hardware
-            .iter()
-            .filter(|s| {
-                s.hit.attempt == Some(key)
-                    && s.hit.severity >= Severity::Degraded
-                    && s.hit.at >= began - WINDOW
-                    && s.hit.at <= began + WINDOW
-            })
-            .copied()
-            .collect();
-        let known = out.iter_mut().find(|c| roots.iter().any(|r| c.findings.contains(&r.hit.id)));
-        if let Some(c) = known {
-            c.findings.extend(ids_of(&group));
-            c.findings.sort_unstable();
-            c.findings.dedup();
-            continue;
-        }
-        let sprayed = format!("{} {}", told(&group), within(&group));
-        let one = nodes_of(&roots).len() == 1;
-        let root = roots.iter().max_by_key(|r| (r.hit.severity, std::cmp::Reverse(r.hit.at)));
-        if let Some(root) = root.copied().filter(|_| one) {
-            let same = roots.iter().all(|r| r.hit.entity == root.hit.entity);
-            let cause =
-                if same { root.hit.entity.clone() } else { Entity::Node(root.node.clone()) };
-            roots.extend(&group);
-            out.push(Common {
-                summary: format!(
-                    "{} on {cause} took attempt {key} down: {sprayed} followed from it",
-                    root.hit.kind
-                ),
-                cause,
-                kind: root.hit.kind.to_owned(),
-                findings: ids_of(&roots),
-                severity: root.hit.severity,
-            });
-        } else {
-            out.push(Common {
-                cause: Entity::Job(key.job),
-                kind: "app-spray".to_owned(),
-                findings: ids_of(&group),
-                severity: Severity::Info,
-                summary: format!("attempt {key} crashed: {sprayed}; the nodes are not to blame"),
-            });
-        }
     }
 }

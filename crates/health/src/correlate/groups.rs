@@ -4,7 +4,6 @@ use super::{
     Common, LONG, NODES_MIN, Seen, WINDOW, densest, ids_of, kinds_of, nodes_of, tail, told, within,
     worst,
 };
-use crate::modes::mode;
 use muster_model::entity::Entity;
 use muster_model::fault::FaultClass;
 use muster_model::finding::Severity;
@@ -113,7 +112,7 @@ fn keys<'a>(s: &Seen<'a>) -> Vec<Key<'a>> {
         let at = p.location;
         // A node that no topology names claims no closeness.
         if at.spine != "unplaced" {
-            for level in [Level::Cluster, Level::Spine, Level::Leaf, Level::Rack, Level::Nvlink] {
+            for level in [Level::Spine, Level::Leaf, Level::Rack, Level::Nvlink] {
                 keys.push((Bond::Place, Entity::domain(level, p.node, at), None));
             }
         }
@@ -199,6 +198,17 @@ fn fit<'a>(
     let group = densest(hits, bond.span());
     let (first, last) = group.first().zip(group.last())?;
     let inside = nodes_of(&group);
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let nodes = count(inside.len());
+    // Work of unknown size may be large: then chance explains much.
+    if inside.len() < NODES_MIN || (bond == Bond::Work && size == 0) {
+        return None;
+    }
+    let size = size.max(nodes);
+    let expected = f64::from(size) * RATE * bond.span().0 as f64 / DAY;
+    if tail::poisson(nodes, expected) >= bond.by_rate() {
+        return None;
+    }
     // Whatever can lie in one window with all of the group.
     let outside: BTreeSet<_> = left
         .iter()
@@ -211,31 +221,28 @@ fn fit<'a>(
         })
         .map(|s| s.node)
         .collect();
-    let [nodes, out] = [inside.len(), outside.len()].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-    let (size, site) = (size.max(nodes), site.max(size).max(nodes + out));
-    if inside.len() < NODES_MIN {
-        return None;
-    }
-    let expected = f64::from(size) * RATE * bond.span().0 as f64 / DAY;
-    if tail::poisson(nodes, expected) >= bond.by_rate() {
-        return None;
+    let out = count(outside.len());
+    let site = site.max(size).max(nodes + out);
+    let fit = || Fit { bond, cause: cause.clone(), kind, group, nodes, size, all: nodes + out };
+    let others = u64::from(site - size);
+    if others == 0 && bond == Bond::Place {
+        // What everybody has explains nothing, unless everybody fails: all but a tenth.
+        return (u64::from(nodes) * 10 >= u64::from(size) * 9).then(fit);
     }
     // Half a hit is added outside, so that a few nodes without any prove nothing.
-    let others = u64::from(site - size);
     let half = u64::from(nodes) * 2 >= u64::from(size) && bond != Bond::Managed;
     let times = 2 * u64::from(nodes) * others >= TIMES * (2 * u64::from(out) + 1) * u64::from(size);
     let chance = tail::drawn(nodes, nodes + out, size, site);
     let unlikely = chance < bond.by_draw() * f64::from(size) / f64::from(site);
     let alone = half && out == 0;
     let passes = alone || ((half || (times && others > 0)) && unlikely);
-    passes.then(|| Fit { bond, cause: cause.clone(), kind, group, nodes, size, all: nodes + out })
+    passes.then(fit)
 }
 
-/// Several attempts, or longer than one event lasts: nodes fell one after another.
-fn one_after_another(group: &[Seen<'_>]) -> bool {
-    let attempts: BTreeSet<_> = group.iter().filter_map(|s| s.hit.attempt).collect();
-    let ends = group.first().zip(group.last());
-    attempts.len() > 1 || ends.is_some_and(|(a, b)| b.hit.at.since(a.hit.at) > WINDOW)
+/// Three nodes that work took down. One that only slowed them is not quarantined for it.
+fn killed(group: &[Seen<'_>]) -> bool {
+    let dead = group.iter().filter(|s| s.hit.severity == Severity::Critical);
+    dead.map(|s| s.node).collect::<BTreeSet<_>>().len() >= NODES_MIN
 }
 
 fn tell(fit: &Fit<'_>) -> Common {
@@ -243,25 +250,20 @@ fn tell(fit: &Fit<'_>) -> Common {
     let group = &fit.group;
     let most = kinds_of(group).first().map_or("node-lost", |k| k.0);
     let lost = count(group, |c| matches!(c, Network | Host | Power | Thermal)) * 2 > group.len();
-    let lost = lost && worst(group) >= Severity::Degraded;
     let kind = match &fit.cause {
         Entity::Domain(Level::Leaf, _) if lost => "leaf-loss",
         Entity::Domain(Level::Rack, _) if lost => "rack-loss",
         Entity::Feed(_) if lost => "feed-loss",
         Entity::Version(..) => "bad-version",
-        Entity::Job(_) | Entity::Template(..) if one_after_another(group) => "node-killer",
+        Entity::Job(_) | Entity::Template(..) if killed(group) => "node-killer",
         _ => most,
     };
-    let mut severity = worst(group);
-    if kind == "node-killer" {
-        severity = mode(kind).map_or(severity, |m| m.severity);
-    }
     let verb = if kind == "node-killer" { "fell under" } else { "share" };
     Common {
         cause: fit.cause.clone(),
         kind: kind.to_owned(),
         findings: ids_of(group),
-        severity,
+        severity: worst(group),
         summary: format!(
             "{} nodes that {verb} {} ({} nodes), {}: {}; {} elsewhere",
             fit.nodes,

@@ -124,7 +124,7 @@ fn a_rack_is_not_called_a_feed_nor_a_leaf() {
     let rack = one("rack:eu/c1/s0/l6/r25", "rack-loss", 4);
     assert_eq!(causes(&fleet, &notes), rack);
     // One more node of the same feed, and one of the same leaf.
-    notes.extend([Note(132, "node-lost", 110, None), Note(96, "ecc-rate", 90, None)]);
+    notes.extend([Note(132, "node-lost", 110, None), Note(96, "ecc-uncorrectable", 90, None)]);
     assert_eq!(causes(&fleet, &notes), rack);
 }
 
@@ -174,7 +174,7 @@ fn a_crash_over_77_nodes_in_11_racks_blames_the_job() {
     let size = |e: &Entity| if matches!(e, Entity::Job(_)) { 77 } else { fleet.size(e) };
     let found = ask(&fleet, &notes, &size);
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].cause, Entity::Job(JobId(9)));
+    assert_eq!((&found[0].cause, found[0].kind.as_str()), (&Entity::Job(JobId(9)), "node-killer"));
 }
 
 #[test]
@@ -202,6 +202,12 @@ fn nodes_that_fall_one_after_another_name_the_job() {
     // A job on all nodes meets three failures in six hours without doing anything.
     let size = |e: &Entity| if matches!(e, Entity::Job(_)) { 512 } else { fleet.size(e) };
     assert_eq!(ask(&fleet, &under(3), &size), vec![]);
+    // Between two attempts it is not known how large the job is.
+    let size = |e: &Entity| if matches!(e, Entity::Job(_)) { 0 } else { fleet.size(e) };
+    assert_eq!(ask(&fleet, &under(3), &size), vec![]);
+    // A job that only makes its nodes slow is named, and not as a killer.
+    let slow: Vec<Note> = under(3).into_iter().map(|n| Note(n.0, "thermal", n.2, n.3)).collect();
+    assert_eq!(causes(&fleet, &slow), one("job:5", "thermal", 3));
     // Cables are not pulled by jobs.
     let cables: Vec<Note> =
         under(4).into_iter().map(|n| Note(n.0, "link-down", n.2, n.3)).collect();
@@ -230,6 +236,33 @@ fn a_file_system_is_blamed_and_not_its_nodes() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!((&found[0].cause, found[0].kind.as_str()), (&mount, "storage-stall"));
     assert_eq!(found[0].findings.len(), 80);
+    // One finding about the file system as such, and what hangs on it.
+    let mut hits = vec![hit(0, 500, "storage-stall", &mount)];
+    hits[0].place = None;
+    hits.push(hit(1, 501, "kernel-stuck", &nodes[1]));
+    assert_eq!(correlate(&hits, &|e| fleet.size(e), Time(1_000_100_000)), vec![]);
+    hits.push(hit(2, 502, "kernel-stuck", &nodes[2]));
+    let found = correlate(&hits, &|e| fleet.size(e), Time(1_000_100_000));
+    assert_eq!(found.len(), 1);
+    assert_eq!((&found[0].cause, &found[0].findings), (&mount, &vec![500, 501, 502]));
+}
+
+#[test]
+fn warnings_make_no_incident() {
+    let fleet = Fleet::new(512);
+    let notes: Vec<Note> = (0..16).map(|i| Note(i, "symbol-errors", s(i), None)).collect();
+    assert_eq!(causes(&fleet, &notes), vec![]);
+}
+
+#[test]
+fn half_of_everything_is_not_a_place() {
+    let fleet = Fleet::new(16);
+    // One leaf and one spine hold all nodes: eight of them are too few to blame it.
+    let notes: Vec<Note> =
+        (0..8).map(|i| Note(i / 2 * 4 + i % 2, "node-lost", s(i), None)).collect();
+    assert_eq!(causes(&fleet, &notes), vec![]);
+    let all: Vec<Note> = (0..16).map(|i| Note(i, "link-down", s(i), None)).collect();
+    assert_eq!(causes(&fleet, &all), one("leaf:eu/c1/s0/l0", "leaf-loss", 16));
 }
 
 #[test]

@@ -1,0 +1,128 @@
+//! What hardware is not to blame for: file systems, and what jobs spray over their nodes.
+
+use super::{Common, Hit, LONG, NODES_MIN, Seen, WINDOW, densest, ids_of, nodes_of, told, within};
+use muster_model::entity::Entity;
+use muster_model::finding::Severity;
+use muster_model::ids::AttemptKey;
+use muster_model::names::NodeName;
+use muster_model::units::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Kinds that a crash sprays over the nodes of its job.
+const SPRAY: [&str; 3] = ["app-fault", "oom", "app-crash"];
+/// Kinds that follow from a file system that answers nobody.
+const STALLED: [&str; 4] = ["kernel-stuck", "hang", "loader-starved", "job-slow"];
+
+/// File systems that several nodes complain about, or that a finding about the file system as such
+/// and what hangs on it speak of.
+pub(super) fn storage(hits: &[Hit<'_>], now: Time, taken: &mut BTreeSet<u64>) -> Vec<Common> {
+    let mut by: BTreeMap<&Entity, Vec<&Hit<'_>>> = BTreeMap::new();
+    for h in hits.iter().filter(|h| h.at >= now - LONG) {
+        if matches!(h.entity, Entity::Storage(_)) {
+            by.entry(h.entity).or_default().push(h);
+        }
+    }
+    let node = |h: &Hit<'_>| h.place.map(|p| p.node.clone()).or_else(|| h.entity.node().cloned());
+    let mut out = Vec::new();
+    for (cause, mut own) in by {
+        own.sort_by_key(|h| (h.at, h.id));
+        // The last that begins a window: earlier ones are an incident of their own by then.
+        let Some(began) = own.last().map(|h| h.at - WINDOW) else { continue };
+        own.retain(|h| h.at >= began);
+        let voices: BTreeSet<NodeName> = own.iter().filter_map(|h| node(h)).collect();
+        let whole = own.iter().any(|h| node(h).is_none());
+        let follows: Vec<&Hit<'_>> = hits
+            .iter()
+            .filter(|h| {
+                STALLED.contains(&h.kind)
+                    && !taken.contains(&h.id)
+                    && h.at >= began
+                    && (whole || node(h).is_some_and(|n| voices.contains(&n)))
+            })
+            .collect();
+        if voices.len() < NODES_MIN && (!whole || follows.len() + 1 < NODES_MIN) {
+            continue;
+        }
+        let kind = if own.iter().any(|h| h.kind == "storage-stall") {
+            "storage-stall"
+        } else {
+            own[0].kind
+        };
+        let ids: BTreeSet<u64> = own.iter().chain(&follows).map(|h| h.id).collect();
+        taken.extend(&ids);
+        out.push(Common {
+            cause: cause.clone(),
+            kind: kind.to_owned(),
+            severity: own.iter().map(|h| h.severity).max().unwrap_or(Severity::Info),
+            summary: format!(
+                "{kind} of {cause}, told by {} nodes; {} more findings follow from it; the nodes are \
+                 not to blame",
+                voices.len(),
+                follows.len()
+            ),
+            findings: ids.into_iter().collect(),
+        });
+    }
+    out
+}
+
+/// Errors of the application's kind on many nodes of one job: added to the hardware cause that hit
+/// the same attempt, or else laid at the job's door.
+pub(super) fn sprays(seen: &[Seen<'_>], hardware: &[Seen<'_>], out: &mut Vec<Common>) {
+    let mut by: BTreeMap<AttemptKey, Vec<Seen<'_>>> = BTreeMap::new();
+    for s in seen.iter().filter(|s| SPRAY.contains(&s.hit.kind)) {
+        if let Some(key) = s.hit.attempt {
+            by.entry(key).or_default().push(*s);
+        }
+    }
+    for (key, hits) in by {
+        let group = densest(&hits, WINDOW);
+        let nodes = nodes_of(&group);
+        let Some(first) = group.first().filter(|_| nodes.len() >= NODES_MIN) else { continue };
+        let began = first.hit.at;
+        let mut roots: Vec<Seen<'_>> = hardware
+            .iter()
+            .filter(|s| {
+                s.hit.attempt == Some(key)
+                    && s.hit.severity >= Severity::Degraded
+                    && s.hit.at >= began - WINDOW
+                    && s.hit.at <= began + WINDOW
+            })
+            .copied()
+            .collect();
+        let known = out.iter_mut().find(|c| roots.iter().any(|r| c.findings.contains(&r.hit.id)));
+        if let Some(c) = known {
+            c.findings.extend(ids_of(&group));
+            c.findings.sort_unstable();
+            c.findings.dedup();
+            continue;
+        }
+        let sprayed = format!("{} {}", told(&group), within(&group));
+        let one = nodes_of(&roots).len() == 1;
+        let root = roots.iter().max_by_key(|r| (r.hit.severity, std::cmp::Reverse(r.hit.at)));
+        if let Some(root) = root.copied().filter(|_| one) {
+            let same = roots.iter().all(|r| r.hit.entity == root.hit.entity);
+            let cause =
+                if same { root.hit.entity.clone() } else { Entity::Node(root.node.clone()) };
+            roots.extend(&group);
+            out.push(Common {
+                summary: format!(
+                    "{} on {cause} took attempt {key} down: {sprayed} followed from it",
+                    root.hit.kind
+                ),
+                cause,
+                kind: root.hit.kind.to_owned(),
+                findings: ids_of(&roots),
+                severity: root.hit.severity,
+            });
+        } else {
+            out.push(Common {
+                cause: Entity::Job(key.job),
+                kind: "app-spray".to_owned(),
+                findings: ids_of(&group),
+                severity: Severity::Info,
+                summary: format!("attempt {key} crashed: {sprayed}; the nodes are not to blame"),
+            });
+        }
+    }
+}
