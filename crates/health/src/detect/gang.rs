@@ -14,8 +14,10 @@ pub struct Pace {
     pub least: f64,
     /// The whole step.
     pub t: f64,
-    /// Of that, waiting for others.
+    /// Of that, waiting for others and exchange with them.
     pub wait: f64,
+    /// Of that, exchange alone, where waiting is told apart.
+    pub exchange: f64,
     /// Of that, reading.
     pub read: f64,
     /// Its own work as it used to be.
@@ -94,10 +96,13 @@ pub fn judge(c: &WatchConfig, paces: &[Pace]) -> Window {
     let step = median(&mut whole.clone()).or_else(|| median(&mut own.clone())).unwrap_or(0.0);
     let waits = median(&mut wait.clone()).unwrap_or(0.0);
     let reads = median(&mut read.clone()).unwrap_or(0.0);
+    let exchange = column(&|p| p.exchange);
     let (own, grown, whole) = (Beside::of(&own), Beside::of(&grown), Beside::of(&whole));
+    let exchange = Beside::of(&exchange);
     for (i, p) in paces.iter().enumerate() {
         let found = by_past(c, p, grown.others(i), step)
             .or_else(|| by_peers(c, p, own.others(i), step))
+            .or_else(|| by_exchange(c, p, exchange.others(i), step))
             .or_else(|| by_step(c, p, whole.others(i), (waits, reads)));
         if let Some((ratio, cause)) = found {
             out.slow.push(SlowRank { rank: p.rank, ratio, cause });
@@ -129,6 +134,19 @@ fn by_peers(c: &WatchConfig, p: &Pace, others: Option<Usual>, step: f64) -> Opti
     (far && least && seen).then_some((ratio, Cause::FromStart))
 }
 
+/// Exchange that takes longer than that of others, beside waiting for them: its network.
+fn by_exchange(
+    c: &WatchConfig,
+    p: &Pace,
+    others: Option<Usual>,
+    step: f64,
+) -> Option<(f64, Cause)> {
+    let others = others.filter(|o| o.count >= 2)?;
+    let gap = p.exchange - others.median;
+    let far = others.above(p.exchange, c.deviations, c.slow_from_start);
+    (far && step > 0.0 && gap > step * c.slow_share).then(|| (1.0 + gap / step, Cause::Network))
+}
+
 /// Steps that are longer although its own work is not: the network, or its data.
 fn by_step(
     c: &WatchConfig,
@@ -155,7 +173,16 @@ mod tests {
     use super::*;
 
     fn pace(rank: u32, own: f64, base: Option<f64>) -> Pace {
-        Pace { rank, own, least: own * 0.98, t: 1.3, wait: 1.3 - own, read: 0.0, base }
+        Pace {
+            rank,
+            own,
+            least: own * 0.98,
+            t: 1.3,
+            wait: 1.3 - own,
+            exchange: f64::NAN,
+            read: 0.0,
+            base,
+        }
     }
 
     fn gang(n: u32) -> Vec<Pace> {
@@ -218,6 +245,7 @@ mod tests {
             least: 1.0,
             t: 1.0 + wait + read,
             wait,
+            exchange: f64::NAN,
             read,
             base: Some(1.0),
         };
@@ -226,6 +254,12 @@ mod tests {
         assert_eq!(judge(&c, &g).slow[0].cause, Cause::Network);
         g[5] = step(5, 0.2, 0.6);
         assert_eq!(judge(&c, &g).slow[0].cause, Cause::Reading);
+        // The one with the slow network exchanges for long and waits for nobody.
+        let told = |r, exchange: f64| Pace { exchange, ..step(r, 0.5, 0.05) };
+        let mut g: Vec<Pace> = (0..8).map(|r| told(r, 0.2)).collect();
+        g[5] = told(5, 0.45);
+        let w = judge(&c, &g);
+        assert_eq!((w.slow.len(), w.slow[0].rank, w.slow[0].cause), (1, 5, Cause::Network));
     }
 
     #[test]
@@ -233,7 +267,16 @@ mod tests {
         let c = WatchConfig::default();
         let nan = f64::NAN;
         let mut g = gang(8);
-        g[0] = Pace { own: nan, least: nan, t: nan, wait: nan, read: nan, base: None, rank: 0 };
+        g[0] = Pace {
+            own: nan,
+            least: nan,
+            t: nan,
+            wait: nan,
+            exchange: nan,
+            read: nan,
+            base: None,
+            rank: 0,
+        };
         g[1] = Pace { base: Some(0.0), ..g[1] };
         assert!(judge(&c, &g).slow.iter().all(|s| s.rank == 1));
         assert_eq!(judge(&c, &[]), Window::default());

@@ -26,7 +26,7 @@ pub struct Stillness {
     pub saving: bool,
     /// A file system that its nodes use answers nobody.
     pub storage_stalls: bool,
-    /// Ranks are so many steps apart.
+    /// Ranks are so many steps apart, beyond what they are while all is well.
     pub apart: u64,
 }
 
@@ -101,14 +101,14 @@ pub struct Stopped {
     pub util: f64,
 }
 
-/// Who stopped first: the one that is behind, or else the one whose GPUs do something else than
+/// Who stopped first: the one that is behind by more than `usual` steps, or else the one whose GPUs do something else than
 /// those of all others.
 #[must_use]
-pub fn stopped_first(ranks: &[Stopped]) -> Option<(u32, String)> {
+pub fn stopped_first(ranks: &[Stopped], usual: u64) -> Option<(u32, String)> {
     let told: Vec<&Stopped> = ranks.iter().filter(|r| r.step.is_some()).collect();
     if let (Some(least), Some(most)) =
         (told.iter().filter_map(|r| r.step).min(), told.iter().filter_map(|r| r.step).max())
-        && least < most
+        && most - least > usual
     {
         let behind: Vec<&&Stopped> = told.iter().filter(|r| r.step == Some(least)).collect();
         if behind.len() * 2 < told.len().max(3) {
@@ -190,15 +190,16 @@ mod tests {
     fn the_one_that_is_behind_stopped_first() {
         let r = |rank, step, util, power| Stopped { rank, step, power, util };
         let mut ranks: Vec<Stopped> = (0..8).map(|i| r(i, Some(100), 100.0, 200.0)).collect();
-        assert_eq!(stopped_first(&ranks), None);
+        assert_eq!(stopped_first(&ranks, 0), None);
         ranks[3].step = Some(99);
-        assert_eq!(stopped_first(&ranks).map(|s| s.0), Some(3));
+        assert_eq!(stopped_first(&ranks, 0).map(|s| s.0), Some(3));
+        assert_eq!(stopped_first(&ranks, 1), None, "they are always one apart");
         ranks[3] = r(3, Some(100), 0.0, 90.0);
-        assert_eq!(stopped_first(&ranks).map(|s| s.0), Some(3));
+        assert_eq!(stopped_first(&ranks, 0).map(|s| s.0), Some(3));
         ranks[3] = r(3, Some(100), 100.0, 650.0);
-        assert_eq!(stopped_first(&ranks).map(|s| s.0), Some(3));
+        assert_eq!(stopped_first(&ranks, 0).map(|s| s.0), Some(3));
         ranks[4] = r(4, Some(100), 100.0, 650.0);
-        assert_eq!(stopped_first(&ranks), None, "two of them");
-        assert_eq!(stopped_first(&[]), None);
+        assert_eq!(stopped_first(&ranks, 0), None, "two of them");
+        assert_eq!(stopped_first(&[], 0), None);
     }
 }

@@ -20,14 +20,31 @@ pub fn stuck(processes: f64, lasts: bool, storage_stalls: bool) -> Say {
     Say::bad(Severity::Degraded, 700, why)
 }
 
+/// Rounds of rows of all others after which a silent agent hangs, whatever the clock says.
+const ROUNDS: u64 = 20;
+
+/// How silent an agent is that is heard.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Silence {
+    /// Milliseconds since its last row.
+    pub ms: i64,
+    /// Its usual pause between two rows, in milliseconds.
+    pub usual_ms: f64,
+    /// How often it was heard since.
+    pub heard: u32,
+    /// Rows that each of the others told since, about.
+    pub rounds: u64,
+}
+
 /// An agent that is heard and tells no rows, while other agents do.
 ///
 /// A false alarm costs nothing: ranks go on.
 #[must_use]
-pub fn silent(c: &WatchConfig, silent_ms: i64, usual_ms: f64, others_go_on: bool) -> Say {
-    let bound = (c.silent_for.0 as f64).max(usual_ms * 6.0);
-    if others_go_on && silent_ms as f64 > bound {
-        let why = format!("heard, and no row for {} s", silent_ms / 1000);
+pub fn silent(c: &WatchConfig, s: Silence) -> Say {
+    let bound = (c.silent_for.0 as f64).max(s.usual_ms * 6.0);
+    let long = s.ms as f64 > bound && s.rounds >= 3;
+    if s.heard >= 3 && (long || s.rounds >= ROUNDS) {
+        let why = format!("heard {} times, and no row for {} s", s.heard, s.ms / 1000);
         return Say::bad(Severity::Degraded, 800, why);
     }
     Say::Unknown
@@ -64,10 +81,15 @@ mod tests {
     #[test]
     fn silence_counts_beside_the_usual_pause_and_others() {
         let c = WatchConfig::default();
-        assert!(silent(&c, 61_000, 10_000.0, true).is_bad());
-        assert_eq!(silent(&c, 59_000, 10_000.0, true), Say::Unknown, "its rows are seldom");
-        assert_eq!(silent(&c, 29_000, 1000.0, true), Say::Unknown, "nearly");
-        assert_eq!(silent(&c, 90_000, 1000.0, false), Say::Unknown, "nobody's rows come");
+        let s = Silence { ms: 61_000, usual_ms: 10_000.0, heard: 9, rounds: 6 };
+        assert!(silent(&c, s).is_bad());
+        let seldom = Silence { ms: 59_000, ..s };
+        assert_eq!(silent(&c, seldom), Say::Unknown, "its rows are seldom");
+        let nearly = Silence { ms: 29_000, usual_ms: 5000.0, ..s };
+        assert_eq!(silent(&c, nearly), Say::Unknown);
+        assert_eq!(silent(&c, Silence { rounds: 0, ..s }), Say::Unknown, "nobody's rows come");
+        assert_eq!(silent(&c, Silence { heard: 1, ..s }), Say::Unknown, "just back");
+        assert!(silent(&c, Silence { ms: 5000, rounds: 20, ..s }).is_bad());
     }
 
     #[test]

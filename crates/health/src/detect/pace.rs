@@ -11,26 +11,16 @@ pub enum Spent {
     Own,
     /// Waiting for others.
     Waiting,
+    /// Exchange with others; where waiting is not told apart, it is in here.
+    Exchange,
     /// Reading data.
     Reading,
     /// Writing a checkpoint.
     Saving,
 }
 
-const WAITING: [&str; 12] = [
-    "comm",
-    "wait",
-    "sync",
-    "barrier",
-    "reduce",
-    "gather",
-    "scatter",
-    "nccl",
-    "collective",
-    "bubble",
-    "idle",
-    "p2p",
-];
+const WAITING: [&str; 5] = ["wait", "sync", "barrier", "bubble", "idle"];
+const EXCHANGE: [&str; 7] = ["comm", "reduce", "gather", "scatter", "nccl", "collective", "p2p"];
 const READING: [&str; 7] = ["read", "data", "load", "fetch", "input", "batch", "io"];
 const SAVING: [&str; 3] = ["ckpt", "checkpoint", "save"];
 
@@ -45,6 +35,8 @@ pub fn spent(stage: &str) -> Spent {
         Spent::Saving
     } else if has(&WAITING) {
         Spent::Waiting
+    } else if has(&EXCHANGE) {
+        Spent::Exchange
     } else if has(&READING[..6]) || alone(READING[6]) {
         Spent::Reading
     } else {
@@ -94,8 +86,8 @@ mod tests {
             ("compute", Spent::Own),
             ("fwd", Spent::Own),
             ("optimizer", Spent::Own),
-            ("comm", Spent::Waiting),
-            ("all_reduce", Spent::Waiting),
+            ("comm", Spent::Exchange),
+            ("all_reduce", Spent::Exchange),
             ("grad-sync", Spent::Waiting),
             ("read", Spent::Reading),
             ("dataloader", Spent::Reading),

@@ -33,6 +33,8 @@ pub(super) struct Gpu {
     pub(super) nvlink: Meter,
     pub(super) pending: Streak,
     pub(super) failed: Streak,
+    hot: Fading,
+    braked: Fading,
     pub(super) throttled: Streak,
     pub(super) no_margin: Streak,
     pub(super) brake: Streak,
@@ -68,6 +70,8 @@ impl Default for Gpu {
             nvlink: Meter::default(),
             pending: Streak::default(),
             failed: Streak::default(),
+            hot: Fading::default(),
+            braked: Fading::default(),
             throttled: Streak::default(),
             no_margin: Streak::default(),
             brake: Streak::default(),
@@ -122,7 +126,7 @@ impl Gpu {
         self.nvlink.add(at, self.get(Col::Nvlink), MINUTE);
         self.averages(util, sm, dt);
         self.links();
-        self.streaks(c, at);
+        self.streaks(c, at, dt);
     }
 
     fn averages(&mut self, util: f32, sm: f32, dt: f32) {
@@ -167,15 +171,24 @@ impl Gpu {
         self.link_before = now;
     }
 
-    fn streaks(&mut self, c: &WatchConfig, at: Time) {
+    fn streaks(&mut self, c: &WatchConfig, at: Time, dt: f32) {
         let flag = |x: f32| x.is_finite().then_some(x >= 0.5);
         self.pending.add(flag(self.get(Col::RemapPending)), at);
         self.failed.add(flag(self.get(Col::RemapFailed)), at);
         let throttle = self.get(Col::Throttle);
         let mask = mask(throttle);
-        let bits = |bits: u32| throttle.is_finite().then_some(mask & bits != 0);
-        self.throttled.add(bits(reason::THERMAL), at);
-        self.brake.add(bits(reason::POWER_BRAKE), at);
+        // A GPU on the edge is throttled in some rows and not in others.
+        for (streak, share, bits) in [
+            (&mut self.throttled, &mut self.hot, reason::THERMAL),
+            (&mut self.brake, &mut self.braked, reason::POWER_BRAKE),
+        ] {
+            let now = throttle.is_finite().then_some(mask & bits != 0);
+            if let Some(now) = now {
+                share.add(if now { 1.0 } else { 0.0 }, dt, 30.0);
+            }
+            let often = share.get().is_some_and(|s| s > 0.4);
+            streak.add(now.map(|now| now || often), at);
+        }
         let margin = self.get(Col::Margin);
         self.no_margin.add(margin.is_finite().then_some(f64::from(margin) < c.margin), at);
     }

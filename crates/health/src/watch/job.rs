@@ -23,9 +23,11 @@ const STEP_MAX: f64 = 1e6;
 pub(super) struct Parts {
     own: f64,
     wait: f64,
+    exchange: f64,
     read: f64,
     save: f64,
     waits_told: bool,
+    exchange_told: bool,
     any: bool,
 }
 
@@ -40,6 +42,10 @@ impl Parts {
             Spent::Waiting => {
                 self.wait += secs;
                 self.waits_told = true;
+            }
+            Spent::Exchange => {
+                self.exchange += secs;
+                self.exchange_told = true;
             }
             Spent::Reading => self.read += secs,
             Spent::Saving => self.save += secs,
@@ -56,6 +62,7 @@ pub(super) struct Rank {
     own: [f32; 3],
     t: [f32; 2],
     wait: f32,
+    exchange: f32,
     read: f32,
     /// Stages were told, so that waiting is told apart.
     open: bool,
@@ -75,6 +82,7 @@ impl Default for Rank {
             own: [0.0, 0.0, f32::INFINITY],
             t: [0.0, 0.0],
             wait: 0.0,
+            exchange: 0.0,
             read: 0.0,
             open: false,
             base: Fading::default(),
@@ -100,7 +108,10 @@ impl Rank {
         let (own, t) = (own as f32, t as f32);
         self.own = [self.own[0] + own, self.own[1].max(own), self.own[2].min(own)];
         self.t = [self.t[0] + t, self.t[1].max(t)];
-        self.wait += parts.wait as f32;
+        self.wait += (parts.wait + parts.exchange) as f32;
+        // Without waiting told apart, it is in the exchange, and says nothing of the network.
+        let apart = parts.waits_told && parts.exchange_told;
+        self.exchange += if apart { parts.exchange as f32 } else { f32::NAN };
         self.read += parts.read as f32;
         self.open = parts.any;
     }
@@ -123,6 +134,7 @@ impl Rank {
             least: f64::from(self.own[2]),
             t: trimmed(self.t[0], self.t[1], self.n.max(1)),
             wait: f64::from(self.wait) / n,
+            exchange: f64::from(self.exchange) / n,
             read: f64::from(self.read) / n,
             base: self.base.get().filter(|b| self.windows >= LEARN && *b > 0.0),
         }
@@ -137,7 +149,7 @@ impl Rank {
             self.windows = self.windows.saturating_add(1);
         }
         (self.n, self.own) = (0, [0.0, 0.0, f32::INFINITY]);
-        (self.t, self.wait, self.read) = ([0.0, 0.0], 0.0, 0.0);
+        (self.t, self.wait, self.exchange, self.read) = ([0.0, 0.0], 0.0, 0.0, 0.0);
     }
 }
 
@@ -178,10 +190,18 @@ pub(super) struct Attempt {
     pub(super) word_clock: Option<Time>,
     pub(super) judged: Time,
     pub(super) under_way: bool,
+    saving_since: Option<u64>,
     /// What its GPUs usually draw while it makes progress.
     pub(super) usual_power: Fading,
     pub(super) base_t: Fading,
     pub(super) base_spread: Fading,
+    /// Steps took longer than they used to in the last window.
+    pub(super) slower: bool,
+    /// How much its GPUs are in use, now and usually.
+    pub(super) util: Option<f64>,
+    pub(super) usual_util: Fading,
+    /// How many steps its ranks are apart while all is well.
+    pub(super) usual_apart: u64,
     pub(super) windows: u32,
     pub(super) slow_job: Streak,
     pub(super) starving: Streak,
@@ -215,9 +235,14 @@ impl Attempt {
             word_clock: None,
             judged: Time(i64::MIN),
             under_way: false,
+            saving_since: None,
             usual_power: Fading::default(),
             base_t: Fading::default(),
             base_spread: Fading::default(),
+            slower: false,
+            util: None,
+            usual_util: Fading::default(),
+            usual_apart: 0,
             windows: 0,
             slow_job: Streak::default(),
             starving: Streak::default(),
@@ -246,9 +271,11 @@ impl Attempt {
         rank.at = s.at;
         let good = |t: &f64| *t > 0.0 && *t < STEP_MAX;
         let t = s.t.filter(good).or_else(|| Some(between).filter(|b| steps > 0 && good(b)));
-        let whole = t.unwrap_or(parts.own + parts.wait + parts.read + parts.save);
-        let own = if parts.waits_told || parts.own <= 0.0 {
-            whole - parts.wait - parts.read - parts.save
+        let others = parts.wait + parts.exchange + parts.read + parts.save;
+        let whole = t.unwrap_or(parts.own + others);
+        let told = parts.waits_told || parts.exchange_told;
+        let own = if told || parts.own <= 0.0 {
+            whole - others
         } else {
             // What is left of the step is waiting that nobody named.
             parts.own
@@ -267,6 +294,10 @@ impl Attempt {
                 self.gaps = self.gaps.saturating_add(1);
             }
             (self.newest_step, self.newest_at) = (Some(s.step), s.at);
+            // Steps go on meanwhile, or nobody told of its end: it does not hold the job up.
+            if self.saving_since.is_none_or(|b| s.step.saturating_sub(b) > 10) {
+                self.under_way = false;
+            }
         }
         if self.window_from.is_none_or(|f| s.at < f) {
             self.window_from = Some(s.at);
@@ -281,6 +312,7 @@ impl Attempt {
     /// It writes a checkpoint, or has done so: both is progress.
     pub(super) fn saving(&mut self, under_way: bool) {
         self.under_way = under_way;
+        self.saving_since = self.newest_step;
         self.told += 1;
     }
 
@@ -320,7 +352,8 @@ impl Attempt {
 
     /// The usual time between two steps, in milliseconds, once it is known.
     pub(super) fn usual_gap(&self) -> Option<f64> {
-        self.gap.get().filter(|_| self.gaps >= 5)
+        let steps = self.base_t.get().unwrap_or(0.0) * 1000.0;
+        self.gap.get().filter(|_| self.gaps >= 5).map(|g| g.max(steps))
     }
 
     /// Ends the window of steps where it is full: ranks of it and when it ended.
@@ -330,7 +363,10 @@ impl Attempt {
             return None;
         }
         let told = self.ranks.iter().filter(|r| r.step.is_some()).count();
-        let enough = self.ranks.iter().filter(|r| r.steps() >= 3).count();
+        // Where steps are told seldom, two of them have to do.
+        let long = self.newest_at.0.saturating_sub(from.0) >= long.saturating_mul(3);
+        let least = if long { 2 } else { 3 };
+        let enough = self.ranks.iter().filter(|r| r.steps() >= least).count();
         if enough == 0 || enough * 2 < told {
             return None;
         }

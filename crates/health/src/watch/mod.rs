@@ -12,7 +12,9 @@ mod job;
 mod layout;
 mod node;
 mod port;
+mod slow;
 mod standing;
+mod still;
 
 pub use config::WatchConfig;
 
@@ -311,6 +313,3 @@ impl Watch {
         self.attempts.get_mut(&key)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,6 +6,7 @@ use super::layout::{Col, GpuLayout, HostLayout};
 use super::port::Port;
 use super::standing::{Findings, Hit, News, of_node};
 use crate::detect::heat::{self, Heat};
+use crate::detect::host::Silence;
 use crate::detect::meter::{Rise, Streak, Tick};
 use crate::detect::robust::{Fading, Usual, median};
 use crate::detect::{Say, bus, host, memory};
@@ -34,6 +35,7 @@ pub(super) struct Node {
     pub(super) stuck: Streak,
     pub(super) heard: Option<Time>,
     heard_at_row: Option<Time>,
+    heard_since: u32,
     usual_gap: Fading,
     rows_before: u64,
     pub(super) findings: Findings,
@@ -53,6 +55,7 @@ impl Node {
             stuck: Streak::default(),
             heard: None,
             heard_at_row: None,
+            heard_since: 0,
             usual_gap: Fading::default(),
             rows_before: 0,
             findings: Findings::default(),
@@ -87,7 +90,7 @@ impl Node {
             self.usual_gap.add(heard.since(before).0 as f32, 1.0, 4.0);
         }
         self.heard_at_row = self.heard;
-        self.rows_before = rows;
+        (self.rows_before, self.heard_since) = (rows, 0);
         let at = self.heard.unwrap_or_default();
         let name = &self.name;
         let node = || Entity::Node(name.clone());
@@ -103,18 +106,25 @@ impl Node {
         nodes: u64,
         news: &mut News,
     ) {
-        self.heard = Some(self.heard.map_or(at, |h| h.max(at)));
-        if self.at.is_none() {
-            return;
-        }
-        let Some(before) = self.heard_at_row else {
-            self.heard_at_row = self.heard;
+        let last = self.heard.replace(at);
+        let Some(before) = self.heard_at_row.filter(|_| self.at.is_some()) else {
+            self.heard_at_row = Some(at);
             return;
         };
-        let silent = ms(at.since(before));
-        let others = rows.saturating_sub(self.rows_before) >= nodes.saturating_mul(3).max(6);
-        let usual = self.usual_gap.get().unwrap_or(0.0);
-        let say = host::silent(c, silent, usual, others && nodes > 1).since(before);
+        // Back after a while: its silence was that of the connection, and begins anew.
+        let away = last.is_none_or(|l| at < l || at.since(l).0 > c.silent_for.0 / 2);
+        if away {
+            (self.heard_at_row, self.rows_before, self.heard_since) = (Some(at), rows, 0);
+            return;
+        }
+        self.heard_since = self.heard_since.saturating_add(1);
+        let silence = Silence {
+            ms: ms(at.since(before)),
+            usual_ms: self.usual_gap.get().unwrap_or(0.0),
+            heard: self.heard_since,
+            rounds: rows.saturating_sub(self.rows_before) / nodes.saturating_sub(1).max(1),
+        };
+        let say = host::silent(c, silence).since(before);
         let name = &self.name;
         let node = || Entity::Node(name.clone());
         self.findings.settle(news, "agent-hang", node, say, (at, 0), Hit::default());

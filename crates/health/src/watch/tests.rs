@@ -1,1 +1,0 @@
-//! What the watch says of rows and steps.
