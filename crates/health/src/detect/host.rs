@@ -9,11 +9,11 @@ use muster_model::finding::Severity;
 /// A false alarm costs one reboot.
 #[must_use]
 pub fn stuck(processes: f64, lasts: bool, storage_stalls: bool) -> Say {
-    if !(processes >= 1.0) {
+    if processes < 1.0 {
         return Say::good_if(processes >= 0.0);
     }
     // Whoever waits for a file server is not sick.
-    if storage_stalls || !lasts {
+    if storage_stalls || !lasts || processes.is_nan() {
         return Say::Unknown;
     }
     let why = format!("{processes:.0} processes in uninterruptible sleep");

@@ -64,7 +64,7 @@ pub enum Tick {
 impl Meter {
     /// Takes in a reading. `window` is in milliseconds.
     pub fn add(&mut self, at: Time, value: f32, window: i64) -> Tick {
-        if !(value >= 0.0 && value < ABSURD) {
+        if !(0.0..ABSURD).contains(&value) {
             return Tick::Absent;
         }
         let Time(at) = at;

@@ -150,7 +150,8 @@ impl Gpu {
         self.past_power.add(power, dt, PAST);
         // What a reason explains is no part of how fast it can be; what is low already neither.
         let low = self.past_clock.get().is_some_and(|p| f64::from(clock) < p * 0.95);
-        if !self.explained() && !(low && self.mature()) {
+        let excluded = self.explained() || (low && self.mature());
+        if !excluded {
             self.past_clock.add(clock, dt, PAST);
         }
     }
@@ -163,7 +164,7 @@ impl Gpu {
     fn links(&mut self) {
         let now = self.link();
         let keep = |best: f32, now: f32, before: f32| {
-            if now == before && !(now <= best) { now } else { best }
+            if now == before && (best.is_nan() || now > best) { now } else { best }
         };
         self.best.width = keep(self.best.width, now.width, self.link_before.width);
         self.best.generation =

@@ -226,7 +226,7 @@ impl Node {
             self.findings.settle(news, kind, node, Say::Bad(because), when, Hit::default());
             return;
         }
-        let good = says.iter().any(|s| *s == Say::Good) && !says.iter().any(Say::is_bad);
+        let good = says.contains(&Say::Good) && !says.iter().any(Say::is_bad);
         let say = Say::good_if(good);
         self.findings.settle(news, kind, node, say, when, Hit::default());
         for (i, say) in says.into_iter().enumerate() {
@@ -284,7 +284,7 @@ impl Peers {
     /// What a link could be: the best of its own past and of its peers.
     fn best(&self, own: bus::BusLink) -> bus::BusLink {
         let better = |own: f32, peers: Option<f64>| match peers {
-            Some(p) if !(f64::from(own) >= p) => p as f32,
+            Some(p) if own.is_nan() || f64::from(own) < p => p as f32,
             _ => own,
         };
         bus::BusLink {
@@ -322,7 +322,7 @@ impl Gpu {
             return warmer.since(self.warm.since());
         }
         let bits = heat::mask(self.get(Col::Throttle)) & heat::reason::THERMAL;
-        let room = !(heat.margin < c.margin + 3.0);
+        let room = heat.margin.is_nan() || heat.margin >= c.margin + 3.0;
         Say::good_if(self.busy && bits == 0 && room && !warmer.is_bad())
     }
 

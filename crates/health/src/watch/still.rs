@@ -70,7 +70,7 @@ impl Attempt {
         for m in &self.members {
             for g in view.gpus(m) {
                 let (util, power) = (g.get(Col::Util), g.get(Col::Power));
-                if !(util >= 0.0 && power >= 0.0 && power < 1e5) {
+                if util.is_nan() || util < 0.0 || !(0.0..1e5).contains(&power) {
                     continue;
                 }
                 let power = f64::from(power);
