@@ -24,8 +24,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use watch::Watcher;
 
-/// Between two looks.
-const EVERY: Duration = Duration::from_secs(1);
+/// Between two looks; tests live faster.
+const EVERY: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 1000 });
 
 struct Shared {
     brain: Brain,

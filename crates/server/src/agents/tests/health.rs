@@ -1,12 +1,15 @@
 //! From what nodes tell to findings, and from remedies to what nodes do.
 
-use super::kit::{Agent, Line, Site, node, site};
+use super::kit::{Agent, Line, Site, node, ordered, script, site, spec};
 use crate::acts::{self, ActsConfig};
-use muster_link::messages::{FromAgent, FromServer};
-use muster_model::command::Command;
+use muster_link::messages::{FromAgent, FromServer, Telemetry, VoiceReport};
+use muster_model::command::{Command, Observed};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
+use muster_model::ids::AttemptKey;
+use muster_model::job::JobState;
 use muster_model::remedy::{Act, Action, RemedyStep};
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -177,6 +180,78 @@ async fn a_ticket_is_opened_when_a_part_is_to_be_replaced() {
     assert!(text.contains("GPU-n1-3") && text.contains("xid-64"), "{text}");
     assert_eq!(s.brain.read(asked).unwrap().ended.clone().unwrap().message, name);
     stop.cancel();
+}
+
+const COLUMNS: [&str; 5] = ["util", "power", "sm_clock", "temp", "mem_used"];
+
+/// A row of a busy, healthy node by its own clock.
+fn row(at: Time) -> FromAgent {
+    let gpu = [99.0, 600.0, 1755.0, 62.0, 60_000.0].map(Some).to_vec();
+    FromAgent::Telemetry(Box::new(Telemetry {
+        at,
+        columns: COLUMNS.map(String::from).to_vec(),
+        gpus: vec![gpu; 8],
+        host: BTreeMap::new(),
+    }))
+}
+
+/// A step of a second and a half: whoever computes for less waits for the others.
+fn step(key: AttemptKey, rank: u32, step: u64, compute: f64) -> FromAgent {
+    let stages = [("compute", compute), ("comm", 1.5 - compute)];
+    let stages = stages.map(|(k, v)| (k.to_owned(), v)).into_iter().collect();
+    let report = VoiceReport::Step { step, t: Some(1.5), stages, loss: None };
+    FromAgent::Voice { key, rank, report }
+}
+
+#[tokio::test]
+async fn a_rank_that_holds_up_its_gang_becomes_a_finding_that_names_its_gpu() {
+    let s = site().await;
+    let mut lines = Vec::new();
+    for n in 1..=4 {
+        let mut agent = s.enrolled(&format!("n{n}")).await;
+        agent.hello.inventory.simulated = true;
+        lines.push(agent.greet().await.0);
+    }
+    let job = s.submit(spec(4), script("train")).await;
+    let mut ranks = Vec::new();
+    let mut key = None;
+    for line in &mut lines {
+        let order = ordered(line).await;
+        ranks.push(order.detail.unwrap().slot.first_rank);
+        key = Some(order.key);
+        line.say(FromAgent::Report { key: order.key, observed: Observed::Running }).await;
+    }
+    let key = key.unwrap();
+    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    // Their clocks run faster than ours; the third rank of the second node is slow from the
+    // thirtieth step on.
+    let slow = ranks[1] + 2;
+    let start = s.brain.now();
+    let found = |st: &muster_engine::State| {
+        let open = st.health.open().find(|f| f.seen.kind == "straggler").cloned();
+        open
+    };
+    let mut n = 0;
+    while s.brain.read(found).is_none() {
+        assert!(n < 1000, "nothing was found in {n} steps: {:?}", s.agents.health());
+        n += 1;
+        for (line, first) in lines.iter_mut().zip(&ranks) {
+            if n % 4 == 0 {
+                line.say(row(start + Span(1500 * n))).await;
+            }
+            for rank in *first..first + 4 {
+                let compute = if rank == slow && n >= 30 { 1.45 } else { 1.0 };
+                line.say(step(key, rank, n, compute)).await;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let f = s.brain.read(found).unwrap();
+    assert_eq!((f.seen.attempt, f.seen.rank), (Some(key), Some(slow)), "{f:?}");
+    assert_eq!(f.seen.entity.node(), Some(&node("n2")), "{f:?}");
+    assert!(f.seen.last_seen <= s.brain.now(), "by this server's clock");
+    assert_eq!(s.brain.read(|st| st.health.open_count()), 1, "nothing else is wrong");
+    assert_eq!(s.agents.health().dropped, 0);
 }
 
 /// How long it takes from a report to its events in the log, at two thousand reports a second.
