@@ -1,0 +1,78 @@
+//! Tests of the network, with real agents in network namespaces of their own: one link is made
+//! slow, or loses packets, and its node is named while the others are not.
+
+mod fabric {
+    pub(crate) mod net;
+}
+
+use fabric::net::{Net, skip};
+use std::sync::{Mutex, PoisonError};
+
+/// One network at a time: they share the processors.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Names of the nodes that stand so after a test.
+fn nodes(test: &serde_json::Value, standing: &str) -> Vec<String> {
+    let all = test["nodes"].as_array().cloned().unwrap_or_default();
+    let so = all.iter().filter(|n| n["standing"] == standing);
+    so.filter_map(|n| n["name"].as_str().map(str::to_owned)).collect()
+}
+
+#[test]
+fn a_slow_link_is_named_in_two_rounds_and_cleared_when_it_is_mended() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if skip("a_slow_link_is_named_in_two_rounds") {
+        return;
+    }
+    let net = Net::start(6);
+    // Everybody meets everybody: all are well, and every path has its first figure.
+    let (code, test) = net.test(&["--rounds", "all", "--seconds", "2"]);
+    assert_eq!(code, 0, "{test:#}");
+    assert_eq!(test["pairs"].as_array().map(Vec::len), Some(15), "{test:#}");
+    assert_eq!(nodes(&test, "good").len(), 6, "{test:#}");
+
+    net.rate("n4", "25mbit");
+    let (code, test) = net.test(&["--seconds", "2"]);
+    assert_eq!(code, 1, "{test:#}");
+    assert_eq!(nodes(&test, "slow"), ["n4"], "{test:#}");
+    assert_eq!(nodes(&test, "good").len(), 5, "{test:#}");
+    assert_eq!(test["rounds"], 2, "{test:#}");
+    let open = net.findings();
+    assert_eq!(open.len(), 1, "{open:#?}");
+    assert_eq!(open[0]["entity"], "node:n4", "{open:#?}");
+    let table = net.muster(&["fabric", "show"]);
+    assert!(table.contains("done"), "{table}");
+
+    net.rate("n4", "100mbit");
+    let (code, test) = net.test(&["--seconds", "2", "--nodes", "n[1-6]"]);
+    assert_eq!(code, 0, "{test:#}");
+    assert_eq!(nodes(&test, "good").len(), 6, "{test:#}");
+    assert!(net.findings().is_empty(), "{:#?}", net.findings());
+}
+
+#[test]
+fn a_link_that_loses_packets_is_named_in_two_rounds() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if skip("a_link_that_loses_packets_is_named_in_two_rounds") {
+        return;
+    }
+    let net = Net::start(7);
+    net.lose("n2", 35);
+    // Nothing is known of these paths yet: their peers tell. An odd number: one sits out.
+    let (code, test) = net.test(&["--seconds", "3"]);
+    assert_eq!(code, 1, "{test:#}");
+    assert_eq!(nodes(&test, "slow"), ["n2"], "{test:#}");
+    assert_eq!(nodes(&test, "good"), ["n1", "n3", "n4", "n5", "n6", "n7"], "{test:#}");
+    assert_eq!(test["rounds"], 2, "{test:#}");
+    let pairs = test["pairs"].as_array().cloned().unwrap_or_default();
+    let resent = |n: &str| {
+        let of = pairs.iter().filter(|p| p["a"] == n || p["b"] == n);
+        of.filter_map(|p| p["resent"].as_u64()).max()
+    };
+    assert!(resent("n2").is_none_or(|r| r > 0), "{test:#}");
+    // A node that is cut off is not there to be tested, and nobody is blamed for it.
+    net.stop("n5");
+    let (code, test) = net.test(&["--nodes", "n1,n3,n5", "--seconds", "2"]);
+    assert_eq!(code, 0, "{test:#}");
+    assert_eq!(nodes(&test, "skipped"), ["n5"], "{test:#}");
+}
