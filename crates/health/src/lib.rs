@@ -8,6 +8,11 @@
 //! - [`spares`]: how many nodes to hold ready for a promise.
 //! - [`fabric`]: tests of the network between nodes, and whom they blame (H6).
 //! - [`faults`]: what the kernel's log says went wrong, whose fault it is, and what to do (H2).
+//! - [`mod@correlate`]: which findings have one cause (H9).
+//! - [`mod@attribute`]: whose doing the end of an attempt was (H8).
+//! - [`breaker`]: when work is kept away from something, and when it is let back (H7).
+//! - [`mod@lemon`]: nodes that fail more often than their work explains (H8).
+//! - [`mod@hazard`]: how likely a GPU is to fail within a month (H3).
 //!
 //! No clock, no I/O, no randomness. Decisions come from integers, or from floating-point sums made
 //! of `+ - * /` and square roots alone, which IEEE 754 defines to the last bit: the same figures

@@ -28,6 +28,8 @@ struct Cell {
 /// Age, cage, past.
 type Key = (usize, usize, usize);
 type Cells = BTreeMap<Key, Cell>;
+/// Time in one slot: from, to, cage.
+type Life = (f64, f64, usize);
 
 #[derive(Default)]
 struct Data {
@@ -79,8 +81,8 @@ fn read(file: &Path) -> Data {
     let mut text = String::new();
     let raw = std::fs::File::open(file).expect("the file opens");
     MultiGzDecoder::new(raw).read_to_string(&mut text).expect("gzip");
-    // Lives in slots (from, to, cage) and failures of each serial number.
-    let mut gpus: BTreeMap<&str, (Vec<(f64, f64, usize)>, Vec<f64>)> = BTreeMap::new();
+    // Lives and failures of each serial number.
+    let mut gpus: BTreeMap<&str, (Vec<Life>, Vec<f64>)> = BTreeMap::new();
     for line in text.lines().skip(1) {
         let f: Vec<&str> = line.split(',').map(|f| f.trim_matches('"')).collect();
         let [serial, location, insert, remove, .., event] = f[..] else { continue };
