@@ -72,11 +72,12 @@ pub fn downgrade(now: BusLink, best: BusLink, busy: bool, lasts: bool) -> Say {
     Say::bad(Severity::Degraded, if narrow { 900 } else { 750 }, why)
 }
 
-/// Errors of the links between GPUs, by rate and beside the node's other GPUs.
+/// Errors of the links between GPUs, by rate and beside the node's other GPUs. `longer` is the
+/// same counter over ten minutes.
 ///
 /// A false alarm costs a reset of one GPU.
 #[must_use]
-pub fn nvlink(c: &WatchConfig, own: Rise, peers_per_sec: f64) -> Say {
+pub fn nvlink(c: &WatchConfig, own: Rise, longer: Rise, peers_per_sec: f64) -> Say {
     let rate = own.per_sec();
     let why = || format!("{rate:.1} link errors a second, peers {peers_per_sec:.2}");
     if rate >= c.nvlink_fatal && own.secs >= 10.0 && own.pieces >= 2 {
@@ -86,7 +87,13 @@ pub fn nvlink(c: &WatchConfig, own: Rise, peers_per_sec: f64) -> Say {
     if rate >= c.nvlink_rate && steady && rate > peers_per_sec * 10.0 {
         return Say::bad(Severity::Degraded, 800, why());
     }
-    Say::good_if(rate < c.nvlink_rate / 2.0 && own.secs >= 30.0)
+    let slow = longer.per_sec();
+    let many = longer.by >= c.nvlink_window && longer.secs >= 240.0 && longer.pieces >= 4;
+    if many && slow > peers_per_sec * 20.0 {
+        let why = format!("{:.0} link errors in {:.0} s, peers fewer", longer.by, longer.secs);
+        return Say::bad(Severity::Warning, 650, why);
+    }
+    Say::good_if(longer.by < c.nvlink_window / 2.0 && own.secs >= 30.0)
 }
 
 #[cfg(test)]
@@ -131,6 +138,7 @@ mod tests {
     #[test]
     fn links_between_gpus_count_by_rate() {
         let c = WatchConfig::default();
+        let nvlink = |c: &WatchConfig, own, peers| super::nvlink(c, own, Rise::default(), peers);
         let rise = |by, pieces| Rise { by, secs: 60.0, pieces };
         assert!(nvlink(&c, rise(12_000.0, 4), 0.0).is_bad());
         assert!(nvlink(&c, rise(300.0, 4), 0.1).is_bad());
@@ -138,5 +146,11 @@ mod tests {
         assert!(!nvlink(&c, rise(50.0, 4), 0.0).is_bad(), "nearly");
         assert!(!nvlink(&c, rise(900.0, 1), 0.0).is_bad(), "one burst, at a restart of the job");
         assert_eq!(nvlink(&c, rise(0.0, 0), 0.0), Say::Good);
+        let longer = |by, pieces| Rise { by, secs: 500.0, pieces };
+        let Say::Bad(b) = super::nvlink(&c, rise(10.0, 3), longer(80.0, 5), 0.0) else {
+            panic!("many over ten minutes")
+        };
+        assert_eq!(b.severity, Severity::Warning);
+        assert!(!super::nvlink(&c, rise(10.0, 3), longer(40.0, 5), 0.0).is_bad(), "nearly");
     }
 }

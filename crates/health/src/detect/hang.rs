@@ -26,6 +26,8 @@ pub struct Stillness {
     pub saving: bool,
     /// A file system that its nodes use answers nobody.
     pub storage_stalls: bool,
+    /// One of its nodes is silent, or something else is known that stops it.
+    pub explained: bool,
     /// Ranks are so many steps apart, beyond what they are while all is well.
     pub apart: u64,
 }
@@ -46,6 +48,10 @@ pub fn bound(c: &WatchConfig, gap: f64) -> f64 {
 #[must_use]
 pub fn hang(c: &WatchConfig, s: &Stillness) -> Say {
     if s.saving || s.storage_stalls {
+        return Say::Unknown;
+    }
+    // A node that was lost stops its gang: that is found elsewhere, and only later called a hang.
+    if s.explained && s.since_step as f64 <= c.hang_idle_floor.0 as f64 * 2.0 {
         return Say::Unknown;
     }
     let most = |n: u32| s.gpus > 0 && u64::from(n) * 4 >= u64::from(s.gpus) * 3;
@@ -166,6 +172,8 @@ mod tests {
         let stalled = Stillness { idle: 16, storage_stalls: true, ..still(900_000, 500.0) };
         assert_eq!(hang(&c, &stalled), Say::Unknown, "storage is at fault");
         assert_eq!(hang(&c, &still(1000, 500.0)), Say::Good);
+        let lost = Stillness { spinning: 15, explained: true, ..still(200_000, 500.0) };
+        assert_eq!(hang(&c, &lost), Say::Unknown, "a node is silent");
     }
 
     #[test]

@@ -20,7 +20,18 @@ pub enum Spent {
 }
 
 const WAITING: [&str; 5] = ["wait", "sync", "barrier", "bubble", "idle"];
-const EXCHANGE: [&str; 7] = ["comm", "reduce", "gather", "scatter", "nccl", "collective", "p2p"];
+const EXCHANGE: [&str; 10] = [
+    "comm",
+    "reduce",
+    "gather",
+    "scatter",
+    "nccl",
+    "collective",
+    "p2p",
+    "to_all",
+    "alltoall",
+    "broadcast",
+];
 const READING: [&str; 7] = ["read", "data", "load", "fetch", "input", "batch", "io"];
 const SAVING: [&str; 3] = ["ckpt", "checkpoint", "save"];
 

@@ -35,6 +35,10 @@ pub struct WatchConfig {
     /// And that make work slower, beside peers. 1.
     pub nvlink_rate: f64,
 
+    /// Errors of links within ten minutes that are many beside quiet peers. 60: one every ten
+    /// seconds; a link that trains again after a reset makes one burst.
+    pub nvlink_window: f64,
+
     /// Degrees of margin below which a GPU is about to slow down. 2 (`NVSentinel`: 2 on H100).
     pub margin: f64,
     /// Degrees hotter than its peers at similar power. 6: seats of one board differ by 3 to 5.
@@ -124,6 +128,7 @@ impl Default for WatchConfig {
             replay_worse: 10.0,
             nvlink_fatal: 100.0,
             nvlink_rate: 1.0,
+            nvlink_window: 60.0,
             margin: 2.0,
             hotter: 6.0,
             throttle_for: Span::secs(30),

@@ -8,6 +8,7 @@ use super::node::Node;
 use super::standing::{Hit, News};
 use crate::detect::Say;
 use crate::detect::gang::{self, Cause, Pace, SlowRank};
+use crate::detect::robust::Usual;
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
 use muster_model::units::Time;
@@ -102,6 +103,7 @@ impl Attempt {
         } else {
             window.slow.iter().map(|s| (s.rank, *s)).collect()
         };
+        self.learn_uneven(paces);
         let open = paces.iter().any(|p| self.ranks[p.rank as usize].open());
         let from = Time(at.0.saturating_sub(ms(c.step_window)));
         for p in paces {
@@ -125,6 +127,21 @@ impl Attempt {
         }
     }
 
+    /// Work that is uneven by itself, with another rank as the slowest each time, makes every
+    /// window have one that stands out.
+    fn learn_uneven(&mut self, paces: &[Pace]) {
+        let grown = |p: &Pace| p.base.map(|b| (p.rank, p.own / b));
+        let worst = paces.iter().filter_map(grown).max_by(|a, b| a.1.total_cmp(&b.1));
+        let Some(usual) = Usual::of(paces.iter().filter_map(grown).map(|g| g.1)) else { return };
+        let Some((rank, most)) = worst else { return };
+        // Only the first window of a rank counts: one that stays slow is not uneven work.
+        if self.ranks[rank as usize].slow[0] == 0 && usual.median > 0.0 {
+            let far = (most / usual.median - 1.0).clamp(0.0, 10.0);
+            let more = self.uneven.get().is_none_or(|u| far > u);
+            self.uneven.add(far as f32, 1.0, if more { 1.0 } else { 40.0 });
+        }
+    }
+
     /// Ranks that stood out for long enough, and are neither the job's doing nor its design.
     fn persistent(&self, c: &WatchConfig, slow: &BTreeMap<u32, SlowRank>) -> Vec<SlowRank> {
         let lasts = |s: &&SlowRank| {
@@ -134,7 +151,9 @@ impl Attempt {
                 Cause::Network => 2,
                 Cause::Reading => return false,
             };
-            u16::from(self.ranks[s.rank as usize].slow[i]) >= c.step_windows
+            let usual = self.uneven.get().unwrap_or(0.0);
+            let uneven = s.cause == Cause::Own && s.ratio - 1.0 < usual * 1.5;
+            !uneven && u16::from(self.ranks[s.rank as usize].slow[i]) >= c.step_windows
         };
         let nodes_of = |ranks: &[SlowRank]| -> BTreeSet<Option<usize>> {
             ranks.iter().map(|s| self.member(s.rank).and_then(|m| m.node)).collect()

@@ -31,6 +31,7 @@ pub(super) struct Gpu {
     pub(super) sbe: Meter,
     pub(super) replay: Meter,
     pub(super) nvlink: Meter,
+    pub(super) nvlink_long: Meter,
     pub(super) pending: Streak,
     pub(super) failed: Streak,
     hot: Fading,
@@ -68,6 +69,7 @@ impl Default for Gpu {
             sbe: Meter::default(),
             replay: Meter::default(),
             nvlink: Meter::default(),
+            nvlink_long: Meter::default(),
             pending: Streak::default(),
             failed: Streak::default(),
             hot: Fading::default(),
@@ -124,6 +126,7 @@ impl Gpu {
         self.sbe.add(at, self.get(Col::Sbe), TEN_MINUTES);
         self.replay.add(at, self.get(Col::Replay), MINUTE);
         self.nvlink.add(at, self.get(Col::Nvlink), MINUTE);
+        self.nvlink_long.add(at, self.get(Col::Nvlink), TEN_MINUTES);
         self.averages(util, sm, dt);
         self.links();
         self.streaks(c, at, dt);
@@ -240,7 +243,7 @@ impl Gpu {
 
     /// The clock went back or jumped: windows begin anew, what was learnt stays.
     pub(super) fn forget(&mut self) {
-        for m in [&mut self.sbe, &mut self.replay, &mut self.nvlink] {
+        for m in [&mut self.sbe, &mut self.replay, &mut self.nvlink, &mut self.nvlink_long] {
             m.forget();
         }
         for s in [

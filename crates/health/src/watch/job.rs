@@ -203,6 +203,8 @@ pub(super) struct Attempt {
     /// How many steps its ranks are apart while all is well.
     pub(super) usual_apart: u64,
     pub(super) windows: u32,
+    /// How far the slowest rank of a window usually is from the others, whichever it is.
+    pub(super) uneven: Fading,
     pub(super) slow_job: Streak,
     pub(super) starving: Streak,
     /// Nodes whose clocks are low beside the others.
@@ -244,6 +246,7 @@ impl Attempt {
             usual_util: Fading::default(),
             usual_apart: 0,
             windows: 0,
+            uneven: Fading::default(),
             slow_job: Streak::default(),
             starving: Streak::default(),
             low_nodes: BTreeMap::new(),

@@ -183,7 +183,11 @@ impl Node {
         }
         let over = ms(c.over_after);
         let says = self.each(|g| {
-            if g.without > 0 { Say::Unknown } else { bus::nvlink(c, g.nvlink.rise(), peers.nvlink) }
+            if g.without > 0 {
+                Say::Unknown
+            } else {
+                bus::nvlink(c, g.nvlink.rise(), g.nvlink_long.rise(), peers.nvlink)
+            }
         });
         self.of_all("nvlink-errors", says, (at, 600_000), news);
         let says = self.each(|g| g.thermal(c, &peers, at));
@@ -333,7 +337,11 @@ impl Gpu {
             self.low_past.add(now.map(|_| false), at);
             return Say::Unknown;
         };
-        let low = peers.clock.map(|u| u.below(own, c.deviations, c.clocks_share));
+        // Both now and on average: a GPU that just woke up is slow on average only.
+        let now = f64::from(self.get(Col::Clock));
+        let low = peers.clock.map(|u| {
+            u.below(own, c.deviations, c.clocks_share) && now < u.median * (1.0 - c.clocks_share)
+        });
         self.low_clock.add(low, at);
         if self.low_clock.lasts(3, ms(c.load_for)) {
             let usual = peers.clock.map_or(f64::NAN, |u| u.median);

@@ -2,7 +2,7 @@
 
 use crate::detect::{Because, Say};
 use muster_model::entity::Entity;
-use muster_model::finding::SeenFinding;
+use muster_model::finding::{SeenFinding, Severity};
 use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
 
@@ -55,6 +55,11 @@ impl Findings {
     /// Does one of this kind stand?
     pub(super) fn stands(&self, kind: &str, entity: &Entity) -> bool {
         self.0.iter().any(|s| s.kind == kind && s.seen.entity == *entity)
+    }
+
+    /// Is something known that kills or stops work there?
+    pub(super) fn stops_work(&self) -> bool {
+        self.0.iter().any(|s| s.seen.severity == Severity::Critical)
     }
 
     /// What findings of this kind are about.
@@ -163,7 +168,6 @@ pub(super) fn of_node(says: &[Say]) -> Option<Because> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_model::finding::Severity;
 
     fn entity() -> Entity {
         Entity::Storage("/data".to_owned())

@@ -12,6 +12,9 @@ use muster_model::entity::Entity;
 use muster_model::units::Time;
 use std::collections::BTreeMap;
 
+/// A node whose rows are older than this, in milliseconds, beside those of others, is silent.
+const SILENT: u64 = 45_000;
+
 impl Attempt {
     /// Whole nodes whose clocks are below those of the other nodes of the job.
     pub(super) fn judge_clocks(&mut self, at: Time, view: &mut View<'_>) {
@@ -83,6 +86,10 @@ impl Attempt {
                 still.less += u32::from(used && below(0.7));
                 still.idle += u32::from(util < 5.0);
             }
+            still.explained |= view.node(m).is_some_and(|n| {
+                let silent = n.at.is_some_and(|at| clock.since(at).0 > SILENT);
+                silent || n.findings.stops_work()
+            });
             still.storage_stalls |= view
                 .node(m)
                 .is_some_and(|n| n.mounts.iter().any(|f| f.stalled && view.storage.stalls(f.fs)));
@@ -93,7 +100,8 @@ impl Attempt {
         if drawing > 0 {
             let mean = watts / f64::from(drawing);
             let told = still.usual_gap.is_some();
-            let moving = told && still.since_step < ms(c.hang_floor) / 4;
+            let held = still.saving || still.storage_stalls;
+            let moving = told && !held && still.since_step < ms(c.hang_floor) / 4;
             let util = used_by / f64::from(drawing);
             self.util = Some(util);
             if moving && !self.slower {
@@ -114,6 +122,10 @@ impl Attempt {
             }
         }
         let say = hang::hang(c, &still);
+        if still.saving || still.storage_stalls {
+            // Its time begins when this is over.
+            self.step_clock = clock;
+        }
         if still.usual_gap.is_none() && say == Say::Good {
             self.step_clock = clock;
         }
