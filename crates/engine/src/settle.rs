@@ -42,6 +42,7 @@ impl Engine {
             let verdict = Verdict::Success;
             self.emit(Some(&job.project), Event::AttemptEnded { key, verdict, reason });
             self.emit(Some(&job.project), Event::JobSucceeded { job: job.id });
+            self.template_ended(job, Verdict::Success, "it ended well");
             self.after_end(a);
         }
     }
@@ -176,6 +177,9 @@ impl Engine {
     fn after_end(&mut self, a: &Attempt) {
         for slot in &a.placement.slots {
             self.settle_node(&slot.node);
+            if self.state.health.remedies_of(&slot.node).next().is_some() {
+                self.work.due.insert(slot.node.clone());
+            }
         }
     }
 

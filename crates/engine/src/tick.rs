@@ -26,7 +26,9 @@ impl Engine {
         let more = if self.dirty { self.schedule() } else { false };
         self.dirty = more;
         self.forget();
-        more
+        // Work that just left may be what a remedy waits for.
+        self.pass_due();
+        self.dirty
     }
 
     /// When the engine next has something to do by itself.

@@ -12,19 +12,25 @@ use muster_model::job::{Job, Verdict};
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::qualification::{Level, Outcome};
-use muster_model::units::Span;
+use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
 /// A job whose attempts end sooner than this after their start crashes.
 const SOON: Span = Span::mins(10);
 /// So many crashes in a row of one template open its breaker.
 const CRASHES: u32 = 5;
+/// A probe of which nothing came within this is tried again.
+const PROBE_WITHIN: Span = Span::hours(2);
 
 impl Engine {
     /// Keeps work away from something.
     pub(super) fn open_breaker(&mut self, entity: Entity, why: &str, because_of: Option<u64>) {
         let old = self.state.health.breakers.get(&entity).cloned();
         if old.as_ref().is_some_and(|b| b.state != BreakerState::Closed || b.pinned.is_some()) {
+            return;
+        }
+        if let Some(held) = self.group_held(&entity) {
+            self.page(&format!("a breaker was not opened: {entity}"), &format!("{why}; {held}"));
             return;
         }
         let now = self.state.now;
@@ -47,6 +53,15 @@ impl Engine {
         }
     }
 
+    /// The breaker that an incident opened is not needed any more.
+    pub(super) fn close_breaker_of(&mut self, incident: u64, why: &str) {
+        let of_it = |b: &&Arc<Breaker>| b.because_of == Some(incident) && b.pinned.is_none();
+        let Some(b) = self.state.health.breakers.values().find(of_it).cloned() else { return };
+        let now = self.state.now;
+        let half = breaker::half_open(&b, now, Probe::Attempt { key: None });
+        self.set_breaker(breaker::probed(&half, now, true, why.to_owned()), false);
+    }
+
     /// Breakers whose time has come are probed.
     pub(super) fn pass_breakers(&mut self) {
         let now = self.state.now;
@@ -54,6 +69,15 @@ impl Engine {
             self.state.health.breakers.values().filter(|b| breaker::due(b, now)).cloned().collect();
         for b in due {
             self.probe(&b);
+        }
+        let silent = |b: &&Arc<Breaker>| {
+            b.state == BreakerState::HalfOpen && b.pinned.is_none() && now >= b.since + PROBE_WITHIN
+        };
+        let late: Vec<Arc<Breaker>> =
+            self.state.health.breakers.values().filter(silent).cloned().collect();
+        for b in late {
+            let next = breaker::lapsed(&b, now, "nothing came of its probe".to_owned());
+            self.set_breaker(next, false);
         }
     }
 
@@ -177,6 +201,16 @@ impl Engine {
         for j in self.held_jobs(entity) {
             self.emit(Some(&j.project), Event::JobReleased { job: j.id, decided: true });
         }
+    }
+}
+
+/// When time alone gives a breaker something to do.
+pub(super) fn wakes(b: &Breaker) -> Option<Time> {
+    match b.state {
+        _ if b.pinned.is_some() => None,
+        BreakerState::Open => b.probe_at,
+        BreakerState::HalfOpen => Some(b.since + PROBE_WITHIN),
+        BreakerState::Closed => None,
     }
 }
 

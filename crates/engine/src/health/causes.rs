@@ -7,10 +7,10 @@ use muster_model::event::Event;
 use muster_model::finding::{Finding, INCIDENT_FINDINGS, Incident};
 use muster_model::ids::JobId;
 use muster_model::job::Job;
-use muster_model::remedy::RemedyOutcome;
+use muster_model::remedy::{Action, RemedyOutcome, RemedyStep};
 use muster_model::units::Span;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Findings are compared with those of the last so long.
@@ -127,6 +127,7 @@ impl Engine {
             closed: None,
         };
         self.emit(None, Event::IncidentOpened { incident: Box::new(incident) });
+        self.absorb(id, &c);
         self.explain_by(&c.findings, &c);
         match &c.cause {
             Entity::Domain(..)
@@ -139,16 +140,39 @@ impl Engine {
         }
     }
 
+    /// Incidents all of whose findings have this wider cause are part of it.
+    fn absorb(&mut self, id: u64, c: &Common) {
+        let all: BTreeSet<u64> = c.findings.iter().copied().collect();
+        let parts: Vec<u64> = self
+            .state
+            .health
+            .open_incidents()
+            .filter(|i| i.id != id && i.findings.iter().all(|f| all.contains(f)))
+            .map(|i| i.id)
+            .collect();
+        for part in parts {
+            let why = format!("part of incident {id}");
+            self.emit(None, Event::IncidentClosed { id: part, why });
+            self.close_breaker_of(part, &format!("incident {id} has a wider cause"));
+        }
+    }
+
     /// Nodes whose findings have a cause elsewhere are left alone.
     fn explain_by(&mut self, findings: &[u64], c: &Common) {
         if c.cause.node().is_some() {
             return;
         }
-        // What took a node out for good reason of its own stays: the GPU is sick whatever the job.
-        let keeps = |f: &Finding| c.kind == "node-killer" && super::findings::of_hardware(&f.seen);
+        // What is proven and under way stays: the GPU is sick whatever made it so.
+        let keeps = |book: &super::HealthBook, f: &Finding| {
+            let r = f.remedy.and_then(|r| book.remedies.get(&r));
+            r.is_some_and(|r| r.step != RemedyStep::Proposed && r.action > Action::Drain)
+        };
         for id in findings {
             let Some(f) = self.state.health.findings.get(id).cloned() else { continue };
-            let Some(r) = f.remedy.filter(|_| !keeps(&f)) else { continue };
+            if keeps(&self.state.health, &f) {
+                continue;
+            }
+            let Some(r) = f.remedy else { continue };
             self.take_back(r, RemedyOutcome::Superseded, &c.summary, false);
         }
     }

@@ -40,6 +40,35 @@ impl Engine {
         self.last_of_reservation(n)
     }
 
+    /// Why a whole group may not be kept from work: too much of the fleet would be out. Nodes
+    /// that are lost already cost nothing more.
+    pub(super) fn group_held(&mut self, entity: &Entity) -> Option<String> {
+        if matches!(entity, Entity::Template(..) | Entity::Image(_)) {
+            return None;
+        }
+        if let Some(s) = &self.state.health.automation.stopped {
+            return Some(format!("automation is stopped: {}", s.reason));
+        }
+        self.work.groups = None;
+        let fleet = self.groups().get("fleet").copied().unwrap_or_default();
+        let book = &self.state.health;
+        let serves = |n: &&std::sync::Arc<Node>| {
+            super::apply::in_group(n, entity)
+                && n.reachable
+                && n.stage == Stage::Ready
+                && !is_out(book, n)
+        };
+        let more = self.state.nodes.values().filter(serves).count();
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        let (most, _) = self.state.policy.remedies.limits.fleet.of(fleet.nodes);
+        (fleet.out.saturating_add(more) > most && more > 0).then(|| {
+            format!(
+                "limit of fleet: {} of {} nodes are out by automation, {more} more would be",
+                fleet.out, fleet.nodes
+            )
+        })
+    }
+
     /// Somebody is told, once an hour for the same reason.
     pub(super) fn page(&mut self, title: &str, detail: &str) {
         let now = self.state.now;
@@ -80,6 +109,17 @@ impl Engine {
             now,
         );
         self.found(seen.because(reason), true);
+    }
+
+    /// A node was just taken: what was counted follows, without counting the fleet anew.
+    pub(super) fn count_taken(&mut self, n: &Node) {
+        if let Some(groups) = &mut self.work.groups {
+            for (name, _) in names(n) {
+                let g = groups.entry(name).or_default();
+                g.out = g.out.saturating_add(1);
+                g.hour = g.hour.saturating_add(1);
+            }
+        }
     }
 
     fn fleet_size(&mut self) -> u32 {
@@ -182,7 +222,10 @@ fn counts(n: &Node) -> bool {
 
 /// Is it out of service by automation?
 pub(super) fn is_out(book: &super::HealthBook, n: &Node) -> bool {
-    if matches!(n.stage, Stage::Suspect | Stage::Quarantined | Stage::Repairing) {
+    let word = |e: &Entity| book.breakers.get(e).is_some_and(|b| b.pinned.is_some());
+    if matches!(n.stage, Stage::Suspect | Stage::Quarantined | Stage::Repairing)
+        || n.reachable && n.breaker.as_ref().is_some_and(|e| !word(e))
+    {
         return true;
     }
     book.remedies_of(&n.name).any(|r| {

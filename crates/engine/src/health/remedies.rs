@@ -12,6 +12,7 @@ use muster_model::finding::{Finding, Severity};
 use muster_model::job::{Job, StopReason};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
+use muster_model::qualification::Qualified;
 use muster_model::remedy::{Act, Action, AskedAct, Leave, Mode, Remedy, RemedyOutcome, RemedyStep};
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
@@ -144,14 +145,20 @@ impl Engine {
 
     /// Looks at everything that is due, at most once a second at what only time changes.
     pub(crate) fn pass_health(&mut self) {
-        let now = self.state.now;
-        self.pass_due();
-        let by_time = self.work.wake.is_some_and(|t| t <= now);
-        let again = now >= self.work.looked_at + Span::secs(1);
-        if !(self.work.all || by_time || (self.work.correlate && again)) {
-            return;
+        for _ in 0..STEPS {
+            self.pass_due();
+            let now = self.state.now;
+            let by_time = self.work.wake.is_some_and(|t| t <= now);
+            let again = now >= self.work.looked_at + Span::secs(1);
+            if !(self.work.all || by_time || (self.work.correlate && again)) {
+                return;
+            }
+            self.look_at_all();
         }
-        self.work.looked_at = now;
+    }
+
+    fn look_at_all(&mut self) {
+        self.work.looked_at = self.state.now;
         self.work.groups = None;
         if std::mem::take(&mut self.work.correlate) {
             self.correlate();
@@ -172,28 +179,34 @@ impl Engine {
     fn health_wake(&self) -> Option<Time> {
         let now = self.state.now;
         let book = &self.state.health;
-        let remedies = book.live_remedies().filter_map(|r| r.until);
+        // Of the others only the node's own stage has a time that something follows from.
+        let timed = |r: &&Arc<Remedy>| {
+            matches!(r.step, RemedyStep::Proposed | RemedyStep::Moving | RemedyStep::Probation)
+        };
+        let remedies = book.live_remedies().filter(timed).filter_map(|r| r.until);
         let stages = book
             .index
             .remedies
             .keys()
             .filter_map(|n| self.state.nodes.get(n).and_then(|n| n.stage_until));
         let acts = book.open_acts().map(|a| a.until);
-        let breakers = book.breakers.values().filter_map(|b| b.probe_at);
+        let breakers = book.breakers.values().filter_map(|b| super::breakers::wakes(b));
         let held = book.live_remedies().any(|r| r.step == RemedyStep::Proposed);
-        let hour = held.then(|| book.automation.taken.first().map(|(t, _)| *t + Span::hours(1)));
-        let first = remedies.chain(stages).chain(acts).chain(breakers).chain(hour.flatten()).min();
+        let taken = book.automation.taken.iter().map(|(t, _)| *t + Span::hours(1));
+        let hour = taken.filter(|_| held);
+        // What is past was looked at just now, and something else must happen first.
+        let all = remedies.chain(stages).chain(acts).chain(breakers).chain(hour);
+        let first = all.filter(|t| *t > now).min();
         let again = self.work.correlate.then_some(self.work.looked_at + Span::secs(1));
-        first.into_iter().chain(again).min().map(|t| t.max(now + Span(1)))
+        first.into_iter().chain(again).min()
     }
 
     /// When health next has something to do by itself.
     pub(crate) fn next_health(&self) -> Option<Time> {
-        if !self.work.due.is_empty() || self.work.all {
-            return Some(self.state.now);
-        }
+        let soon = (!self.work.due.is_empty() || self.work.all).then_some(Time(0));
         let again = self.work.correlate.then_some(self.work.looked_at + Span::secs(1));
-        self.work.wake.into_iter().chain(again).min()
+        let first = self.work.wake.into_iter().chain(again).chain(soon).min();
+        first.map(|t| t.max(self.state.now + Span(1)))
     }
 
     /// Remedies of nodes about which something changed take the steps they can.
@@ -227,7 +240,9 @@ impl Engine {
         let book = &self.state.health;
         let finding = book.findings.get(&r.finding);
         let act = r.act.and_then(|a| book.acts.get(&a)).and_then(|a| a.ended.as_ref());
-        let test = n.qualified.as_ref().filter(|q| q.ended_at >= r.since).map(|q| q.report.outcome);
+        // A test that was asked for after this remedy was chosen, and ended after this step.
+        let own = |q: &&Arc<Qualified>| q.id > r.id && q.ended_at >= r.since;
+        let test = n.qualified.as_ref().filter(own).map(|q| q.report.outcome);
         let answer = next(&View {
             action: r.action,
             mode: r.mode,
@@ -332,7 +347,10 @@ impl Engine {
             }
             Next::Escalate(why) => {
                 self.end_remedy(r.id, RemedyOutcome::Escalated, &why, false);
-                if let Some(f) = self.state.health.findings.get(&r.finding).cloned() {
+                // Whatever was suspected before, now it is proven.
+                if r.step == RemedyStep::Testing && r.action == Action::Drain {
+                    self.test_found(&r.node, &format!("{why}, after {}", r.kind), false);
+                } else if let Some(f) = self.state.health.findings.get(&r.finding).cloned() {
                     self.consider(&f);
                 }
             }
@@ -355,6 +373,7 @@ impl Engine {
     }
 
     fn take_out(&mut self, r: &Remedy, n: &Node) {
+        let was_out = super::limits::is_out(&self.state.health, n);
         let until = (r.leave == Leave::Finish)
             .then(|| self.state.now + self.state.policy.remedies.finish_within);
         self.stepped(r, RemedyStep::Moving, &r.why.clone(), until, None);
@@ -368,6 +387,9 @@ impl Engine {
                 self.emit(None, Event::GpusExcluded { node, gpus, reason, word: false });
             }
             _ => {
+                if !was_out {
+                    self.count_taken(n);
+                }
                 self.stage(n, Step::Suspect, &reason);
                 if let Some(n) = self.state.nodes.get(&n.name).cloned()
                     && self.busy_node(&n)

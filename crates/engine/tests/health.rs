@@ -1,0 +1,120 @@
+//! From a fault to a mended node: findings, incidents, remedies, limits, and the way back.
+
+#[path = "health/causes.rs"]
+mod causes;
+mod common;
+#[path = "health/limits.rs"]
+mod limits;
+#[path = "health/story.rs"]
+mod story;
+#[path = "health/words.rs"]
+mod words;
+
+use common::{World, fault, inventory, node, report};
+use muster_model::command::{Command, Observed};
+use muster_model::entity::Entity;
+use muster_model::event::Event;
+use muster_model::fault::SeenFault;
+use muster_model::finding::{SeenFinding, Severity};
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::SlotEnd;
+use muster_model::names::NodeName;
+use muster_model::node::{Inventory, Node, Stage};
+use muster_model::qualification::Outcome;
+use muster_model::remedy::{Act, Action, Mode, Remedy, RemedyStep};
+use std::sync::Arc;
+
+/// Nodes that can be tested, reset and restarted.
+pub(crate) fn able(nodes: usize) -> World {
+    let mut w = World::new(nodes, 8);
+    for i in 0..nodes {
+        meet(&mut w, i, "boot");
+    }
+    w
+}
+
+pub(crate) fn meet(w: &mut World, i: usize, boot: &str) {
+    meet_with(w, i, boot, Vec::new());
+}
+
+pub(crate) fn meet_with(
+    w: &mut World,
+    i: usize,
+    boot: &str,
+    observed: Vec<(AttemptKey, Observed)>,
+) {
+    let can = ["qualify", "reset", "reboot"].map(String::from).into();
+    w.ok(Command::NodeConnected {
+        node: node(i),
+        machine: format!("m{i}"),
+        boot: boot.into(),
+        address: format!("10.0.0.{i}"),
+        host: format!("h{i}"),
+        inventory: Box::new(Inventory { can, ..inventory(8) }),
+        observed,
+        ahead: false,
+    });
+}
+
+pub(crate) fn tell(w: &mut World, n: &NodeName, fault: SeenFault) {
+    w.ok(Command::FaultsSeen { node: n.clone(), faults: vec![fault] });
+}
+
+pub(crate) fn xid79(w: &mut World, n: &NodeName) {
+    let mut f = fault("xid-79", 3);
+    f.at = w.now;
+    tell(w, n, f);
+}
+
+pub(crate) fn see(w: &mut World, kind: &str, entity: Entity, severity: Severity) {
+    let f = SeenFinding::new(kind, entity, severity, w.now).because("seen by a test");
+    w.ok(Command::FindingsSeen { findings: vec![f] });
+}
+
+pub(crate) fn of<'a>(w: &'a World, n: &NodeName) -> &'a Node {
+    &w.engine.state().nodes[n]
+}
+
+/// The heaviest remedy of a node that goes on.
+pub(crate) fn remedy(w: &World, n: &NodeName) -> Option<Arc<Remedy>> {
+    w.engine.state().health.remedies_of(n).max_by_key(|r| (r.action, r.id)).cloned()
+}
+
+pub(crate) fn stands(w: &World, n: &NodeName) -> (Stage, RemedyStep) {
+    (of(w, n).stage, remedy(w, n).expect("a remedy goes on").step)
+}
+
+pub(crate) fn acts(w: &World, n: &NodeName) -> Vec<(u64, &'static str)> {
+    let all = w.engine.state().health.open_acts();
+    all.filter(|a| a.act.node() == Some(n)).map(|a| (a.id, a.act.word())).collect()
+}
+
+/// The test of a node ends.
+pub(crate) fn tested(w: &mut World, n: &NodeName, outcome: Outcome) {
+    let id = of(w, n).qualifying.expect("it is tested").id;
+    w.ok(Command::QualificationDone { node: n.clone(), id, report: report(outcome, 700) });
+}
+
+/// Ranks of a job that is being stopped are gone, and those of the next attempt come up.
+pub(crate) fn moves_on(w: &mut World, id: JobId) {
+    w.stopped(id);
+    assert!(w.job(id).attempt.is_some(), "it is placed again: {:?}", w.job(id).state);
+    w.start(id);
+}
+
+pub(crate) fn pages(w: &World) -> usize {
+    let page =
+        |e: &Event| matches!(e, Event::ActAsked { act } if matches!(act.act, Act::Page { .. }));
+    w.log.iter().filter(|r| page(&r.event)).count()
+}
+
+pub(crate) fn automatic(w: &mut World, action: Action) {
+    w.policy(|p| {
+        p.remedies.modes.insert(action, Mode::Automatic);
+    });
+}
+
+pub(crate) fn stop_slot(w: &mut World, key: AttemptKey, n: &NodeName) {
+    let observed = Observed::Ended(SlotEnd::Stopped);
+    w.ok(Command::SlotReport { node: n.clone(), key, observed });
+}

@@ -1,0 +1,97 @@
+//! Findings with one cause.
+
+use crate::common::{crash, gang, node};
+use crate::*;
+use muster_model::breaker::BreakerState;
+use muster_model::job::JobState;
+use muster_model::units::Span;
+
+#[test]
+fn a_lost_leaf_is_one_incident_and_its_nodes_are_left_alone() {
+    let mut w = able(32);
+    for i in 8..16 {
+        w.lose(&node(i));
+    }
+    w.sleep(Span::secs(5));
+    let all: Vec<_> = w.engine.state().health.open_incidents().cloned().collect();
+    assert_eq!(all.len(), 1, "{all:#?}");
+    assert_eq!(all[0].kind, "leaf-loss", "{:?}", all[0]);
+    assert_eq!(all[0].count, 8);
+    assert!(matches!(all[0].cause, Entity::Domain(..)));
+    let b = w.engine.state().health.breakers.get(&all[0].cause).unwrap().clone();
+    assert_eq!(b.state, BreakerState::Open);
+    // The switch is back: probed, and closed when a node passes.
+    for i in 8..16 {
+        meet(&mut w, i, "boot");
+    }
+    assert_eq!(w.engine.state().health.open_incidents().count(), 0);
+    let probe = w.engine.state().nodes.values().find(|n| n.qualifying.is_some()).unwrap();
+    let name = probe.name.clone();
+    tested(&mut w, &name, Outcome::Passed);
+    assert_eq!(w.engine.state().health.breakers[&all[0].cause].state, BreakerState::Closed);
+    assert!(w.engine.state().nodes.values().all(|n| n.breaker.is_none()));
+    assert!(w.engine.state().nodes.values().all(|n| n.stage == Stage::Ready));
+}
+
+#[test]
+fn a_job_under_which_nodes_die_one_after_another_is_held() {
+    let mut w = able(16);
+    let mut spec = gang(1, 8);
+    spec.retries.infrastructure = 20;
+    let job = w.run(spec);
+    for _ in 0..3 {
+        w.pass(Span::mins(2));
+        let n = w.nodes_of(job)[0].clone();
+        let mut f = fault("xid-79", 0);
+        f.at = w.now;
+        tell(&mut w, &n, f);
+        // A limit may hold the node; an operator lets it go.
+        if let Some(r) = remedy(&w, &n).filter(|r| r.step == RemedyStep::Proposed) {
+            w.ok(Command::ApproveRemedy { id: r.id });
+        }
+        w.stopped(job);
+        w.sleep(Span::mins(2));
+        if w.job(job).attempt.is_some() {
+            w.start(job);
+        }
+    }
+    let j = w.job(job);
+    assert!(
+        j.held.as_deref().is_some_and(|h| h.contains("muster")),
+        "{:?} {:?}",
+        j.held,
+        j.sickened
+    );
+    assert_eq!(j.state, JobState::Queued);
+    let kinds: Vec<_> = w.engine.state().health.open().map(|f| f.seen.kind.clone()).collect();
+    assert!(kinds.contains(&"node-killer".to_string()), "{kinds:?}");
+}
+
+#[test]
+fn a_crash_loop_is_stopped_by_its_templates_breaker() {
+    let mut w = able(8);
+    let mut spec = gang(1, 8);
+    spec.retries.application = 100;
+    let job = w.run(spec);
+    for i in 0..5 {
+        let n = w.nodes_of(job)[0].clone();
+        w.report(job, &n, crash(0, 1));
+        if w.job(job).state == JobState::Stopping {
+            w.stopped(job);
+        }
+        assert!(i < 4 || w.job(job).held.is_some(), "held after five: {:?}", w.job(job).past.len());
+        w.sleep(Span::mins(2));
+        if w.job(job).attempt.is_some() {
+            w.start(job);
+        }
+    }
+    // After a while one is let through; it works, and the breaker closes.
+    w.sleep(Span::mins(30));
+    assert!(w.job(job).attempt.is_some(), "{:?}", w.job(job));
+    w.start(job);
+    w.pass(Span::mins(20));
+    w.finish(job);
+    let all = w.engine.state().health.breakers.values();
+    assert!(all.into_iter().all(|b| b.state == BreakerState::Closed));
+    assert!(w.engine.state().nodes.values().all(|n| n.stage == Stage::Ready));
+}

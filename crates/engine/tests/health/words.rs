@@ -1,0 +1,171 @@
+//! Operators' words: approve, deny, undo, return, exclude, force; and modes of the policy.
+
+use crate::common::{gang, node};
+use crate::*;
+use muster_model::breaker::BreakerState;
+use muster_model::command::RefusalCode;
+use muster_model::placement::GpuSet;
+use muster_model::remedy::{RemedyOutcome, Rule};
+use muster_model::topology::Level;
+use muster_model::units::Span;
+
+fn refused(w: &mut World, c: Command, code: RefusalCode) -> String {
+    let n = w.log.len();
+    let no = w.send(c).unwrap_err();
+    assert_eq!(no.code, code, "{no:?}");
+    assert!(no.hint.is_some(), "{no:?}");
+    assert_eq!(w.log.len(), n, "nothing changed");
+    no.message
+}
+
+#[test]
+fn what_was_done_can_be_undone() {
+    let mut w = able(8);
+    let mut spec = gang(2, 8);
+    spec.checkpoint = crate::common::checkpoints(true);
+    let job = w.run(spec);
+    let n = w.nodes_of(job)[0].clone();
+    see(&mut w, "straggler", Entity::Node(n.clone()), Severity::Degraded);
+    assert!(w.job(job).attempt.as_ref().unwrap().notice.is_some());
+    let id = remedy(&w, &n).unwrap().id;
+    w.ok(Command::UndoRemedy { id, reason: "I know better".into() });
+    assert_eq!(of(&w, &n).stage, Stage::Ready);
+    assert!(w.job(job).attempt.as_ref().unwrap().notice.is_none(), "it may stay");
+    let r = w.engine.state().health.remedies[&id].clone();
+    assert_eq!(r.outcome, Some(RemedyOutcome::Undone));
+    assert!(r.why.contains("I know better"));
+    refused(&mut w, Command::UndoRemedy { id, reason: "again".into() }, RefusalCode::Conflict);
+    refused(&mut w, Command::ApproveRemedy { id: 999_999 }, RefusalCode::NotFound);
+}
+
+#[test]
+fn a_node_returns_untested_by_an_operators_word_only() {
+    let mut w = able(8);
+    let n = node(1);
+    xid79(&mut w, &n);
+    let m = refused(&mut w, Command::Undrain { node: n.clone() }, RefusalCode::Conflict);
+    assert!(m.contains("remedy"), "{m}");
+    w.ok(Command::ReturnUntested { node: n.clone(), reason: "swapped".into() });
+    assert_eq!(of(&w, &n).stage, Stage::Ready);
+    assert!(of(&w, &n).probation.is_some());
+    assert!(of(&w, &n).stage_why.contains("without a test by"), "{}", of(&w, &n).stage_why);
+    let again = Command::ReturnUntested { node: n.clone(), reason: "x".into() };
+    refused(&mut w, again, RefusalCode::Conflict);
+    refused(&mut w, Command::Repaired { node: n, note: "x".into() }, RefusalCode::Conflict);
+}
+
+#[test]
+fn a_denied_remedy_leaves_the_node_where_it_is() {
+    let mut w = able(8);
+    let n = node(1);
+    xid79(&mut w, &n);
+    let id = remedy(&w, &n).unwrap().id;
+    w.ok(Command::DenyRemedy { id, reason: "vendor is coming".into() });
+    assert_eq!(of(&w, &n).stage, Stage::Quarantined);
+    assert_eq!(remedy(&w, &n), None);
+    w.ok(Command::ReturnUntested { node: n.clone(), reason: "they came".into() });
+    assert_eq!(of(&w, &n).stage, Stage::Ready);
+}
+
+#[test]
+fn detect_only_writes_down_and_does_nothing() {
+    let mut w = able(8);
+    w.policy(|p| {
+        p.remedies.modes.insert(Action::Drain, Mode::DetectOnly);
+    });
+    let job = w.run(gang(1, 8));
+    let n = w.nodes_of(job)[0].clone();
+    xid79(&mut w, &n);
+    assert_eq!(of(&w, &n).stage, Stage::Ready);
+    assert!(w.job(job).attempt.as_ref().unwrap().stop.is_none());
+    let r = w.engine.state().health.remedies.values().last().unwrap().clone();
+    assert_eq!(r.outcome, Some(RemedyOutcome::Noted));
+    assert!(r.why.contains("would reboot"), "{}", r.why);
+    // The same with approval: it waits before anything is stopped.
+    w.policy(|p| {
+        p.remedies.modes.insert(Action::Drain, Mode::Approve);
+    });
+    let other = node(if n == node(5) { 6 } else { 5 });
+    xid79(&mut w, &other);
+    assert_eq!(stands(&w, &other), (Stage::Ready, RemedyStep::Proposed));
+    let id = remedy(&w, &other).unwrap().id;
+    w.ok(Command::ApproveRemedy { id });
+    assert_eq!(stands(&w, &other), (Stage::Repairing, RemedyStep::Acting), "one word for all");
+}
+
+#[test]
+fn one_of_eight_gpus_is_isolated_where_the_policy_says_so() {
+    let mut w = able(4);
+    w.policy(|p| {
+        p.remedies.rules.push(Rule {
+            kind: Some("ecc-*".into()),
+            pool: None,
+            sku: Some("h100-sxm".into()),
+            ladder: vec![Action::IsolateGpu, Action::Replace],
+            mode: None,
+            leave: None,
+        });
+    });
+    let (a, b) = (w.run(gang(1, 4)), w.run(gang(1, 4)));
+    let n = w.nodes_of(a)[0].clone();
+    assert_eq!(w.nodes_of(b)[0], n, "they share a node");
+    let gpu = w.job(a).attempt.as_ref().unwrap().placement.slots[0].gpus.iter().next().unwrap();
+    see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), gpu), Severity::Critical);
+    assert!(w.job(a).attempt.as_ref().unwrap().stop.is_some());
+    assert!(w.job(b).attempt.as_ref().unwrap().stop.is_none(), "its neighbour goes on");
+    w.stopped(a);
+    assert_eq!(of(&w, &n).stage, Stage::Ready);
+    assert_eq!(of(&w, &n).excluded_gpus, GpuSet(1 << gpu));
+    w.pass(Span::secs(2));
+    assert_eq!(remedy(&w, &n), None, "done");
+    let gpus = GpuSet(1 << 63);
+    let c = Command::ExcludeGpus { node: n.clone(), gpus, reason: "x".into() };
+    refused(&mut w, c, RefusalCode::Invalid);
+    let c = Command::ExcludeGpus { node: n.clone(), gpus: GpuSet::EMPTY, reason: "swapped".into() };
+    w.ok(c);
+    assert_eq!(of(&w, &n).excluded_gpus, GpuSet::EMPTY);
+}
+
+#[test]
+fn a_breaker_can_be_forced_and_let_go() {
+    let mut w = able(16);
+    let n = node(0);
+    let leaf = Entity::domain(Level::Leaf, &n, &of(&w, &n).location.clone());
+    let force =
+        |state| Command::ForceBreaker { entity: leaf.clone(), state, reason: "works".into() };
+    refused(&mut w, force(None), RefusalCode::Conflict);
+    w.ok(force(Some(BreakerState::Open)));
+    let blocked = w.engine.state().nodes.values().filter(|n| n.breaker.is_some()).count();
+    assert_eq!(blocked, 8, "the nodes of the leaf");
+    let job = w.run(gang(8, 8));
+    assert!(!w.nodes_of(job).contains(&n));
+    w.sleep(Span::hours(20));
+    assert!(of(&w, &n).breaker.is_some(), "held by a word, it stays");
+    w.ok(force(Some(BreakerState::Closed)));
+    assert!(of(&w, &n).breaker.is_none());
+    w.ok(force(None));
+    let gpu = Command::ForceBreaker {
+        entity: Entity::Gpu(n, 1),
+        state: Some(BreakerState::Open),
+        reason: "x".into(),
+    };
+    refused(&mut w, gpu, RefusalCode::Unsupported);
+    let none = Command::ForceBreaker {
+        entity: Entity::Sku("cray-1".into()),
+        state: Some(BreakerState::Open),
+        reason: "x".into(),
+    };
+    refused(&mut w, none, RefusalCode::NotFound);
+}
+
+#[test]
+fn a_node_does_not_rot_unseen() {
+    let mut w = able(8);
+    let n = node(1);
+    xid79(&mut w, &n);
+    assert_eq!(pages(&w), 0);
+    w.sleep(Span::hours(25));
+    assert_eq!(pages(&w), 1, "quarantined for a day");
+    w.sleep(Span::hours(24));
+    assert_eq!(pages(&w), 2, "and told again");
+}
