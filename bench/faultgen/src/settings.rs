@@ -40,6 +40,8 @@ pub(crate) enum Life {
         calm_s: f64,
         /// Then so many seconds in which it does.
         busy_s: f64,
+        /// Then so many in which nothing new begins.
+        tail_s: f64,
         /// Things that go wrong.
         faults: u32,
         /// Things that only look so.

@@ -76,6 +76,10 @@ pub(super) struct Story {
     pub(super) over: Vec<u64>,
     /// Remedies that wait for somebody's word.
     pub(super) waiting: Vec<u64>,
+    /// Jobs that were held for what happened under them.
+    pub(super) held: Vec<u64>,
+    /// Breakers that opened by themselves.
+    pub(super) breakers: Vec<String>,
     /// Automation stopped itself.
     pub(super) stopped: u32,
     pub(super) events: u64,
@@ -111,7 +115,11 @@ impl Story {
         match kind {
             "finding_opened" => {
                 let Some(id) = number(data, "/finding/id") else { return };
-                self.found.insert(id, seen(&data["finding"], at, false));
+                let f = seen(&data["finding"], at, false);
+                if f.kind == "node-killer" {
+                    self.held.extend(f.job());
+                }
+                self.found.insert(id, f);
             }
             "finding_changed" => {
                 let over = data.pointer("/seen/over").and_then(Value::as_bool) == Some(true);
@@ -139,6 +147,9 @@ impl Story {
             }
             "remedy_stepped" if data["step"] == "approval" => {
                 self.waiting.extend(number(data, "/id"));
+            }
+            "breaker_set" if data["word"] != true && data["breaker"]["state"] == "open" => {
+                self.breakers.push(text(data, "/breaker/entity"));
             }
             "automation_stopped" => self.stopped += 1,
             "node_staged" => {

@@ -32,6 +32,8 @@ pub(super) struct Operator {
     pub(super) planned: Vec<Truth>,
     next_drain: Instant,
     drain_every: Option<Duration>,
+    /// Breakers are closed by hand: faults come far more densely than the server's clock expects.
+    closes: bool,
     asked: BTreeSet<(String, i64)>,
     pub(super) refused: BTreeMap<String, u32>,
 }
@@ -56,6 +58,7 @@ impl Operator {
             drained: BTreeMap::new(),
             planned: Vec::new(),
             next_drain: Instant::now() + Duration::from_secs(30),
+            closes: drain_every.is_some(),
             drain_every,
             asked: BTreeSet::new(),
             refused: BTreeMap::new(),
@@ -112,6 +115,16 @@ impl Operator {
         }
         for id in std::mem::take(&mut self.story.waiting) {
             self.ask(&format!("/v1/remedies/{id}/approve"), &json!({})).await?;
+        }
+        for job in std::mem::take(&mut self.story.held) {
+            self.ask(&format!("/v1/jobs/{job}/cancel"), &json!({"reason": "another goes on"}))
+                .await?;
+        }
+        for entity in std::mem::take(&mut self.story.breakers) {
+            if self.closes {
+                let body = json!({"entity": entity, "state": "closed", "reason": "looked at"});
+                self.ask("/v1/breakers/force", &body).await?;
+            }
         }
         self.repair().await?;
         self.drain().await

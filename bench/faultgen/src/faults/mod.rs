@@ -11,7 +11,8 @@ mod slow;
 use crate::world::Start;
 use crate::world::World;
 
-/// Name, how often beside the others, and how it begins.
+/// Name, how often beside the others, and how it begins. What comes never is only done when it
+/// is asked for by name: it has a life of its own, with nothing else that could be mistaken for it.
 pub(crate) const KINDS: &[(&str, u32, fn(&mut World) -> Option<Start>)] = &[
     ("gpu-off-bus", 3, device::off_bus),
     ("gpu-vanished", 3, device::vanished),
@@ -45,7 +46,7 @@ pub(crate) const KINDS: &[(&str, u32, fn(&mut World) -> Option<Start>)] = &[
     ("hang", 5, host::hang),
     ("storage-stall", 2, group::storage_stall),
     ("storage-slow", 2, group::storage_slow),
-    ("leaf-loss", 1, group::leaf_loss),
-    ("feed-loss", 1, group::feed_loss),
     ("lemon", 1, host::lemon),
+    ("leaf-loss", 0, group::leaf_loss),
+    ("feed-loss", 0, group::feed_loss),
 ];

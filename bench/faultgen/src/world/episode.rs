@@ -188,6 +188,7 @@ pub(super) struct Deck {
 struct Pile {
     fault: bool,
     kinds: Vec<Kind>,
+    by_name: bool,
     cards: Vec<Kind>,
     left: u32,
     begun: u32,
@@ -217,6 +218,7 @@ impl Deck {
             Pile {
                 fault,
                 kinds,
+                by_name: !only.is_empty(),
                 cards: Vec::new(),
                 left: n,
                 begun: 0,
@@ -263,7 +265,8 @@ impl Pile {
         for _ in 0..4 {
             if self.cards.is_empty() {
                 for k in &self.kinds {
-                    self.cards.extend(std::iter::repeat_n(*k, k.1 as usize));
+                    let often = if self.by_name { k.1.max(1) } else { k.1 };
+                    self.cards.extend(std::iter::repeat_n(*k, often as usize));
                 }
                 world.rng.shuffle(&mut self.cards);
             }

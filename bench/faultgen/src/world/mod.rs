@@ -64,7 +64,8 @@ pub(crate) enum Death {
 
 /// Lives the whole life.
 pub(crate) async fn live(settings: Settings) -> Result<()> {
-    let Life::Scored { speed, calm_s, busy_s, faults, alikes, only, truth } = settings.life.clone()
+    let Life::Scored { speed, calm_s, busy_s, tail_s, faults, alikes, only, truth } =
+        settings.life.clone()
     else {
         anyhow::bail!("another life was asked for");
     };
@@ -85,8 +86,7 @@ pub(crate) async fn live(settings: Settings) -> Result<()> {
     let mut pace = tokio::time::interval(part);
     pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut beat = Instant::now();
-    // Some time at the end, in which nothing new begins.
-    let parts = ((calm_s + busy_s + 600.0) / ROW_S * PARTS as f64) as usize;
+    let parts = ((calm_s + busy_s + tail_s) / ROW_S * PARTS as f64) as usize;
     let began = Instant::now();
     for n in 0..parts {
         pace.tick().await;
