@@ -99,6 +99,8 @@ pub struct Common {
 struct Seen<'a> {
     hit: &'a Hit<'a>,
     node: &'a NodeName,
+    /// The node's number among those hit: quicker to compare than its name.
+    no: u32,
     class: FaultClass,
 }
 
@@ -117,10 +119,15 @@ pub fn correlate(hits: &[Hit<'_>], size: &dyn Fn(&Entity) -> u32, now: Time) -> 
         .filter(|h| h.at >= now - LONG && !DERIVED.contains(&h.kind))
         .filter_map(|hit| {
             let node = hit.place.map(|p| p.node).or_else(|| hit.entity.node())?;
-            Some(Seen { hit, node, class: mode(hit.kind)?.class })
+            Some(Seen { hit, node, no: 0, class: mode(hit.kind)?.class })
         })
         .collect();
     seen.sort_by_key(|s| (s.hit.at, s.hit.id));
+    let names: BTreeSet<&NodeName> = seen.iter().map(|s| s.node).collect();
+    let numbers: BTreeMap<&NodeName, u32> = names.into_iter().zip(0..).collect();
+    for s in &mut seen {
+        s.no = numbers.get(s.node).copied().unwrap_or(0);
+    }
     let mut taken = BTreeSet::new();
     let mut out = others::storage(hits, now, &mut taken);
     let hardware: Vec<Seen<'_>> = seen
@@ -146,15 +153,15 @@ pub(crate) fn is_hardware(class: FaultClass) -> bool {
 /// The widest stretch of `hits`, which are in order of time, that lies within `span`: the one with
 /// the most nodes, the earliest of several.
 fn densest<'a>(hits: &[Seen<'a>], span: Span) -> Vec<Seen<'a>> {
-    let mut nodes: BTreeMap<&NodeName, usize> = BTreeMap::new();
+    let mut nodes: BTreeMap<u32, usize> = BTreeMap::new();
     let (mut from, mut best, mut most) = (0, 0..0, 0);
     for (to, s) in hits.iter().enumerate() {
-        *nodes.entry(s.node).or_default() += 1;
+        *nodes.entry(s.no).or_default() += 1;
         while s.hit.at.since(hits[from].hit.at) > span {
-            if let Some(n) = nodes.get_mut(hits[from].node) {
+            if let Some(n) = nodes.get_mut(&hits[from].no) {
                 *n -= 1;
                 if *n == 0 {
-                    nodes.remove(hits[from].node);
+                    nodes.remove(&hits[from].no);
                 }
             }
             from += 1;
@@ -167,8 +174,8 @@ fn densest<'a>(hits: &[Seen<'a>], span: Span) -> Vec<Seen<'a>> {
     hits[best].to_vec()
 }
 
-fn nodes_of<'a>(hits: &[Seen<'a>]) -> BTreeSet<&'a NodeName> {
-    hits.iter().map(|s| s.node).collect()
+fn nodes_of(hits: &[Seen<'_>]) -> BTreeSet<u32> {
+    hits.iter().map(|s| s.no).collect()
 }
 
 fn ids_of(hits: &[Seen<'_>]) -> Vec<u64> {
@@ -182,7 +189,7 @@ fn worst(hits: &[Seen<'_>]) -> Severity {
 
 /// Kinds by how many nodes they were found on, the most frequent first.
 fn kinds_of<'a>(hits: &[Seen<'a>]) -> Vec<(&'a str, usize)> {
-    let pairs: BTreeSet<(&str, &NodeName)> = hits.iter().map(|s| (s.hit.kind, s.node)).collect();
+    let pairs: BTreeSet<(&str, u32)> = hits.iter().map(|s| (s.hit.kind, s.no)).collect();
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
     for (kind, _) in pairs {
         *count.entry(kind).or_default() += 1;

@@ -198,8 +198,7 @@ fn fit<'a>(
     let group = densest(hits, bond.span());
     let (first, last) = group.first().zip(group.last())?;
     let inside = nodes_of(&group);
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let nodes = count(inside.len());
+    let nodes = u32::try_from(inside.len()).unwrap_or(u32::MAX);
     // Work of unknown size may be large: then chance explains much.
     if inside.len() < NODES_MIN || (bond == Bond::Work && size == 0) {
         return None;
@@ -210,18 +209,25 @@ fn fit<'a>(
         return None;
     }
     // Whatever can lie in one window with all of the group.
-    let outside: BTreeSet<_> = left
-        .iter()
-        .filter(|s| {
-            s.hit.at.since(first.hit.at) <= bond.span()
-                && last.hit.at.since(s.hit.at) <= bond.span()
-                && kind.is_none_or(|k| s.hit.kind == k)
-                && (bond != Bond::Work || by_work(s.class))
-                && !inside.contains(s.node)
-        })
-        .map(|s| s.node)
-        .collect();
-    let out = count(outside.len());
+    let (from, to) = (last.hit.at - bond.span(), first.hit.at + bond.span());
+    let mut known = vec![false; left.iter().map(|s| s.no as usize + 1).max().unwrap_or(0)];
+    for no in &inside {
+        if let Some(k) = known.get_mut(*no as usize) {
+            *k = true;
+        }
+    }
+    let mut out = 0;
+    for s in left {
+        let counts = s.hit.at >= from
+            && s.hit.at <= to
+            && !known[s.no as usize]
+            && kind.is_none_or(|k| s.hit.kind == k)
+            && (bond != Bond::Work || by_work(s.class));
+        if counts {
+            known[s.no as usize] = true;
+            out += 1;
+        }
+    }
     let site = site.max(size).max(nodes + out);
     let fit = || Fit { bond, cause: cause.clone(), kind, group, nodes, size, all: nodes + out };
     let others = u64::from(site - size);
@@ -242,7 +248,7 @@ fn fit<'a>(
 /// Three nodes that work took down. One that only slowed them is not quarantined for it.
 fn killed(group: &[Seen<'_>]) -> bool {
     let dead = group.iter().filter(|s| s.hit.severity == Severity::Critical);
-    dead.map(|s| s.node).collect::<BTreeSet<_>>().len() >= NODES_MIN
+    dead.map(|s| s.no).collect::<BTreeSet<_>>().len() >= NODES_MIN
 }
 
 fn tell(fit: &Fit<'_>) -> Common {
