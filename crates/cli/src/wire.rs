@@ -53,6 +53,8 @@ pub(crate) struct MachineOptions {
     pub(crate) want: WantOrder,
     /// The operator's bars, as a file's text.
     pub(crate) expect: Option<String>,
+    /// What is done only on demand.
+    pub(crate) more: muster_machine::More,
 }
 
 impl Default for MachineOptions {
@@ -70,6 +72,7 @@ impl Default for MachineOptions {
             allow_mig: false,
             want: WantOrder::default(),
             expect: None,
+            more: muster_machine::More::default(),
         }
     }
 }
@@ -104,7 +107,8 @@ impl MachineOptions {
             test,
             hands,
         };
-        let machine = muster_machine::start(options).map_err(|e| Fail::failed(chain(&e)))?;
+        let machine =
+            muster_machine::start_with(options, self.more).map_err(|e| Fail::failed(chain(&e)))?;
         if let Some(exporter) = &machine.exporter {
             tracing::info!(addr = %exporter.addr(), "figures for Prometheus");
         }
@@ -223,7 +227,14 @@ pub(crate) async fn run_fleet(config: FleetConfig) -> Result<(), Fail> {
         end_ranks: false,
         cgroups: None,
     };
-    let simulated = muster_agent::run_sim_fleet(fleet, shutdown.clone());
+    let none = fleet.nodes.is_empty();
+    let simulated = async {
+        // A fleet without nodes would end at once, and this process with it.
+        if none {
+            return std::future::pending().await;
+        }
+        muster_agent::run_sim_fleet(fleet, shutdown.clone()).await
+    };
     let local = async {
         if !config.local_node {
             return std::future::pending().await;

@@ -196,7 +196,10 @@ fn said(node: &Node) -> String {
     let role = if role.is_empty() { role } else { format!(", {role}") };
     let why = node.stage_why.as_deref().filter(|_| node.stage != Stage::Ready);
     let why = why.map(|w| format!(" ({w})")).unwrap_or_default();
-    format!("node {} is {}{why}{role}\n", node.name, node.state)
+    let out: Vec<String> = node.gpus_excluded.iter().map(ToString::to_string).collect();
+    let out =
+        if out.is_empty() { String::new() } else { format!(", without GPU {}", out.join(",")) };
+    format!("node {} is {}{why}{role}{out}\n", node.name, node.state)
 }
 
 enum Act {
@@ -279,5 +282,7 @@ mod tests {
         (node.role, node.stage) = (NodeRole::Normal, Stage::Quarantined);
         (node.state, node.stage_why) = ("quarantined".into(), Some("gpu-off-bus".into()));
         assert_eq!(said(&node), "node n1 is quarantined (gpu-off-bus)\n");
+        node.gpus_excluded = vec![3, 5];
+        assert_eq!(said(&node), "node n1 is quarantined (gpu-off-bus), without GPU 3,5\n");
     }
 }

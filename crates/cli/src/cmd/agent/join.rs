@@ -6,7 +6,7 @@ use crate::output;
 use crate::up::AgentOptions;
 use clap::{Args, ValueEnum};
 use muster_agent::isolation::Isolation;
-use muster_machine::{Scrub, WantOrder};
+use muster_machine::{Allowed, More, Scrub, WantOrder};
 use muster_model::NodeName;
 use muster_monitor::exporter::{HostnameLabel, Names};
 use std::net::SocketAddr;
@@ -89,6 +89,23 @@ struct Watch {
     /// Cut GPUs that are in MIG mode into the slices that jobs are given
     #[arg(long)]
     allow_mig: bool,
+    /// Read, write and look up this file system every half minute; may be given several times
+    #[arg(long, value_name = "PATH")]
+    watch_fs: Vec<PathBuf>,
+    /// Let remedies reset GPUs that nobody uses
+    #[arg(long)]
+    allow_reset: bool,
+    /// Let remedies restart this machine
+    #[arg(long)]
+    allow_reboot: bool,
+    /// How this machine is restarted
+    #[arg(
+        long,
+        default_value = "systemctl reboot",
+        value_name = "COMMAND",
+        requires = "allow_reboot"
+    )]
+    reboot_command: String,
 }
 
 /// Where the exporter listens; none is off.
@@ -150,6 +167,15 @@ impl Watch {
             allow_mig: self.allow_mig,
             want: self.want.unwrap_or_default(),
             expect: self.expect.as_deref().map(super::qualify::bars).transpose()?,
+            more: More {
+                watch_fs: self.watch_fs,
+                allowed: Allowed {
+                    reset: self.allow_reset,
+                    reboot: self.allow_reboot,
+                    reboot_command: self.reboot_command,
+                    ..Allowed::default()
+                },
+            },
         })
     }
 }

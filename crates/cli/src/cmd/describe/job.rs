@@ -175,9 +175,9 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
     f.0
 }
 
-/// Seconds with one decimal.
+/// Seconds with two decimals.
 fn seconds(ms: u64) -> String {
-    format!("{}.{} s", ms / 1000, ms % 1000 / 100)
+    format!("{}.{:02} s", ms / 1000, ms % 1000 / 10)
 }
 
 /// How it came back, and where the time went.
@@ -327,8 +327,8 @@ mod tests {
         let text = text(&job, &beside, Time(30_000), false);
         for part in [
             "Recovery of attempt 1",
-            "Whole:      9.0 s",
-            "detect 0.4 s, decide 0.1 s, drain 2.5 s, place 0.2 s, start 5.8 s",
+            "Whole:      9.00 s",
+            "detect 0.40 s, decide 0.10 s, drain 2.50 s, place 0.20 s, start 5.80 s",
             "has not told of a step yet",
             "gpu-off-bus",
             "Story",

@@ -10,20 +10,25 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Line {
     at: Timestamp,
+    /// What comes first of what happened at the same moment: causes before effects.
+    order: u8,
     what: &'static str,
     text: String,
 }
 
 /// Events that the story tells in its own words, or that nobody needs to read.
-const TOLD: [&str; 14] = [
+const TOLD: [&str; 17] = [
     "job_submitted",
     "job_placed",
+    "job_promised",
+    "job_requeued",
     "attempt_started",
     "attempt_ended",
     "attempt_attributed",
     "attempt_progressed",
     "slot_started",
     "slot_ended",
+    "stop_ordered",
     "job_succeeded",
     "job_failed",
     "job_cancelled",
@@ -34,74 +39,97 @@ const TOLD: [&str; 14] = [
 
 /// The whole story.
 pub(super) fn of(job: &Job, beside: &Beside) -> Vec<Line> {
-    let mut lines: BTreeSet<Line> = BTreeSet::new();
-    let mut add = |at: Timestamp, what: &'static str, text: String| {
-        lines.insert(Line { at, what, text });
-    };
-    add(job.submitted_at, "job", format!("submitted by {}", job.user));
-    for p in &job.past {
-        let nodes: Vec<&str> = p.nodes.iter().map(String::as_str).collect();
-        let nodes = muster_specs::hostlist::compress(nodes);
-        add(p.placed_at, "attempt", format!("attempt {} placed on {nodes}", p.no));
-        if let Some(at) = p.started_at {
-            add(at, "attempt", format!("attempt {} runs", p.no));
-        }
-        let why = if p.findings.is_empty() {
-            String::new()
-        } else {
-            format!(" (finding {})", p.findings.join(", "))
-        };
-        let whose = job::verdict(p.verdict);
-        add(p.ended_at, "verdict", format!("attempt {} ended, {whose}: {}{why}", p.no, p.reason));
-    }
-    if let Some(a) = &job.attempt {
-        let nodes: Vec<&str> = a.slots.iter().map(|s| s.node.as_str()).collect();
-        let nodes = muster_specs::hostlist::compress(nodes);
-        add(a.placed_at, "attempt", format!("attempt {} placed on {nodes}", a.no));
-        if let Some(at) = a.started_at {
-            add(at, "attempt", format!("attempt {} runs", a.no));
-        }
-        if let Some(s) = &a.stop {
-            add(s.at, "attempt", format!("attempt {} is stopped: {}", a.no, s.message));
-        }
-        if let Some(n) = &a.notice {
-            add(n.at, "attempt", format!("attempt {} will be stopped: {}", a.no, n.message));
-        }
-    }
-    for f in &beside.findings {
-        let evidence = f.evidence.first().map(|e| format!(": {e}")).unwrap_or_default();
-        let text = format!("{} on {} (finding {}){evidence}", f.kind, f.entity, f.id);
-        add(f.opened_at, "finding", text);
-        if let (Some(at), Some(why)) = (f.closed_at, &f.closed_why) {
-            add(at, "finding", format!("finding {} is over: {why}", f.id));
-        }
-    }
-    for f in &beside.faults {
-        let gpu = f.gpu.map(|g| format!(" GPU {g}")).unwrap_or_default();
-        add(f.at, "fault", format!("{} on {}{gpu}: {}", f.code, f.node, f.text));
-    }
+    let mut s = Story::default();
+    s.add(job.submitted_at, 0, "job", format!("submitted by {}", job.user));
+    s.attempts(job);
+    s.wrong(beside);
     if let Some(r) = &job.recovery {
-        add(r.fault_at, "recovery", format!("attempt {} was hit", r.attempt));
-        add(r.decided_at, "recovery", format!("attempt {} ordered to stop", r.attempt));
+        s.add(r.fault_at, 1, "recovery", format!("attempt {} was hit", r.attempt));
+        s.add(r.decided_at, 4, "recovery", format!("attempt {} is ordered to stop", r.attempt));
         if let Some(at) = r.drained_at {
-            add(at, "recovery", "its last rank is gone".into());
+            s.add(at, 6, "recovery", "its last rank is gone".into());
         }
         if let Some(at) = r.working_at {
-            add(at, "recovery", "works again".into());
+            s.add(at, 10, "recovery", "it works again".into());
         }
     }
     if let Some(c) = &job.checkpoint {
         let step = c.step.map(|s| format!(" at step {s}")).unwrap_or_default();
-        add(c.at, "checkpoint", format!("written{step} by attempt {}", c.attempt));
+        s.add(c.at, 5, "checkpoint", format!("written{step} by attempt {}", c.attempt));
     }
     if let Some(at) = job.ended_at {
         let why = job.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
-        add(at, "job", format!("{}{why}", job.state.word()));
+        s.add(at, 11, "job", format!("{}{why}", job.state.word()));
     }
     for e in beside.events.iter().filter(|e| !TOLD.contains(&e.kind.as_str())) {
-        add(e.at, "event", format!("{} {}", e.kind, events::about(e)));
+        s.add(e.at, 5, "event", format!("{} {}", e.kind, events::about(e)));
     }
-    lines.into_iter().collect()
+    s.0.into_iter().collect()
+}
+
+#[derive(Default)]
+struct Story(BTreeSet<Line>);
+
+impl Story {
+    fn add(&mut self, at: Timestamp, order: u8, what: &'static str, text: String) {
+        self.0.insert(Line { at, order, what, text });
+    }
+
+    /// Attempts: where, when they ran, and whose doing their end was.
+    fn attempts(&mut self, job: &Job) {
+        for p in &job.past {
+            self.begun(p.no, p.nodes.iter(), p.placed_at, p.started_at);
+            // A reason that names its finding need not do so twice.
+            let cited = p.findings.iter().all(|f| p.reason.contains(&format!("finding {f}")));
+            let why =
+                if cited { String::new() } else { format!(" (finding {})", p.findings.join(", ")) };
+            let whose = job::verdict(p.verdict);
+            let text = format!("attempt {} ended, {whose}: {}{why}", p.no, p.reason);
+            self.add(p.ended_at, 7, "verdict", text);
+        }
+        if let Some(a) = &job.attempt {
+            self.begun(a.no, a.slots.iter().map(|s| &s.node), a.placed_at, a.started_at);
+            if let Some(s) = &a.stop {
+                let text = format!("attempt {} is stopped: {}", a.no, s.message);
+                self.add(s.at, 4, "attempt", text);
+            }
+            if let Some(n) = &a.notice {
+                let text = format!("attempt {} will be stopped: {}", a.no, n.message);
+                self.add(n.at, 4, "attempt", text);
+            }
+        }
+    }
+
+    fn begun<'a>(
+        &mut self,
+        no: u32,
+        nodes: impl Iterator<Item = &'a String>,
+        placed: Timestamp,
+        started: Option<Timestamp>,
+    ) {
+        let nodes: Vec<&str> = nodes.map(String::as_str).collect();
+        let nodes = muster_specs::hostlist::compress(nodes);
+        self.add(placed, 8, "attempt", format!("attempt {no} is placed on {nodes}"));
+        if let Some(at) = started {
+            self.add(at, 9, "attempt", format!("attempt {no} runs"));
+        }
+    }
+
+    /// Faults and findings.
+    fn wrong(&mut self, beside: &Beside) {
+        for f in &beside.faults {
+            let gpu = f.gpu.map(|g| format!(" GPU {g}")).unwrap_or_default();
+            self.add(f.at, 2, "fault", format!("{} on {}{gpu}: {}", f.code, f.node, f.text));
+        }
+        for f in &beside.findings {
+            let evidence = f.evidence.first().map(|e| format!(": {e}")).unwrap_or_default();
+            let text = format!("{} on {} (finding {}){evidence}", f.kind, f.entity, f.id);
+            self.add(f.opened_at, 3, "finding", text);
+            if let (Some(at), Some(why)) = (f.closed_at, &f.closed_why) {
+                self.add(at, 5, "finding", format!("finding {} is over: {why}", f.id));
+            }
+        }
+    }
 }
 
 /// The day on which it begins, in UTC.
@@ -161,7 +189,10 @@ mod tests {
         assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
         assert_eq!(day(&story), "1970-01-01");
         assert!(text.contains("00:00:00.000  job      submitted by"), "{text}");
-        assert!(text.contains("00:00:01.000  attempt  attempt 1 placed on hgx-[01-02]"), "{text}");
+        assert!(
+            text.contains("00:00:01.000  attempt  attempt 1 is placed on hgx-[01-02]"),
+            "{text}"
+        );
         assert!(text.contains("attempt 1 ended, infrastructure: node hgx-01 is"), "{text}");
         job.ended_at = Some(Time(2 * 86_400_000 + 5).into());
         let text = table(&of(&job, &beside)).render_for(None, false);

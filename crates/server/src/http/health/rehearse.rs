@@ -44,6 +44,13 @@ struct Chosen {
     done: bool,
 }
 
+/// A node that would be out of service.
+struct Out {
+    since: Time,
+    until: Time,
+    action: Action,
+}
+
 /// Lives a stretch of the log under a policy.
 pub(super) struct Rehearsal {
     policy: Remedies,
@@ -53,8 +60,7 @@ pub(super) struct Rehearsal {
     open: BTreeMap<(Entity, String), Time>,
     ids: BTreeMap<u64, (Entity, String)>,
     before: BTreeMap<NodeName, Vec<Chosen>>,
-    /// Nodes that are out, until when, and since when.
-    out: BTreeMap<NodeName, (Time, Time)>,
+    out: BTreeMap<NodeName, Out>,
     asked: Vec<(Time, NodeName)>,
     stopped_until: Option<Time>,
     pub(super) findings: u64,
@@ -137,7 +143,7 @@ impl Rehearsal {
     }
 
     fn consider(&mut self, seen: &SeenFinding, node: &NodeName, id: u64, at: Time) {
-        self.out.retain(|_, (until, _)| *until > at);
+        self.out.retain(|_, o| o.until > at);
         let none = Place { pool: "default".into(), sku: String::new(), groups: Vec::new() };
         let place = self.places.get(node).unwrap_or(&none);
         let asked = Asked {
@@ -155,13 +161,19 @@ impl Rehearsal {
             .map(|c| Before { kind: &c.kind, gpu: c.gpu, action: c.action, at: c.at, done: c.done })
             .collect();
         let choice = ladder::choose(&self.policy, &asked, &before, at);
+        // Something at least as heavy is under way there already.
+        let takes = choice.action.takes_node();
+        if takes && self.out.get(node).is_some_and(|o| o.action >= choice.action) {
+            return;
+        }
         let held = self.holds(node, place, choice.action, choice.mode, at);
         let done =
             held.is_none() && (choice.mode != Mode::DetectOnly || choice.action == Action::Watch);
-        if done && choice.action.takes_node() {
+        if done && takes {
             let until = at + away(choice.action);
-            let entry = self.out.entry(node.clone()).or_insert((until, at));
-            entry.0 = entry.0.max(until);
+            let new = Out { since: at, until, action: choice.action };
+            let o = self.out.entry(node.clone()).or_insert(new);
+            (o.until, o.action) = (o.until.max(until), choice.action);
             let now_out = u32::try_from(self.out.len()).unwrap_or(u32::MAX);
             self.out_at_once = self.out_at_once.max(now_out);
         }
@@ -190,7 +202,7 @@ impl Rehearsal {
             at,
             done,
         });
-        if choice.action.takes_node() {
+        if takes {
             self.asks(node, at);
         }
     }
@@ -220,10 +232,9 @@ impl Rehearsal {
                 let inside = |n: &NodeName| {
                     self.places.get(n).is_some_and(|p| p.groups.iter().any(|(g, _)| g == name))
                 };
-                let here: Vec<&(Time, Time)> =
-                    self.out.iter().filter(|(n, _)| inside(n)).map(|(_, t)| t).collect();
-                let hour =
-                    here.iter().filter(|(_, since)| at.since(*since) < Span::hours(1)).count();
+                let here: Vec<&Out> =
+                    self.out.iter().filter(|(n, _)| inside(n)).map(|(_, o)| o).collect();
+                let hour = here.iter().filter(|o| at.since(o.since) < Span::hours(1)).count();
                 GroupUse {
                     name: name.clone(),
                     share: *share,
@@ -342,6 +353,9 @@ mod tests {
         life.read(&opened(9, hour(10), "gpu-off-bus", "gpu:n2/3"));
         life.read(&opened(10, hour(10), "gpu-off-bus", "gpu:n2/3"));
         assert_eq!(life.findings, 4);
+        // Another finding of a node that is out already asks for nothing more.
+        life.read(&opened(11, hour(10), "gpu-missing", "gpu:n2/3"));
+        assert_eq!((life.findings, life.items.len()), (5, 4));
     }
 
     #[test]

@@ -116,8 +116,16 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     for i in &out.incidents {
         attention.push(format!("incident {}: {}", i.id, i.summary));
     }
+    // What is under way on a node counts for all that was found there.
+    let tended = |f: &&Finding| {
+        let id = |text: &Option<String>| text.as_ref().and_then(|t| t.parse::<u64>().ok());
+        let own = id(&f.remedy).and_then(|r| s.health.remedies.get(&r));
+        let node = f.node.as_ref().and_then(|n| n.parse().ok());
+        own.is_some_and(|r| r.outcome.is_none())
+            || node.is_some_and(|n| s.health.remedies_of(&n).next().is_some())
+    };
     let critical = out.findings.iter().filter(|f| f.severity == Severity::Critical);
-    let (mended, alone): (Vec<_>, Vec<_>) = critical.partition(|f| f.remedy.is_some());
+    let (mended, alone): (Vec<_>, Vec<_>) = critical.partition(tended);
     if !alone.is_empty() && whole {
         bad.push(some(
             alone.len(),
