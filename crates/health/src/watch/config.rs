@@ -108,6 +108,10 @@ pub struct WatchConfig {
     /// Power below this share of the usual, with GPUs in use, is waiting. 0.45.
     pub hang_power: f64,
 
+    /// Chance of a failure within a month, in thousandths, from which large gangs keep away.
+    /// 150: sixteen times that of a healthy GPU by the model's own base rate.
+    pub hazard_permille: u32,
+
     /// How long something has to be good before it is over. 60 s.
     pub over_after: Span,
     /// Nodes that are remembered; more are not watched.
@@ -160,6 +164,7 @@ impl Default for WatchConfig {
             hang_steps: 20.0,
             hang_idle_floor: Span::mins(5),
             hang_power: 0.45,
+            hazard_permille: 150,
             over_after: Span::secs(60),
             nodes_max: 65_536,
             ranks_max: 262_144,

@@ -6,6 +6,7 @@ use crate::detect::bus::BusLink;
 use crate::detect::heat::{mask, reason};
 use crate::detect::meter::{Meter, Streak, Tick};
 use crate::detect::robust::Fading;
+use crate::hazard::Precursors;
 use muster_model::units::Time;
 
 /// Figures of now are averaged over about so many seconds.
@@ -17,6 +18,8 @@ const MATURE: f32 = 600.0;
 /// Windows of counters, in milliseconds.
 const MINUTE: i64 = 60_000;
 const TEN_MINUTES: i64 = 600_000;
+const HOUR: i64 = 3_600_000;
+const DAY: i64 = 86_400_000;
 
 /// One GPU.
 #[derive(Debug)]
@@ -32,6 +35,10 @@ pub(super) struct Gpu {
     pub(super) replay: Meter,
     pub(super) nvlink: Meter,
     pub(super) nvlink_long: Meter,
+    sbe_day: Meter,
+    replay_hour: Meter,
+    nvlink_hour: Meter,
+    margin: Fading,
     pub(super) pending: Streak,
     pub(super) failed: Streak,
     hot: Fading,
@@ -70,6 +77,10 @@ impl Default for Gpu {
             replay: Meter::default(),
             nvlink: Meter::default(),
             nvlink_long: Meter::default(),
+            sbe_day: Meter::default(),
+            replay_hour: Meter::default(),
+            nvlink_hour: Meter::default(),
+            margin: Fading::default(),
             pending: Streak::default(),
             failed: Streak::default(),
             hot: Fading::default(),
@@ -127,6 +138,9 @@ impl Gpu {
         self.replay.add(at, self.get(Col::Replay), MINUTE);
         self.nvlink.add(at, self.get(Col::Nvlink), MINUTE);
         self.nvlink_long.add(at, self.get(Col::Nvlink), TEN_MINUTES);
+        self.sbe_day.add(at, self.get(Col::Sbe), DAY);
+        self.replay_hour.add(at, self.get(Col::Replay), HOUR);
+        self.nvlink_hour.add(at, self.get(Col::Nvlink), HOUR);
         self.averages(util, sm, dt);
         self.links();
         self.streaks(c, at, dt);
@@ -149,6 +163,7 @@ impl Gpu {
             return;
         }
         self.load_secs += dt.clamp(0.0, 60.0);
+        self.margin.add(sane(self.get(Col::Margin), 150.0), dt, PAST);
         self.past_temp.add(temp, dt, PAST);
         self.past_power.add(power, dt, PAST);
         // What a reason explains is no part of how fast it can be; what is low already neither.
@@ -234,6 +249,22 @@ impl Gpu {
         }
         let rise = self.temp.get()? - self.past_temp.get()?;
         Some((rise, self.power.get()? / self.past_power.get()?))
+    }
+
+    /// What its figures say of whether it will fail. What was never told is not known.
+    pub(super) fn precursors(&self) -> Precursors {
+        let told = |col: Col| self.get(col).is_finite();
+        let count = |m: &Meter| m.rise().by.min(f64::from(u32::MAX)) as u32;
+        let whole = |x: f64| x.clamp(0.0, f64::from(u32::MAX)) as u32;
+        Precursors {
+            sbe_slope: told(Col::Sbe).then(|| count(&self.sbe_day)),
+            remapped_rows: told(Col::Remapped).then(|| whole(f64::from(self.get(Col::Remapped)))),
+            remap_pending: told(Col::RemapPending).then(|| self.get(Col::RemapPending) >= 0.5),
+            replay_slope: told(Col::Replay).then(|| count(&self.replay_hour)),
+            nvlink_slope: told(Col::Nvlink).then(|| count(&self.nvlink_hour)),
+            thermal_margin: self.margin.get().map(whole),
+            ..Precursors::default()
+        }
     }
 
     /// It has been throttled for long enough.

@@ -1,9 +1,9 @@
 //! What is remembered of one attempt and its ranks.
 
+use super::rank::{Parts, Rank, STEP_MAX};
 use super::{Running, StepSeen};
 use crate::detect::gang::Pace;
 use crate::detect::meter::Streak;
-use crate::detect::pace::Spent;
 use crate::detect::robust::Fading;
 use crate::watch::standing::Findings;
 use muster_model::ids::AttemptKey;
@@ -15,143 +15,6 @@ use std::sync::Arc;
 
 /// A rank beyond this is no rank.
 const RANK_END: u32 = 1 << 20;
-/// A step that takes longer is garbage, in seconds.
-const STEP_MAX: f64 = 1e6;
-
-/// What the stages of a step took, in seconds.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Parts {
-    own: f64,
-    wait: f64,
-    exchange: f64,
-    read: f64,
-    save: f64,
-    waits_told: bool,
-    exchange_told: bool,
-    any: bool,
-}
-
-impl Parts {
-    pub(super) fn add(&mut self, spent: Spent, secs: f64) {
-        if !(0.0..STEP_MAX).contains(&secs) {
-            return;
-        }
-        self.any = true;
-        match spent {
-            Spent::Own => self.own += secs,
-            Spent::Waiting => {
-                self.wait += secs;
-                self.waits_told = true;
-            }
-            Spent::Exchange => {
-                self.exchange += secs;
-                self.exchange_told = true;
-            }
-            Spent::Reading => self.read += secs,
-            Spent::Saving => self.save += secs,
-        }
-    }
-}
-
-/// One window of a rank's steps, and what it was before.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rank {
-    pub(super) step: Option<u64>,
-    at: Time,
-    n: u32,
-    own: [f32; 3],
-    t: [f32; 2],
-    wait: f32,
-    exchange: f32,
-    read: f32,
-    /// Stages were told, so that waiting is told apart.
-    open: bool,
-    base: Fading,
-    windows: u8,
-    /// Windows in a row in which it stood out, by cause.
-    pub(super) slow: [u8; 4],
-    pub(super) since: Time,
-}
-
-impl Default for Rank {
-    fn default() -> Rank {
-        Rank {
-            step: None,
-            at: Time(0),
-            n: 0,
-            own: [0.0, 0.0, f32::INFINITY],
-            t: [0.0, 0.0],
-            wait: 0.0,
-            exchange: 0.0,
-            read: 0.0,
-            open: false,
-            base: Fading::default(),
-            windows: 0,
-            slow: [0; 4],
-            since: Time(0),
-        }
-    }
-}
-
-/// A sum without its largest part, by the count: one long step among many says nothing.
-fn trimmed(sum: f32, most: f32, n: u32) -> f64 {
-    let (sum, most) = (f64::from(sum), f64::from(most));
-    if n >= 4 { (sum - most) / f64::from(n - 1) } else { sum / f64::from(n) }
-}
-
-/// Windows after which a rank's past can be compared with.
-const LEARN: u8 = 3;
-
-impl Rank {
-    fn take(&mut self, own: f64, t: f64, parts: Parts) {
-        self.n += 1;
-        let (own, t) = (own as f32, t as f32);
-        self.own = [self.own[0] + own, self.own[1].max(own), self.own[2].min(own)];
-        self.t = [self.t[0] + t, self.t[1].max(t)];
-        self.wait += (parts.wait + parts.exchange) as f32;
-        // Without waiting told apart, it is in the exchange, and says nothing of the network.
-        let apart = parts.waits_told && parts.exchange_told;
-        self.exchange += if apart { parts.exchange as f32 } else { f32::NAN };
-        self.read += parts.read as f32;
-        self.open = parts.any;
-    }
-
-    pub(super) fn steps(&self) -> u32 {
-        self.n
-    }
-
-    /// Stages are told.
-    pub(super) fn open(&self) -> bool {
-        self.open
-    }
-
-    /// How fast it was in the window.
-    pub(super) fn pace(&self, rank: u32) -> Pace {
-        let n = f64::from(self.n.max(1));
-        Pace {
-            rank,
-            own: trimmed(self.own[0], self.own[1], self.n.max(1)),
-            least: f64::from(self.own[2]),
-            t: trimmed(self.t[0], self.t[1], self.n.max(1)),
-            wait: f64::from(self.wait) / n,
-            exchange: f64::from(self.exchange) / n,
-            read: f64::from(self.read) / n,
-            base: self.base.get().filter(|b| self.windows >= LEARN && *b > 0.0),
-        }
-    }
-
-    /// The window is over. What was slow is no part of how fast it used to be.
-    pub(super) fn close(&mut self, own: f64, slow: bool) {
-        if self.n > 0 && !slow {
-            // The first windows count in full, later ones little: what creeps is seen.
-            let tau = if self.windows < LEARN { 1.0 } else { 30.0 };
-            self.base.add(own as f32, 1.0, tau);
-            self.windows = self.windows.saturating_add(1);
-        }
-        (self.n, self.own) = (0, [0.0, 0.0, f32::INFINITY]);
-        (self.t, self.wait, self.exchange, self.read) = ([0.0, 0.0], 0.0, 0.0, 0.0);
-    }
-}
 
 /// A rank and where it runs.
 #[derive(Debug, Clone, Copy)]

@@ -21,9 +21,10 @@ pub(super) enum Col {
     Margin,
     Width,
     Gen,
+    Remapped,
 }
 
-pub(super) const COLS: usize = 15;
+pub(super) const COLS: usize = 16;
 
 const NAMES: [&str; COLS] = [
     "util",
@@ -41,6 +42,7 @@ const NAMES: [&str; COLS] = [
     "thermal_margin",
     "pcie_width",
     "pcie_gen",
+    "remapped_rows",
 ];
 
 /// A place that no row has.

@@ -11,7 +11,9 @@ mod gpu;
 mod job;
 mod layout;
 mod node;
+mod peers;
 mod port;
+mod rank;
 mod slow;
 mod standing;
 mod still;
@@ -20,6 +22,7 @@ pub use config::WatchConfig;
 
 use crate::detect::host;
 use crate::detect::pace::{Spent, spent};
+use crate::hazard::Precursors;
 use config::ms;
 use job::Attempt;
 use layout::Layouts;
@@ -139,6 +142,7 @@ impl Watch {
             node.gpu_layout = Some(layout);
             node.gpu_rows(c, s.gpus, s.at, dt);
             node.judge_gpus(c, s.at, news);
+            node.judge_hazard(c, s.at, news);
         }
         if !s.host_columns.is_empty() {
             self.host(i, s, dt);
@@ -190,7 +194,7 @@ impl Watch {
 
     /// A step of a rank.
     pub fn step(&mut self, s: &StepSeen<'_>) {
-        let mut parts = job::Parts::default();
+        let mut parts = rank::Parts::default();
         for (name, secs) in s.stages.iter().take(STAGES) {
             let kind = match self.stages.get(name) {
                 Some(kind) => *kind,
@@ -275,6 +279,14 @@ impl Watch {
         });
         self.ranks = ranks;
         self.news.take()
+    }
+
+    /// What the figures of a GPU say of whether it will fail, for [`crate::hazard`]: its caller
+    /// adds what only the log knows, such as age and repairs.
+    #[must_use]
+    pub fn precursors(&self, node: &NodeName, gpu: u32) -> Option<Precursors> {
+        let node = self.nodes.get(*self.names.get(node)?)?.as_ref()?;
+        node.gpus.get(gpu as usize).filter(|g| g.told).map(gpu::Gpu::precursors)
     }
 
     /// Nodes and ranks that are remembered, for metrics.

@@ -1,0 +1,130 @@
+//! A GPU beside the others of its node.
+
+use super::config::{WatchConfig, ms};
+use super::gpu::Gpu;
+use super::layout::Col;
+use crate::detect::heat::{self, Heat};
+use crate::detect::meter::Rise;
+use crate::detect::robust::{Usual, median};
+use crate::detect::{Say, bus};
+use muster_model::units::Time;
+
+/// What is usual among the GPUs of a node.
+pub(super) struct Peers {
+    temp: Option<Usual>,
+    power: Option<Usual>,
+    clock: Option<Usual>,
+    clock_ratio: Option<f64>,
+    warmth: Option<f64>,
+    pub(super) sbe: f64,
+    pub(super) nvlink: f64,
+    width: Option<f64>,
+    generation: Option<f64>,
+}
+
+/// Fewer peers say nothing.
+const PEERS_MIN: usize = 4;
+
+impl Peers {
+    pub(super) fn of(gpus: &[Gpu]) -> Peers {
+        let busy = || gpus.iter().filter(|g| g.busy && g.without == 0);
+        let enough = |u: Option<Usual>| u.filter(|u| u.count >= PEERS_MIN);
+        let rate = |f: &dyn Fn(&Gpu) -> Rise| {
+            let mut all: Vec<f64> = gpus.iter().map(|g| f(g).per_sec()).collect();
+            if all.len() < 3 { 0.0 } else { median(&mut all).unwrap_or(0.0) }
+        };
+        let best = |f: &dyn Fn(&Gpu) -> f32| {
+            Usual::of(gpus.iter().map(|g| f64::from(f(g))))
+                .filter(|u| u.count >= PEERS_MIN)
+                .map(|u| u.median)
+        };
+        let some = |all: Vec<f64>| {
+            let mut all = all;
+            if all.len() < PEERS_MIN { None } else { median(&mut all) }
+        };
+        Peers {
+            temp: enough(Usual::of(busy().filter_map(|g| g.temp.get()))),
+            power: enough(Usual::of(busy().filter_map(|g| g.power.get()))),
+            clock: enough(Usual::of(busy().filter_map(|g| g.clock.get()))),
+            clock_ratio: some(busy().filter_map(Gpu::clock_ratio).collect()),
+            warmth: some(busy().filter_map(|g| g.warmth().map(|w| w.0)).collect()),
+            sbe: rate(&|g| g.sbe.rise()),
+            nvlink: rate(&|g| g.nvlink.rise()),
+            width: best(&|g| g.best().width),
+            generation: best(&|g| g.best().generation),
+        }
+    }
+
+    /// What a link could be: the best of its own past and of its peers.
+    pub(super) fn best(&self, own: bus::BusLink) -> bus::BusLink {
+        let better = |own: f32, peers: Option<f64>| match peers {
+            Some(p) if own.is_nan() || f64::from(own) < p => p as f32,
+            _ => own,
+        };
+        bus::BusLink {
+            width: better(own.width, self.width),
+            generation: better(own.generation, self.generation),
+        }
+    }
+}
+
+impl Gpu {
+    pub(super) fn thermal(&mut self, c: &WatchConfig, peers: &Peers, at: Time) -> Say {
+        if !self.told || self.without > 0 {
+            return Say::Unknown;
+        }
+        let nan = f64::NAN;
+        let heat = Heat {
+            temp: self.temp.get().unwrap_or(nan),
+            margin: f64::from(self.get(Col::Margin)),
+            power: self.power.get().unwrap_or(nan),
+            peers_temp: peers.temp.map(|u| u.median),
+            peers_power: peers.power.map(|u| u.median),
+        };
+        let no_margin = self.no_margin.lasts(2, ms(c.throttle_for));
+        let throttled = self.is_throttled(c);
+        let say = heat::thermal(c, throttled, no_margin, heat);
+        if say.is_bad() {
+            let since = if throttled { self.throttled.since() } else { self.no_margin.since() };
+            return say.since(since);
+        }
+        let warm = self.warmth().zip(peers.warmth);
+        let warmer = warm
+            .map_or(Say::Unknown, |((rise, power), others)| heat::warmer(c, rise, others, power));
+        self.warm.add(warm.map(|_| warmer.is_bad()), at);
+        if warmer.is_bad() && self.warm.lasts(3, 5 * ms(c.load_for)) {
+            return warmer.since(self.warm.since());
+        }
+        let bits = heat::mask(self.get(Col::Throttle)) & heat::reason::THERMAL;
+        let room = heat.margin.is_nan() || heat.margin >= c.margin + 3.0;
+        Say::good_if(self.busy && bits == 0 && room && !warmer.is_bad())
+    }
+
+    pub(super) fn clocks(&mut self, c: &WatchConfig, peers: &Peers, at: Time) -> Say {
+        let now = self.clock.get().filter(|_| self.busy && self.without == 0);
+        let Some(own) = now.filter(|_| !self.explained()) else {
+            self.low_clock.add(now.map(|_| false), at);
+            self.low_past.add(now.map(|_| false), at);
+            return Say::Unknown;
+        };
+        // Both now and on average: a GPU that just woke up is slow on average only.
+        let now = f64::from(self.get(Col::Clock));
+        let low = peers.clock.map(|u| {
+            u.below(own, c.deviations, c.clocks_share) && now < u.median * (1.0 - c.clocks_share)
+        });
+        self.low_clock.add(low, at);
+        if self.low_clock.lasts(3, ms(c.load_for)) {
+            let usual = peers.clock.map_or(f64::NAN, |u| u.median);
+            return heat::clocks_low(own, usual, true, true).since(self.low_clock.since());
+        }
+        let past = self.clock_ratio().zip(peers.clock_ratio);
+        let low_past = past.map(|(own, others)| own < 1.0 - c.clocks_share && others > 0.95);
+        self.low_past.add(low_past, at);
+        if self.low_past.lasts(3, 3 * ms(c.load_for)) {
+            let usual = self.past_clock().unwrap_or(f64::NAN);
+            return heat::clocks_low(own, usual, false, true).since(self.low_past.since());
+        }
+        let fine = peers.clock.is_some_and(|u| own > u.median * (1.0 - c.clocks_share / 2.0));
+        Say::good_if(fine && low_past != Some(true))
+    }
+}
