@@ -36,6 +36,8 @@ const MARKS: usize = 32;
 const BACKLOG: usize = 64 << 20;
 /// Output of a rank counts as a sign of life once in this time.
 const SIGN_OF_LIFE: Span = Span::secs(1);
+/// How far the clock of a simulated node may be from ours and still count: ten years.
+const AHEAD_MS: i64 = 10 * 365 * 24 * 3600 * 1000;
 /// Characters of what an agent says of an act that are kept.
 const ACT_WORDS: usize = 500;
 
@@ -322,7 +324,8 @@ impl Live {
         let gap = idle::gap(&self.inner);
         self.seat.idle().push(&columns, &row.gpus, self.inner.clock(), gap);
         if self.session.simulated {
-            self.session.ahead_ms.store(row.at.0.saturating_sub(now.0), Ordering::Relaxed);
+            let ahead = row.at.0.saturating_sub(now.0).clamp(-AHEAD_MS, AHEAD_MS);
+            self.session.ahead_ms.store(ahead, Ordering::Relaxed);
         }
         self.tell(Told::Row {
             node: self.session.node.clone(),

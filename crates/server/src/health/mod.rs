@@ -4,6 +4,7 @@
 mod feed;
 mod figures;
 mod follow;
+mod inherit;
 mod running;
 mod tell;
 #[cfg(test)]

@@ -2,14 +2,17 @@
 
 use super::kit::{Agent, Line, Site, node, ordered, script, site, spec};
 use crate::acts::{self, ActsConfig};
-use muster_link::messages::{FromAgent, FromServer, Telemetry, VoiceReport};
+use crate::agents::Columns;
+use crate::health::Told;
+use muster_link::messages::{self as link, FromAgent, FromServer, Telemetry, VoiceReport};
 use muster_model::command::{Command, Observed};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
 use muster_model::ids::AttemptKey;
-use muster_model::job::JobState;
+use muster_model::job::{JobState, SlotEnd};
 use muster_model::remedy::{Act, Action, RemedyStep};
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -145,7 +148,7 @@ async fn an_agent_that_may_not_is_not_asked() {
     let off = fault("xid-79", FaultClass::Bus, FaultAction::Reboot, 2, s.brain.now());
     line.say(FromAgent::Faults { faults: vec![off] }).await;
     approved(&s, "n1", Action::Reboot).await;
-    let failed = |a: &std::sync::Arc<muster_model::remedy::AskedAct>| {
+    let failed = |a: &Arc<muster_model::remedy::AskedAct>| {
         a.ended.as_ref().is_some_and(|e| !e.ok && e.message.contains("--allow-reboot"))
     };
     s.until(|st| st.health.acts.values().any(|a| failed(a))).await;
@@ -252,6 +255,94 @@ async fn a_rank_that_holds_up_its_gang_becomes_a_finding_that_names_its_gpu() {
     assert!(f.seen.last_seen <= s.brain.now(), "by this server's clock");
     assert_eq!(s.brain.read(|st| st.health.open_count()), 1, "nothing else is wrong");
     assert_eq!(s.agents.health().dropped, 0);
+}
+
+#[tokio::test]
+async fn the_first_step_after_a_failure_ends_its_recovery() {
+    let s = site().await;
+    let (_one, mut one) = able(&s, "n1").await;
+    let job = s.submit(spec(1), script("train")).await;
+    let key = ordered(&mut one).await.key;
+    one.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    one.say(step(key, 0, 1, 1.0)).await;
+    let (_two, mut two) = able(&s, "n2").await;
+    let off = fault("xid-79", FaultClass::Bus, FaultAction::Reboot, 2, s.brain.now());
+    let hit = SeenFault { attempt: Some(key), rank: Some(0), ..off };
+    one.say(FromAgent::Faults { faults: vec![hit] }).await;
+    loop {
+        if matches!(ordered(&mut one).await.action, link::Action::Stop { .. }) {
+            break;
+        }
+    }
+    one.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Stopped) }).await;
+    let key = ordered(&mut two).await.key;
+    assert_eq!(key.attempt, 2);
+    // One rank is ahead of the report that all of them are up.
+    two.say(step(key, 0, 1, 1.0)).await;
+    two.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    s.until(|st| st.jobs[&job].recovery.is_some_and(|r| r.started_at.is_some())).await;
+    // It steps on, as ranks do.
+    let mut n = 1;
+    while s.job(job).recovery.is_some_and(|r| r.working_at.is_none()) {
+        n += 1;
+        assert!(n < 1000, "{:?}", s.job(job).recovery);
+        two.say(step(key, 0, n, 1.0)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let counted = async {
+        while s.agents.health().parts.iter().any(|p| p.count == 0) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), counted).await.unwrap();
+    assert!(s.agents.health().parts.iter().all(|p| p.count == 1), "each part once");
+    assert!(s.agents.health().opened.values().sum::<u64>() >= 1);
+}
+
+/// What the watch costs with a row of each of 12,500 nodes, as in ten seconds of a large site.
+#[tokio::test]
+#[ignore = "measures; run by hand"]
+async fn what_rows_of_a_large_site_cost() {
+    const NODES: u64 = 12_500;
+    const ROUNDS: u64 = 6;
+    let s = site().await;
+    let gpu = "util mem_used sm_clock mem_clock temp mem_temp power energy pcie_rx pcie_tx \
+        nvlink_rx nvlink_tx ecc_sbe ecc_dbe remapped_rows replay throttle sm_active tensor_active \
+        dram_active remap_pending remap_failed nvlink_errors thermal_margin pcie_width pcie_gen \
+        power_limit";
+    let columns: Columns = gpu.split_whitespace().map(String::from).collect();
+    let port = |p: u32| {
+        ["up", "downed", "symbol_errors", "recoveries", "rcv_errors", "discards"]
+            .map(|f| format!("port.mlx5_{p}.{f}"))
+    };
+    let fs = ["read_ms", "write_ms", "meta_ms", "stalled_s"].map(|f| format!("fs./data.{f}"));
+    let host: Vec<String> = (0..8).flat_map(port).chain(fs).chain(["dstate".into()]).collect();
+    let host: Columns = host.into();
+    let figures: Arc<[f32]> = vec![1.0; columns.len() * 8].into();
+    let host_figures: Arc<[f32]> = vec![1.0; host.len()].into();
+    let names: Vec<_> = (0..NODES).map(|n| node(&format!("n{n}"))).collect();
+    let start = s.brain.now();
+    for round in 0..ROUNDS {
+        for name in &names {
+            let at = start + Span::secs(10 * round);
+            let told = Told::Row {
+                node: name.clone(),
+                at,
+                columns: columns.clone(),
+                gpus: figures.clone(),
+                host_columns: host.clone(),
+                host: host_figures.clone(),
+            };
+            s.agents.inner.health.feed().push(true, told);
+        }
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+    }
+    let h = s.agents.health();
+    println!(
+        "{} rows taken in, {} dropped: {:?}; {} looks: {} s",
+        h.taken, h.dropped, h.rows_busy, h.look.count, h.look.sum
+    );
 }
 
 /// How long it takes from a report to its events in the log, at two thousand reports a second.

@@ -1,0 +1,91 @@
+//! Findings that a watch before this one told: this one remembers nothing of them, so it would
+//! never say that they are over.
+
+use muster_engine::State;
+use muster_model::finding::SeenFinding;
+use muster_model::names::NodeName;
+use muster_model::units::Time;
+use std::time::{Duration, Instant};
+
+/// What is still true is seen again by then.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// Failure modes that only the watch tells. Others may rest on a fault, which is told once and
+/// true until somebody mends it.
+const KINDS: [&str; 9] = [
+    "agent-hang",
+    "clocks-low",
+    "hang",
+    "job-slow",
+    "loader-starved",
+    "pcie-downgrade",
+    "storage-slow",
+    "straggler",
+    "symbol-errors",
+];
+
+#[derive(Debug)]
+pub(super) struct Inherited {
+    since: Instant,
+    open: Vec<SeenFinding>,
+}
+
+impl Inherited {
+    pub(super) fn of(s: &State, now: Instant) -> Inherited {
+        let told = s.health.open().filter(|f| KINDS.contains(&f.seen.kind.as_str()));
+        Inherited { since: now, open: told.map(|f| f.seen.clone()).collect() }
+    }
+
+    /// This watch saw it too: from here on it says when it is over.
+    pub(super) fn seen(&mut self, f: &SeenFinding) {
+        self.open.retain(|o| o.kind != f.kind || o.entity != f.entity);
+    }
+
+    /// Those that were not seen again in time, by nodes that can be heard.
+    pub(super) fn over(
+        &mut self,
+        now: Instant,
+        at: Time,
+        heard: impl Fn(&NodeName) -> bool,
+    ) -> Vec<SeenFinding> {
+        if self.open.is_empty() || now.duration_since(self.since) < PATIENCE {
+            return Vec::new();
+        }
+        let told = |f: &mut SeenFinding| f.entity.node().is_none_or(&heard);
+        let over = self.open.extract_if(.., told);
+        over.map(|mut f| {
+            f.over = true;
+            f.last_seen = at;
+            f
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::entity::Entity;
+    use muster_model::finding::Severity;
+
+    #[test]
+    fn what_is_not_seen_again_is_over_once_its_node_can_be_heard() {
+        let f = |kind: &str, node: &str| {
+            let entity = Entity::Node(node.parse().unwrap());
+            SeenFinding::new(kind, entity, Severity::Degraded, Time(1))
+        };
+        let start = Instant::now();
+        let open = vec![f("straggler", "a"), f("straggler", "b"), f("clocks-low", "c")];
+        let mut i = Inherited { since: start, open };
+        i.seen(&f("straggler", "a"));
+        i.seen(&f("clocks-low", "a"));
+        let all = |_: &NodeName| true;
+        assert!(i.over(start + PATIENCE / 2, Time(5), all).is_empty());
+        let only_b = |n: &NodeName| n.as_str() == "b";
+        let over = i.over(start + PATIENCE, Time(5), only_b);
+        assert_eq!(over.len(), 1);
+        assert!(over[0].over && over[0].entity == Entity::Node("b".parse().unwrap()));
+        assert_eq!(i.over(start + PATIENCE, Time(6), all).len(), 1, "once it is back");
+        assert!(i.over(start + PATIENCE, Time(7), all).is_empty());
+    }
+}
