@@ -13,6 +13,7 @@
 //! - [`breaker`]: when work is kept away from something, and when it is let back (H7).
 //! - [`mod@lemon`]: nodes that fail more often than their work explains (H8).
 //! - [`mod@hazard`]: how likely a GPU is to fail within a month (H3).
+//! - [`detect`]: what follows from faults and figures; [`watch`]: rows and steps in, news out (H4).
 //!
 //! No clock, no I/O, no randomness. Decisions come from integers, or from floating-point sums made
 //! of `+ - * /` and square roots alone, which IEEE 754 defines to the last bit: the same figures
@@ -21,8 +22,8 @@
 
 pub mod attribute;
 pub mod breaker;
-pub mod detect;
 pub mod correlate;
+pub mod detect;
 #[cfg(test)]
 mod draw;
 pub mod ettr;
