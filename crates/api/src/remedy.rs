@@ -152,7 +152,13 @@ impl Remedy {
         Remedy {
             id: id.to_string(),
             kind: kind.clone(),
-            state: outcome.map_or(step.words(), outcome_words).into(),
+            state: match (outcome, action) {
+                (Some(o), _) => outcome_words(*o),
+                // Nothing more than that is proposed.
+                (None, Action::Watch) => "watched",
+                (None, _) => step.words(),
+            }
+            .into(),
             finding: finding.to_string(),
             node: node.to_string(),
             gpu: *gpu,
