@@ -99,6 +99,7 @@ pub(crate) enum Command {
     Breakers(cmd::breakers::Breakers),
     Automation(cmd::automation::AutomationCmd),
     FailureModes(cmd::failure_modes::FailureModes),
+    Gameday(cmd::gameday::Gameday),
     Store(cmd::store::StoreCmd),
     Sim(cmd::sim::SimCmd),
     Token(cmd::token::TokenCmd),

@@ -238,7 +238,7 @@ pub const MODES: &[FailureMode] = &[
         runbook: "Read its output." },
     FailureMode { code: "app-fault", title: "A program misused a GPU", class: Application, severity: Info,
         detector: "XIDs of the application's class",
-        ladder: &[Watch], leave: Finish, drill: "xid45-flood",
+        ladder: &[Watch], leave: Finish, drill: "app-fault",
         false_alarm: "nothing",
         runbook: "Tell the owner." },
     FailureMode { code: "crash-loop", title: "A job crashes again and again", class: Application, severity: Warning,

@@ -8,7 +8,7 @@ use crate::output::time::relative;
 use clap::Args;
 use muster_api::FailureMode;
 use muster_health::modes::MODES;
-use muster_model::remedy::Action;
+use muster_model::remedy::{Action, Mode, Remedies};
 use muster_model::units::Time;
 
 /// List what can go wrong: how it is found, what is done about it, and when it was last seen
@@ -88,11 +88,78 @@ first step at first, the next one when it did not help for long ([remedies.md](r
     );
     for m in MODES {
         text.push_str(&format!(
-            "\n### {}\n\n{}.\n\n- **Found by** {}.\n- **A false alarm costs** {}.\n- **What people do** {}\n- **Practised by** drill `{}`.\n",
-            m.code, m.title, m.detector, m.false_alarm, m.runbook, m.drill,
+            "\n### {}\n\n{}.\n\n- **Found by** {}.\n- **A false alarm costs** {}.\n- **What is done** {}.\n- **What people do** {}\n- **Practised by** {}.\n",
+            m.code, m.title, m.detector, m.false_alarm, steps(m.ladder), m.runbook, drill(m.drill),
         ));
     }
+    text.push_str(
+        "\n## Not covered yet\n\nKnown from other sites; no detector of Muster's own names them.\n\n",
+    );
+    for (what, instead) in NOT_YET {
+        text.push_str(&format!("- **{what}**: {instead}.\n"));
+    }
     text
+}
+
+/// What sites know to go wrong and no failure mode stands for, with what there is instead.
+const NOT_YET: &[(&str, &str)] = &[
+    (
+        "Noisy neighbours",
+        "ranks have processors, memory and GPUs of their own ([isolation.md](isolation.md)); caches, disks and the network of a node are shared, and nothing says who disturbs whom",
+    ),
+    (
+        "Starvation by fragmentation",
+        "`muster explain` and `muster defrag` show it; there is no finding",
+    ),
+    ("MIG slices that fit nobody", "the same"),
+    (
+        "Congestion of the whole network",
+        "tests between nodes find slow paths, not a network that is slow everywhere at once",
+    ),
+    (
+        "Firmware that differs between nodes",
+        "only what the kernel says, and failures that follow a version (`bad-version`), are seen; settings are not compared with the pool's",
+    ),
+    (
+        "Storms of checkpoints",
+        "seen as `storage-slow` when they slow the file system down; writers are not named",
+    ),
+    (
+        "Coolant leaks",
+        "no sensor of the room or the rack is read; hot GPUs and lost racks are seen",
+    ),
+    ("Preemption without a checkpoint", "the work is lost and counted; there is no finding"),
+    (
+        "Runaway cost of an experiment",
+        "quotas and budgets limit it ([scheduling.md](scheduling.md)); there is no finding",
+    ),
+    (
+        "GPUs that are held and idle",
+        "the policy warns and takes them back ([scheduling.md](scheduling.md)); there is no finding",
+    ),
+];
+
+/// The ladder, with who decides by default.
+fn steps(actions: &[Action]) -> String {
+    let by_default = Remedies::default();
+    let told = |a: &Action| {
+        let who = match by_default.mode(*a) {
+            Mode::DetectOnly => "written down only",
+            Mode::Approve => "on approval",
+            Mode::Automatic => "by itself",
+        };
+        format!("{} ({who})", a.words())
+    };
+    actions.iter().map(told).collect::<Vec<_>>().join(", then ")
+}
+
+/// How it is practised.
+fn drill(name: &str) -> String {
+    if super::gameday::knows(name) {
+        format!("`muster gameday run {name}`")
+    } else {
+        "no drill: not yet".to_owned()
+    }
 }
 
 #[cfg(test)]

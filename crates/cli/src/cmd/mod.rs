@@ -14,6 +14,7 @@ pub(crate) mod fabric;
 pub(crate) mod failure_modes;
 pub(crate) mod faults;
 pub(crate) mod findings;
+pub(crate) mod gameday;
 pub(crate) mod get;
 pub(crate) mod health;
 pub(crate) mod incident;
@@ -98,6 +99,7 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
         Command::Breakers(c) => c.run(ctx).await,
         Command::Automation(c) => c.run(ctx).await,
         Command::FailureModes(c) => c.run(ctx).await,
+        Command::Gameday(c) => c.run(ctx).await,
         Command::Token(c) => c.run(ctx).await,
         Command::Secret(c) => c.run(ctx).await,
         Command::Project(c) => c.run(ctx).await,

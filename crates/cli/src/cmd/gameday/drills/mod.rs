@@ -1,0 +1,72 @@
+//! The drills.
+
+mod gpu;
+mod host;
+mod jobs;
+mod site;
+
+use super::real;
+use super::scene::{After, Blow, Drill, Expect, Play, Scene, Setting, Want, Work};
+use std::time::Duration;
+
+/// All drills, in the order in which they are listed.
+pub(crate) fn all() -> Vec<Drill> {
+    let mut out = gpu::drills();
+    out.extend(host::drills());
+    out.extend(site::drills());
+    out.extend(jobs::drills());
+    out.extend(real::drills());
+    out
+}
+
+/// A gang of so many nodes.
+fn gang(nodes: u32) -> Work {
+    Work { nodes, fails: None, retries: 3 }
+}
+
+fn drill(
+    name: &'static str,
+    about: &'static str,
+    set: Setting,
+    inject: fn(&Scene) -> Vec<Blow>,
+    expect: Expect,
+) -> Drill {
+    Drill { name, about, set, play: Play::Faults { inject, expect } }
+}
+
+/// A gang on four of the nodes.
+fn at_work() -> Setting {
+    Setting { jobs: vec![gang(4)], ..Setting::default() }
+}
+
+/// The same; detectors that compare with the past have one.
+fn long_at_work() -> Setting {
+    Setting { warm: Duration::from_secs(14), ..at_work() }
+}
+
+/// A sick part takes its node out of service, and the job goes on elsewhere.
+fn sick(kind: &'static str, about: fn(&Scene) -> String, remedy: Want) -> Expect {
+    Expect { kind: Some(kind), about, verdict: "infrastructure", remedy, job: After::Again }
+}
+
+/// Nothing follows but a finding.
+fn noted(kind: &'static str, about: fn(&Scene) -> String, verdict: &'static str) -> Expect {
+    Expect { kind: Some(kind), about, verdict, remedy: Want::Watched, job: After::GoesOn }
+}
+
+/// The node that is struck: the second of the job.
+fn second(s: &Scene) -> &str {
+    s.of_job(1)
+}
+
+fn node(s: &Scene) -> String {
+    format!("node:{}", second(s))
+}
+
+fn gpu3(s: &Scene) -> String {
+    format!("gpu:{}/3", second(s))
+}
+
+fn job(s: &Scene) -> String {
+    format!("job:{}", s.jobs.first().map_or(0, |j| j.number))
+}

@@ -1,0 +1,187 @@
+//! Real processes, and what can be done to them.
+
+use super::site::pid;
+use crate::fail::Fail;
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Ranks whose command line holds this word: rank and process. A rank's children come after it.
+pub(crate) fn ranks(mark: &str) -> Vec<(u32, u32)> {
+    let mut found: Vec<(u32, u32)> = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else {
+            continue;
+        };
+        let holds = |file: &str, text: &[u8]| {
+            let all = std::fs::read(entry.path().join(file)).unwrap_or_default();
+            all.split(|b| *b == 0).find(|part| part.starts_with(text)).map(<[u8]>::to_vec)
+        };
+        // The shim has the words of the rank on its command line too, but not its environment.
+        let Some(rank) =
+            holds("environ", b"RANK=").filter(|_| holds("cmdline", mark.as_bytes()).is_some())
+        else {
+            continue;
+        };
+        let rank = std::str::from_utf8(&rank[b"RANK=".len()..]).ok().and_then(|r| r.parse().ok());
+        if let Some(rank) = rank {
+            found.push((rank, id));
+        }
+    }
+    found.sort_unstable();
+    found.dedup_by_key(|(rank, _)| *rank);
+    found
+}
+
+/// Ends whatever holds this word on its command line.
+pub(crate) fn end_all(mark: &str) {
+    for _ in 0..50 {
+        let left = ranks(mark);
+        if left.is_empty() {
+            return;
+        }
+        for (_, id) in left {
+            signal(id, Signal::KILL);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub(crate) fn signal(id: u32, signal: Signal) {
+    if let Some(pid) = pid(id) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+pub(crate) fn alive(id: u32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    state.rsplit(')').next().is_some_and(|s| !s.trim_start().starts_with('Z') && !s.is_empty())
+}
+
+/// Processes that get little of a processor, until this value goes.
+#[derive(Debug)]
+pub(crate) struct Slowed {
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    /// A control group with a limit.
+    Group { dir: PathBuf, back: PathBuf },
+    /// They are stopped and let go on, many times a second.
+    Stopped { over: Arc<AtomicBool>, thread: Option<std::thread::JoinHandle<()>> },
+}
+
+/// Percent of a processor that a slowed process gets.
+const SHARE: u64 = 15;
+
+impl Slowed {
+    /// Slows them down, by a control group where that can be.
+    pub(crate) fn new(ids: &[u32]) -> Slowed {
+        let how = group(ids).unwrap_or_else(|| {
+            let over = Arc::new(AtomicBool::new(false));
+            let (stop, pids) = (over.clone(), ids.iter().filter_map(|i| pid(*i)).collect());
+            let thread = std::thread::spawn(move || duty(&pids, &stop));
+            How::Stopped { over, thread: Some(thread) }
+        });
+        Slowed { how }
+    }
+
+    /// How it is done, for people.
+    pub(crate) fn words(&self) -> &'static str {
+        match self.how {
+            How::Group { .. } => "a control group's limit",
+            How::Stopped { .. } => "SIGSTOP and SIGCONT in turn",
+        }
+    }
+}
+
+impl Drop for Slowed {
+    fn drop(&mut self) {
+        match &mut self.how {
+            How::Group { dir, back } => {
+                for line in
+                    std::fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default().lines()
+                {
+                    let _ = std::fs::write(back.join("cgroup.procs"), line);
+                }
+                let _ = std::fs::remove_dir(dir);
+            }
+            How::Stopped { over, thread } => {
+                over.store(true, Ordering::Relaxed);
+                if let Some(t) = thread.take() {
+                    let _ = t.join();
+                }
+            }
+        }
+    }
+}
+
+fn duty(pids: &Vec<Pid>, over: &AtomicBool) {
+    let all = |signal| {
+        for p in pids {
+            let _ = kill_process(*p, signal);
+        }
+    };
+    while !over.load(Ordering::Relaxed) {
+        all(Signal::STOP);
+        std::thread::sleep(Duration::from_millis(100 - SHARE));
+        all(Signal::CONT);
+        std::thread::sleep(Duration::from_millis(SHARE));
+    }
+}
+
+/// Puts processes into a control group that gets little, for as long as it takes. What they start
+/// from now on is in it too.
+fn group(ids: &[u32]) -> Option<How> {
+    let first = *ids.first()?;
+    let (root, own, limit, value) = place(first)?;
+    let dir = own.join(format!("muster-gameday-{first}"));
+    std::fs::create_dir(&dir).ok()?;
+    let made = || {
+        std::fs::write(dir.join(limit), value).ok()?;
+        for id in ids {
+            std::fs::write(dir.join("cgroup.procs"), id.to_string()).ok()?;
+        }
+        Some(())
+    };
+    if made().is_none() {
+        for id in ids {
+            let _ = std::fs::write(own.join("cgroup.procs"), id.to_string());
+        }
+        let _ = std::fs::remove_dir(&dir);
+        return None;
+    }
+    let _ = root;
+    Some(How::Group { dir, back: own })
+}
+
+/// Where a process's group for processors is: mount, group, the file of its limit, its value.
+fn place(id: u32) -> Option<(PathBuf, PathBuf, &'static str, String)> {
+    let text = std::fs::read_to_string(format!("/proc/{id}/cgroup")).ok()?;
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (Some(_), Some(of), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
+            continue;
+        };
+        if of.split(',').any(|c| c == "cpu") {
+            let root = Path::new("/sys/fs/cgroup").join(of);
+            let root = if root.is_dir() { root } else { "/sys/fs/cgroup/cpu".into() };
+            let own = root.join(path.trim_start_matches('/'));
+            return Some((root, own, "cpu.cfs_quota_us", format!("{}", SHARE * 1000)));
+        }
+    }
+    let path = text.lines().find_map(|l| l.strip_prefix("0::"))?;
+    let root = PathBuf::from("/sys/fs/cgroup");
+    let own = root.join(path.trim_start_matches('/'));
+    Some((root, own, "cpu.max", format!("{} 100000", SHARE * 1000)))
+}
+
+/// A free port of this machine.
+pub(crate) fn free_port() -> Result<u16, Fail> {
+    let cannot = |e: std::io::Error| Fail::failed(format!("no free port: {e}"));
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(cannot)?;
+    Ok(listener.local_addr().map_err(cannot)?.port())
+}
