@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::proc::Daemon;
@@ -29,6 +30,17 @@ pub(super) fn places(nodes: u32) -> Vec<Place> {
             feed: format!("f{:03}", i / 32),
         })
         .collect()
+}
+
+/// Nodes of each leaf, rack and feed.
+pub(super) fn groups(places: &[Place]) -> BTreeMap<(String, String), Vec<String>> {
+    let mut all: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for p in places {
+        for (word, name) in [("leaf", &p.leaf), ("rack", &p.rack), ("feed", &p.feed)] {
+            all.entry((word.to_string(), name.clone())).or_default().push(p.name.clone());
+        }
+    }
+    all
 }
 
 /// Calls the API; what is refused is an error.

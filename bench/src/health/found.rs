@@ -76,6 +76,10 @@ pub(super) struct Story {
     pub(super) over: Vec<u64>,
     /// Remedies that wait for somebody's word.
     pub(super) waiting: Vec<u64>,
+    /// Nodes of each leaf, rack and feed.
+    pub(super) groups: BTreeMap<(String, String), Vec<String>>,
+    /// Since when each job waits; none while it has its nodes.
+    pub(super) waits: BTreeMap<u64, Option<i64>>,
     /// Jobs that were held for what happened under them.
     pub(super) held: Vec<u64>,
     /// Breakers that opened by themselves.
@@ -141,6 +145,12 @@ impl Story {
                 let slots = data.pointer("/placement/slots").and_then(Value::as_array);
                 let nodes = slots.into_iter().flatten().map(|s| text(s, "/node")).collect();
                 self.placed.insert(key, nodes);
+                self.waits.insert(key.0, None);
+            }
+            "attempt_ended" => {
+                if let Some((job, _)) = key(data, "/key") {
+                    self.waits.insert(job, Some(at));
+                }
             }
             "job_succeeded" | "job_failed" | "job_cancelled" => {
                 self.over.extend(number(data, "/job").or_else(|| number(data, "/key/job")));

@@ -187,6 +187,7 @@ fn live(
         }
         let mut fleet = fleet::start(site, &places, seed, life, &log)?;
         let mut operator = Operator::new(api, names, seed, drain);
+        operator.story.groups = fleet::groups(&places);
         fleet.wait_ready(Duration::from_secs(180), |d| {
             d.output().contains("nodes joined").then_some(())
         })?;

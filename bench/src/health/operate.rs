@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Milliseconds after which people have repaired what was given to them.
 const REPAIR_MS: i64 = 4000;
+/// Milliseconds that a job waits before another takes its place.
+const WAIT_MS: i64 = 8000;
 /// Milliseconds after which somebody takes a node back that nothing moves.
 const STUCK_MS: i64 = 25_000;
 
@@ -116,9 +118,19 @@ impl Operator {
         for id in std::mem::take(&mut self.story.waiting) {
             self.ask(&format!("/v1/remedies/{id}/approve"), &json!({})).await?;
         }
-        for job in std::mem::take(&mut self.story.held) {
-            self.ask(&format!("/v1/jobs/{job}/cancel"), &json!({"reason": "another goes on"}))
-                .await?;
+        // By the fleet's clock a held job, or one that waits before it is tried again, waits for
+        // hours: another takes its place.
+        let mut give_up = std::mem::take(&mut self.story.held);
+        let now = now_ms();
+        for id in self.jobs.keys() {
+            let since = self.story.waits.entry(*id).or_insert(Some(now));
+            if since.is_some_and(|t| now - t > WAIT_MS) {
+                give_up.push(*id);
+                *since = Some(now);
+            }
+        }
+        for job in give_up {
+            self.ask(&format!("/v1/jobs/{job}/cancel"), &Value::Null).await?;
         }
         for entity in std::mem::take(&mut self.story.breakers) {
             if self.closes {

@@ -119,9 +119,11 @@ fn within(t: &Truth, at: i64) -> bool {
 /// Is the finding about what the truth is about?
 fn same_thing(t: &Truth, f: &Found, placed: &Story) -> bool {
     if let Some((word, path)) = f.group() {
-        return t.group.as_ref().is_some_and(|(w, name)| {
-            (w == word && path.last() == Some(&name.as_str())) || path.contains(&name.as_str())
-        });
+        // A part of what failed, or a whole of which it is most.
+        let name = path.last().copied().unwrap_or_default();
+        let members = placed.groups.get(&(word.to_string(), name.to_string()));
+        let hit = |m: &Vec<String>| m.iter().filter(|n| t.nodes.contains(n)).count();
+        return t.group.is_some() && members.is_some_and(|m| hit(m) * 2 >= m.len());
     }
     if let Some(mount) = f.mount() {
         return t.mount.as_deref() == Some(mount);
@@ -155,9 +157,10 @@ fn same_thing(t: &Truth, f: &Found, placed: &Story) -> bool {
     port && gpu
 }
 
-/// Only the whole group is the answer to the loss of a group.
+/// Only the whole group is the answer to the loss of a group; a part of it is told on the way.
 fn names_group(t: &Truth, f: &Found) -> bool {
-    t.group.is_none() || f.group().is_some()
+    let Some((word, name)) = &t.group else { return true };
+    f.group().is_some_and(|(w, path)| w == word && path.last() == Some(&name.as_str()))
 }
 
 /// What is concluded from many findings by the server's clock.
@@ -297,9 +300,15 @@ mod tests {
     }
 
     fn judged(truths: Vec<Truth>, all: Vec<Found>) -> Score {
-        let life = Life { truths, ..Life::default() };
+        let mut life = Life::default();
+        life.truths = truths;
         let found = all.into_iter().enumerate().map(|(i, f)| (i as u64, f)).collect();
-        score(&life, &Story { found, ..Story::default() }, false)
+        let groups = [
+            (("leaf".to_string(), "l3".to_string()), vec!["n1".to_string()]),
+            (("rack".to_string(), "r9".to_string()), vec!["n1".to_string()]),
+            (("leaf".to_string(), "l4".to_string()), vec!["n7".to_string()]),
+        ];
+        score(&life, &Story { found, groups: groups.into(), ..Story::default() }, false)
     }
 
     #[test]
@@ -338,7 +347,14 @@ mod tests {
         (t.gpu, t.group) = (None, Some(("leaf".into(), "l3".into())));
         let s = judged(vec![t.clone()], vec![found("node-lost", "node:n1", 12_000)]);
         assert_eq!((s.detected, s.wrong, s.beside), (0, 0, 1));
-        let s = judged(vec![t], vec![found("leaf-loss", "leaf:eu/c1/s1/l3", 12_000)]);
-        assert_eq!((s.detected, s.wrong), (1, 0));
+        let s = judged(
+            vec![t],
+            vec![
+                found("leaf-loss", "leaf:eu/c1/s1/l3", 12_000),
+                found("rack-loss", "rack:eu/c1/s1/l3/r9", 12_000),
+                found("leaf-loss", "leaf:eu/c1/s1/l4", 12_000),
+            ],
+        );
+        assert_eq!((s.detected, s.wrong, s.beside), (1, 1, 1));
     }
 }

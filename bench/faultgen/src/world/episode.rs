@@ -222,7 +222,8 @@ impl Deck {
                 cards: Vec::new(),
                 left: n,
                 begun: 0,
-                next: calm_s + rng.wait(mean),
+                // Also a single one comes in time.
+                next: calm_s + rng.wait(mean).min(busy_s * 0.6),
                 mean,
                 end: calm_s + busy_s,
                 passed: 0.0,
