@@ -1,0 +1,236 @@
+//! One thing at a time: what is found, what is not, and that it is over again.
+
+use crate::fleet::{Fleet, Job, Trouble, What};
+use muster_health::watch::{Signals, Watch, WatchConfig};
+use muster_model::entity::Entity;
+use muster_model::finding::{SeenFinding, Severity};
+use muster_model::names::NodeName;
+use muster_model::units::Time;
+
+const MIN: i64 = 60_000;
+
+fn fleet(job: Job, seed: u64) -> Fleet {
+    Fleet::new(Watch::new(WatchConfig::default()), 4, vec![job], seed)
+}
+
+fn one(what: What) -> Vec<SeenFinding> {
+    let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 7);
+    f.troubles.push(Trouble { what, node: 1, gpu: 5, from: 12 * MIN });
+    f.run(40 * MIN)
+}
+
+fn kinds(found: &[SeenFinding]) -> Vec<(String, String)> {
+    let open = found.iter().filter(|f| !f.over);
+    let mut out: Vec<_> = open.map(|f| (f.kind.clone(), f.entity.to_string())).collect();
+    // What became worse is told again.
+    out.dedup();
+    out
+}
+
+#[test]
+fn each_trouble_is_found_where_it_is_and_nothing_else() {
+    for (what, kind, entity) in [
+        (What::Dbe, "ecc-uncorrectable", "gpu:n1/5"),
+        (What::Sbe(15.0), "ecc-rate", "gpu:n1/5"),
+        (What::Sbe(0.5), "ecc-rate", "gpu:n1/5"),
+        (What::RemapPending, "row-remap-pending", "gpu:n1/5"),
+        (What::RemapFailed, "row-remap-failure", "gpu:n1/5"),
+        (What::Replay(60.0), "pcie-replay", "gpu:n1/5"),
+        (What::Narrow, "pcie-downgrade", "gpu:n1/5"),
+        (What::Nvlink(5.0), "nvlink-errors", "gpu:n1/5"),
+        (What::Nvlink(500.0), "nvlink-errors", "gpu:n1/5"),
+        (What::Missing, "gpu-missing", "gpu:n1/5"),
+        (What::PortDown, "link-down", "port:n1/p0"),
+        (What::Flap, "link-flap", "port:n1/p0"),
+        (What::Symbols(30.0), "symbol-errors", "port:n1/p0"),
+        (What::Symbols(0.4), "symbol-errors", "port:n1/p0"),
+        (What::Stuck, "kernel-stuck", "node:n1"),
+        (What::Slow(1.2), "straggler", "gpu:n1/5"),
+        (What::Slow(1.12), "straggler", "gpu:n1/5"),
+    ] {
+        let found = kinds(&one(what));
+        assert_eq!(found, [(kind.to_owned(), entity.to_owned())], "{what:?}");
+    }
+}
+
+#[test]
+fn what_slows_a_gpu_down_is_found_with_its_cause() {
+    for (what, kind) in
+        [(What::Hot, "thermal"), (What::Brake, "power-brake"), (What::LowClock(0.2), "clocks-low")]
+    {
+        let found = kinds(&one(what));
+        assert!(found.contains(&(kind.to_owned(), "gpu:n1/5".to_owned())), "{what:?}: {found:?}");
+        assert!(found.iter().all(|(k, e)| e == "gpu:n1/5" && (k == kind || k == "straggler")));
+    }
+}
+
+#[test]
+fn what_only_looks_like_it_is_nothing() {
+    for what in [
+        What::PowerCap,
+        What::StraySbe,
+        What::StraySymbols,
+        What::BurstReplay,
+        What::BurstLink,
+        What::OneFlap,
+        What::Slow(1.03),
+    ] {
+        assert_eq!(kinds(&one(what)), [], "{what:?}");
+    }
+}
+
+#[test]
+fn what_ends_is_over_and_told_once() {
+    let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 3);
+    f.run(10 * MIN);
+    f.troubles.push(Trouble { what: What::Slow(1.4), node: 2, gpu: 0, from: 10 * MIN });
+    let began = f.run(20 * MIN);
+    assert_eq!(kinds(&began), [("straggler".to_owned(), "gpu:n2/0".to_owned())]);
+    let s = &began[0];
+    assert_eq!((s.attempt, s.rank), (Some(Fleet::key(0)), Some(16)));
+    f.troubles.clear();
+    let ended = f.run(30 * MIN);
+    assert_eq!(ended.len(), 1, "{ended:?}");
+    assert!(ended[0].over && ended[0].kind == "straggler");
+}
+
+#[test]
+fn a_whole_node_is_one_finding() {
+    let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 5);
+    for gpu in 0..8 {
+        f.troubles.push(Trouble { what: What::Slow(1.25), node: 3, gpu, from: 12 * MIN });
+    }
+    assert_eq!(kinds(&f.run(30 * MIN)), [("straggler".to_owned(), "node:n3".to_owned())]);
+}
+
+#[test]
+fn half_of_the_ranks_are_the_job_and_all_of_them_too() {
+    let job = Job { slower: Some((1.3, 15 * MIN)), ..Job::on(vec![0, 1, 2, 3]) };
+    let found = fleet(job, 11).run(40 * MIN);
+    assert_eq!(kinds(&found), [("job-slow".to_owned(), "job:1".to_owned())]);
+    assert_eq!(found[0].severity, Severity::Info);
+}
+
+#[test]
+fn the_design_of_a_job_is_no_fault() {
+    let moe = Job { moe: true, ..Job::on(vec![0, 1, 2, 3]) };
+    assert_eq!(kinds(&fleet(moe, 13).run(40 * MIN)), []);
+    let turns = Job { turns: true, ..Job::on(vec![0, 1, 2, 3]) };
+    let mut f = fleet(turns, 13);
+    assert!(kinds(&f.run(12 * MIN)).len() <= 2, "the first turns look like a straggler each");
+    assert_eq!(kinds(&f.run(60 * MIN)), [], "then it is known that they take turns");
+    let saves = Job { checkpoint: Some(5 * MIN), ..Job::on(vec![0, 1, 2, 3]) };
+    assert_eq!(kinds(&fleet(saves, 13).run(40 * MIN)), []);
+    let reads = Job { read: 0.8, ..Job::on(vec![0, 1, 2, 3]) };
+    let found = kinds(&fleet(reads, 13).run(40 * MIN));
+    assert_eq!(found, [("loader-starved".to_owned(), "job:1".to_owned())]);
+}
+
+#[test]
+fn a_hang_is_of_the_job() {
+    let job = Job { hang: Some((15 * MIN, 3)), ..Job::on(vec![0, 1, 2, 3]) };
+    let found = fleet(job, 17).run(25 * MIN);
+    assert_eq!(kinds(&found), [("hang".to_owned(), "job:1".to_owned())]);
+    assert_eq!((found[0].attempt, found[0].severity), (Some(Fleet::key(0)), Severity::Critical));
+    assert!(found[0].last_seen.0 <= 18 * MIN, "{found:?}");
+}
+
+#[test]
+fn a_gang_that_lost_a_node_does_not_hang_by_itself() {
+    let job = Job { hang: Some((15 * MIN, 3)), ..Job::on(vec![0, 1, 2, 3]) };
+    let mut f = fleet(job, 17);
+    f.run(15 * MIN);
+    f.names.pop();
+    assert_eq!(kinds(&f.run(20 * MIN)), [], "the lost node is found elsewhere");
+}
+
+#[test]
+fn a_checkpoint_that_is_told_is_no_hang() {
+    let job = Job { hang: Some((15 * MIN, 3)), ..Job::on(vec![0, 1, 2, 3]) };
+    let mut f = fleet(job, 17);
+    f.run(15 * MIN - f.row_ms);
+    f.watch.checkpointing(Fleet::key(0), true);
+    assert_eq!(kinds(&f.run(35 * MIN)), []);
+    f.watch.checkpointing(Fleet::key(0), false);
+    assert_eq!(kinds(&f.run(45 * MIN)).len(), 1);
+}
+
+#[test]
+fn a_file_system_that_stalls_is_one_finding_and_nodes_are_left_alone() {
+    let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 19);
+    f.storage_stall = Some(12 * MIN);
+    assert_eq!(kinds(&f.run(25 * MIN)), [("storage-stall".to_owned(), "storage:/data".to_owned())]);
+    f.storage_stall = None;
+    let after = f.run(35 * MIN);
+    assert!(after.iter().all(|s| s.over) && after.len() == 1, "{after:?}");
+}
+
+#[test]
+fn steps_that_tell_only_their_time_still_name_the_one_that_is_waited_for() {
+    let job = Job { stages: false, ..Job::on(vec![0, 1, 2, 3]) };
+    let mut f = fleet(job, 23);
+    f.troubles.push(Trouble { what: What::LowClock(0.25), node: 1, gpu: 2, from: 15 * MIN });
+    let found = kinds(&f.run(40 * MIN));
+    assert!(found.iter().any(|(k, e)| k == "clocks-low" && e == "gpu:n1/2"), "{found:?}");
+    assert!(found.iter().all(|(_, e)| e == "gpu:n1/2" || e == "job:1"), "{found:?}");
+}
+
+#[test]
+fn an_agent_that_is_heard_and_tells_no_rows_hangs() {
+    let mut f = fleet(Job::on(vec![0, 1]), 29);
+    f.run(10 * MIN);
+    let n3 = f.names.pop().expect("a node");
+    let mut found = Vec::new();
+    for _ in 0..36 {
+        found.extend(f.tick());
+        f.watch.heard(&n3, Time(f.now));
+    }
+    found.extend(f.tick());
+    assert_eq!(kinds(&found), [("agent-hang".to_owned(), "node:n3".to_owned())]);
+    f.names.push(n3);
+    let back = f.run(f.now + 2 * MIN);
+    assert!(back.len() == 1 && back[0].over, "{back:?}");
+}
+
+#[test]
+fn what_is_found_of_a_node_outlives_the_job_and_what_is_said_of_the_job_does_not() {
+    let job = Job { slower: Some((1.3, 15 * MIN)), ..Job::on(vec![0, 1, 2, 3]) };
+    let mut f = fleet(job, 31);
+    f.troubles.push(Trouble { what: What::RemapPending, node: 0, gpu: 0, from: 20 * MIN });
+    f.run(30 * MIN);
+    f.running.clear();
+    f.jobs.clear();
+    let ended = f.run(31 * MIN);
+    let over: Vec<&Entity> = ended.iter().filter(|s| s.over).map(|s| &s.entity).collect();
+    assert_eq!(over.len(), 1);
+    assert!(matches!(over[0], Entity::Job(_)));
+}
+
+#[test]
+fn precursors_are_kept_and_weighed() {
+    let columns: Vec<String> =
+        ["util", "nvlink_errors", "remap_pending", "ecc_sbe"].map(str::to_owned).to_vec();
+    let node: NodeName = "n1".parse().expect("a name");
+    let mut w = Watch::new(WatchConfig::default());
+    let mut found = Vec::new();
+    for i in 0..240i64 {
+        // The second GPU has two signs of different kinds; the first has a stray error.
+        let sbe = if i > 100 { 1.0 } else { 0.0 };
+        let gpus = [90.0, 0.0, 0.0, sbe, 90.0, (i * 3) as f32, 1.0, 0.0];
+        w.signals(&Signals {
+            node: &node,
+            at: Time(i * 10_000),
+            columns: &columns,
+            gpus: &gpus,
+            host_columns: &[],
+            host: &[],
+        });
+        found.extend(w.look(Time(i * 10_000), &[]));
+    }
+    let hazards: Vec<_> = found.iter().filter(|f| f.kind == "hazard").collect();
+    assert_eq!(hazards.len(), 1, "{found:?}");
+    assert_eq!(hazards[0].entity.to_string(), "gpu:n1/1");
+    let p = w.precursors(&node, 0).expect("told");
+    assert_eq!((p.sbe_slope, p.nvlink_slope, p.replay_slope), (Some(1), Some(0), None));
+    assert_eq!(w.precursors(&node, 7), None);
+}

@@ -1,0 +1,169 @@
+//! A scored life of a fleet: faults and look-alikes at random. Printed with `--nocapture`.
+
+use crate::fleet::{Fleet, Job, Rng, Trouble, What};
+use muster_health::watch::{Watch, WatchConfig};
+use muster_model::entity::Entity;
+use muster_model::finding::Severity;
+use std::collections::BTreeMap;
+
+/// The modes that are right for a trouble; none where it is nothing.
+fn right(what: What) -> &'static [&'static str] {
+    match what {
+        What::Dbe => &["ecc-uncorrectable"],
+        What::Sbe(_) => &["ecc-rate"],
+        What::RemapPending => &["row-remap-pending"],
+        What::RemapFailed => &["row-remap-failure"],
+        What::Replay(_) => &["pcie-replay"],
+        What::Narrow => &["pcie-downgrade"],
+        What::Nvlink(_) => &["nvlink-errors"],
+        What::Hot => &["thermal", "straggler", "clocks-low"],
+        What::Brake => &["power-brake", "straggler", "clocks-low"],
+        What::LowClock(_) => &["clocks-low", "straggler"],
+        What::Missing => &["gpu-missing"],
+        What::PortDown => &["link-down"],
+        What::Flap => &["link-flap", "link-down"],
+        What::Symbols(_) => &["symbol-errors"],
+        What::Stuck => &["kernel-stuck"],
+        What::Slow(_) => &["straggler"],
+        _ => &[],
+    }
+}
+
+fn draw(rng: &mut Rng) -> What {
+    match rng.below(22) {
+        0 => What::Dbe,
+        1 => What::Sbe(rng.range(0.2, 40.0)),
+        2 => What::RemapPending,
+        3 => What::RemapFailed,
+        4 => What::Replay(rng.range(40.0, 800.0)),
+        5 => What::Narrow,
+        6 => What::Nvlink(rng.range(1.5, 900.0)),
+        7 => What::Hot,
+        8 => What::Brake,
+        9 => What::LowClock(rng.range(0.12, 0.5)),
+        10 => What::Missing,
+        11 => What::PortDown,
+        12 => What::Flap,
+        13 => What::Symbols(rng.range(0.2, 100.0)),
+        14 => What::Stuck,
+        15 => What::Slow(rng.range(1.1, 2.0)),
+        16 => What::PowerCap,
+        17 => What::StraySbe,
+        18 => What::StraySymbols,
+        19 => What::BurstReplay,
+        20 => What::BurstLink,
+        _ => What::OneFlap,
+    }
+}
+
+#[derive(Default)]
+struct Score {
+    found: u32,
+    missed: u32,
+    wrong: u32,
+    secs: Vec<i64>,
+}
+
+/// How rows and steps come.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    row_ms: i64,
+    look_every: i64,
+    coarse: bool,
+    stages: bool,
+    noise: f64,
+}
+
+fn live(seed: u64, way: Way, scores: &mut BTreeMap<String, Score>) {
+    let mut rng = Rng::new(seed ^ 0x5eed);
+    let jobs = (0..8)
+        .map(|j| Job {
+            step_s: rng.range(0.4, 4.0),
+            moe: j == 7,
+            stages: way.stages,
+            every: if way.coarse { 8 } else { 2 },
+            checkpoint: (rng.unit() < 0.5).then_some(420_000),
+            ..Job::on((j * 4..j * 4 + 4).collect())
+        })
+        .collect();
+    let mut f = Fleet::new(Watch::new(WatchConfig::default()), 32, jobs, seed);
+    (f.row_ms, f.look_every) = (way.row_ms, way.look_every);
+    (f.coarse, f.noise) = (way.coarse, way.noise);
+    // One for each gang, and not in the one whose experts are uneven.
+    for gang in 0..7usize {
+        let what = draw(&mut rng);
+        let node = gang * 4 + rng.below(4);
+        let from = 720_000 + way.row_ms * rng.below(20) as i64;
+        f.troubles.push(Trouble { what, node, gpu: rng.below(8), from });
+    }
+    let found = f.run(3_000_000);
+    let found: Vec<_> =
+        found.into_iter().filter(|s| !s.over && s.severity > Severity::Info).collect();
+    let word = |w: What| format!("{w:?}").split('(').next().unwrap_or_default().to_owned();
+    let on = |e: &Entity, t: &Trouble| e.node().is_some_and(|n| *n == f.names[t.node]);
+    for t in &f.troubles {
+        if right(t.what).is_empty() {
+            continue;
+        }
+        let hit =
+            found.iter().find(|s| on(&s.entity, t) && right(t.what).contains(&s.kind.as_str()));
+        let score = scores.entry(word(t.what)).or_default();
+        match hit {
+            Some(s) => {
+                score.found += 1;
+                score.secs.push((s.last_seen.0 - t.from) / 1000);
+            }
+            None => score.missed += 1,
+        }
+    }
+    for s in &found {
+        let meant = f.troubles.iter().find(|t| on(&s.entity, t));
+        let good = meant.is_some_and(|t| right(t.what).contains(&s.kind.as_str()));
+        if !good {
+            let what = meant.map_or("healthy".to_owned(), |t| word(t.what));
+            println!("seed {seed}: {} {} on {what}: {:?}", s.kind, s.entity, s.evidence);
+            scores.entry(what).or_default().wrong += 1;
+        }
+    }
+}
+
+fn scored(way: Way, seeds: u64) -> (f64, f64) {
+    let mut scores = BTreeMap::new();
+    for seed in 1..=seeds {
+        live(seed, way, &mut scores);
+    }
+    let (mut found, mut missed, mut wrong) = (0, 0, 0);
+    for (what, s) in &mut scores {
+        s.secs.sort_unstable();
+        let middle = s.secs.get(s.secs.len() / 2);
+        println!("{what:14} found {} missed {} wrong {} {middle:?} s", s.found, s.missed, s.wrong);
+        (found, missed, wrong) = (found + s.found, missed + s.missed, wrong + s.wrong);
+    }
+    let recall = f64::from(found) / f64::from((found + missed).max(1));
+    let precision = f64::from(found) / f64::from((found + wrong).max(1));
+    println!("{way:?}: recall {recall:.3} precision {precision:.3} of {} faults", found + missed);
+    (recall, precision)
+}
+
+const USUAL: Way = Way { row_ms: 5000, look_every: 1, coarse: false, stages: true, noise: 0.02 };
+
+#[test]
+fn a_fleet_that_is_lived_in_is_scored() {
+    let (recall, precision) = scored(USUAL, 24);
+    assert!(recall >= 0.9 && precision >= 0.95, "recall {recall} precision {precision}");
+}
+
+#[test]
+fn it_does_not_matter_much_how_rows_and_steps_come() {
+    for way in [
+        Way { row_ms: 1000, ..USUAL },
+        Way { row_ms: 10_000, look_every: 3, ..USUAL },
+        Way { row_ms: 30_000, coarse: true, ..USUAL },
+        Way { row_ms: 10_000, coarse: true, look_every: 4, noise: 0.05, ..USUAL },
+        Way { noise: 0.06, ..USUAL },
+        Way { stages: false, ..USUAL },
+    ] {
+        let (recall, precision) = scored(way, 8);
+        assert!(recall >= 0.8 && precision >= 0.95, "{way:?} recall {recall} {precision}");
+    }
+}
