@@ -25,6 +25,9 @@ fn of(mut f: SeenFinding, attempt: u32) -> SeenFinding {
     f
 }
 
+/// What it is, the first guess, what is known, the verdict and the findings it rests on.
+type Row = (&'static str, Verdict, Vec<SeenFinding>, Verdict, Vec<u64>);
+
 fn judge(guess: Verdict, found: &[SeenFinding]) -> Attribution {
     let nodes = [name("n1"), name("n2")];
     let ended = Ended { at: END, started_at: Some(Time(0)), verdict: guess, nodes: &nodes };
@@ -39,7 +42,7 @@ fn whose_doing_it_was() {
     let leaf = || Entity::Domain(Level::Leaf, "eu/c/s/l1".into());
     let port = || Entity::Port(name("n2"), "mlx5_0".into());
     let disk = || Entity::Storage("/data".into());
-    let table: Vec<(&str, Verdict, Vec<SeenFinding>, Verdict, Vec<u64>)> = vec![
+    let table: Vec<Row> = vec![
         ("exit code, nothing found", Application, vec![], Application, vec![]),
         ("signal, nothing found", Unknown, vec![], Unknown, vec![]),
         ("node lost, nothing found", Infrastructure, vec![], Infrastructure, vec![]),
