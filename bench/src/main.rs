@@ -68,6 +68,9 @@ struct Options {
     /// health: seconds of the fleet's clock in a second.
     #[arg(long)]
     speed: Option<f64>,
+    /// health: so many faults and as many look-alikes, in a life of that length.
+    #[arg(long)]
+    faults: Option<u32>,
     /// health: keep the truth and what was found in this directory.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,

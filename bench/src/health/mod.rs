@@ -37,7 +37,7 @@ struct Plan {
 impl Plan {
     fn of(options: &Options) -> Plan {
         let speed = options.speed.unwrap_or(30.0);
-        if options.quick {
+        let mut plan = if options.quick {
             Plan {
                 nodes: options.nodes.unwrap_or(128),
                 speed,
@@ -59,7 +59,12 @@ impl Plan {
                 alikes: 1020,
                 drain_every: Duration::from_secs(20),
             }
+        };
+        if let Some(n) = options.faults {
+            plan.busy_s *= f64::from(n) / f64::from(plan.faults);
+            (plan.faults, plan.alikes) = (n, n);
         }
+        plan
     }
 }
 
@@ -110,7 +115,7 @@ fn scored(options: &Options, report: &mut Report) -> Result<()> {
     let mut s = score(&life, &operator.story, true);
     drop(site);
     if options.only.is_empty() {
-        for n in 0..if options.quick { 2 } else { 8 } {
+        for n in 0..if options.quick || options.faults.is_some() { 2 } else { 8 } {
             s.add(group(options, n)?);
         }
     }

@@ -57,11 +57,11 @@ pub(super) fn slow_compute(w: &mut World) -> Option<Start> {
     };
     let Busy { node, gpu, key, .. } = w.busy_gpu(|g| fits(g.voice))?;
     w.nodes[node].gpus[gpu as usize].fx.slow = factor;
-    let voice = w.gangs.get(&key).map_or(0.0, |g| f64::from(u8::from(g.tells_stages())));
+    let voice = w.gangs.get(&key).map_or(0.0, |g| f64::from(g.voice as u8));
     let length = w.rng.range(420.0, 660.0);
     let mut start = Start::at(node, length).gpu(gpu).slows(key);
     start.culprit = Some(node);
-    Some(start.with("factor", factor).with("stages", voice))
+    Some(start.with("factor", factor).with("voice", voice))
 }
 
 /// One node sends more slowly than the others.

@@ -148,10 +148,6 @@ impl Gang {
         self.base * 1.03 + self.comm
     }
 
-    pub(crate) fn tells_stages(&self) -> bool {
-        matches!(self.voice, Voice::Stages | Voice::Sends)
-    }
-
     /// Puts a checkpoint now.
     pub(crate) fn save_now(&mut self, now: Time, length: f64, tells: bool) {
         (self.save_at, self.save_s, self.tells_saves) = (now, length, tells);

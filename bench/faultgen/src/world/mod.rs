@@ -22,7 +22,7 @@ use muster_model::fault::SeenFault;
 use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
 use node::{GPUS, Load, Node};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, mpsc};
@@ -50,8 +50,6 @@ pub(crate) struct World {
     next_id: u64,
     log: Log,
     begun: Time,
-    /// Attempts that were ordered at all.
-    ordered: BTreeSet<AttemptKey>,
 }
 
 /// How a member of an attempt dies.
@@ -170,7 +168,6 @@ impl World {
             next_id: 1,
             log,
             begun: now,
-            ordered: BTreeSet::new(),
         })
     }
 

@@ -93,7 +93,6 @@ impl World {
         let gang = self.gangs.entry(key).or_insert_with(|| {
             Gang::new(key, detail.nodes.len(), detail.slot.ranks, run_s, now, rng)
         });
-        self.ordered.insert(key);
         if gang.nodes.is_empty() {
             gang.nodes =
                 detail.nodes.iter().filter_map(|n| self.names.get(n.as_str()).copied()).collect();
