@@ -225,7 +225,9 @@ fn render(t: &FabricTest) -> String {
         }
     }
     for [a, b] in &t.paths {
-        out += &format!("{a} and {b} are slow with each other only: look at the path between\n");
+        out += &format!(
+            "{a} and {b} were slow with each other only: the path between, or something that passed\n"
+        );
     }
     let count = |s: FabricStanding| t.nodes.iter().filter(|n| n.standing == s).count();
     out += &format!(

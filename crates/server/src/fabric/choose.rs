@@ -2,6 +2,7 @@
 
 use crate::agents::Agents;
 use muster_engine::State;
+use muster_health::fabric::pairs::all_rounds;
 use muster_model::entity::Entity;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
@@ -9,8 +10,13 @@ use muster_model::topology::{Level, Location};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// The class of paths that do not leave a machine.
+pub(super) const ONE_MACHINE: &str = "host";
 /// Nodes of one test at most.
 pub(super) const NODES_MAX: usize = 4096;
+
+/// Pairs of one test at most, before suspects are paired again.
+const PAIRS_MAX: usize = 20_000;
 
 /// What somebody wants tested.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +69,9 @@ pub enum Refused {
     /// More than a test can hold.
     #[error("{0} nodes are more than one test can hold ({NODES_MAX})")]
     TooMany(usize),
+    /// More pairs than a test can hold.
+    #[error("that is {0} pairs, more than one test can hold ({PAIRS_MAX}); ask for fewer rounds")]
+    TooLong(usize),
     /// Too many wait.
     #[error("{0} tests wait already")]
     Full(usize),
@@ -139,16 +148,25 @@ pub(super) fn choose(s: &State, agents: &Agents, wish: &Wish) -> Result<Chosen, 
     }
     for group in clusters.into_values() {
         if let [alone] = &group[..] {
-            chosen.skipped.push((alone.name.clone(), "there is no other in its cluster".into()));
+            chosen.skipped.push((
+                alone.name.clone(),
+                "there is no other in its cluster to test it with".into(),
+            ));
         } else {
             chosen.groups.push(group);
         }
     }
     chosen.skipped.sort();
     let n: usize = chosen.groups.iter().map(Vec::len).sum();
+    let rounds = |n: usize| match wish.rounds as usize {
+        0 => all_rounds(n),
+        r => r.min(all_rounds(n)),
+    };
+    let pairs: usize = chosen.groups.iter().map(|g| rounds(g.len()) * (g.len() / 2)).sum();
     match n {
         0 => Err(Refused::TooFew(reasons(&chosen.skipped))),
         n if n > NODES_MAX => Err(Refused::TooMany(n)),
+        _ if pairs > PAIRS_MAX => Err(Refused::TooLong(pairs)),
         _ => Ok(chosen),
     }
 }
@@ -162,7 +180,7 @@ fn reasons(skipped: &[(NodeName, String)]) -> String {
 /// What two nodes have in common: paths of one class are peers.
 pub(super) fn class(a: &Node, b: &Node) -> String {
     if a.address == b.address {
-        return "host".into();
+        return ONE_MACHINE.into();
     }
     let place = |n: &Node, l: Level| Entity::domain(l, &n.name, &n.location);
     // Where nobody said where they stand, no closeness is claimed.
@@ -177,5 +195,42 @@ pub(super) fn entity(node: &Node) -> Entity {
     match &node.inventory.nics[..] {
         [nic] => Entity::Port(node.name.clone(), nic.name.clone()),
         _ => Entity::Node(node.name.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, at: Option<(&str, &str)>) -> Node {
+        let name: NodeName = name.parse().unwrap();
+        let mut location = Location::unplaced(&name);
+        if let Some((leaf, rack)) = at {
+            (location.spine, location.leaf, location.rack) =
+                ("s1".into(), leaf.into(), rack.into());
+        }
+        let json = serde_json::json!({
+            "name": name, "stage": "ready", "reachable": true, "cordon": null, "location": location,
+            "inventory": {"cpu_model": "", "cpus": 1, "memory": "1GiB", "kernel": ""},
+            "address": format!("10.0.0.{name}"), "host": "h", "machine": "m", "boot": "b",
+            "enrolled_at": 0, "changed_at": 0, "version": 1,
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn a_class_is_what_two_nodes_have_in_common() {
+        let (a, b) = (node("a", Some(("l1", "r1"))), node("b", Some(("l1", "r1"))));
+        let (c, d) = (node("c", Some(("l1", "r2"))), node("d", Some(("l2", "r1"))));
+        assert_eq!(class(&a, &b), "rack");
+        assert_eq!(class(&a, &c), "leaf");
+        assert_eq!(class(&a, &d), "spine");
+        assert_eq!(class(&node("x", None), &node("y", None)), "site");
+        let mut twin = b.clone();
+        twin.address.clone_from(&a.address);
+        assert_eq!(class(&a, &twin), ONE_MACHINE);
+        assert!(inside(&a, &"leaf:default/default/s1/l1".parse().unwrap()));
+        assert!(!inside(&d, &"leaf:default/default/s1/l1".parse().unwrap()));
+        assert!(inside(&a, &"pool:default".parse().unwrap()));
     }
 }

@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Tests that are remembered; the newest count.
 const KEPT: usize = 100;
+/// Pairs of theirs that are remembered.
+const PAIRS_KEPT: usize = 100_000;
 /// Tests that may wait for their turn.
 const WAITING: usize = 16;
 
@@ -93,7 +95,10 @@ impl Fabric {
             error: None,
         };
         tests.insert(id, Kept { test: test.clone(), key });
-        while tests.len() > KEPT {
+        let pairs = |tests: &BTreeMap<u64, Kept>| -> usize {
+            tests.values().map(|k| k.test.pairs.len()).sum()
+        };
+        while tests.len() > KEPT || tests.len() > 1 && pairs(&tests) > PAIRS_KEPT {
             tests.pop_first();
         }
         drop(tests);
@@ -125,6 +130,11 @@ impl Fabric {
                 tokio::select! {
                     () = tokio::time::sleep(span.to_std()) => {}
                     _ = over.wait_for(|o| *o) => return,
+                }
+                let open =
+                    |k: &Kept| !matches!(k.test.state, FabricState::Done | FabricState::Failed);
+                if lock(&fabric.0.tests).values().any(open) {
+                    continue;
                 }
                 match fabric.begin(Wish::default(), "server", None) {
                     Ok(test) => tracing::debug!(test = test.id, "the network is tested"),

@@ -58,12 +58,13 @@ pub(super) async fn test(
     (a, b): (&Node, &Node),
     wish: &choose::Wish,
 ) -> Outcome {
-    let _turn = lanes.all.acquire().await;
     let machine = (a.address == b.address).then(|| lanes.machine(&a.address));
     let _place = match &machine {
         Some(m) => m.acquire().await.ok(),
         None => None,
     };
+    // After the machine's turn: who waits for one shall not keep others from theirs.
+    let _turn = lanes.all.acquire().await;
     // Work may have come since the test began.
     for (node, first) in [(a, true), (b, false)] {
         let why = inner.brain.read(|s| match s.nodes.get(&node.name) {

@@ -192,6 +192,10 @@ impl Going {
 
     /// What a path is held to; what is not slow becomes part of its past.
     fn baseline(&self, path: &Path, class: &str, mbps: f64, measured: bool) -> Baseline {
+        if class == choose::ONE_MACHINE {
+            // There is no network between them: whatever else the machine does is measured.
+            return Baseline::default();
+        }
         let mut book = lock(&self.inner.book);
         if self.wish.forget {
             book.forget(path);

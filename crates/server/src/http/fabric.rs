@@ -70,7 +70,7 @@ fn refused(e: Refused) -> Failure {
             Failure::not_found(text).hint("GET /v1/topology says where nodes stand")
         }
         Refused::TooFew(_) => Failure::conflict(text).hint("`busy` takes nodes that have work"),
-        Refused::TooMany(_) | Refused::Full(_) => Failure::conflict(text),
+        Refused::TooMany(_) | Refused::TooLong(_) | Refused::Full(_) => Failure::conflict(text),
     }
 }
 
