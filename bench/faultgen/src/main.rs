@@ -43,3 +43,27 @@ fn main() -> Result<()> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_generator_knows_nothing_of_what_it_is_measured_with() {
+        let manifest = include_str!("../Cargo.toml");
+        let own: Vec<&str> = manifest
+            .lines()
+            .filter_map(|l| l.strip_prefix("muster-")?.split_once('.'))
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(own, ["link", "model"]);
+    }
+
+    #[test]
+    fn every_kind_has_a_name_of_its_own() {
+        let faults = crate::faults::KINDS.iter().map(|k| k.0);
+        let mut all: Vec<&str> = faults.chain(crate::alike::KINDS.iter().map(|k| k.0)).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+}

@@ -72,7 +72,9 @@ impl Histogram {
 }
 
 pub(super) fn run(options: &Options, binary: &Path, report: &mut Report) -> Result<()> {
-    let nodes = if options.quick { 1000 } else { 12_500 };
+    // `--nodes` is the scored fleet's, unless only this part is run.
+    let asked = options.nodes.filter(|_| options.part.as_deref() == Some("scale"));
+    let nodes = asked.unwrap_or(if options.quick { 1000 } else { 12_500 });
     let (steady, burst_s) = if options.quick { (15.0, 4.0) } else { (60.0, 8.0) };
     let (rate, burst) = (0.03, 2000.0);
     raise_file_limit(u64::from(nodes) + 1000)?;

@@ -139,7 +139,7 @@ fn same_thing(t: &Truth, f: &Found, placed: &Story) -> bool {
         };
         return match f.attempt {
             Some(key) => on(&key),
-            None => placed.placed.keys().filter(|k| k.0 == job).any(|k| on(k)),
+            None => placed.placed.keys().filter(|k| k.0 == job).any(on),
         };
     }
     let Some(node) = f.node() else { return false };

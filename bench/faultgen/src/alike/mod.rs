@@ -4,11 +4,10 @@ mod device;
 mod host;
 mod work;
 
-use crate::world::Start;
-use crate::world::World;
+use crate::world::Kind;
 
 /// Name, how often beside the others, and how it begins.
-pub(crate) const KINDS: &[(&str, u32, fn(&mut World) -> Option<Start>)] = &[
+pub(crate) const KINDS: &[Kind] = &[
     ("app-spray", 3, work::spray),
     ("app-crash", 3, work::crash),
     ("xid45-flood", 3, work::flood),

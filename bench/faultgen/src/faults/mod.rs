@@ -8,12 +8,11 @@ mod memory;
 mod network;
 mod slow;
 
-use crate::world::Start;
-use crate::world::World;
+use crate::world::Kind;
 
 /// Name, how often beside the others, and how it begins. What comes never is only done when it
 /// is asked for by name: it has a life of its own, with nothing else that could be mistaken for it.
-pub(crate) const KINDS: &[(&str, u32, fn(&mut World) -> Option<Start>)] = &[
+pub(crate) const KINDS: &[Kind] = &[
     ("gpu-off-bus", 3, device::off_bus),
     ("gpu-vanished", 3, device::vanished),
     ("gpu-needs-reset", 3, device::needs_reset),

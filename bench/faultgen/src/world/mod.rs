@@ -12,8 +12,8 @@ use crate::settings::{Life, Settings};
 use crate::truth::Log;
 use anyhow::{Context, Result};
 pub(crate) use choose::Busy;
-pub(crate) use episode::Start;
 use episode::{Deck, Episode};
+pub(crate) use episode::{Kind, Start};
 use gang::{Gang, later};
 use muster_link::messages::FromAgent;
 use muster_link::token::JoinToken;
@@ -234,10 +234,11 @@ impl World {
 
     fn write_lines(&mut self) {
         let now = self.now;
-        let (due, rest) = std::mem::take(&mut self.lines).into_iter().partition(|l| l.0 <= now);
+        let all = std::mem::take(&mut self.lines);
+        let (due, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|l| l.0 <= now);
         self.lines = rest;
         let mut by_node: BTreeMap<usize, Vec<SeenFault>> = BTreeMap::new();
-        for (at, node, mut fault) in Vec::<(Time, usize, SeenFault)>::from(due) {
+        for (at, node, mut fault) in due {
             fault.at = at;
             by_node.entry(node).or_default().push(fault);
         }
