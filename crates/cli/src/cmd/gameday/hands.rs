@@ -82,7 +82,8 @@ impl Slowed {
     pub(crate) fn new(ids: &[u32]) -> Slowed {
         let how = group(ids).unwrap_or_else(|| {
             let over = Arc::new(AtomicBool::new(false));
-            let (stop, pids) = (over.clone(), ids.iter().filter_map(|i| pid(*i)).collect());
+            let stop = over.clone();
+            let pids: Vec<Pid> = ids.iter().filter_map(|i| pid(*i)).collect();
             let thread = std::thread::spawn(move || duty(&pids, &stop));
             How::Stopped { over, thread: Some(thread) }
         });
@@ -119,7 +120,7 @@ impl Drop for Slowed {
     }
 }
 
-fn duty(pids: &Vec<Pid>, over: &AtomicBool) {
+fn duty(pids: &[Pid], over: &AtomicBool) {
     let all = |signal| {
         for p in pids {
             let _ = kill_process(*p, signal);
@@ -137,7 +138,7 @@ fn duty(pids: &Vec<Pid>, over: &AtomicBool) {
 /// from now on is in it too.
 fn group(ids: &[u32]) -> Option<How> {
     let first = *ids.first()?;
-    let (root, own, limit, value) = place(first)?;
+    let (own, limit, value) = place(first)?;
     let dir = own.join(format!("muster-gameday-{first}"));
     std::fs::create_dir(&dir).ok()?;
     let made = || {
@@ -154,12 +155,11 @@ fn group(ids: &[u32]) -> Option<How> {
         let _ = std::fs::remove_dir(&dir);
         return None;
     }
-    let _ = root;
     Some(How::Group { dir, back: own })
 }
 
-/// Where a process's group for processors is: mount, group, the file of its limit, its value.
-fn place(id: u32) -> Option<(PathBuf, PathBuf, &'static str, String)> {
+/// A process's group for processors: where it is, the file of its limit, and the limit.
+fn place(id: u32) -> Option<(PathBuf, &'static str, String)> {
     let text = std::fs::read_to_string(format!("/proc/{id}/cgroup")).ok()?;
     for line in text.lines() {
         let mut parts = line.splitn(3, ':');
@@ -170,13 +170,12 @@ fn place(id: u32) -> Option<(PathBuf, PathBuf, &'static str, String)> {
             let root = Path::new("/sys/fs/cgroup").join(of);
             let root = if root.is_dir() { root } else { "/sys/fs/cgroup/cpu".into() };
             let own = root.join(path.trim_start_matches('/'));
-            return Some((root, own, "cpu.cfs_quota_us", format!("{}", SHARE * 1000)));
+            return Some((own, "cpu.cfs_quota_us", (SHARE * 1000).to_string()));
         }
     }
     let path = text.lines().find_map(|l| l.strip_prefix("0::"))?;
-    let root = PathBuf::from("/sys/fs/cgroup");
-    let own = root.join(path.trim_start_matches('/'));
-    Some((root, own, "cpu.max", format!("{} 100000", SHARE * 1000)))
+    let own = Path::new("/sys/fs/cgroup").join(path.trim_start_matches('/'));
+    Some((own, "cpu.max", format!("{} 100000", SHARE * 1000)))
 }
 
 /// A free port of this machine.

@@ -13,7 +13,9 @@ use muster_client::{Client, JobAction, RemedyWord};
 use muster_model::job::JobState;
 use muster_model::node::NodeRole;
 use muster_model::remedy::RemedyStep;
-use muster_model::spec::{CheckpointSpec, GangSpec, JobSpec, OnPartition, Retries, Simulate};
+use muster_model::spec::{
+    CheckpointRequest, CheckpointSpec, GangSpec, JobSpec, OnPartition, Retries, Simulate,
+};
 use muster_model::units::{Span, Time};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -58,7 +60,7 @@ pub(crate) async fn faults(
             tokio::time::sleep(EVERY.min(until.saturating_duration_since(Instant::now()))).await;
             watch.look().await?;
         }
-        let node = strike(client, b, &scene).await?;
+        let node = strike(client, b, &scene, &watch.struck).await?;
         watch.struck.insert(node);
     }
     let patience = if live { PATIENCE_LIVE } else { PATIENCE };
@@ -79,13 +81,13 @@ pub(crate) async fn clean(client: &Client, scene: &Scene) -> Result<(), Fail> {
     for j in &scene.jobs {
         let _ = client.act(&j.id, JobAction::Cancel).await;
     }
+    let automation = client.automation().await?;
+    if automation.state == "stopped" && !automation.by_operator {
+        client.resume_automation().await?;
+    }
     let names: BTreeSet<&str> = scene.nodes.iter().map(|n| n.name.as_str()).collect();
     for name in &names {
         let _ = client.inject(name, &Inject::Mend).await;
-    }
-    for name in &scene.spares {
-        let body = MarkRequest { role: Some(NodeRole::Normal), hazard: None };
-        let _ = client.mark(name, &body).await;
     }
     let started = Instant::now();
     loop {
@@ -93,6 +95,13 @@ pub(crate) async fn clean(client: &Client, scene: &Scene) -> Result<(), Fail> {
         let away: Vec<&Node> =
             all.iter().filter(|n| names.contains(n.name.as_str()) && n.state != "ready").collect();
         if away.is_empty() {
+            // A node that a spare stood in for may be the spare by now.
+            for n in &scene.nodes {
+                let role = Some(n.role);
+                if all.iter().any(|a| a.name == n.name && Some(a.role) != role) {
+                    client.mark(&n.name, &MarkRequest { role, hazard: None }).await?;
+                }
+            }
             return Ok(());
         }
         for n in &away {
@@ -108,7 +117,12 @@ pub(crate) async fn clean(client: &Client, scene: &Scene) -> Result<(), Fail> {
 }
 
 /// Strikes, and says whom.
-async fn strike(client: &Client, b: &Blow, scene: &Scene) -> Result<String, Fail> {
+async fn strike(
+    client: &Client,
+    b: &Blow,
+    scene: &Scene,
+    struck: &BTreeSet<String>,
+) -> Result<String, Fail> {
     match &b.what {
         What::Qualify => {
             client.qualify(&b.node, &QualifyRequest::default()).await?;
@@ -123,7 +137,11 @@ async fn strike(client: &Client, b: &Blow, scene: &Scene) -> Result<String, Fail
                 if job.held.is_some() {
                     return Ok(String::new());
                 }
-                if let Some(slot) = job.attempt.as_ref().and_then(|a| a.slots.first())
+                // Until it is missed, a node that was struck is still said to work.
+                let slots = job.attempt.iter().flat_map(|a| &a.slots);
+                let sound = slots.clone().all(|s| !struck.contains(&s.node));
+                if let Some(slot) = slots.into_iter().next()
+                    && sound
                     && job.state == JobState::Running
                 {
                     let crash = Inject::Crash { down: Span::hours(10) };
@@ -168,7 +186,7 @@ fn spec(work: &Work) -> JobSpec {
         }),
         checkpoint: Some(CheckpointSpec {
             dir: "/data/drill".into(),
-            request: Default::default(),
+            request: CheckpointRequest::default(),
             grace: Some(Span::secs(5)),
             interval: None,
         }),

@@ -259,7 +259,8 @@ async fn rank_killed(client: &Client, name: &str, mark: &str) -> Result<Outcome,
     Ok(Outcome { detected_ms: Some(detected), ..sight.outcome(name, &expect) })
 }
 
-/// A real agent is stopped: its node is missed, its ranks go on, and when it goes on all is well.
+/// A real agent is stopped: its node is missed, its rank lives and is not started a second time;
+/// when the agent goes on, the job does too.
 async fn agent_stopped(site: &mut Site, name: &str, mark: &str) -> Result<Outcome, Fail> {
     let client = site.client.clone();
     let body = CreateToken {
@@ -302,30 +303,33 @@ async fn stopped(client: &Client, name: &str, mark: &str, agent: u32) -> Result<
     let began = now();
     hands::signal(agent, Signal::STOP);
     let (about, at) = until("the node is missed", || found(client, "node-lost", began)).await?;
-    let lived = before.iter().all(|(_, id)| hands::alive(*id));
+    // As long as nobody knows whether it runs, it must not run a second time.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let alone = hands::ranks(mark) == before && before.iter().all(|(_, id)| hands::alive(*id));
     hands::signal(agent, Signal::CONT);
     ready(client, 1).await?;
-    let job = until("the job runs", || async {
-        client.job(&actor.id).await.ok().filter(|j| j.state == JobState::Running)
+    let job = until("the job runs again", || async {
+        let again = |j: &Job| j.state == JobState::Running && j.attempts > actor.key.attempt;
+        client.job(&actor.id).await.ok().filter(again)
     })
     .await?;
     let recovered = since(began, now());
+    let ended = before.iter().all(|(_, id)| !hands::alive(*id));
     let drained = out_of_service(client).await?;
-    let same = job.attempts == actor.key.attempt && hands::ranks(mark) == before;
     client.act(&actor.id, JobAction::Cancel).await?;
     let expect = Expect {
         kind: Some("node-lost"),
         about: |_| String::new(),
-        verdict: "node",
+        verdict: "infrastructure",
         remedy: Want::Watched,
-        job: After::GoesOn,
+        job: After::Again,
     };
     let sight = Sight {
         detected_ms: Some(since(began, at)),
         blamed: about.split(':').next().map(str::to_owned),
+        verdict: verdict(&job, actor.key.attempt),
         drained: drained.into_iter().collect(),
-        same: same && lived,
-        recovered_ms: Some(recovered),
+        recovered_ms: (alone && ended).then_some(recovered),
         ..Sight::default()
     };
     Ok(sight.outcome(name, &expect))

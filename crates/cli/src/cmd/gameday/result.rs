@@ -50,6 +50,7 @@ impl Outcome {
 
 /// What was seen so far.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that was seen or not")]
 pub(crate) struct Sight {
     pub(crate) detected_ms: Option<u64>,
     /// The kind of thing that the finding blames.

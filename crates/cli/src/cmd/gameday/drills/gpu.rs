@@ -144,6 +144,18 @@ pub(super) fn drills() -> Vec<Drill> {
             sick("clocks-low", gpu3, tested),
         ),
         drill(
+            "hazard",
+            "memory and bus of a GPU show what comes before a failure",
+            at_work(),
+            |s| {
+                vec![
+                    blow(second(s), Inject::EccRate { gpu: 3, per_s: 30 }),
+                    blow(second(s), Inject::Replay { gpu: 3, per_min: 200 }),
+                ]
+            },
+            noted("hazard", gpu3, "gpu"),
+        ),
+        drill(
             "failed-qualification",
             "a slow GPU is found by a test",
             Setting::default(),
