@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(acts.replace(two()).len(), 2);
         assert!(acts.replace(two()).is_empty());
         let b: NodeName = "b".parse().unwrap();
-        assert_eq!(acts.replace(HashMap::from([asked(1, "a")])), [b.clone()]);
+        assert_eq!(acts.replace(HashMap::from([asked(1, "a")])), vec![b.clone()]);
         assert!(acts.of(&b).is_empty());
     }
 }

@@ -151,7 +151,7 @@ async fn an_agent_that_may_not_is_not_asked() {
     let failed = |a: &Arc<muster_model::remedy::AskedAct>| {
         a.ended.as_ref().is_some_and(|e| !e.ok && e.message.contains("--allow-reboot"))
     };
-    s.until(|st| st.health.acts.values().any(|a| failed(a))).await;
+    s.until(|st| st.health.acts.values().any(&failed)).await;
     quiet(&s, &mut line).await;
 }
 
@@ -170,7 +170,7 @@ async fn a_ticket_is_opened_when_a_part_is_to_be_replaced() {
     let remedy = approved(&s, "n1", Action::Replace).await;
     let asked = |st: &muster_engine::State| {
         let tickets = st.health.acts.values();
-        tickets.filter(|a| matches!(a.act, Act::Ticket { .. })).last().cloned()
+        tickets.filter(|a| matches!(a.act, Act::Ticket { .. })).next_back().cloned()
     };
     s.until(|st| asked(st).is_some()).await;
     let id = s.brain.read(asked).unwrap().id;
@@ -229,10 +229,8 @@ async fn a_rank_that_holds_up_its_gang_becomes_a_finding_that_names_its_gpu() {
     // Their clocks run faster than ours; the third rank of the second node is slow.
     let slow = ranks[1] + 2;
     let start = s.brain.now();
-    let found = |st: &muster_engine::State| {
-        let open = st.health.open().find(|f| f.seen.kind == "straggler").cloned();
-        open
-    };
+    let found =
+        |st: &muster_engine::State| st.health.open().find(|f| f.seen.kind == "straggler").cloned();
     let mut n = 0;
     while s.brain.read(found).is_none() {
         assert!(n < 2000, "nothing was found in {n} steps: {:?}", s.agents.health());
