@@ -10,34 +10,34 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Random numbers of our own (xorshift), the same on every machine.
-pub struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub fn new(seed: u64) -> Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
         Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
-    pub fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
-    pub fn range(&mut self, from: f64, to: f64) -> f64 {
+    pub(crate) fn range(&mut self, from: f64, to: f64) -> f64 {
         from + (to - from) * self.unit()
     }
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
     }
     /// About normal: mean 0, deviation 1.
-    pub fn noise(&mut self) -> f64 {
+    pub(crate) fn noise(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
 }
 
-pub const COLUMNS: [&str; 17] = [
+pub(crate) const COLUMNS: [&str; 17] = [
     "util",
     "sm_clock",
     "temp",
@@ -59,7 +59,7 @@ pub const COLUMNS: [&str; 17] = [
 
 /// What goes wrong, or only looks as if.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum What {
+pub(crate) enum What {
     Dbe,
     Sbe(f64),
     RemapPending,
@@ -88,36 +88,36 @@ pub enum What {
 
 /// On which node and GPU, from when (milliseconds).
 #[derive(Debug, Clone, Copy)]
-pub struct Trouble {
-    pub what: What,
-    pub node: usize,
-    pub gpu: usize,
-    pub from: i64,
+pub(crate) struct Trouble {
+    pub(crate) what: What,
+    pub(crate) node: usize,
+    pub(crate) gpu: usize,
+    pub(crate) from: i64,
 }
 
 /// How a job behaves.
 #[derive(Debug, Clone)]
-pub struct Job {
-    pub nodes: Vec<usize>,
-    pub step_s: f64,
-    pub stages: bool,
+pub(crate) struct Job {
+    pub(crate) nodes: Vec<usize>,
+    pub(crate) step_s: f64,
+    pub(crate) stages: bool,
     /// Told every so many steps.
-    pub every: u64,
-    pub moe: bool,
+    pub(crate) every: u64,
+    pub(crate) moe: bool,
     /// One rank after the other has more to do, for two minutes each.
-    pub turns: bool,
+    pub(crate) turns: bool,
     /// Pauses for a checkpoint every so many milliseconds.
-    pub checkpoint: Option<i64>,
+    pub(crate) checkpoint: Option<i64>,
     /// All of it becomes slower by this, from then on.
-    pub slower: Option<(f64, i64)>,
+    pub(crate) slower: Option<(f64, i64)>,
     /// It stops from then on, at this rank.
-    pub hang: Option<(i64, u32)>,
+    pub(crate) hang: Option<(i64, u32)>,
     /// Reads for this share of a step.
-    pub read: f64,
+    pub(crate) read: f64,
 }
 
 impl Job {
-    pub fn on(nodes: Vec<usize>) -> Job {
+    pub(crate) fn on(nodes: Vec<usize>) -> Job {
         Job {
             nodes,
             step_s: 1.0,
@@ -141,16 +141,16 @@ struct Counters {
     nvlink: f64,
 }
 
-pub struct Fleet {
-    pub watch: Watch,
-    pub names: Vec<NodeName>,
-    pub jobs: Vec<Job>,
-    pub troubles: Vec<Trouble>,
-    pub running: Vec<Arc<Running>>,
+pub(crate) struct Fleet {
+    pub(crate) watch: Watch,
+    pub(crate) names: Vec<NodeName>,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) troubles: Vec<Trouble>,
+    pub(crate) running: Vec<Arc<Running>>,
     /// File systems that do not answer, from then on.
-    pub storage_stall: Option<i64>,
+    pub(crate) storage_stall: Option<i64>,
     /// Degrees that the whole hall is warmer now.
-    pub warm: f64,
+    pub(crate) warm: f64,
     rng: Rng,
     columns: Vec<String>,
     host_columns: Vec<String>,
@@ -159,21 +159,21 @@ pub struct Fleet {
     seat: Vec<[f64; 8]>,
     next_step: Vec<(f64, u64)>,
     imbalance: Vec<Vec<f64>>,
-    pub now: i64,
+    pub(crate) now: i64,
     /// Milliseconds between two rows.
-    pub row_ms: i64,
+    pub(crate) row_ms: i64,
     /// Steps are placed at the newest row's time, as a server does for simulated nodes.
-    pub coarse: bool,
+    pub(crate) coarse: bool,
     /// Looks come only after so many rows.
-    pub look_every: i64,
+    pub(crate) look_every: i64,
     /// How much of its time each rank works, by job.
     works: Vec<Vec<f64>>,
     /// How much steps differ.
-    pub noise: f64,
+    pub(crate) noise: f64,
 }
 
 impl Fleet {
-    pub fn new(watch: Watch, nodes: usize, jobs: Vec<Job>, seed: u64) -> Fleet {
+    pub(crate) fn new(watch: Watch, nodes: usize, jobs: Vec<Job>, seed: u64) -> Fleet {
         let mut rng = Rng::new(seed);
         let names: Vec<NodeName> =
             (0..nodes).map(|i| format!("n{i}").parse().expect("a name")).collect();
@@ -213,7 +213,7 @@ impl Fleet {
         }
     }
 
-    pub fn key(job: usize) -> AttemptKey {
+    pub(crate) fn key(job: usize) -> AttemptKey {
         AttemptKey { job: JobId(job as u64 + 1), attempt: 1 }
     }
 
@@ -237,7 +237,7 @@ impl Fleet {
     }
 
     /// One tick: rows, steps and a look.
-    pub fn tick(&mut self) -> Vec<SeenFinding> {
+    pub(crate) fn tick(&mut self) -> Vec<SeenFinding> {
         self.now += self.row_ms;
         for node in 0..self.names.len() {
             self.row(node);
@@ -253,7 +253,7 @@ impl Fleet {
     }
 
     /// Until then.
-    pub fn run(&mut self, until: i64) -> Vec<SeenFinding> {
+    pub(crate) fn run(&mut self, until: i64) -> Vec<SeenFinding> {
         let mut out = Vec::new();
         while self.now < until {
             out.extend(self.tick());
@@ -330,7 +330,7 @@ impl Fleet {
             Some(What::BurstReplay) if first => self.counters[node][gpu].replay += 900.0,
             Some(What::Narrow) => width = 8.0,
             Some(What::Nvlink(rate)) => {
-                self.counters[node][gpu].nvlink += drip(&mut self.rng, rate)
+                self.counters[node][gpu].nvlink += drip(&mut self.rng, rate);
             }
             Some(What::Hot) if busy => {
                 (hot, throttle) = (22.0, 32.0);
@@ -393,7 +393,7 @@ impl Fleet {
             }
             Some(What::Symbols(rate)) => port[1] += (rate * row as f64 / 1000.0).round(),
             Some(What::StraySymbols) if self.rng.unit() < 0.01 * row as f64 / 1000.0 => {
-                port[1] += 1.0
+                port[1] += 1.0;
             }
             Some(What::BurstLink) if since < row => port[1] += 20_000.0,
             _ => {}
@@ -472,7 +472,7 @@ impl Fleet {
     }
 }
 
-pub fn running(j: usize, job: &Job, names: &[NodeName]) -> Running {
+pub(crate) fn running(j: usize, job: &Job, names: &[NodeName]) -> Running {
     let mut ranks = Vec::new();
     for node in &job.nodes {
         for gpu in 0..8 {
