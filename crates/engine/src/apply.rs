@@ -690,7 +690,7 @@ impl State {
             Event::NodeCordoned { node, reason, .. } => {
                 self.node(r.seq, node, |n| n.cordon = Some(reason.clone()))
             }
-            Event::NodeUncordoned { node } => self.node(r.seq, node, |n| n.cordon = None),
+            Event::NodeUncordoned { node, .. } => self.node(r.seq, node, |n| n.cordon = None),
             Event::DrainStarted { node, reason } => {
                 self.node(r.seq, node, |n| enter(n, r.at, Stage::Draining, reason, None))
             }

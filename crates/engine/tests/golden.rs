@@ -2,6 +2,8 @@
 //! things. The files are never rewritten; a new version adds a new pair.
 
 mod common;
+#[path = "golden/fourth.rs"]
+mod fourth;
 #[path = "golden/second.rs"]
 mod second;
 #[path = "golden/third.rs"]
@@ -268,6 +270,29 @@ fn the_third_versions_log_still_adds_up_to_the_same_things() {
     assert!(all(&state) == want, "the log adds up to something else");
 }
 
+/// Written by the version that made the format, with `MUSTER_WRITE_GOLDEN=1`, and never again.
+#[test]
+fn the_fourth_versions_log_still_adds_up_to_the_same_things() {
+    let (log, facts) = ("log-v4.jsonl", "log-v4.facts.json");
+    if !file(log).exists() {
+        let w = fourth::live();
+        let (s, again) = (w.engine.state(), replay(&w.log));
+        assert_eq!(fourth::summary(s), fourth::summary(&again));
+        if std::env::var_os("MUSTER_WRITE_GOLDEN").is_none() {
+            return;
+        }
+        let text: String = w.log.iter().map(|r| serde_json::to_string(r).unwrap() + "\n").collect();
+        std::fs::write(file(log), text).unwrap();
+        let value = serde_json::to_string_pretty(&fourth::summary(s)).unwrap();
+        std::fs::write(file(facts), value + "\n").unwrap();
+    }
+    let state = replay(&read_log(log));
+    assert!(state.problems().is_empty(), "{:?}", state.problems());
+    let want: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(file(facts)).unwrap()).unwrap();
+    assert!(fourth::summary(&state) == want, "the log adds up to something else");
+}
+
 #[test]
 fn the_golden_logs_hold_every_kind_of_event() {
     // JobsForgotten needs a hundred thousand ended jobs to happen by itself.
@@ -277,6 +302,11 @@ fn the_golden_logs_hold_every_kind_of_event() {
         read_log("log-v3.jsonl")
     } else {
         third_life().log
+    });
+    newest.extend(if file("log-v4.jsonl").exists() {
+        read_log("log-v4.jsonl")
+    } else {
+        fourth::live().log
     });
     let seen: BTreeSet<String> = newest.iter().map(kind).collect();
     let source = include_str!("../../model/src/event.rs");
@@ -292,7 +322,7 @@ fn the_golden_logs_hold_every_kind_of_event() {
     assert!(missing.is_empty(), "the golden log lacks {missing:?}");
     // Every reason to stop an attempt is in one of them too.
     let text: String = newest.iter().map(|r| serde_json::to_string(r).unwrap()).collect();
-    for why in ["preempted", "resized", "moved", "reservation_begins", "idle"] {
+    for why in ["preempted", "resized", "moved", "reservation_begins", "idle", "sick", "hung"] {
         assert!(text.contains(&format!("\"why\":\"{why}\"")), "the golden log lacks {why}");
     }
 }

@@ -17,7 +17,6 @@ use muster_model::event::Event;
 use muster_model::fault::SeenFault;
 use muster_model::finding::{SeenFinding, Severity};
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::SlotEnd;
 use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, Stage};
 use muster_model::qualification::Outcome;
@@ -112,9 +111,4 @@ pub(crate) fn automatic(w: &mut World, action: Action) {
     w.policy(|p| {
         p.remedies.modes.insert(action, Mode::Automatic);
     });
-}
-
-pub(crate) fn stop_slot(w: &mut World, key: AttemptKey, n: &NodeName) {
-    let observed = Observed::Ended(SlotEnd::Stopped);
-    w.ok(Command::SlotReport { node: n.clone(), key, observed });
 }

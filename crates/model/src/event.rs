@@ -284,6 +284,9 @@ pub enum Event {
     NodeUncordoned {
         /// The node.
         node: NodeName,
+        /// The control plane chose it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        decided: bool,
     },
     /// A node is being drained.
     DrainStarted {
@@ -692,6 +695,7 @@ impl Event {
             | Event::NoticeWithdrawn { .. }
             | Event::JobResized { .. }
             | Event::NodeCordoned { decided: true, .. }
+            | Event::NodeUncordoned { decided: true, .. }
             | Event::QualificationAsked { on_join: true, .. }
             | Event::QualificationEnded { expired: true, .. }
             | Event::FindingOpened { decided: true, .. }

@@ -270,7 +270,7 @@ pub(super) fn cordon(
 pub(super) fn uncordon(e: &mut Engine, req: &Request, name: &NodeName) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
     if n.cordon.is_some() {
-        e.emit(None, Event::NodeUncordoned { node: name.clone() });
+        e.emit(None, Event::NodeUncordoned { node: name.clone(), decided: false });
     }
     Ok(Answer::Done)
 }

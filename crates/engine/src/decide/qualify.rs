@@ -200,7 +200,7 @@ fn end(e: &mut Engine, n: &Node, id: u64, report: Qualification, expired: bool) 
 }
 
 /// How the reason of a cordon begins that a failed test is the cause of.
-const FAILED: &str = "failed qualification";
+pub(crate) const FAILED: &str = "failed qualification";
 
 impl Engine {
     /// Tests that took too long have failed.

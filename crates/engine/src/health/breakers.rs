@@ -134,7 +134,12 @@ impl Engine {
             && ran.is_none_or(|r| r < SOON);
         let half = self.state.health.breakers.get(&entity).cloned();
         if let Some(b) = half.filter(|b| b.state == BreakerState::HalfOpen) {
-            let next = breaker::probed(&b, now, !crashed, why.to_owned());
+            // One that was stopped by others says nothing.
+            let next = if matches!(verdict, Verdict::Operator | Verdict::Scheduler) {
+                breaker::lapsed(&b, now, why.to_owned())
+            } else {
+                breaker::probed(&b, now, !crashed, why.to_owned())
+            };
             let closed = next.state == BreakerState::Closed;
             self.set_breaker(next, false);
             if closed {

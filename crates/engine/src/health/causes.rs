@@ -7,6 +7,7 @@ use muster_model::event::Event;
 use muster_model::finding::{Finding, INCIDENT_FINDINGS, Incident};
 use muster_model::ids::JobId;
 use muster_model::job::Job;
+use muster_model::names::NodeName;
 use muster_model::remedy::{Action, RemedyOutcome, RemedyStep};
 use muster_model::units::Span;
 use std::cell::RefCell;
@@ -79,8 +80,9 @@ impl Engine {
         let all = self.state.nodes.values();
         let n = match e {
             Entity::Job(j) => {
-                let a = self.state.jobs.get(j).and_then(|j| j.attempt.as_ref());
-                a.map_or(0, |a| a.placement.slots.len())
+                let job = self.state.jobs.get(j);
+                let nodes = job.map_or(0, |j| j.groups.iter().map(|g| g.nodes).sum::<u32>());
+                nodes as usize
             }
             Entity::Site => all.count(),
             e => all.filter(|n| super::apply::in_group(n, e)).count(),
@@ -134,10 +136,21 @@ impl Engine {
             | Entity::Feed(_)
             | Entity::Sku(_)
             | Entity::Version(..)
-            | Entity::Pool(_) => self.open_breaker(c.cause.clone(), &c.summary, Some(id)),
+            | Entity::Pool(_) => {
+                let (hit, of) = (self.nodes_hit(&c), self.size_of(&c.cause));
+                if muster_health::breaker::trips(&c.cause, 0, hit, of) {
+                    self.open_breaker(c.cause.clone(), &c.summary, Some(id));
+                }
+            }
             Entity::Job(j) if c.kind == "node-killer" => self.quarantine_job(*j, &c.summary),
             _ => {}
         }
+    }
+
+    fn nodes_hit(&self, c: &Common) -> u32 {
+        let all = c.findings.iter().filter_map(|f| self.state.health.findings.get(f));
+        let nodes: BTreeSet<&NodeName> = all.filter_map(|f| f.seen.entity.node()).collect();
+        u32::try_from(nodes.len()).unwrap_or(u32::MAX)
     }
 
     /// Incidents all of whose findings have this wider cause are part of it.

@@ -17,6 +17,8 @@ const OPEN_PER_NODE: usize = 64;
 const OPEN_MAX: usize = 20_000;
 /// The same fault is counted over so long.
 const FAULT_MEMORY: Span = Span::hours(24);
+/// A node's clock is not believed to be further behind than this.
+const CLOCK: Span = Span::mins(5);
 
 impl Engine {
     /// A node told of a fault that was just written down.
@@ -30,8 +32,8 @@ impl Engine {
             return;
         };
         // The node's clock is its own; what is compared with it is the site's.
-        seen.first_seen = seen.first_seen.min(now);
-        seen.last_seen = seen.last_seen.min(now);
+        seen.first_seen = seen.first_seen.max(now - CLOCK).min(now);
+        seen.last_seen = seen.last_seen.max(seen.first_seen).min(now);
         self.found(seen, true);
     }
 

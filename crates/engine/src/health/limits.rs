@@ -7,7 +7,7 @@ use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
-use muster_model::remedy::{Act, Action, Mode, Remedy, RemedyStep, Share};
+use muster_model::remedy::{Act, Action, Limits, Mode, Remedy, RemedyStep, Share};
 use muster_model::topology::Level;
 use muster_model::units::Span;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,22 +50,33 @@ impl Engine {
             return Some(format!("automation is stopped: {}", s.reason));
         }
         self.work.groups = None;
-        let fleet = self.groups().get("fleet").copied().unwrap_or_default();
         let book = &self.state.health;
-        let serves = |n: &&std::sync::Arc<Node>| {
-            super::apply::in_group(n, entity)
-                && n.reachable
-                && n.stage == Stage::Ready
-                && !is_out(book, n)
-        };
-        let more = self.state.nodes.values().filter(serves).count();
-        let more = u32::try_from(more).unwrap_or(u32::MAX);
-        let (most, _) = self.state.policy.remedies.limits.fleet.of(fleet.nodes);
-        (fleet.out.saturating_add(more) > most && more > 0).then(|| {
-            format!(
-                "limit of fleet: {} of {} nodes are out by automation, {more} more would be",
-                fleet.out, fleet.nodes
-            )
+        let inside = |n: &&std::sync::Arc<Node>| counts(n) && super::apply::in_group(n, entity);
+        let (mut more, mut whole): (BTreeMap<String, u32>, BTreeMap<String, u32>) = <_>::default();
+        let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
+        for n in self.state.nodes.values().filter(inside) {
+            let serves = n.reachable && n.stage == Stage::Ready && !is_out(book, n);
+            for (name, kind) in names(n) {
+                *more.entry(name.clone()).or_default() += u32::from(serves);
+                *whole.entry(name.clone()).or_default() += 1;
+                kinds.insert(name, kind);
+            }
+        }
+        let limits = self.state.policy.remedies.limits.clone();
+        let groups = self.groups();
+        kinds.into_iter().find_map(|(name, kind)| {
+            let g = groups.get(&name).copied().unwrap_or_default();
+            let new = more.get(&name).copied().unwrap_or(0);
+            // The group that fails as a whole is not protected from its own breaker.
+            let all = whole.get(&name).copied().unwrap_or(0) >= g.nodes;
+            let own = all && !matches!(kind, Kind::Fleet | Kind::Pool);
+            let most = share(&limits, kind).of(g.nodes).0;
+            (new > 0 && !own && g.out.saturating_add(new) > most).then(|| {
+                format!(
+                    "limit of {name}: {} of {} nodes are out by automation, {new} more would be",
+                    g.out, g.nodes
+                )
+            })
         })
     }
 
@@ -161,18 +172,10 @@ impl Engine {
 
     fn groups_of(&mut self, n: &Node) -> Vec<GroupUse> {
         let limits = self.state.policy.remedies.limits.clone();
-        let share = |kind: Kind| -> Share {
-            match kind {
-                Kind::Fleet => limits.fleet,
-                Kind::Pool => limits.pool,
-                Kind::Leaf => limits.leaf,
-                Kind::Feed => limits.feed,
-            }
-        };
         let groups = self.groups();
         let used = |(name, kind): (String, Kind)| {
             let g = groups.get(&name).copied().unwrap_or_default();
-            GroupUse { share: share(kind), nodes: g.nodes, out: g.out, hour: g.hour, name }
+            GroupUse { share: share(&limits, kind), nodes: g.nodes, out: g.out, hour: g.hour, name }
         };
         names(n).into_iter().map(used).collect()
     }
@@ -200,6 +203,15 @@ enum Kind {
     Pool,
     Leaf,
     Feed,
+}
+
+fn share(limits: &Limits, kind: Kind) -> Share {
+    match kind {
+        Kind::Fleet => limits.fleet,
+        Kind::Pool => limits.pool,
+        Kind::Leaf => limits.leaf,
+        Kind::Feed => limits.feed,
+    }
 }
 
 /// Groups that a node belongs to. A place that nobody stated is no group.

@@ -486,6 +486,9 @@ impl Engine {
         let reason = format!("passed its test after {} ({})", r.action.words(), r.kind);
         let node = n.name.clone();
         self.emit(None, Event::NodeReady { node: node.clone(), reason });
+        if n.cordon.as_ref().is_some_and(|c| c.starts_with(qualify::FAILED)) {
+            self.emit(None, Event::NodeUncordoned { node: node.clone(), decided: true });
+        }
         self.emit(None, Event::ProbationSet { node: node.clone(), until: Some(until) });
         self.stepped(r, RemedyStep::Probation, "watched after its return", Some(until), None);
         self.close_all(&node, "the node passed its test");

@@ -299,7 +299,7 @@ pub(crate) fn fault(code: &str, gpu: u32) -> SeenFault {
         count: 1,
         source: FaultSource::Kernel,
         class: if code == "xid-31" { FaultClass::Application } else { FaultClass::Bus },
-        action: FaultAction::Reboot,
+        action: if code == "xid-31" { FaultAction::RestartJob } else { FaultAction::Reboot },
         gpu: Some(gpu),
         pid: None,
         attempt: None,

@@ -118,7 +118,7 @@ fn change(r: &Record, nodes: &BTreeSet<NodeName>) -> Option<Change> {
         Event::NodeCordoned { node, reason, decided: false } if here(node) => {
             format!("{node} was cordoned: {reason}")
         }
-        Event::NodeUncordoned { node } if here(node) => format!("{node} was uncordoned"),
+        Event::NodeUncordoned { node, .. } if here(node) => format!("{node} was uncordoned"),
         Event::DrainStarted { node, reason } if here(node) => {
             format!("{node} was drained: {reason}")
         }

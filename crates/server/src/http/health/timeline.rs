@@ -232,7 +232,7 @@ fn stage(r: &Record, of: &NodeName) -> Option<String> {
         Event::DrainStarted { node, reason } if about(node) => because("draining", reason),
         Event::NodeDrained { node } if about(node) => "drained".into(),
         Event::NodeCordoned { node, reason, .. } if about(node) => because("cordoned", reason),
-        Event::NodeUncordoned { node } if about(node) => "uncordoned".into(),
+        Event::NodeUncordoned { node, .. } if about(node) => "uncordoned".into(),
         Event::NodeLost { node, .. } if about(node) => "lost: its agent is not heard".into(),
         Event::NodeBack { node, boot, .. } if about(node) => format!("heard again, boot {boot}"),
         Event::NodeRetired { node } if about(node) => "retired".into(),

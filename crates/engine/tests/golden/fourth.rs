@@ -1,0 +1,152 @@
+//! What the fourth version's log holds beside the third one's: findings and what follows from them.
+
+use crate::common::{World, crash, fault, gang, inventory, node, report};
+use muster_engine::State;
+use muster_model::command::Command;
+use muster_model::entity::Entity;
+use muster_model::fault::SeenFault;
+use muster_model::finding::{SeenFinding, Severity};
+use muster_model::names::NodeName;
+use muster_model::placement::GpuSet;
+use muster_model::qualification::Outcome;
+use muster_model::remedy::{Action, RemedyStep, Rule};
+use muster_model::units::Span;
+use serde_json::json;
+
+fn join(w: &mut World, i: usize, boot: &str) {
+    w.ok(Command::NodeConnected {
+        node: node(i),
+        machine: format!("m{i}"),
+        boot: boot.into(),
+        address: format!("10.0.0.{i}"),
+        host: format!("h{i}"),
+        inventory: Box::new(muster_model::node::Inventory {
+            can: ["qualify".to_string()].into(),
+            ..inventory(8)
+        }),
+        observed: Vec::new(),
+        ahead: false,
+    });
+}
+
+fn remedy(w: &World, n: &NodeName) -> u64 {
+    w.engine.state().health.remedies_of(n).max_by_key(|r| (r.action, r.id)).unwrap().id
+}
+
+fn pass_test(w: &mut World, n: &NodeName) {
+    let id = w.engine.state().nodes[n].qualifying.unwrap().id;
+    w.ok(Command::QualificationDone { node: n.clone(), id, report: report(Outcome::Passed, 700) });
+}
+
+fn see(w: &mut World, kind: &str, entity: Entity, severity: Severity) {
+    let f = SeenFinding::new(kind, entity, severity, w.now).because("seen by a test");
+    w.ok(Command::FindingsSeen { findings: vec![f] });
+}
+
+/// A life with everything that version knows.
+pub(crate) fn live() -> World {
+    let mut w = World::new(32, 8);
+    for i in 0..32 {
+        join(&mut w, i, "boot");
+    }
+    // A GPU falls off the bus under a gang; the node is rebooted, tested and watched.
+    let job = w.run(gang(2, 8));
+    let n = w.nodes_of(job)[0].clone();
+    w.pass(Span::mins(10));
+    let off_bus = SeenFault { at: w.now, ..fault("xid-79", 3) };
+    w.ok(Command::FaultsSeen { node: n.clone(), faults: vec![off_bus] });
+    w.stopped(job);
+    w.start(job);
+    let key = w.key(job);
+    w.ok(Command::FirstStep { key });
+    let id = remedy(&w, &n);
+    w.ok(Command::ApproveRemedy { id });
+    let i: usize = n.as_str()[1..].parse().unwrap();
+    w.lose(&n);
+    join(&mut w, i, "boot-2");
+    pass_test(&mut w, &n);
+    // A hang, a warning that becomes worse and is closed by hand, a GPU that is isolated.
+    let mut hang = SeenFinding::new("hang", Entity::Job(job), Severity::Critical, w.now);
+    (hang.attempt, hang.rank) = (Some(w.key(job)), Some(1));
+    w.ok(Command::FindingsSeen { findings: vec![hang] });
+    w.stopped(job);
+    w.sleep(Span::secs(10));
+    w.start(job);
+    let port = Entity::Port(node(30), "mlx5_0".into());
+    see(&mut w, "symbol-errors", port.clone(), Severity::Info);
+    see(&mut w, "symbol-errors", port, Severity::Warning);
+    let open = w.engine.state().health.open().last().unwrap().id;
+    w.ok(Command::CloseFinding { id: open, reason: "cable was moved".into() });
+    w.policy(|p| {
+        p.remedies.rules.push(Rule {
+            kind: Some("ecc-*".into()),
+            pool: None,
+            sku: None,
+            ladder: vec![Action::IsolateGpu],
+            mode: None,
+            leave: None,
+        });
+    });
+    see(&mut w, "ecc-uncorrectable", Entity::Gpu(node(29), 1), Severity::Critical);
+    let none = GpuSet::EMPTY;
+    w.ok(Command::ExcludeGpus { node: node(29), gpus: none, reason: "swapped".into() });
+    // A rank dies of its GPU before that is known.
+    let late = w.run(gang(1, 8));
+    let at = w.nodes_of(late)[0].clone();
+    w.report(late, &at, crash(0, 1));
+    if w.job(late).attempt.is_some() {
+        w.stopped(late);
+    }
+    w.pass(Span::secs(3));
+    w.ok(Command::FaultsSeen { node: at.clone(), faults: vec![fault("xid-79", 0)] });
+    let id = remedy(&w, &at);
+    w.ok(Command::UndoRemedy { id, reason: "a drill".into() });
+    // A leaf is lost in two strokes, and comes back.
+    for i in 16..20 {
+        w.lose(&node(i));
+    }
+    w.sleep(Span::secs(2));
+    for i in 20..24 {
+        w.lose(&node(i));
+        w.sleep(Span::secs(2));
+    }
+    for i in 16..24 {
+        join(&mut w, i, "boot");
+    }
+    w.ok(Command::StopAutomation { reason: "works".into() });
+    w.ok(Command::FaultsSeen { node: node(28), faults: vec![fault("xid-79", 2)] });
+    w.ok(Command::ResumeAutomation);
+    w.sleep(Span::hours(30));
+    w
+}
+
+/// What users would notice.
+pub(crate) fn summary(s: &State) -> serde_json::Value {
+    let h = &s.health;
+    let nodes: Vec<_> = s
+        .nodes
+        .values()
+        .map(|n| {
+            json!({
+                "name": n.name, "stage": n.stage, "why": n.stage_why, "generation": n.generation,
+                "probation": n.probation, "breaker": n.breaker, "remedy": n.remedy,
+                "excluded": n.excluded_gpus,
+            })
+        })
+        .collect();
+    let jobs: Vec<_> = s
+        .jobs
+        .values()
+        .map(|j| json!({ "id": j.id, "recovery": j.recovery, "sickened": j.sickened, "past": j.past }))
+        .collect();
+    let waits = h.live_remedies().filter(|r| r.step == RemedyStep::Proposed).count();
+    json!({
+        "nodes": nodes, "jobs": jobs, "waits": waits,
+        "findings": h.findings.values().collect::<Vec<_>>(),
+        "incidents": h.incidents.values().collect::<Vec<_>>(),
+        "breakers": h.breakers.values().collect::<Vec<_>>(),
+        "remedies": h.remedies.values().collect::<Vec<_>>(),
+        "acts": h.acts.values().collect::<Vec<_>>(),
+        "automation": h.automation,
+    })
+}
