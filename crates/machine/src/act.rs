@@ -112,8 +112,9 @@ fn run(mut command: Command, most: Duration) -> Result<String, String> {
             Ok(Some(status)) => break status,
             Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
             Ok(None) => {
-                // One that hangs in the kernel cannot be waited for.
+                // One that hangs in the kernel is waited for by somebody else.
                 let _ = child.kill();
+                let _ = std::thread::Builder::new().spawn(move || child.wait());
                 return Err(format!("{name} did not end within {} s", most.as_secs()));
             }
             Err(e) => return Err(format!("cannot wait for {name}: {e}")),

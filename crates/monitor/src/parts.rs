@@ -46,17 +46,22 @@ fn port_name(p: &IbPort) -> String {
     if p.port == 1 { p.device.clone() } else { format!("{}/{}", p.device, p.port) }
 }
 
+/// Ports that are told; a card can be split into very many.
+const MOST_IB: usize = 16;
+const MOST_NICS: usize = 8;
+
 /// Figures of network ports, by name. A port that never had a link since the agent started is not
 /// in use: it is left out.
 pub(crate) fn ports(h: &HostSample, used: &BTreeSet<String>) -> BTreeMap<String, f64> {
     let mut all = BTreeMap::new();
     let mut put = |port: &str, what: &str, value: Option<u64>| {
-        if let Some(v) = value.filter(|_| used.contains(port)) {
+        if let Some(v) = value {
             all.insert(format!("port.{port}.{what}"), v as f64);
         }
     };
-    for p in &h.ib {
-        let name = port_name(p);
+    for (name, p) in
+        h.ib.iter().map(|p| (port_name(p), p)).filter(|(n, _)| used.contains(n)).take(MOST_IB)
+    {
         let of =
             |counter: &str| p.counters.iter().find(|(n, _)| n == counter).map(|(_, value)| *value);
         put(&name, "up", p.state.as_deref().map(|s| u64::from(s == "ACTIVE")));
@@ -66,7 +71,7 @@ pub(crate) fn ports(h: &HostSample, used: &BTreeSet<String>) -> BTreeMap<String,
         put(&name, "rcv_errors", of("port_rcv_errors"));
         put(&name, "discards", of("port_xmit_discards"));
     }
-    for n in &h.nics {
+    for n in h.nics.iter().filter(|n| used.contains(&n.name)).take(MOST_NICS) {
         let of = |counter: &str| {
             n.counters.iter().find(|(name, _)| *name == counter).map(|(_, value)| *value)
         };

@@ -5,7 +5,7 @@ use crate::body::wall;
 use muster_health::faults::{Catalogue, Code, Context, Reader, Seen};
 use muster_model::fault::SeenFault;
 use muster_model::units::Time;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Faults that wait to be told.
 const FAULTS_MAX: usize = 256;
@@ -49,7 +49,10 @@ impl Log {
         let reader = self.reader.get_or_insert_with(|| {
             let context =
                 Context { driver_major: Some(DRIVER), sku: sku.to_owned(), pool: pool.to_owned() };
-            Box::new(Reader::new(Arc::new(Catalogue::builtin().clone()), context))
+            // One catalogue for a whole fleet.
+            static SHARED: OnceLock<Arc<Catalogue>> = OnceLock::new();
+            let shared = SHARED.get_or_init(|| Arc::new(Catalogue::builtin().clone()));
+            Box::new(Reader::new(shared.clone(), context))
         });
         reader.line(at, line.as_bytes());
     }

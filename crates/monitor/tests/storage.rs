@@ -1,0 +1,92 @@
+//! A file system that really stands still: ext4 on a loop device, frozen as for a snapshot.
+
+use muster_model::units::Time;
+use muster_monitor::host::HostReader;
+use muster_monitor::probe::Probes;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+fn works(command: &mut Command) -> bool {
+    command.output().is_ok_and(|o| o.status.success())
+}
+
+/// A file system of its own that can be frozen; thawed and unmounted when dropped.
+struct Ice {
+    dir: tempfile::TempDir,
+    mount: PathBuf,
+}
+
+impl Ice {
+    fn new() -> Option<Ice> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (image, mount) = (dir.path().join("image"), dir.path().join("data"));
+        std::fs::create_dir(&mount).expect("made");
+        let file = std::fs::File::create(&image).expect("made");
+        file.set_len(32 << 20).expect("room");
+        let there = works(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image))
+            && works(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&mount));
+        if !there {
+            eprintln!("SKIPPED: cannot mount ext4 on a loop device here, so nothing really stalls");
+            return None;
+        }
+        Some(Ice { dir, mount })
+    }
+
+    fn set(&self, frozen: bool) -> bool {
+        let how = if frozen { "--freeze" } else { "--unfreeze" };
+        works(Command::new("fsfreeze").arg(how).arg(&self.mount))
+    }
+
+    fn path(&self) -> &Path {
+        &self.mount
+    }
+}
+
+impl Drop for Ice {
+    fn drop(&mut self) {
+        self.set(false);
+        let gone = works(Command::new("umount").arg(&self.mount))
+            || works(Command::new("umount").arg("-l").arg(&self.mount));
+        if !gone {
+            eprintln!("{} is still mounted", self.dir.path().display());
+        }
+    }
+}
+
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is() {
+        assert!(Instant::now() < end, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_frozen_file_system_is_seen_to_stall_and_holds_up_nobody() {
+    let Some(ice) = Ice::new() else { return };
+    let every = Duration::from_millis(100);
+    let probes = Probes::start(&[ice.path().to_path_buf()], every).expect("threads");
+    let stalled = format!("fs.{}.stalled_s", ice.path().display());
+    until("all figures", || probes.figures().len() == 4);
+    if !ice.set(true) {
+        eprintln!("SKIPPED: this kernel does not freeze file systems");
+        return;
+    }
+    let script = "echo x > \"$0/file\"";
+    let mut writer =
+        Command::new("sh").args(["-c", script]).arg(ice.path()).spawn().expect("started");
+    until("the stall", || probes.figures()[&stalled] > 1.0);
+    // What the last probe found is no longer told.
+    until("nothing but the stall", || probes.figures().len() == 1);
+    // A process that writes there is stuck too, by a clock that shows half a minute more.
+    let mut reader = HostReader::new("/");
+    until("a stuck process", || {
+        let _ = reader.look(Time(0));
+        reader.look(Time(40_000)).stuck.is_some_and(|n| n >= 1)
+    });
+    assert!(ice.set(false));
+    assert!(writer.wait().is_ok_and(|s| s.success()));
+    until("figures again", || probes.figures().len() == 4 && probes.figures()[&stalled] < 1.0);
+    drop(probes);
+}
