@@ -117,19 +117,39 @@ pub(crate) fn about(e: &Event) -> String {
     {
         words.push(name.into());
     }
+    words.extend(health(&e.data, words.is_empty()));
     if let Some(code) = e.data.pointer("/fault/code").and_then(serde_json::Value::as_str) {
         words.push(code.into());
     }
     if let Some(outcome) = e.data.pointer("/report/outcome").and_then(serde_json::Value::as_str) {
         words.push(outcome.into());
     }
-    match e.data.get("reason") {
-        Some(serde_json::Value::String(reason)) if !reason.is_empty() => {
-            words.push(format!("({reason})"));
-        }
-        _ => {}
+    let why = ["reason", "why"].iter().find_map(|k| e.data.get(*k)?.as_str());
+    if let Some(why) = why.filter(|w| !w.is_empty()) {
+        words.push(format!("({why})"));
     }
     words.join(" ")
+}
+
+/// What an event of health is about: a finding, an incident, a breaker, a remedy or an act. Its
+/// number is told when nothing else was.
+fn health(data: &serde_json::Value, alone: bool) -> Vec<String> {
+    let text = |pointer: &str| data.pointer(pointer).and_then(|v| v.as_str()).map(str::to_owned);
+    let mut words = Vec::new();
+    for pointer in ["/finding/kind", "/seen/kind", "/remedy/action", "/act/act/what", "/stage"] {
+        words.extend(text(pointer));
+    }
+    words.extend(text("/remedy/kind").map(|k| format!("for {k}")));
+    words.extend(text("/incident/summary"));
+    if let (Some(what), Some(state)) = (text("/breaker/entity"), text("/breaker/state")) {
+        words.push(format!("{what} {state}"));
+    }
+    // Later events name what they are about by its number.
+    let id = data.get("id").and_then(serde_json::Value::as_u64).filter(|_| alone);
+    words.extend(id.map(|id| format!("#{id}")));
+    words.extend(text("/step"));
+    words.extend(text("/outcome"));
+    words
 }
 
 #[cfg(test)]
@@ -156,6 +176,18 @@ mod tests {
         assert_eq!(about(&e), "job 42.1 node hgx-1");
         let e = event("node_cordoned", json!({"node": "hgx-1", "reason": "fan"}));
         assert_eq!(about(&e), "node hgx-1 (fan)");
+        let e = event(
+            "finding_opened",
+            json!({"finding": {"id": 7, "kind": "thermal", "entity": "gpu:hgx-1/3"}}),
+        );
+        assert_eq!(about(&e), "node hgx-1 thermal");
+        let e = event("remedy_stepped", json!({"id": 31, "step": "acting", "why": "reboot"}));
+        assert_eq!(about(&e), "#31 acting (reboot)");
+        let e = event(
+            "breaker_set",
+            json!({"breaker": {"entity": "leaf:a/b", "state": "open", "reason": "x"}}),
+        );
+        assert_eq!(about(&e), "leaf:a/b open");
         let e = event("reservation_set", json!({"reservation": {"name": "night", "reason": "x"}}));
         assert_eq!(about(&e), "night");
         let e = event("project_created", json!({"name": "nlp", "description": ""}));

@@ -96,7 +96,7 @@ enum Verb {
         #[arg(long, conflicts_with = "gpus")]
         none: bool,
     },
-    Inject(inject::Inject),
+    Inject(Box<inject::Inject>),
     Qualify(qualify::Qualify),
     Mig(mig::Mig),
     /// Replace a node by a spare
