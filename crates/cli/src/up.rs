@@ -154,8 +154,15 @@ pub(crate) async fn agent(options: AgentOptions) -> Result<u8, Fail> {
     wire::run_agent(options).await.map(|()| 0)
 }
 
+/// Set for a cluster that must not outlive whoever started it: a drill's.
+pub(crate) const WITH_PARENT: &str = "MUSTER_ENDS_WITH_PARENT";
+
 /// `muster up`.
 pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
+    if std::env::var_os(WITH_PARENT).is_some() {
+        let term = Some(rustix::process::Signal::TERM);
+        let _ = rustix::process::set_parent_process_death_signal(term);
+    }
     options.sku.parse::<muster_simnode::Sku>().map_err(Fail::usage)?;
     private_dir(&options.data_dir)?;
     let server = ServerOptions {

@@ -131,10 +131,12 @@ impl Run {
         }
         let mut outcomes = Vec::new();
         for d in chosen {
-            let outcome = match self.one(ctx, d).await {
-                Ok(o) => o,
-                Err(e) => Outcome::broken(d.name, e.message),
+            // Dropped in the middle, a drill takes everything with it that it started.
+            let played = tokio::select! {
+                played = self.one(ctx, d) => played,
+                () = told_to_end() => return Err(Fail::failed("stopped in the middle of a drill")),
             };
+            let outcome = played.unwrap_or_else(|e| Outcome::broken(d.name, e.message));
             if !outcome.passed || ctx.is_table() || output::is_terminal_err() {
                 let word = if outcome.passed { "passed" } else { "FAILED" };
                 let why = if outcome.why.is_empty() {
@@ -192,6 +194,20 @@ impl Run {
         };
         site.end().await;
         outcome
+    }
+}
+
+/// Ctrl-C or SIGTERM.
+async fn told_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut term) => tokio::select! {
+            _ = term.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        },
+        Err(_) => {
+            let _ = tokio::signal::ctrl_c().await;
+        }
     }
 }
 

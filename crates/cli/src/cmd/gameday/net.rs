@@ -214,13 +214,22 @@ impl Net {
         self.json(&[&["fabric", "test"][..], more].concat()).await
     }
 
-    async fn end(&mut self) {
+    async fn end(mut self) {
         for child in &mut self.children {
             let _ = child.kill().await;
         }
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.start_kill();
+        }
         let names = (1..=NODES).map(|i| format!("n{i}")).chain(["hub".to_owned()]);
         for name in names {
-            let _ = must(&["ip", "netns", "del", &self.space(&name)]).await;
+            let mut del = std::process::Command::new("ip");
+            let _ = del.args(["netns", "del", &self.space(&name)]).stderr(Stdio::null()).status();
         }
     }
 }

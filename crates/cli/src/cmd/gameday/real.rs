@@ -79,16 +79,24 @@ pub(crate) fn drills() -> Vec<Drill> {
 /// Plays it on a site of its own. All ranks are gone afterwards.
 pub(crate) async fn play(site: &mut Site, name: &str, kind: Kind) -> Result<Outcome, Fail> {
     let mark = format!("{}-{name}", site.dir().display());
-    let result = match kind {
+    let _ranks = Ranks(mark.clone());
+    match kind {
         Kind::ServerLoss => server_loss(site, name, &mark).await,
         Kind::RankKilled => rank_killed(&site.client, name, &mark).await,
         Kind::AgentStopped => agent_stopped(site, name, &mark).await,
         Kind::SlowRank => slow(&site.client, name, &mark, false).await,
         Kind::SlowJob => slow(&site.client, name, &mark, true).await,
         Kind::LinkSlow => super::net::link_slow(site.dir(), name).await,
-    };
-    hands::end_all(&mark);
-    result
+    }
+}
+
+/// Ranks that end with this value, however the drill does.
+struct Ranks(String);
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        hands::end_all(&self.0);
+    }
 }
 
 fn gang(script: &str, mark: &str, nodes: u32, gpus: u32) -> JobSpec {
@@ -340,7 +348,7 @@ async fn slow(client: &Client, name: &str, mark: &str, all: bool) -> Result<Outc
     ready(client, 8).await?;
     let actor = started(client, &gang(TRAINS, mark, 4, 1), mark, 4).await?;
     // The watch has to know how fast it usually is.
-    tokio::time::sleep(Duration::from_secs(25)).await;
+    tokio::time::sleep(Duration::from_secs(16)).await;
     let ranks = hands::ranks(mark);
     let ids: Vec<u32> = ranks.iter().filter(|(r, _)| all || *r == 1).map(|(_, id)| *id).collect();
     let began = now();

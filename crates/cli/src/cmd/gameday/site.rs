@@ -87,7 +87,21 @@ impl Site {
                 let _ = up.kill().await;
             }
         }
-        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if let Some(mut up) = self.up.take() {
+            let _ = up.start_kill();
+        }
+        // Whoever is being killed may still write.
+        for _ in 0..20 {
+            if std::fs::remove_dir_all(&self.dir).is_ok() || !self.dir.exists() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 
@@ -125,6 +139,7 @@ async fn up(dir: &Path, start: &Start, ports: Ports) -> Result<(Child, Client), 
         .env("MUSTER_HEARTBEAT", TELEMETRY)
         .env("MUSTER_TELEMETRY", TELEMETRY)
         .env("MUSTER_LOST_AFTER", LOST_AFTER)
+        .env(crate::up::WITH_PARENT, "1")
         .args(["up", "--no-context", "--no-local-node"])
         .args(["--listen", &format!("127.0.0.1:{}", ports.api)])
         .args(["--link-listen", &format!("127.0.0.1:{}", ports.link)])
