@@ -79,15 +79,6 @@ fn a_server_that_is_killed_takes_nothing_with_it() {
 }
 
 #[test]
-fn a_real_rank_that_gets_no_processor_is_named_and_a_slow_job_is_not_its_nodes_fault() {
-    let r = passes("slow-rank-real");
-    assert_eq!(r["verdict"], "infrastructure");
-    let r = passes("slow-job-real");
-    assert_eq!(r["verdict"], "job");
-    assert!(r["remedy"].is_null(), "{r:#}");
-}
-
-#[test]
 fn drills_that_there_are_not_are_refused_and_live_ones_need_a_word() {
     let (code, _, more) = muster(&["gameday", "run", "gpu-of-bus"]);
     assert_eq!(code, Some(2), "{more}");

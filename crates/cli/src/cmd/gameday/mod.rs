@@ -149,7 +149,7 @@ impl Run {
             outcomes.push(outcome);
         }
         let passed = outcomes.iter().all(|o| o.passed);
-        ctx.show(&outcomes, |o| table(o))?;
+        ctx.show(&outcomes, |o| table(o).render())?;
         Ok(if passed { 0 } else { FAILED })
     }
 
@@ -211,7 +211,7 @@ async fn told_to_end() {
     }
 }
 
-fn table(outcomes: &[Outcome]) -> String {
+fn table(outcomes: &[Outcome]) -> Table {
     let mut table =
         Table::new(&["DRILL", "FOUND", "VERDICT", "REMEDY", "BACK", "LOST", "HEALTHY", "RESULT"]);
     let secs = |ms: Option<u64>| match ms {
@@ -234,7 +234,7 @@ fn table(outcomes: &[Outcome]) -> String {
             cell(if o.passed { "passed" } else { "failed" }),
         ]);
     }
-    table.render()
+    table
 }
 
 #[cfg(test)]
@@ -249,6 +249,17 @@ mod tests {
         for m in MODES {
             assert_eq!(!knows(m.drill), NOT_YET.contains(&m.code), "{}: {}", m.code, m.drill);
         }
+    }
+
+    #[test]
+    fn the_results_fit_eighty_columns() {
+        let mut o = Outcome::broken("failed-qualification", String::new());
+        (o.detected_ms, o.recovered_ms) = (Some(38_312), Some(17_000));
+        o.verdict = Some("infrastructure".into());
+        o.remedy = Some("reset_gpu: waits for approval".into());
+        let text = table(&[o]).render_for(Some(80), false);
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        assert!(text.contains("38.3 s") && text.contains("failed"), "{text}");
     }
 
     #[test]

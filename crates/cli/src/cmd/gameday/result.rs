@@ -160,3 +160,88 @@ impl Sight {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::gameday::scene::After;
+    use muster_model::remedy::{Action, RemedyStep};
+
+    fn wanted() -> Expect {
+        Expect {
+            kind: Some("thermal"),
+            about: |_| "gpu:n1/3".into(),
+            verdict: "infrastructure",
+            remedy: Want::Reaches(Action::Drain, RemedyStep::Testing),
+            job: After::Again,
+        }
+    }
+
+    fn good() -> Sight {
+        Sight {
+            detected_ms: Some(1200),
+            blamed: Some("gpu".into()),
+            verdict: Some("infrastructure".into()),
+            remedy: Some("drain: being tested".into()),
+            remedied: true,
+            recovered_ms: Some(1500),
+            lost_gpu_ms: 48_000,
+            ..Sight::default()
+        }
+    }
+
+    #[test]
+    fn all_of_it_must_be_right() {
+        let o = good().outcome("thermal", &wanted());
+        assert!(o.passed && good().complete(&wanted()), "{o:?}");
+        assert_eq!((o.lost_gpu_seconds, o.healthy_drained), (48.0, 0));
+        let fails = |sight: Sight, word: &str| {
+            let o = sight.outcome("thermal", &wanted());
+            assert!(!o.passed && o.why.contains(word), "{word}: {o:?}");
+        };
+        fails(Sight { detected_ms: None, ..good() }, "was not found");
+        let elsewhere = Some("gpu:n2/3".into());
+        fails(Sight { detected_ms: None, elsewhere, ..good() }, "gpu:n2/3");
+        fails(Sight { verdict: Some("application".into()), ..good() }, "application");
+        fails(Sight { remedied: false, ..good() }, "wanted Reaches");
+        fails(Sight { recovered_ms: None, ..good() }, "the job");
+        fails(Sight { drained: ["n9".to_owned()].into(), ..good() }, "n9");
+    }
+
+    #[test]
+    fn where_nothing_may_be_done_anything_is_wrong() {
+        let quiet = Expect {
+            kind: None,
+            verdict: "none",
+            remedy: Want::Untouched,
+            job: After::GoesOn,
+            ..wanted()
+        };
+        let calm = Sight { same: true, ..Sight::default() };
+        assert!(calm.outcome("xid45-flood", &quiet).passed);
+        let acted = Sight { acted: Some("drain: being tested".into()), ..calm.clone() };
+        assert!(!acted.outcome("xid45-flood", &quiet).remedy_right);
+        let blamed = Sight { blamed: Some("gpu".into()), ..calm };
+        assert!(!blamed.outcome("xid45-flood", &quiet).verdict_right);
+    }
+
+    #[test]
+    fn a_lying_detector_may_cost_what_the_limits_allow_and_no_more() {
+        let storm = Expect {
+            kind: Some("detector-storm"),
+            verdict: "site",
+            remedy: Want::Stopped,
+            job: After::Any,
+            ..wanted()
+        };
+        let taken = |n: usize| Sight {
+            detected_ms: Some(20),
+            blamed: Some("site".into()),
+            stopped: true,
+            drained: (0..n).map(|i| format!("n{i}")).collect(),
+            ..Sight::default()
+        };
+        assert!(taken(LIMIT).outcome("poisoned-detector", &storm).passed);
+        assert!(!taken(LIMIT + 1).outcome("poisoned-detector", &storm).passed);
+    }
+}

@@ -1,0 +1,30 @@
+//! Stragglers with real processes: the ranks of a gang really compute and tell of their steps, and
+//! one of them, or all, get little of a processor.
+
+use serde_json::Value;
+use std::process::Command;
+
+/// Plays a drill, which must pass.
+fn passes(name: &str) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|n| n.starts_with("MUSTER_")) {
+            command.env_remove(name);
+        }
+    }
+    let out = command.args(["gameday", "run", name, "-o", "json"]).output().expect("it starts");
+    let more = String::from_utf8_lossy(&out.stderr);
+    let all: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {more}"));
+    assert_eq!(all[0]["passed"], true, "{all:#} {more}");
+    assert_eq!(all[0]["healthy_drained"], 0, "{all:#}");
+    all[0].clone()
+}
+
+#[test]
+fn the_rank_that_is_slow_is_named_and_a_job_that_is_slow_is_no_nodes_fault() {
+    let r = passes("slow-rank-real");
+    assert_eq!(r["verdict"], "infrastructure", "{r:#}");
+    let r = passes("slow-job-real");
+    assert_eq!(r["verdict"], "job", "{r:#}");
+    assert!(r["remedy"].is_null(), "{r:#}");
+}
