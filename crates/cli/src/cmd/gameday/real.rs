@@ -269,7 +269,7 @@ async fn rank_killed(client: &Client, name: &str, mark: &str) -> Result<Outcome,
 
 /// A real agent is stopped: its node is missed, its rank lives and is not started a second time;
 /// when the agent goes on, the job does too.
-async fn agent_stopped(site: &mut Site, name: &str, mark: &str) -> Result<Outcome, Fail> {
+async fn agent_stopped(site: &Site, name: &str, mark: &str) -> Result<Outcome, Fail> {
     let client = site.client.clone();
     let body = CreateToken {
         name: "drill".into(),
