@@ -67,7 +67,7 @@ impl Finding {
     /// The finding as the API shows it; `title` is what the map of failure modes calls it.
     #[must_use]
     pub fn of(finding: &m::Finding, title: &str) -> Finding {
-        let m::Finding { id, seen, opened_at, incident, remedy, closed } = finding;
+        let m::Finding { id, seen, opened_at, inferred: _, incident, remedy, closed } = finding;
         let m::SeenFinding {
             kind,
             entity,
@@ -388,6 +388,7 @@ mod tests {
             id: 7,
             seen,
             opened_at: Time(9),
+            inferred: true,
             incident: Some(8),
             remedy: None,
             closed: None,

@@ -128,6 +128,9 @@ pub struct Finding {
     pub seen: SeenFinding,
     /// When it was written down.
     pub opened_at: Time,
+    /// It follows from what the log holds; otherwise a detector told it, and tells when it is over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inferred: bool,
     /// The incident it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<u64>,

@@ -45,6 +45,8 @@ impl Engine {
         }
         let known = self.state.health.open_of(&seen.entity, &seen.kind).cloned();
         match known {
+            // What the driver said is not taken back by figures that look well again.
+            Some(f) if seen.over && f.inferred && !decided => {}
             Some(f) if seen.over => self.close_finding(f.id, "not seen any more", decided),
             None if seen.over => {}
             Some(f) => self.seen_again(&f, seen, decided),
@@ -63,6 +65,7 @@ impl Engine {
             id,
             seen,
             opened_at: self.state.now,
+            inferred: decided,
             incident: None,
             remedy: None,
             closed: None,

@@ -4,7 +4,7 @@ use crate::detect::{Because, Say};
 use muster_model::entity::Entity;
 use muster_model::finding::{SeenFinding, Severity};
 use muster_model::ids::AttemptKey;
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 
 /// Findings that wait to be told; more have to wait until these are.
 const NEWS_MAX: usize = 65_536;
@@ -16,7 +16,12 @@ pub(super) struct Standing {
     kind: &'static str,
     /// Since when it is not seen any more.
     good_since: Option<Time>,
+    /// When it was last told.
+    told_at: Time,
 }
+
+/// What stays true is told again after this: somebody may have closed it meanwhile.
+const AGAIN: Span = Span::mins(2);
 
 /// What is to be told.
 #[derive(Debug, Default)]
@@ -99,10 +104,12 @@ impl Findings {
             s.good_since = None;
             s.seen.last_seen = s.seen.last_seen.max(at);
             s.seen.count = s.seen.count.saturating_add(1);
-            if because.severity > s.seen.severity && !news.full() {
-                s.seen.severity = because.severity;
+            let worse = because.severity > s.seen.severity;
+            if (worse || at >= s.told_at + AGAIN) && !news.full() {
+                s.seen.severity = because.severity.max(s.seen.severity);
                 s.seen.confidence = because.confidence;
                 s.seen.evidence = vec![because.why];
+                s.told_at = at;
                 news.push(&s.seen);
             }
             return;
@@ -116,7 +123,7 @@ impl Findings {
         seen.first_seen = because.since.unwrap_or(at).min(at);
         (seen.attempt, seen.rank) = (hit.attempt, hit.rank);
         news.push(&seen);
-        self.0.push(Standing { seen, kind, good_since: None });
+        self.0.push(Standing { seen, kind, good_since: None, told_at: at });
     }
 
     fn good(

@@ -58,6 +58,7 @@ fn sick() -> State {
         id: 11,
         seen,
         opened_at: Time(1_699_999_991_000),
+        inferred: true,
         incident: None,
         remedy: Some(17),
         closed: None,

@@ -169,8 +169,8 @@ async fn a_ticket_is_opened_when_a_part_is_to_be_replaced() {
     line.say(FromAgent::Faults { faults: vec![rows] }).await;
     let remedy = approved(&s, "n1", Action::Replace).await;
     let asked = |st: &muster_engine::State| {
-        let tickets = st.health.acts.values();
-        tickets.filter(|a| matches!(a.act, Act::Ticket { .. })).next_back().cloned()
+        let mut tickets = st.health.acts.values();
+        tickets.rfind(|a| matches!(a.act, Act::Ticket { .. })).cloned()
     };
     s.until(|st| asked(st).is_some()).await;
     let id = s.brain.read(asked).unwrap().id;

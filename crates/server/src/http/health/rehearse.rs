@@ -310,8 +310,15 @@ mod tests {
 
     fn opened(seq: u64, at: Time, kind: &str, entity: &str) -> Record {
         let seen = SeenFinding::new(kind, entity.parse().unwrap(), Severity::Critical, at);
-        let finding =
-            Finding { id: seq, seen, opened_at: at, incident: None, remedy: None, closed: None };
+        let finding = Finding {
+            id: seq,
+            seen,
+            opened_at: at,
+            inferred: true,
+            incident: None,
+            remedy: None,
+            closed: None,
+        };
         record(seq, at, Event::FindingOpened { finding: Box::new(finding), decided: false })
     }
 

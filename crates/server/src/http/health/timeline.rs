@@ -54,7 +54,7 @@ pub(crate) async fn get(
     items.reverse();
     let mut older = app.brain().read(|s| remembered(s, &node));
     older.retain(|e| from.is_some_and(|from| e.at.0 < from));
-    older.sort_by(|a, b| b.at.cmp(&a.at));
+    older.sort_by_key(|e| std::cmp::Reverse(e.at));
     items.extend(older);
     items.truncate(limit);
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &TimelineList { items, cursor: None }))
