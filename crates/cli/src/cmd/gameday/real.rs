@@ -347,8 +347,8 @@ async fn stopped(client: &Client, name: &str, mark: &str, agent: u32) -> Result<
 async fn slow(client: &Client, name: &str, mark: &str, all: bool) -> Result<Outcome, Fail> {
     ready(client, 8).await?;
     let actor = started(client, &gang(TRAINS, mark, 4, 1), mark, 4).await?;
-    // The watch has to know how fast it usually is.
-    tokio::time::sleep(Duration::from_secs(16)).await;
+    // The watch has to know how fast it usually is, and takes longer to know that of a whole job.
+    tokio::time::sleep(Duration::from_secs(if all { 30 } else { 16 })).await;
     let ranks = hands::ranks(mark);
     let ids: Vec<u32> = ranks.iter().filter(|(r, _)| all || *r == 1).map(|(_, id)| *id).collect();
     let began = now();

@@ -42,7 +42,8 @@ pub(super) fn drills() -> Vec<Drill> {
         drill(
             "slow-job",
             "all ranks of a gang become slower alike",
-            long_at_work(),
+            // A job's own past takes longer to learn than that of its ranks.
+            Setting { warm: Duration::from_secs(30), ..at_work() },
             |s| on_all(s, || Inject::SlowWork { key: s.key(), percent: 40 }),
             of_job("job-slow"),
         ),
