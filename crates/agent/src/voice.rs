@@ -330,9 +330,8 @@ mod tests {
             }
         };
         let now = Instant::now();
-        let stages = |compute| {
-            BTreeMap::from([("compute".to_owned(), compute), ("comm".to_owned(), 0.25)])
-        };
+        let stages =
+            |compute| BTreeMap::from([("compute".to_owned(), compute), ("comm".to_owned(), 0.25)]);
         say(0);
         assert_eq!(told(&mut v, now), Some((49, stages(0.49))));
         say(50);
