@@ -36,7 +36,7 @@ fn a_good_node_passes_and_a_slow_gpu_is_found() {
     let out = c.muster(&["node", "qualify", sick, "--wait"]);
     out.code(1);
     assert!(out.stdout.contains("failed (quick"), "{out:?}");
-    assert_eq!(state(&c, sick), "cordoned");
+    assert_eq!(state(&c, sick), "quarantined");
     let out = c.muster(&["describe", "node", sick]);
     out.code(0);
     let row = out.stdout.lines().find(|l| l.starts_with("  gemm-bf16") && l.contains("failed"));
@@ -47,7 +47,8 @@ fn a_good_node_passes_and_a_slow_gpu_is_found() {
 
     // A little slow is shown, and the node stays in service.
     c.muster(&["node", "inject", sick, "slow-gpu", "--gpu", "3", "--percent", "7"]).code(0);
-    c.muster(&["node", "uncordon", sick]).code(0);
+    c.muster(&["node", "repaired", sick, "--note", "cooler reseated"]).code(0);
+    until("it has passed and is back", || state(&c, sick) == "ready");
     let out = c.muster(&["node", "qualify", sick, "--wait"]);
     out.code(0);
     assert!(out.stdout.contains("degraded (quick"), "{out:?}");
@@ -86,10 +87,16 @@ fn what_a_driver_tells_is_shown_with_the_node_and_the_job() {
     until("the job runs", || c.json(&["get", "job", &id])["state"] == "running");
     let job = c.json(&["get", "job", &id]);
     let node = job["attempt"]["slots"][0]["node"].as_str().unwrap_or_default().to_owned();
-    for code in ["31", "79"] {
+    let xid = |code: &str| {
         c.muster(&["node", "inject", &node, "xid", "--gpu", "2", "--code", code]).code(0);
-    }
+    };
     let seen = || c.json(&["faults", "--node", &node])["items"].as_array().map_or(0, Vec::len);
+    xid("31");
+    until("it is told of", || seen() == 1);
+    // A fault of the job's own ends nothing.
+    assert_eq!(c.json(&["get", "job", &id])["state"], "running");
+    assert_eq!(state(&c, &node), "ready");
+    xid("79");
     until("both are told of", || seen() == 2);
     let out = c.muster(&["faults", "--job", &id]);
     out.code(0);
@@ -99,9 +106,12 @@ fn what_a_driver_tells_is_shown_with_the_node_and_the_job() {
     assert!(out.stdout.contains("Faults") && out.stdout.contains("xid-31"), "{out:?}");
     let out = c.muster(&["describe", "node", &node]);
     assert!(out.stdout.contains("xid-79"), "{out:?}");
-    // A fault alone ends nothing.
-    assert_eq!(c.json(&["get", "job", &id])["state"], "running");
-    assert_eq!(state(&c, &node), "ready");
+    // A GPU that is gone takes its node out of service, and the work goes elsewhere.
+    until("the node is out", || state(&c, &node) == "quarantined");
+    let there = || c.json(&["get", "job", &id])["attempt"]["slots"][0]["node"] == node.as_str();
+    until("the job runs elsewhere", || {
+        c.json(&["get", "job", &id])["state"] == "running" && !there()
+    });
     c.muster(&["node", "inject", &node, "xid", "--gpu", "9", "--code", "79"]).code(5);
 }
 

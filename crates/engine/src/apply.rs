@@ -286,6 +286,7 @@ impl State {
                     self.node(r.seq, &name, |n| n.location = location)?;
                 }
                 self.follow_domains();
+                self.follow_all_breakers(r)?;
             }
             Event::ProjectCreated { name, description } => {
                 let p = Project {
@@ -655,6 +656,7 @@ impl State {
                     self.index.node_changed(&fresh);
                     self.nodes.insert(node.clone(), Arc::new(fresh));
                     self.follow_domains();
+                    self.follow_breakers(r, node)?;
                 }
                 Ok(())
             }
@@ -678,7 +680,8 @@ impl State {
                 Ok(())
             }
             Event::NodeInventoried { node, inventory } => {
-                self.node(r.seq, node, |n| n.inventory = (**inventory).clone())
+                self.node(r.seq, node, |n| n.inventory = (**inventory).clone())?;
+                self.follow_breakers(r, node)
             }
             Event::NodeLost { node, .. } => self.node(r.seq, node, |n| {
                 n.reachable = false;

@@ -11,6 +11,7 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, SlotEnd, SlotState, StopReason};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, NodeRole, Stage};
+use muster_model::remedy::{Remedy, RemedyStep};
 use muster_model::tenant::TokenUse;
 use muster_model::topology::Location;
 use muster_model::units::Time;
@@ -314,7 +315,10 @@ pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<
             format!("node {name} has not been heard yet; it becomes ready when its agent connects"),
         ));
     }
-    if let Some(id) = n.remedy.filter(|_| n.stage != Stage::Ready) {
+    let holds = |r: &&Arc<Remedy>| {
+        r.action.takes_node() && !matches!(r.step, RemedyStep::Proposed | RemedyStep::Probation)
+    };
+    if let Some(id) = e.state.health.remedies_of(name).find(holds).map(|r| r.id) {
         return Err(Refusal::new(
             RefusalCode::Conflict,
             format!("remedy {id} took node {name} out of service"),

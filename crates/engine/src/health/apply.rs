@@ -13,7 +13,6 @@ use muster_model::node::Node;
 use muster_model::remedy::{ActEnd, RemedyOutcome, RemedyStep};
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Steps of a remedy that are remembered.
@@ -248,13 +247,23 @@ impl State {
 
     fn breaker_set(&mut self, r: &Record, b: &Breaker) -> Result<(), ApplyError> {
         self.health.breakers.insert(b.entity.clone(), Arc::new(b.clone()));
-        let group: BTreeSet<NodeName> = self
-            .nodes
-            .values()
-            .filter(|n| in_group(n, &b.entity))
-            .map(|n| n.name.clone())
-            .collect();
+        // Also those that stood behind it before they were moved elsewhere.
+        let of_it =
+            |n: &&Arc<Node>| in_group(n, &b.entity) || n.breaker.as_ref() == Some(&b.entity);
+        let group: Vec<NodeName> =
+            self.nodes.values().filter(of_it).map(|n| n.name.clone()).collect();
         for name in group {
+            self.follow_breakers(r, &name)?;
+        }
+        Ok(())
+    }
+
+    /// Nodes were moved, or say that they are something else: other breakers may hold them.
+    pub(crate) fn follow_all_breakers(&mut self, r: &Record) -> Result<(), ApplyError> {
+        if self.health.breakers.is_empty() {
+            return Ok(());
+        }
+        for name in self.nodes.keys().cloned().collect::<Vec<_>>() {
             self.follow_breakers(r, &name)?;
         }
         Ok(())

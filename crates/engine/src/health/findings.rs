@@ -8,7 +8,7 @@ use muster_model::fault::{FaultClass, SeenFault};
 use muster_model::finding::{EVIDENCE_MAX, Finding, SeenFinding, Severity};
 use muster_model::ids::AttemptKey;
 use muster_model::names::{NodeName, ProjectName};
-use muster_model::node::{Inventory, NodeRole};
+use muster_model::node::{Inventory, NodeRole, Stage};
 use muster_model::units::{Span, Time};
 
 /// Findings of one node that may be open at a time.
@@ -24,6 +24,13 @@ impl Engine {
     /// A node told of a fault that was just written down.
     pub(crate) fn fault_found(&mut self, node: &NodeName, fault: &SeenFault) {
         let now = self.state.now;
+        // What is told late of the time before it was mended was dealt with then.
+        let mended = |n: &std::sync::Arc<muster_model::node::Node>| {
+            n.generation > 1 && n.stage == Stage::Ready && fault.at < n.stage_since
+        };
+        if self.state.nodes.get(node).is_some_and(mended) {
+            return;
+        }
         let same = self.state.faults_of(node).filter(|k| {
             k.fault.code == fault.code && k.fault.gpu == fault.gpu && now.since(k.at) < FAULT_MEMORY
         });

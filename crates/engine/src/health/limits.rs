@@ -172,10 +172,15 @@ impl Engine {
 
     fn groups_of(&mut self, n: &Node) -> Vec<GroupUse> {
         let limits = self.state.policy.remedies.limits.clone();
+        let now = self.state.now;
+        let own = self.state.health.automation.taken.iter();
+        // One that was taken within the hour already does not count twice.
+        let own = own.filter(|(t, m)| *m == n.name && now.since(*t) < Span::hours(1)).count() > 0;
         let groups = self.groups();
         let used = |(name, kind): (String, Kind)| {
             let g = groups.get(&name).copied().unwrap_or_default();
-            GroupUse { share: share(&limits, kind), nodes: g.nodes, out: g.out, hour: g.hour, name }
+            let hour = g.hour.saturating_sub(u32::from(own));
+            GroupUse { share: share(&limits, kind), nodes: g.nodes, out: g.out, hour, name }
         };
         names(n).into_iter().map(used).collect()
     }

@@ -95,3 +95,21 @@ fn a_crash_loop_is_stopped_by_its_templates_breaker() {
     assert!(all.into_iter().all(|b| b.state == BreakerState::Closed));
     assert!(w.engine.state().nodes.values().all(|n| n.stage == Stage::Ready));
 }
+
+#[test]
+fn a_node_that_is_moved_elsewhere_leaves_its_breaker_behind() {
+    let mut w = able(16);
+    let n = node(0);
+    let leaf =
+        Entity::domain(muster_model::topology::Level::Leaf, &n, &of(&w, &n).location.clone());
+    let force = |state| Command::ForceBreaker { entity: leaf.clone(), state, reason: "x".into() };
+    w.ok(force(Some(BreakerState::Open)));
+    assert!(of(&w, &n).breaker.is_some());
+    let mut t = crate::common::topology(16);
+    t.nodes.get_mut(&n).unwrap().leaf = "elsewhere".into();
+    w.ok(Command::SetTopology { topology: Arc::new(t) });
+    assert_eq!(of(&w, &n).breaker, None);
+    assert!(of(&w, &node(1)).breaker.is_some());
+    w.ok(force(Some(BreakerState::Closed)));
+    assert!(w.engine.state().nodes.values().all(|n| n.breaker.is_none()));
+}

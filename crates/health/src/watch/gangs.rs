@@ -11,7 +11,7 @@ use crate::detect::gang::{self, Cause, Pace, SlowRank};
 use crate::detect::robust::Usual;
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What an attempt is judged with.
@@ -20,7 +20,12 @@ pub(super) struct View<'a> {
     pub(super) nodes: &'a mut [Option<Node>],
     pub(super) storage: &'a Fleet,
     pub(super) news: &'a mut News,
+    /// What a node told before this is too old to be compared.
+    pub(super) fresh: Option<Time>,
 }
+
+/// Rows older than this, by the clock of the nodes, say nothing of now.
+const STALE: Span = Span::secs(45);
 
 impl View<'_> {
     pub(super) fn node(&self, m: &Member) -> Option<&Node> {
@@ -31,7 +36,8 @@ impl View<'_> {
     pub(super) fn gpus<'b>(&'b self, m: &'b Member) -> impl Iterator<Item = &'b Gpu> {
         let all = self.node(m).map_or(&[][..], |n| &n.gpus[..]);
         let of = m.gpus.iter().filter_map(|i| all.get(i as usize));
-        of.filter(|g| g.told && g.without == 0)
+        let old = self.node(m).is_some_and(|n| n.at < self.fresh);
+        of.filter(move |g| g.told && g.without == 0 && !old)
     }
 }
 
@@ -44,6 +50,7 @@ impl Attempt {
     /// Judges an attempt that runs.
     pub(super) fn look(&mut self, now: Time, view: &mut View<'_>) {
         self.tell_time(now, view);
+        view.fresh = self.clock.map(|c| c - STALE);
         if let Some((paces, at)) = self.window(ms(view.config.step_window)) {
             self.judge_window(&paces, at, view);
         }
@@ -134,11 +141,14 @@ impl Attempt {
         let worst = paces.iter().filter_map(grown).max_by(|a, b| a.1.total_cmp(&b.1));
         let Some(usual) = Usual::of(paces.iter().filter_map(grown).map(|g| g.1)) else { return };
         let Some((rank, most)) = worst else { return };
-        // Only the first window of a rank counts: one that stays slow is not uneven work.
-        if self.ranks[rank as usize].slow[0] == 0 && usual.median > 0.0 {
-            let far = (most / usual.median - 1.0).clamp(0.0, 10.0);
+        // Learnt only once another one is the slowest: one that stays slow is not uneven work.
+        let before = self.stood_out;
+        if let Some((_, far)) = before.filter(|b| b.0 != rank) {
             let more = self.uneven.get().is_none_or(|u| far > u);
             self.uneven.add(far as f32, 1.0, if more { 1.0 } else { 40.0 });
+        }
+        if before.is_none_or(|b| b.0 != rank) && usual.median > 0.0 {
+            self.stood_out = Some((rank, (most / usual.median - 1.0).clamp(0.0, 10.0)));
         }
     }
 

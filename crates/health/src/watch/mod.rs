@@ -263,6 +263,7 @@ impl Watch {
                 nodes: &mut self.nodes,
                 storage: &self.storage,
                 news: &mut self.news,
+                fresh: None,
             };
             attempt.look(now, &mut view);
         }

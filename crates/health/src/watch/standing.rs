@@ -21,7 +21,7 @@ pub(super) struct Standing {
 }
 
 /// What stays true is told again after this: somebody may have closed it meanwhile.
-const AGAIN: Span = Span::mins(2);
+const AGAIN: Span = Span::mins(10);
 
 /// What is to be told.
 #[derive(Debug, Default)]

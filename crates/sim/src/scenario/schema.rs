@@ -341,6 +341,7 @@ static POLICY: Table = table(
         key("hazard", Kind::Table(&HAZARD)),
         key("reliability", Kind::Table(&RELIABILITY)),
         key("qualification", Kind::Table(&QUALIFICATION)),
+        key("remedies", Kind::Table(&REMEDIES)),
     ],
 );
 static BACKFILL: Table = table(
@@ -396,6 +397,57 @@ static HAZARD: Table =
     table("policy.hazard", &[key("lemon_max_nodes", Kind::Count), key("large_gang", Kind::Count)]);
 static QUALIFICATION: Table =
     table("policy.qualification", &[key("on_join", Kind::Word(&["none", "quick", "standard"]))]);
+static REMEDIES: Table = table(
+    "policy.remedies",
+    &[
+        key("enabled", Kind::Truth),
+        key("modes", Kind::Map(&Kind::Word(WHO_DECIDES))),
+        key("rules", Kind::List(&Kind::Table(&REMEDY_RULE))),
+        key("escalate_within", Kind::Span),
+        key("finish_within", Kind::Span),
+        key("requalify", Kind::Word(&["quick", "standard", "full"])),
+        key("probation", Kind::Span),
+        key("limits", Kind::Table(&REMEDY_LIMITS)),
+    ],
+);
+const WHO_DECIDES: &[&str] = &["detect_only", "approve", "automatic"];
+const ACTIONS: &[&str] = &[
+    "watch",
+    "restart_job",
+    "isolate_gpu",
+    "drain",
+    "reset_gpu",
+    "reboot",
+    "power_cycle",
+    "replace",
+];
+static REMEDY_RULE: Table = table(
+    "a rule of policy.remedies",
+    &[
+        key("kind", Kind::Text),
+        key("pool", Kind::Text),
+        key("sku", Kind::Text),
+        needed("ladder", Kind::List(&Kind::Word(ACTIONS))),
+        key("mode", Kind::Word(WHO_DECIDES)),
+        key("leave", Kind::Word(&["finish", "checkpoint", "now"])),
+    ],
+);
+static REMEDY_LIMITS: Table = table(
+    "policy.remedies.limits",
+    &[
+        key("fleet", Kind::Table(&SHARE)),
+        key("pool", Kind::Table(&SHARE)),
+        key("leaf", Kind::Table(&SHARE)),
+        key("feed", Kind::Table(&SHARE)),
+        key("storm_percent", Kind::Count),
+        key("storm_nodes", Kind::Count),
+        key("storm_window", Kind::Span),
+    ],
+);
+static SHARE: Table = table(
+    "a share of policy.remedies.limits",
+    &[key("total", Kind::Count), key("per_hour", Kind::Count), key("at_least", Kind::Count)],
+);
 static RELIABILITY: Table = table(
     "policy.reliability",
     &[

@@ -4,6 +4,7 @@ use super::schema::{Kind, SCENARIO, Table};
 use super::*;
 use muster_model::policy as p;
 use muster_model::quota as q;
+use muster_model::remedy as m;
 use muster_model::reservation as r;
 use muster_model::spec::{Priority, Tier};
 use muster_model::units::Time;
@@ -31,6 +32,18 @@ fn policy() -> p::SitePolicy {
             max_time: Some(Span::hours(1)),
         },
         idle: p::Idle { warn_after: Some(Span::hours(1)), end_after: Some(Span::hours(2)) },
+        remedies: m::Remedies {
+            modes: BTreeMap::from([(m::Action::Reboot, m::Mode::Automatic)]),
+            rules: vec![m::Rule {
+                kind: Some("ecc-*".into()),
+                pool: Some("train".into()),
+                sku: Some("gb200".into()),
+                ladder: vec![m::Action::IsolateGpu, m::Action::Replace],
+                mode: Some(m::Mode::Approve),
+                leave: Some(m::Leave::Finish),
+            }],
+            ..m::Remedies::default()
+        },
         ..p::SitePolicy::default()
     }
 }
