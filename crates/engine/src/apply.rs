@@ -1,6 +1,7 @@
 //! Folds one record into the state. No policy here: only what the record says.
 
 use crate::index::Index;
+use crate::stage::enter;
 use crate::state::{Booked, KeyEntry, State};
 use muster_model::command::Answer;
 use muster_model::event::{Event, Record};
@@ -770,27 +771,6 @@ impl State {
             *n = n.saturating_sub(1);
         }
     }
-}
-
-/// A node enters a stage of its life. The reason of what came before is kept when none is given.
-fn enter(
-    n: &mut Node,
-    at: muster_model::units::Time,
-    stage: Stage,
-    why: &str,
-    until: Option<muster_model::units::Time>,
-) {
-    if stage == Stage::Ready && n.stage != Stage::Ready {
-        n.generation = n.generation.saturating_add(1);
-    }
-    if n.stage != stage {
-        n.stage_since = at;
-    }
-    n.stage = stage;
-    if !why.is_empty() {
-        why.clone_into(&mut n.stage_why);
-    }
-    n.stage_until = until;
 }
 
 fn unknown(seq: Seq, what: String) -> ApplyError {

@@ -20,6 +20,7 @@ mod reservations;
 mod settle;
 mod shares;
 mod snapshot;
+mod stage;
 mod state;
 mod tick;
 

@@ -141,14 +141,11 @@ impl Attempt {
         let worst = paces.iter().filter_map(grown).max_by(|a, b| a.1.total_cmp(&b.1));
         let Some(usual) = Usual::of(paces.iter().filter_map(grown).map(|g| g.1)) else { return };
         let Some((rank, most)) = worst else { return };
-        // Learnt only once another one is the slowest: one that stays slow is not uneven work.
-        let before = self.stood_out;
-        if let Some((_, far)) = before.filter(|b| b.0 != rank) {
+        // Only the first window of a rank counts: one that stays slow is not uneven work.
+        if self.ranks[rank as usize].slow[0] == 0 && usual.median > 0.0 {
+            let far = (most / usual.median - 1.0).clamp(0.0, 10.0);
             let more = self.uneven.get().is_none_or(|u| far > u);
             self.uneven.add(far as f32, 1.0, if more { 1.0 } else { 40.0 });
-        }
-        if before.is_none_or(|b| b.0 != rank) && usual.median > 0.0 {
-            self.stood_out = Some((rank, (most / usual.median - 1.0).clamp(0.0, 10.0)));
         }
     }
 

@@ -68,8 +68,6 @@ pub(super) struct Attempt {
     pub(super) windows: u32,
     /// How far the slowest rank of a window usually is from the others, whichever it is.
     pub(super) uneven: Fading,
-    /// The rank that was the slowest of the last window for the first time, and by how much.
-    pub(super) stood_out: Option<(u32, f64)>,
     pub(super) slow_job: Streak,
     pub(super) starving: Streak,
     /// Nodes whose clocks are low beside the others.
@@ -112,7 +110,6 @@ impl Attempt {
             usual_apart: 0,
             windows: 0,
             uneven: Fading::default(),
-            stood_out: None,
             slow_job: Streak::default(),
             starving: Streak::default(),
             low_nodes: BTreeMap::new(),
