@@ -32,7 +32,6 @@ pub struct FabricRequest {
     pub busy: bool,
     /// Says who meets whom; chosen when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9_007_199_254_740_991_u64)]
     pub seed: Option<u64>,
     /// The past of these paths does not count any more: the network was changed on purpose.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

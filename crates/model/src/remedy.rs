@@ -334,6 +334,8 @@ pub struct Remedies {
     /// How long work may go on when it is let finish.
     pub finish_within: Span,
     /// The test before a node returns.
+    // Another thing is called a level in the topology.
+    #[cfg_attr(feature = "openapi", schema(inline))]
     pub requalify: Level,
     /// How long a node that returned is watched.
     pub probation: Span,
