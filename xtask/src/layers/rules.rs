@@ -35,7 +35,11 @@ pub(super) const LAYERS: &[&[&str]] = &[
 pub(super) const SIDEWAYS: &[(&str, &str, &str)] = &[
     ("muster-client", "muster-api", "the client speaks the API's own types"),
     ("muster-executors", "muster-link", "the native executor puts desired state into messages"),
-    ("muster-lifecycle", "muster-health", "which remedy follows stands in the map of failure modes"),
+    (
+        "muster-lifecycle",
+        "muster-health",
+        "which remedy follows stands in the map of failure modes",
+    ),
 ];
 
 /// Tools beside the house: they may use all of it, nothing in it may use them.
