@@ -32,7 +32,8 @@ pub struct FabricRequest {
     pub busy: bool,
     /// Says who meets whom; chosen when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
+    #[schema(maximum = 4_294_967_295_u64)]
+    pub seed: Option<u32>,
     /// The past of these paths does not count any more: the network was changed on purpose.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forget: bool,

@@ -335,7 +335,7 @@ pub struct Remedies {
     pub finish_within: Span,
     /// The test before a node returns.
     // Another thing is called a level in the topology.
-    #[cfg_attr(feature = "openapi", schema(inline))]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub requalify: Level,
     /// How long a node that returned is watched.
     pub probation: Span,

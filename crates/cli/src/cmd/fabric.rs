@@ -59,7 +59,7 @@ struct Test {
     busy: bool,
     /// Says who meets whom
     #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    seed: Option<u32>,
     /// Do not compare with the past of these paths: the network was changed on purpose
     #[arg(long)]
     forget: bool,

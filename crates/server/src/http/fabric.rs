@@ -57,7 +57,7 @@ fn wish(r: FabricRequest) -> Reply<Wish> {
         seconds: between(r.seconds, usual.seconds, 1, SECONDS_MAX, "seconds")?,
         streams: between(r.streams, usual.streams, 1, STREAMS_MAX, "streams")?,
         busy: r.busy,
-        seed: r.seed,
+        seed: r.seed.map(u64::from),
         forget: r.forget,
     })
 }
