@@ -358,6 +358,9 @@ impl Default for Remedies {
     }
 }
 
+/// No fleet has more nodes.
+const NODES_MAX: u32 = 1_000_000;
+
 impl Remedies {
     /// Who decides on an action. Stopping allocation and moving work is automatic, what touches
     /// the hardware waits for approval.
@@ -385,6 +388,15 @@ impl Remedies {
                 let hint = "order it from the lightest action to the heaviest, each once";
                 return Err(problem(&field, "a later rung is not heavier", hint));
             }
+        }
+        let l = &self.limits;
+        if l.storm_percent > 100 || l.storm_nodes > NODES_MAX {
+            let hint = "give 0 to 100 percent, and fewer than a million nodes";
+            return Err(problem("remedies.limits.storm_percent", "not a share of a fleet", hint));
+        }
+        if [l.fleet, l.pool, l.leaf, l.feed].iter().any(|s| s.at_least > NODES_MAX) {
+            let hint = "give fewer than a million nodes";
+            return Err(problem("remedies.limits", "`at_least` is more than a fleet has", hint));
         }
         if self.limits.fleet.total > 100 || self.limits.fleet.per_hour > 100 {
             return Err(problem("remedies.limits.fleet", "more than 100 percent", "give 0 to 100"));
