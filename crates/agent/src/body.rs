@@ -9,10 +9,11 @@ use crate::runner::{Hands, Runner, RunnerConfig};
 use crate::simulated::Simulated;
 use crate::tester::Tester;
 use crate::watch::Watcher;
-use muster_link::messages::{Fault, FromAgent, LogChunk, LogMark, RunDetail, Telemetry};
+use muster_link::messages::{FromAgent, LogChunk, LogMark, RunDetail, Telemetry};
 use muster_model::command::Observed;
 use muster_model::fault::SeenFault;
 use muster_model::ids::AttemptKey;
+use muster_model::inject::Inject;
 use muster_model::job::SlotEnd;
 use muster_model::node::Inventory;
 use muster_model::placement::HeldPart;
@@ -515,7 +516,7 @@ impl Body {
     /// away; and whether its inventory changed.
     pub(crate) fn inject(
         &mut self,
-        fault: &Fault,
+        fault: &Inject,
         now: Instant,
     ) -> (Result<String, String>, Option<Away>, bool) {
         let Some(sim) = self.simulated() else {

@@ -5,7 +5,6 @@ pub(crate) use muster_model::{
     breaker::BreakerState,
     fault::{FaultAction, FaultClass, FaultSource},
     finding::Severity,
-    ids::AttemptKey,
     job::{ArrayTask, Basis, Dependency, JobState, SlotEnd, StopReason, Verdict},
     node::{Inventory, NodeRole, Stage},
     placement::{Fabric, HeldPart},
@@ -26,7 +25,6 @@ mod plain {
     use serde_json::Value;
 
     pub(crate) type Action = String;
-    pub(crate) type AttemptKey = Value;
     pub(crate) type BreakerState = String;
     pub(crate) type Leave = String;
     pub(crate) type Remedies = Value;

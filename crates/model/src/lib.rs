@@ -10,6 +10,7 @@ pub mod event;
 pub mod fault;
 pub mod finding;
 pub mod ids;
+pub mod inject;
 pub mod job;
 pub mod names;
 pub mod node;

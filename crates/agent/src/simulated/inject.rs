@@ -2,10 +2,10 @@
 
 use super::log::{Log, xid_line};
 use super::{Away, Simulated};
-use muster_link::messages::Fault;
 use muster_model::ids::AttemptKey;
+use muster_model::inject::Inject;
 use muster_model::units::Time;
-use muster_simnode::{Effect, Fault as Sim};
+use muster_simnode::Effect;
 use std::time::Instant;
 
 /// What a fault did.
@@ -32,50 +32,25 @@ impl Default for Injected {
 /// The longest line of a kernel's log that is taken.
 const LINE: usize = 4096;
 
-fn of(fault: Fault) -> Sim {
+/// The fault with a kernel's line as a kernel would write it: one, and not without end.
+fn within(fault: &Inject) -> Inject {
     match fault {
-        Fault::Crash { down } => Sim::Crash { down },
-        Fault::Partition { length } => Sim::Partition { length },
-        Fault::KillRanks { key } => Sim::KillRanks { key },
-        Fault::LoseGpu { gpu } => Sim::LoseGpu { gpu },
-        Fault::SlowGpu { gpu, percent } => Sim::SlowGpu { gpu, percent },
-        Fault::Xid { gpu, code } => Sim::Xid { gpu, code },
-        Fault::Thermal { gpu } => Sim::Thermal { gpu },
-        Fault::PowerBrake => Sim::PowerBrake,
-        Fault::LowClocks { gpu, percent } => Sim::LowClocks { gpu, percent },
-        Fault::EccRate { gpu, per_s } => Sim::EccRate { gpu, per_s },
-        Fault::EccUncorrectable { gpu } => Sim::EccUncorrectable { gpu },
-        Fault::Remap { gpu, pending, failed } => Sim::Remap { gpu, pending, failed },
-        Fault::Replay { gpu, per_min } => Sim::Replay { gpu, per_min },
-        Fault::PcieDowngrade { gpu } => Sim::PcieDowngrade { gpu },
-        Fault::NvlinkErrors { gpu, per_s } => Sim::NvlinkErrors { gpu, per_s },
-        Fault::PortDown { port, length } => Sim::PortDown { port, length },
-        Fault::PortFlap { port } => Sim::PortFlap { port },
-        Fault::SymbolErrors { port, per_s } => Sim::SymbolErrors { port, per_s },
-        Fault::LosePort { port } => Sim::LosePort { port },
-        Fault::StorageStall { mount, length } => Sim::StorageStall { mount, length },
-        Fault::StorageSlow { mount, factor } => Sim::StorageSlow { mount, factor },
-        Fault::StuckProcesses { count } => Sim::StuckProcesses { count },
-        Fault::AgentHang { length } => Sim::AgentHang { length },
-        Fault::SlowWork { key, percent } => Sim::SlowWork { key, percent },
-        Fault::StarveLoader { key } => Sim::StarveLoader { key },
-        Fault::HangWork { key } => Sim::HangWork { key },
-        Fault::KernelLine { text } => {
-            Sim::KernelLine { text: text.chars().filter(|c| *c != '\n').take(LINE).collect() }
+        Inject::KernelLine { text } => {
+            Inject::KernelLine { text: text.chars().filter(|c| *c != '\n').take(LINE).collect() }
         }
-        Fault::Mend => Sim::Mend,
+        other => other.clone(),
     }
 }
 
 impl Simulated {
-    pub(crate) fn inject(&mut self, fault: &Fault, now: Instant) -> Injected {
+    pub(crate) fn inject(&mut self, fault: &Inject, now: Instant) -> Injected {
         let at = self.clock.at(now);
-        if let Fault::Xid { code, .. } = fault
+        if let Inject::Xid { code, .. } = fault
             && let Err(why) = xid_line("", *code)
         {
             return Injected { outcome: Err(why), ..Injected::default() };
         }
-        let effects = self.node.apply(&of(fault.clone()), at);
+        let effects = self.node.apply(&within(fault), at);
         self.gangs_seen = None;
         self.feel(effects, at)
     }

@@ -7,10 +7,11 @@ use muster_agent::inventory::NoGpus;
 use muster_agent::testing::detail;
 use muster_agent::{AgentError, FleetConfig, NodeConfig, run_node, run_sim_fleet};
 use muster_link::messages::{
-    Action, Fault, FromAgent, FromServer, LogMark, RunOrder, Stream, VoiceReport,
+    Action, FromAgent, FromServer, LogMark, RunOrder, Stream, VoiceReport,
 };
 use muster_model::command::Observed;
 use muster_model::ids::{Epoch, Seq, SiteId};
+use muster_model::inject::Inject;
 use muster_model::job::SlotEnd;
 use muster_model::placement::{GpuSet, HeldPart};
 use muster_model::spec::{OnPartition, Simulate};
@@ -376,10 +377,10 @@ pub(crate) fn a_simulated_node_crashes_and_comes_back_with_a_new_boot() {
         let k = key();
         conn.desire(1, vec![run(k, &detail("exec sleep 1000"))]).await;
         conn.report(k, &Observed::Running).await;
-        conn.say(&FromServer::Inject { fault: Fault::LoseGpu { gpu: 2 } }).await;
+        conn.say(&FromServer::Inject { fault: Inject::LoseGpu { gpu: 2 } }).await;
         let (mut conn, fewer) = server.welcome(1).await;
         assert_eq!((fewer.inventory.gpus.len(), fewer.observed.len()), (7, 1));
-        conn.say(&FromServer::Inject { fault: Fault::Crash { down: Span(200) } }).await;
+        conn.say(&FromServer::Inject { fault: Inject::Crash { down: Span(200) } }).await;
         let (_conn, back) = server.welcome(1).await;
         assert_ne!(back.boot, hello.boot);
         assert!(back.observed.is_empty());

@@ -24,11 +24,12 @@ use crate::brain::stats::{FINE, Histogram, Timer};
 use crate::health::{Health, HealthStats};
 use crate::logs::LogKeeper;
 use muster_link::LinkError;
-use muster_link::messages::{Fault, FromServer};
+use muster_link::messages::FromServer;
 use muster_link::pki::Authority;
 use muster_link::tls;
 use muster_model::command::{Actor, Command, Request};
 use muster_model::ids::AttemptKey;
+use muster_model::inject::Inject;
 use muster_model::names::NodeName;
 use muster_model::tenant::Role;
 use muster_model::units::{Span, Time};
@@ -282,7 +283,7 @@ impl Agents {
     ///
     /// # Errors
     /// In words, when the node is not there or cannot do it.
-    pub async fn inject(&self, node: &NodeName, fault: Fault) -> Result<String, String> {
+    pub async fn inject(&self, node: &NodeName, fault: Inject) -> Result<String, String> {
         let session = self
             .inner
             .seat(node)

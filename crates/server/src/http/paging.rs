@@ -5,6 +5,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// Items of a page when nothing is said.
 pub(crate) const DEFAULT_LIMIT: u32 = 100;
@@ -50,6 +52,28 @@ pub(crate) fn decode<T: DeserializeOwned>(list: &str, cursor: Option<&str>) -> R
     if cursor.l == list { Ok(Some(cursor.p)) } else { Err(bad()) }
 }
 
+/// A page of what has numbers, newest first: at most `limit` that fit, below the cursor's number,
+/// and where the next page begins.
+pub(crate) fn newest<'a, V>(
+    list: &str,
+    all: &'a BTreeMap<u64, V>,
+    (limit, below): (usize, Option<u64>),
+    fits: impl Fn(&V) -> bool,
+) -> (Vec<&'a V>, Option<String>) {
+    let upper = below.map_or(Bound::Unbounded, Bound::Excluded);
+    let mut older = all.range((Bound::Unbounded, upper)).rev().filter(|(_, v)| fits(v)).peekable();
+    let mut page = Vec::new();
+    let mut last = None;
+    while page.len() < limit
+        && let Some((id, v)) = older.next()
+    {
+        page.push(v);
+        last = Some(*id);
+    }
+    let cursor = last.filter(|_| older.peek().is_some()).map(|id| encode(list, id));
+    (page, cursor)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +88,17 @@ mod tests {
         for bad in ["", "x", "42", "e30", "bnVsbA", &"A".repeat(5000)] {
             assert_eq!(decode::<u64>("jobs", Some(bad)).unwrap_err().status(), 400);
         }
+    }
+
+    #[test]
+    fn pages_of_numbered_things_leave_nothing_out() {
+        let all: BTreeMap<u64, u64> = (1..=10).map(|n| (n, n)).collect();
+        let even = |n: &u64| n.is_multiple_of(2);
+        let (page, next) = newest("x", &all, (3, None), even);
+        assert_eq!(page, [&10, &8, &6]);
+        let below = decode::<u64>("x", next.as_deref()).unwrap();
+        let (page, next) = newest("x", &all, (2, below), even);
+        assert_eq!((page, next), (vec![&4, &2], None));
     }
 
     #[test]

@@ -2,10 +2,11 @@ use super::kit::{Line, node, ordered, orders, script, site, site_with, spec};
 use crate::agents::AgentsConfig;
 use crate::brain::Attach;
 use muster_link::messages::{
-    Action, Fault, FromAgent, FromServer, LogChunk, Stream, Telemetry, VoiceReport,
+    Action, FromAgent, FromServer, LogChunk, Stream, Telemetry, VoiceReport,
 };
 use muster_model::command::{Actor, Command, Observed, Request};
 use muster_model::ids::{AttemptKey, Seq};
+use muster_model::inject::Inject;
 use muster_model::job::{Exit, JobState, SlotEnd};
 use muster_model::spec::{CheckpointRequest, CheckpointSpec, JobSpec};
 use muster_model::units::{Span, Time};
@@ -269,11 +270,11 @@ async fn an_injected_fault_is_answered_by_the_node() {
     let (_a, mut line) = s.idle("n1").await;
     let agents = s.agents.clone();
     let asked =
-        tokio::spawn(async move { agents.inject(&node("n1"), Fault::LoseGpu { gpu: 3 }).await });
-    assert!(matches!(line.hear().await, FromServer::Inject { fault: Fault::LoseGpu { gpu: 3 } }));
+        tokio::spawn(async move { agents.inject(&node("n1"), Inject::LoseGpu { gpu: 3 }).await });
+    assert!(matches!(line.hear().await, FromServer::Inject { fault: Inject::LoseGpu { gpu: 3 } }));
     line.say(FromAgent::Injected { ok: false, message: "this node is real".into() }).await;
     assert_eq!(asked.await.unwrap(), Err("this node is real".into()));
-    let none = s.agents.inject(&node("n9"), Fault::LoseGpu { gpu: 3 }).await;
+    let none = s.agents.inject(&node("n9"), Inject::LoseGpu { gpu: 3 }).await;
     assert!(none.unwrap_err().contains("not connected"));
 }
 

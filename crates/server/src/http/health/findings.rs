@@ -17,7 +17,6 @@ use muster_model::names::NodeName;
 use muster_model::tenant::Role;
 use muster_model::{Command, JobId};
 use std::collections::BTreeSet;
-use std::ops::Bound;
 use std::sync::Arc;
 
 /// The finding as the API shows it.
@@ -54,10 +53,10 @@ pub(crate) async fn list(
     if q.job.is_some_and(|j| i64::try_from(j).is_err()) {
         return Err(Failure::bad("no job has so large a number").field("job"));
     }
-    let (seq, mut found) = app.brain().read(|s| {
+    let (seq, items, cursor) = app.brain().read(|s| {
         // What an attempt's verdict rests on is about its job, wherever it was found.
         let cited = q.job.map(|j| cited(s, &caller, JobId(j))).unwrap_or_default();
-        let fits = |f: &ModelFinding| {
+        let fits = |f: &Arc<ModelFinding>| {
             let mine = cited.contains(&f.id);
             q.open.is_none_or(|open| open == f.closed.is_none())
                 && q.kind.as_ref().is_none_or(|k| f.seen.kind == *k)
@@ -66,16 +65,9 @@ pub(crate) async fn list(
                 && q.job.is_none_or(|j| mine || view(f).job == Some(j))
                 && (mine || sees(s, &caller, f))
         };
-        let upper = below.map_or(Bound::Unbounded, Bound::Excluded);
-        let older = s.health.findings.range((Bound::Unbounded, upper)).rev().map(|(_, f)| f);
-        let found: Vec<Arc<ModelFinding>> =
-            older.filter(|f| fits(f)).take(limit + 1).cloned().collect();
-        (s.seq, found)
+        let (found, cursor) = paging::newest("findings", &s.health.findings, (limit, below), fits);
+        (s.seq, found.into_iter().map(|f| view(f)).collect(), cursor)
     });
-    let more = found.len() > limit;
-    found.truncate(limit);
-    let cursor = found.last().filter(|_| more).map(|f| paging::encode("findings", f.id));
-    let items = found.iter().map(|f| view(f)).collect();
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &FindingList { items, cursor }))
 }
 

@@ -15,7 +15,6 @@ use muster_model::tenant::Role;
 use muster_model::units::Span;
 use muster_model::{Record, Seq};
 use std::collections::BTreeSet;
-use std::ops::Bound;
 use std::sync::Arc;
 
 /// Records before an incident that are looked at for changes.
@@ -40,17 +39,12 @@ pub(crate) async fn list(
     caller.over_site(Role::Viewer)?;
     let limit = paging::limit(q.limit)?;
     let below: Option<u64> = paging::decode("incidents", q.cursor.as_deref())?;
-    let (seq, mut found) = app.brain().read(|s| {
-        let upper = below.map_or(Bound::Unbounded, Bound::Excluded);
-        let older = s.health.incidents.range((Bound::Unbounded, upper)).rev().map(|(_, i)| i);
-        let fits = |i: &&Arc<ModelIncident>| q.open.is_none_or(|o| o == i.closed.is_none());
-        let found: Vec<Arc<ModelIncident>> = older.filter(fits).take(limit + 1).cloned().collect();
-        (s.seq, found)
+    let (seq, items, cursor) = app.brain().read(|s| {
+        let fits = |i: &Arc<ModelIncident>| q.open.is_none_or(|o| o == i.closed.is_none());
+        let (found, cursor) =
+            paging::newest("incidents", &s.health.incidents, (limit, below), fits);
+        (s.seq, found.into_iter().map(|i| view(i)).collect(), cursor)
     });
-    let more = found.len() > limit;
-    found.truncate(limit);
-    let cursor = found.last().filter(|_| more).map(|i| paging::encode("incidents", i.id));
-    let items = found.iter().map(|i| view(i)).collect();
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &IncidentList { items, cursor }))
 }
 

@@ -14,7 +14,7 @@ use muster_engine::State as Site;
 use muster_model::Command;
 use muster_model::remedy::Remedy as ModelRemedy;
 use muster_model::tenant::Role;
-use std::ops::Bound;
+use std::sync::Arc;
 
 /// The remedy as the API shows it, with its act.
 pub(crate) fn view(s: &Site, r: &ModelRemedy) -> Remedy {
@@ -34,21 +34,14 @@ pub(crate) async fn list(
     let limit = paging::limit(q.limit)?;
     let below: Option<u64> = paging::decode("remedies", q.cursor.as_deref())?;
     let node = node_name(q.node.as_deref())?;
-    let (seq, mut items) = app.brain().read(|s| {
-        let upper = below.map_or(Bound::Unbounded, Bound::Excluded);
-        let older = s.health.remedies.range((Bound::Unbounded, upper)).rev().map(|(_, r)| r);
-        let fits = |r: &ModelRemedy| {
+    let (seq, items, cursor) = app.brain().read(|s| {
+        let fits = |r: &Arc<ModelRemedy>| {
             q.open.is_none_or(|open| open == r.outcome.is_none())
                 && node.as_ref().is_none_or(|n| r.node == *n)
         };
-        let found: Vec<Remedy> =
-            older.filter(|r| fits(r)).take(limit + 1).map(|r| view(s, r)).collect();
-        (s.seq, found)
+        let (found, cursor) = paging::newest("remedies", &s.health.remedies, (limit, below), fits);
+        (s.seq, found.into_iter().map(|r| view(s, r)).collect(), cursor)
     });
-    let more = items.len() > limit;
-    items.truncate(limit);
-    let last = items.last().and_then(|r| r.id.parse::<u64>().ok());
-    let cursor = last.filter(|_| more).map(|id| paging::encode("remedies", id));
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &RemedyList { items, cursor }))
 }
 
