@@ -35,6 +35,7 @@ pub fn detail(script: &str) -> RunDetail {
         secrets: Secrets::default(),
         checkpoint: None,
         resume: None,
+        resume_step: None,
         on_partition: OnPartition::default(),
         simulate: None,
         fabric: None,

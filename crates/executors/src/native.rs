@@ -114,6 +114,7 @@ pub fn detail(state: &State, wanted: &WantedRun) -> Result<RunDetail, DetailErro
         secrets: Secrets::default(),
         checkpoint: checkpoint(job, &attempt.placement),
         resume: job.checkpoint.as_ref().and_then(|c| c.path.clone()),
+        resume_step: job.checkpoint.as_ref().and_then(|c| c.step),
         on_partition: spec.partition(),
         simulate: spec.simulate.clone(),
         fabric: Some(attempt.placement.fabric),
@@ -247,6 +248,27 @@ mod tests {
         first_ranks.sort_unstable();
         assert_eq!(first_ranks, [0, 8]);
         assert!(orders_for(e.state(), &node("n3")).is_empty());
+    }
+
+    #[test]
+    fn an_attempt_is_told_where_the_one_before_was_saved() {
+        let mut e = fleet();
+        submit(&mut e, two_nodes());
+        let key = orders_for(e.state(), &node("n1"))[0].key;
+        let path = Some("/ckpt/40".to_owned());
+        let (step, bytes, blocked_ms) = (Some(40), None, None);
+        ask(&mut e, 2500, Command::CheckpointDone { key, step, path, bytes, blocked_ms });
+        let observed =
+            Observed::Ended(muster_model::job::SlotEnd::NodeFault { reason: "x".into() });
+        for n in ["n1", "n2"] {
+            let (node, observed) = (node(n), observed.clone());
+            ask(&mut e, 3000, Command::SlotReport { node, key, observed });
+        }
+        while e.tick(Time(600_000)) {}
+        let orders = orders_for(e.state(), &node("n1"));
+        assert_eq!(orders[0].key.attempt, 2);
+        let d = detail(e.state(), &orders[0]).unwrap();
+        assert_eq!((d.resume.as_deref(), d.resume_step), (Some("/ckpt/40"), Some(40)));
     }
 
     #[test]

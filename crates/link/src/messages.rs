@@ -368,6 +368,10 @@ pub struct FabricFigures {
     /// Packets that were sent again.
     #[serde(default)]
     pub resent: u64,
+    /// Of a thousand parts of the time, how many the machine that measured and the one that
+    /// listened were held up by something else.
+    #[serde(default)]
+    pub held: [u16; 2],
     /// Why nothing was measured, when nothing was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -475,6 +479,9 @@ pub struct RunDetail {
     /// Path of the checkpoint to go on from.
     #[serde(default)]
     pub resume: Option<String>,
+    /// The step in it, when whoever wrote it told one; an older server does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_step: Option<u64>,
     /// What to do without a server.
     pub on_partition: OnPartition,
     /// Pretend (simulated nodes only).

@@ -221,7 +221,9 @@ impl Simulated {
         let mut simulate = simulate.clone();
         let chosen = detail.checkpoint.as_ref().and_then(|c| c.interval.as_ref()?.parse().ok());
         simulate.checkpoint = simulate.checkpoint.or(chosen);
-        self.node.start(key, &simulate, detail.slot.gpus.0, self.clock.at(now));
+        let saved = detail.resume_step.zip(simulate.step);
+        let saved = saved.map_or(Span(0), |(step, length)| Span(length.0.saturating_mul(step)));
+        self.node.resume(key, &simulate, detail.slot.gpus.0, saved, self.clock.at(now));
         self.gangs_seen = None;
         let shares = u32::try_from(detail.nodes.len()).unwrap_or(u32::MAX);
         self.work.insert(

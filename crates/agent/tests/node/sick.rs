@@ -24,6 +24,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         an_agent_that_hangs_still_has_a_heartbeat,
         a_reset_is_done_once_and_told_until_it_is_over,
         a_restart_brings_a_lost_gpu_back,
+        the_next_attempt_goes_on_from_the_checkpoint,
     ]
 }
 
@@ -248,6 +249,46 @@ pub(crate) fn a_restart_brings_a_lost_gpu_back() {
             conn.say(&FromServer::Act { id, act: act.clone() }).await;
             assert!(acted(&mut conn, id).await.0);
         }
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn the_next_attempt_goes_on_from_the_checkpoint() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = fleet(&server, dir.path(), 1, 20.0, false);
+        let (mut conn, _) = one(&server).await;
+        let (first, mut share) = (key(), training(Span::hours(100), Span::secs(1)));
+        if let Some(s) = &mut share.simulate {
+            s.checkpoint = Some(Span::secs(40));
+        }
+        conn.desire(1, vec![run(first, &share)]).await;
+        let saved = conn
+            .until(|m| match m {
+                FromAgent::Voice { report: VoiceReport::Checkpoint { step, .. }, .. } => *step,
+                _ => None,
+            })
+            .await;
+        assert!(saved >= 40, "{saved}");
+        inject(&mut conn, Fault::Xid { gpu: 3, code: 79 }).await;
+        let (mut conn, _) = server.welcome(1).await;
+        assert!(matches!(conn.end(first).await, SlotEnd::Failed { .. }));
+        // The server says where the newest checkpoint stands; there are three GPUs for it.
+        let again = AttemptKey { attempt: first.attempt + 1, ..first };
+        share.resume_step = Some(saved);
+        share.slot.gpus = GpuSet(0b111);
+        conn.desire(1, vec![run(again, &share)]).await;
+        let step = conn
+            .until(|m| match m {
+                FromAgent::Voice { key, report: VoiceReport::Step { step, .. }, .. }
+                    if *key == again =>
+                {
+                    Some(*step)
+                }
+                _ => None,
+            })
+            .await;
+        assert!(step > saved, "{step} after a checkpoint of {saved}");
         agent.stop().await;
     });
 }

@@ -40,6 +40,9 @@ pub(crate) async fn faults(
     let scene = set(client, &drill.set, live).await?;
     tokio::time::sleep(if live { drill.set.warm * 20 } else { drill.set.warm }).await;
     let scene = refresh(client, scene).await?;
+    if drill.set.saved {
+        saved(client, &scene, if live { PATIENCE_LIVE } else { PATIENCE }).await?;
+    }
     let before: BTreeSet<String> = findings(client).await?.into_iter().map(|f| f.id).collect();
     let blows = inject(&scene);
     let began = now();
@@ -245,6 +248,19 @@ async fn set(client: &Client, set: &Setting, live: bool) -> Result<Scene, Fail> 
     Ok(scene)
 }
 
+/// Waits until the first job has written a checkpoint.
+async fn saved(client: &Client, scene: &Scene, patience: Duration) -> Result<(), Fail> {
+    let id = scene.jobs.first().map_or("", |j| j.id.as_str());
+    let started = Instant::now();
+    while client.job(id).await?.checkpoint.is_none() {
+        if started.elapsed() > patience {
+            return Err(Fail::failed(format!("job {id} writes no checkpoint")));
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+    Ok(())
+}
+
 /// Where the jobs are by now.
 async fn refresh(client: &Client, mut scene: Scene) -> Result<Scene, Fail> {
     for j in &mut scene.jobs {
@@ -381,6 +397,7 @@ impl Watch<'_> {
         }
         if let Some(c) = job.checkpoint.as_ref().filter(|c| c.attempt == actor.key.attempt) {
             s.saved_at = Some(c.at.0);
+            s.saved_step = c.step.or(s.saved_step);
         }
         s.ended = job.ended_at.is_some();
         s.held = job.held.is_some();
@@ -392,6 +409,9 @@ impl Watch<'_> {
             let from = s.saved_at.map_or(self.began, |t| t.min(at));
             s.lost_gpu_ms = at.since(from).0.saturating_mul(u64::from(actor.gpus));
             let slots = job.attempt.iter().flat_map(|a| &a.slots);
+            // Whoever goes on from a checkpoint makes no step that it holds.
+            let step = job.progress.as_ref().map(|p| p.step);
+            s.anew = s.saved_step.zip(step).is_some_and(|(saved, step)| step < saved);
             s.on_spare = slots.into_iter().any(|slot| self.scene.spares.contains(&slot.node));
         }
         Ok(())

@@ -68,6 +68,9 @@ pub(crate) struct Sight {
     pub(crate) stopped: bool,
     pub(crate) drained: BTreeSet<String>,
     pub(crate) saved_at: Option<Time>,
+    pub(crate) saved_step: Option<u64>,
+    /// The next attempt did not go on from the checkpoint.
+    pub(crate) anew: bool,
     pub(crate) recovered_ms: Option<u64>,
     pub(crate) lost_gpu_ms: u64,
     pub(crate) ended: bool,
@@ -133,6 +136,9 @@ impl Sight {
         if !remedy_right {
             let done = remedy.as_deref().unwrap_or("nothing was done");
             why.push(format!("wanted {:?}: {done}", expect.remedy));
+        }
+        if self.anew {
+            why.push("the job began anew instead of at its checkpoint".into());
         }
         if !expect.job.is_so(self) {
             why.push(format!("the job: wanted {:?}", expect.job));
@@ -205,6 +211,7 @@ mod tests {
         fails(Sight { verdict: Some("application".into()), ..good() }, "application");
         fails(Sight { remedied: false, ..good() }, "wanted Reaches");
         fails(Sight { recovered_ms: None, ..good() }, "the job");
+        fails(Sight { anew: true, ..good() }, "checkpoint");
         fails(Sight { drained: ["n9".to_owned()].into(), ..good() }, "n9");
     }
 

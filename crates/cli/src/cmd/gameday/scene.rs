@@ -30,6 +30,8 @@ pub(crate) struct Setting {
     pub(crate) spares: u32,
     /// How long detectors watch before it begins.
     pub(crate) warm: Duration,
+    /// The first job has written a checkpoint before it begins.
+    pub(crate) saved: bool,
 }
 
 impl Default for Setting {
@@ -40,6 +42,7 @@ impl Default for Setting {
             jobs: Vec::new(),
             spares: 0,
             warm: Duration::from_millis(1500),
+            saved: false,
         }
     }
 }

@@ -26,7 +26,13 @@ pub(super) fn drills() -> Vec<Drill> {
         drill(
             "gpu-off-bus",
             "a GPU falls off the bus under a gang; a spare takes over, people repair the node",
-            Setting { nodes: 6, jobs: vec![gang(5)], spares: 1, ..Setting::default() },
+            Setting {
+                nodes: 6,
+                jobs: vec![gang(5)],
+                spares: 1,
+                saved: true,
+                ..Setting::default()
+            },
             |s| xid(s, 79),
             Expect {
                 job: After::OnSpare,
