@@ -226,7 +226,12 @@ impl Live {
             FromAgent::Report { .. } if self.protected => {}
             FromAgent::Report { key, observed } => self.report(key, observed),
             FromAgent::Voice { key, rank, report } => self.voice(key, rank, report, now),
-            FromAgent::Faults { faults } => {
+            FromAgent::Faults { mut faults } => {
+                // Simulated nodes tell their faults by the wall's clock.
+                if !self.session.simulated {
+                    let skew = self.session.skew_ms.load(Ordering::Relaxed);
+                    faults.iter_mut().for_each(|f| f.at = by_server(f.at, skew, now));
+                }
                 let passed = self.seat.faults().take(faults, self.inner.clock());
                 self.inner.folded.fetch_add(passed.folded, Ordering::Relaxed);
                 self.faults(passed.faults);
@@ -539,5 +544,29 @@ impl Live {
             Err(e) => tracing::warn!(%node, error = %e, "a certificate could not be renewed"),
         }
         Ok(())
+    }
+}
+
+/// A clock that seems to be off by less is right: the link takes its time, too.
+const OFF_MS: i64 = 1000;
+
+/// A moment of a node's clock by this server's, which is the one the log knows.
+fn by_server(at: Time, skew_ms: i64, now: Time) -> Time {
+    let off = if skew_ms.abs() > OFF_MS { skew_ms } else { 0 };
+    Time(at.0.saturating_sub(off)).min(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_saw_is_dated_by_the_servers_clock() {
+        let now = Time(1_000_000);
+        // Ten minutes behind, ten minutes ahead, and right.
+        assert_eq!(by_server(Time(397_000), -600_000, now), Time(997_000));
+        assert_eq!(by_server(Time(1_597_000), 600_000, now), Time(997_000));
+        assert_eq!(by_server(Time(997_000), -400, now), Time(997_000));
+        assert_eq!(by_server(Time(1_000_300), 300, now), now, "never later than it was heard");
     }
 }

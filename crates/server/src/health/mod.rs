@@ -1,6 +1,7 @@
 //! The server's edge of health: what nodes and ranks tell goes to a watch, and what it finds goes
 //! to the log.
 
+mod clock;
 mod feed;
 mod figures;
 mod follow;

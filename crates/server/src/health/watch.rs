@@ -2,6 +2,7 @@
 //! it found. It waits for nothing but news.
 
 use super::Shared;
+use super::clock::Clock;
 use super::feed::{News, Told};
 use super::inherit::Inherited;
 use super::running::{Changes, View};
@@ -10,7 +11,7 @@ use muster_health::watch::{Running, Signals, StepSeen, Watch, WatchConfig};
 use muster_model::finding::SeenFinding;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::NodeName;
-use muster_model::units::{Span, Time};
+use muster_model::units::Time;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -27,42 +28,12 @@ const PENDING: usize = 16_384;
 const GULP: usize = 4096;
 /// First steps told and not yet taken in.
 const FIRST: usize = 65_536;
-/// What was told longer ago says nothing of a clock.
-const LATELY: Duration = Duration::from_secs(30);
 
 /// What looks at one kind of node. Simulated ones have clocks of their own, which may run faster.
 struct Eye {
     watch: Watch,
     running: Vec<Arc<Running>>,
     clock: Clock,
-}
-
-/// What time it is where rows come from: the newest that was told lately, and what passed since.
-/// Lately, because simulated nodes may be gone, and others begin with an earlier time.
-#[derive(Debug, Default)]
-struct Clock {
-    began: Option<Instant>,
-    /// In this stretch of time, and in the one before.
-    newest: [Option<(Time, Instant)>; 2],
-}
-
-impl Clock {
-    fn hear(&mut self, at: Time, now: Instant) {
-        if self.began.is_none_or(|b| now.duration_since(b) >= LATELY) {
-            self.began = Some(now);
-            self.newest = [None, self.newest[0]];
-        }
-        if self.newest[0].is_none_or(|(t, _)| at > t) {
-            self.newest[0] = Some((at, now));
-        }
-    }
-
-    /// Never behind this server's.
-    fn now(&self, server: Time, now: Instant) -> Time {
-        let passed = |i: Instant| u64::try_from(now.duration_since(i).as_millis());
-        let told = self.newest.iter().flatten().map(|(t, i)| *t + Span(passed(*i).unwrap_or(0)));
-        told.fold(server, Time::max)
-    }
 }
 
 impl Eye {
@@ -239,13 +210,13 @@ impl Watcher {
         self.early.retain(known);
         for eye in &mut self.eyes {
             let now = eye.clock.now(server, Instant::now());
-            let ahead = now.since(server);
             let found = eye.watch.look(now, &eye.running);
             found.iter().for_each(|f| self.inherited.seen(f));
             // The log knows this server's clock only.
+            let told = Instant::now();
             self.pending.extend(found.into_iter().map(|mut f| {
-                f.first_seen = f.first_seen - ahead;
-                f.last_seen = f.last_seen - ahead;
+                f.first_seen = eye.clock.heard(f.first_seen, server, told);
+                f.last_seen = eye.clock.heard(f.last_seen, server, told);
                 f.bounded()
             }));
         }
@@ -272,28 +243,5 @@ impl Watcher {
             let n = self.pending.len().min(BATCH);
             place.send(self.pending.drain(..n).collect());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clock_that_was_ahead_is_forgotten_once_nobody_tells_it_any_more() {
-        let (mut c, start) = (Clock::default(), Instant::now());
-        let at = |s: u64| start + Duration::from_secs(s);
-        let t = |s: u64| Time(1_000_000) + Span::secs(s);
-        assert_eq!(c.now(t(0), at(0)), t(0));
-        c.hear(t(90_000), at(0));
-        assert_eq!(c.now(t(5), at(5)), t(90_005), "it goes on between two rows");
-        c.hear(t(6), at(6));
-        assert_eq!(c.now(t(6), at(6)), t(90_006), "one that is behind holds nobody back");
-        for s in 30..95 {
-            c.hear(t(s), at(s));
-        }
-        assert_eq!(c.now(t(95), at(95)), t(95));
-        c.hear(t(50), at(96));
-        assert_eq!(c.now(t(96), at(96)), t(96), "never behind the server");
     }
 }
