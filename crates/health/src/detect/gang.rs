@@ -97,13 +97,22 @@ pub fn judge(c: &WatchConfig, paces: &[Pace]) -> Window {
     let waits = median(&mut wait.clone()).unwrap_or(0.0);
     let reads = median(&mut read.clone()).unwrap_or(0.0);
     let exchange = column(&|p| p.exchange);
+    // Where the work of most ranks grew, the job is slow, and slow work is uneven: a rank is to
+    // blame for more than all share only if it is as far from the others as they are from their
+    // past. Who was slower than the others from the start is told by what they were before.
+    let growth = median(&mut grown.clone()).filter(|g| *g > 1.0 + c.job_slow);
+    let own = match growth {
+        Some(_) => column(&|p| p.base.unwrap_or(p.own)),
+        None => own,
+    };
     let (own, grown, whole) = (Beside::of(&own), Beside::of(&grown), Beside::of(&whole));
     let exchange = Beside::of(&exchange);
     for (i, p) in paces.iter().enumerate() {
         let found = by_past(c, p, grown.others(i), step)
-            .or_else(|| by_peers(c, p, own.others(i), step))
             .or_else(|| by_exchange(c, p, exchange.others(i), step))
-            .or_else(|| by_step(c, p, whole.others(i), (waits, reads)));
+            .or_else(|| by_step(c, p, whole.others(i), (waits, reads)))
+            .filter(|(ratio, _)| growth.is_none_or(|g| *ratio > g));
+        let found = found.or_else(|| by_peers(c, p, own.all[i], own.others(i), step));
         if let Some((ratio, cause)) = found {
             out.slow.push(SlowRank { rank: p.rank, ratio, cause });
         }
@@ -125,12 +134,18 @@ fn by_past(c: &WatchConfig, p: &Pace, others: Option<Usual>, step: f64) -> Optio
         .then_some((ratio, Cause::Own))
 }
 
-fn by_peers(c: &WatchConfig, p: &Pace, others: Option<Usual>, step: f64) -> Option<(f64, Cause)> {
+fn by_peers(
+    c: &WatchConfig,
+    p: &Pace,
+    own: f64,
+    others: Option<Usual>,
+    step: f64,
+) -> Option<(f64, Cause)> {
     let others = others.filter(|o| o.count >= 2)?;
-    let ratio = p.own / others.median;
-    let far = others.above(p.own, c.deviations, c.slow_from_start);
+    let ratio = own / others.median;
+    let far = others.above(own, c.deviations, c.slow_from_start);
     let least = p.least > others.median * (1.0 + c.slow_from_start / 2.0);
-    let seen = p.own - others.median > step * NOISE;
+    let seen = own - others.median > step * NOISE;
     (far && least && seen).then_some((ratio, Cause::FromStart))
 }
 
@@ -213,6 +228,25 @@ mod tests {
         assert!(w.job || w.slow.is_empty(), "{w:?}");
         let all: Vec<Pace> = (0..16).map(|r| pace(r, 1.25, Some(1.0))).collect();
         assert!(judge(&c, &all).slow.is_empty(), "all alike");
+    }
+
+    #[test]
+    fn a_job_that_is_slow_is_uneven_and_no_rank_is_to_blame() {
+        let c = WatchConfig::default();
+        // All got little of a processor, some of them less than others.
+        let own = |of: [f64; 4]| -> Vec<Pace> {
+            (0..4).map(|r| pace(r, of[r as usize], Some(1.0))).collect()
+        };
+        assert_eq!(judge(&c, &own([5.0, 5.1, 4.9, 9.0])), Window::default());
+        assert_eq!(judge(&c, &own([1.3, 1.31, 1.3, 1.5])), Window::default());
+        // One of them is another matter.
+        let w = judge(&c, &own([1.3, 1.31, 1.3, 2.2]));
+        assert_eq!((w.slow.len(), w.slow[0].rank, w.slow[0].cause), (1, 3, Cause::Own), "{w:?}");
+        // Slow from the start, and now as much slower as all others.
+        let mut g = own([1.3, 1.31, 1.3, 2.0]);
+        g[3].base = Some(1.5);
+        let w = judge(&c, &g);
+        assert_eq!((w.slow[0].rank, w.slow[0].cause), (3, Cause::FromStart), "{w:?}");
     }
 
     #[test]

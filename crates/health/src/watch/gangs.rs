@@ -134,19 +134,26 @@ impl Attempt {
         }
     }
 
-    /// Work that is uneven by itself, with another rank as the slowest each time, makes every
-    /// window have one that stands out.
+    /// Work that is uneven by itself has another rank as the slowest each time: how far that one
+    /// usually is from the others. What is the slowest for as long as it lasts teaches nothing,
+    /// and one that nobody follows teaches little.
     fn learn_uneven(&mut self, paces: &[Pace]) {
         let grown = |p: &Pace| p.base.map(|b| (p.rank, p.own / b));
         let worst = paces.iter().filter_map(grown).max_by(|a, b| a.1.total_cmp(&b.1));
         let Some(usual) = Usual::of(paces.iter().filter_map(grown).map(|g| g.1)) else { return };
-        let Some((rank, most)) = worst else { return };
-        // Only the first window of a rank counts: one that stays slow is not uneven work.
-        if self.ranks[rank as usize].slow[0] == 0 && usual.median > 0.0 {
-            let far = (most / usual.median - 1.0).clamp(0.0, 10.0);
-            let more = self.uneven.get().is_none_or(|u| far > u);
-            self.uneven.add(far as f32, 1.0, if more { 1.0 } else { 40.0 });
-        }
+        let Some((rank, most)) = worst.filter(|_| usual.median > 0.0) else { return };
+        let far = (most / usual.median - 1.0).clamp(0.0, 10.0);
+        let node = self.member(rank).and_then(|m| m.node);
+        let alone = self.members.iter().all(|m| m.node == node);
+        // The ranks of a sick node take turns as well.
+        let place = if alone { (None, Some(rank)) } else { (node, None) };
+        let before = self.slowest.filter(|(was, _)| *was != place);
+        let most = self.slowest.filter(|(was, _)| *was == place).map_or(far, |(_, m)| m.max(far));
+        self.slowest = Some((place, most));
+        let Some((_, ended)) = before else { return };
+        let ended = ended.min(far * 2.0);
+        let more = self.uneven.get().is_none_or(|u| ended > u);
+        self.uneven.add(ended as f32, 1.0, if more { 0.25 } else { 40.0 });
     }
 
     /// Ranks that stood out for long enough, and are neither the job's doing nor its design.

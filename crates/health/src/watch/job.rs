@@ -27,6 +27,10 @@ pub(super) struct Member {
     pub(super) told: usize,
 }
 
+/// The slowest of a window: its node, or its rank where there is one node; and how far it was
+/// from the others.
+pub(super) type Slowest = ((Option<usize>, Option<u32>), f64);
+
 /// One attempt.
 #[derive(Debug)]
 pub(super) struct Attempt {
@@ -68,6 +72,8 @@ pub(super) struct Attempt {
     pub(super) windows: u32,
     /// How far the slowest rank of a window usually is from the others, whichever it is.
     pub(super) uneven: Fading,
+    /// The slowest of the last window, by node or rank, and how far it was from the others.
+    pub(super) slowest: Option<Slowest>,
     pub(super) slow_job: Streak,
     pub(super) starving: Streak,
     /// Nodes whose clocks are low beside the others.
@@ -110,6 +116,7 @@ impl Attempt {
             usual_apart: 0,
             windows: 0,
             uneven: Fading::default(),
+            slowest: None,
             slow_job: Streak::default(),
             starving: Streak::default(),
             low_nodes: BTreeMap::new(),
