@@ -21,7 +21,6 @@ fn passes(name: &str) -> Value {
 }
 
 #[test]
-#[ignore = "takes minutes, and a job that slows down is taken for a slow rank now and then"]
 fn the_rank_that_is_slow_is_named_and_a_job_that_is_slow_is_no_nodes_fault() {
     let r = passes("slow-rank-real");
     assert_eq!(r["verdict"], "infrastructure", "{r:#}");

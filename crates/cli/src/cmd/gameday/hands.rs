@@ -68,10 +68,27 @@ pub(crate) struct Slowed {
 
 #[derive(Debug)]
 enum How {
-    /// A control group with a limit.
-    Group { dir: PathBuf, back: PathBuf },
+    /// A control group with a limit for each of them: the same for all.
+    Groups(Vec<Group>),
     /// They are stopped and let go on, many times a second.
     Stopped { over: Arc<AtomicBool>, thread: Option<std::thread::JoinHandle<()>> },
+}
+
+/// A process's own control group, and where it goes afterwards.
+#[derive(Debug)]
+struct Group {
+    dir: PathBuf,
+    back: PathBuf,
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let all = std::fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
+        for line in all.lines() {
+            let _ = std::fs::write(self.back.join("cgroup.procs"), line);
+        }
+        let _ = std::fs::remove_dir(&self.dir);
+    }
 }
 
 /// Percent of a processor that a slowed process gets.
@@ -80,7 +97,8 @@ const SHARE: u64 = 15;
 impl Slowed {
     /// Slows them down, by a control group where that can be.
     pub(crate) fn new(ids: &[u32]) -> Slowed {
-        let how = group(ids).unwrap_or_else(|| {
+        let groups: Option<Vec<Group>> = ids.iter().map(|id| group(*id)).collect();
+        let how = groups.filter(|g| !g.is_empty()).map(How::Groups).unwrap_or_else(|| {
             let over = Arc::new(AtomicBool::new(false));
             let stop = over.clone();
             let pids: Vec<Pid> = ids.iter().filter_map(|i| pid(*i)).collect();
@@ -93,7 +111,7 @@ impl Slowed {
     /// How it is done, for people.
     pub(crate) fn words(&self) -> &'static str {
         match self.how {
-            How::Group { .. } => "a control group's limit",
+            How::Groups(_) => "a control group's limit for each",
             How::Stopped { .. } => "SIGSTOP and SIGCONT in turn",
         }
     }
@@ -101,20 +119,10 @@ impl Slowed {
 
 impl Drop for Slowed {
     fn drop(&mut self) {
-        match &mut self.how {
-            How::Group { dir, back } => {
-                for line in
-                    std::fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default().lines()
-                {
-                    let _ = std::fs::write(back.join("cgroup.procs"), line);
-                }
-                let _ = std::fs::remove_dir(dir);
-            }
-            How::Stopped { over, thread } => {
-                over.store(true, Ordering::Relaxed);
-                if let Some(t) = thread.take() {
-                    let _ = t.join();
-                }
+        if let How::Stopped { over, thread } = &mut self.how {
+            over.store(true, Ordering::Relaxed);
+            if let Some(t) = thread.take() {
+                let _ = t.join();
             }
         }
     }
@@ -134,28 +142,16 @@ fn duty(pids: &[Pid], over: &AtomicBool) {
     }
 }
 
-/// Puts processes into a control group that gets little, for as long as it takes. What they start
+/// Puts a process into a control group that gets little, for as long as it takes. What it starts
 /// from now on is in it too.
-fn group(ids: &[u32]) -> Option<How> {
-    let first = *ids.first()?;
-    let (own, limit, value) = place(first)?;
-    let dir = own.join(format!("muster-gameday-{first}"));
+fn group(id: u32) -> Option<Group> {
+    let (back, limit, value) = place(id)?;
+    let dir = back.join(format!("muster-gameday-{id}"));
     std::fs::create_dir(&dir).ok()?;
-    let made = || {
-        std::fs::write(dir.join(limit), value).ok()?;
-        for id in ids {
-            std::fs::write(dir.join("cgroup.procs"), id.to_string()).ok()?;
-        }
-        Some(())
-    };
-    if made().is_none() {
-        for id in ids {
-            let _ = std::fs::write(own.join("cgroup.procs"), id.to_string());
-        }
-        let _ = std::fs::remove_dir(&dir);
-        return None;
-    }
-    Some(How::Group { dir, back: own })
+    let group = Group { dir, back };
+    std::fs::write(group.dir.join(limit), value).ok()?;
+    std::fs::write(group.dir.join("cgroup.procs"), id.to_string()).ok()?;
+    Some(group)
 }
 
 /// A process's group for processors: where it is, the file of its limit, and the limit.

@@ -30,6 +30,9 @@ pub(crate) enum Kind {
 
 const PATIENCE: Duration = Duration::from_secs(90);
 const EVERY: Duration = Duration::from_millis(100);
+/// How fast nodes live where real ranks tell of their steps: a window of the watch is four
+/// seconds then, and holds a dozen of steps.
+const PACE: u32 = 5;
 
 /// A rank that computes a little, waits as one waits for others, and tells of it.
 const TRAINS: &str = r#"
@@ -64,8 +67,8 @@ pub(crate) fn drills() -> Vec<Drill> {
         ),
         of("rank-killed-real", "a real rank is killed", 4, 1, Kind::RankKilled),
         of("agent-stopped", "a real agent is stopped, and goes on later", 0, 1, Kind::AgentStopped),
-        of("slow-rank-real", "a real rank gets little of a processor", 8, 20, Kind::SlowRank),
-        of("slow-job-real", "all real ranks get little of a processor", 8, 20, Kind::SlowJob),
+        of("slow-rank-real", "a real rank gets little of a processor", 8, PACE, Kind::SlowRank),
+        of("slow-job-real", "all real ranks get little of a processor", 8, PACE, Kind::SlowJob),
         of(
             "link-slow",
             "the link of a real agent becomes slow; tests between nodes find it",
@@ -348,7 +351,7 @@ async fn slow(client: &Client, name: &str, mark: &str, all: bool) -> Result<Outc
     ready(client, 8).await?;
     let actor = started(client, &gang(TRAINS, mark, 4, 1), mark, 4).await?;
     // The watch has to know how fast it usually is, and takes longer to know that of a whole job.
-    tokio::time::sleep(Duration::from_secs(if all { 30 } else { 16 })).await;
+    tokio::time::sleep(Duration::from_secs(if all { 40 } else { 24 })).await;
     let ranks = hands::ranks(mark);
     let ids: Vec<u32> = ranks.iter().filter(|(r, _)| all || *r == 1).map(|(_, id)| *id).collect();
     let began = now();
