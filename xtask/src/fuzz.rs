@@ -34,7 +34,7 @@ pub fn run() -> Result<Counts> {
         .args(["--header", &format!("Authorization: Bearer {}", site.token())])
         .args(["--phases", "examples,coverage,fuzzing"])
         .args(["--checks", CHECKS])
-        .args(["--max-examples", EXAMPLES, "--seed", SEED, "--workers", "2"])
+        .args(["--max-examples", EXAMPLES, "--seed", SEED, "--workers", "1"])
         .args(["--request-timeout", "20", "--continue-on-failure", "--no-shrink"])
         .args(["--warnings", "off", "--no-color"])
         // Keeps what it learned between runs otherwise: not the same requests each time.
