@@ -2,7 +2,7 @@
 
 use super::auth::{Caller, Reader, Writer};
 use super::error::{Failure, Reply};
-use super::extract::{JsonBody, OptionalBody, Query, Segment};
+use super::extract::{JsonBody, OptionalBody, Query, Segment, WHOLE_SITE};
 use super::jobs::Nothing;
 use super::policy::{content_version, same_version};
 use super::{App, answer, faults, health, paging};
@@ -378,7 +378,7 @@ pub(crate) struct SetTopology {
 pub(crate) async fn set_topology(
     State(app): State<App>,
     writer: Writer,
-    JsonBody { value, raw }: JsonBody<SetTopology>,
+    JsonBody { value, raw }: JsonBody<SetTopology, WHOLE_SITE>,
 ) -> Reply {
     writer.caller.over_site(Role::Admin)?;
     // One at a time, so that nothing comes between the look at the version and the write.

@@ -153,6 +153,22 @@ async fn an_update_of_a_version_that_has_moved_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_places_of_twelve_thousand_nodes_fit_into_one_request() {
+    let s = site().await;
+    let place = |n: usize| {
+        json!({"region": "r1", "cluster": "c1", "spine": format!("spine-{}", n / 512),
+               "leaf": format!("leaf-{}", n / 32), "rack": format!("rack-{}", n / 4),
+               "nvlink": format!("node-{n:05}"), "feed": format!("feed-{}", n / 64)})
+    };
+    let all = (0..12_500).map(|n| (format!("node-{n:05}"), place(n)));
+    let nodes: serde_json::Map<String, Value> = all.collect();
+    let got = s.call(&s.admin, "PUT", "/v1/topology", &json!({"nodes": nodes}), &[]).await;
+    assert_eq!(got.status, 200);
+    let back = s.get(&s.admin, "/v1/topology").await.json();
+    assert_eq!(back["nodes"].as_object().map(serde_json::Map::len), Some(12_500));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pages_give_every_job_once_newest_first() {
     let s = site().await;
     for i in 0..7 {
