@@ -92,6 +92,10 @@ pub struct FabricPair {
     pub rtt_p99_us: Option<u64>,
     /// Packets that were sent again.
     pub resent: Option<u64>,
+    /// Of a thousand parts of the time, how many its machines were held up by something else.
+    pub held: Option<u16>,
+    /// How often it was measured; the best figure is told.
+    pub times: u32,
     /// What came of it.
     pub verdict: FabricVerdict,
     /// Why nothing was measured.

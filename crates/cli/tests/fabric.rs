@@ -5,7 +5,7 @@ mod fabric {
     pub(crate) mod net;
 }
 
-use fabric::net::{Net, skip};
+use fabric::net::{Net, RATE, skip};
 use std::sync::{Mutex, PoisonError};
 
 /// One network at a time: they share the processors.
@@ -18,11 +18,9 @@ fn nodes(test: &serde_json::Value, standing: &str) -> Vec<String> {
     so.filter_map(|n| n["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// Two rounds are enough, unless a busy machine made a sound pair look slow as well.
+/// Two rounds are enough.
 fn in_two_rounds(test: &serde_json::Value) {
-    let pairs = test["pairs"].as_array().cloned().unwrap_or_default();
-    let first = pairs.iter().filter(|p| p["round"] == 1 && p["verdict"] != "ok").count();
-    assert!(first > 1 || test["rounds"] == 2, "{test:#}");
+    assert_eq!(test["rounds"], 2, "{test:#}");
 }
 
 #[test]
@@ -38,7 +36,7 @@ fn a_slow_link_is_named_in_two_rounds_and_cleared_when_it_is_mended() {
     assert_eq!(test["pairs"].as_array().map(Vec::len), Some(15), "{test:#}");
     assert_eq!(nodes(&test, "good").len(), 6, "{test:#}");
 
-    net.rate("n4", "25mbit");
+    net.rate("n4", "5mbit");
     let (code, test) = net.test(&["--seconds", "2"]);
     assert_eq!(code, 1, "{test:#}");
     assert_eq!(nodes(&test, "slow"), ["n4"], "{test:#}");
@@ -50,7 +48,7 @@ fn a_slow_link_is_named_in_two_rounds_and_cleared_when_it_is_mended() {
     let table = net.muster(&["fabric", "show"]);
     assert!(table.contains("done"), "{table}");
 
-    net.rate("n4", "100mbit");
+    net.rate("n4", RATE);
     let (code, test) = net.test(&["--seconds", "2", "--nodes", "n[1-6]"]);
     assert_eq!(code, 0, "{test:#}");
     assert_eq!(nodes(&test, "good").len(), 6, "{test:#}");

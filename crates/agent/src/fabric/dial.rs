@@ -1,13 +1,15 @@
 //! The end that measures: round trips while the path is quiet, then one way, then the other.
 
-use super::socket::{self, Count, Hello, Kind, PING, TAIL};
+use super::held::{self, Held};
+use super::sent::Sent;
+use super::socket::{self, Count, First, Hello, Kind, PING, TAIL, Theirs};
 use super::{Dial, FabricError};
 use muster_link::messages::FabricFigures;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 /// How long a connection may take to open.
-const CONNECT: Duration = Duration::from_secs(3);
+const CONNECT: Duration = Duration::from_secs(5);
 /// Pings at most.
 const PINGS: usize = 400;
 /// How much longer than planned an answer may take.
@@ -45,18 +47,54 @@ pub(super) fn measure(order: &Dial) -> Result<FabricFigures, FabricError> {
     let ends = Ends { to, from, id: order.id };
     let control = ends.open(Kind::Control, order.length)?;
     let (rtt_us, rtt_p99_us) = pings(&control, order.length / 4)?;
+    let mut control = Some(control);
+    let held = Held::watch();
     let each = order.length * 3 / 8;
-    let (there, sent_again) = streams(&ends, Kind::Push, order.streams, each)?;
-    let (back, _) = streams(&ends, Kind::Pull, order.streams, each)?;
-    let theirs = ask_resent(&control).unwrap_or(0);
-    Ok(FabricFigures {
-        // A path is as good as its worse direction.
-        mbps: there.min(back),
-        rtt_us,
-        rtt_p99_us,
-        resent: sent_again + theirs,
-        error: None,
-    })
+    let mut before = Look::at(&held, &mut control);
+    let mut ways = Vec::with_capacity(2);
+    let (mut ours_again, mut theirs_again) = (0, 0);
+    for kind in [Kind::Push, Kind::Pull] {
+        let (mbps, sent) = streams(&ends, kind, order.streams, each)?;
+        let after = Look::at(&held, &mut control);
+        ours_again += sent.resent;
+        theirs_again = after.theirs.resent.max(theirs_again);
+        ways.push((mbps, after.held_up(&before, kind, sent)));
+        before = after;
+    }
+    // A path is as good as its worse direction.
+    let worse = ways.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+    let (mbps, held) = worse.unwrap_or_default();
+    let resent = ours_again + theirs_again;
+    Ok(FabricFigures { mbps, rtt_us, rtt_p99_us, resent, held, error: None })
+}
+
+/// How both machines are at a moment.
+struct Look {
+    at: Instant,
+    ours: u64,
+    theirs: Theirs,
+}
+
+impl Look {
+    fn at(held: &Held, control: &mut Option<TcpStream>) -> Look {
+        let (at, ours) = (Instant::now(), held.micros());
+        Look { at, ours, theirs: ask(control) }
+    }
+
+    /// For how long of one direction this machine and the other kept the path waiting. A sender
+    /// did while it had nothing on its way. That a receiver takes no more is also what a path with
+    /// deep buffers looks like when it is full, so its machine must have been held up as well.
+    fn held_up(&self, before: &Look, kind: Kind, sent: Sent) -> [u16; 2] {
+        let span = self.at - before.at;
+        let ours = held::share(self.ours.saturating_sub(before.ours), span);
+        let theirs = held::share(self.theirs.held.saturating_sub(before.theirs.held), span);
+        if kind == Kind::Pull {
+            let [idle, full] = self.theirs.shares;
+            return [full.min(ours), idle];
+        }
+        let [idle, full] = sent.shares();
+        [idle, full.min(theirs)]
+    }
 }
 
 /// One small message there and back at a time.
@@ -76,28 +114,34 @@ fn pings(control: &TcpStream, length: Duration) -> Result<(u64, u64), FabricErro
     Ok((at(50), at(99)))
 }
 
-fn ask_resent(control: &TcpStream) -> Option<u64> {
+/// A connection that does not answer in time is not asked again: its answer may come later, and
+/// would be taken for the next.
+fn ask(control: &mut Option<TcpStream>) -> Theirs {
+    let Some(stream) = control.as_ref() else { return Theirs::default() };
     let until = Instant::now() + PATIENCE;
-    let (mut ask, mut answer) = ([0; PING], [0; PING]);
-    ask[0] = b'Q';
-    socket::write_all(control, &ask, until).ok()?;
-    socket::read_all(control, &mut answer, until).ok()?;
-    answer[8..16].try_into().ok().map(u64::from_le_bytes)
+    let (mut question, mut answer) = ([0; PING], [0; PING]);
+    question[0] = b'Q';
+    let asked = socket::write_all(stream, &question, until)
+        .and_then(|()| socket::read_all(stream, &mut answer, until));
+    if asked.is_err() {
+        *control = None;
+        return Theirs::default();
+    }
+    Theirs::read(&answer)
 }
 
-/// All streams of one direction at once; what they carried together, and what was sent again.
+/// All streams of one direction at once: what they carried together, and what this end says of
+/// them if it sent.
 fn streams(
     ends: &Ends,
     kind: Kind,
     streams: u32,
     length: Duration,
-) -> Result<(f64, u64), FabricError> {
-    let one = || {
-        super::step_back();
-        match kind {
-            Kind::Pull => pull(ends, length),
-            _ => push(ends, length),
-        }
+) -> Result<(f64, Sent), FabricError> {
+    let first = First::new();
+    let one = || match kind {
+        Kind::Pull => pull(ends, length, &first),
+        _ => push(ends, length),
     };
     let results: Vec<_> = std::thread::scope(|scope| {
         let started = (0..streams).map(|_| std::thread::Builder::new().spawn_scoped(scope, one));
@@ -109,12 +153,12 @@ fn streams(
         };
         started.into_iter().map(end).collect()
     });
-    let (mut mbps, mut resent, mut wrong) = (0.0, 0, None);
+    let (mut mbps, mut all, mut wrong) = (0.0, Sent::default(), None);
     for result in results {
         match result {
-            Ok((count, again)) => {
+            Ok((count, sent)) => {
                 mbps += count.mbps();
-                resent += again;
+                all += sent;
             }
             Err(e) => wrong = Some(e),
         }
@@ -122,25 +166,24 @@ fn streams(
     // A stream that starves beside others is part of the figure; none at all is an error.
     match wrong {
         Some(e) if mbps <= 0.0 => Err(e),
-        _ => Ok((mbps, resent)),
+        _ => Ok((mbps, all)),
     }
 }
 
-fn push(ends: &Ends, length: Duration) -> Result<(Count, u64), FabricError> {
+fn push(ends: &Ends, length: Duration) -> Result<(Count, Sent), FabricError> {
     let stream = ends.open(Kind::Push, length)?;
-    socket::pour(&stream, Instant::now() + length + TAIL);
+    let sent = socket::pour(&stream, Instant::now() + length + TAIL);
     // The receiver counts: what sits in this machine's buffers has not arrived.
     let mut words = [0; 16];
     let answer = socket::read_all(&stream, &mut words, Instant::now() + length + PATIENCE);
-    let resent = socket::resent(&stream);
     socket::cut(stream);
     answer?;
-    Ok((Count::read(&words), resent))
+    Ok((Count::read(&words), sent))
 }
 
-fn pull(ends: &Ends, length: Duration) -> Result<(Count, u64), FabricError> {
+fn pull(ends: &Ends, length: Duration, first: &First) -> Result<(Count, Sent), FabricError> {
     let stream = ends.open(Kind::Pull, length)?;
-    let counted = socket::count(&stream, length)?;
+    let counted = socket::count(&stream, length, first)?;
     socket::cut(stream);
-    Ok((counted, 0))
+    Ok((counted, Sent::default()))
 }

@@ -1,17 +1,19 @@
 //! The end that listens.
 
-use super::socket::{self, HELLO, Hello, Kind, PING, TAIL};
+use super::held::Held;
+use super::sent::Sent;
+use super::socket::{self, First, HELLO, Hello, Kind, PING, TAIL, Theirs};
 use super::{Bound, FabricError, Listen};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Connections at once; whoever has the id opens far fewer.
 const CONNECTIONS: usize = 128;
 /// A caller that does not say what it wants within this is let go.
-const GREETING: Duration = Duration::from_secs(3);
+const GREETING: Duration = Duration::from_secs(5);
 
 /// What the connections of one test share.
 #[derive(Default)]
@@ -21,7 +23,9 @@ struct Shared {
     open: AtomicUsize,
     /// Connections on which this end sends.
     sending: AtomicUsize,
-    resent: AtomicU64,
+    sent: Mutex<Sent>,
+    /// The first byte that came in.
+    first: First,
 }
 
 fn try_bind(address: &str) -> Result<TcpListener, FabricError> {
@@ -64,7 +68,6 @@ fn serve(listener: &TcpListener, id: u64, until: Instant) {
             shared.open.fetch_add(1, Ordering::AcqRel);
             let theirs = shared.clone();
             let body = move || {
-                super::step_back();
                 // A connection that breaks is noticed at the other end.
                 let _ = talk(stream, id, until, &theirs);
                 theirs.open.fetch_sub(1, Ordering::AcqRel);
@@ -87,7 +90,7 @@ fn talk(stream: TcpStream, id: u64, until: Instant, shared: &Shared) -> std::io:
     match hello.kind {
         Kind::Control => control(&stream, until, shared),
         Kind::Push => {
-            let counted = socket::count(&stream, hello.length)?;
+            let counted = socket::count(&stream, hello.length, &shared.first)?;
             socket::write_all(&stream, &counted.words(), last)?;
             // Hanging up on what is still coming would take the answer with it.
             socket::drain(&stream, last);
@@ -95,8 +98,8 @@ fn talk(stream: TcpStream, id: u64, until: Instant, shared: &Shared) -> std::io:
         }
         Kind::Pull => {
             shared.sending.fetch_add(1, Ordering::AcqRel);
-            socket::pour(&stream, until.min(Instant::now() + hello.length + TAIL));
-            shared.resent.fetch_add(socket::resent(&stream), Ordering::AcqRel);
+            let sent = socket::pour(&stream, until.min(Instant::now() + hello.length + TAIL));
+            *shared.sent.lock().unwrap_or_else(PoisonError::into_inner) += sent;
             shared.sending.fetch_sub(1, Ordering::AcqRel);
             socket::cut(stream);
             Ok(())
@@ -104,8 +107,9 @@ fn talk(stream: TcpStream, id: u64, until: Instant, shared: &Shared) -> std::io:
     }
 }
 
-/// Answers pings; a ping that begins with `Q` asks how much this end has sent again.
+/// Answers pings; a ping that begins with `Q` asks what this end says of itself.
 fn control(stream: &TcpStream, until: Instant, shared: &Shared) -> std::io::Result<()> {
+    let held = Held::watch();
     let mut ping = [0; PING];
     let answered = loop {
         if let Err(e) = socket::read_all(stream, &mut ping, until) {
@@ -116,8 +120,9 @@ fn control(stream: &TcpStream, until: Instant, shared: &Shared) -> std::io::Resu
             while shared.sending.load(Ordering::Acquire) > 0 && Instant::now() < patience {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            let resent = shared.resent.load(Ordering::Acquire);
-            ping[8..16].copy_from_slice(&resent.to_le_bytes());
+            let sent = *shared.sent.lock().unwrap_or_else(PoisonError::into_inner);
+            ping =
+                Theirs { resent: sent.resent, shares: sent.shares(), held: held.micros() }.bytes();
         }
         if let Err(e) = socket::write_all(stream, &ping, until) {
             break Err(e);

@@ -1,11 +1,14 @@
 //! Tests of the network between two nodes: one listens, the other measures. Each runs on threads
-//! of its own at a low priority, and ends by the clock even when nobody asks for it any more.
+//! of its own, and ends by the clock even when nobody asks for it any more. They are threads like
+//! any other: ones that stand back behind the machine's work would measure that work.
 //!
 //! What measures is a [`Runner`]; [`Tcp`] is built in and needs nothing but a kernel.
 //! Collectives between GPUs are measured by the node's qualifier, which brings its own library.
 
 mod dial;
+mod held;
 mod listen;
+mod sent;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -162,21 +165,11 @@ impl Drop for Turn {
     }
 }
 
-/// On a thread with a low priority. Without a thread nothing is said: whoever asked gives up.
+/// On a thread of its own. Without a thread nothing is said: whoever asked gives up.
 fn background(name: &str, work: impl FnOnce(Option<&Turn>) + Send + 'static) {
     let turn = Turn::take();
-    let body = move || {
-        step_back();
-        work(turn.as_ref());
-    };
+    let body = move || work(turn.as_ref());
     if let Err(e) = std::thread::Builder::new().name(name.into()).spawn(body) {
         tracing::warn!(error = %e, "no thread for a test of the network");
     }
-}
-
-/// This thread comes after the machine's work.
-fn step_back() {
-    // On Linux this is the priority of the calling thread alone. Without the right to change it
-    // the test is as good.
-    let _ = rustix::process::setpriority_process(None, 10);
 }

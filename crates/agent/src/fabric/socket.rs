@@ -1,9 +1,11 @@
 //! What both ends of a test say and count.
 
+use super::sent::Sent;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// First bytes of every connection.
@@ -67,6 +69,35 @@ impl Hello {
     }
 }
 
+/// What the listening end says of itself when it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Theirs {
+    /// Packets that it sent again.
+    pub(super) resent: u64,
+    /// Microseconds for which its machine was held up since the test began.
+    pub(super) held: u64,
+    /// Of what it sent, as [`Sent::shares`] has it.
+    pub(super) shares: [u16; 2],
+}
+
+impl Theirs {
+    pub(super) fn bytes(self) -> [u8; PING] {
+        let mut out = [0; PING];
+        out[0] = b'Q';
+        out[8..16].copy_from_slice(&self.resent.to_le_bytes());
+        out[16..24].copy_from_slice(&self.held.to_le_bytes());
+        out[24..26].copy_from_slice(&self.shares[0].to_le_bytes());
+        out[26..28].copy_from_slice(&self.shares[1].to_le_bytes());
+        out
+    }
+
+    pub(super) fn read(bytes: &[u8; PING]) -> Theirs {
+        let long = |at: usize| bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
+        let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]).min(1000);
+        Theirs { resent: long(8), held: long(16), shares: [short(24), short(26)] }
+    }
+}
+
 /// Neither the kernel nor a dead peer may hold a thread for longer than a glance.
 pub(super) fn glance(stream: &TcpStream) -> io::Result<()> {
     stream.set_read_timeout(Some(GLANCE))?;
@@ -121,15 +152,17 @@ pub(super) fn write_all(mut s: &TcpStream, mut bytes: &[u8], until: Instant) -> 
 }
 
 /// Sends as much as goes until a moment, or until nobody takes it.
-pub(super) fn pour(mut s: &TcpStream, until: Instant) {
+pub(super) fn pour(mut s: &TcpStream, until: Instant) -> Sent {
     let data = vec![0xa5; CHUNK];
+    let began = Instant::now();
     while Instant::now() < until {
         match s.write(&data) {
             Ok(_) => {}
             Err(e) if waits(&e) => {}
-            Err(_) => return,
+            Err(_) => break,
         }
     }
+    Sent::of(s, began.elapsed())
 }
 
 /// What came in, and in how long.
@@ -159,13 +192,19 @@ impl Count {
     }
 }
 
-/// Counts what comes in for `length` after the first byte. The first fifth is not counted: that
-/// is how long a connection may take to find its speed, and what a shaper lets through at once.
-pub(super) fn count(mut s: &TcpStream, length: Duration) -> io::Result<Count> {
+/// When the first byte of one direction came, on whichever of its connections.
+pub(super) type First = OnceLock<Instant>;
+
+/// Counts what comes in for `length` after the first byte of all connections of this direction.
+/// They share one window: a connection that begins late, alone on the path by then, would else
+/// count what belongs to the others. The first fifth is not counted: that is how long a connection
+/// may take to find its speed, and what a shaper lets through at once.
+pub(super) fn count(mut s: &TcpStream, length: Duration, first: &First) -> io::Result<Count> {
     let mut buffer = vec![0; CHUNK];
     let patience = Instant::now() + super::LENGTH_MIN.max(length) + Duration::from_secs(3);
-    let mut began: Option<Instant> = None;
-    let mut total = Count::default();
+    let counted = length - length / 5;
+    let mut total =
+        Count { bytes: 0, nanos: u64::try_from(counted.as_nanos()).unwrap_or(u64::MAX) };
     loop {
         let n = match s.read(&mut buffer) {
             // A sender that stops early has sent all it will.
@@ -176,19 +215,18 @@ pub(super) fn count(mut s: &TcpStream, length: Duration) -> io::Result<Count> {
             Err(_) => return Ok(total),
         };
         let now = Instant::now();
-        let Some(from) = began.or((n > 0).then_some(now)) else {
+        let from = if n > 0 { Some(first.get_or_init(|| now)) } else { first.get() };
+        let Some(&from) = from else {
             if now >= patience {
                 return Err(ErrorKind::TimedOut.into());
             }
             continue;
         };
-        began = Some(from);
-        let counted = now.saturating_duration_since(from + length / 5);
-        if !counted.is_zero() {
+        let end = from + length;
+        if now > from + length / 5 && now <= end {
             total.bytes += n as u64;
-            total.nanos = u64::try_from(counted.as_nanos()).unwrap_or(u64::MAX);
         }
-        if now >= from + length {
+        if now >= end {
             return Ok(total);
         }
     }
@@ -211,24 +249,4 @@ pub(super) fn drain(mut s: &TcpStream, until: Instant) {
 pub(super) fn cut(s: TcpStream) {
     let _ = rustix::net::sockopt::set_socket_linger(s.as_fd(), Some(Duration::ZERO));
     drop(s);
-}
-
-/// Packets of this connection that were sent again.
-pub(super) fn resent(s: &TcpStream) -> u64 {
-    /// `tcpi_total_retrans` is the 26th word of `struct tcp_info`, which only grows at its end.
-    const TOTAL: usize = 25;
-    let mut info = [0u32; TOTAL + 1];
-    let mut size = libc::socklen_t::try_from(size_of_val(&info)).unwrap_or(0);
-    #[expect(unsafe_code, reason = "what the kernel knows of a connection has no safe interface")]
-    // SAFETY: the buffer is as long as is said, and any bytes are valid words.
-    let result = unsafe {
-        libc::getsockopt(
-            s.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut size,
-        )
-    };
-    if result == 0 && size as usize >= size_of_val(&info) { u64::from(info[TOTAL]) } else { 0 }
 }

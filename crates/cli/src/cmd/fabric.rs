@@ -185,8 +185,20 @@ fn row(table: &mut Table, p: &FabricPair) {
         number(whole(p.rtt_p99_us)),
         number(whole(p.resent)),
         state(word(p.verdict)),
-        cell(p.error.as_deref().unwrap_or("")),
+        cell(remark(p)),
     ]);
+}
+
+/// What went wrong, or how much a figure is worth.
+fn remark(p: &FabricPair) -> String {
+    let mut words: Vec<String> = p.error.iter().cloned().collect();
+    if p.times > 1 {
+        words.push(format!("best of {}", p.times));
+    }
+    if let Some(held @ 50..) = p.held {
+        words.push(format!("machines held up {} %", held / 10));
+    }
+    words.join("; ")
 }
 
 fn render(t: &FabricTest) -> String {
@@ -275,6 +287,8 @@ mod tests {
             rtt_us: Some(120),
             rtt_p99_us: Some(900),
             resent: Some(3),
+            held: Some(120),
+            times: 2,
             verdict,
             error: None,
         };
@@ -315,6 +329,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("MBIT/S") && lines[0].contains("BASELINE"), "{text}");
         assert!(lines[2].contains("30 %") && lines[2].contains("slow"), "{text}");
+        assert!(lines[2].ends_with("best of 2; machines held up 12 %"), "{text}");
         assert!(lines.contains(&"n3 is slow (85 % sure)"), "{text}");
         assert!(lines.contains(&"  slow with 2 of 2 partners"), "{text}");
         assert!(lines.contains(&"test 7: 1 good, 1 slow, 0 undecided; 2 pairs in 2 rounds"));

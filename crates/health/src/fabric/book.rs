@@ -69,11 +69,37 @@ pub struct Baseline {
     pub floor: Option<f64>,
 }
 
+/// What a figure says of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// It is as fast as it should be.
+    Fast,
+    /// It is not.
+    Slow,
+    /// Nothing: the machines at its ends were held up by something else, and that may be why.
+    Unsure,
+}
+
 impl Baseline {
     /// Whether a figure is too low for it. Without a baseline nothing is.
     #[must_use]
     pub fn is_slow(&self, mbps: f64) -> bool {
         self.floor.is_some_and(|f| mbps < f)
+    }
+
+    /// What a figure says, if the machines were held up for so many thousandths of the time. A
+    /// busy machine is no slow link, but it does not excuse everything: a moment in which nobody
+    /// sends costs a connection that moment and about as long to find its speed again.
+    #[must_use]
+    pub fn reads(&self, mbps: f64, held: u16) -> Reading {
+        if !self.is_slow(mbps) {
+            return Reading::Fast;
+        }
+        let used = 1.0 - 2.0 * f64::from(held.min(500)) / 1000.0;
+        match self.floor {
+            Some(floor) if mbps >= floor * used => Reading::Unsure,
+            _ => Reading::Slow,
+        }
     }
 }
 
@@ -217,6 +243,17 @@ mod tests {
         let b = book.baseline(&path(), "leaf", &[]);
         assert_eq!((b.own, b.peers), (Some(100.0), Some(100.0)));
         assert!(b.is_slow(89.0) && !b.is_slow(91.0), "{b:?}");
+    }
+
+    #[test]
+    fn a_busy_machine_is_no_slow_link_but_does_not_excuse_everything() {
+        let b = Book::default().baseline(&path(), "leaf", &[100.0, 100.0, 100.0]);
+        assert_eq!(b.reads(91.0, 900), Reading::Fast);
+        assert_eq!(b.reads(80.0, 0), Reading::Slow);
+        assert_eq!(b.reads(80.0, 100), Reading::Unsure);
+        assert_eq!(b.reads(25.0, 100), Reading::Slow);
+        assert_eq!(b.reads(25.0, 500), Reading::Unsure);
+        assert_eq!(Baseline::default().reads(0.0, 0), Reading::Fast);
     }
 
     #[test]

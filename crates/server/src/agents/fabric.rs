@@ -63,6 +63,7 @@ impl Exchange {
 
     pub(super) fn done(&self, node: &NodeName, id: u64, mut result: FabricFigures) {
         result.error = result.error.map(|e| e.chars().take(300).collect());
+        result.held = result.held.map(|h| h.min(1000));
         if !(result.mbps.is_finite() && result.mbps >= 0.0) {
             result.error.get_or_insert_with(|| "a figure that makes no sense".into());
             result.mbps = 0.0;

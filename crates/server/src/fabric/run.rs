@@ -5,10 +5,11 @@ use super::pair::{self, Lanes, Outcome};
 use super::{Inner, lock};
 use futures::future::join_all;
 use muster_api::{FabricNode, FabricPair, FabricStanding, FabricState, FabricVerdict};
-use muster_health::fabric::book::{Baseline, Path};
+use muster_health::fabric::book::{Baseline, Path, Reading};
 use muster_health::fabric::isolate::{Isolate, Standing};
 use muster_health::fabric::pairs::Pair;
 use muster_health::fabric::verdict::{self, Judged};
+use muster_link::messages::FabricFigures;
 use muster_model::command::Command;
 use muster_model::entity::Entity;
 use muster_model::finding::SeenFinding;
@@ -16,6 +17,10 @@ use muster_model::names::NodeName;
 use muster_model::node::Node;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// What looks slow is measured again so often in any case, and so often at most.
+const AGAIN_LEAST: u32 = 1;
+const AGAIN_MOST: u32 = 4;
 
 /// A test that goes on.
 struct Going {
@@ -28,6 +33,49 @@ struct Going {
     figures: BTreeMap<String, Vec<f64>>,
     judged: Vec<Judged>,
     away: BTreeMap<NodeName, String>,
+}
+
+/// A pair that was tested in this round.
+struct Tested {
+    pair: Pair,
+    outcome: Outcome,
+    times: u32,
+}
+
+impl Tested {
+    fn once((pair, outcome): (Pair, Outcome)) -> Tested {
+        Tested { pair, outcome, times: 1 }
+    }
+
+    /// Figures, where something came through.
+    fn figures(&self) -> Option<&FabricFigures> {
+        match &self.outcome {
+            Outcome::Measured(f) if f.error.is_none() => Some(f),
+            _ => None,
+        }
+    }
+
+    /// What came of another test. Who has left since is left out from now on.
+    fn more(&mut self, outcome: Outcome) {
+        self.times += 1;
+        let better = match (self.figures(), &outcome) {
+            (_, Outcome::Away { .. }) | (None, _) => true,
+            (Some(old), Outcome::Measured(new)) => new.error.is_none() && new.mbps > old.mbps,
+        };
+        if better {
+            self.outcome = outcome;
+        }
+    }
+}
+
+/// How long the machines of a test were held up, of a thousand parts of the time: both, as either
+/// alone keeps the other waiting.
+fn held(f: &FabricFigures) -> u16 {
+    f.held[0].saturating_add(f.held[1]).min(1000)
+}
+
+fn path(a: &Node, b: &Node) -> Path {
+    Path::between(a.name.as_str(), b.name.as_str(), None)
 }
 
 pub(super) async fn run(inner: Arc<Inner>, id: u64, wish: Wish, seed: u64) {
@@ -112,23 +160,73 @@ impl Going {
                 pair::test(&self.inner, &self.lanes, (&group[a], &group[b]), &self.wish)
             });
             let outcomes = join_all(tests).await;
-            self.judge(group, round.into_iter().zip(outcomes).collect(), &mut hunt);
+            let mut all: Vec<Tested> = round.into_iter().zip(outcomes).map(Tested::once).collect();
+            self.again(group, &mut all).await;
+            self.judge(group, all, &mut hunt);
         }
     }
 
+    /// What looks slow is measured again before it is judged, with fewer others beside it: once in
+    /// any case, and more often while busy machines may be the reason. The best figure counts: a
+    /// path that has carried so much can carry it.
+    async fn again(&self, group: &[Arc<Node>], all: &mut [Tested]) {
+        for time in 0..AGAIN_MOST {
+            let doubted = self.doubted(group, all, time >= AGAIN_LEAST);
+            if doubted.is_empty() {
+                return;
+            }
+            let tests = doubted.iter().map(|&i| {
+                let (a, b) = all[i].pair;
+                pair::test(&self.inner, &self.lanes, (&group[a], &group[b]), &self.wish)
+            });
+            let outcomes = join_all(tests).await;
+            for (i, outcome) in doubted.into_iter().zip(outcomes) {
+                all[i].more(outcome);
+            }
+        }
+    }
+
+    /// Which of a round are worth another test.
+    fn doubted(&self, group: &[Arc<Node>], all: &[Tested], only_unsure: bool) -> Vec<usize> {
+        let mut figures = self.figures.clone();
+        for t in all {
+            if let Some(f) = t.figures() {
+                let class = choose::class(&group[t.pair.0], &group[t.pair.1]);
+                figures.entry(class).or_default().push(f.mbps);
+            }
+        }
+        let doubted = |t: &Tested| {
+            let (a, b) = (&group[t.pair.0], &group[t.pair.1]);
+            match (&t.outcome, t.figures()) {
+                (_, Some(f)) => {
+                    let class = choose::class(a, b);
+                    let peers = figures.get(&class).map_or(&[][..], Vec::as_slice);
+                    let held_to = self.baseline(&path(a, b), &class, peers);
+                    match held_to.reads(f.mbps, held(f)) {
+                        Reading::Fast => false,
+                        Reading::Slow => !only_unsure,
+                        Reading::Unsure => true,
+                    }
+                }
+                (Outcome::Measured(_), None) => !only_unsure,
+                (Outcome::Away { .. }, None) => false,
+            }
+        };
+        (0..all.len()).filter(|i| doubted(&all[*i])).collect()
+    }
+
     /// A round is judged as a whole: its paths are each other's peers.
-    fn judge(&mut self, group: &[Arc<Node>], round: Vec<(Pair, Outcome)>, hunt: &mut Isolate) {
-        for ((a, b), outcome) in &round {
-            if let Outcome::Measured(f) = outcome
-                && f.error.is_none()
-            {
-                let class = choose::class(&group[*a], &group[*b]);
+    fn judge(&mut self, group: &[Arc<Node>], round: Vec<Tested>, hunt: &mut Isolate) {
+        for t in &round {
+            if let Some(f) = t.figures() {
+                let class = choose::class(&group[t.pair.0], &group[t.pair.1]);
                 self.figures.entry(class).or_default().push(f.mbps);
             }
         }
-        for ((ia, ib), outcome) in round {
+        for Tested { pair: (ia, ib), outcome, times } in round {
             let (a, b) = (&group[ia], &group[ib]);
             let mut shown = self.shown(a, b);
+            shown.times = times;
             let f = match outcome {
                 Outcome::Away { first, why } => {
                     let (node, i) = if first { (a, ia) } else { (b, ib) };
@@ -140,24 +238,46 @@ impl Going {
                 }
                 Outcome::Measured(f) => f,
             };
-            let path = Path::between(a.name.as_str(), b.name.as_str(), None);
-            let baseline = self.baseline(&path, &shown.class, f.mbps, f.error.is_none());
-            let slow = f.error.is_some() || baseline.is_slow(f.mbps);
-            hunt.result((ia, ib), !slow);
             let measured = f.error.is_none();
+            let peers = self.figures.get(&shown.class).map_or(&[][..], Vec::as_slice);
+            let baseline = self.baseline(&path(a, b), &shown.class, peers);
+            let reading = match measured {
+                true => baseline.reads(f.mbps, held(&f)),
+                false => Reading::Slow,
+            };
+            if measured {
+                shown.mbps = Some(f.mbps);
+                shown.rtt_us = Some(f.rtt_us);
+                shown.rtt_p99_us = Some(f.rtt_p99_us);
+                shown.resent = Some(f.resent);
+                shown.held = Some(held(&f));
+            }
+            shown.error.clone_from(&f.error);
+            shown.baseline_mbps = baseline.mbps;
+            shown.past_mbps = baseline.own;
+            shown.peers_mbps = baseline.peers;
+            if reading == Reading::Unsure {
+                // The node that measures is the second; the one whose machine was held up longer
+                // is left out, and the other is paired anew.
+                let (node, i) = if f.held[1] > f.held[0] { (a, ia) } else { (b, ib) };
+                hunt.leave(i);
+                let why =
+                    format!("its machine was too busy to tell ({} % of the time)", held(&f) / 10);
+                shown.error = Some(format!("{}: {why}", node.name));
+                self.away.insert(node.name.clone(), why);
+                self.inner.change(self.id, |t| t.pairs.push(shown));
+                continue;
+            }
+            let slow = reading == Reading::Slow;
+            if !slow && shown.class != choose::ONE_MACHINE {
+                lock(&self.inner.book).note(&path(a, b), &shown.class, f.mbps);
+            }
+            hunt.result((ia, ib), !slow);
             shown.verdict = match (measured, slow) {
                 (false, _) => FabricVerdict::Failed,
                 (true, true) => FabricVerdict::Slow,
                 (true, false) => FabricVerdict::Ok,
             };
-            shown.mbps = measured.then_some(f.mbps);
-            shown.rtt_us = measured.then_some(f.rtt_us);
-            shown.rtt_p99_us = measured.then_some(f.rtt_p99_us);
-            shown.resent = measured.then_some(f.resent);
-            shown.error.clone_from(&f.error);
-            shown.baseline_mbps = baseline.mbps;
-            shown.past_mbps = baseline.own;
-            shown.peers_mbps = baseline.peers;
             self.judged.push(Judged {
                 a: shown.a.clone(),
                 b: shown.b.clone(),
@@ -185,13 +305,15 @@ impl Going {
             rtt_us: None,
             rtt_p99_us: None,
             resent: None,
+            held: None,
+            times: 1,
             verdict: FabricVerdict::Skipped,
             error: None,
         }
     }
 
-    /// What a path is held to; what is not slow becomes part of its past.
-    fn baseline(&self, path: &Path, class: &str, mbps: f64, measured: bool) -> Baseline {
+    /// What a path is held to.
+    fn baseline(&self, path: &Path, class: &str, peers: &[f64]) -> Baseline {
         if class == choose::ONE_MACHINE {
             // There is no network between them: whatever else the machine does is measured.
             return Baseline::default();
@@ -200,12 +322,7 @@ impl Going {
         if self.wish.forget {
             book.forget(path);
         }
-        let peers = self.figures.get(class).map_or(&[][..], Vec::as_slice);
-        let baseline = book.baseline(path, class, peers);
-        if measured && !baseline.is_slow(mbps) {
-            book.note(path, class, mbps);
-        }
-        baseline
+        book.baseline(path, class, peers)
     }
 
     fn stands(
