@@ -4,7 +4,9 @@ use crate::Engine;
 use crate::apply::fine;
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::{Attempt, Job, JobState, SlotEnd, SlotState, Stop, StopReason, Verdict};
+use muster_model::job::{
+    Attempt, Exit, Job, JobState, SlotEnd, SlotState, Stop, StopReason, Verdict,
+};
 use muster_model::names::NodeName;
 use muster_model::spec::OnPartition;
 use muster_model::units::{Span, Time};
@@ -66,6 +68,9 @@ impl Engine {
         }
         let first = verdict(&stop.reason);
         let mut reason = stop.reason.to_string();
+        if found.verdict == Verdict::Unknown {
+            reason = format!("{reason}; {}", found.reason);
+        }
         let project = Some(&job.project);
         self.emit(project, Event::AttemptEnded { key, verdict: first, reason: reason.clone() });
         let verdict = found.verdict;
@@ -120,8 +125,16 @@ impl Engine {
             | StopReason::ReservationBegins { .. } => Next::Again(self.state.now),
             StopReason::Idle { .. } => Next::Failed(1),
             StopReason::SlotFailed { end, .. } => match end {
-                // The rank died because its hardware did.
-                SlotEnd::Failed { .. } if verdict == Verdict::Infrastructure => infrastructure(),
+                // The rank died because its hardware did, or nobody knows why: then the job is
+                // not held to it. Counted as failures of the infrastructure, all of them.
+                SlotEnd::Failed { .. }
+                    if matches!(
+                        verdict,
+                        Verdict::Infrastructure | Verdict::Platform | Verdict::Unknown
+                    ) =>
+                {
+                    infrastructure()
+                }
                 SlotEnd::Failed { exit } => {
                     if job.application_failures < job.spec.retries.application {
                         Next::Again(self.state.now + back_off(job.application_failures))
@@ -232,11 +245,20 @@ fn verdict(why: &StopReason) -> Verdict {
         // Who stopped first is found out afterwards.
         StopReason::Hung { .. } => Verdict::Unknown,
         StopReason::SlotFailed { end, .. } => match end {
+            SlotEnd::Failed { exit } if killed(exit) => Verdict::Unknown,
             SlotEnd::Failed { .. } | SlotEnd::Unstartable { .. } => Verdict::Application,
             SlotEnd::NodeFault { .. } | SlotEnd::Ok | SlotEnd::Stopped => Verdict::Infrastructure,
         },
     }
 }
+
+/// A program cannot end like this by itself, and whoever ended it left no word: its node knows of
+/// no lack of memory and no fault.
+fn killed(exit: &Exit) -> bool {
+    exit.signal == Some(SIGKILL) && exit.note.is_empty()
+}
+
+const SIGKILL: i32 = 9;
 
 /// An attempt that ran so long is tried again at once, however often the job failed before.
 const NO_LOOP: Span = Span::mins(10);

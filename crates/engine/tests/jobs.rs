@@ -5,7 +5,7 @@ mod common;
 use common::{World, crash, gang, node};
 use muster_model::command::{Actor, Command, IdempotencyKey, Observed, RefusalCode, Request};
 use muster_model::ids::{JobId, Seq};
-use muster_model::job::{JobState, SlotEnd};
+use muster_model::job::{Exit, JobState, SlotEnd, Verdict};
 use muster_model::spec::{CheckpointSpec, OnPartition, Retries};
 use muster_model::tenant::Role;
 use muster_model::topology::Level;
@@ -174,6 +174,45 @@ fn application_errors_are_not_retried_unless_asked() {
     assert_eq!(w.job(id).attempts, 2, "the first retry comes at once");
     w.report(id, &n, crash(0, 1));
     assert_eq!(w.job(id).state, JobState::Failed);
+}
+
+/// A rank is killed.
+fn killed(note: &str) -> Observed {
+    let exit = Exit { rank: 0, code: None, signal: Some(9), note: note.into() };
+    Observed::Ended(SlotEnd::Failed { exit })
+}
+
+#[test]
+fn a_rank_that_is_killed_and_nobody_knows_why_is_not_the_jobs_fault() {
+    let mut w = World::new(2, 8);
+    let mut spec = gang(1, 8);
+    spec.retries = Retries { infrastructure: 1, application: 0 };
+    let id = w.submit(spec);
+    for attempt in 1..=2 {
+        w.pass(Span::mins(2));
+        assert_eq!(w.job(id).attempts, attempt);
+        w.start(id);
+        let n = w.nodes_of(id)[0].clone();
+        w.report(id, &n, killed(""));
+        let past = w.job(id).past.last().cloned().unwrap();
+        assert_eq!(past.verdict, Verdict::Unknown);
+        assert!(past.reason.contains("nothing explains it"), "{}", past.reason);
+    }
+    let j = w.job(id);
+    assert_eq!(
+        (j.state, j.infrastructure_failures, j.application_failures),
+        (JobState::Failed, 2, 0)
+    );
+    assert!(j.reason.as_deref().unwrap().contains("no retry is left"));
+}
+
+#[test]
+fn a_rank_that_is_killed_for_its_memory_failed_by_itself() {
+    let mut w = World::new(1, 8);
+    let id = w.submit(gang(1, 8));
+    w.report(id, &node(0), killed("out of memory: limit 16GiB"));
+    assert_eq!(w.job(id).state, JobState::Failed);
+    assert_eq!(w.job(id).past.last().unwrap().verdict, Verdict::Application);
 }
 
 #[test]

@@ -353,6 +353,7 @@ impl Watch<'_> {
         };
         if let Some(r) = new.iter().rev().find(acts) {
             self.sight.acted = Some(told(r));
+            self.sight.acted_for = format!("{} on {}", r.kind, r.node);
         }
         let wanted = match self.expect.remedy {
             Want::Reaches(a, _) | Want::Approved(a) | Want::Repaired(a) => a,

@@ -256,7 +256,7 @@ async fn rank_killed(client: &Client, name: &str, mark: &str) -> Result<Outcome,
     let expect = Expect {
         kind: None,
         about: |_| String::new(),
-        verdict: "application",
+        verdict: "unknown",
         remedy: Want::Untouched,
         job: After::Again,
     };

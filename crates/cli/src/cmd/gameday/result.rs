@@ -4,6 +4,7 @@ use super::scene::{Expect, Want};
 use muster_model::units::Time;
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 /// The result of a drill.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -65,6 +66,8 @@ pub(crate) struct Sight {
     pub(crate) remedied: bool,
     /// The last remedy that took a node.
     pub(crate) acted: Option<String>,
+    /// What for.
+    pub(crate) acted_for: String,
     pub(crate) stopped: bool,
     pub(crate) drained: BTreeSet<String>,
     pub(crate) saved_at: Option<Time>,
@@ -135,7 +138,11 @@ impl Sight {
         }
         if !remedy_right {
             let done = remedy.as_deref().unwrap_or("nothing was done");
-            why.push(format!("wanted {:?}: {done}", expect.remedy));
+            let mut said = format!("wanted {:?}: {done}", expect.remedy);
+            if self.acted.is_some() {
+                let _ = write!(said, " for {}", self.acted_for);
+            }
+            why.push(said);
         }
         if self.anew {
             why.push("the job began anew instead of at its checkpoint".into());

@@ -75,7 +75,7 @@ pub(super) fn drills() -> Vec<Drill> {
             Expect {
                 kind: None,
                 about: job,
-                verdict: "application",
+                verdict: "unknown",
                 remedy: Want::Untouched,
                 job: After::Again,
             },
