@@ -35,6 +35,35 @@ pub struct SitePolicy {
     pub qualification: QualificationPolicy,
     /// What is done about sick hardware, and how far automation may go.
     pub remedies: crate::remedy::Remedies,
+    /// When the network between nodes is tested. Not in records that do not change it.
+    #[serde(skip_serializing_if = "FabricPolicy::is_default")]
+    pub fabric: FabricPolicy,
+}
+
+/// When the network between nodes is tested.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct FabricPolicy {
+    /// The nodes of a gang that has at least so many are tested with each other before its ranks
+    /// start; 0 for never.
+    pub preflight_nodes: u32,
+    /// Ranks start after so long though the test is not over.
+    pub within: Span,
+    /// Nodes that were tested and found good within this are not tested again.
+    pub max_age: Span,
+}
+
+impl Default for FabricPolicy {
+    fn default() -> Self {
+        FabricPolicy { preflight_nodes: 0, within: Span::secs(60), max_age: Span::hours(24) }
+    }
+}
+
+impl FabricPolicy {
+    fn is_default(&self) -> bool {
+        *self == FabricPolicy::default()
+    }
 }
 
 /// When nodes are tested.
@@ -331,6 +360,20 @@ impl SitePolicy {
                 "backfill.promises",
                 "more than 10000 promises make every cycle slow",
                 "100 to 1000 is plenty",
+            ));
+        }
+        if self.fabric.preflight_nodes == 1 {
+            return Err(problem(
+                "fabric.preflight_nodes",
+                "one node has nobody to be tested with",
+                "use 0 for never, or the size from which a gang is large, like 8",
+            ));
+        }
+        if !(1_000..=600_000).contains(&self.fabric.within.0) {
+            return Err(problem(
+                "fabric.within",
+                "a gang waits at least a second and at most ten minutes for its test",
+                "60s is plenty for gangs of any size",
             ));
         }
         if self.fair_share.half_life.0 < 60_000 {

@@ -96,6 +96,21 @@ pub struct JobSpec {
     /// Submitted on hold.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hold: bool,
+    /// Whether the network between its nodes is tested before it starts.
+    #[serde(skip_serializing_if = "is_default")]
+    pub preflight: Preflight,
+}
+
+/// Whether the network between a gang's nodes is tested before its ranks start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Preflight {
+    /// As the site's policy says.
+    #[default]
+    Policy,
+    /// Not for this job.
+    Skip,
 }
 
 impl JobSpec {

@@ -27,8 +27,8 @@ use crate::job::name_the_field;
 use crate::tree::{self, Node, Value};
 use muster_model::names::{Label, ProjectName};
 use muster_model::policy::{
-    Backfill, Defrag, ElasticPolicy, FairShare, Hazard, Idle, Limits, Power, Preemption,
-    QualificationPolicy, Reliability, SitePolicy,
+    Backfill, Defrag, ElasticPolicy, FabricPolicy, FairShare, Hazard, Idle, Limits, Power,
+    Preemption, QualificationPolicy, Reliability, SitePolicy,
 };
 use muster_model::quota::{Quota, Quotas};
 use muster_model::reservation::{Over, Overrun, Reservation};
@@ -73,6 +73,7 @@ pub fn policy(text: &str, origin: &str) -> Result<SitePolicy, FileError> {
                 reliability: file.reliability,
                 qualification: file.qualification,
                 remedies: file.remedies,
+                fabric: file.fabric,
             };
             (out, "")
         }
@@ -157,6 +158,7 @@ struct PolicyFile {
     reliability: Reliability,
     qualification: QualificationPolicy,
     remedies: muster_model::remedy::Remedies,
+    fabric: FabricPolicy,
 }
 
 #[derive(Default, Deserialize)]
