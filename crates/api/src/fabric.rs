@@ -37,6 +37,10 @@ pub struct FabricRequest {
     /// The past of these paths does not count any more: the network was changed on purpose.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forget: bool,
+    /// All nodes of a cluster at once, each sending to the next as in a collective; a group that is
+    /// slow is halved until it is known who is to blame.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub group: bool,
 }
 
 /// How far a test is.
@@ -159,6 +163,12 @@ pub struct FabricTest {
     pub nodes: Vec<FabricNode>,
     /// Pairs that were slow though both nodes are good with others.
     pub paths: Vec<[String; 2]>,
+    /// Whether all nodes were tested at once.
+    #[serde(default)]
+    pub group: bool,
+    /// Groups that were slow as a whole though each half was well: what lies between is at fault.
+    #[serde(default)]
+    pub together: Vec<Vec<String>>,
     /// Why it could not be done.
     pub error: Option<String>,
 }

@@ -255,6 +255,7 @@ impl Server {
             http_config.rate = http::Rate { per_second: n, burst: n.saturating_mul(2) };
         }
         let app = App::new(brain.clone(), agents.clone(), logs, http_config);
+        app.fabric().guard();
         if let Some(every) = config.fabric_every {
             app.fabric().every(every);
         }

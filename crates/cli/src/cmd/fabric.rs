@@ -63,6 +63,9 @@ struct Test {
     /// Do not compare with the past of these paths: the network was changed on purpose
     #[arg(long)]
     forget: bool,
+    /// All at once, each node sending to the next as in a collective; a slow group is halved
+    #[arg(long, conflicts_with = "rounds")]
+    group: bool,
     /// Do not wait for the result
     #[arg(long)]
     no_wait: bool,
@@ -119,6 +122,7 @@ impl Test {
             busy: self.busy,
             seed: self.seed,
             forget: self.forget,
+            group: self.group,
         };
         let mut test = client.fabric_test(&body).await?;
         if self.no_wait {
@@ -241,6 +245,14 @@ fn render(t: &FabricTest) -> String {
             "{a} and {b} were slow with each other only: the path between, or something that passed\n"
         );
     }
+    for group in &t.together {
+        let (all, half) = (group.len(), group.len().div_ceil(2));
+        out += &format!(
+            "slow only together, {all} nodes at once: {} and {}; what lies between them is at fault\n",
+            hostlist::compress(group[..half].iter().map(String::as_str)),
+            hostlist::compress(group[half..].iter().map(String::as_str)),
+        );
+    }
     let count = |s: FabricStanding| t.nodes.iter().filter(|n| n.standing == s).count();
     out += &format!(
         "test {}: {} good, {} slow, {} undecided; {} in {}\n",
@@ -319,6 +331,8 @@ mod tests {
                 node("n9", FabricStanding::Skipped),
             ],
             paths: vec![["n1".into(), "n4".into()]],
+            group: true,
+            together: vec![["n1", "n2", "n3", "n4"].map(String::from).to_vec()],
             error: None,
         }
     }
@@ -332,6 +346,7 @@ mod tests {
         assert!(lines[2].ends_with("best of 2; machines held up 12 %"), "{text}");
         assert!(lines.contains(&"n3 is slow (85 % sure)"), "{text}");
         assert!(lines.contains(&"  slow with 2 of 2 partners"), "{text}");
+        assert!(text.contains("slow only together, 4 nodes at once: "), "{text}");
         assert!(lines.contains(&"test 7: 1 good, 1 slow, 0 undecided; 2 pairs in 2 rounds"));
         assert!(!text.contains("n1 is"), "{text}");
     }

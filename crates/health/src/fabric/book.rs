@@ -2,6 +2,7 @@
 //! its own past and with its peers: paths of the same kind that were measured in the same test,
 //! or before when those are too few.
 
+use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -109,6 +110,8 @@ impl Baseline {
 pub struct Book {
     paths: BTreeMap<String, Past>,
     classes: BTreeMap<String, VecDeque<f64>>,
+    /// When nodes were last found good.
+    good: BTreeMap<String, Time>,
     tests: u64,
 }
 
@@ -169,6 +172,28 @@ impl Book {
                 self.paths.remove(&k);
             }
         }
+    }
+
+    /// A node was found good.
+    pub fn good(&mut self, node: &str, at: Time) {
+        self.good.insert(node.to_owned(), at);
+        if self.good.len() > PATHS_MAX {
+            let oldest = self.good.iter().min_by_key(|(_, at)| **at).map(|(n, _)| n.clone());
+            if let Some(n) = oldest {
+                self.good.remove(&n);
+            }
+        }
+    }
+
+    /// A node was found slow: it is tested again however lately it was good.
+    pub fn bad(&mut self, node: &str) {
+        self.good.remove(node);
+    }
+
+    /// When a node was last found good.
+    #[must_use]
+    pub fn good_at(&self, node: &str) -> Option<Time> {
+        self.good.get(node).copied()
     }
 
     /// The past of a path does not count any more: its hardware was changed on purpose.
@@ -285,6 +310,16 @@ mod tests {
         book.note(&path(), "leaf", f64::NAN);
         book.forget(&path());
         assert!(book.is_empty());
+    }
+
+    #[test]
+    fn it_is_known_who_was_good_and_when() {
+        let mut book = Book::default();
+        book.good("n1", Time(5));
+        book.good("n1", Time(9));
+        assert_eq!((book.good_at("n1"), book.good_at("n2")), (Some(Time(9)), None));
+        book.bad("n1");
+        assert_eq!(book.good_at("n1"), None);
     }
 
     proptest! {

@@ -6,6 +6,7 @@ use muster_executors::native::{self, DetailError, WantedRun};
 use muster_link::messages::{Action, FromServer, RunDetail, RunOrder, Secrets};
 use muster_model::ids::{AttemptKey, Epoch, Seq};
 use muster_model::names::NodeName;
+use muster_model::policy::FabricPolicy;
 use muster_model::qualification::Qualifying;
 use muster_model::remedy::AskedAct;
 use muster_model::spec::RunSpec;
@@ -46,6 +47,7 @@ struct Look {
     seq: Seq,
     epoch: Epoch,
     wanted: Vec<(WantedRun, Option<Result<RunDetail, DetailError>>)>,
+    fabric: FabricPolicy,
 }
 
 impl Orders {
@@ -80,7 +82,8 @@ impl Orders {
             });
             let test = s.nodes.get(node).filter(|n| n.inventory.can.contains("qualify"));
             let test = test.and_then(|n| n.qualifying);
-            Look { test, seq: s.seq, epoch: s.epoch, wanted: wanted.collect() }
+            let fabric = s.policy.fabric.clone();
+            Look { test, seq: s.seq, epoch: s.epoch, wanted: wanted.collect(), fabric }
         });
         let mut news = News::default();
         self.test(look.test, &mut news);
@@ -91,6 +94,9 @@ impl Orders {
         let mut size = 0;
         for (w, detail) in look.wanted {
             if self.hopeless.contains(&w.key) && w.action == Action::Run {
+                continue;
+            }
+            if detail.is_some() && inner.preflights.keeps(&look.fabric, &w) {
                 continue;
             }
             self.ask_checkpoint(&w, &mut news);

@@ -4,6 +4,8 @@ use crate::agents::Agents;
 use muster_engine::State;
 use muster_health::fabric::pairs::all_rounds;
 use muster_model::entity::Entity;
+use muster_model::ids::AttemptKey;
+use muster_model::job::{Attempt, Job, SlotState};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::topology::{Level, Location};
@@ -37,6 +39,10 @@ pub struct Wish {
     pub seed: Option<u64>,
     /// The past of these paths does not count any more.
     pub forget: bool,
+    /// All nodes of a cluster at once, in a ring.
+    pub group: bool,
+    /// An attempt that is about to start: it does not count as work.
+    pub own: Option<AttemptKey>,
 }
 
 impl Default for Wish {
@@ -50,6 +56,8 @@ impl Default for Wish {
             busy: false,
             seed: None,
             forget: false,
+            group: false,
+            own: None,
         }
     }
 }
@@ -85,7 +93,7 @@ pub(super) struct Chosen {
 }
 
 /// Why a node cannot be tested now.
-pub(super) fn unfit(s: &State, agents: &Agents, node: &Node, busy: bool) -> Option<&'static str> {
+pub(super) fn unfit(s: &State, agents: &Agents, node: &Node, wish: &Wish) -> Option<&'static str> {
     if node.stage == Stage::Retired {
         return Some("it is retired");
     }
@@ -101,7 +109,12 @@ pub(super) fn unfit(s: &State, agents: &Agents, node: &Node, busy: bool) -> Opti
     if node.stage == Stage::Repairing {
         return Some("it is being repaired");
     }
-    (!busy && s.attempts_on(&node.name).next().is_some()).then_some("it has work")
+    let works = |job: &Arc<Job>| {
+        let own = wish.own.is_some() && job.attempt_key() == wish.own;
+        let up = |a: &Attempt| a.slots.iter().any(|s| !matches!(s, SlotState::Pending));
+        !own || job.attempt.as_ref().is_some_and(up)
+    };
+    (!wish.busy && s.attempts_on(&node.name).any(works)).then_some("it has work")
 }
 
 fn inside(node: &Node, of: &Entity) -> bool {
@@ -137,7 +150,7 @@ pub(super) fn choose(s: &State, agents: &Agents, wish: &Wish) -> Result<Chosen, 
     let mut chosen = Chosen::default();
     let mut clusters: BTreeMap<Vec<&str>, Vec<Arc<Node>>> = BTreeMap::new();
     for node in wanted {
-        match unfit(s, agents, node, wish.busy) {
+        match unfit(s, agents, node, wish) {
             Some(why) => chosen.skipped.push((node.name.clone(), why.into())),
             // No collective leaves its cluster, so nothing is promised between two.
             None => {

@@ -3,6 +3,8 @@
 
 mod choose;
 mod pair;
+mod preflight;
+mod ring;
 mod run;
 
 pub use choose::{Refused, Wish};
@@ -92,6 +94,8 @@ impl Fabric {
             pairs: Vec::new(),
             nodes: Vec::new(),
             paths: Vec::new(),
+            group: wish.group,
+            together: Vec::new(),
             error: None,
         };
         tests.insert(id, Kept { test: test.clone(), key });

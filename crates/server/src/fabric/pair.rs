@@ -34,6 +34,11 @@ impl Default for Lanes {
 }
 
 impl Lanes {
+    /// For so many at once.
+    pub(super) fn wide(pairs: usize) -> Lanes {
+        Lanes { all: Semaphore::new(pairs.max(AT_ONCE)), machines: Mutex::default() }
+    }
+
     fn machine(&self, address: &str) -> Arc<Semaphore> {
         let mut all = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Arc::new(Semaphore::new(ON_ONE_MACHINE));
@@ -68,7 +73,7 @@ pub(super) async fn test(
     // Work may have come since the test began.
     for (node, first) in [(a, true), (b, false)] {
         let why = inner.brain.read(|s| match s.nodes.get(&node.name) {
-            Some(n) => choose::unfit(s, &inner.agents, n, wish.busy),
+            Some(n) => choose::unfit(s, &inner.agents, n, wish),
             None => Some("it is gone"),
         });
         if let Some(why) = why {

@@ -19,31 +19,49 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What looks slow is measured again so often in any case, and so often at most.
-const AGAIN_LEAST: u32 = 1;
-const AGAIN_MOST: u32 = 4;
+pub(super) const AGAIN_LEAST: u32 = 1;
+pub(super) const AGAIN_MOST: u32 = 4;
 
 /// A test that goes on.
-struct Going {
-    inner: Arc<Inner>,
+pub(super) struct Going {
+    pub(super) inner: Arc<Inner>,
     id: u64,
-    wish: Wish,
-    lanes: Lanes,
+    pub(super) wish: Wish,
+    pub(super) lanes: Lanes,
     round: u32,
+    /// Everybody is tested at once: such figures are compared with each other only.
+    pub(super) ring: bool,
     /// Figures so far, by class.
     figures: BTreeMap<String, Vec<f64>>,
     judged: Vec<Judged>,
     away: BTreeMap<NodeName, String>,
 }
 
+/// What became of a hunt in one cluster.
+pub(super) struct Found {
+    pub(super) standing: Vec<Standing>,
+    pub(super) paths: Vec<Pair>,
+    pub(super) together: Vec<Vec<usize>>,
+}
+
+/// What the test of a pair says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It passed, or it did not.
+    Passed(bool),
+    /// One of the two has left.
+    Left(usize),
+}
+
 /// A pair that was tested in this round.
-struct Tested {
-    pair: Pair,
+pub(super) struct Tested {
+    pub(super) pair: Pair,
     outcome: Outcome,
     times: u32,
 }
 
 impl Tested {
-    fn once((pair, outcome): (Pair, Outcome)) -> Tested {
+    pub(super) fn once((pair, outcome): (Pair, Outcome)) -> Tested {
         Tested { pair, outcome, times: 1 }
     }
 
@@ -56,7 +74,7 @@ impl Tested {
     }
 
     /// What came of another test. Who has left since is left out from now on.
-    fn more(&mut self, outcome: Outcome) {
+    pub(super) fn more(&mut self, outcome: Outcome) {
         self.times += 1;
         let better = match (self.figures(), &outcome) {
             (_, Outcome::Away { .. }) | (None, _) => true,
@@ -72,10 +90,6 @@ impl Tested {
 /// alone keeps the other waiting.
 fn held(f: &FabricFigures) -> u16 {
     f.held[0].saturating_add(f.held[1]).min(1000)
-}
-
-fn path(a: &Node, b: &Node) -> Path {
-    Path::between(a.name.as_str(), b.name.as_str(), None)
 }
 
 pub(super) async fn run(inner: Arc<Inner>, id: u64, wish: Wish, seed: u64) {
@@ -100,6 +114,7 @@ pub(super) async fn run(inner: Arc<Inner>, id: u64, wish: Wish, seed: u64) {
         wish,
         lanes: Lanes::default(),
         round: 0,
+        ring: false,
         figures: BTreeMap::new(),
         judged: Vec::new(),
         away: BTreeMap::new(),
@@ -113,14 +128,19 @@ impl Going {
         self.away.extend(chosen.skipped);
         let mut nodes: Vec<FabricNode> = Vec::new();
         let mut paths: Vec<[String; 2]> = Vec::new();
+        let mut together: Vec<Vec<String>> = Vec::new();
         let mut findings: Vec<SeenFinding> = Vec::new();
         for group in &chosen.groups {
-            let hunt = self.group(group, seed).await;
-            for (i, node) in group.iter().enumerate() {
-                nodes.push(self.stands(node, hunt.standing(i), &mut findings));
+            let found = match self.wish.group {
+                true => self.whole(group, seed).await,
+                false => self.in_pairs(group, seed).await,
+            };
+            for (node, standing) in group.iter().zip(found.standing) {
+                nodes.push(self.stands(node, standing, &mut findings));
             }
             let name = |i: usize| group[i].name.to_string();
-            paths.extend(hunt.paths().into_iter().map(|(a, b)| [name(a), name(b)]));
+            paths.extend(found.paths.into_iter().map(|(a, b)| [name(a), name(b)]));
+            together.extend(found.together.into_iter().map(|g| g.into_iter().map(name).collect()));
         }
         let shown: Vec<String> = nodes.iter().map(|n| n.name.clone()).collect();
         for (name, why) in self.away.iter().filter(|(n, _)| !shown.contains(&n.to_string())) {
@@ -137,12 +157,20 @@ impl Going {
         self.inner.change(self.id, |t| {
             t.nodes = nodes;
             t.paths = paths;
+            t.together = together;
             t.state = FabricState::Done;
             t.ended_at = Some(at.into());
         });
     }
 
-    async fn group(&mut self, group: &[Arc<Node>], seed: u64) -> Isolate {
+    /// Another round begins.
+    pub(super) fn next_round(&mut self) {
+        self.round += 1;
+        let round = self.round;
+        self.inner.change(self.id, |t| t.rounds = round);
+    }
+
+    pub(super) async fn in_pairs(&mut self, group: &[Arc<Node>], seed: u64) -> Found {
         let rounds = match self.wish.rounds {
             0 => usize::MAX,
             n => n as usize,
@@ -151,19 +179,28 @@ impl Going {
         loop {
             let round = hunt.next_tests();
             if round.is_empty() {
-                return hunt;
+                let standing = (0..group.len()).map(|i| hunt.standing(i)).collect();
+                return Found { standing, paths: hunt.paths(), together: Vec::new() };
             }
-            self.round += 1;
-            let round_no = self.round;
-            self.inner.change(self.id, |t| t.rounds = round_no);
-            let tests = round.iter().map(|&(a, b)| {
-                pair::test(&self.inner, &self.lanes, (&group[a], &group[b]), &self.wish)
-            });
-            let outcomes = join_all(tests).await;
-            let mut all: Vec<Tested> = round.into_iter().zip(outcomes).map(Tested::once).collect();
-            self.again(group, &mut all).await;
-            self.judge(group, all, &mut hunt);
+            for (pair, told) in self.pairs(group, &round).await {
+                match told {
+                    Told::Passed(passed) => hunt.result(pair, passed),
+                    Told::Left(i) => hunt.leave(i),
+                }
+            }
         }
+    }
+
+    /// A round of pairs.
+    pub(super) async fn pairs(&mut self, group: &[Arc<Node>], round: &[Pair]) -> Vec<(Pair, Told)> {
+        self.next_round();
+        let tests = round.iter().map(|&(a, b)| {
+            pair::test(&self.inner, &self.lanes, (&group[a], &group[b]), &self.wish)
+        });
+        let outcomes = join_all(tests).await;
+        let mut all: Vec<Tested> = round.iter().copied().zip(outcomes).map(Tested::once).collect();
+        self.again(group, &mut all).await;
+        self.judge(group, all)
     }
 
     /// What looks slow is measured again before it is judged, with fewer others beside it: once in
@@ -187,11 +224,16 @@ impl Going {
     }
 
     /// Which of a round are worth another test.
-    fn doubted(&self, group: &[Arc<Node>], all: &[Tested], only_unsure: bool) -> Vec<usize> {
+    pub(super) fn doubted(
+        &self,
+        group: &[Arc<Node>],
+        all: &[Tested],
+        only_unsure: bool,
+    ) -> Vec<usize> {
         let mut figures = self.figures.clone();
         for t in all {
             if let Some(f) = t.figures() {
-                let class = choose::class(&group[t.pair.0], &group[t.pair.1]);
+                let class = self.class(&group[t.pair.0], &group[t.pair.1]);
                 figures.entry(class).or_default().push(f.mbps);
             }
         }
@@ -199,9 +241,9 @@ impl Going {
             let (a, b) = (&group[t.pair.0], &group[t.pair.1]);
             match (&t.outcome, t.figures()) {
                 (_, Some(f)) => {
-                    let class = choose::class(a, b);
+                    let class = self.class(a, b);
                     let peers = figures.get(&class).map_or(&[][..], Vec::as_slice);
-                    let held_to = self.baseline(&path(a, b), &class, peers);
+                    let held_to = self.baseline(&self.path(a, b), &class, peers);
                     match held_to.reads(f.mbps, held(f)) {
                         Reading::Fast => false,
                         Reading::Slow => !only_unsure,
@@ -216,80 +258,100 @@ impl Going {
     }
 
     /// A round is judged as a whole: its paths are each other's peers.
-    fn judge(&mut self, group: &[Arc<Node>], round: Vec<Tested>, hunt: &mut Isolate) {
+    pub(super) fn judge(&mut self, group: &[Arc<Node>], round: Vec<Tested>) -> Vec<(Pair, Told)> {
         for t in &round {
             if let Some(f) = t.figures() {
-                let class = choose::class(&group[t.pair.0], &group[t.pair.1]);
+                let class = self.class(&group[t.pair.0], &group[t.pair.1]);
                 self.figures.entry(class).or_default().push(f.mbps);
             }
         }
-        for Tested { pair: (ia, ib), outcome, times } in round {
-            let (a, b) = (&group[ia], &group[ib]);
-            let mut shown = self.shown(a, b);
-            shown.times = times;
-            let f = match outcome {
-                Outcome::Away { first, why } => {
-                    let (node, i) = if first { (a, ia) } else { (b, ib) };
-                    hunt.leave(i);
-                    shown.error = Some(format!("{}: {why}", node.name));
-                    self.away.insert(node.name.clone(), why);
-                    self.inner.change(self.id, |t| t.pairs.push(shown));
-                    continue;
-                }
-                Outcome::Measured(f) => f,
-            };
-            let measured = f.error.is_none();
-            let peers = self.figures.get(&shown.class).map_or(&[][..], Vec::as_slice);
-            let baseline = self.baseline(&path(a, b), &shown.class, peers);
-            let reading = match measured {
-                true => baseline.reads(f.mbps, held(&f)),
-                false => Reading::Slow,
-            };
-            if measured {
-                shown.mbps = Some(f.mbps);
-                shown.rtt_us = Some(f.rtt_us);
-                shown.rtt_p99_us = Some(f.rtt_p99_us);
-                shown.resent = Some(f.resent);
-                shown.held = Some(held(&f));
+        round.into_iter().map(|t| (t.pair, self.judge_one(group, t))).collect()
+    }
+
+    fn judge_one(&mut self, group: &[Arc<Node>], tested: Tested) -> Told {
+        let Tested { pair: (ia, ib), outcome, times } = tested;
+        let (a, b) = (&group[ia], &group[ib]);
+        let mut shown = self.shown(a, b);
+        shown.times = times;
+        let f = match outcome {
+            Outcome::Away { first, why } => {
+                let i = if first { ia } else { ib };
+                return self.leaves(shown, group, i, why);
             }
-            shown.error.clone_from(&f.error);
-            shown.baseline_mbps = baseline.mbps;
-            shown.past_mbps = baseline.own;
-            shown.peers_mbps = baseline.peers;
-            if reading == Reading::Unsure {
-                // The node that measures is the second; the one whose machine was held up longer
-                // is left out, and the other is paired anew.
-                let (node, i) = if f.held[1] > f.held[0] { (a, ia) } else { (b, ib) };
-                hunt.leave(i);
-                let why =
-                    format!("its machine was too busy to tell ({} % of the time)", held(&f) / 10);
-                shown.error = Some(format!("{}: {why}", node.name));
-                self.away.insert(node.name.clone(), why);
-                self.inner.change(self.id, |t| t.pairs.push(shown));
-                continue;
-            }
-            let slow = reading == Reading::Slow;
-            if !slow && shown.class != choose::ONE_MACHINE {
-                lock(&self.inner.book).note(&path(a, b), &shown.class, f.mbps);
-            }
-            hunt.result((ia, ib), !slow);
-            shown.verdict = match (measured, slow) {
-                (false, _) => FabricVerdict::Failed,
-                (true, true) => FabricVerdict::Slow,
-                (true, false) => FabricVerdict::Ok,
-            };
-            self.judged.push(Judged {
-                a: shown.a.clone(),
-                b: shown.b.clone(),
-                mbps: f.mbps,
-                rtt_us: (f.rtt_us, f.rtt_p99_us),
-                resent: f.resent,
-                error: f.error,
-                baseline,
-                slow,
-            });
-            self.inner.change(self.id, |t| t.pairs.push(shown));
+            Outcome::Measured(f) => f,
+        };
+        let measured = f.error.is_none();
+        let peers = self.figures.get(&shown.class).map_or(&[][..], Vec::as_slice);
+        let baseline = self.baseline(&self.path(a, b), &shown.class, peers);
+        let reading = match measured {
+            true => baseline.reads(f.mbps, held(&f)),
+            false => Reading::Slow,
+        };
+        if measured {
+            shown.mbps = Some(f.mbps);
+            shown.rtt_us = Some(f.rtt_us);
+            shown.rtt_p99_us = Some(f.rtt_p99_us);
+            shown.resent = Some(f.resent);
+            shown.held = Some(held(&f));
         }
+        shown.baseline_mbps = baseline.mbps;
+        shown.past_mbps = baseline.own;
+        shown.peers_mbps = baseline.peers;
+        if reading == Reading::Unsure {
+            // The second node is the one that measures. Who was held up longer is left out, and
+            // the other is paired anew.
+            let i = if f.held[1] > f.held[0] { ia } else { ib };
+            let busy = held(&f) / 10;
+            let why = format!("its machine was too busy to tell ({busy} % of the time)");
+            return self.leaves(shown, group, i, why);
+        }
+        let slow = reading == Reading::Slow;
+        if !slow && shown.class != choose::ONE_MACHINE {
+            lock(&self.inner.book).note(&self.path(a, b), &shown.class, f.mbps);
+        }
+        shown.verdict = match (measured, slow) {
+            (false, _) => FabricVerdict::Failed,
+            (true, true) => FabricVerdict::Slow,
+            (true, false) => FabricVerdict::Ok,
+        };
+        shown.error.clone_from(&f.error);
+        self.judged.push(Judged {
+            a: shown.a.clone(),
+            b: shown.b.clone(),
+            mbps: f.mbps,
+            rtt_us: (f.rtt_us, f.rtt_p99_us),
+            resent: f.resent,
+            error: f.error,
+            baseline,
+            slow,
+        });
+        self.inner.change(self.id, |t| t.pairs.push(shown));
+        Told::Passed(!slow)
+    }
+
+    /// A node cannot be tested any more.
+    fn leaves(
+        &mut self,
+        mut shown: FabricPair,
+        group: &[Arc<Node>],
+        i: usize,
+        why: String,
+    ) -> Told {
+        let name = &group[i].name;
+        shown.error = Some(format!("{name}: {why}"));
+        self.away.insert(name.clone(), why);
+        self.inner.change(self.id, |t| t.pairs.push(shown));
+        Told::Left(i)
+    }
+
+    /// Paths of one class are peers.
+    fn class(&self, a: &Node, b: &Node) -> String {
+        let class = choose::class(a, b);
+        if self.ring && class != choose::ONE_MACHINE { format!("{class} ring") } else { class }
+    }
+
+    fn path(&self, a: &Node, b: &Node) -> Path {
+        Path::between(a.name.as_str(), b.name.as_str(), self.ring.then_some("ring"))
     }
 
     fn shown(&self, a: &Node, b: &Node) -> FabricPair {
@@ -297,7 +359,7 @@ impl Going {
             round: self.round,
             a: a.name.to_string(),
             b: b.name.to_string(),
-            class: choose::class(a, b),
+            class: self.class(a, b),
             mbps: None,
             baseline_mbps: None,
             past_mbps: None,
@@ -341,6 +403,7 @@ impl Going {
         };
         match standing {
             Standing::Bad => {
+                lock(&self.inner.book).bad(name);
                 let f = verdict::slow(name, choose::entity(node), &self.judged, at);
                 shown.standing = FabricStanding::Slow;
                 shown.why.clone_from(&f.evidence);
@@ -349,6 +412,7 @@ impl Going {
                 findings.push(f);
             }
             Standing::Good => {
+                lock(&self.inner.book).good(name, at);
                 shown.standing = FabricStanding::Good;
                 let open: Vec<Entity> = self.inner.brain.read(|s| {
                     let open = s.health.open_on(&node.name);

@@ -59,6 +59,8 @@ fn wish(r: FabricRequest) -> Reply<Wish> {
         busy: r.busy,
         seed: r.seed.map(u64::from),
         forget: r.forget,
+        group: r.group,
+        own: None,
     })
 }
 
