@@ -9,10 +9,13 @@ use crate::output::plural;
 use crate::output::table::{Table, cell, number};
 use crate::output::time::{full, relative};
 use clap::{Args, Subcommand};
-use muster_api::{RemediesQuery, Remedy, RemedyDryRun, RemedyDryRunReport};
+use muster_api::{Finding, FindingsQuery, RemediesQuery, Remedy, RemedyDryRun, RemedyDryRunReport};
 use muster_client::RemedyWord;
-use muster_model::remedy::Mode;
+use muster_health::modes::mode as mode_of;
+use muster_model::fault::FaultClass;
+use muster_model::remedy::{Action, Mode};
 use muster_model::units::Time;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// List what is done about findings, approve it, deny it, or take it back
@@ -22,14 +25,15 @@ use std::path::PathBuf;
     after_help = "Examples:\n  muster remedies\n  muster remedies --all --node hgx-0003\n  muster remedies 1215\n  \
 muster remedies approve 1215\n  muster remedies deny 1215 --reason 'a customer is on it until six'\n  \
 muster remedies undo 1215 --reason 'the alarm was false'\n  muster remedies dry-run --days 30 -f policy.yaml\n\n\
-Only remedies that go on are listed unless --all is given."
+Only remedies that go on are listed unless --all is given, and where one job's doing is watched in\n\
+many places, they are one line."
 )]
 pub(crate) struct RemediesCmd {
     #[command(subcommand)]
     verb: Option<Verb>,
     /// Show this one
     id: Option<String>,
-    /// Ended ones too
+    /// Ended ones too, each on a line of its own
     #[arg(short, long)]
     all: bool,
     /// Only this node's
@@ -107,10 +111,11 @@ impl RemediesCmd {
             ctx.show(&one, |r| text(r, now(), on()))?;
             return Ok(0);
         }
+        let folds = ctx.is_table() && !self.all;
         let query = RemediesQuery {
             open: (!self.all).then_some(true),
             node: self.node,
-            limit: Some(self.limit),
+            limit: Some(if folds { FOLDED_FROM } else { self.limit }),
             cursor: None,
         };
         let list = client.remedies(&query).await?;
@@ -120,6 +125,21 @@ impl RemediesCmd {
             } else {
                 "nothing is being done; --all shows what was"
             });
+            return Ok(0);
+        }
+        if folds {
+            let watched = list.items.iter().any(|r| r.action == Action::Watch);
+            let findings = match watched {
+                true => client.findings(&open_findings()).await?.items,
+                false => Vec::new(),
+            };
+            let mut lines = folded(&list.items, &findings);
+            let more = lines.len() > self.limit as usize || list.cursor.is_some();
+            lines.truncate(self.limit as usize);
+            if more {
+                output::note("note: there are more; --limit shows them");
+            }
+            ctx.show(&list, |_| lines_table(&lines, now()).render())?;
             return Ok(0);
         }
         if list.cursor.is_some() && ctx.is_table() {
@@ -154,24 +174,109 @@ async fn dry_run(ctx: &Ctx, days: u32, file: Option<PathBuf>) -> Result<u8, Fail
     Ok(0)
 }
 
-/// The remedies as a table.
-pub(crate) fn table(remedies: &[Remedy], now: Time) -> Table {
-    let mut table = Table::new(&["ID", "NODE", "FOR", "ACTION", "STATE", "SINCE", "WHY"]);
+/// Remedies that are looked at to be folded: as many as a page holds.
+const FOLDED_FROM: u32 = 1000;
+
+fn open_findings() -> FindingsQuery {
+    FindingsQuery { open: Some(true), limit: Some(1000), ..FindingsQuery::default() }
+}
+
+/// A line of the list.
+#[derive(Debug, PartialEq)]
+enum Line<'a> {
+    One(&'a Remedy),
+    /// What one job did, watched in many places: nothing is done in any of them.
+    Watched {
+        of: Vec<&'a Remedy>,
+        job: u64,
+        title: &'a str,
+    },
+}
+
+/// Watches of what one job did are one line each. The first of them says where it stands.
+fn folded<'a>(remedies: &'a [Remedy], findings: &'a [Finding]) -> Vec<Line<'a>> {
+    let by_id: BTreeMap<&str, &Finding> = findings.iter().map(|f| (f.id.as_str(), f)).collect();
+    let mut places: BTreeMap<(&str, u64), usize> = BTreeMap::new();
+    let mut lines: Vec<Line<'_>> = Vec::new();
     for r in remedies {
-        let late = r.until.is_some_and(|u| u.0 < now) && r.outcome.is_none();
-        let style = if r.waits() || late { Style::Warn } else { Style::Plain };
-        let state = if late { format!("{}, too long", r.state) } else { r.state.clone() };
+        let own = mode_of(&r.kind).is_some_and(|m| m.class == FaultClass::Application);
+        let f = by_id.get(r.finding.as_str()).filter(|_| own && r.action == Action::Watch);
+        let Some((job, title)) = f.and_then(|f| Some((f.job?, f.title.as_str()))) else {
+            lines.push(Line::One(r));
+            continue;
+        };
+        let at = *places.entry((r.kind.as_str(), job)).or_insert(lines.len());
+        match lines.get_mut(at) {
+            Some(Line::Watched { of, .. }) => of.push(r),
+            _ => lines.push(Line::Watched { of: vec![r], job, title }),
+        }
+    }
+    for line in &mut lines {
+        if let Line::Watched { of, .. } = line
+            && let [one] = of[..]
+        {
+            *line = Line::One(one);
+        }
+    }
+    lines
+}
+
+/// `32 GPUs of 4 nodes`.
+fn places(of: &[&Remedy]) -> String {
+    let nodes: BTreeSet<&str> = of.iter().map(|r| r.node.as_str()).collect();
+    let nodes = plural(nodes.len(), "node");
+    let gpus: BTreeSet<_> = of.iter().filter_map(|r| Some((r.node.as_str(), r.gpu?))).collect();
+    if gpus.is_empty() { nodes } else { format!("{} of {nodes}", plural(gpus.len(), "GPU")) }
+}
+
+const COLUMNS: [&str; 7] = ["ID", "NODE", "FOR", "ACTION", "STATE", "SINCE", "WHY"];
+
+fn lines_table(lines: &[Line<'_>], now: Time) -> Table {
+    let mut table = Table::new(&COLUMNS);
+    for line in lines {
+        let (of, job, title) = match line {
+            Line::One(r) => {
+                row(&mut table, r, now);
+                continue;
+            }
+            Line::Watched { of, job, title } => (of, job, title),
+        };
+        let Some(first) = of.first() else { continue };
         table.row(vec![
-            number(&r.id),
-            cell(place(r)),
-            cell(&r.kind),
-            cell(r.action.word()),
-            cell(state).style(style),
-            cell(relative(now, r.since)),
-            cell(&r.why),
+            number(""),
+            cell(places(of)),
+            cell(&first.kind),
+            cell(first.action.word()),
+            cell(&first.state),
+            cell(relative(now, first.since)),
+            cell(format!("job {job}: {title}; --all lists them")),
         ]);
     }
     table
+}
+
+/// The remedies as a table.
+pub(crate) fn table(remedies: &[Remedy], now: Time) -> Table {
+    let mut table = Table::new(&COLUMNS);
+    for r in remedies {
+        row(&mut table, r, now);
+    }
+    table
+}
+
+fn row(table: &mut Table, r: &Remedy, now: Time) {
+    let late = r.until.is_some_and(|u| u.0 < now) && r.outcome.is_none();
+    let style = if r.waits() || late { Style::Warn } else { Style::Plain };
+    let state = if late { format!("{}, too long", r.state) } else { r.state.clone() };
+    table.row(vec![
+        number(&r.id),
+        cell(place(r)),
+        cell(&r.kind),
+        cell(r.action.word()),
+        cell(state).style(style),
+        cell(relative(now, r.since)),
+        cell(&r.why),
+    ]);
 }
 
 fn mode(m: Mode) -> &'static str {
@@ -259,7 +364,7 @@ pub(crate) mod tests {
     use crate::args::Cli;
     use clap::Parser;
     use muster_api::{Act, DryRemedy, TakenStep};
-    use muster_model::remedy::{Action, Leave, RemedyStep};
+    use muster_model::remedy::{Leave, RemedyStep};
 
     pub(crate) fn remedy(id: u64) -> Remedy {
         Remedy {
@@ -299,6 +404,45 @@ pub(crate) mod tests {
         assert!(text.contains("hgx-01/3") && text.contains("reboot"), "{text}");
         let late = table(&[remedy(31)], Time(120_000)).render_for(None, false);
         assert!(late.contains("waits for approval  30s ago"), "{late}");
+    }
+
+    #[test]
+    fn what_one_job_did_is_one_line_however_many_gpus_told_of_it() {
+        let watch = |id: u64| Remedy {
+            id: id.to_string(),
+            kind: "app-fault".into(),
+            state: "noted".into(),
+            finding: id.to_string(),
+            node: format!("hgx-0{}", id / 8),
+            gpu: u32::try_from(id % 8).ok(),
+            action: Action::Watch,
+            step: RemedyStep::Proposed,
+            ..remedy(id)
+        };
+        let finding = |id: u64, job: u64| Finding {
+            id: id.to_string(),
+            kind: "app-fault".into(),
+            title: "A program misused a GPU".into(),
+            job: Some(job),
+            ..super::super::findings::tests::finding(id)
+        };
+        let mut all: Vec<Remedy> = (8..40).map(watch).collect();
+        let mut found: Vec<Finding> = (8..40).map(|id| finding(id, 7)).collect();
+        // One more that acts, one of another job, and one of nobody.
+        all.insert(3, remedy(100));
+        all.extend([watch(50), watch(51)]);
+        found.push(finding(50, 9));
+        let lines = folded(&all, &found);
+        let of = |l: &Line<'_>| match l {
+            Line::One(_) => 1,
+            Line::Watched { of, .. } => of.len(),
+        };
+        assert_eq!(lines.iter().map(of).collect::<Vec<_>>(), [32, 1, 1, 1]);
+        let text = lines_table(&lines, Time(120_000)).render_for(None, false);
+        assert!(text.contains("32 GPUs of 4 nodes") && text.contains("job 7: A prog"), "{text}");
+        assert_eq!(text.lines().count(), 5, "{text}");
+        let narrow = lines_table(&lines, Time(120_000)).render_for(Some(80), false);
+        assert!(narrow.lines().all(|l| l.chars().count() <= 80), "{narrow}");
     }
 
     #[test]
