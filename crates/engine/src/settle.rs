@@ -104,11 +104,11 @@ impl Engine {
         // What ran for a while is no crash loop.
         let ran = job.attempt.as_ref().and_then(|a| a.started_at).map(|t| self.state.now.since(t));
         let back_off = |n: u32| if ran >= Some(NO_LOOP) { Span(0) } else { back_off(n) };
-        let infrastructure = || {
+        let infrastructure = |code: i32| {
             if job.infrastructure_failures < job.spec.retries.infrastructure {
                 Next::Again(self.state.now + back_off(job.infrastructure_failures))
             } else {
-                Next::Exhausted(1)
+                Next::Exhausted(code)
             }
         };
         match why {
@@ -117,7 +117,7 @@ impl Engine {
             // The code that `timeout` uses.
             StopReason::TimeLimit { .. } => Next::Failed(124),
             StopReason::NodeLost { .. } | StopReason::Sick { .. } | StopReason::Hung { .. } => {
-                infrastructure()
+                infrastructure(1)
             }
             StopReason::Preempted { .. }
             | StopReason::Resized { .. }
@@ -125,15 +125,15 @@ impl Engine {
             | StopReason::ReservationBegins { .. } => Next::Again(self.state.now),
             StopReason::Idle { .. } => Next::Failed(1),
             StopReason::SlotFailed { end, .. } => match end {
-                // The rank died because its hardware did, or nobody knows why: then the job is
-                // not held to it. Counted as failures of the infrastructure, all of them.
+                // The rank died because its hardware did, or nobody knows why: the job is not held
+                // to it.
+                SlotEnd::Failed { exit } if verdict == Verdict::Unknown => {
+                    infrastructure(exit.shell_code())
+                }
                 SlotEnd::Failed { .. }
-                    if matches!(
-                        verdict,
-                        Verdict::Infrastructure | Verdict::Platform | Verdict::Unknown
-                    ) =>
+                    if matches!(verdict, Verdict::Infrastructure | Verdict::Platform) =>
                 {
-                    infrastructure()
+                    infrastructure(1)
                 }
                 SlotEnd::Failed { exit } => {
                     if job.application_failures < job.spec.retries.application {
@@ -146,7 +146,7 @@ impl Engine {
                 }
                 // The code that shells use for a command that cannot be run.
                 SlotEnd::Unstartable { .. } => Next::Failed(127),
-                SlotEnd::NodeFault { .. } | SlotEnd::Ok | SlotEnd::Stopped => infrastructure(),
+                SlotEnd::NodeFault { .. } | SlotEnd::Ok | SlotEnd::Stopped => infrastructure(1),
             },
         }
     }

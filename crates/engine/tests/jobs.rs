@@ -204,6 +204,7 @@ fn a_rank_that_is_killed_and_nobody_knows_why_is_not_the_jobs_fault() {
         (JobState::Failed, 2, 0)
     );
     assert!(j.reason.as_deref().unwrap().contains("no retry is left"));
+    assert_eq!(j.exit_code, Some(137));
 }
 
 #[test]
