@@ -22,7 +22,7 @@ pub struct FailureMode {
     pub ladder: &'static [Action],
     /// How work leaves.
     pub leave: Leave,
-    /// The drill that practises it.
+    /// The drill that practises it, or `none: ` and why there is none.
     pub drill: &'static str,
     /// What a false alarm costs.
     pub false_alarm: &'static str,
@@ -258,7 +258,7 @@ pub const MODES: &[FailureMode] = &[
         runbook: "Ask for more memory, or use less." },
     FailureMode { code: "lemon", title: "A node fails more often than its exposure explains", class: Host, severity: Warning,
         detector: "failures of four weeks against what was to be expected",
-        ladder: &[Watch], leave: Finish, drill: "lemon",
+        ladder: &[Watch], leave: Finish, drill: "none: it takes failures under several jobs and over days, longer than a drill; tests of the engine play the weeks",
         false_alarm: "the node only takes small preemptible work",
         runbook: "Test it thoroughly; swap parts." },
     FailureMode { code: "hazard", title: "A GPU is likely to fail soon", class: Gpu, severity: Warning,

@@ -181,6 +181,20 @@ pub enum Inject {
         #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
         text: String,
     },
+    /// A GPU computes wrong results, and nothing but a test shows it.
+    WrongResults {
+        /// Index.
+        gpu: u32,
+    },
+    /// The node comes up with another version of something it has.
+    Version {
+        /// Of what: `driver`, `cuda`, `nccl`.
+        #[cfg_attr(feature = "openapi", schema(max_length = 64))]
+        component: String,
+        /// Which.
+        #[cfg_attr(feature = "openapi", schema(max_length = 64))]
+        version: String,
+    },
     /// Everything is well again; what was lost is back.
     Mend,
 }
@@ -221,6 +235,8 @@ mod tests {
             json!({"fault": "starve_loader", "key": key}),
             json!({"fault": "hang_work", "key": key}),
             json!({"fault": "kernel_line", "text": "x"}),
+            json!({"fault": "wrong_results", "gpu": 1}),
+            json!({"fault": "version", "component": "driver", "version": "590.1"}),
             json!({"fault": "mend"}),
         ] {
             let asked: Inject = serde_json::from_value(given.clone()).unwrap();

@@ -64,6 +64,8 @@ pub(crate) struct Condition {
     pub(crate) links: Counter,
     /// Its links fail.
     pub(crate) links_bad: bool,
+    /// What it computes is wrong.
+    pub(crate) wrong: bool,
 }
 
 impl Condition {

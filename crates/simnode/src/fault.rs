@@ -42,6 +42,8 @@ pub enum Effect {
 
 /// A driver's error ends the work on its GPU so long after it was told.
 pub(crate) const DIES_AFTER: Span = Span::secs(2);
+/// Characters of a version that are kept.
+const VERSION_MAX: usize = 64;
 /// How long a reset of a GPU takes.
 pub const RESET_TAKES: Span = Span::secs(5);
 /// How long a boot takes.
@@ -122,6 +124,8 @@ impl SimNode {
             Fault::StarveLoader { key } => self.share(*key)?.starved = true,
             Fault::HangWork { key } => self.share(*key)?.hung = true,
             Fault::KernelLine { text } => return Ok(vec![Effect::Line(text.clone())]),
+            Fault::WrongResults { gpu } => self.condition(*gpu)?.wrong = true,
+            Fault::Version { component, version } => return self.another(component, version),
             Fault::Mend => return Ok(self.mend()),
         }
         Ok(Vec::new())
@@ -185,6 +189,19 @@ impl SimNode {
         Ok(effects)
     }
 
+    /// From now on it has another version of something.
+    fn another(&mut self, component: &str, version: &str) -> Result<Vec<Effect>, String> {
+        let has = self.inventory().versions;
+        if !has.contains_key(component) {
+            let names: Vec<&str> = has.keys().map(String::as_str).collect();
+            let (name, names) = (&self.name, names.join(", "));
+            return Err(format!("node {name} has no version of `{component}`; it has {names}"));
+        }
+        let version = version.chars().take(VERSION_MAX).collect();
+        self.versions.insert(component.to_owned(), version);
+        Ok(vec![Effect::Inventory])
+    }
+
     /// Work on this GPU dies a moment later.
     pub(crate) fn doom(&mut self, gpu: u32) {
         let at = self.now + DIES_AFTER;
@@ -206,8 +223,10 @@ impl SimNode {
 
     fn mend(&mut self) -> Vec<Effect> {
         let now = self.now;
-        let gone =
-            self.devices.iter().any(|d| d.condition.lost) || self.host.ports.iter().any(|p| p.lost);
+        let gone = self.devices.iter().any(|d| d.condition.lost)
+            || self.host.ports.iter().any(|p| p.lost)
+            || !self.versions.is_empty();
+        self.versions.clear();
         for d in &mut self.devices {
             // As with a new part: nothing was ever counted.
             d.condition = Condition::default();

@@ -45,6 +45,8 @@ pub struct SimNode {
     /// What happened and is told with the next advance.
     backlog: Vec<SimEvent>,
     host: Host,
+    /// Versions that are not those of its kind.
+    versions: BTreeMap<String, String>,
 }
 
 impl SimNode {
@@ -55,6 +57,7 @@ impl SimNode {
         SimNode {
             name: name.to_owned(),
             host: Host::new(config.nics()),
+            versions: BTreeMap::new(),
             config,
             seed,
             devices,
@@ -68,7 +71,10 @@ impl SimNode {
     /// What is in it.
     #[must_use]
     pub fn inventory(&self) -> Inventory {
-        devices::inventory(self.seed, &self.config, &self.name, &self.devices, &self.host)
+        let (seed, config) = (self.seed, &self.config);
+        let mut all = devices::inventory(seed, config, &self.name, &self.devices, &self.host);
+        all.versions.extend(self.versions.iter().map(|(c, v)| (c.clone(), v.clone())));
+        all
     }
 
     /// Short name of the kind of its GPUs.

@@ -140,6 +140,7 @@ impl SimNode {
                 What::Devices => {
                     checks.push(self.all_there());
                     checks.extend(self.ports_up());
+                    checks.extend(self.disagree());
                 }
                 What::None { unit, of } => checks.extend(self.present().map(|d| {
                     let found = found(&d.condition, of);
@@ -174,6 +175,14 @@ impl SimNode {
         let bad: Vec<&str> = bad.map(|p| p.name.as_str()).collect();
         let note = format!("{} has no link", bad.join(", "));
         (!bad.is_empty()).then(|| Check::plain("ports", None, Outcome::Failed, &note))
+    }
+
+    /// GPUs whose products differ from those of the others; nothing when all is well.
+    fn disagree(&self) -> impl Iterator<Item = Check> {
+        self.present().filter(|d| d.condition.wrong).map(|d| {
+            let note = "the same product twice, and two results";
+            Check::plain("agree-bf16", Some(d.index), Outcome::Failed, note)
+        })
     }
 
     fn all_there(&self) -> Check {

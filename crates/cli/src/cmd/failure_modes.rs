@@ -158,7 +158,7 @@ fn drill(name: &str) -> String {
     if super::gameday::knows(name) {
         format!("`muster gameday run {name}`")
     } else {
-        "no drill: not yet".to_owned()
+        name.to_owned()
     }
 }
 

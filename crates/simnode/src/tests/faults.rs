@@ -1,6 +1,7 @@
 //! What each fault shows to whoever watches.
 
 use super::*;
+use muster_model::qualification::{Level, Outcome};
 
 fn at(secs: u64) -> Time {
     START + Span::secs(secs)
@@ -31,8 +32,8 @@ fn reasons(n: &SimNode, gpu: usize) -> u32 {
 }
 
 fn passes(n: &SimNode) -> Vec<String> {
-    let q = n.test(muster_model::qualification::Level::Standard, 1, START);
-    let bad = q.checks.iter().filter(|c| c.outcome == muster_model::qualification::Outcome::Failed);
+    let q = n.test(Level::Standard, 1, START);
+    let bad = q.checks.iter().filter(|c| c.outcome == Outcome::Failed);
     bad.map(|c| c.name.clone()).collect()
 }
 
@@ -297,4 +298,28 @@ fn mending_brings_everything_back() {
     }
     assert_eq!(has(&mut n, Fault::Mend, 20), [Effect::Inventory]);
     assert_eq!((n.inventory().gpus.len(), passes(&n).len()), (8, 0));
+}
+
+#[test]
+fn wrong_results_show_in_a_test_and_nowhere_else() {
+    let mut n = busy(10);
+    assert_eq!(has(&mut n, Fault::WrongResults { gpu: 3 }, 20), []);
+    assert!(figure(&n, 3, "util") > 90.0 && reasons(&n, 3) == reasons(&n, 2));
+    let test = n.test(Level::Quick, 1, at(20));
+    let failed: Vec<_> = test.checks.iter().filter(|c| c.outcome == Outcome::Failed).collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert_eq!((failed[0].name.as_str(), failed[0].gpu), ("agree-bf16", Some(3)));
+    has(&mut n, Fault::Mend, 30);
+    assert_eq!(n.test(Level::Quick, 2, at(30)).outcome, Outcome::Passed);
+}
+
+#[test]
+fn a_node_says_which_version_it_has() {
+    let mut n = busy(10);
+    let version = |c: &str| Fault::Version { component: c.into(), version: "590.1".into() };
+    assert_eq!(has(&mut n, version("driver"), 20), [Effect::Inventory]);
+    assert_eq!(n.inventory().versions["driver"], "590.1");
+    assert!(matches!(&n.apply(&version("bios"), at(20))[..], [Effect::Impossible(_)]));
+    assert_eq!(has(&mut n, Fault::Mend, 30), [Effect::Inventory]);
+    assert_eq!(n.inventory(), busy(10).inventory());
 }

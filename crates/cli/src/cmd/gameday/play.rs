@@ -131,7 +131,13 @@ async fn strike(
             client.qualify(&b.node, &QualifyRequest::default()).await?;
             Ok(b.node.clone())
         }
-        What::Fault(fault) => inject_into(client, &b.node, fault).await,
+        What::Fault(fault) => {
+            let struck = inject_into(client, &b.node, fault).await?;
+            if let Inject::Version { component, version } = fault {
+                says(client, &b.node, component, version).await?;
+            }
+            Ok(struck)
+        }
         What::CrashUnderJob => {
             let id = scene.jobs.first().map_or("", |j| j.id.as_str());
             let started = Instant::now();
@@ -165,6 +171,18 @@ async fn inject_into(client: &Client, node: &str, fault: &Inject) -> Result<Stri
         return Err(Fail::failed(format!("node {node}: {}", done.message)));
     }
     Ok(node.to_owned())
+}
+
+/// Waits until a node says that it has this version.
+async fn says(client: &Client, node: &str, component: &str, version: &str) -> Result<(), Fail> {
+    let started = Instant::now();
+    while client.node(node).await?.inventory.versions.get(component).is_none_or(|v| v != version) {
+        if started.elapsed() > PATIENCE {
+            return Err(Fail::failed(format!("node {node} does not say {component} {version}")));
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+    Ok(())
 }
 
 async fn findings(client: &Client) -> Result<Vec<Finding>, Fail> {

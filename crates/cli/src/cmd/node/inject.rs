@@ -39,6 +39,8 @@ const KINDS: &[(&str, &str)] = &[
     ("starve-loader", "JOB.ATTEMPT"),
     ("hang-work", "JOB.ATTEMPT"),
     ("kernel-line", "--text"),
+    ("wrong-results", "--gpu"),
+    ("version", "--text COMPONENT=VERSION"),
     ("mend", ""),
 ];
 
@@ -49,13 +51,14 @@ const KINDS: &[(&str, &str)] = &[
 muster node inject slow-gpu hgx-0003 --gpu 3 --percent 20\n  muster node inject port-down hgx-0003 --port mlx5_1 --for 1m\n  \
 muster node inject slow-work hgx-0003 42.1 --percent 30\n  muster node inject mend hgx-0003\n\n\
 Faults, and what each takes:\n  crash, partition, agent-hang             --for\n  \
-lose-gpu, thermal, pcie-downgrade,\n  ecc-uncorrectable, remap-pending,\n  remap-failed                             --gpu\n  \
+lose-gpu, thermal, pcie-downgrade,\n  ecc-uncorrectable, remap-pending,\n  remap-failed, wrong-results              --gpu\n  \
 slow-gpu, low-clocks                     --gpu --percent\n  xid                                      --gpu --code\n  \
 ecc-rate, nvlink-errors, replay          --gpu --rate\n  port-down                                --port --for\n  \
 port-flap, lose-port                     --port\n  symbol-errors                            --port --rate\n  \
 storage-stall                            --mount --for\n  storage-slow                             --mount --factor\n  \
 stuck-processes                          --count\n  kill-ranks, starve-loader, hang-work     JOB.ATTEMPT\n  \
 slow-work                                JOB.ATTEMPT --percent\n  kernel-line                              --text\n  \
+version                                  --text COMPONENT=VERSION\n  \
 power-brake, mend                        nothing\n\nThe node may also stand before the fault."
 )]
 pub(crate) struct Inject {
@@ -96,7 +99,7 @@ pub(crate) struct Inject {
     /// The driver's number for an error, such as 79
     #[arg(long, value_name = "N")]
     code: Option<u32>,
-    /// A line of the kernel's log
+    /// A line of the kernel's log, or `driver=590.1`
     #[arg(long, value_name = "LINE")]
     text: Option<String>,
 }
@@ -159,6 +162,13 @@ impl Inject {
             "starve-loader" => Fault::StarveLoader { key: key()? },
             "hang-work" => Fault::HangWork { key: key()? },
             "kernel-line" => Fault::KernelLine { text: text.ok_or_else(|| lacks("--text"))? },
+            "wrong-results" => Fault::WrongResults { gpu: gpu()? },
+            "version" => {
+                let text = text.ok_or_else(|| lacks("--text"))?;
+                let (component, version) =
+                    text.split_once('=').ok_or_else(|| lacks("--text driver=590.1"))?;
+                Fault::Version { component: component.into(), version: version.into() }
+            }
             "mend" => Fault::Mend,
             other => {
                 let kinds: Vec<&str> = KINDS.iter().map(|(k, _)| *k).collect();
@@ -217,7 +227,7 @@ mod tests {
 
     #[test]
     fn every_fault_can_be_typed() {
-        let rest = ["n1", "42.1", "--gpu", "1", "--port", "1", "--code", "79", "--text", "x"];
+        let rest = ["n1", "42.1", "--gpu", "1", "--port", "1", "--code", "79", "--text", "x=1"];
         for (kind, _) in KINDS {
             let all: Vec<&str> = [*kind].into_iter().chain(rest).collect();
             let (_, fault) = read(&all).unwrap_or_else(|e| panic!("{kind}: {e}"));

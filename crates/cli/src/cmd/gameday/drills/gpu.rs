@@ -26,13 +26,7 @@ pub(super) fn drills() -> Vec<Drill> {
         drill(
             "gpu-off-bus",
             "a GPU falls off the bus under a gang; a spare takes over, people repair the node",
-            Setting {
-                nodes: 6,
-                jobs: vec![gang(5)],
-                spares: 1,
-                saved: true,
-                ..Setting::default()
-            },
+            Setting { nodes: 6, jobs: vec![gang(5)], spares: 1, saved: true, ..Setting::default() },
             |s| xid(s, 79),
             Expect {
                 job: After::OnSpare,
@@ -160,6 +154,23 @@ pub(super) fn drills() -> Vec<Drill> {
                 ]
             },
             noted("hazard", gpu3, "gpu"),
+        ),
+        drill(
+            "wrong-results",
+            "a GPU computes wrong results; a test finds it and people replace it",
+            Setting::default(),
+            |s| {
+                let test =
+                    Blow { node: second(s).to_owned(), what: What::Qualify, wait: Duration::ZERO };
+                vec![blow(second(s), Inject::WrongResults { gpu: 3 }), test]
+            },
+            Expect {
+                kind: Some("wrong-results"),
+                about: node,
+                verdict: "node",
+                remedy: Want::Repaired(Action::Replace),
+                job: After::Any,
+            },
         ),
         drill(
             "failed-qualification",

@@ -23,6 +23,26 @@ fn crash(nodes: Vec<&str>) -> Vec<Blow> {
     nodes.into_iter().map(|n| blow(n, Inject::Crash { down: LONG })).collect()
 }
 
+/// A version that only some nodes have.
+const NEW: &str = "590.10.01";
+
+/// Four idle nodes that share a leaf, a rack or a feed with one other of them at most.
+fn apart(s: &Scene) -> Vec<&str> {
+    let busy = s.all_of_job();
+    let mut some: Vec<&Node> = Vec::new();
+    for n in s.nodes.iter().filter(|n| !busy.contains(&n.name.as_str())) {
+        let at = &n.location;
+        let few = |same: &dyn Fn(&Node) -> bool| some.iter().filter(|o| same(o)).count() < 2;
+        let fits = few(&|o| o.location.leaf == at.leaf)
+            && few(&|o| o.location.rack == at.rack)
+            && few(&|o| o.location.feed == at.feed);
+        if fits && some.len() < 4 {
+            some.push(n);
+        }
+    }
+    some.into_iter().map(|n| n.name.as_str()).collect()
+}
+
 fn lost(kind: &'static str, about: fn(&Scene) -> String, verdict: &'static str) -> Expect {
     Expect { kind: Some(kind), about, verdict, remedy: Want::Watched, job: After::Any }
 }
@@ -76,6 +96,19 @@ pub(super) fn drills() -> Vec<Drill> {
                 |s| format!("feed:{}", last(s).map_or("", |n| n.location.feed.as_str())),
                 "feed",
             ),
+        ),
+        drill(
+            "bad-version",
+            "nodes with a new driver are gone one after another, wherever they stand",
+            Setting { nodes: 32, jobs: vec![gang(4)], ..Setting::default() },
+            |s| {
+                let new = || Inject::Version { component: "driver".into(), version: NEW.into() };
+                let some = apart(s);
+                let mut blows: Vec<Blow> = some.iter().map(|n| blow(n, new())).collect();
+                blows.extend(crash(some));
+                blows
+            },
+            lost("bad-version", |_| format!("version:driver/{NEW}"), "version"),
         ),
         drill(
             "storage-stall",
