@@ -85,6 +85,7 @@ impl State {
         self.seq = r.seq;
         self.at = r.at;
         self.now = self.now.max(r.at);
+        self.note_history(r);
         self.apply_event(r)?;
         self.remember_key(r);
         Ok(())

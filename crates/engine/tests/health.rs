@@ -3,12 +3,16 @@
 #[path = "health/causes.rs"]
 mod causes;
 mod common;
+#[path = "health/lemons.rs"]
+mod lemons;
 #[path = "health/limits.rs"]
 mod limits;
 #[path = "health/story.rs"]
 mod story;
 #[path = "health/words.rs"]
 mod words;
+#[path = "health/work.rs"]
+mod work;
 
 use common::{World, fault, inventory, node, report};
 use muster_model::command::{Command, Observed};

@@ -3,8 +3,9 @@
 //! Over four weeks, a node's failures stand against what the rest of the fleet's rate and its own
 //! busy time let expect, so that a node is not blamed for being busy. The failure of a gang whose
 //! culprit is not known is shared by its nodes: each gets `1/n` of it. Where the culprit is known,
-//! it gets the whole of it. A node is called a lemon when three or more failures were seen and
-//! chance explains so many with less than one in ten thousand.
+//! it gets the whole of it. What ended several jobs of a node at once was one failure, and so is
+//! what one job met there within a day: the job may be the reason. A node is called a lemon when
+//! three or more failures were seen and chance explains so many with less than one in ten thousand.
 //!
 //! The idea of counting over 28 days is from Meta's fleets (arXiv:2410.21680), where thresholds were
 //! set by hand; the exposure in the denominator is ours.
@@ -15,6 +16,7 @@ mod tests;
 use crate::correlate::tail::poisson;
 use crate::rate::Rate;
 use crate::series::exp_neg;
+use muster_model::ids::JobId;
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -29,6 +31,12 @@ pub const SEEN_MIN: u32 = 3;
 const CHANCE: f64 = 1e-4;
 /// How often nodes fail where nothing was seen yet, counted as one failure seen at this rate.
 const PRIOR: Rate = Rate::RSC1;
+/// Failures of a node this close together are one.
+const ONE: Span = Span::mins(10);
+/// Failures under one job this close together are one.
+const ONE_JOB: Span = Span::hours(24);
+/// Times that a node was out of service that are kept.
+const OUTS_MAX: usize = 32;
 /// Days that the window can touch.
 const DAYS_MAX: usize = 29;
 const DAY_MS: i64 = 86_400_000;
@@ -45,22 +53,40 @@ struct Fail {
     at: Time,
     /// Its part in it, in thousandths.
     part: u32,
+    /// The job that met it.
+    job: JobId,
 }
 
-/// What is known of one node: its failures and its busy time. Bounded, whatever happens.
+/// What is known of one node: its failures, its busy time and how often it was taken out of
+/// service. Bounded, whatever happens.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Record {
     /// In the order they were told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     fails: Vec<Fail>,
     /// Busy milliseconds of each day; no more days than the window has.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     busy: BTreeMap<i64, u64>,
+    /// When it was taken out of service.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    outs: Vec<Time>,
 }
 
 impl Record {
-    /// It was part of a failure: its own when `gang_nodes` is one, else one of so many nodes, and
-    /// nobody knows whose it was.
-    pub fn failed(&mut self, at: Time, gang_nodes: u32) {
+    /// It was part of a failure under a job: its own when `gang_nodes` is one, else one of so many
+    /// nodes, and nobody knows whose it was.
+    pub fn failed(&mut self, at: Time, job: JobId, gang_nodes: u32) {
         self.fails.retain(|f| f.at + WINDOW > at);
+        let part = 1000 / gang_nodes.clamp(1, 1000);
+        let same = |f: &&mut Fail| {
+            let apart = f.at.since(at).max(at.since(f.at));
+            apart < ONE || (f.job == job && apart < ONE_JOB)
+        };
+        if let Some(f) = self.fails.iter_mut().rev().find(same) {
+            f.part = f.part.max(part);
+            return;
+        }
         if self.fails.len() >= FAILS_MAX {
             // Two half failures make one of both parts: old ones are joined rather than lost.
             let oldest = self.fails.remove(0);
@@ -68,18 +94,42 @@ impl Record {
                 next.part = next.part.saturating_add(oldest.part);
             }
         }
-        self.fails.push(Fail { at, part: 1000 / gang_nodes.clamp(1, 1000) });
+        self.fails.push(Fail { at, part, job });
     }
 
-    /// It worked from one moment to another.
-    pub fn busy(&mut self, from: Time, to: Time) {
+    /// What was counted of a job at that moment was not the node's doing.
+    pub fn forgive(&mut self, at: Time, job: JobId) {
+        self.fails.retain(|f| (f.at, f.job) != (at, job));
+    }
+
+    /// What was counted since then was not the node's doing.
+    pub fn forgive_since(&mut self, since: Time) {
+        self.fails.retain(|f| f.at < since);
+    }
+
+    /// It begins anew: it was mended, or somebody knows better.
+    pub fn acquit(&mut self) {
+        self.fails.clear();
+    }
+
+    /// It was taken out of service.
+    pub fn out(&mut self, at: Time) {
+        self.outs.retain(|t| *t + WINDOW > at);
+        if self.outs.len() >= OUTS_MAX {
+            self.outs.remove(0);
+        }
+        self.outs.push(at);
+    }
+
+    /// So many thousandths of it worked from one moment to another.
+    pub fn busy(&mut self, from: Time, to: Time, milli: u32) {
         // Longer than the window is all of it.
         let mut at = from.max(to - WINDOW);
         while at < to {
             let day = at.0.div_euclid(DAY_MS);
             let end = Time((day + 1).saturating_mul(DAY_MS)).min(to);
             let ms = self.busy.entry(day).or_default();
-            *ms = ms.saturating_add(end.since(at).0);
+            *ms = ms.saturating_add(end.since(at).0 * u64::from(milli.min(1000)) / 1000);
             at = end;
         }
         while self.busy.len() > DAYS_MAX {
@@ -97,6 +147,17 @@ impl Record {
     #[must_use]
     pub fn busy_ms(&self, now: Time) -> u64 {
         self.busy.range(first_day(now)..).fold(0, |sum, (_, ms)| sum.saturating_add(*ms))
+    }
+
+    /// How often it was taken out of service within the window.
+    #[must_use]
+    pub fn outs(&self, now: Time) -> usize {
+        self.outs.iter().filter(|t| **t + WINDOW > now).count()
+    }
+
+    /// The jobs that its newest failures hit, newest first.
+    pub fn jobs(&self, now: Time) -> impl Iterator<Item = JobId> {
+        self.fails.iter().rev().filter(move |f| f.at + WINDOW > now).map(|f| f.job)
     }
 
     /// Whether nothing of it matters any more.

@@ -1,5 +1,7 @@
 //! Findings, incidents, breakers, remedies and acts, as the log adds them up.
 
+use muster_health::breaker::Count;
+use muster_health::lemon::Record;
 use muster_model::breaker::Breaker;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Incident};
@@ -35,6 +37,15 @@ pub struct HealthBook {
     pub acts: BTreeMap<u64, Arc<AskedAct>>,
     /// How the control plane's own hand stands.
     pub automation: Automation,
+    /// How long each node worked and what ended work there, over four weeks.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub records: BTreeMap<NodeName, Arc<Record>>,
+    /// Failures that nothing explains, of work and of nodes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<Entity, Count>,
+    /// Nodes that the control plane itself keeps for small work.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub lemons: BTreeSet<NodeName>,
     /// Derived from the above; never stored.
     #[serde(skip)]
     pub(crate) index: HealthIndex,

@@ -1,12 +1,12 @@
 //! Findings with one cause become an incident; the cause's breaker keeps work away (H7).
 
+use super::held::{image, of_work, template};
 use crate::Engine;
 use muster_health::correlate::{Common, Hit, Place, correlate};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{Finding, INCIDENT_FINDINGS, Incident};
 use muster_model::ids::JobId;
-use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::remedy::{Action, RemedyOutcome, RemedyStep};
 use muster_model::units::Span;
@@ -37,7 +37,7 @@ impl Engine {
         }
         let causes = {
             let hits: Vec<Hit<'_>> = recent.iter().map(|f| self.hit(f)).collect();
-            let sizes: RefCell<BTreeMap<Entity, u32>> = RefCell::default();
+            let sizes = RefCell::new(self.sizes_of_work(&hits));
             let size = |e: &Entity| {
                 let known = sizes.borrow().get(e).copied();
                 known.unwrap_or_else(|| {
@@ -71,8 +71,40 @@ impl Engine {
             }),
             attempt: f.seen.attempt,
             template: job.map(|j| template(j)),
-            image: None,
+            image: job.and_then(|j| image(j)),
         }
+    }
+
+    /// Nodes on which the same template or image ran lately, where enough findings name one. All
+    /// are counted in one pass: there may be very many jobs.
+    fn sizes_of_work(&self, hits: &[Hit<'_>]) -> BTreeMap<Entity, u32> {
+        let mut named: BTreeMap<&Entity, BTreeSet<&NodeName>> = BTreeMap::new();
+        for h in hits {
+            let Some(node) = h.entity.node() else { continue };
+            for e in [&h.template, &h.image].into_iter().flatten() {
+                named.entry(e).or_default().insert(node);
+            }
+        }
+        let mut nodes: BTreeMap<Entity, BTreeSet<&NodeName>> = BTreeMap::new();
+        for (e, hit) in named {
+            if hit.len() >= muster_health::correlate::NODES_MIN {
+                nodes.insert(e.clone(), BTreeSet::new());
+            }
+        }
+        if nodes.is_empty() {
+            return BTreeMap::new();
+        }
+        let since = self.state.now - WINDOW;
+        for job in self.state.jobs.values() {
+            for e in of_work(job) {
+                let Some(all) = nodes.get_mut(&e) else { continue };
+                let now = job.attempt.iter().flat_map(|a| &a.placement.slots).map(|s| &s.node);
+                let lately = job.past.iter().filter(|p| p.ended_at >= since);
+                all.extend(now.chain(lately.flat_map(|p| &p.nodes)));
+            }
+        }
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        nodes.into_iter().map(|(e, all)| (e, count(all.len()))).collect()
     }
 
     /// Nodes of the fleet that belong to a group.
@@ -143,6 +175,9 @@ impl Engine {
                 }
             }
             Entity::Job(j) if c.kind == "node-killer" => self.quarantine_job(*j, &c.summary),
+            Entity::Template(..) | Entity::Image(_) => {
+                self.open_breaker(c.cause.clone(), &c.summary, Some(id));
+            }
             _ => {}
         }
     }
@@ -232,9 +267,4 @@ impl Engine {
             self.emit(Some(&job.project), Event::JobHeld { job: id, by, decided: true });
         }
     }
-}
-
-/// Jobs of one project that share a name come from one template.
-pub(super) fn template(j: &Job) -> Entity {
-    Entity::Template(j.project.clone(), j.name.to_string())
 }

@@ -203,7 +203,7 @@ fn force(
         | Entity::Pool(_)
         | Entity::Sku(_)
         | Entity::Version(..) => e.state.nodes.values().any(|n| super::apply::in_group(n, entity)),
-        Entity::Template(..) => true,
+        Entity::Template(..) | Entity::Image(_) => true,
         _ => {
             return Err(Refusal::new(
                 RefusalCode::Unsupported,
@@ -211,8 +211,8 @@ fn force(
             )
             .field("entity")
             .hint(
-                "breakers guard node, rack, leaf, spine, nvlink, feed, pool, sku, version and \
-                   template; `muster node exclude-gpu` takes out one GPU",
+                "breakers guard node, rack, leaf, spine, nvlink, feed, pool, sku, version, image \
+                   and template; `muster node exclude-gpu` takes out one GPU",
             ));
         }
     };

@@ -112,6 +112,9 @@ impl Engine {
         self.emit(project.as_ref(), Event::FindingClosed { id, why: why.to_owned(), decided });
         if let Some(node) = f.seen.entity.node() {
             self.work.due.insert(node.clone());
+            if f.seen.kind == "lemon" {
+                self.keep_for_all_work(node);
+            }
         }
         let Some(i) = f.incident.and_then(|i| self.state.health.incidents.get(&i)).cloned() else {
             return;
@@ -129,7 +132,7 @@ impl Engine {
         let Some(f) = self.state.health.findings.get(&id).cloned() else { return };
         match (&f.seen.kind[..], f.seen.entity.node()) {
             ("hazard", Some(node)) => self.mark(node, None, u32::from(f.seen.confidence)),
-            ("lemon", Some(node)) => self.mark(node, Some(NodeRole::Lemon), 0),
+            ("lemon", Some(node)) => self.keep_for_small_work(node),
             _ => {}
         }
         self.attribute_late(&f);
@@ -137,7 +140,7 @@ impl Engine {
     }
 
     /// What a node is kept for, and how likely it is to fail, by our own conclusion.
-    fn mark(&mut self, node: &NodeName, role: Option<NodeRole>, hazard: u32) {
+    pub(super) fn mark(&mut self, node: &NodeName, role: Option<NodeRole>, hazard: u32) {
         let Some(n) = self.state.nodes.get(node) else { return };
         // An operator's choice, and a spare's, stays.
         let role = role.filter(|_| n.role == NodeRole::Normal).unwrap_or(n.role);

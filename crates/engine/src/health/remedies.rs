@@ -145,6 +145,8 @@ impl Engine {
 
     /// Looks at everything that is due, at most once a second at what only time changes.
     pub(crate) fn pass_health(&mut self) {
+        self.pass_arrived();
+        self.pass_lemons();
         for _ in 0..STEPS {
             self.pass_due();
             let now = self.state.now;
@@ -190,7 +192,7 @@ impl Engine {
             .keys()
             .filter_map(|n| self.state.nodes.get(n).and_then(|n| n.stage_until));
         let acts = book.open_acts().map(|a| a.until);
-        let breakers = book.breakers.values().filter_map(|b| super::breakers::wakes(b));
+        let breakers = book.breakers.values().filter_map(|b| super::breakers::wakes(b, now));
         let held = book.live_remedies().any(|r| r.step == RemedyStep::Proposed);
         let taken = book.automation.taken.iter().map(|(t, _)| *t + Span::hours(1));
         let hour = taken.filter(|_| held);
@@ -205,7 +207,8 @@ impl Engine {
     pub(crate) fn next_health(&self) -> Option<Time> {
         let soon = (!self.work.due.is_empty() || self.work.all).then_some(Time(0));
         let again = self.work.correlate.then_some(self.work.looked_at + Span::secs(1));
-        let first = self.work.wake.into_iter().chain(again).chain(soon).min();
+        let lemons = self.next_lemons();
+        let first = self.work.wake.into_iter().chain(again).chain(soon).chain(lemons).min();
         first.map(|t| t.max(self.state.now + Span(1)))
     }
 
@@ -492,6 +495,8 @@ impl Engine {
         self.emit(None, Event::ProbationSet { node: node.clone(), until: Some(until) });
         self.stepped(r, RemedyStep::Probation, "watched after its return", Some(until), None);
         self.close_all(&node, "the node passed its test");
+        // Whoever repaired a lemon wants to see it cleared.
+        self.work.failures |= r.kind == "lemon";
     }
 
     /// What was found on a node before its test is over.

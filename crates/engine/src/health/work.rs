@@ -1,6 +1,8 @@
 //! What is to be looked at again. Derived; never stored.
 
 use muster_model::event::Event;
+use muster_model::ids::JobId;
+use muster_model::job::Verdict;
 use muster_model::names::NodeName;
 use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +20,12 @@ pub(crate) struct Work {
     pub(crate) wake: Option<Time>,
     /// Everything is to be looked at.
     pub(crate) all: bool,
+    /// Jobs that were submitted and not looked at yet: the first, and how many.
+    pub(crate) arrived: Vec<(JobId, u32)>,
+    /// When nodes' histories were last looked at, if they were.
+    pub(crate) judged_at: Option<Time>,
+    /// Failures were added to them since.
+    pub(crate) failures: bool,
     /// Groups and how much of each is out, while nothing changed.
     pub(crate) groups: Option<BTreeMap<String, Group>>,
 }
@@ -35,6 +43,17 @@ impl Work {
                 self.groups = None;
                 self.all |= matches!(event, Event::RemedyEnded { .. } | Event::PolicySet { .. });
             }
+            _ => {}
+        }
+        match event {
+            Event::JobSubmitted { id, array, .. } => {
+                let count = u32::try_from(array.len().max(1)).unwrap_or(u32::MAX);
+                self.arrived.push((*id, count));
+            }
+            Event::AttemptEnded { verdict, .. } => {
+                self.failures |= matches!(verdict, Verdict::Infrastructure | Verdict::Unknown);
+            }
+            Event::AttemptAttributed { .. } => self.failures = true,
             _ => {}
         }
         match event {

@@ -2,6 +2,7 @@
 
 use muster_model::entity::Entity;
 use muster_model::ids::JobId;
+use muster_model::names::NodeName;
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -13,30 +14,40 @@ const IMAGE_JOBS: u32 = 3;
 const NODE_JOBS: u32 = 3;
 const NODES: u32 = 3;
 
-/// Failed attempts of a template, an image or a node, as far back as they matter.
+/// Failed attempts of a template, an image, a node or the whole site, as far back as they matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    failed: Vec<(Time, JobId)>,
+    failed: Vec<(Time, JobId, NodeName)>,
 }
 
 /// How far back failures count. None for what does not count attempts.
 fn window(of: &Entity) -> Option<Span> {
     match of {
-        Entity::Template(..) | Entity::Image(_) => Some(Span::hours(1)),
+        Entity::Template(..) | Entity::Image(_) | Entity::Site => Some(Span::hours(1)),
         Entity::Node(_) => Some(Span::hours(24)),
         _ => None,
     }
 }
 
 impl Count {
-    /// An attempt failed. On a node only those count that may be the node's fault.
-    pub fn failed(&mut self, of: &Entity, at: Time, job: JobId) {
+    /// An attempt failed on a node. Of a node only those count that may be its fault.
+    pub fn failed(&mut self, of: &Entity, at: Time, job: JobId, node: &NodeName) {
         let Some(window) = window(of) else { return };
-        self.failed.retain(|(t, _)| *t + window >= at);
+        self.failed.retain(|(t, ..)| *t + window >= at);
         if self.failed.len() >= KEPT {
             self.failed.remove(0);
         }
-        self.failed.push((at, job));
+        self.failed.push((at, job, node.clone()));
+    }
+
+    /// What was counted of a job at that moment had another reason.
+    pub fn forgive(&mut self, at: Time, job: JobId) {
+        self.failed.retain(|(t, j, _)| (*t, *j) != (at, job));
+    }
+
+    /// Only jobs for which this holds are still counted.
+    pub fn keep(&mut self, counts: impl Fn(JobId) -> bool) {
+        self.failed.retain(|(_, job, _)| counts(*job));
     }
 
     /// An attempt went well: the row of failures of a template or an image ends. A node that also
@@ -50,14 +61,31 @@ impl Count {
     /// Failures within the window: attempts of a template, different jobs elsewhere.
     #[must_use]
     pub fn failures(&self, of: &Entity, now: Time) -> u32 {
-        let Some(window) = window(of) else { return 0 };
-        let within = self.failed.iter().filter(|(t, _)| *t + window >= now);
+        let within = self.within(of, now);
         let n = if matches!(of, Entity::Template(..)) {
             within.count()
         } else {
-            within.map(|(_, job)| *job).collect::<BTreeSet<_>>().len()
+            within.map(|(_, job, _)| *job).collect::<BTreeSet<_>>().len()
         };
         u32::try_from(n).unwrap_or(u32::MAX)
+    }
+
+    /// Different nodes on which it failed within the window.
+    #[must_use]
+    pub fn nodes(&self, of: &Entity, now: Time) -> u32 {
+        let nodes: BTreeSet<&NodeName> = self.within(of, now).map(|(.., node)| node).collect();
+        u32::try_from(nodes.len()).unwrap_or(u32::MAX)
+    }
+
+    fn within(&self, of: &Entity, now: Time) -> impl Iterator<Item = &(Time, JobId, NodeName)> {
+        let window = window(of);
+        self.failed.iter().filter(move |(t, ..)| window.is_some_and(|w| *t + w >= now))
+    }
+
+    /// The last failure that is remembered.
+    #[must_use]
+    pub fn last(&self) -> Option<Time> {
+        self.failed.iter().map(|(t, ..)| *t).max()
     }
 
     /// Whether nothing is remembered.

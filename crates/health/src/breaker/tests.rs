@@ -1,5 +1,6 @@
 use super::*;
 use muster_model::ids::JobId;
+use muster_model::names::NodeName;
 use muster_model::topology::Level;
 use proptest::prelude::*;
 
@@ -75,16 +76,37 @@ fn an_operators_word_holds_until_another_one() {
     assert!(due(&now, T0) && now.pinned.is_none());
 }
 
+fn name(n: &str) -> NodeName {
+    n.parse().unwrap()
+}
+
+#[test]
+fn what_had_another_reason_is_not_counted() {
+    let image = Entity::Image("x:1".into());
+    let mut c = Count::default();
+    for i in 0..4 {
+        c.failed(&image, T0 + Span::mins(i), JobId(i), &name("a"));
+    }
+    c.forgive(T0 + Span::mins(1), JobId(1));
+    assert_eq!(c.failures(&image, T0 + Span::mins(4)), 3);
+    c.keep(|job| job == JobId(3));
+    assert_eq!(
+        (c.failures(&image, T0 + Span::mins(4)), c.nodes(&image, T0 + Span::mins(4))),
+        (1, 1)
+    );
+}
+
 #[test]
 fn how_many_failures_are_enough() {
     let template = Entity::Template("p".parse().unwrap(), "t".into());
     let image = Entity::Image("x:1".into());
     let mut c = Count::default();
     for i in 0..4 {
-        c.failed(&template, T0 + Span::mins(i), JobId(1));
+        c.failed(&template, T0 + Span::mins(i), JobId(1), &name("a"));
     }
     assert!(!trips(&template, c.failures(&template, T0 + Span::mins(4)), 0, 0));
-    c.failed(&template, T0 + Span::mins(5), JobId(1));
+    c.failed(&template, T0 + Span::mins(5), JobId(1), &name("b"));
+    assert_eq!(c.nodes(&template, T0 + Span::mins(5)), 2);
     assert!(trips(&template, c.failures(&template, T0 + Span::mins(5)), 0, 0));
     // The first ones are an hour old by then; or one went well.
     assert!(!trips(&template, c.failures(&template, T0 + Span::mins(62)), 0, 0));
@@ -95,7 +117,7 @@ fn how_many_failures_are_enough() {
         for (i, job) in [1, 1, 2, 2, 3].into_iter().enumerate() {
             let at = T0 + Span::hours(hours * i as u64);
             assert!(!trips(entity, c.failures(entity, at), 0, 0));
-            c.failed(entity, at, JobId(job));
+            c.failed(entity, at, JobId(job), &name("a"));
         }
         // Nine hours apart the first job's failures are more than a day old.
         assert_eq!(

@@ -10,9 +10,9 @@ fn day(n: u64) -> Time {
 
 fn worked(days: u64, fails: u64) -> Record {
     let mut r = Record::default();
-    r.busy(day(28 - days), day(28));
+    r.busy(day(28 - days), day(28), 1000);
     for i in 0..fails {
-        r.failed(day(20) + Span::hours(i), 1);
+        r.failed(day(20) + Span::hours(i), JobId(i), 1);
     }
     r
 }
@@ -56,7 +56,7 @@ fn failures_are_forgotten_after_four_weeks() {
 fn gangs_share_what_nobody_owns_up_to() {
     let mut own = worked(28, 0);
     for i in 0..40 {
-        own.failed(day(20) + Span::hours(i), 64);
+        own.failed(day(20) + Span::hours(i), JobId(i), 64);
     }
     assert_eq!(own.seen_milli(day(28)), 40 * 15);
     assert_eq!(lemon(&own, &fleet(500, &own), day(28)), None);
@@ -66,6 +66,44 @@ fn gangs_share_what_nobody_owns_up_to() {
 fn a_lemon_among_four_nodes_does_not_hide_itself() {
     let own = worked(28, 6);
     assert!(lemon(&own, &fleet(3, &own), day(28)).is_some());
+}
+
+#[test]
+fn what_happened_at_once_or_under_one_job_is_one_failure() {
+    let at = |h: u64| day(20) + Span::hours(h);
+    let mut r = Record::default();
+    // A lost node ends all of its jobs.
+    for job in 0..8 {
+        r.failed(at(0) + Span::secs(job), JobId(job), 1);
+    }
+    assert_eq!(r.seen_milli(day(28)), 1000);
+    for h in 1..20 {
+        r.failed(at(h), JobId(9), 1);
+    }
+    assert_eq!(r.seen_milli(day(28)), 2000, "one job that keeps failing");
+    r.failed(at(40), JobId(9), 1);
+    assert_eq!(r.seen_milli(day(28)), 3000, "another day");
+    r.forgive(at(40), JobId(9));
+    assert_eq!(r.seen_milli(day(28)), 2000);
+    r.forgive_since(at(1));
+    assert_eq!(
+        (r.seen_milli(day(28)), r.jobs(day(28)).collect::<Vec<_>>()),
+        (1000, vec![JobId(0)])
+    );
+    r.acquit();
+    assert_eq!(r.seen_milli(day(28)), 0);
+}
+
+#[test]
+fn a_part_of_a_node_at_work_is_a_part_of_its_exposure() {
+    let mut r = Record::default();
+    r.busy(day(1), day(2), 125);
+    assert_eq!(r.busy_ms(day(2)), DAY.0 / 8);
+    for i in 0..100 {
+        r.out(day(1) + Span::hours(i));
+    }
+    assert_eq!(r.outs(day(6)), OUTS_MAX);
+    assert_eq!(r.outs(day(60)), 0);
 }
 
 struct Score {
@@ -83,6 +121,7 @@ fn simulate(seed: u64, per_1000_node_days: f64, known: f64) -> Score {
     let load: Vec<f64> = (0..NODES).map(|_| 0.1 + 0.9 * draw.uniform()).collect();
     let mut records = vec![Record::default(); NODES];
     let mut named = vec![false; NODES];
+    let mut job = 0;
     for d in 0..180 {
         let from = day(d);
         // The day's gangs: neighbours in a row of 1, 2, 4 ... 64.
@@ -91,17 +130,18 @@ fn simulate(seed: u64, per_1000_node_days: f64, known: f64) -> Score {
             let n = (1usize << ((draw.uniform() * 7.0) as u32).min(6)).min(NODES - at);
             for i in at..at + n {
                 let busy = load[i] * 86_400_000.0;
-                records[i].busy(from, from + Span(busy as u64));
+                records[i].busy(from, from + Span(busy as u64), 1000);
                 let rate = per_1000_node_days / 1000.0 * load[i];
                 let mean = 1.0 / (rate * if lemons[i] { 10.0 } else { 1.0 });
                 let mut t = draw.exponential(mean);
                 while t < 1.0 {
                     let when = from + Span((t * 86_400_000.0) as u64);
+                    job += 1;
                     if draw.uniform() <= known {
-                        records[i].failed(when, 1);
+                        records[i].failed(when, JobId(job), 1);
                     } else {
                         for r in &mut records[at..at + n] {
-                            r.failed(when, u32::try_from(n).unwrap());
+                            r.failed(when, JobId(job), u32::try_from(n).unwrap());
                         }
                     }
                     t += draw.exponential(mean);
@@ -158,16 +198,16 @@ proptest! {
     ) {
         let mut r = Record::default();
         for (from, hours) in work {
-            r.busy(day(0) + Span::hours(from), day(0) + Span::hours(from + hours));
+            r.busy(day(0) + Span::hours(from), day(0) + Span::hours(from + hours), 1000);
         }
         for (at, n) in fails {
-            r.failed(day(0) + Span::hours(at), n);
+            r.failed(day(0) + Span::hours(at), JobId(at), n);
         }
         prop_assert!(r.fails.len() <= FAILS_MAX && r.busy.len() <= 29);
         let now = day(28);
         let f = fleet(100, &r);
         let before = lemon(&r, &f, now);
-        r.failed(now, 1);
+        r.failed(now, JobId(1), 1);
         if let Some(b) = before {
             let after = lemon(&r, &f, now).unwrap();
             prop_assert!(after.seen >= b.seen && after.confidence >= b.confidence);

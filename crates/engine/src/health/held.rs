@@ -1,0 +1,285 @@
+//! Jobs behind the breaker of their template or image: they wait, one is let through as a probe,
+//! and all go on when it went well (H7).
+
+use crate::Engine;
+use muster_health::breaker::{self, trips};
+use muster_model::breaker::{Breaker, BreakerState, Probe};
+use muster_model::entity::Entity;
+use muster_model::event::Event;
+use muster_model::finding::{SeenFinding, Severity};
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::{Job, JobState, PastAttempt, Verdict};
+use muster_model::units::Span;
+use std::sync::Arc;
+
+/// A job whose attempts end sooner than this after their start crashes.
+const SOON: Span = Span::mins(10);
+/// So many crashes in a row of one job open its template's breaker.
+const CRASHES: u32 = 5;
+/// Different nodes on which work must have failed: on fewer, it may be the nodes.
+const NODES: u32 = 3;
+/// An image's name that is longer cannot be written down as what a breaker is about.
+const NAME_MAX: usize = 500;
+
+/// Jobs of one project that were given one name come from one template. One without a name is on
+/// its own.
+pub(super) fn template(j: &Job) -> Entity {
+    let name = match &j.spec.name {
+        Some(n) => n.to_string(),
+        None => format!("{}/{}", j.name, j.payload),
+    };
+    Entity::Template(j.project.clone(), name)
+}
+
+/// The image that a job runs in.
+pub(super) fn image(j: &Job) -> Option<Entity> {
+    let name = j.spec.run.image.as_ref()?;
+    (!name.is_empty() && name.len() <= NAME_MAX).then(|| Entity::Image(name.clone()))
+}
+
+/// What a job is one of.
+pub(super) fn of_work(j: &Job) -> impl Iterator<Item = Entity> {
+    [Some(template(j)), image(j)].into_iter().flatten()
+}
+
+/// Is it about work, and not about machines?
+pub(super) fn is_work(e: &Entity) -> bool {
+    matches!(e, Entity::Template(..) | Entity::Image(_))
+}
+
+/// The job that is let through.
+fn probe_job(b: &Breaker) -> Option<JobId> {
+    match &b.probe {
+        Some(Probe::Attempt { key }) => key.map(|k| k.job),
+        _ => None,
+    }
+}
+
+impl Engine {
+    /// An attempt ended: its work may fail again and again, or have mended, and so may its node.
+    pub(crate) fn template_ended(&mut self, job: &Job, verdict: Verdict, why: &str) {
+        for entity in of_work(job) {
+            let known = self.state.health.breakers.get(&entity).cloned();
+            if let Some(b) = known.filter(|b| probe_job(b) == Some(job.id)) {
+                self.probe_ended(&b, job, verdict, why);
+            }
+        }
+        if self.crashed(job, verdict) {
+            self.maybe_crash_loop(job, why);
+        }
+        if matches!(verdict, Verdict::Infrastructure | Verdict::Platform) {
+            self.maybe_common(job, why);
+        }
+    }
+
+    fn crashed(&self, job: &Job, verdict: Verdict) -> bool {
+        let now = self.state.now;
+        let ran = job.attempt.as_ref().and_then(|a| a.started_at).map(|t| now.since(t));
+        !matches!(verdict, Verdict::Success | Verdict::Operator | Verdict::Scheduler)
+            && ran.is_none_or(|r| r < SOON)
+    }
+
+    fn probe_ended(&mut self, b: &Breaker, job: &Job, verdict: Verdict, why: &str) {
+        let now = self.state.now;
+        let past = self.state.jobs.get(&job.id).and_then(|j| j.past.last());
+        // Unless nodes that fall sick under it are what opened it.
+        let sick = past.is_some_and(|p| !p.findings.is_empty()) && b.because_of.is_none();
+        let own = match b.entity {
+            // What it ran came up and failed by itself: that is not the image.
+            Entity::Image(_) => {
+                !matches!(verdict, Verdict::Application) && self.crashed(job, verdict)
+            }
+            _ => self.crashed(job, verdict),
+        };
+        // One that was stopped by others, or by sick hardware, says nothing.
+        let says_nothing = match verdict {
+            Verdict::Operator | Verdict::Scheduler => true,
+            Verdict::Success => false,
+            _ => sick,
+        };
+        let next = if says_nothing {
+            breaker::lapsed(b, now, why.to_owned())
+        } else {
+            breaker::probed(b, now, !own, why.to_owned())
+        };
+        self.set_breaker(next, false);
+    }
+
+    /// A job that crashes again and again is not started for ever.
+    fn maybe_crash_loop(&mut self, job: &Job, why: &str) {
+        // This one, and those before it that crashed, newest first.
+        let quick = |p: &&PastAttempt| {
+            p.started_at.is_none_or(|t| p.ended_at.since(t) < SOON)
+                && matches!(
+                    p.verdict,
+                    Verdict::Application
+                        | Verdict::Infrastructure
+                        | Verdict::Platform
+                        | Verdict::Unknown
+                )
+        };
+        let row = job.past.iter().rev().take_while(quick).count();
+        let row = u32::try_from(row).unwrap_or(u32::MAX).saturating_add(1);
+        if row < CRASHES {
+            return;
+        }
+        let reason = format!("{row} attempts of job {} crashed in a row; the last: {why}", job.id);
+        let entity = Entity::Job(job.id);
+        let seen = SeenFinding::new("crash-loop", entity, Severity::Warning, self.state.now);
+        self.found(seen.because(reason.clone()), true);
+        self.open_breaker(template(job), &reason, None);
+    }
+
+    /// Failures that nothing explains may have an image, a template or a node in common.
+    fn maybe_common(&mut self, job: &Job, why: &str) {
+        let now = self.state.now;
+        let counts = &self.state.health.counts;
+        let of =
+            |e: &Entity| counts.get(e).map_or((0, 0), |c| (c.failures(e, now), c.nodes(e, now)));
+        let (site, _) = of(&Entity::Site);
+        let mut open = Vec::new();
+        for e in of_work(job) {
+            let (failures, nodes) = of(&e);
+            // Where other work fails just as much, it is not this.
+            let jobs = counts.get(&e).map_or(0, |c| c.failures(&Entity::Site, now));
+            if trips(&e, failures, 0, 0) && nodes >= NODES && jobs.saturating_mul(2) > site {
+                open.push((
+                    e,
+                    format!("{failures} failures on {nodes} nodes that nothing else explains"),
+                ));
+            }
+        }
+        if open.is_empty()
+            && let Some(muster_model::job::StopReason::SlotFailed { node, .. }) =
+                job.attempt.as_ref().and_then(|a| a.stop.as_ref()).map(|s| &s.reason)
+        {
+            let e = Entity::Node(node.clone());
+            let (failures, _) = of(&e);
+            if trips(&e, failures, 0, 0) {
+                open.push((e, format!("{failures} jobs failed on it, and no finding says why")));
+            }
+        }
+        for (e, what) in open {
+            self.open_breaker(e, &format!("{what}; the last: {why}"), None);
+        }
+    }
+
+    /// A job that is to be started does not, while a breaker keeps its like away.
+    pub(crate) fn held_by_breaker(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.get(&id).cloned() else { return };
+        if job.held.is_some() || job.state != JobState::Queued {
+            return;
+        }
+        let shut: Vec<Arc<Breaker>> = of_work(&job)
+            .filter_map(|e| self.state.health.breakers.get(&e))
+            .filter(|b| b.state != BreakerState::Closed && probe_job(b) != Some(id))
+            .cloned()
+            .collect();
+        let waits = |b: &&Arc<Breaker>| {
+            b.state == BreakerState::HalfOpen && probe_job(b).is_none() && b.pinned.is_none()
+        };
+        match &shut[..] {
+            [] => {}
+            // Nobody has been tried yet: this is the one.
+            [only] if waits(&only) => self.try_with(only, &job),
+            [first, ..] => {
+                let by = by_breaker(&first.entity);
+                self.emit(Some(&job.project), Event::JobHeld { job: id, by, decided: true });
+            }
+        }
+    }
+
+    fn try_with(&mut self, b: &Breaker, job: &Job) {
+        let key = AttemptKey { job: job.id, attempt: job.attempts + 1 };
+        let probe = Some(Probe::Attempt { key: Some(key) });
+        self.emit(
+            None,
+            Event::BreakerSet { breaker: Box::new(Breaker { probe, ..b.clone() }), word: false },
+        );
+    }
+
+    /// Jobs that were just submitted may be behind a breaker.
+    pub(super) fn pass_arrived(&mut self) {
+        for (first, count) in std::mem::take(&mut self.work.arrived) {
+            if !self.state.health.breakers.keys().any(is_work) {
+                continue;
+            }
+            for n in 0..u64::from(count) {
+                self.held_by_breaker(JobId(first.0 + n));
+            }
+        }
+    }
+
+    /// A breaker about work moved: what waits follows.
+    pub(super) fn work_follows(&mut self, entity: &Entity) {
+        let Some(b) = self.state.health.breakers.get(entity).cloned() else { return };
+        match b.state {
+            BreakerState::Closed => self.release_all(entity),
+            BreakerState::Open => {
+                let of_it = |j: &&Arc<Job>| {
+                    j.state == JobState::Queued
+                        && j.held.is_none()
+                        && of_work(j).any(|e| e == *entity)
+                };
+                let all = self.state.jobs.values().filter(of_it).map(|j| j.id);
+                for id in all.collect::<Vec<_>>() {
+                    self.held_by_breaker(id);
+                }
+            }
+            BreakerState::HalfOpen => {
+                if let Some(job) =
+                    self.held_jobs(entity).into_iter().find(|j| self.is_free(j, entity))
+                {
+                    self.try_with(&b, &job);
+                    let released = Event::JobReleased { job: job.id, decided: true };
+                    self.emit(Some(&job.project), released);
+                }
+            }
+        }
+    }
+
+    /// Does no other breaker keep a job from starting?
+    fn is_free(&self, j: &Job, but: &Entity) -> bool {
+        let shut = |e: &Entity| {
+            let b = self.state.health.breakers.get(e);
+            b.is_some_and(|b| b.state != BreakerState::Closed)
+        };
+        !of_work(j).any(|e| e != *but && shut(&e))
+    }
+
+    fn held_jobs(&self, entity: &Entity) -> Vec<Arc<Job>> {
+        let by = by_breaker(entity);
+        let all = self.state.jobs.values();
+        all.filter(|j| j.held.as_deref() == Some(&by) && j.state == JobState::Queued)
+            .cloned()
+            .collect()
+    }
+
+    fn release_all(&mut self, entity: &Entity) {
+        for j in self.held_jobs(entity) {
+            self.emit(Some(&j.project), Event::JobReleased { job: j.id, decided: true });
+            self.held_by_breaker(j.id);
+        }
+    }
+
+    /// A probe that has run for so long went well; one that will not run came to nothing.
+    pub(super) fn look_at_probe(&mut self, b: &Breaker) {
+        let Some(id) = probe_job(b) else { return };
+        let now = self.state.now;
+        let job = self.state.jobs.get(&id);
+        let goes_on = job.and_then(|j| j.attempt.as_ref()).filter(|a| a.stop.is_none());
+        let ran = goes_on.and_then(|a| a.started_at);
+        let next = if ran.is_some_and(|t| now.since(t) >= SOON) {
+            breaker::probed(b, now, true, format!("job {id} works"))
+        } else if job.is_none_or(|j| j.state.is_final()) {
+            breaker::lapsed(b, now, format!("job {id} was not tried"))
+        } else {
+            return;
+        };
+        self.set_breaker(next, false);
+    }
+}
+
+fn by_breaker(entity: &Entity) -> String {
+    format!("breaker {entity}")
+}

@@ -1,0 +1,296 @@
+//! Breakers of images, templates and nodes: failures that nothing else explains (H7).
+
+use crate::common::{gang, node, replay};
+use crate::*;
+use muster_engine::{Engine, Policy, SNAPSHOT_FORMAT, State};
+use muster_model::breaker::{BreakerState, Probe};
+use muster_model::job::{JobState, SlotEnd};
+use muster_model::spec::JobSpec;
+use muster_model::units::Span;
+
+fn of_image(name: &str, image: Option<&str>) -> JobSpec {
+    let mut spec = gang(1, 8);
+    spec.name = Some(name.parse().unwrap());
+    spec.run.command = vec!["train".into()];
+    spec.run.image = image.map(str::to_owned);
+    spec
+}
+
+fn image(name: &str) -> Entity {
+    Entity::Image(name.into())
+}
+
+fn state_of(w: &World, e: &Entity) -> BreakerState {
+    w.engine.state().health.breakers.get(e).map_or(BreakerState::Closed, |b| b.state)
+}
+
+/// A job cannot be run by its node, and the node is not to blame as far as anybody knows.
+fn cannot(w: &mut World, id: JobId) -> NodeName {
+    let n = w.nodes_of(id)[0].clone();
+    let end = SlotEnd::NodeFault { reason: "the runtime gave up".into() };
+    w.report(id, &n, Observed::Ended(end));
+    n
+}
+
+/// The job that is let through.
+fn tried(w: &World) -> JobId {
+    let b = &w.engine.state().health.breakers[&image("team/x:1")];
+    let Some(Probe::Attempt { key: Some(key) }) = &b.probe else { panic!("{b:?}") };
+    key.job
+}
+
+fn restart(w: &mut World) {
+    let bytes = w.engine.state().to_bytes().unwrap();
+    let state = State::from_bytes(SNAPSHOT_FORMAT, &bytes).unwrap();
+    assert_eq!(replay(&w.log).digest(), state.digest(), "the log says the same");
+    w.engine = Engine::new(state, Policy::default());
+    w.tick();
+}
+
+/// Three jobs of one image that fail on three nodes.
+fn broken_image(w: &mut World) {
+    let jobs: Vec<JobId> =
+        (0..3).map(|i| w.run(of_image(&format!("a{i}"), Some("team/x:1")))).collect();
+    let mut nodes: Vec<NodeName> = Vec::new();
+    for j in &jobs {
+        nodes.push(cannot(w, *j));
+    }
+    nodes.sort();
+    nodes.dedup();
+    assert_eq!(nodes.len(), 3, "the stage is set");
+}
+
+#[test]
+fn an_image_that_fails_everywhere_is_kept_waiting_and_tried_again() {
+    let mut w = able(8);
+    let well = w.run(of_image("well", Some("team/y:1")));
+    let x = image("team/x:1");
+    let (first, second) =
+        (w.run(of_image("a0", Some("team/x:1"))), w.run(of_image("a1", Some("team/x:1"))));
+    cannot(&mut w, first);
+    restart(&mut w);
+    cannot(&mut w, second);
+    assert_eq!(state_of(&w, &x), BreakerState::Closed, "two are not enough");
+    restart(&mut w);
+    let third = w.run(of_image("a2", Some("team/x:1")));
+    cannot(&mut w, third);
+    assert_eq!(state_of(&w, &x), BreakerState::Open);
+    let why = w.engine.state().health.breakers[&x].reason.clone();
+    assert!(why.contains("3 failures on 3 nodes") && why.contains("the runtime gave up"), "{why}");
+
+    // Whoever comes now waits, and is told why. Others go on.
+    let late = w.submit(of_image("late", Some("team/x:1")));
+    assert_eq!(w.job(late).held.as_deref(), Some("breaker image:team/x:1"));
+    let said = w.explain(late).summary;
+    assert!(said.contains("held by breaker image:team/x:1"), "{said}");
+    assert_eq!((w.job(third).state, w.job(third).held.is_some()), (JobState::Queued, true));
+    for j in [first, second] {
+        assert_eq!(w.job(j).state, JobState::Starting, "placed before, and left alone");
+    }
+    let other = w.run(of_image("other", Some("team/y:1")));
+    assert_eq!(w.job(other).state, JobState::Running);
+
+    // One is let through; the others wait on, and so do new ones.
+    restart(&mut w);
+    w.sleep(Span::mins(11));
+    assert_eq!(state_of(&w, &x), BreakerState::HalfOpen);
+    let probe = tried(&w);
+    let free: Vec<JobId> = [third, late].into_iter().filter(|j| w.job(*j).held.is_none()).collect();
+    assert_eq!(free, [probe]);
+    // What ran before the breaker opened is no probe.
+    w.start(first);
+    w.finish(first);
+    assert_eq!(state_of(&w, &x), BreakerState::HalfOpen);
+    restart(&mut w);
+    let newer = w.submit(of_image("newer", Some("team/x:1")));
+    assert!(w.job(newer).held.is_some());
+    w.start(probe);
+    w.pass(Span::secs(20));
+    w.finish(probe);
+    assert_eq!(state_of(&w, &x), BreakerState::Closed);
+    for j in [first, second, third, late, newer] {
+        assert_eq!(w.job(j).held, None, "{j}");
+    }
+    assert_eq!(w.job(well).state, JobState::Running, "it noticed nothing");
+    assert!(w.engine.state().nodes.values().all(|n| n.breaker.is_none()));
+    restart(&mut w);
+}
+
+#[test]
+fn a_probe_that_fails_makes_the_next_wait_longer_and_one_that_lasts_is_good() {
+    let mut w = able(8);
+    broken_image(&mut w);
+    let x = image("team/x:1");
+    w.sleep(Span::mins(11));
+    let probe = tried(&w);
+    w.start(probe);
+    cannot(&mut w, probe);
+    assert_eq!(state_of(&w, &x), BreakerState::Open);
+    let b = &w.engine.state().health.breakers[&x];
+    assert_eq!((b.trips, b.probe_at.unwrap().since(b.since)), (2, Span::mins(20)));
+    assert!(w.job(probe).held.is_some());
+    w.sleep(Span::mins(21));
+    let probe = tried(&w);
+    w.start(probe);
+    w.sleep(Span::mins(12));
+    assert_eq!(w.job(probe).state, JobState::Running);
+    assert_eq!(state_of(&w, &x), BreakerState::Closed, "it works");
+}
+
+#[test]
+fn a_probe_that_is_cancelled_says_nothing() {
+    let mut w = able(8);
+    broken_image(&mut w);
+    w.submit(of_image("next", Some("team/x:1")));
+    w.sleep(Span::mins(11));
+    let probe = tried(&w);
+    w.ok(Command::Cancel { job: probe });
+    if w.job(probe).state == JobState::Stopping {
+        w.stopped(probe);
+    }
+    w.sleep(Span::mins(2));
+    let x = image("team/x:1");
+    assert_eq!(state_of(&w, &x), BreakerState::Open);
+    assert_eq!(w.engine.state().health.breakers[&x].trips, 1);
+    w.sleep(Span::mins(11));
+    assert_eq!(state_of(&w, &x), BreakerState::HalfOpen, "the next one is tried");
+}
+
+#[test]
+fn where_everything_fails_no_image_is_to_blame() {
+    let mut w = able(16);
+    for i in 0..4 {
+        for image in ["team/x:1", "team/y:1", "team/z:1"] {
+            let name = format!("{}{i}", &image[5..6]);
+            let j = w.run(of_image(&name, Some(image)));
+            cannot(&mut w, j);
+            w.ok(Command::Cancel { job: j });
+        }
+    }
+    let open = w.engine.state().health.breakers.keys().filter(|e| matches!(e, Entity::Image(_)));
+    assert_eq!(open.count(), 0);
+}
+
+#[test]
+fn what_sick_nodes_end_is_not_counted_against_the_work() {
+    let mut w = able(16);
+    for i in 0..4 {
+        let j = w.run(of_image(&format!("a{i}"), Some("team/x:1")));
+        let n = w.nodes_of(j)[0].clone();
+        see(&mut w, "nvlink-errors", Entity::Gpu(n.clone(), 1), Severity::Degraded);
+        if w.job(j).attempt.as_ref().is_some_and(|a| a.stop.is_none()) {
+            cannot(&mut w, j);
+        } else {
+            w.stopped(j);
+        }
+        w.pass(Span::mins(6));
+    }
+    assert_eq!(state_of(&w, &image("team/x:1")), BreakerState::Closed);
+    // Nor what a server that was away ended.
+    for i in 0..4 {
+        let j = w.run(of_image(&format!("b{i}"), Some("team/x:1")));
+        let n = w.nodes_of(j)[0].clone();
+        let end = SlotEnd::NodeFault { reason: "no server for 5m".into() };
+        w.report(j, &n, Observed::Ended(end));
+    }
+    assert_eq!(state_of(&w, &image("team/x:1")), BreakerState::Closed);
+    assert!(w.engine.state().health.counts.is_empty());
+}
+
+#[test]
+fn a_node_on_which_jobs_of_all_kinds_fail_takes_no_more_until_it_was_tested() {
+    let mut w = able(16);
+    let n = node(3);
+    let mut failed = 0;
+    for i in 0..64 {
+        let j = w.submit(of_image(&format!("job{i}"), None));
+        if w.nodes_of(j)[0] == n {
+            cannot(&mut w, j);
+            failed += 1;
+            w.ok(Command::Cancel { job: j });
+            if w.job(j).state == JobState::Stopping {
+                w.stopped(j);
+            }
+            restart(&mut w);
+            if failed == 3 {
+                break;
+            }
+            w.pass(Span::secs(1));
+        } else {
+            w.start(j);
+        }
+        let all: Vec<JobId> = w.engine.state().jobs.values().map(|j| j.id).collect();
+        if all.iter().filter(|j| w.job(**j).state == JobState::Running).count() == 15 {
+            for j in all {
+                if w.job(j).state == JobState::Running {
+                    w.finish(j);
+                }
+            }
+        }
+    }
+    assert_eq!(failed, 3, "the stage is set");
+    let e = Entity::Node(n.clone());
+    assert_eq!(state_of(&w, &e), BreakerState::Open);
+    assert_eq!(of(&w, &n).breaker, Some(e.clone()));
+    w.sleep(Span::mins(11));
+    assert_eq!(state_of(&w, &e), BreakerState::HalfOpen);
+    tested(&mut w, &n, Outcome::Passed);
+    assert_eq!(state_of(&w, &e), BreakerState::Closed);
+    assert_eq!(of(&w, &n).breaker, None);
+}
+
+#[test]
+fn a_template_is_held_as_a_whole_and_a_job_without_a_name_is_on_its_own() {
+    let mut w = able(16);
+    let mut spec = of_image("nightly", None);
+    spec.retries.infrastructure = 0;
+    for _ in 0..5 {
+        let j = w.run(spec.clone());
+        // Something else runs there next, so that the nodes differ.
+        cannot(&mut w, j);
+        w.run(of_image("filler", None));
+    }
+    let e = Entity::Template("default".parse().unwrap(), "nightly".into());
+    assert_eq!(state_of(&w, &e), BreakerState::Open);
+    let j = w.submit(spec);
+    assert_eq!(w.job(j).held.as_deref(), Some("breaker template:default/nightly"));
+    // An operator's word lets all of them go, or none.
+    let force = |entity: &Entity, state| Command::ForceBreaker {
+        entity: entity.clone(),
+        state: Some(state),
+        reason: "known".into(),
+    };
+    w.ok(force(&e, BreakerState::Closed));
+    assert_eq!(w.job(j).held, None);
+    let x = image("team/x:1");
+    w.ok(force(&x, BreakerState::Open));
+    let k = w.submit(of_image("k", Some("team/x:1")));
+    w.sleep(Span::hours(5));
+    assert_eq!(w.job(k).held.as_deref(), Some("breaker image:team/x:1"));
+    let plain = w.submit(gang(1, 1));
+    assert_eq!(w.job(plain).held, None);
+    w.ok(force(&x, BreakerState::Closed));
+    assert_eq!(w.job(k).held, None);
+}
+
+#[test]
+fn an_image_under_which_nodes_fall_sick_is_one_incident() {
+    let mut w = able(64);
+    for i in 0..3 {
+        let j = w.run(of_image(&format!("a{i}"), Some("team/x:1")));
+        let n = w.nodes_of(j)[0].clone();
+        let key = w.key(j);
+        let mut f = fault("xid-79", 0);
+        f.at = w.now;
+        f.attempt = Some(key);
+        tell(&mut w, &n, f);
+        if w.job(j).state == JobState::Stopping {
+            w.stopped(j);
+        }
+        w.sleep(Span::mins(2));
+    }
+    let x = image("team/x:1");
+    assert_eq!(state_of(&w, &x), BreakerState::Open, "{:#?}", w.engine.state().health.incidents);
+    let open: Vec<_> = w.engine.state().health.open_incidents().map(|i| &i.cause).collect();
+    assert_eq!(open, [&x]);
+}
