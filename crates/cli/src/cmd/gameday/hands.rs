@@ -119,10 +119,13 @@ impl Slowed {
 
 impl Drop for Slowed {
     fn drop(&mut self) {
-        if let How::Stopped { over, thread } = &mut self.how {
-            over.store(true, Ordering::Relaxed);
-            if let Some(t) = thread.take() {
-                let _ = t.join();
+        match &mut self.how {
+            How::Groups(all) => all.clear(),
+            How::Stopped { over, thread } => {
+                over.store(true, Ordering::Relaxed);
+                if let Some(t) = thread.take() {
+                    let _ = t.join();
+                }
             }
         }
     }

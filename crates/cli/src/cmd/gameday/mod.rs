@@ -8,6 +8,7 @@ mod real;
 mod result;
 mod scene;
 mod site;
+mod xid;
 
 use crate::ctx::Ctx;
 use crate::fail::{FAILED, Fail};
@@ -125,6 +126,13 @@ impl Run {
                 .iter()
                 .filter(|d| !self.live || matches!(d.play, Play::Faults { .. }))
                 .collect();
+            let gpu = |d: &&Drill| matches!(d.play, Play::Real(real::Kind::Xid(_)));
+            if !xid::there() {
+                for d in chosen.iter().filter(|d| gpu(d)) {
+                    output::note(&format!("left out {}: there is no NVIDIA GPU here", d.name));
+                }
+                chosen.retain(|d| !gpu(d));
+            }
         }
         if self.live {
             self.may_be_live(ctx, &chosen).await?;

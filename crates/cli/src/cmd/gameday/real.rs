@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     SlowRank,
     SlowJob,
     LinkSlow,
+    /// A bad kernel on a real GPU, which makes the driver log this.
+    Xid(u32),
 }
 
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -76,6 +78,8 @@ pub(crate) fn drills() -> Vec<Drill> {
             1,
             Kind::LinkSlow,
         ),
+        of("xid31-real", "a real kernel writes out of bounds on a real GPU", 0, 1, Kind::Xid(31)),
+        of("xid43-real", "a real kernel traps on a real GPU", 0, 1, Kind::Xid(43)),
     ]
 }
 
@@ -90,6 +94,7 @@ pub(crate) async fn play(site: &mut Site, name: &str, kind: Kind) -> Result<Outc
         Kind::SlowRank => slow(&site.client, name, &mark, false).await,
         Kind::SlowJob => slow(&site.client, name, &mark, true).await,
         Kind::LinkSlow => super::net::link_slow(site.dir(), name).await,
+        Kind::Xid(xid) => super::xid::bad_kernel(site, name, xid).await,
     }
 }
 
@@ -121,7 +126,7 @@ fn gang(script: &str, mark: &str, nodes: u32, gpus: u32) -> JobSpec {
 }
 
 /// Waits until something is there.
-async fn until<T, F>(what: &str, mut look: impl FnMut() -> F) -> Result<T, Fail>
+pub(super) async fn until<T, F>(what: &str, mut look: impl FnMut() -> F) -> Result<T, Fail>
 where
     F: Future<Output = Option<T>>,
 {
@@ -149,7 +154,7 @@ async fn started(client: &Client, spec: &JobSpec, mark: &str, n: usize) -> Resul
 }
 
 /// Every node that is meant to be there is.
-async fn ready(client: &Client, n: usize) -> Result<(), Fail> {
+pub(super) async fn ready(client: &Client, n: usize) -> Result<(), Fail> {
     until("all nodes are ready", || async {
         let all = client.all_nodes(Some("ready")).await.ok()?;
         (all.len() == n).then_some(())
@@ -157,26 +162,26 @@ async fn ready(client: &Client, n: usize) -> Result<(), Fail> {
     .await
 }
 
-async fn out_of_service(client: &Client) -> Result<Vec<String>, Fail> {
+pub(super) async fn out_of_service(client: &Client) -> Result<Vec<String>, Fail> {
     let taken = ["cordoned", "draining", "drained", "suspect", "quarantined", "repairing"];
     let all = client.all_nodes(None).await?;
     Ok(all.into_iter().filter(|n| taken.contains(&n.state.as_str())).map(|n| n.name).collect())
 }
 
-async fn found(client: &Client, kind: &str, since: Time) -> Option<(String, Time)> {
+pub(super) async fn found(client: &Client, kind: &str, since: Time) -> Option<(String, Time)> {
     let query = FindingsQuery { kind: Some(kind.into()), ..FindingsQuery::default() };
     let all = client.findings(&query).await.ok()?.items;
     let f = all.iter().find(|f| f.opened_at.0 >= since)?;
     Some((f.entity.to_string(), f.opened_at.0))
 }
 
-fn verdict(job: &Job, attempt: u32) -> Option<String> {
+pub(super) fn verdict(job: &Job, attempt: u32) -> Option<String> {
     let p = job.past.iter().find(|p| p.no == attempt)?;
     Some(format!("{:?}", p.verdict).to_lowercase())
 }
 
 /// Milliseconds since then.
-fn since(began: Time, at: Time) -> u64 {
+pub(super) fn since(began: Time, at: Time) -> u64 {
     at.since(began).0
 }
 
@@ -270,10 +275,8 @@ async fn rank_killed(client: &Client, name: &str, mark: &str) -> Result<Outcome,
     Ok(Outcome { detected_ms: Some(detected), ..sight.outcome(name, &expect) })
 }
 
-/// A real agent is stopped: its node is missed, its rank lives and is not started a second time;
-/// when the agent goes on, the job does too.
-async fn agent_stopped(site: &Site, name: &str, mark: &str) -> Result<Outcome, Fail> {
-    let client = site.client.clone();
+/// Starts an agent of this machine: node `drill-1`.
+pub(super) async fn agent(site: &Site) -> Result<tokio::process::Child, Fail> {
     let body = CreateToken {
         name: "drill".into(),
         role: None,
@@ -282,10 +285,10 @@ async fn agent_stopped(site: &Site, name: &str, mark: &str) -> Result<Outcome, F
         join: true,
         uses: None,
     };
-    let token = client.create_token(&body).await?.secret;
+    let token = site.client.create_token(&body).await?.secret;
     let cannot = |e: std::io::Error| Fail::failed(format!("cannot start an agent: {e}"));
     let log = std::fs::File::create(site.dir().join("agent.log")).map_err(cannot)?;
-    let mut agent = tokio::process::Command::new(Site::program()?)
+    tokio::process::Command::new(Site::program()?)
         .args(["agent", "--name", "drill-1", "--exporter", "off"])
         .args(["--link", &site.link(), "--join", &token])
         .arg("--data-dir")
@@ -296,14 +299,28 @@ async fn agent_stopped(site: &Site, name: &str, mark: &str) -> Result<Outcome, F
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
-        .map_err(cannot)?;
-    let id = agent.id().ok_or_else(|| Fail::failed("the agent ended at once"))?;
-    let result = stopped(&client, name, mark, id).await;
-    hands::signal(id, Signal::CONT);
-    hands::signal(id, Signal::TERM);
+        .map_err(cannot)
+}
+
+/// Ends an agent, and waits for it.
+pub(super) async fn end_agent(mut agent: tokio::process::Child) {
+    if let Some(id) = agent.id() {
+        hands::signal(id, Signal::CONT);
+        hands::signal(id, Signal::TERM);
+    }
     if tokio::time::timeout(Duration::from_secs(10), agent.wait()).await.is_err() {
         let _ = agent.kill().await;
     }
+}
+
+/// A real agent is stopped: its node is missed, its rank lives and is not started a second time;
+/// when the agent goes on, the job does too.
+async fn agent_stopped(site: &Site, name: &str, mark: &str) -> Result<Outcome, Fail> {
+    let client = site.client.clone();
+    let agent = agent(site).await?;
+    let id = agent.id().ok_or_else(|| Fail::failed("the agent ended at once"))?;
+    let result = stopped(&client, name, mark, id).await;
+    end_agent(agent).await;
     result
 }
 
