@@ -81,3 +81,58 @@ fn a_link_that_loses_packets_is_named_in_two_rounds() {
     assert_eq!(code, 0, "{test:#}");
     assert_eq!(nodes(&test, "skipped"), ["n5"], "{test:#}");
 }
+
+#[test]
+fn a_group_that_is_slow_is_halved_until_its_slow_node_is_left() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if skip("a_group_that_is_slow_is_halved_until_its_slow_node_is_left") {
+        return;
+    }
+    let net = Net::start(6);
+    net.rate("n4", "5mbit");
+    let (code, test) = net.test(&["--group", "--seconds", "3"]);
+    assert_eq!(code, 1, "{test:#}");
+    assert_eq!(nodes(&test, "slow"), ["n4"], "{test:#}");
+    assert_eq!(nodes(&test, "good"), ["n1", "n2", "n3", "n5", "n6"], "{test:#}");
+    assert_eq!(test["group"], true, "{test:#}");
+    // All at once first: everybody sends to the next.
+    let pairs = test["pairs"].as_array().cloned().unwrap_or_default();
+    assert_eq!(pairs.iter().filter(|p| p["round"] == 1).count(), 6, "{test:#}");
+    assert_eq!(net.findings().len(), 1, "{:#?}", net.findings());
+}
+
+#[test]
+fn a_gang_with_a_slow_node_leaves_it_before_its_ranks_start() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if skip("a_gang_with_a_slow_node_leaves_it_before_its_ranks_start") {
+        return;
+    }
+    let net = Net::start(5);
+    let policy = net.file("policy.yaml");
+    let text = "kind: Policy\nfabric: {preflight_nodes: 4, within: 10m}\n";
+    std::fs::write(&policy, text).expect("written");
+    net.muster(&["policy", "apply", &policy.display().to_string()]);
+    net.rate("n4", "5mbit");
+    // Only four are left for a gang of four: the slow one is among them.
+    net.muster(&["node", "cordon", "n5", "--reason", "a test"]);
+    net.muster(&["submit", "--name", "large", "--nodes", "4", "--", "echo", "up"]);
+    let job = || -> serde_json::Value {
+        serde_json::from_str(&net.muster(&["get", "job", "large", "-o", "json"])).expect("a job")
+    };
+    net.until("it has its nodes", || (!job()["attempt"].is_null()).then_some(()));
+    net.muster(&["node", "uncordon", "n5"]);
+    net.muster(&["wait", "large"]);
+    let done = job();
+    assert_eq!((&done["state"], &done["attempts"]), (&"succeeded".into(), &2.into()), "{done:#}");
+    let said = |attempt: &str| net.muster(&["logs", "large", "--attempt", attempt]);
+    assert_eq!(said("2").matches("up").count(), 4, "{}", said("2"));
+    assert_eq!(
+        said("1").matches("up").count(),
+        0,
+        "the first attempt never started: {}",
+        said("1")
+    );
+    let open = net.findings();
+    assert_eq!(open.len(), 1, "{open:#?}");
+    assert_eq!(open[0]["entity"], "node:n4", "{open:#?}");
+}

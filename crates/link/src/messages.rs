@@ -348,6 +348,9 @@ pub enum FromServer {
         streams: u32,
         /// For so long.
         length: Span,
+        /// Only the way there: others measure at the same time.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        one_way: bool,
     },
     /// Make a simulated node fail.
     Inject {

@@ -49,11 +49,12 @@ pub(super) fn measure(order: &Dial) -> Result<FabricFigures, FabricError> {
     let (rtt_us, rtt_p99_us) = pings(&control, order.length / 4)?;
     let mut control = Some(control);
     let held = Held::watch();
-    let each = order.length * 3 / 8;
+    let kinds: &[Kind] = if order.one_way { &[Kind::Push] } else { &[Kind::Push, Kind::Pull] };
+    let each = order.length * 3 / if order.one_way { 4 } else { 8 };
     let mut before = Look::at(&held, &mut control);
     let mut ways = Vec::with_capacity(2);
     let (mut ours_again, mut theirs_again) = (0, 0);
-    for kind in [Kind::Push, Kind::Pull] {
+    for &kind in kinds {
         let (mbps, sent) = streams(&ends, kind, order.streams, each)?;
         let after = Look::at(&held, &mut control);
         ours_again += sent.resent;

@@ -70,6 +70,8 @@ pub(crate) struct Dial {
     pub(crate) streams: u32,
     /// For the whole test.
     pub(crate) length: Duration,
+    /// Not back again.
+    pub(crate) one_way: bool,
 }
 
 /// A listener that is bound: its port, and what serves it until the test is over.
@@ -129,10 +131,11 @@ pub(crate) fn dial(
     from: Option<String>,
     streams: u32,
     length: Span,
+    one_way: bool,
     tell: impl Fn(FromAgent) + Send + 'static,
 ) {
     let length = length.to_std().clamp(LENGTH_MIN, LENGTH_MAX);
-    let order = Dial { id, to, from, streams: streams.clamp(1, STREAMS_MAX), length };
+    let order = Dial { id, to, from, streams: streams.clamp(1, STREAMS_MAX), length, one_way };
     background("fabric-dial", move |turn| {
         let measured = match turn {
             Some(_) => catch_unwind(AssertUnwindSafe(|| Tcp.dial(&order)))

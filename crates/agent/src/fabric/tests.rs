@@ -12,7 +12,7 @@ fn here(id: u64, length: Duration) -> (u16, std::thread::JoinHandle<()>) {
 
 fn order(id: u64, port: u16) -> Dial {
     let to = format!("127.0.0.1:{port}");
-    Dial { id, to, from: None, streams: 2, length: Duration::from_millis(400) }
+    Dial { id, to, from: None, streams: 2, length: Duration::from_millis(400), one_way: false }
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn a_path_is_measured_and_the_port_given_back() {
 fn it_can_be_dialled_from_a_given_address() {
     let (port, served) = here(8, Duration::from_secs(60));
     let mut order = order(8, port);
-    order.from = Some("127.0.0.2".into());
+    (order.from, order.one_way) = (Some("127.0.0.2".into()), true);
     Tcp.dial(&order).unwrap();
     served.join().unwrap();
 }
@@ -68,7 +68,7 @@ fn both_ends_are_told_over_the_wire() {
     serve(3, None, "192.0.2.1", Span::secs(60), move |m| tell.send(m).unwrap());
     let Ok(FromAgent::FabricReady { id: 3, port, error: None }) = rx.recv() else { panic!() };
     let to = format!("127.0.0.1:{port}");
-    dial(3, to, None, 1, Span(300), move |m| tx.send(m).unwrap());
+    dial(3, to, None, 1, Span(300), false, move |m| tx.send(m).unwrap());
     let Ok(FromAgent::FabricDone { id: 3, result }) = rx.recv() else { panic!() };
     assert!(result.error.is_none() && result.mbps > 0.0, "{result:?}");
 }

@@ -236,8 +236,9 @@ impl Session {
             FromServer::FabricServe { id, bind, length } => {
                 crate::fabric::serve(id, bind, &self.config.address, length, wire.teller());
             }
-            FromServer::FabricDial { id, to, bind, streams, length } => {
-                crate::fabric::dial(id, to, bind, streams, length, wire.teller());
+            FromServer::FabricDial { id, to, bind, streams, length, one_way } => {
+                let tell = wire.teller();
+                crate::fabric::dial(id, to, bind, streams, length, one_way, tell);
             }
             FromServer::LogKept { kept } => kept.into_iter().for_each(|m| self.body.kept(m)),
             FromServer::Forget { keys } => keys.into_iter().for_each(|k| self.body.forget(k)),

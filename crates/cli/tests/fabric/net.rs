@@ -248,6 +248,11 @@ impl Net {
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
+    /// A file that all nodes see.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
     /// Findings of slow links that are open.
     pub(crate) fn findings(&self) -> Vec<Value> {
         let all: Value =
@@ -259,7 +264,7 @@ impl Net {
 
     /// Waits until there is something; the bound only keeps a broken test from hanging.
     #[track_caller]
-    fn until<T>(&self, what: &str, mut so: impl FnMut() -> Option<T>) -> T {
+    pub(crate) fn until<T>(&self, what: &str, mut so: impl FnMut() -> Option<T>) -> T {
         let start = Instant::now();
         loop {
             if let Some(found) = so() {

@@ -4,6 +4,7 @@ use super::book::Baseline;
 use muster_model::entity::Entity;
 use muster_model::finding::{SeenFinding, Severity};
 use muster_model::units::Time;
+use std::collections::BTreeSet;
 
 /// The failure mode.
 pub const KIND: &str = "link-slow";
@@ -67,15 +68,19 @@ pub fn slow(node: &str, entity: Entity, tests: &[Judged], at: Time) -> SeenFindi
         sure -= 100;
     }
     let mut finding = SeenFinding::new(KIND, entity, Severity::Degraded, at).sure(sure);
-    let partners: Vec<&str> =
-        failed.iter().map(|t| if t.a == node { t.b.as_str() } else { t.a.as_str() }).collect();
+    fn partner<'a>(t: &'a Judged, node: &str) -> &'a str {
+        if t.a == node { &t.b } else { &t.a }
+    }
+    let partners: BTreeSet<&str> = failed.iter().map(|t| partner(t, node)).collect();
+    let all: BTreeSet<&str> =
+        tests.iter().filter(|t| t.has(node)).map(|t| partner(t, node)).collect();
     let well = |p: &&str| tests.iter().any(|t| !t.slow && t.has(p));
+    let slow_with = partners.len();
     let cleared: Vec<&str> = partners.into_iter().filter(well).collect();
     finding.count = u64::try_from(failed.len()).unwrap_or(1).max(1);
     finding = finding.because(format!(
-        "slow with {} of {} partners; well without it: {}",
-        failed.len(),
-        tests.iter().filter(|t| t.has(node)).count(),
+        "slow with {slow_with} of {} partners; well without it: {}",
+        all.len(),
         if cleared.is_empty() { "none yet".into() } else { cleared.join(", ") }
     ));
     failed.into_iter().fold(finding, |f, t| f.because(t.line())).bounded()

@@ -107,7 +107,7 @@ impl Agents {
         self.ask(|x| &x.ready, node, id, question, READY).await?
     }
 
-    /// Has a node measure the path to one that listens.
+    /// Has a node measure the path to one that listens, for so long over so many connections.
     ///
     /// # Errors
     /// In words, when the node is not there or does not answer. That nothing came through is
@@ -117,10 +117,10 @@ impl Agents {
         node: &NodeName,
         id: u64,
         to: String,
-        streams: u32,
-        length: Span,
+        (streams, length): (u32, Span),
+        one_way: bool,
     ) -> Result<FabricFigures, String> {
-        let question = FromServer::FabricDial { id, to, bind: None, streams, length };
+        let question = FromServer::FabricDial { id, to, bind: None, streams, length, one_way };
         self.ask(|x| &x.done, node, id, question, length.to_std() + PATIENCE).await
     }
 }

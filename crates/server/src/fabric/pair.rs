@@ -62,6 +62,7 @@ pub(super) async fn test(
     lanes: &Lanes,
     (a, b): (&Node, &Node),
     wish: &choose::Wish,
+    one_way: bool,
 ) -> Outcome {
     let machine = (a.address == b.address).then(|| lanes.machine(&a.address));
     let _place = match &machine {
@@ -91,7 +92,7 @@ pub(super) async fn test(
         Err(why) => return Outcome::Away { first: true, why },
     };
     let to = address(&a.address, port);
-    match inner.agents.fabric_dial(&b.name, id, to, wish.streams, length).await {
+    match inner.agents.fabric_dial(&b.name, id, to, (wish.streams, length), one_way).await {
         Ok(figures) => Outcome::Measured(figures),
         Err(why) => Outcome::Away { first: false, why },
     }

@@ -178,20 +178,19 @@ impl Going {
     ) -> Vec<pair::Outcome> {
         let tests = which.iter().map(|i| {
             let (a, b) = edges[*i].1;
-            pair::test(&self.inner, &self.lanes, (&seated[a], &seated[b]), &self.wish)
+            pair::test(&self.inner, &self.lanes, (&seated[a], &seated[b]), &self.wish, true)
         });
         join_all(tests).await
     }
 }
 
-/// Each with the next, and the last with the first.
+/// Each with the next, and the last with the first: the second of a pair sends.
 fn round_of(ring: &[usize]) -> Vec<Pair> {
     match ring {
         [] | [_] => Vec::new(),
-        &[a, b] => vec![(a, b)],
         [first, .., last] => {
-            let next = ring.windows(2).map(|w| (w[0], w[1]));
-            next.chain([(*last, *first)]).collect()
+            let next = ring.windows(2).map(|w| (w[1], w[0]));
+            next.chain([(*first, *last)]).collect()
         }
     }
 }
@@ -202,8 +201,8 @@ mod tests {
 
     #[test]
     fn everybody_sends_to_the_next() {
-        assert_eq!(round_of(&[4, 7, 9]), [(4, 7), (7, 9), (9, 4)]);
-        assert_eq!(round_of(&[4, 7]), [(4, 7)]);
+        assert_eq!(round_of(&[4, 7, 9]), [(7, 4), (9, 7), (4, 9)]);
+        assert_eq!(round_of(&[4, 7]), [(7, 4), (4, 7)]);
         assert!(round_of(&[4]).is_empty() && round_of(&[]).is_empty());
     }
 }

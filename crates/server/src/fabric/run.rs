@@ -195,7 +195,7 @@ impl Going {
     pub(super) async fn pairs(&mut self, group: &[Arc<Node>], round: &[Pair]) -> Vec<(Pair, Told)> {
         self.next_round();
         let tests = round.iter().map(|&(a, b)| {
-            pair::test(&self.inner, &self.lanes, (&group[a], &group[b]), &self.wish)
+            pair::test(&self.inner, &self.lanes, (&group[a], &group[b]), &self.wish, false)
         });
         let outcomes = join_all(tests).await;
         let mut all: Vec<Tested> = round.iter().copied().zip(outcomes).map(Tested::once).collect();
@@ -214,7 +214,7 @@ impl Going {
             }
             let tests = doubted.iter().map(|&i| {
                 let (a, b) = all[i].pair;
-                pair::test(&self.inner, &self.lanes, (&group[a], &group[b]), &self.wish)
+                pair::test(&self.inner, &self.lanes, (&group[a], &group[b]), &self.wish, false)
             });
             let outcomes = join_all(tests).await;
             for (i, outcome) in doubted.into_iter().zip(outcomes) {
