@@ -8,16 +8,22 @@ pub(crate) const FILE: &str = "CRASH_FILE";
 
 /// What every rank's script begins with. One short `printf` to a file opened for appending is
 /// one write, so that lines never mix and their order is the order of what happened.
+///
+/// A rank may be stopped at any moment. Before its first trap it has said nothing and just ends;
+/// from there on it says both lines: an end without a start would look like a rank that ran twice.
 pub(crate) const PROLOGUE: &str = r#"
 say() {
   printf '%s %s %s %s %s %s %s\n' "$1" "$MUSTER_JOB_ID" "$MUSTER_ATTEMPT" "$RANK" "$$" \
     "$MUSTER_NODE" "${CUDA_VISIBLE_DEVICES:--}" >> "$CRASH_FILE"
 }
 child=
+stopped=
 over() { trap '' TERM; say end; exit "$1"; }
-trap 'if [ -n "$child" ]; then kill $child 2>/dev/null; fi; over 143' TERM
 rest() { sleep "$1" & child=$!; wait $child; child=; }
+trap 'stopped=1' TERM
 say start
+trap 'if [ -n "$child" ]; then kill $child 2>/dev/null; fi; over 143' TERM
+if [ -n "$stopped" ]; then over 143; fi
 "#;
 
 /// One rank of one attempt.
@@ -169,7 +175,8 @@ pub(crate) fn birth(pid: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse, problems};
+    use super::{FILE, PROLOGUE, parse, problems, read};
+    use std::process::Command;
 
     fn of(lines: &[&str]) -> Vec<String> {
         let lines: Vec<_> = lines.iter().map(|l| parse(l).expect("a good line")).collect();
@@ -200,5 +207,34 @@ mod tests {
         assert!(shared[0].contains("gpu 3 of a was held by job 1"), "{shared:?}");
         let ghost = of(&["end 1 1 0 100 a -"]);
         assert!(ghost[0].contains("without having started"), "{ghost:?}");
+    }
+
+    /// Stopped before each line of the prologue in turn, and after all of them.
+    #[test]
+    fn a_rank_that_is_stopped_as_it_starts_says_both_lines_or_none() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let lines: Vec<&str> = PROLOGUE.lines().collect();
+        for at in 0..=lines.len() {
+            // Not into the middle of what belongs together.
+            if lines.get(at).is_some_and(|l| l.starts_with(' ') || *l == "}") {
+                continue;
+            }
+            let (before, after) = lines.split_at(at);
+            let script =
+                format!("{}\nkill -TERM $$\n{}\nover 0\n", before.join("\n"), after.join("\n"));
+            let file = dir.path().join(at.to_string());
+            let env = [("MUSTER_JOB_ID", "1"), ("MUSTER_ATTEMPT", "1"), ("RANK", "0")];
+            Command::new("/bin/sh")
+                .args(["-c", &script])
+                .envs(env)
+                .env("MUSTER_NODE", "a")
+                .env_remove("CUDA_VISIBLE_DEVICES")
+                .env(FILE, &file)
+                .status()
+                .expect("a shell");
+            let said: Vec<bool> =
+                read(&file).expect("good lines").iter().map(|l| l.start).collect();
+            assert!(said.is_empty() || said == [true, false], "stopped before line {at}: {said:?}");
+        }
     }
 }
