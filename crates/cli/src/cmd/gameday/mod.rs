@@ -18,7 +18,7 @@ use clap::{Args, Subcommand};
 use muster_health::modes::MODES;
 use muster_specs::error::closest;
 use result::Outcome;
-use scene::{Drill, Play};
+use scene::{Drill, Play, Setting};
 use site::{Site, Start};
 
 /// Practise failures: break something on purpose and see whether it is found and mended
@@ -192,7 +192,8 @@ impl Run {
             return Ok(outcome);
         }
         let nodes = self.nodes.map_or(d.set.nodes, |n| n.max(d.set.nodes));
-        let start = Start { nodes, speed: d.set.speed, seed: self.seed };
+        let Setting { speed, lost_after, .. } = d.set;
+        let start = Start { nodes, speed, seed: self.seed, lost_after };
         let mut site = Site::begin(start).await?;
         let outcome = match &d.play {
             Play::Faults { inject, expect } => {

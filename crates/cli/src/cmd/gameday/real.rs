@@ -12,7 +12,7 @@ use muster_client::{Client, JobAction};
 use muster_model::job::JobState;
 use muster_model::remedy::{Action, RemedyStep};
 use muster_model::spec::{GangSpec, JobSpec, OnPartition, Retries, RunSpec};
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use rustix::process::Signal;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ pub(crate) fn drills() -> Vec<Drill> {
     let of = |name, about, nodes, speed, kind| Drill {
         name,
         about,
-        set: Setting { nodes, speed, ..Setting::default() },
+        set: Setting { nodes, speed, lost_after: lost_after(kind), ..Setting::default() },
         play: Play::Real(kind),
     };
     vec![
@@ -81,6 +81,11 @@ pub(crate) fn drills() -> Vec<Drill> {
         of("xid31-real", "a real kernel writes out of bounds on a real GPU", 0, 1, Kind::Xid(31)),
         of("xid43-real", "a real kernel traps on a real GPU", 0, 1, Kind::Xid(43)),
     ]
+}
+
+/// Where no node is to be missed, none is because the machine is busy.
+fn lost_after(kind: Kind) -> Span {
+    if matches!(kind, Kind::AgentStopped) { Span::secs(3) } else { Span::secs(30) }
 }
 
 /// Plays it on a site of its own. All ranks are gone afterwards.

@@ -5,6 +5,7 @@ use crate::fail::Fail;
 use muster_api::{Inject, Job, Node};
 use muster_model::ids::AttemptKey;
 use muster_model::remedy::{Action, RemedyStep};
+use muster_model::units::Span;
 use std::time::Duration;
 
 /// A drill.
@@ -32,6 +33,8 @@ pub(crate) struct Setting {
     pub(crate) warm: Duration,
     /// The first job has written a checkpoint before it begins.
     pub(crate) saved: bool,
+    /// A node is lost so long after its last word.
+    pub(crate) lost_after: Span,
 }
 
 impl Default for Setting {
@@ -43,6 +46,8 @@ impl Default for Setting {
             spares: 0,
             warm: Duration::from_millis(1500),
             saved: false,
+            // So that nobody has to wait for it.
+            lost_after: Span::secs(3),
         }
     }
 }

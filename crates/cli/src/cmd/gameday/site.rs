@@ -3,6 +3,7 @@
 use super::hands::free_port;
 use crate::fail::Fail;
 use muster_client::Client;
+use muster_model::units::Span;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,6 +16,8 @@ pub(crate) struct Start {
     pub(crate) nodes: u32,
     pub(crate) speed: u32,
     pub(crate) seed: u64,
+    /// A node is lost so long after its last word.
+    pub(crate) lost_after: Span,
 }
 
 /// Addresses of the API and for agents; they stay over a restart.
@@ -35,8 +38,6 @@ pub(crate) struct Site {
     pub(crate) client: Client,
 }
 
-/// A node is lost so long after its last word, so that nobody has to wait for it.
-const LOST_AFTER: &str = "3s";
 /// How often nodes tell their figures. With a fast clock that is often enough to see anything.
 const TELEMETRY: &str = "500ms";
 /// How long a cluster may take to start or to stop.
@@ -138,7 +139,7 @@ async fn up(dir: &Path, start: &Start, ports: Ports) -> Result<(Child, Client), 
     let mut child = command
         .env("MUSTER_HEARTBEAT", TELEMETRY)
         .env("MUSTER_TELEMETRY", TELEMETRY)
-        .env("MUSTER_LOST_AFTER", LOST_AFTER)
+        .env("MUSTER_LOST_AFTER", start.lost_after.to_string())
         .env(crate::up::WITH_PARENT, "1")
         .args(["up", "--no-context", "--no-local-node"])
         .args(["--listen", &format!("127.0.0.1:{}", ports.api)])
