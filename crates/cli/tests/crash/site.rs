@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -89,20 +89,16 @@ pub(crate) struct Site {
     pub(crate) server: Option<Process>,
     pub(crate) fleet: Option<Process>,
     dir: tempfile::TempDir,
+    /// Its addresses, while no server listens there too.
+    _held: [UdpSocket; 2],
 }
 
 impl Site {
     pub(crate) fn new(store: Option<StoreUrl>, rng: &mut Rng) -> Site {
         let dir = tempfile::Builder::new().prefix("muster-crash-").tempdir().expect("a directory");
         let store = store.unwrap_or_else(|| StoreUrl::Sqlite(dir.path().join("data/muster.db")));
-        Site {
-            store,
-            listen: free_address(rng),
-            link: free_address(rng),
-            server: None,
-            fleet: None,
-            dir,
-        }
+        let ((listen, one), (link, two)) = (free_address(rng), free_address(rng));
+        Site { store, listen, link, server: None, fleet: None, dir, _held: [one, two] }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -281,18 +277,33 @@ fn end_marked(dir: &Path) {
     }
 }
 
-/// An address that nobody uses. Below the range of ephemeral ports, so that no outgoing
-/// connection takes it while the server is away, and out of the range from which the clusters of
-/// other tests beside this one take theirs: what looks free to them is only between two servers.
-fn free_address(rng: &mut Rng) -> SocketAddr {
+/// An address that nobody uses, and what keeps other such tests from it while the server is away.
+///
+/// Below the range of ephemeral ports, so that no outgoing connection takes it, and out of the
+/// range from which the clusters of other tests take theirs: what looks free to them may only be
+/// between two servers. Among tests like this one, whoever has the port of the same number for
+/// datagrams has it, across processes, until it ends.
+fn free_address(rng: &mut Rng) -> (SocketAddr, UdpSocket) {
     // Several tests run at once, perhaps with the same seed.
     let mut mixed = rng.fork(u64::from(std::process::id()));
     rng.next();
     loop {
         let port = u16::try_from(mixed.between(8_000, 9_999)).expect("in range");
         let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let Ok(held) = UdpSocket::bind(address) else { continue };
         if TcpListener::bind(address).is_ok() {
-            return address;
+            return (address, held);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Rng, free_address};
+
+    #[test]
+    fn two_tests_with_one_seed_never_get_the_same_address() {
+        let (one, two) = (free_address(&mut Rng::new(3)), free_address(&mut Rng::new(3)));
+        assert_ne!(one.0, two.0);
     }
 }
