@@ -220,3 +220,23 @@ fn more_lemons_than_are_believed_end_with_a_page() {
     assert_eq!(marked.len(), 1, "{marked:?}");
     assert!(pages(&w) >= 1);
 }
+
+#[test]
+fn a_history_is_small_however_much_happened() {
+    use muster_health::lemon::{Record, WINDOW};
+    let now = muster_model::units::Time(1_800_000_000_000);
+    let size = |fails: u64, outs: u64| {
+        let mut r = Record::default();
+        r.busy(now - WINDOW, now, 1000);
+        for i in 0..fails {
+            r.failed(now - Span::mins(20 * i), JobId(1_000_000 + i), 3);
+        }
+        for i in 0..outs {
+            r.out(now - Span::mins(20 * i));
+        }
+        serde_json::to_vec(&r).unwrap().len()
+    };
+    let (usual, most) = (size(2, 1), size(1000, 1000));
+    println!("{usual} bytes as JSON, {most} at most; {} for 12,500 nodes", usual * 12_500);
+    assert!(usual < 800 && most < 5000, "{usual} {most}");
+}
