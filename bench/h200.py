@@ -15,7 +15,7 @@ args.add_argument("--out", default="bench/results")
 args.add_argument("--commit", default=None)
 args.add_argument("--seconds", type=int, default=300, help="length of the telemetry run")
 args.add_argument("--level", default="standard", help="level of the second qualification")
-args.add_argument("--only", default="", help="some of: inventory,quick,telemetry,faults,training,limits,isolation")
+args.add_argument("--only", default="", help="some of: inventory,quick,telemetry,faults,training,limits,isolation,drills")
 args = args.parse_args()
 MUSTER = os.path.abspath(args.muster)
 OUT = os.path.abspath(args.out)
@@ -334,9 +334,24 @@ def isolation():
     keep("isolation", "muster run -- (a job without GPUs that tries to open them); the same with a GPU", {"without_gpu": got, "with_gpu": has, "isolation": node.get("inventory", node).get("isolation")})
 
 
+def drills():
+    """Bad kernels on the real GPU, with the whole loop of health on; and drills without one."""
+    code, out = document("gameday", "run", "xid31-real", "xid43-real", "rank-killed-real", "slow-rank-real", "slow-job-real", "agent-stopped", "server-loss")
+    raw.append("kernel lines:\n" + "\n".join(l for l in subprocess.run(["dmesg"], capture_output=True, text=True).stdout.splitlines() if "Xid" in l) + "\n")
+    keep("drills", "muster gameday run xid31-real xid43-real rank-killed-real slow-rank-real slow-job-real agent-stopped server-loss", {"exit": code, "drills": out})
+
+
 def main():
     if wanted("inventory"):
         inventory()
+    if wanted("drills"):
+        try:
+            drills()
+        except Exception as e:
+            say(f"drills FAILED: {e!r}")
+            keep("drills", "muster gameday run", {"failed": repr(e)})
+        if ONLY == {"drills"}:
+            return
     if wanted("quick"):
         quick()
     site = Site()

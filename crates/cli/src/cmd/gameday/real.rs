@@ -173,7 +173,7 @@ pub(super) async fn out_of_service(client: &Client) -> Result<Vec<String>, Fail>
     Ok(all.into_iter().filter(|n| taken.contains(&n.state.as_str())).map(|n| n.name).collect())
 }
 
-pub(super) async fn found(client: &Client, kind: &str, since: Time) -> Option<(String, Time)> {
+async fn found(client: &Client, kind: &str, since: Time) -> Option<(String, Time)> {
     let query = FindingsQuery { kind: Some(kind.into()), ..FindingsQuery::default() };
     let all = client.findings(&query).await.ok()?.items;
     let f = all.iter().find(|f| f.opened_at.0 >= since)?;

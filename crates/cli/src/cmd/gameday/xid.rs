@@ -1,11 +1,12 @@
 //! Drills with a real GPU: a program of ours makes the driver log a fault.
 
-use super::real::{agent, end_agent, found, out_of_service, ready, since, until, verdict};
+use super::real::{agent, end_agent, out_of_service, ready, since, until, verdict};
 use super::result::{Outcome, Sight};
 use super::scene::{Actor, After, Expect, Want};
 use super::site::Site;
 use crate::ctx::now;
 use crate::fail::Fail;
+use muster_api::FaultsQuery;
 use muster_client::Client;
 use muster_model::job::JobState;
 use muster_model::spec::{GangSpec, JobSpec, Retries, RunSpec};
@@ -52,7 +53,13 @@ async fn played(client: &Client, name: &str, xid: u32) -> Result<Outcome, Fail> 
     let bad = bad.id().to_owned();
     let actor =
         until("it starts", || async { Actor::of(&client.job(&bad).await.ok()?).ok() }).await;
-    let (about, at) = until("the fault is found", || found(client, "app-fault", began)).await?;
+    // Not all of them ask for anything: the fault itself is what is always told.
+    let query = FaultsQuery { code: Some(format!("xid-{xid}")), ..FaultsQuery::default() };
+    let fault = until("the fault is told", || async {
+        let all = client.faults(&query).await.ok()?.items;
+        all.into_iter().find(|f| f.at.0 >= began && f.attempt.is_some())
+    })
+    .await?;
     let ended = until("the job ends", || async {
         client.job(&bad).await.ok().filter(|j| j.state == JobState::Failed)
     })
@@ -66,8 +73,7 @@ async fn played(client: &Client, name: &str, xid: u32) -> Result<Outcome, Fail> 
     let remedies = client.remedies(&muster_api::RemediesQuery::default()).await?.items;
     let acting = remedies.iter().find(|r| r.action.takes_node());
     let sight = Sight {
-        detected_ms: Some(since(began, at)),
-        blamed: about.split(':').next().map(str::to_owned),
+        detected_ms: Some(since(began, fault.at.0)),
         verdict: verdict(&ended, ended.attempts),
         acted: acting.map(|r| format!("{}: {}", r.action.word(), r.step.words())),
         drained: out_of_service(client).await?.into_iter().collect(),
@@ -76,7 +82,7 @@ async fn played(client: &Client, name: &str, xid: u32) -> Result<Outcome, Fail> 
         ..Sight::default()
     };
     let expect = Expect {
-        kind: Some("app-fault"),
+        kind: None,
         about: |_| String::new(),
         verdict: "application",
         remedy: Want::Untouched,
