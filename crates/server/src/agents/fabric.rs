@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// How long a node may take to say where it listens.
-const READY: Duration = Duration::from_secs(10);
+const READY: Duration = Duration::from_secs(30);
 /// How much longer than asked for a node may measure: connections that open slowly, and answers
 /// that come late over a bad path.
 const PATIENCE: Duration = Duration::from_secs(40);

@@ -1,6 +1,6 @@
 //! All nodes of a cluster at once: each sends to the next, as in a collective. Pairs one by one
 //! do not show what is too narrow for all of them together. A ring that is slow is halved until it
-//! is known who is to blame; a node by itself is tested with one that is known to be good.
+//! is known who is to blame; a node by itself is in a ring with one that is known to be good.
 
 use super::pair::{self, Lanes};
 use super::run::{AGAIN_LEAST, AGAIN_MOST, Found, Going, Tested, Told};
@@ -42,7 +42,10 @@ impl Going {
                 // Nobody is known to be good: pairs tell.
                 return self.in_pairs(group, seed).await;
             }
-            (bad, together) = (hunt.bad(), hunt.together().to_vec());
+            // Of a group that somebody has left nothing is known as a whole.
+            let whole = |g: &&Vec<usize>| !g.iter().any(|s| known.away.contains(s));
+            together = hunt.together().iter().filter(whole).cloned().collect();
+            bad = hunt.bad();
         }
         let mut standing = vec![Standing::Unknown; group.len()];
         for (seat, i) in seats.iter().enumerate() {
@@ -71,20 +74,17 @@ impl Going {
                 hunt.result(ring, passed);
             }
             while !single.is_empty() {
-                let left = |g: &usize| known.good.contains(g) && !known.away.contains(g);
-                let mut good: Vec<usize> = (0..seated.len()).filter(left).collect();
-                // One that was good in a ring before stays good.
-                let mut round: Vec<Pair> = Vec::new();
-                let mut later = Vec::new();
+                let there = |g: &usize| known.good.contains(g) && !known.away.contains(g);
+                let mut good: Vec<usize> = (0..seated.len()).filter(there).collect();
+                let (mut round, mut later): (Vec<Vec<usize>>, Vec<Vec<usize>>) = Default::default();
                 for one in single {
-                    good.retain(|g| !one.contains(g));
-                    match (known.good.contains(&one[0]), good.pop()) {
-                        (true, partner) => {
-                            good.extend(partner);
-                            hunt.result(&one, true);
-                        }
-                        (false, Some(g)) => round.push((one[0], g)),
-                        (false, None) => later.push(one),
+                    // Who was in a ring that passed is good.
+                    if known.good.contains(&one[0]) {
+                        hunt.result(&one, true);
+                    } else if let Some(g) = good.pop() {
+                        round.push(vec![one[0], g]);
+                    } else {
+                        later.push(one);
                     }
                 }
                 if round.is_empty() {
@@ -93,23 +93,15 @@ impl Going {
                     }
                     return false;
                 }
-                for ((one, with), told) in self.pairs(seated, &round).await {
-                    match told {
-                        Told::Passed(passed) => {
-                            if passed {
-                                known.good.insert(one);
-                            }
-                            hunt.result(&[one], passed);
-                        }
-                        // Who left is not blamed; whose partner left is tested again.
-                        Told::Left(i) if i == one => {
-                            known.away.insert(one);
-                            hunt.result(&[one], true);
-                        }
-                        Told::Left(_) => {
-                            known.away.insert(with);
-                            later.push(vec![one]);
-                        }
+                let passed = self.rings(seated, &round, known).await;
+                for (ring, passed) in round.iter().zip(passed) {
+                    let one = ring[0];
+                    if !known.away.contains(&one) && known.away.contains(&ring[1]) {
+                        // Whose partner has left is tested again.
+                        later.push(vec![one]);
+                    } else {
+                        // Who left is not blamed.
+                        hunt.result(&[one], passed || known.away.contains(&one));
                     }
                 }
                 single = later;

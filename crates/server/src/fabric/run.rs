@@ -22,6 +22,9 @@ use std::sync::Arc;
 pub(super) const AGAIN_LEAST: u32 = 1;
 pub(super) const AGAIN_MOST: u32 = 4;
 
+/// Machines that were held up for so many thousandths of the time were busy.
+const BUSY: u16 = 100;
+
 /// A test that goes on.
 pub(super) struct Going {
     pub(super) inner: Arc<Inner>,
@@ -192,7 +195,7 @@ impl Going {
     }
 
     /// A round of pairs.
-    pub(super) async fn pairs(&mut self, group: &[Arc<Node>], round: &[Pair]) -> Vec<(Pair, Told)> {
+    async fn pairs(&mut self, group: &[Arc<Node>], round: &[Pair]) -> Vec<(Pair, Told)> {
         self.next_round();
         let tests = round.iter().map(|&(a, b)| {
             pair::test(&self.inner, &self.lanes, (&group[a], &group[b]), &self.wish, false)
@@ -306,7 +309,8 @@ impl Going {
             return self.leaves(shown, group, i, why);
         }
         let slow = reading == Reading::Slow;
-        if !slow && shown.class != choose::ONE_MACHINE {
+        // What a busy machine could do is nothing to hold the path to.
+        if !slow && held(&f) < BUSY && shown.class != choose::ONE_MACHINE {
             lock(&self.inner.book).note(&self.path(a, b), &shown.class, f.mbps);
         }
         shown.verdict = match (measured, slow) {

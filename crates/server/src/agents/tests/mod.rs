@@ -5,4 +5,5 @@ mod hardware;
 mod health;
 mod kit;
 mod policy;
+mod preflight;
 mod work;
