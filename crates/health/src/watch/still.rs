@@ -36,11 +36,13 @@ impl Attempt {
             if !low && streak.is_none() {
                 continue;
             }
-            let streak = self.low_nodes.entry(node).or_default();
-            streak.add(Some(low), at);
-            let (lasts, since) = (streak.lasts(3, ms(c.load_for)), streak.since());
             let Some(m) = self.members.iter().find(|m| m.node == Some(node)) else { continue };
             let Some(name) = self.node_name(m).cloned() else { continue };
+            // By its rows: one that is looked at again and again does not last.
+            let row = view.node(m).and_then(|n| n.at).unwrap_or(at);
+            let streak = self.low_nodes.entry(node).or_default();
+            streak.add(Some(low), row);
+            let (lasts, since) = (streak.lasts(3, ms(c.load_for)), streak.since());
             let there = self.members.iter().filter(|m| m.node == Some(node));
             let gpus: Vec<u32> = there.flat_map(|m| m.gpus.iter()).collect();
             let entity = match gpus[..] {

@@ -257,3 +257,35 @@ fn precursors_are_kept_and_weighed() {
     assert_eq!((p.sbe_slope, p.nvlink_slope, p.replay_slope), (Some(1), Some(0), None));
     assert_eq!(w.precursors(&node, 7), None);
 }
+
+#[test]
+fn a_row_that_is_looked_at_again_and_again_is_one_row() {
+    let mut w = Watch::new(WatchConfig::default());
+    let names: Vec<NodeName> = (0..4).map(|n| format!("n{n}").parse().expect("a name")).collect();
+    let job = Job::on(vec![0, 1, 2, 3]);
+    let runs = [std::sync::Arc::new(crate::fleet::running(0, &job, &names))];
+    let columns = ["util".to_owned(), "sm_clock".to_owned()];
+    let mut row = |w: &mut Watch, node: usize, secs: i64, busy: bool| {
+        let gpus = if busy { [98.0, 1980.0] } else { [0.0, 345.0] }.repeat(8);
+        let at = Time(MIN + secs * 1000);
+        let (node, columns) = (&names[node], &columns[..]);
+        w.signals(&Signals { node, at, columns, gpus: &gpus, host_columns: &[], host: &[] });
+    };
+    for secs in -60..=0 {
+        (0..4).for_each(|n| row(&mut w, n, secs, false));
+    }
+    // The work begins and clocks rise. One node's rows come late, and then no more.
+    let mut found = Vec::new();
+    for secs in 1..100 {
+        [0, 2, 3].iter().for_each(|n| row(&mut w, *n, secs, true));
+        match secs {
+            9 => row(&mut w, 1, 3, true),
+            40 => row(&mut w, 1, 25, true),
+            _ => {}
+        }
+        if secs % 5 == 0 {
+            found.extend(w.look(Time(MIN + secs * 1000), &runs));
+        }
+    }
+    assert_eq!(kinds(&found), []);
+}
