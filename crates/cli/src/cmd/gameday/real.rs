@@ -43,7 +43,7 @@ now() { date +%s%N; }
 secs() { printf '%d.%09d' $(($1 / 1000000000)) $(($1 % 1000000000)); }
 while :; do
   a=$(now); i=0
-  while [ $i -lt 30000 ]; do i=$((i + 1)); done
+  while [ $i -lt 40000 ]; do i=$((i + 1)); done
   b=$(now); sleep 0.15; c=$(now); step=$((step + 1))
   printf '{"step":%d,"t":%s,"stages":{"compute":%s,"comm":%s}}\n' \
     $step "$(secs $((c - a)))" "$(secs $((b - a)))" "$(secs $((c - b)))" >> "$MUSTER_REPORT"
