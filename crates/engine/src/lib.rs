@@ -103,7 +103,11 @@ impl Engine {
             scheduled_at: Time(0),
             look_again: None,
             defragmented_at: Time(0),
-            work: health::Work { all: true, ..health::Work::default() },
+            work: health::Work {
+                all: true,
+                inventoried: Some(Time(0)),
+                ..health::Work::default()
+            },
             possible: BTreeMap::new(),
         }
     }
@@ -166,6 +170,9 @@ impl Engine {
         apply::touched_by(&self.state, &record.event, &mut self.touched);
         let health = &self.state.health;
         self.work.note(&record.event, |n| health.index.remedies.contains_key(n));
+        if matches!(record.event, Event::NodeInventoried { .. }) {
+            self.work.inventoried.get_or_insert(record.at);
+        }
         self.state.apply(&record).expect("the engine only makes records that follow its own state");
         self.dirty = true;
         self.out.push(record);

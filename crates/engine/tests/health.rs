@@ -3,6 +3,8 @@
 #[path = "health/causes.rs"]
 mod causes;
 mod common;
+#[path = "health/drift.rs"]
+mod drift;
 #[path = "health/lemons.rs"]
 mod lemons;
 #[path = "health/limits.rs"]

@@ -26,6 +26,7 @@ pub mod correlate;
 pub mod detect;
 #[cfg(test)]
 mod draw;
+pub mod drift;
 pub mod ettr;
 pub mod fabric;
 pub mod faults;

@@ -277,7 +277,7 @@ pub const MODES: &[FailureMode] = &[
         false_alarm: "a second test",
         runbook: "Take it out at once; tell whoever ran there." },
     FailureMode { code: "config-drift", title: "A node is set up differently from its peers", class: Notice, severity: Warning,
-        detector: "versions and settings against the majority of its pool",
+        detector: "versions against the majority of nodes with the same GPUs in its pool; the driver's own word",
         ladder: &[Watch], leave: Finish, drill: "config-drift",
         false_alarm: "nothing",
         runbook: "Mend the configuration: it is not the hardware." },

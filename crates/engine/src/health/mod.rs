@@ -8,6 +8,7 @@ mod book;
 mod breakers;
 mod causes;
 mod decide;
+mod drift;
 mod findings;
 mod held;
 mod history;

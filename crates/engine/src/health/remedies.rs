@@ -147,6 +147,7 @@ impl Engine {
     pub(crate) fn pass_health(&mut self) {
         self.pass_arrived();
         self.pass_lemons();
+        self.pass_drift();
         for _ in 0..STEPS {
             self.pass_due();
             let now = self.state.now;
@@ -207,8 +208,8 @@ impl Engine {
     pub(crate) fn next_health(&self) -> Option<Time> {
         let soon = (!self.work.due.is_empty() || self.work.all).then_some(Time(0));
         let again = self.work.correlate.then_some(self.work.looked_at + Span::secs(1));
-        let lemons = self.next_lemons();
-        let first = self.work.wake.into_iter().chain(again).chain(soon).chain(lemons).min();
+        let seldom = self.next_lemons().into_iter().chain(self.next_drift());
+        let first = self.work.wake.into_iter().chain(again).chain(soon).chain(seldom).min();
         first.map(|t| t.max(self.state.now + Span(1)))
     }
 

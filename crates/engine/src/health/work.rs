@@ -26,6 +26,9 @@ pub(crate) struct Work {
     pub(crate) judged_at: Option<Time>,
     /// Failures were added to them since.
     pub(crate) failures: bool,
+    /// When the first of the nodes that were not compared with their peers since told what it is
+    /// made of.
+    pub(crate) inventoried: Option<Time>,
     /// Groups and how much of each is out, while nothing changed.
     pub(crate) groups: Option<BTreeMap<String, Group>>,
 }

@@ -1,0 +1,55 @@
+//! Nodes that are set up differently from their peers (F8): a remark, and no more.
+
+use crate::Engine;
+use muster_health::drift::{Setup, drift};
+use muster_model::entity::Entity;
+use muster_model::finding::{SeenFinding, Severity};
+use muster_model::names::NodeName;
+use muster_model::node::Stage;
+use muster_model::units::{Span, Time};
+
+const KIND: &str = "config-drift";
+/// What evidence of this begins with: the driver's own word makes findings of the kind as well.
+const MARK: &str = "differs from its peers: ";
+/// How long after a node told what it is made of all are compared: a fleet joins at once.
+const AFTER: Span = Span::secs(60);
+
+impl Engine {
+    /// Compares nodes with their peers, some time after one of them told something new.
+    pub(super) fn pass_drift(&mut self) {
+        if self.next_drift().is_none_or(|t| t > self.state.now) {
+            return;
+        }
+        self.work.inventoried = None;
+        let serves = |s: Stage| !matches!(s, Stage::Enrolled | Stage::Retired);
+        let nodes = self.state.nodes.values().filter(|n| serves(n.stage));
+        let all = drift(nodes.map(|n| Setup {
+            node: &n.name,
+            pool: &n.inventory.pool,
+            sku: n.inventory.gpus.first().map_or("", |g| g.sku.as_str()),
+            versions: &n.inventory.versions,
+        }));
+        let ours = |node: &NodeName| {
+            let f = self.state.health.open_of(&Entity::Node(node.clone()), KIND)?;
+            f.seen.evidence.first().is_some_and(|e| e.starts_with(MARK)).then_some(f.id)
+        };
+        let over: Vec<u64> =
+            self.state.nodes.keys().filter(|n| !all.contains_key(*n)).filter_map(ours).collect();
+        for (node, found) in all {
+            let (entity, now) = (Entity::Node(node), self.state.now);
+            let mut seen = SeenFinding::new(KIND, entity, Severity::Warning, now).sure(700);
+            for d in found {
+                seen = seen.because(format!("{MARK}{}", d.words()));
+            }
+            self.found(seen, true);
+        }
+        for id in over {
+            self.close_finding(id, "it is like its peers again", true);
+        }
+    }
+
+    /// When nodes are compared next.
+    pub(super) fn next_drift(&self) -> Option<Time> {
+        self.work.inventoried.map(|t| t + AFTER)
+    }
+}

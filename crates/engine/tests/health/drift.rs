@@ -1,0 +1,66 @@
+//! Nodes that are set up differently from their peers (F8).
+
+use crate::common::{inventory, node, replay};
+use crate::*;
+use muster_model::finding::Finding;
+use muster_model::units::Span;
+
+/// A node tells which driver it has.
+fn driver(w: &mut World, i: usize, version: &str) {
+    let mut inventory = inventory(8);
+    inventory.versions = [("driver".to_owned(), version.to_owned())].into();
+    w.ok(Command::NodeConnected {
+        node: node(i),
+        machine: format!("m{i}"),
+        boot: "boot".into(),
+        address: format!("10.0.0.{i}"),
+        host: format!("h{i}"),
+        inventory: Box::new(inventory),
+        observed: Vec::new(),
+        ahead: false,
+    });
+}
+
+fn open(w: &World) -> Vec<Arc<Finding>> {
+    w.engine.state().health.open().filter(|f| f.seen.kind == "config-drift").cloned().collect()
+}
+
+#[test]
+fn a_node_with_another_driver_is_remarked_on_and_left_alone() {
+    let mut w = World::new(6, 8);
+    (0..6).for_each(|i| driver(&mut w, i, if i == 4 { "575.1" } else { "580.2" }));
+    assert!(open(&w).is_empty(), "a fleet that joins is not judged half way");
+    w.pass(Span::mins(2));
+    let found = open(&w);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].seen.entity, Entity::Node(node(4)));
+    assert_eq!(found[0].seen.severity, Severity::Warning);
+    let evidence = "differs from its peers: driver 575.1; 5 of 6 like it have 580.2";
+    assert_eq!(found[0].seen.evidence, [evidence]);
+    assert_eq!(w.engine.state().nodes[&node(4)].stage, Stage::Ready);
+    w.pass(Span::hours(5));
+    assert_eq!(open(&w).len(), 1, "told once");
+    assert_eq!(replay(&w.log).health.open_count(), w.engine.state().health.open_count());
+
+    driver(&mut w, 4, "580.2");
+    w.pass(Span::mins(2));
+    assert!(open(&w).is_empty(), "it was mended");
+}
+
+#[test]
+fn a_rollout_is_no_drift_until_only_a_few_are_left_behind() {
+    let mut w = World::new(8, 8);
+    (0..8).for_each(|i| driver(&mut w, i, "575.1"));
+    w.pass(Span::mins(2));
+    for i in 0..8 {
+        driver(&mut w, i, "580.2");
+        w.pass(Span::mins(2));
+        let odd: Vec<String> = open(&w).iter().map(|f| f.seen.entity.to_string()).collect();
+        let expected: Vec<String> = match i {
+            0 | 1 => (0..=i).map(|n| format!("node:{}", node(n))).collect(),
+            5 | 6 => (i + 1..8).map(|n| format!("node:{}", node(n))).collect(),
+            _ => Vec::new(),
+        };
+        assert_eq!(odd, expected, "after {i}");
+    }
+}

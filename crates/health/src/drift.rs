@@ -1,0 +1,147 @@
+//! Nodes that are set up differently from their peers (F8).
+//!
+//! Peers are nodes of one pool with the same GPUs. What most of them have is taken for what is
+//! meant: nobody has to write down a set of versions first. While a rollout is half way there is
+//! no such majority, and nothing is said.
+
+use muster_model::names::NodeName;
+use std::collections::BTreeMap;
+
+/// With fewer peers there is no majority to speak of.
+const PEERS_MIN: usize = 4;
+/// So many of a hundred must agree.
+const AGREE_PERCENT: usize = 75;
+
+/// A node and what runs on it.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup<'a> {
+    /// The node.
+    pub node: &'a NodeName,
+    /// Its pool.
+    pub pool: &'a str,
+    /// What its GPUs are called; nodes with others are no peers.
+    pub sku: &'a str,
+    /// Versions by component.
+    pub versions: &'a BTreeMap<String, String>,
+}
+
+/// What a node has and most of its peers have not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drift {
+    /// The component.
+    pub component: String,
+    /// What the node has.
+    pub has: String,
+    /// What most have.
+    pub most: String,
+    /// So many peers have that.
+    pub agree: usize,
+    /// Of so many.
+    pub peers: usize,
+}
+
+impl Drift {
+    /// For people.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let Drift { component, has, most, agree, peers } = self;
+        format!("{component} {has}; {agree} of {peers} like it have {most}")
+    }
+}
+
+/// Nodes that are set up differently, with how. A component that a node does not tell of is no
+/// difference.
+///
+/// A false alarm costs nothing: it is a remark to operators.
+#[must_use]
+pub fn drift<'a>(nodes: impl IntoIterator<Item = Setup<'a>>) -> BTreeMap<NodeName, Vec<Drift>> {
+    // Who has which version of what, by group and component.
+    type Held<'a> = BTreeMap<&'a str, Vec<&'a NodeName>>;
+    let mut groups: BTreeMap<(&str, &str, &str), Held<'a>> = BTreeMap::new();
+    for n in nodes {
+        for (component, version) in n.versions.iter().filter(|(_, v)| !v.is_empty()) {
+            let held = groups.entry((n.pool, n.sku, component)).or_default();
+            held.entry(version).or_default().push(n.node);
+        }
+    }
+    let mut out: BTreeMap<NodeName, Vec<Drift>> = BTreeMap::new();
+    for ((_, _, component), held) in groups {
+        let peers: usize = held.values().map(Vec::len).sum();
+        let Some((most, agree)) = held.iter().map(|(v, n)| (*v, n.len())).max_by_key(|h| h.1)
+        else {
+            continue;
+        };
+        if peers < PEERS_MIN || agree * 100 < peers * AGREE_PERCENT {
+            continue;
+        }
+        for (has, nodes) in held.iter().filter(|(v, _)| **v != most) {
+            for node in nodes {
+                out.entry((*node).clone()).or_default().push(Drift {
+                    component: component.to_owned(),
+                    has: (*has).to_owned(),
+                    most: most.to_owned(),
+                    agree,
+                    peers,
+                });
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn fleet(drivers: &[&str]) -> Vec<(NodeName, BTreeMap<String, String>)> {
+        let of = |(i, v): (usize, &&str)| {
+            let versions = [("driver", *v), ("cuda", "13.0")];
+            let versions = versions.map(|(c, v)| (c.to_owned(), v.to_owned())).into();
+            (format!("n{i}").parse().expect("a name"), versions)
+        };
+        drivers.iter().enumerate().map(of).collect()
+    }
+
+    fn of(fleet: &[(NodeName, BTreeMap<String, String>)], sku: &str) -> Vec<String> {
+        let setups = fleet.iter().map(|(node, versions)| Setup { node, pool: "", sku, versions });
+        let all = drift(setups);
+        all.into_iter()
+            .flat_map(|(n, d)| d.into_iter().map(move |d| format!("{n}: {}", d.words())))
+            .collect()
+    }
+
+    #[test]
+    fn the_odd_one_is_named_with_what_the_others_have() {
+        let f = fleet(&["580", "580", "580", "575", "580"]);
+        assert_eq!(of(&f, "h200"), ["n3: driver 575; 4 of 5 like it have 580"]);
+        assert_eq!(of(&fleet(&["580"; 6]), "h200"), [""; 0]);
+    }
+
+    #[test]
+    fn a_rollout_that_is_half_way_and_a_handful_of_nodes_say_nothing() {
+        assert_eq!(of(&fleet(&["580", "580", "575", "575"]), "h200"), [""; 0]);
+        assert_eq!(of(&fleet(&["580", "580", "575"]), "h200"), [""; 0]);
+        assert_eq!(of(&fleet(&["580", "", "580", "580", ""]), "h200"), [""; 0], "not told");
+    }
+
+    #[test]
+    fn nodes_of_other_pools_and_with_other_gpus_are_no_peers() {
+        let f = fleet(&["580", "580", "580", "580", "575"]);
+        let setups = f.iter().enumerate().map(|(i, (node, versions))| Setup {
+            node,
+            pool: if i == 4 { "lab" } else { "" },
+            sku: "h200",
+            versions,
+        });
+        assert!(drift(setups).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn fewer_than_half_are_ever_said_to_differ(versions in prop::collection::vec("[ab]{1,2}", 0..40)) {
+            let words: Vec<&str> = versions.iter().map(String::as_str).collect();
+            prop_assert!(of(&fleet(&words), "x").len() * 2 <= words.len());
+        }
+    }
+}
