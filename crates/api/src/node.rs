@@ -219,6 +219,7 @@ impl Node {
             orphans,
             protected,
             excluded_gpus,
+            missing_gpus: _,
             role,
             hazard,
             qualifying,

@@ -628,6 +628,7 @@ impl State {
                     reachable: false,
                     cordon: None,
                     inventory: Inventory::default(),
+                    missing_gpus: Vec::new(),
                     location: location.clone(),
                     address: String::new(),
                     host,
@@ -682,7 +683,7 @@ impl State {
                 Ok(())
             }
             Event::NodeInventoried { node, inventory } => {
-                self.node(r.seq, node, |n| n.inventory = (**inventory).clone())?;
+                self.node(r.seq, node, |n| n.inventoried((**inventory).clone()))?;
                 self.follow_breakers(r, node)
             }
             Event::NodeLost { node, .. } => self.node(r.seq, node, |n| {

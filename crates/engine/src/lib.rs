@@ -103,11 +103,7 @@ impl Engine {
             scheduled_at: Time(0),
             look_again: None,
             defragmented_at: Time(0),
-            work: health::Work {
-                all: true,
-                inventoried: Some(Time(0)),
-                ..health::Work::default()
-            },
+            work: health::Work { all: true, inventoried: Some(Time(0)), ..health::Work::default() },
             possible: BTreeMap::new(),
         }
     }

@@ -172,7 +172,8 @@ pub fn attribute(ended: &Ended<'_>, key: AttemptKey, known: &[Known<'_>]) -> Att
         }
         (_, Some(k)) => told(Verdict::Application, ids, because(k.seen, ended.at, own.len())),
         (Verdict::Unknown, None) => {
-            let reason = "nothing explains it: no lack of memory, and no fault of its nodes around its end";
+            let reason =
+                "nothing explains it: no lack of memory, and no fault of its nodes around its end";
             told(Verdict::Unknown, ids, reason.to_owned())
         }
         _ => {

@@ -334,6 +334,10 @@ pub struct Node {
     /// nothing is started or stopped there until an operator says so.
     #[serde(default)]
     pub protected: bool,
+    /// GPUs that it had and does not tell of any more, until they are back or replaced: who mends
+    /// it has to know which board that was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_gpus: Vec<Gpu>,
     /// GPUs that no job may use (set by health; none in this version).
     #[serde(default)]
     pub excluded_gpus: GpuSet,
@@ -382,6 +386,14 @@ pub struct Node {
 }
 
 impl Node {
+    /// It tells what is in it now.
+    pub fn inventoried(&mut self, inventory: Inventory) {
+        let before = std::mem::replace(&mut self.inventory, inventory);
+        self.missing_gpus.extend(before.gpus);
+        let now = &self.inventory.gpus;
+        self.missing_gpus.retain(|g| now.iter().all(|n| n.index != g.index && n.uuid != g.uuid));
+    }
+
     /// All GPUs the machine has, as a set.
     #[must_use]
     pub fn gpu_set(&self) -> GpuSet {

@@ -50,6 +50,8 @@ struct Board {
     pci: Option<String>,
     /// It is the one that is meant.
     suspect: bool,
+    /// The node does not tell of it any more.
+    gone: bool,
 }
 
 /// An attempt that was hit.
@@ -128,7 +130,7 @@ pub(super) fn of(s: &State, asked: &AskedAct) -> Option<Bundle> {
 }
 
 fn machine(name: &str, n: Option<&Node>, gpu: Option<u32>) -> Machine {
-    let board = |g: &Gpu| Board {
+    let board = |g: &Gpu, gone: bool| Board {
         index: g.index,
         sku: g.sku.clone(),
         uuid: g.uuid.clone(),
@@ -137,6 +139,14 @@ fn machine(name: &str, n: Option<&Node>, gpu: Option<u32>) -> Machine {
         vbios: g.facts.as_ref().and_then(|f| f.vbios.clone()),
         pci: g.pci.clone(),
         suspect: gpu == Some(g.index),
+        gone,
+    };
+    let boards = |n: &Node| {
+        let here = n.inventory.gpus.iter().map(|g| board(g, false));
+        let mut all: Vec<Board> =
+            here.chain(n.missing_gpus.iter().map(|g| board(g, true))).collect();
+        all.sort_by_key(|b| b.index);
+        all
     };
     let text = |f: fn(&Node) -> &str| n.map_or_else(String::new, |n| f(n).to_owned());
     Machine {
@@ -150,7 +160,7 @@ fn machine(name: &str, n: Option<&Node>, gpu: Option<u32>) -> Machine {
         versions: n.map(|n| n.inventory.versions.clone()).unwrap_or_default(),
         stage: n.map_or_else(String::new, |n| n.stage_why.clone()),
         generation: n.map_or(0, |n| n.generation),
-        gpus: n.map(|n| n.inventory.gpus.iter().map(board).collect()).unwrap_or_default(),
+        gpus: n.map(boards).unwrap_or_default(),
     }
 }
 
@@ -257,7 +267,12 @@ impl Bundle {
                 or(&g.part),
                 cell(&g.uuid),
                 or(&g.pci),
-                if g.suspect { "this one" } else { "" }
+                match (g.suspect, g.gone) {
+                    (true, true) => "this one; it does not answer",
+                    (true, false) => "this one",
+                    (false, true) => "does not answer",
+                    (false, false) => "",
+                }
             );
         }
         self.rest(&mut o);

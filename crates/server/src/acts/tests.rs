@@ -40,6 +40,7 @@ fn sick() -> State {
         "name": "n1", "stage": "repairing", "reachable": true, "cordon": null,
         "inventory": {"cpu_model": "", "cpus": 8, "memory": "8GiB", "kernel": "6.1",
             "gpus": [gpu(1), gpu(2)]},
+        "missing_gpus": [gpu(0)],
         "location": {"region": "eu", "cluster": "c1", "spine": "s", "leaf": "l", "rack": "r7",
             "nvlink": "n1", "feed": "A"},
         "address": "", "host": "", "machine": "m-1", "boot": "b",
@@ -126,8 +127,10 @@ async fn a_ticket_is_written_once_with_all_that_is_known() {
     let json = std::fs::read(dir.path().join("tickets/17-23.json")).unwrap();
     let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(value["finding"]["kind"], "row-remap-failure");
-    assert_eq!(value["node"]["gpus"][1]["serial"], "SN2");
-    assert_eq!(value["node"]["gpus"][1]["suspect"], true);
+    assert_eq!(value["node"]["gpus"][2]["serial"], "SN2");
+    assert_eq!(value["node"]["gpus"][2]["suspect"], true);
+    assert_eq!(value["node"]["gpus"][0]["serial"], "SN0", "one that is gone is named as well");
+    assert_eq!(value["node"]["gpus"][0]["gone"], true);
     assert_eq!(value["timeline"].as_array().unwrap().len(), 3);
     let md = std::fs::read_to_string(dir.path().join("tickets/17-23.md")).unwrap();
     assert!(md.contains("| 2 | SN2 |") && md.contains("rack r7"), "{md}");
