@@ -88,7 +88,7 @@ pub(super) fn run(options: &Options, binary: &Path, report: &mut Report) -> Resu
     let log = site.scratch().join("faultgen.log");
     let (all, bursts, cores) = runtime()?.block_on(async {
         let mut api = Api::new(&site)?;
-        // No topology: that of so many nodes is larger than what the API takes at once.
+        fleet::set_topology(&mut api, &places).await?;
         let mut fleet = fleet::start(&site, &places, options.seed, &life, &log)?;
         let mut phase = async |word: &str, within: u64| {
             fleet.wait_ready(Duration::from_secs(within), |d| {
