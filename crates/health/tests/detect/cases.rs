@@ -265,7 +265,7 @@ fn a_row_that_is_looked_at_again_and_again_is_one_row() {
     let job = Job::on(vec![0, 1, 2, 3]);
     let runs = [std::sync::Arc::new(crate::fleet::running(0, &job, &names))];
     let columns = ["util".to_owned(), "sm_clock".to_owned()];
-    let mut row = |w: &mut Watch, node: usize, secs: i64, busy: bool| {
+    let row = |w: &mut Watch, node: usize, secs: i64, busy: bool| {
         let gpus = if busy { [98.0, 1980.0] } else { [0.0, 345.0] }.repeat(8);
         let at = Time(MIN + secs * 1000);
         let (node, columns) = (&names[node], &columns[..]);
