@@ -165,12 +165,7 @@ impl Engine {
         };
         apply::touched_by(&self.state, &record.event, &mut self.touched);
         let health = &self.state.health;
-        self.work.note(&record.event, |n| health.index.remedies.contains_key(n));
-        if let Event::NodeInventoried { inventory, .. } = &record.event
-            && !inventory.versions.is_empty()
-        {
-            self.work.inventoried.get_or_insert(record.at);
-        }
+        self.work.note(&record, |n| health.index.remedies.contains_key(n));
         self.state.apply(&record).expect("the engine only makes records that follow its own state");
         self.dirty = true;
         self.out.push(record);

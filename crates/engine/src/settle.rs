@@ -44,7 +44,7 @@ impl Engine {
             let verdict = Verdict::Success;
             self.emit(Some(&job.project), Event::AttemptEnded { key, verdict, reason });
             self.emit(Some(&job.project), Event::JobSucceeded { job: job.id });
-            self.template_ended(job, Verdict::Success, "it ended well");
+            self.work_ended(job, Verdict::Success, "it ended well");
             self.after_end(a);
         }
     }
@@ -81,7 +81,7 @@ impl Engine {
             let (findings, reason) = (found.findings, reason.clone());
             self.emit(project, Event::AttemptAttributed { key, verdict, findings, reason });
         }
-        self.template_ended(job, verdict, &reason);
+        self.work_ended(job, verdict, &reason);
         let job = job.id;
         match again {
             Next::Cancelled => self.emit(project, Event::JobCancelled { job, reason }),

@@ -49,13 +49,24 @@ pub(crate) fn meet_with(
     observed: Vec<(AttemptKey, Observed)>,
 ) {
     let can = ["qualify", "reset", "reboot"].map(String::from).into();
+    tells(w, i, boot, Inventory { can, ..inventory(8) }, observed);
+}
+
+/// A node connects and tells what is in it.
+pub(crate) fn tells(
+    w: &mut World,
+    i: usize,
+    boot: &str,
+    inventory: Inventory,
+    observed: Vec<(AttemptKey, Observed)>,
+) {
     w.ok(Command::NodeConnected {
         node: node(i),
         machine: format!("m{i}"),
         boot: boot.into(),
         address: format!("10.0.0.{i}"),
         host: format!("h{i}"),
-        inventory: Box::new(Inventory { can, ..inventory(8) }),
+        inventory: Box::new(inventory),
         observed,
         ahead: false,
     });

@@ -336,7 +336,7 @@ impl Runner {
         for slot in self.slots.values_mut().filter(|s| s.active()) {
             let OnPartition::StopAfter(most) = slot.on_partition() else { continue };
             if now.saturating_duration_since(heard) >= most.to_std() {
-                slot.stop(Why::Fault(format!("no server for {most}")), GRACE, now);
+                slot.stop(Why::Fault(SlotEnd::no_server(most)), GRACE, now);
             }
         }
     }

@@ -442,7 +442,7 @@ impl Simulated {
                 && silent >= most.to_std()
             {
                 self.node.stop(*key, at);
-                w.end = Some(SlotEnd::NodeFault { reason: format!("no server for {most}") });
+                w.end = Some(SlotEnd::NodeFault { reason: SlotEnd::no_server(most) });
                 self.gangs.tell(*key, w.rank, None);
             }
         }

@@ -177,8 +177,7 @@ fn reconcile_attempt(e: &mut Engine, node: &NodeName, key: AttemptKey, seen: Opt
         // Never started there: the order goes out again.
         (Standing::Live(SlotState::Pending) | Standing::Orphan, None) => {}
         (Standing::Live(_) | Standing::Lost, None) => {
-            let reason = "its ranks are gone: the node or its agent started anew".to_string();
-            end_slot(e, key, node, SlotEnd::NodeFault { reason });
+            end_slot(e, key, node, SlotEnd::ranks_gone());
         }
     }
 }

@@ -57,7 +57,7 @@ fn probe_job(b: &Breaker) -> Option<JobId> {
 
 impl Engine {
     /// An attempt ended: its work may fail again and again, or have mended, and so may its node.
-    pub(crate) fn template_ended(&mut self, job: &Job, verdict: Verdict, why: &str) {
+    pub(crate) fn work_ended(&mut self, job: &Job, verdict: Verdict, why: &str) {
         for entity in of_work(job) {
             let known = self.state.health.breakers.get(&entity).cloned();
             if let Some(b) = known.filter(|b| probe_job(b) == Some(job.id)) {

@@ -29,10 +29,6 @@ use std::sync::Arc;
 const COUNTS_MAX: usize = 4096;
 /// A finding is believed to be about what failed up to this long before it was first seen.
 const BEFORE: Span = Span::mins(10);
-/// How agents name ranks that they stopped because no server was there: nobody's failure.
-const NO_SERVER: &str = "no server for ";
-/// How servers are told of ranks that went with their agent: explained, though by no finding.
-const ANEW: &str = "its ranks are gone: ";
 
 impl State {
     /// Adds a record to the histories. It is not folded in elsewhere yet.
@@ -106,9 +102,9 @@ impl State {
             }
         }
         if verdict == Verdict::Infrastructure
-            && let Some(StopReason::SlotFailed { node, end: SlotEnd::NodeFault { reason } }) =
+            && let Some(StopReason::SlotFailed { node, end: end @ SlotEnd::NodeFault { .. } }) =
                 reason
-            && ![NO_SERVER, ANEW].iter().any(|known| reason.starts_with(known))
+            && !(end.had_no_server() || end.went_with_agent())
             && !self.is_sick(node)
         {
             let node = node.clone();
@@ -268,8 +264,8 @@ fn culprits(a: &Attempt, verdict: Verdict, reason: Option<&StopReason>) -> Vec<(
         ) => vec![(node.clone(), 1)],
         (
             Verdict::Infrastructure,
-            Some(StopReason::SlotFailed { node, end: SlotEnd::NodeFault { reason } }),
-        ) if !reason.starts_with(NO_SERVER) => vec![(node.clone(), 1)],
+            Some(StopReason::SlotFailed { node, end: end @ SlotEnd::NodeFault { .. } }),
+        ) if !end.had_no_server() => vec![(node.clone(), 1)],
         (Verdict::Unknown, _) => all(),
         _ => Vec::new(),
     }

@@ -1,6 +1,6 @@
 //! What is to be looked at again. Derived; never stored.
 
-use muster_model::event::Event;
+use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::job::Verdict;
 use muster_model::names::NodeName;
@@ -35,7 +35,8 @@ pub(crate) struct Work {
 
 impl Work {
     /// An event was written: what follows from it is looked at.
-    pub(crate) fn note(&mut self, event: &Event, has_remedy: impl Fn(&NodeName) -> bool) {
+    pub(crate) fn note(&mut self, r: &Record, has_remedy: impl Fn(&NodeName) -> bool) {
+        let event = &r.event;
         match event {
             Event::NodeEnrolled { .. }
             | Event::NodeRetired { .. }
@@ -57,6 +58,9 @@ impl Work {
                 self.failures |= matches!(verdict, Verdict::Infrastructure | Verdict::Unknown);
             }
             Event::AttemptAttributed { .. } => self.failures = true,
+            Event::NodeInventoried { inventory, .. } if !inventory.versions.is_empty() => {
+                self.inventoried.get_or_insert(r.at);
+            }
             _ => {}
         }
         match event {

@@ -9,16 +9,7 @@ use muster_model::units::Span;
 fn driver(w: &mut World, i: usize, version: &str) {
     let mut inventory = inventory(8);
     inventory.versions = [("driver".to_owned(), version.to_owned())].into();
-    w.ok(Command::NodeConnected {
-        node: node(i),
-        machine: format!("m{i}"),
-        boot: "boot".into(),
-        address: format!("10.0.0.{i}"),
-        host: format!("h{i}"),
-        inventory: Box::new(inventory),
-        observed: Vec::new(),
-        ahead: false,
-    });
+    tells(w, i, "boot", inventory, Vec::new());
 }
 
 fn open(w: &World) -> Vec<Arc<Finding>> {

@@ -279,38 +279,29 @@ fn a_server_that_starts_anew_anywhere_finishes_it_once() {
 #[test]
 fn a_gpu_that_does_not_answer_is_remembered_until_it_is_back_or_replaced() {
     let mut w = able(2);
-    let tells = |w: &mut World, gpus: &[(u32, &str)]| {
+    let has = |w: &mut World, gpus: &[(u32, &str)]| {
         let mut all = inventory(8);
         all.gpus.retain(|g| gpus.iter().any(|(i, _)| *i == g.index));
         for g in &mut all.gpus {
             let own = gpus.iter().find(|(i, _)| *i == g.index).map_or("", |(_, uuid)| *uuid);
             g.uuid = own.to_owned();
         }
-        w.ok(Command::NodeConnected {
-            node: node(1),
-            machine: "m1".into(),
-            boot: "boot".into(),
-            address: "10.0.0.1".into(),
-            host: "h1".into(),
-            inventory: Box::new(all),
-            observed: Vec::new(),
-            ahead: false,
-        });
+        crate::tells(w, 1, "boot", all, Vec::new());
     };
     let missing = |w: &World| -> Vec<(u32, String)> {
         let all = &of(w, &node(1)).missing_gpus;
         all.iter().map(|g| (g.index, g.uuid.clone())).collect()
     };
     let three = [(0, "a"), (1, "b"), (2, "c")];
-    tells(&mut w, &three);
+    has(&mut w, &three);
     w.now = w.now + muster_model::units::Span::secs(1);
-    tells(&mut w, &[(0, "a"), (2, "c")]);
+    has(&mut w, &[(0, "a"), (2, "c")]);
     assert_eq!(missing(&w).last(), Some(&(1, "b".to_owned())));
-    tells(&mut w, &[(0, "a")]);
+    has(&mut w, &[(0, "a")]);
     assert_eq!(missing(&w).len(), 5 + 2, "those of the first inventory, and these two");
-    tells(&mut w, &three);
+    has(&mut w, &three);
     assert!(missing(&w).iter().all(|(i, _)| *i > 2), "they are back");
-    tells(&mut w, &[(0, "a"), (2, "c")]);
-    tells(&mut w, &[(0, "a"), (1, "new"), (2, "c")]);
+    has(&mut w, &[(0, "a"), (2, "c")]);
+    has(&mut w, &[(0, "a"), (1, "new"), (2, "c")]);
     assert!(missing(&w).iter().all(|(i, _)| *i > 2), "it was replaced");
 }

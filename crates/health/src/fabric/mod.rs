@@ -4,6 +4,7 @@
 //! - [`pairs`]: rounds of disjoint pairs, so that tests of one round do not disturb each other.
 //! - [`isolate`]: nodes of slow pairs are paired again with nodes that are known to be good.
 //! - [`bisect`]: a group that fails as a whole is halved until its bad nodes are left.
+//! - [`preflight`]: which gangs and nodes are tested before work starts.
 //! - [`book`]: what each path could do in the past, and what that makes of a new figure.
 //! - [`verdict`]: what follows for the nodes, as findings.
 
@@ -11,4 +12,5 @@ pub mod bisect;
 pub mod book;
 pub mod isolate;
 pub mod pairs;
+pub mod preflight;
 pub mod verdict;

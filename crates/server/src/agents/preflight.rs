@@ -3,12 +3,11 @@
 
 use super::Agents;
 use muster_executors::native::WantedRun;
+use muster_health::fabric::preflight::wanted;
 use muster_model::ids::AttemptKey;
-use muster_model::job::{Job, SlotState};
 use muster_model::names::NodeName;
 use muster_model::policy::FabricPolicy;
-use muster_model::spec::Preflight;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -23,18 +22,6 @@ pub(super) struct Preflights {
     tester: OnceLock<UnboundedSender<AttemptKey>>,
     /// Whether their tests are over.
     over: Mutex<HashMap<AttemptKey, bool>>,
-}
-
-/// Whether the nodes of an attempt are to be tested before it starts. Ranks that are up somewhere
-/// do not wait for the others any longer.
-fn wanted(policy: &FabricPolicy, job: &Job) -> bool {
-    let Some(attempt) = &job.attempt else { return false };
-    let nodes: BTreeSet<&NodeName> = attempt.placement.slots.iter().map(|s| &s.node).collect();
-    let large = policy.preflight_nodes > 1 && nodes.len() >= policy.preflight_nodes as usize;
-    large
-        && job.spec.preflight == Preflight::Policy
-        && job.spec.simulate.is_none()
-        && attempt.slots.iter().all(|s| matches!(s, SlotState::Pending))
 }
 
 impl Preflights {

@@ -4,14 +4,13 @@ use super::choose::Wish;
 use super::{Fabric, lock};
 use muster_api::{FabricStanding, FabricState};
 use muster_engine::State;
+use muster_health::fabric::preflight::pick;
 use muster_model::ids::AttemptKey;
 use muster_model::job::Attempt;
 use muster_model::names::NodeName;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Fewer cannot be told apart.
-const LEAST: usize = 4;
 /// How often is looked whether a test is over.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a gang with a slow node waits to be moved, after its test.
@@ -98,37 +97,4 @@ fn attempt(s: &State, key: AttemptKey) -> Option<&Attempt> {
 fn nodes(a: &Attempt) -> Vec<NodeName> {
     let all: BTreeSet<&NodeName> = a.placement.slots.iter().map(|s| &s.node).collect();
     all.into_iter().cloned().collect()
-}
-
-/// Those that were not tested lately, and as many others as it takes to tell who is slow.
-fn pick(nodes: &[NodeName], fresh: impl Fn(&&NodeName) -> bool) -> Vec<NodeName> {
-    let (known, mut picked): (Vec<&NodeName>, Vec<&NodeName>) = nodes.iter().partition(fresh);
-    if picked.is_empty() {
-        return Vec::new();
-    }
-    let wanted = LEAST.max(picked.len() + picked.len() % 2);
-    picked.extend(known.into_iter().take(wanted - picked.len()));
-    picked.into_iter().cloned().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_who_was_not_tested_lately_is_with_enough_others_to_tell() {
-        let nodes: Vec<NodeName> = (1..=9).map(|n| format!("n{n}").parse().unwrap()).collect();
-        let with = |fresh: &[&str]| -> Vec<String> {
-            let picked = pick(&nodes, |n| fresh.contains(&n.as_str()));
-            picked.iter().map(ToString::to_string).collect()
-        };
-        assert_eq!(with(&[]).len(), 9);
-        assert!(with(&["n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"]).is_empty());
-        assert_eq!(
-            with(&["n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"]),
-            ["n9", "n1", "n2", "n3"]
-        );
-        // An odd number gets a partner.
-        assert_eq!(with(&["n1", "n2", "n3", "n4"]), ["n5", "n6", "n7", "n8", "n9", "n1"]);
-    }
 }

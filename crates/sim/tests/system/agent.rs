@@ -247,7 +247,7 @@ impl Agent {
             if let OnPartition::StopAfter(most) = r.partition
                 && unheard >= most
             {
-                let reason = format!("no server for {most}");
+                let reason = SlotEnd::no_server(most);
                 r.stop(now + GRACE, SlotEnd::NodeFault { reason });
             }
             match r.is.clone() {
