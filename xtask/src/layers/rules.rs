@@ -9,6 +9,7 @@ pub(super) const PURE: &[&str] = &[
     "muster-scheduler",
     "muster-lifecycle",
     "muster-health",
+    "muster-metering",
     "muster-engine",
     "muster-simnode",
 ];
@@ -27,7 +28,14 @@ pub(super) const LAYERS: &[&[&str]] = &[
         "muster-gpu",
     ],
     &["muster-engine"],
-    &["muster-scheduler", "muster-lifecycle", "muster-health", "muster-simnode", "muster-specs"],
+    &[
+        "muster-scheduler",
+        "muster-lifecycle",
+        "muster-health",
+        "muster-metering",
+        "muster-simnode",
+        "muster-specs",
+    ],
     &["muster-model"],
 ];
 

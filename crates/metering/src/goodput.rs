@@ -1,0 +1,325 @@
+//! Where a job's time went. The parts of a life cover it exactly: every millisecond from its
+//! submission to its end is one part, whatever the log, clocks and ranks told.
+
+use crate::life::{Life, Lived, wanted_milli};
+use crate::parts::{Part, Parts, millionths};
+use muster_model::job::{Job, Verdict};
+use muster_model::units::{Span, Time};
+use std::collections::BTreeMap;
+
+/// One attempt, with the wait before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptParts {
+    /// Counts from 1; one more than there were for a job that waits.
+    pub no: u32,
+    /// When the wait before it began.
+    pub from: Time,
+    /// When it ended, or now.
+    pub until: Time,
+    /// GPUs it held or waits for, in thousandths.
+    pub milli: u64,
+    /// Where its time went, in milliseconds.
+    pub time: Parts,
+    /// The same in GPU-microseconds.
+    pub gpu: Parts,
+    /// Whose doing its end was.
+    pub verdict: Option<Verdict>,
+    /// Checkpoints it wrote.
+    pub checkpoints: u32,
+    /// Its lost work is an estimate: it told of no checkpoint, or not all it told is known.
+    pub estimated: bool,
+}
+
+/// Where the time of a job went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Goodput {
+    /// The figures begin here: its submission, or later when its first attempts are not known
+    /// any more.
+    pub since: Time,
+    /// Its end, or now.
+    pub until: Time,
+    /// They begin with its submission.
+    pub complete: bool,
+    /// From the one to the other.
+    pub wall: Span,
+    /// Where the time went, in milliseconds; together the whole.
+    pub time: Parts,
+    /// The same in GPU-microseconds.
+    pub gpu: Parts,
+    /// GPU-microseconds from placements to ends.
+    pub held_gpu: u128,
+    /// Time with all ranks up.
+    pub up: Span,
+    /// Work of the attempt that goes on which is in no checkpoint yet.
+    pub unsaved: Span,
+    /// Productive time of all, waiting included: effective training time ratio, in millionths.
+    pub ettr: Option<u32>,
+    /// Productive time of all while GPUs were held, in millionths.
+    pub goodput: Option<u32>,
+    /// Attempts that ended by a failure.
+    pub interruptions: u32,
+    /// Mean time between them, with all ranks up.
+    pub mtbi: Option<Span>,
+    /// Mean time from the order to stop after a failure until the work went on again.
+    pub recover: Option<Span>,
+    /// Attempts by whose doing their end was.
+    pub verdicts: BTreeMap<&'static str, u32>,
+    /// Lost work of some attempt is an estimate.
+    pub estimated: bool,
+    /// Each attempt.
+    pub attempts: Vec<AttemptParts>,
+}
+
+/// Whose doing, in a word.
+fn word(v: Verdict) -> &'static str {
+    match v {
+        Verdict::Success => "success",
+        Verdict::Application => "application",
+        Verdict::Infrastructure => "infrastructure",
+        Verdict::Operator => "operator",
+        Verdict::Scheduler => "scheduler",
+        Verdict::Platform => "platform",
+        Verdict::Unknown => "unknown",
+    }
+}
+
+/// Did an attempt that ended so fail? What people and the scheduler stop has not.
+fn failed(v: Option<Verdict>) -> bool {
+    let failures =
+        [Verdict::Application, Verdict::Infrastructure, Verdict::Platform, Verdict::Unknown];
+    v.is_some_and(|v| failures.contains(&v))
+}
+
+/// Hands out the time from a moment on, each millisecond once.
+struct Purse {
+    at: Time,
+    end: Time,
+    now: AttemptParts,
+    held: Option<Time>,
+    held_gpu: u128,
+}
+
+impl Purse {
+    fn new(at: Time, end: Time) -> Purse {
+        Purse { at, end, now: blank(0, at, 0), held: None, held_gpu: 0 }
+    }
+
+    fn give(&mut self, part: Part, ms: u64) {
+        self.now.time.add(part, u128::from(ms));
+        self.now.gpu.add(part, u128::from(ms) * u128::from(self.now.milli));
+    }
+
+    /// Everything up to a moment is one part.
+    fn cut(&mut self, to: Time, part: Part) {
+        self.spend(to, &[], part);
+    }
+
+    /// Of the time up to a moment so much is this and that, in this order as far as there is
+    /// any, and the rest is one part. Says how much that was.
+    fn spend(&mut self, to: Time, some: &[(Part, Span)], rest: Part) -> Span {
+        let to = to.min(self.end).max(self.at);
+        let mut left = to.since(self.at).0;
+        for (part, most) in some {
+            let ms = left.min(most.0);
+            self.give(*part, ms);
+            left -= ms;
+        }
+        self.give(rest, left);
+        self.at = to;
+        Span(left)
+    }
+
+    /// GPUs are held from here on, or no more.
+    fn hold(&mut self, holds: bool) {
+        if let Some(since) = self.held.take() {
+            let ms = u128::from(self.at.since(since).0);
+            self.held_gpu += ms * u128::from(self.now.milli);
+        }
+        self.held = holds.then_some(self.at);
+    }
+}
+
+fn blank(no: u32, from: Time, milli: u64) -> AttemptParts {
+    AttemptParts {
+        no,
+        from,
+        until: from,
+        milli,
+        time: Parts::default(),
+        gpu: Parts::default(),
+        verdict: None,
+        checkpoints: 0,
+        estimated: false,
+    }
+}
+
+/// How much of a stretch was idle.
+fn overlap(idle: &[(Time, Time)], from: Time, to: Time) -> Span {
+    Span(idle.iter().map(|(a, b)| (*b).min(to).since((*a).max(from)).0).sum())
+}
+
+/// Where the time of a job went until now. `life` is what was read of it in the log; what the
+/// state knows beside it is added. `idle` gives for each attempt the stretches in which all its
+/// ranks were up and did nothing: in order, and none within another.
+#[must_use]
+pub fn goodput(
+    job: &Job,
+    life: Option<&Life>,
+    idle: &BTreeMap<u32, Vec<(Time, Time)>>,
+    now: Time,
+) -> Goodput {
+    let life = life.cloned().unwrap_or_default().with(job);
+    let all = &life.attempts;
+    let complete = all.first().is_none_or(|a| a.no <= 1);
+    let since = all.first().filter(|_| !complete).map_or(job.submitted_at, |a| a.placed_at);
+    let end = job.ended_at.filter(|_| job.state.is_final()).unwrap_or(now).max(since);
+    let mut purse = Purse::new(since, end);
+    let mut out = Vec::new();
+    let mut recovered = (0, 0u128);
+    let (mut up, mut unsaved) = (Span(0), Span(0));
+    let tells = all.iter().any(|a| a.checkpoints > 0);
+    // When the failure was that it comes back from.
+    let mut hit: Option<Time> = None;
+    for (n, a) in all.iter().enumerate() {
+        let last = n + 1 == all.len();
+        let fate = Fate {
+            back: hit.is_some(),
+            over: last && (job.state.is_final() || a.stops_job),
+            idle: idle.get(&a.no).map_or(&[], Vec::as_slice),
+        };
+        purse.now = blank(a.no, purse.at, a.milli);
+        let ran = lived(&mut purse, a, &fate);
+        up = Span(up.0.saturating_add(ran.up.0));
+        unsaved = ran.unsaved;
+        if let (Some(at), Some(works)) = (hit, ran.works) {
+            recovered.0 += u128::from(works.since(at).0);
+            recovered.1 += 1;
+        }
+        purse.now.verdict = a.verdict;
+        purse.now.checkpoints = a.checkpoints;
+        let lost = purse.now.time.get(Part::Lost) > 0;
+        purse.now.estimated = lost && (!tells || a.partial);
+        purse.now.until = purse.at;
+        out.push(purse.now.clone());
+        // One that never came up is part of the way back from what was before it.
+        hit = match failed(a.verdict) {
+            true => hit.filter(|_| ran.works.is_none()).or(a.stop_at).or(a.ended_at),
+            false => None,
+        };
+    }
+    if purse.at < end {
+        // It waits again, or never had an attempt.
+        let no = all.last().map_or(1, |a| a.no.saturating_add(1));
+        purse.now = blank(no, purse.at, wanted_milli(job));
+        purse.cut(end, if hit.is_some() { Part::Restarting } else { Part::Queued });
+        purse.now.until = end;
+        out.push(purse.now.clone());
+    }
+    summed(since, end, complete, purse.held_gpu, (up, unsaved), recovered, out)
+}
+
+/// What stands around an attempt.
+struct Fate<'a> {
+    /// It is the way back from a failure.
+    back: bool,
+    /// The job is over with it.
+    over: bool,
+    idle: &'a [(Time, Time)],
+}
+
+/// What an attempt adds to the sums.
+struct Ran {
+    up: Span,
+    /// When its work went on, if it did.
+    works: Option<Time>,
+    unsaved: Span,
+}
+
+fn lived(purse: &mut Purse, a: &Lived, fate: &Fate<'_>) -> Ran {
+    let until = a.ended_at.unwrap_or(purse.end);
+    let (waits, starts) = if fate.back {
+        (Part::Restarting, Part::Restarting)
+    } else {
+        (Part::Queued, Part::Starting)
+    };
+    purse.cut(a.placed_at, waits);
+    purse.hold(true);
+    let leaves = if fate.over { Part::Lost } else { Part::Restarting };
+    let stop = a.stop_at.map_or(until, |t| t.min(until));
+    let Some(started) = a.started_at else {
+        purse.cut(stop, starts);
+        purse.cut(until, leaves);
+        purse.hold(false);
+        return Ran { up: Span(0), works: None, unsaved: Span(0) };
+    };
+    purse.cut(started.min(until), starts);
+    let up = purse.at;
+    // A first step that is told late is not waited for longer than there was work.
+    let work = a.working_at.filter(|w| a.saved_at.is_none_or(|s| *w <= s)).unwrap_or(started);
+    purse.cut(work.min(stop), starts);
+    let works = Some(purse.at);
+    if let Some(saved) = a.saved_at.map(|s| s.min(until)) {
+        let idle = overlap(fate.idle, purse.at, saved);
+        purse.spend(
+            saved,
+            &[(Part::Checkpointing, a.blocked), (Part::Idle, idle)],
+            Part::Productive,
+        );
+    }
+    let runs = a.ended_at.is_none() && a.stop_at.is_none();
+    let kept = runs || a.verdict == Some(Verdict::Success);
+    let idle = overlap(fate.idle, purse.at, stop);
+    let part = if kept { Part::Productive } else { Part::Lost };
+    let tail = purse.spend(stop, &[(Part::Idle, idle)], part);
+    let up = stop.min(purse.end).max(up).since(up);
+    purse.cut(until, leaves);
+    purse.hold(false);
+    Ran { up, works, unsaved: if runs { tail } else { Span(0) } }
+}
+
+fn summed(
+    since: Time,
+    until: Time,
+    complete: bool,
+    held_gpu: u128,
+    (up, unsaved): (Span, Span),
+    (back, returns): (u128, u128),
+    attempts: Vec<AttemptParts>,
+) -> Goodput {
+    let (mut time, mut gpu) = (Parts::default(), Parts::default());
+    let mut verdicts = BTreeMap::new();
+    let mut interruptions = 0;
+    for a in &attempts {
+        time.add_all(&a.time);
+        gpu.add_all(&a.gpu);
+        if let Some(v) = a.verdict {
+            *verdicts.entry(word(v)).or_default() += 1;
+        }
+        interruptions += u32::from(failed(a.verdict));
+    }
+    // Work without GPUs is weighed by its time.
+    let weighed = if gpu.total() > 0 { &gpu } else { &time };
+    let without: u128 = weighed.total() - weighed.get(Part::Queued);
+    let held = if gpu.total() > 0 { held_gpu } else { without };
+    let productive = weighed.get(Part::Productive);
+    let span = |ms: u128| Span(u64::try_from(ms).unwrap_or(u64::MAX));
+    Goodput {
+        since,
+        until,
+        complete,
+        wall: until.since(since),
+        held_gpu,
+        up,
+        unsaved,
+        ettr: millionths(productive, weighed.total()),
+        goodput: millionths(productive, held),
+        interruptions,
+        mtbi: up.0.checked_div(u64::from(interruptions)).map(Span),
+        recover: back.checked_div(returns).map(span),
+        verdicts,
+        estimated: attempts.iter().any(|a| a.estimated),
+        time,
+        gpu,
+        attempts,
+    }
+}

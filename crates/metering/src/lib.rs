@@ -1,0 +1,22 @@
+//! Who used what: where a job's time went, what it did with its GPUs, and what would have been
+//! enough. A reading: it decides nothing, and the same log gives the same figures.
+//!
+//! Pure: it looks at no clock and only uses the times it is given. Lengths are whole milliseconds,
+//! GPU time is counted in thousandths of a GPU times milliseconds (GPU-microseconds), and shares
+//! are millionths or thousandths.
+
+pub mod advice;
+pub mod goodput;
+pub mod life;
+pub mod parts;
+pub mod stage;
+pub mod usage;
+pub mod voice;
+
+pub use advice::{Advice, AdviceKind, Asked, advice};
+pub use goodput::{AttemptParts, Goodput, goodput};
+pub use life::{Life, Lived, Lives, held_milli, wanted_milli};
+pub use parts::{Part, Parts};
+pub use stage::Stage;
+pub use usage::{GpuRow, Usage, Used};
+pub use voice::{Pace, Voice};

@@ -1,0 +1,253 @@
+//! The lives of jobs as the log tells them: a fold over its records that keeps only what figures
+//! need, and what the state knows where the log was not read from the beginning.
+
+use muster_model::event::{Event, Record};
+use muster_model::ids::JobId;
+use muster_model::job::{Attempt, Checkpoint, Job, PastAttempt, StopReason, Verdict};
+use muster_model::placement::{HeldPart, Placement, Slot};
+use muster_model::spec::{GpuPart, Group};
+use muster_model::units::{Span, Time};
+use std::collections::BTreeMap;
+
+/// Attempts of one job that are kept; a job with more tells only of the newest.
+const KEPT: usize = 4096;
+
+/// One attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lived {
+    /// Counts from 1.
+    pub no: u32,
+    /// GPUs it held, in thousandths.
+    pub milli: u64,
+    /// When it was placed.
+    pub placed_at: Time,
+    /// When every rank was up.
+    pub started_at: Option<Time>,
+    /// When it made its first step, where that is known.
+    pub working_at: Option<Time>,
+    /// When it was ordered to stop.
+    pub stop_at: Option<Time>,
+    /// The order is one that ends the job.
+    pub stops_job: bool,
+    /// When its last rank was gone.
+    pub ended_at: Option<Time>,
+    /// Whose doing its end was.
+    pub verdict: Option<Verdict>,
+    /// Checkpoints it wrote.
+    pub checkpoints: u32,
+    /// When it told of the last.
+    pub saved_at: Option<Time>,
+    /// How long checkpoints held it up, all before `saved_at`.
+    pub blocked: Span,
+    /// Only what the state keeps is known of it: its checkpoints and its order to stop may be
+    /// missing.
+    pub partial: bool,
+}
+
+impl Lived {
+    fn saved(&mut self, c: &Checkpoint) {
+        // What is told late, or twice by several ranks, must not count twice.
+        let from = self.saved_at.or(self.started_at).unwrap_or(self.placed_at);
+        let most = c.at.since(from);
+        let told = Span(c.blocked_ms.unwrap_or(0));
+        self.blocked = Span(self.blocked.0.saturating_add(told.min(most).0));
+        self.saved_at = Some(self.saved_at.map_or(c.at, |t| t.max(c.at)));
+        self.checkpoints = self.checkpoints.saturating_add(1);
+    }
+
+    fn of_past(p: &PastAttempt, milli: u64) -> Lived {
+        Lived {
+            no: p.no,
+            milli,
+            placed_at: p.placed_at,
+            started_at: p.started_at,
+            ended_at: Some(p.ended_at),
+            verdict: Some(p.verdict),
+            partial: true,
+            ..Lived::default()
+        }
+    }
+
+    fn of_current(a: &Attempt) -> Lived {
+        Lived {
+            no: a.no,
+            milli: held_milli(&a.placement),
+            placed_at: a.placed_at,
+            started_at: a.started_at,
+            stop_at: a.stop.as_ref().map(|s| s.at),
+            stops_job: a.stop.as_ref().is_some_and(|s| ends_job(&s.reason)),
+            partial: true,
+            ..Lived::default()
+        }
+    }
+}
+
+/// Does an attempt that is stopped for this leave no other behind?
+fn ends_job(reason: &StopReason) -> bool {
+    matches!(reason, StopReason::Cancelled { .. } | StopReason::TimeLimit { .. })
+}
+
+/// One job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Life {
+    /// Its attempts that were read, oldest first.
+    pub attempts: Vec<Lived>,
+}
+
+impl Life {
+    fn attempt(&mut self, no: u32) -> Option<&mut Lived> {
+        self.attempts.iter_mut().rev().find(|a| a.no == no)
+    }
+
+    /// What was read of a job together with what the state knows of it: attempts from before the
+    /// reading began, and what happened since it last went on.
+    #[must_use]
+    pub fn with(mut self, job: &Job) -> Life {
+        let first = self.attempts.first().map_or(u32::MAX, |a| a.no);
+        let wanted = wanted_milli(job);
+        let earlier = job.past.iter().filter(|p| p.no < first);
+        let mut all: Vec<Lived> = earlier.map(|p| Lived::of_past(p, wanted)).collect();
+        let before = all.len();
+        all.append(&mut self.attempts);
+        for p in job.past.iter().filter(|p| p.no >= first) {
+            match all[before..].iter_mut().find(|a| a.no == p.no) {
+                Some(a) => {
+                    a.ended_at = a.ended_at.or(Some(p.ended_at));
+                    // It may have been judged again.
+                    a.verdict = Some(p.verdict);
+                }
+                None => all.push(Lived::of_past(p, wanted)),
+            }
+        }
+        if let Some(a) = &job.attempt
+            && all.last().is_none_or(|l| l.no < a.no)
+        {
+            all.push(Lived::of_current(a));
+        }
+        if let Some(r) = &job.recovery
+            && let Some(at) = r.working_at
+            && let Some(a) = all.iter_mut().find(|a| a.no > r.attempt && a.started_at.is_some())
+        {
+            a.working_at = a.working_at.or(Some(at));
+        }
+        if let Some(c) = &job.checkpoint
+            && let Some(a) = all.iter_mut().find(|a| a.no == c.attempt)
+            && a.saved_at.is_none_or(|t| t < c.at)
+        {
+            a.saved(c);
+        }
+        Life { attempts: all }
+    }
+}
+
+/// The lives of all jobs that had an attempt.
+#[derive(Debug, Clone, Default)]
+pub struct Lives(BTreeMap<JobId, Life>);
+
+impl Lives {
+    /// Folds one record in.
+    pub fn apply(&mut self, r: &Record) {
+        let at = r.at;
+        match &r.event {
+            Event::JobPlaced { key, placement } => {
+                let life = self.0.entry(key.job).or_default();
+                if life.attempts.len() >= KEPT {
+                    life.attempts.remove(0);
+                }
+                life.attempts.push(Lived {
+                    no: key.attempt,
+                    milli: held_milli(placement),
+                    placed_at: at,
+                    ..Lived::default()
+                });
+            }
+            Event::AttemptStarted { key, .. } => {
+                self.on(key.job, key.attempt, |a| a.started_at = Some(at));
+            }
+            Event::AttemptProgressed { key } => self.on(key.job, key.attempt, |a| {
+                a.working_at.get_or_insert(at);
+            }),
+            Event::StopOrdered { key, reason, .. } => self.on(key.job, key.attempt, |a| {
+                a.stop_at.get_or_insert(at);
+                a.stops_job |= ends_job(reason);
+            }),
+            Event::AttemptEnded { key, verdict, .. } => self.on(key.job, key.attempt, |a| {
+                a.ended_at = Some(at);
+                a.verdict = Some(*verdict);
+            }),
+            Event::AttemptAttributed { key, verdict, .. } => {
+                self.on(key.job, key.attempt, |a| a.verdict = Some(*verdict));
+            }
+            Event::CheckpointDone { job, checkpoint } => {
+                self.on(*job, checkpoint.attempt, |a| a.saved(checkpoint));
+            }
+            Event::JobsForgotten { jobs } => {
+                for job in jobs {
+                    self.0.remove(job);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on(&mut self, job: JobId, no: u32, f: impl FnOnce(&mut Lived)) {
+        // Attempts that were placed before the reading began are the state's to tell.
+        if let Some(a) = self.0.get_mut(&job).and_then(|l| l.attempt(no)) {
+            f(a);
+        }
+    }
+
+    /// What was read of a job.
+    #[must_use]
+    pub fn get(&self, job: JobId) -> Option<&Life> {
+        self.0.get(&job)
+    }
+
+    /// Jobs that are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// None at all?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// GPUs of a placement, in thousandths.
+#[must_use]
+pub fn held_milli(placement: &Placement) -> u64 {
+    placement.slots.iter().map(slot_milli).sum()
+}
+
+fn slot_milli(s: &Slot) -> u64 {
+    match &s.part {
+        None => u64::from(s.gpus.len()) * 1000,
+        Some(HeldPart::Milli(m)) => u64::from(*m),
+        Some(HeldPart::Mig { profile, size, .. }) => mig_milli(profile, u64::from(*size)),
+    }
+}
+
+/// A slice by the larger of its parts: sevenths of the processors, eighths of the memory.
+fn mig_milli(profile: &str, memory: u64) -> u64 {
+    let digits: String = profile.chars().take_while(char::is_ascii_digit).collect();
+    let compute = digits.parse::<u64>().unwrap_or(1).min(7);
+    (compute * 1000).div_ceil(7).max(memory.min(8) * 1000 / 8)
+}
+
+/// GPUs that a job waits for, in thousandths.
+#[must_use]
+pub fn wanted_milli(job: &Job) -> u64 {
+    let of = |g: &Group| match &g.part {
+        None => u64::from(g.gpus) * 1000,
+        Some(GpuPart::Milli(m)) => u64::from(*m),
+        Some(GpuPart::Mig(profile)) => mig_milli(profile, 0),
+    };
+    match (&*job.groups, job.size) {
+        // An elastic gang has one group.
+        ([g], Some(nodes)) => u64::from(nodes) * of(g),
+        (all, _) => all.iter().map(|g| u64::from(g.nodes) * of(g)).sum(),
+    }
+}
