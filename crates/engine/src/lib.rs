@@ -164,8 +164,7 @@ impl Engine {
             event,
         };
         apply::touched_by(&self.state, &record.event, &mut self.touched);
-        let health = &self.state.health;
-        self.work.note(&record, |n| health.index.remedies.contains_key(n));
+        self.work.note(&record, &self.state);
         self.state.apply(&record).expect("the engine only makes records that follow its own state");
         self.dirty = true;
         self.out.push(record);

@@ -12,7 +12,7 @@ use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::remedy::{ActEnd, RemedyOutcome, RemedyStep};
 use muster_model::topology::Level;
-use muster_model::units::{Span, Time};
+use muster_model::units::Span;
 use std::sync::Arc;
 
 /// Steps of a remedy that are remembered.
@@ -42,7 +42,7 @@ impl State {
             | Event::RemedyEnded { .. } => self.apply_remedy(r),
             Event::ActAsked { act } => {
                 self.health.acts.insert(act.id, Arc::new((**act).clone()));
-                self.health.index.acts.insert(act.id);
+                self.health.index.act(act);
                 Ok(())
             }
             Event::ActEnded { id, ok, message, .. } => {
@@ -170,11 +170,12 @@ impl State {
                 book.remedies.insert(remedy.id, Arc::new((**remedy).clone()));
                 if remedy.action.takes_node() {
                     let asked = &mut book.automation.asked;
-                    asked.retain(|(t, _)| r.at.since(*t) < Span::hours(1));
-                    asked.push((r.at, remedy.node.clone()));
+                    asked.push_back((r.at, remedy.node.clone()));
                     // Enough to tell a storm in any fleet.
-                    if asked.len() > ASKED_KEPT {
-                        asked.remove(0);
+                    while asked.len() > ASKED_KEPT
+                        || asked.front().is_some_and(|(t, _)| r.at.since(*t) >= Span::hours(1))
+                    {
+                        asked.pop_front();
                     }
                 }
                 remedy.id
@@ -192,9 +193,11 @@ impl State {
                     m.taken.push((r.at, *step));
                 }
                 if from == RemedyStep::Proposed && m.action.takes_node() {
-                    let hour = |t: &(Time, NodeName)| r.at.since(t.0) < Span::hours(1);
-                    book.automation.taken.retain(hour);
-                    book.automation.taken.push((r.at, m.node.clone()));
+                    let taken = &mut book.automation.taken;
+                    taken.push_back((r.at, m.node.clone()));
+                    while taken.front().is_some_and(|(t, _)| r.at.since(*t) >= Span::hours(1)) {
+                        taken.pop_front();
+                    }
                 }
                 *id
             }
@@ -218,8 +221,10 @@ impl State {
         let Some(m) = book.remedies.get(&id).cloned() else { return Ok(()) };
         book.index.remedy(&m);
         while book.index.ended_remedies.len() > REMEDIES_KEPT {
-            if let Some((_, old)) = book.index.ended_remedies.pop_first() {
-                book.remedies.remove(&old);
+            if let Some((_, old)) = book.index.ended_remedies.pop_first()
+                && let Some(old) = book.remedies.remove(&old)
+            {
+                book.index.forget_remedy(&old);
             }
         }
         // The heaviest that goes on is the node's.
@@ -239,8 +244,10 @@ impl State {
         book.index.acts.remove(&id);
         book.index.ended_acts.insert((at, id));
         while book.index.ended_acts.len() > ACTS_KEPT {
-            if let Some((_, old)) = book.index.ended_acts.pop_first() {
-                book.acts.remove(&old);
+            if let Some((_, old)) = book.index.ended_acts.pop_first()
+                && let Some(old) = book.acts.remove(&old)
+            {
+                book.index.forget_act(&old);
             }
         }
     }

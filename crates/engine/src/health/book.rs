@@ -6,10 +6,10 @@ use muster_model::breaker::Breaker;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Incident};
 use muster_model::names::NodeName;
-use muster_model::remedy::{AskedAct, Remedy};
+use muster_model::remedy::{Act, AskedAct, Remedy};
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Closed findings that are kept in the working state; the log keeps all.
@@ -58,9 +58,9 @@ pub struct Automation {
     /// It does nothing more until an operator resumes it.
     pub stopped: Option<Stopped>,
     /// Nodes it took out of service within the last hour, and when.
-    pub taken: Vec<(Time, NodeName)>,
+    pub taken: VecDeque<(Time, NodeName)>,
     /// Findings that asked for a node, within the storm's window.
-    pub asked: Vec<(Time, NodeName)>,
+    pub asked: VecDeque<(Time, NodeName)>,
     /// When it was last resumed.
     pub resumed_at: Option<Time>,
 }
@@ -82,14 +82,20 @@ pub struct Stopped {
 pub(crate) struct HealthIndex {
     /// Open findings by what they are about.
     pub(crate) open: BTreeMap<Entity, BTreeSet<u64>>,
+    /// How many there are.
+    pub(super) open_count: usize,
     /// Open findings by the node they are on.
     pub(crate) on_node: BTreeMap<NodeName, BTreeSet<u64>>,
     /// Open incidents.
     pub(crate) incidents: BTreeSet<u64>,
     /// Remedies that go on, by node.
     pub(crate) remedies: BTreeMap<NodeName, BTreeSet<u64>>,
+    /// And all that are kept.
+    pub(super) remedies_ever: BTreeMap<NodeName, BTreeSet<u64>>,
     /// Acts that are under way.
     pub(crate) acts: BTreeSet<u64>,
+    /// When somebody was last told of something, by its title.
+    pub(super) pages: BTreeMap<String, Time>,
     /// What is closed, in the order it was: candidates for being forgotten.
     pub(super) closed_findings: BTreeSet<(Time, u64)>,
     pub(super) closed_incidents: BTreeSet<(Time, u64)>,
@@ -114,10 +120,7 @@ impl HealthBook {
             ix.remedy(r);
         }
         for a in self.acts.values() {
-            match &a.ended {
-                None => ix.acts.insert(a.id),
-                Some(e) => ix.ended_acts.insert((e.at, a.id)),
-            };
+            ix.act(a);
         }
         self.index = ix;
     }
@@ -131,7 +134,7 @@ impl HealthBook {
     /// How many findings are open.
     #[must_use]
     pub fn open_count(&self) -> usize {
-        self.index.open.values().map(BTreeSet::len).sum()
+        self.index.open_count
     }
 
     /// Open findings about a node, its GPUs and its ports.
@@ -158,6 +161,12 @@ impl HealthBook {
         ids.filter_map(|id| self.remedies.get(id))
     }
 
+    /// Remedies of a node that are kept, also those that ended, oldest first.
+    pub(super) fn remedies_ever(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Remedy>> {
+        let ids = self.index.remedies_ever.get(node).into_iter().flatten();
+        ids.filter_map(|id| self.remedies.get(id))
+    }
+
     /// Remedies that go on, oldest first.
     pub fn live_remedies(&self) -> impl Iterator<Item = &Arc<Remedy>> {
         let ids: BTreeSet<u64> = self.index.remedies.values().flatten().copied().collect();
@@ -174,13 +183,15 @@ impl HealthIndex {
     pub(super) fn finding(&mut self, f: &Finding) {
         match &f.closed {
             None => {
-                self.open.entry(f.seen.entity.clone()).or_default().insert(f.id);
+                let new = self.open.entry(f.seen.entity.clone()).or_default().insert(f.id);
+                self.open_count += usize::from(new);
                 if let Some(n) = f.seen.entity.node() {
                     self.on_node.entry(n.clone()).or_default().insert(f.id);
                 }
             }
             Some(c) => {
-                drop_from(&mut self.open, &f.seen.entity, f.id);
+                let was = drop_from(&mut self.open, &f.seen.entity, f.id);
+                self.open_count -= usize::from(was);
                 if let Some(n) = f.seen.entity.node() {
                     drop_from(&mut self.on_node, n, f.id);
                 }
@@ -190,6 +201,7 @@ impl HealthIndex {
     }
 
     pub(super) fn remedy(&mut self, r: &Remedy) {
+        self.remedies_ever.entry(r.node.clone()).or_default().insert(r.id);
         if r.outcome.is_some() {
             drop_from(&mut self.remedies, &r.node, r.id);
             self.ended_remedies.insert((r.since, r.id));
@@ -197,13 +209,39 @@ impl HealthIndex {
             self.remedies.entry(r.node.clone()).or_default().insert(r.id);
         }
     }
-}
 
-fn drop_from<K: Ord>(map: &mut BTreeMap<K, BTreeSet<u64>>, key: &K, id: u64) {
-    if let Some(set) = map.get_mut(key) {
-        set.remove(&id);
-        if set.is_empty() {
-            map.remove(key);
+    /// A remedy is not kept any more.
+    pub(super) fn forget_remedy(&mut self, r: &Remedy) {
+        drop_from(&mut self.remedies_ever, &r.node, r.id);
+    }
+
+    pub(super) fn act(&mut self, a: &AskedAct) {
+        match &a.ended {
+            None => self.acts.insert(a.id),
+            Some(e) => self.ended_acts.insert((e.at, a.id)),
+        };
+        if let Act::Page { title, .. } = &a.act {
+            let last = self.pages.entry(title.clone()).or_insert(a.at);
+            *last = a.at.max(*last);
         }
     }
+
+    /// An act is not kept any more.
+    pub(super) fn forget_act(&mut self, a: &AskedAct) {
+        if let Act::Page { title, .. } = &a.act
+            && self.pages.get(title) == Some(&a.at)
+        {
+            self.pages.remove(title);
+        }
+    }
+}
+
+/// Says whether it was there.
+fn drop_from<K: Ord>(map: &mut BTreeMap<K, BTreeSet<u64>>, key: &K, id: u64) -> bool {
+    let Some(set) = map.get_mut(key) else { return false };
+    let was = set.remove(&id);
+    if set.is_empty() {
+        map.remove(key);
+    }
+    was
 }

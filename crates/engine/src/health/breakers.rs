@@ -38,7 +38,6 @@ impl Engine {
     pub(super) fn set_breaker(&mut self, b: Breaker, word: bool) {
         let entity = b.entity.clone();
         self.emit(None, Event::BreakerSet { breaker: Box::new(b), word });
-        self.work.all = true;
         if is_work(&entity) {
             self.work_follows(&entity);
         }

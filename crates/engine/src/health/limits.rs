@@ -83,11 +83,8 @@ impl Engine {
     /// Somebody is told, once an hour for the same reason.
     pub(super) fn page(&mut self, title: &str, detail: &str) {
         let now = self.state.now;
-        let told = self.state.health.acts.values().rev().any(|a| {
-            matches!(&a.act, Act::Page { title: t, .. } if t == title)
-                && now.since(a.at) < PAGE_AGAIN
-        });
-        if !told {
+        let last = self.state.health.index.pages.get(title);
+        if last.is_none_or(|t| now.since(*t) >= PAGE_AGAIN) {
             let act = Act::Page { title: title.to_owned(), detail: detail.to_owned() };
             self.ask_act(act, PAGE_WITHIN);
         }
@@ -99,11 +96,16 @@ impl Engine {
         if limits.storm_percent == 0 || self.state.health.automation.stopped.is_some() {
             return;
         }
-        let asked = self.state.health.automation.asked.iter();
-        let lately = asked.filter(|(t, _)| now.since(*t) < limits.storm_window);
-        let asking: BTreeSet<&NodeName> = lately.map(|(_, n)| n).collect();
-        let asking = u32::try_from(asking.len()).unwrap_or(u32::MAX);
         let fleet = self.fleet_size();
+        let asked = self.state.health.automation.asked.iter().rev();
+        let lately = asked.take_while(|(t, _)| now.since(*t) < limits.storm_window);
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        // Which nodes they are is only counted where so many could be one.
+        if !storm(&limits, count(lately.clone().count()), fleet) {
+            return;
+        }
+        let asking: BTreeSet<&NodeName> = lately.map(|(_, n)| n).collect();
+        let asking = count(asking.len());
         if !storm(&limits, asking, fleet) {
             return;
         }

@@ -15,8 +15,10 @@ mod history;
 mod jobs;
 mod lemons;
 mod limits;
+mod look;
 mod recovery;
 mod remedies;
+mod timers;
 mod work;
 
 pub use book::{Automation, HealthBook, Stopped};

@@ -19,8 +19,6 @@ use std::sync::Arc;
 
 /// What is watched is looked at again after this.
 const WATCH: Span = Span::mins(15);
-/// A remedy takes so many steps at most before others have their turn.
-const STEPS: usize = 8;
 
 impl Engine {
     /// Chooses what is done about a finding.
@@ -109,9 +107,7 @@ impl Engine {
         let before: Vec<Before<'_>> = self
             .state
             .health
-            .remedies
-            .values()
-            .filter(|r| r.node == n.name)
+            .remedies_ever(&n.name)
             .map(|r| Before {
                 kind: &r.kind,
                 gpu: r.gpu,
@@ -143,96 +139,8 @@ impl Engine {
         a.placement.slots.first().map(|s| s.node.clone())
     }
 
-    /// Looks at everything that is due, at most once a second at what only time changes.
-    pub(crate) fn pass_health(&mut self) {
-        self.pass_arrived();
-        self.pass_lemons();
-        self.pass_drift();
-        for _ in 0..STEPS {
-            self.pass_due();
-            let now = self.state.now;
-            let by_time = self.work.wake.is_some_and(|t| t <= now);
-            let again = now >= self.work.looked_at + Span::secs(1);
-            if !(self.work.all || by_time || (self.work.correlate && again)) {
-                return;
-            }
-            self.look_at_all();
-        }
-    }
-
-    fn look_at_all(&mut self) {
-        self.work.looked_at = self.state.now;
-        self.work.groups = None;
-        if std::mem::take(&mut self.work.correlate) {
-            self.correlate();
-        }
-        self.work.all = false;
-        self.pass_acts();
-        self.pass_breakers();
-        let nodes: Vec<NodeName> = self.state.health.index.remedies.keys().cloned().collect();
-        for n in &nodes {
-            self.stands_too_long(n);
-        }
-        self.work.due.extend(nodes);
-        self.pass_due();
-        self.work.wake = self.health_wake();
-    }
-
-    /// When time alone gives health something to do.
-    fn health_wake(&self) -> Option<Time> {
-        let now = self.state.now;
-        let book = &self.state.health;
-        // Of the others only the node's own stage has a time that something follows from.
-        let timed = |r: &&Arc<Remedy>| {
-            matches!(r.step, RemedyStep::Proposed | RemedyStep::Moving | RemedyStep::Probation)
-        };
-        let remedies = book.live_remedies().filter(timed).filter_map(|r| r.until);
-        let stages = book
-            .index
-            .remedies
-            .keys()
-            .filter_map(|n| self.state.nodes.get(n).and_then(|n| n.stage_until));
-        let acts = book.open_acts().map(|a| a.until);
-        let breakers = book.breakers.values().filter_map(|b| super::breakers::wakes(b, now));
-        let held = book.live_remedies().any(|r| r.step == RemedyStep::Proposed);
-        let taken = book.automation.taken.iter().map(|(t, _)| *t + Span::hours(1));
-        let hour = taken.filter(|_| held);
-        // What is past was looked at just now, and something else must happen first.
-        let all = remedies.chain(stages).chain(acts).chain(breakers).chain(hour);
-        let first = all.filter(|t| *t > now).min();
-        let again = self.work.correlate.then_some(self.work.looked_at + Span::secs(1));
-        first.into_iter().chain(again).min()
-    }
-
-    /// When health next has something to do by itself.
-    pub(crate) fn next_health(&self) -> Option<Time> {
-        let soon = (!self.work.due.is_empty() || self.work.all).then_some(Time(0));
-        let again = self.work.correlate.then_some(self.work.looked_at + Span::secs(1));
-        let seldom = self.next_lemons().into_iter().chain(self.next_drift());
-        let first = self.work.wake.into_iter().chain(again).chain(soon).chain(seldom).min();
-        first.map(|t| t.max(self.state.now + Span(1)))
-    }
-
-    /// Remedies of nodes about which something changed take the steps they can.
-    pub(crate) fn pass_due(&mut self) {
-        for _ in 0..STEPS {
-            let due = std::mem::take(&mut self.work.due);
-            if due.is_empty() {
-                return;
-            }
-            for node in due {
-                let ids: Vec<u64> = self.state.health.remedies_of(&node).map(|r| r.id).collect();
-                for id in ids {
-                    if self.step_remedy(id) {
-                        self.work.due.insert(node.clone());
-                    }
-                }
-            }
-        }
-    }
-
     /// One step of one remedy. Says whether it took one.
-    fn step_remedy(&mut self, id: u64) -> bool {
+    pub(super) fn step_remedy(&mut self, id: u64) -> bool {
         let Some(r) = self.state.health.remedies.get(&id).cloned() else { return false };
         let Some(n) = self.state.nodes.get(&r.node).cloned() else { return false };
         if r.outcome.is_some() {
@@ -299,9 +207,11 @@ impl Engine {
                 self.hurry(r);
                 return false;
             }
-            Next::Hold(why) if why == r.why => return false,
             Next::Hold(why) => {
-                self.stepped(r, RemedyStep::Proposed, &why, None, None);
+                self.work.holds = true;
+                if why != r.why {
+                    self.stepped(r, RemedyStep::Proposed, &why, None, None);
+                }
                 return false;
             }
             Next::Take => self.take_out(r, n),
@@ -549,7 +459,7 @@ impl Engine {
     }
 
     /// A node that stands in a stage for too long is told of, and again after as long.
-    fn stands_too_long(&mut self, node: &NodeName) {
+    pub(super) fn stands_too_long(&mut self, node: &NodeName) {
         let now = self.state.now;
         let Some(n) = self.state.nodes.get(node).cloned() else { return };
         if n.stage_until.is_none_or(|t| t > now) {
@@ -566,16 +476,5 @@ impl Engine {
             word: false,
         };
         self.emit(None, event);
-    }
-
-    /// Acts of which nothing was heard have failed.
-    fn pass_acts(&mut self) {
-        let now = self.state.now;
-        let late: Vec<u64> =
-            self.state.health.open_acts().filter(|a| a.until <= now).map(|a| a.id).collect();
-        for id in late {
-            let message = "nothing was heard of it in time".to_string();
-            self.emit(None, Event::ActEnded { id, ok: false, message, expired: true });
-        }
     }
 }

@@ -1,9 +1,13 @@
 //! What is to be looked at again. Derived; never stored.
 
+use super::book::HealthBook;
+use super::timers::Timers;
+use crate::state::State;
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::job::Verdict;
 use muster_model::names::NodeName;
+use muster_model::node::Stage;
 use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +16,24 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Work {
     /// Nodes whose remedies may take a step.
     pub(crate) due: BTreeSet<NodeName>,
+    /// Nodes whose own moment may have changed.
+    pub(crate) moved: BTreeSet<NodeName>,
+    /// When nodes with remedies have something to do by time alone.
+    pub(crate) nodes_at: Timers<NodeName>,
+    /// When acts that are under way are given up.
+    pub(crate) acts_at: Timers<u64>,
+    /// When breakers are looked at.
+    pub(crate) breakers_at: Option<Time>,
     /// Findings are new: they may have a common cause.
     pub(crate) correlate: bool,
-    /// When everything was last looked at.
-    pub(crate) looked_at: Time,
-    /// When something is due by time alone.
-    pub(crate) wake: Option<Time>,
+    /// When causes were last looked for.
+    pub(crate) correlated_at: Time,
+    /// Limits may have room again.
+    pub(crate) room: bool,
+    /// Something was held back by them when it was last tried.
+    pub(crate) holds: bool,
+    /// When what they hold back was last tried.
+    pub(crate) tried_at: Time,
     /// Everything is to be looked at.
     pub(crate) all: bool,
     /// Jobs that were submitted and not looked at yet: the first, and how many.
@@ -34,21 +50,12 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// An event was written: what follows from it is looked at.
-    pub(crate) fn note(&mut self, r: &Record, has_remedy: impl Fn(&NodeName) -> bool) {
+    /// An event is being written: what follows from it is looked at. The state is as it was
+    /// before.
+    pub(crate) fn note(&mut self, r: &Record, state: &State) {
         let event = &r.event;
-        match event {
-            Event::NodeEnrolled { .. }
-            | Event::NodeRetired { .. }
-            | Event::NodeReady { .. }
-            | Event::TopologySet { .. }
-            | Event::RemedyEnded { .. }
-            | Event::PolicySet { .. } => {
-                self.groups = None;
-                self.all |= matches!(event, Event::RemedyEnded { .. } | Event::PolicySet { .. });
-            }
-            _ => {}
-        }
+        self.note_groups(event, &state.health);
+        self.note_moments(event, &state.health);
         match event {
             Event::JobSubmitted { id, array, .. } => {
                 let count = u32::try_from(array.len().max(1)).unwrap_or(u32::MAX);
@@ -61,24 +68,69 @@ impl Work {
             Event::NodeInventoried { inventory, .. } if !inventory.versions.is_empty() => {
                 self.inventoried.get_or_insert(r.at);
             }
-            _ => {}
-        }
-        match event {
             Event::NodeDrained { node }
             | Event::NodeBack { node, .. }
             | Event::NodeLost { node, .. }
             | Event::OrphanGone { node, .. }
             | Event::SlotEnded { node, .. }
             | Event::NodeReconciled { node }
-                if has_remedy(node) =>
+                if state.health.index.remedies.contains_key(node) =>
             {
                 self.due.insert(node.clone());
             }
-            // Something new has a time of its own, or waited for this.
-            Event::RemedyChosen { .. }
-            | Event::RemedyStepped { .. }
-            | Event::ActAsked { .. }
-            | Event::ActEnded { .. } => self.wake = Some(Time(0)),
+            _ => {}
+        }
+    }
+
+    /// How much of which group is out may have changed.
+    fn note_groups(&mut self, event: &Event, book: &HealthBook) {
+        let ended = |id: &u64| book.remedies.get(id).is_some_and(|r| r.action.takes_node());
+        let changed = match event {
+            Event::NodeEnrolled { .. }
+            | Event::NodeRetired { .. }
+            | Event::NodeReady { .. }
+            | Event::NodeLost { .. }
+            | Event::NodeBack { .. }
+            | Event::TopologySet { .. }
+            | Event::BreakerSet { .. }
+            | Event::ReservationSet { .. }
+            | Event::ReservationDeleted { .. }
+            | Event::AutomationStopped { .. }
+            | Event::AutomationResumed { .. }
+            | Event::PolicySet { .. } => true,
+            // One that was taken out by automation is counted where it is taken.
+            Event::NodeStaged { word, stage, .. } => *word || *stage == Stage::Ready,
+            Event::RemedyEnded { id, .. } => ended(id),
+            _ => false,
+        };
+        if changed {
+            self.groups = None;
+            self.room = true;
+        }
+        self.all |= matches!(event, Event::PolicySet { .. });
+    }
+
+    /// Something has a moment of its own, or waited for this.
+    fn note_moments(&mut self, event: &Event, book: &HealthBook) {
+        match event {
+            Event::NodeStaged { node, .. }
+            | Event::NodeReady { node, .. }
+            | Event::NodeRetired { node }
+            | Event::ProbationSet { node, .. } => {
+                self.moved.insert(node.clone());
+            }
+            Event::RemedyChosen { remedy } => {
+                self.moved.insert(remedy.node.clone());
+            }
+            Event::RemedyStepped { id, .. } | Event::RemedyEnded { id, .. } => {
+                self.moved.extend(book.remedies.get(id).map(|r| r.node.clone()));
+            }
+            Event::BreakerSet { .. } => self.breakers_at = Some(Time(0)),
+            Event::ActAsked { act } => self.acts_at.set(&act.id, Some(act.until)),
+            Event::ActEnded { id, .. } => {
+                self.acts_at.set(id, None);
+                self.due.extend(book.acts.get(id).and_then(|a| a.act.node().cloned()));
+            }
             _ => {}
         }
     }
