@@ -3,6 +3,7 @@
 //! Everything here is plain data. Nothing reads a clock, a file or a socket, and every
 //! type that reaches the log keeps its serialised shape for good.
 
+pub mod alert;
 pub mod breaker;
 pub mod command;
 pub mod entity;
@@ -21,6 +22,7 @@ pub mod quota;
 pub mod remedy;
 pub mod reservation;
 pub mod resolve;
+pub mod slo;
 pub mod spec;
 pub mod tenant;
 pub mod topology;
