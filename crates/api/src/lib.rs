@@ -23,6 +23,7 @@ pub mod query;
 pub mod quota;
 pub mod recovery;
 pub mod remedy;
+pub mod report;
 pub mod reservation;
 mod schema;
 pub mod server;
@@ -62,6 +63,9 @@ pub use remedy::{
     Act, Automation, DryRemedy, ExcludeRequest, Remedy, RemedyDryRun, RemedyDryRunReport,
     RemedyList, RepairedRequest, TakenNode, TakenStep,
 };
+pub use report::{
+    AdviceLine, AttemptReport, Efficiency, GpuParts, JobReport, StageReport, StepsReport, TimeParts,
+};
 pub use reservation::{
     DefragReport, Move, MoveProposal, Reservation, ReservationList, SetReservation, Window,
 };
@@ -90,6 +94,8 @@ pub enum Kind {
     Topology,
     /// Why a job waits.
     Explanation,
+    /// Where a job's time went.
+    JobReport,
     /// The site's scheduling policy.
     Policy,
     /// Who is entitled to what.

@@ -1,7 +1,7 @@
 //! Jobs.
 
 use crate::{Client, ClientError};
-use muster_api::{Explanation, Job, JobList, JobsQuery, Submitted};
+use muster_api::{Explanation, Job, JobList, JobReport, JobsQuery, Submitted};
 use muster_model::spec::JobSpec;
 
 /// What can be done with a job.
@@ -88,5 +88,10 @@ impl Client {
     /// Why a job waits.
     pub async fn explain(&self, id: &str) -> Result<Explanation, ClientError> {
         self.json(self.get(&["v1", "jobs", id, "explain"])).await
+    }
+
+    /// Where a job's time went, and what it did with its GPUs.
+    pub async fn job_report(&self, id: &str) -> Result<JobReport, ClientError> {
+        self.json(self.get(&["v1", "jobs", id, "report"])).await
     }
 }

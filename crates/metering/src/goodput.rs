@@ -70,6 +70,16 @@ pub struct Goodput {
     pub attempts: Vec<AttemptParts>,
 }
 
+/// What was heard of an attempt beside the log.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Heard {
+    /// When its first step began, where that is known.
+    pub working_at: Option<Time>,
+    /// Stretches in which all its ranks were up and did nothing: in order, and none within
+    /// another.
+    pub idle: Vec<(Time, Time)>,
+}
+
 /// Whose doing, in a word.
 fn word(v: Verdict) -> &'static str {
     match v {
@@ -159,15 +169,9 @@ fn overlap(idle: &[(Time, Time)], from: Time, to: Time) -> Span {
 }
 
 /// Where the time of a job went until now. `life` is what was read of it in the log; what the
-/// state knows beside it is added. `idle` gives for each attempt the stretches in which all its
-/// ranks were up and did nothing: in order, and none within another.
+/// state knows beside it is added. `heard` is what is known of attempts beside the log.
 #[must_use]
-pub fn goodput(
-    job: &Job,
-    life: Option<&Life>,
-    idle: &BTreeMap<u32, Vec<(Time, Time)>>,
-    now: Time,
-) -> Goodput {
+pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now: Time) -> Goodput {
     let life = life.cloned().unwrap_or_default().with(job);
     let all = &life.attempts;
     let complete = all.first().is_none_or(|a| a.no <= 1);
@@ -185,7 +189,7 @@ pub fn goodput(
         let fate = Fate {
             back: hit.is_some(),
             over: last && (job.state.is_final() || a.stops_job),
-            idle: idle.get(&a.no).map_or(&[], Vec::as_slice),
+            heard: heard.get(&a.no),
         };
         purse.now = blank(a.no, purse.at, a.milli);
         let ran = lived(&mut purse, a, &fate);
@@ -224,7 +228,7 @@ struct Fate<'a> {
     back: bool,
     /// The job is over with it.
     over: bool,
-    idle: &'a [(Time, Time)],
+    heard: Option<&'a Heard>,
 }
 
 /// What an attempt adds to the sums.
@@ -255,11 +259,13 @@ fn lived(purse: &mut Purse, a: &Lived, fate: &Fate<'_>) -> Ran {
     purse.cut(started.min(until), starts);
     let up = purse.at;
     // A first step that is told late is not waited for longer than there was work.
-    let work = a.working_at.filter(|w| a.saved_at.is_none_or(|s| *w <= s)).unwrap_or(started);
+    let first = a.working_at.or(fate.heard.and_then(|h| h.working_at));
+    let work = first.filter(|w| a.saved_at.is_none_or(|s| *w <= s)).unwrap_or(started);
+    let rest = fate.heard.map_or(&[][..], |h| &h.idle);
     purse.cut(work.min(stop), starts);
     let works = Some(purse.at);
     if let Some(saved) = a.saved_at.map(|s| s.min(until)) {
-        let idle = overlap(fate.idle, purse.at, saved);
+        let idle = overlap(rest, purse.at, saved);
         purse.spend(
             saved,
             &[(Part::Checkpointing, a.blocked), (Part::Idle, idle)],
@@ -268,7 +274,7 @@ fn lived(purse: &mut Purse, a: &Lived, fate: &Fate<'_>) -> Ran {
     }
     let runs = a.ended_at.is_none() && a.stop_at.is_none();
     let kept = runs || a.verdict == Some(Verdict::Success);
-    let idle = overlap(fate.idle, purse.at, stop);
+    let idle = overlap(rest, purse.at, stop);
     let part = if kept { Part::Productive } else { Part::Lost };
     let tail = purse.spend(stop, &[(Part::Idle, idle)], part);
     let up = stop.min(purse.end).max(up).since(up);

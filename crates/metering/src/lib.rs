@@ -14,7 +14,7 @@ pub mod usage;
 pub mod voice;
 
 pub use advice::{Advice, AdviceKind, Asked, advice};
-pub use goodput::{AttemptParts, Goodput, goodput};
+pub use goodput::{AttemptParts, Goodput, Heard, goodput};
 pub use life::{Life, Lived, Lives, held_milli, wanted_milli};
 pub use parts::{Part, Parts};
 pub use stage::Stage;

@@ -56,7 +56,8 @@ impl Voice {
         took: Option<u64>,
         stages: impl IntoIterator<Item = (String, u64)>,
     ) {
-        self.first.get_or_insert(at);
+        // It began when it was not yet over.
+        self.first.get_or_insert(at - Span(took.unwrap_or(0) / 1000));
         self.told = self.told.saturating_add(1);
         // A gang goes on when its newest step does, whoever tells of it.
         if self.newest.is_none_or(|n| step > n) {
@@ -137,7 +138,7 @@ impl Voice {
         out
     }
 
-    /// When the first step was told.
+    /// When the first step that was told began.
     #[must_use]
     pub fn first(&self) -> Option<Time> {
         self.first
@@ -181,7 +182,7 @@ impl Voice {
 /// What is to be told of an attempt's steps; means in microseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pace {
-    /// When the first step was told.
+    /// When the first step that was told began.
     pub first: Time,
     /// The last sign of progress.
     pub last: Time,

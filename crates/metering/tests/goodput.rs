@@ -3,7 +3,7 @@
 mod common;
 
 use common::{At, job, lives, placed};
-use muster_metering::{Goodput, Lives, Part, goodput};
+use muster_metering::{Goodput, Heard, Lives, Part, goodput};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, JobState, StopReason, Verdict};
@@ -134,11 +134,12 @@ fn work_that_goes_on_counts_and_says_what_is_at_risk() {
         vec![(at(0), placed(key(1), 8)), (at(10), started(1)), (at(110), saved(1, at(110), 5))];
     let mut job = job(JOB, 8);
     job.state = JobState::Running;
-    let idle = BTreeMap::from([(1, vec![(at(50), at(60)), (at(120), at(150))])]);
-    let g = goodput(&job, lives(&told).get(JOB), &idle, at(200));
+    let idle = vec![(at(50), at(60)), (at(120), at(150))];
+    let heard = BTreeMap::from([(1, Heard { working_at: Some(at(15)), idle })]);
+    let g = goodput(&job, lives(&told).get(JOB), &heard, at(200));
     assert_eq!(
         seconds(&g),
-        BTreeMap::from([("starting", 10), ("checkpointing", 5), ("idle", 40), ("productive", 145)])
+        BTreeMap::from([("starting", 15), ("checkpointing", 5), ("idle", 40), ("productive", 140)])
     );
     assert_eq!((g.unsaved, g.mtbi, g.recover), (Span::secs(60), None, None));
 }
@@ -311,14 +312,16 @@ proptest! {
         job.state = [JobState::Queued, JobState::Running, JobState::Succeeded, JobState::Failed]
             [usize::from(state)];
         job.ended_at = job.state.is_final().then(|| at(now));
-        let mut idle: BTreeMap<u32, Vec<(Time, Time)>> = BTreeMap::new();
+        let mut heard: BTreeMap<u32, Heard> = BTreeMap::new();
         for (n, (from, long)) in rest.iter().enumerate() {
-            let stretches = idle.entry(1 + n as u32 % 3).or_default();
+            let one = heard.entry(1 + n as u32 % 3).or_default();
+            one.working_at = Some(at(*from));
+            let stretches = &mut one.idle;
             let from = stretches.last().map_or(at(*from), |(_, to)| at(*from).max(*to));
             stretches.push((from, from + Span(*long)));
         }
-        covers(&goodput(&job, lives.get(JOB), &idle, at(now)));
-        covers(&goodput(&job, None, &idle, at(now)));
+        covers(&goodput(&job, lives.get(JOB), &heard, at(now)));
+        covers(&goodput(&job, None, &heard, at(now)));
         let mut unread = job.clone();
         unread.past = lives.get(JOB).map(|l| l.attempts.as_slice()).unwrap_or_default()
             .iter()
@@ -333,7 +336,7 @@ proptest! {
                 findings: vec![],
             }))
             .collect();
-        covers(&goodput(&unread, None, &idle, at(now)));
-        covers(&goodput(&unread, lives.get(JOB), &idle, at(now)));
+        covers(&goodput(&unread, None, &heard, at(now)));
+        covers(&goodput(&unread, lives.get(JOB), &heard, at(now)));
     }
 }

@@ -8,4 +8,5 @@ pub mod health;
 pub mod http;
 mod listen;
 pub mod logs;
+mod metering;
 pub mod serve;

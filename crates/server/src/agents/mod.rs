@@ -24,6 +24,7 @@ use crate::brain::Brain;
 use crate::brain::stats::{FINE, Histogram, Timer};
 use crate::health::{Health, HealthStats};
 use crate::logs::LogKeeper;
+use crate::metering::Metering;
 use muster_link::LinkError;
 use muster_link::messages::FromServer;
 use muster_link::pki::Authority;
@@ -110,6 +111,7 @@ struct Inner {
     /// From a report of faults to its events in the log.
     signals: Timer,
     health: Health,
+    metering: Metering,
     /// The wall clock may be set at any moment; whether a node is silent is measured from here.
     started: (Instant, Time),
     /// No node is lost because it was not heard before this.
@@ -190,6 +192,7 @@ pub fn serve(
         acts: acts::NodeActs::default(),
         signals: Timer::with(&FINE),
         health,
+        metering: Metering::start(brain.clone(), stop.clone()),
         since: Mutex::new(now),
         started: (Instant::now(), now),
         next_session: AtomicU64::new(1),
@@ -274,6 +277,11 @@ impl Agents {
     #[must_use]
     pub fn signal_commit(&self) -> Histogram {
         self.inner.signals.read()
+    }
+
+    /// Who used what.
+    pub(crate) fn metering(&self) -> &Metering {
+        &self.inner.metering
     }
 
     /// Figures about detection and recovery.

@@ -328,6 +328,7 @@ impl Live {
         let Some((columns, host_columns, row)) = newest else { return };
         let gap = idle::gap(&self.inner);
         self.seat.idle().push(&columns, &row.gpus, self.inner.clock(), gap);
+        self.inner.metering.row(&self.session.node, now, &columns, &row.gpus);
         if self.session.simulated {
             let ahead = row.at.0.saturating_sub(now.0).clamp(-AHEAD_MS, AHEAD_MS);
             self.session.ahead_ms.store(ahead, Ordering::Relaxed);
@@ -482,6 +483,7 @@ impl Live {
         match report {
             VoiceReport::Step { step, t, ref stages, .. } => {
                 let stages = steps::bounded(stages);
+                self.inner.metering.step(key, rank, now, step, t, &stages);
                 self.tell(Told::Step { key, rank, at: self.time(now), step, t, stages });
                 let mut steps = self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner);
                 steps.note(key, rank, now, report);
@@ -489,6 +491,7 @@ impl Live {
             VoiceReport::Checkpoint { state, step, path, bytes, blocked_s } => match &state[..] {
                 "done" => {
                     self.tell(Told::Checkpointing { key, going: false });
+                    self.inner.metering.checkpoint(key, now, blocked_s);
                     self.checkpoint(key, step, path, bytes, blocked_s);
                 }
                 "failed" => {

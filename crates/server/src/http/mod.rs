@@ -19,6 +19,7 @@ mod openapi;
 mod paging;
 mod policy;
 mod power;
+mod report;
 mod reservations;
 mod seal;
 mod site;
@@ -268,6 +269,7 @@ fn documented() -> OpenApiRouter<App> {
         .routes(routes!(jobs::list, jobs::submit))
         .routes(routes!(jobs::get, jobs::update))
         .routes(routes!(jobs::explain))
+        .routes(routes!(report::report))
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::hold))
         .routes(routes!(jobs::release))

@@ -1,0 +1,127 @@
+//! The server's edge of metering: lives of jobs as the log tells them, and beside them what ranks
+//! and GPUs told since this server began.
+
+mod heard;
+mod read;
+
+use crate::agents::Columns;
+use crate::brain::Brain;
+use heard::Attempts;
+use muster_metering::{Goodput, Heard, Pace, Used, goodput};
+use muster_model::ids::AttemptKey;
+use muster_model::job::Job;
+use muster_model::names::NodeName;
+use muster_model::units::{Span, Time};
+use read::Reading;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio_util::sync::CancellationToken;
+
+/// What an attempt told, and whether from its beginning.
+#[derive(Debug, Clone)]
+pub(crate) struct Told<T> {
+    pub(crate) attempt: u32,
+    pub(crate) what: T,
+    pub(crate) whole: bool,
+}
+
+/// Figures of one job.
+#[derive(Debug, Clone)]
+pub(crate) struct Figures {
+    pub(crate) goodput: Goodput,
+    pub(crate) used: Option<Told<Used>>,
+    pub(crate) pace: Option<Told<Pace>>,
+}
+
+struct Inner {
+    brain: Brain,
+    /// When this server began: of what was before it has only the log.
+    since: Time,
+    reading: tokio::sync::Mutex<Reading>,
+    attempts: Mutex<Attempts>,
+}
+
+/// Who used what. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Metering(Arc<Inner>);
+
+impl Metering {
+    /// Begins to read the log; ends with `stop`.
+    pub(crate) fn start(brain: Brain, stop: CancellationToken) -> Metering {
+        let inner = Arc::new(Inner {
+            since: brain.now(),
+            reading: tokio::sync::Mutex::new(Reading::begin(brain.durable())),
+            attempts: Mutex::default(),
+            brain,
+        });
+        tokio::spawn(read::follow(inner.clone(), stop));
+        Metering(inner)
+    }
+
+    fn attempts(&self) -> MutexGuard<'_, Attempts> {
+        // Nothing panics while holding it.
+        self.0.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A rank made a step.
+    pub(crate) fn step(
+        &self,
+        key: AttemptKey,
+        rank: u32,
+        at: Time,
+        step: u64,
+        t: Option<f64>,
+        stages: &BTreeMap<String, f64>,
+    ) {
+        self.attempts().step(key, rank, at, step, t, stages);
+    }
+
+    /// A checkpoint was written.
+    pub(crate) fn checkpoint(&self, key: AttemptKey, at: Time, blocked_s: Option<f64>) {
+        let blocked = blocked_s.and_then(heard::micros).unwrap_or(0) / 1000;
+        self.attempts().checkpoint(key, at, Span(blocked));
+    }
+
+    /// A node told of its GPUs.
+    pub(crate) fn row(&self, node: &NodeName, at: Time, columns: &Columns, values: &[f32]) {
+        let held = self.0.brain.read(|s| heard::held(s, node));
+        if !held.is_empty() {
+            self.attempts().row(node, at, columns, values, &held);
+        }
+    }
+
+    /// Where a job's time went, by the log as it stands now.
+    pub(crate) async fn figures(&self, job: &Job) -> Figures {
+        let life = {
+            let mut reading = self.0.reading.lock().await;
+            reading.catch_up(&self.0.brain).await;
+            reading.lives().get(job.id).cloned()
+        };
+        let now = self.0.brain.now();
+        let attempts = self.attempts();
+        let told = attempts.of(job.id);
+        let began = |no: u32| {
+            let current = job.attempt.as_ref().filter(|a| a.no == no).map(|a| a.placed_at);
+            let past = || job.past.iter().find(|p| p.no == no).map(|p| p.placed_at);
+            let read = || life.as_ref()?.attempts.iter().find(|a| a.no == no).map(|a| a.placed_at);
+            current.or_else(past).or_else(read)
+        };
+        let whole = |no: u32| began(no).is_some_and(|t| t >= self.0.since);
+        let heard = told.iter().map(|(no, a)| {
+            let working_at = a.first().filter(|_| whole(*no));
+            (*no, Heard { working_at, idle: a.idle(now) })
+        });
+        let heard: BTreeMap<u32, Heard> = heard.collect();
+        let of = |no: u32| whole(no);
+        let used = told
+            .iter()
+            .rev()
+            .find_map(|(no, a)| Some(Told { attempt: *no, what: a.used()?, whole: of(*no) }));
+        let pace = told
+            .iter()
+            .rev()
+            .find_map(|(no, a)| Some(Told { attempt: *no, what: a.pace()?, whole: of(*no) }));
+        drop(attempts);
+        Figures { goodput: goodput(job, life.as_ref(), &heard, now), used, pace }
+    }
+}
