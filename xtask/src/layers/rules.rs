@@ -10,6 +10,7 @@ pub(super) const PURE: &[&str] = &[
     "muster-lifecycle",
     "muster-health",
     "muster-metering",
+    "muster-slo",
     "muster-engine",
     "muster-simnode",
 ];
@@ -33,6 +34,7 @@ pub(super) const LAYERS: &[&[&str]] = &[
         "muster-lifecycle",
         "muster-health",
         "muster-metering",
+        "muster-slo",
         "muster-simnode",
         "muster-specs",
     ],

@@ -1,0 +1,382 @@
+//! From records of the log to counts.
+//!
+//! Each record is shown twice: [`Book::before`] it is applied, when a job still is what it was, and
+//! [`Book::after`], when a node is what it became. Both only read. What is bad because it took too
+//! long counts at the moment its time was up, not when it was over at last: so a job that waits
+//! for a day does not look good until then ([`Book::tail`]), and counts once.
+
+use crate::fleet::Fleet;
+use crate::ledger::{Count, Ledger, SERIES_MAX, Series};
+use muster_model::event::{Event, Record};
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::{Attempt, Job, JobState, Verdict};
+use muster_model::names::NodeName;
+use muster_model::node::Node;
+use muster_model::placement::Placement;
+use muster_model::slo::{Blame, Cause, Counted, Objective, Sli};
+use muster_model::units::{Span, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What has to be looked up.
+pub trait Facts {
+    /// A job, if it is still known.
+    fn job(&self, id: JobId) -> Option<&Job>;
+    /// A node.
+    fn node(&self, name: &NodeName) -> Option<&Node>;
+    /// All jobs that have not ended.
+    fn open_jobs(&self) -> Box<dyn Iterator<Item = &Job> + '_>;
+}
+
+/// What is counted, and what has to be remembered to count it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Book {
+    /// The counts.
+    pub ledger: Ledger,
+    /// What objectives ask for, each once.
+    watch: Vec<Series>,
+    /// When held jobs that wait were let go.
+    released: BTreeMap<JobId, Time>,
+    fleet: Fleet,
+}
+
+/// How an end counts: not at all, as good, or as bad and why.
+fn judged(verdict: Verdict, blame: Blame) -> Option<Result<(), Cause>> {
+    let any = blame == Blame::Any;
+    match verdict {
+        Verdict::Success => Some(Ok(())),
+        Verdict::Infrastructure => Some(Err(Cause::Hardware)),
+        Verdict::Platform => Some(Err(Cause::Platform)),
+        // What nobody can explain is held against the platform, until it is explained.
+        Verdict::Unknown => Some(Err(Cause::Unknown)),
+        Verdict::Application if any => Some(Err(Cause::Application)),
+        Verdict::Application => Some(Ok(())),
+        Verdict::Operator | Verdict::Scheduler => None,
+    }
+}
+
+fn interrupted(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Infrastructure | Verdict::Platform | Verdict::Unknown)
+}
+
+fn pool_of<'a>(facts: &'a dyn Facts, placement: &Placement) -> Option<&'a str> {
+    facts.node(&placement.slots.first()?.node).map(Node::pool)
+}
+
+fn gpus(placement: &Placement) -> u64 {
+    placement.slots.iter().map(|s| u64::from(s.gpus.len())).sum()
+}
+
+impl Book {
+    /// Counts for these objectives from now on. What was counted for others is dropped.
+    pub fn follow<'a>(&mut self, objectives: impl IntoIterator<Item = &'a Objective>) {
+        let of = |o: &Objective| Series { sli: o.sli, scope: o.scope.clone() };
+        let watch: BTreeSet<Series> = objectives.into_iter().map(of).take(SERIES_MAX).collect();
+        self.ledger.retain(|s| watch.contains(s));
+        self.watch = watch.into_iter().collect();
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn watched(&self) -> &[Series] {
+        &self.watch
+    }
+
+    /// Told from outside of the log, by the server or a service. Only what an objective asks for is
+    /// kept.
+    pub fn counted(&mut self, at: Time, c: &Counted) {
+        let series = Series { sli: c.sli, scope: c.scope.clone() };
+        if self.watch.contains(&series) {
+            let count = Count { good: c.good.min(c.total), total: c.total };
+            self.ledger.note(at, &series, count, c.cause);
+        }
+    }
+
+    /// A record, before it is applied.
+    pub fn before(&mut self, r: &Record, facts: &dyn Facts) {
+        if r.at.since(self.fleet.at()) >= Span::mins(1) {
+            self.settle(r.at);
+        }
+        match &r.event {
+            Event::JobReleased { job, .. } => {
+                self.released.insert(*job, r.at);
+            }
+            Event::JobPlaced { key, placement } if key.attempt == 1 => {
+                if let Some(job) = facts.job(key.job) {
+                    let pool = pool_of(facts, placement);
+                    let from = self.eligible(job, facts);
+                    note_wait(&mut self.ledger, &self.watch, job, pool, (from, r.at), true);
+                }
+                self.released.remove(&key.job);
+            }
+            Event::AttemptStarted { key, .. } => self.started(*key, r.at, facts),
+            Event::AttemptEnded { key, verdict, .. } => self.ended(*key, *verdict, r.at, facts),
+            Event::JobSucceeded { job } => self.over(*job, Some(Verdict::Success), r.at, facts),
+            Event::JobFailed { job, .. } => {
+                let last = facts.job(*job).and_then(|j| j.past.last()).map(|p| p.verdict);
+                // A job that failed before it ran was the user's: what it waits for cannot come.
+                self.over(*job, Some(last.unwrap_or(Verdict::Application)), r.at, facts);
+            }
+            Event::JobCancelled { job, .. } => self.over(*job, None, r.at, facts),
+            Event::AttemptAttributed { key, verdict, .. } => {
+                self.attributed(*key, *verdict, facts);
+            }
+            _ => {}
+        }
+    }
+
+    /// A record, after it was applied.
+    pub fn after(&mut self, r: &Record, facts: &dyn Facts) {
+        let node = match &r.event {
+            Event::NodeEnrolled { node, .. }
+            | Event::NodeBack { node, .. }
+            | Event::NodeInventoried { node, .. }
+            | Event::NodeLost { node, .. }
+            | Event::NodeCordoned { node, .. }
+            | Event::NodeUncordoned { node, .. }
+            | Event::DrainStarted { node, .. }
+            | Event::NodeDrained { node }
+            | Event::NodeReady { node, .. }
+            | Event::NodeRetired { node }
+            | Event::NodeReconciled { node }
+            | Event::NodeStaged { node, .. }
+            | Event::NodeMarked { node, .. }
+            | Event::QualificationAsked { node, .. }
+            | Event::QualificationEnded { node, .. }
+            | Event::QualificationCancelled { node, .. } => node,
+            _ => return,
+        };
+        if let Some(node) = facts.node(node) {
+            self.settle(r.at);
+            self.fleet.set(node);
+        }
+    }
+
+    fn settle(&mut self, now: Time) {
+        self.fleet.settle(&mut self.ledger, &self.watch, now);
+    }
+
+    /// What the log has not told the end of, but what counts already: nodes' time up to now, work
+    /// that runs, and what has taken too long. To be looked at together with the ledger.
+    #[must_use]
+    pub fn tail(&self, now: Time, facts: &dyn Facts) -> Ledger {
+        let mut out = Ledger::default();
+        self.fleet.spread(&mut out, &self.watch, now);
+        for job in facts.open_jobs() {
+            let placement = job.attempt.as_ref().map(|a| &a.placement);
+            let pool = placement.and_then(|p| pool_of(facts, p));
+            if job.attempts == 0 && job.state == JobState::Queued && job.held.is_none() {
+                let from = self.eligible(job, facts);
+                note_wait(&mut out, &self.watch, job, None, (from, now), false);
+            }
+            if let Some(rec) = job.recovery.filter(|rec| rec.started_at.is_none()) {
+                let span = (rec.fault_at, now);
+                note_time(&mut out, &self.watch, job, pool, span, false, RECOVERY);
+            }
+            if let Some(a) = &job.attempt {
+                if a.started_at.is_none() {
+                    note_time(&mut out, &self.watch, job, pool, (a.placed_at, now), false, START);
+                }
+                // As good as it looks so far.
+                work(&mut out, &self.watch, job, a, pool, Verdict::Success, now);
+            }
+        }
+        out
+    }
+
+    /// From when on a job could have been given its nodes.
+    fn eligible(&self, job: &Job, facts: &dyn Facts) -> Time {
+        let mut from = job.submitted_at.max(job.not_before);
+        if let Some(at) = self.released.get(&job.id) {
+            from = from.max(*at);
+        }
+        for d in job.depends.iter() {
+            for n in 0..u64::from(d.count) {
+                let other = facts.job(JobId(d.job.0.saturating_add(n)));
+                from = from.max(other.and_then(|j| j.ended_at).unwrap_or(from));
+            }
+        }
+        from
+    }
+
+    fn started(&mut self, key: AttemptKey, at: Time, facts: &dyn Facts) {
+        let Some(job) = facts.job(key.job) else { return };
+        let Some(a) = job.attempt.as_ref().filter(|a| a.no == key.attempt) else { return };
+        let pool = pool_of(facts, &a.placement);
+        note_time(&mut self.ledger, &self.watch, job, pool, (a.placed_at, at), true, START);
+        let back = job.recovery.filter(|r| r.started_at.is_none() && r.attempt < key.attempt);
+        if let Some(r) = back {
+            note_time(&mut self.ledger, &self.watch, job, pool, (r.fault_at, at), true, RECOVERY);
+        }
+    }
+
+    fn ended(&mut self, key: AttemptKey, verdict: Verdict, at: Time, facts: &dyn Facts) {
+        let Some(job) = facts.job(key.job) else { return };
+        let Some(a) = job.attempt.as_ref().filter(|a| a.no == key.attempt) else { return };
+        let pool = pool_of(facts, &a.placement);
+        if key.attempt == 1 {
+            self.success(job, pool, true, verdict, at);
+        }
+        work(&mut self.ledger, &self.watch, job, a, pool, verdict, at);
+    }
+
+    /// A job is over; with no verdict, because somebody wanted it so.
+    fn over(&mut self, id: JobId, verdict: Option<Verdict>, at: Time, facts: &dyn Facts) {
+        let Some(job) = facts.job(id) else { return };
+        let pool = job.past.last().and_then(|p| p.nodes.first());
+        let pool = pool.and_then(|n| facts.node(n)).map(Node::pool);
+        if let Some(verdict) = verdict {
+            self.success(job, pool, false, verdict, at);
+        }
+        // What it waited for did not come in time, if its time was up before it went.
+        let late = |l: &mut Ledger, watch: &[Series], from: Time, which| {
+            note_time(l, watch, job, pool, (from, at), false, which);
+        };
+        if job.attempts == 0 && job.held.is_none() {
+            let from = self.eligible(job, facts);
+            note_wait(&mut self.ledger, &self.watch, job, None, (from, at), false);
+        }
+        if let Some(rec) = job.recovery.filter(|r| r.started_at.is_none()) {
+            late(&mut self.ledger, &self.watch, rec.fault_at, RECOVERY);
+        }
+        self.released.remove(&id);
+    }
+
+    fn success(&mut self, job: &Job, pool: Option<&str>, first: bool, verdict: Verdict, at: Time) {
+        for s in &self.watch {
+            let Sli::JobSuccess { blame, first: f } = s.sli else { continue };
+            if f != first || !s.scope.admits(Some(&job.project), pool) {
+                continue;
+            }
+            match judged(verdict, blame) {
+                Some(Ok(())) => self.ledger.note(at, s, Count::good(1), None),
+                Some(Err(cause)) => self.ledger.note(at, s, Count::bad_ones(1), Some(cause)),
+                None => {}
+            }
+        }
+    }
+
+    /// More is known of whose doing an end was.
+    fn attributed(&mut self, key: AttemptKey, verdict: Verdict, facts: &dyn Facts) {
+        let Some(job) = facts.job(key.job) else { return };
+        let Some(past) = job.past.iter().find(|p| p.no == key.attempt) else { return };
+        let pool = past.nodes.first().and_then(|n| facts.node(n)).map(Node::pool);
+        let last = job.past.last().is_some_and(|p| p.no == key.attempt);
+        for s in &self.watch {
+            let Sli::JobSuccess { blame, first } = s.sli else { continue };
+            let at = match first {
+                true => (key.attempt == 1).then_some(past.ended_at),
+                false => job.ended_at.filter(|_| last && job.state == JobState::Failed),
+            };
+            let Some(at) = at.filter(|_| s.scope.admits(Some(&job.project), pool)) else {
+                continue;
+            };
+            if let (Some(was), Some(is)) = (judged(past.verdict, blame), judged(verdict, blame)) {
+                self.ledger.amend(at, s, was.err(), is.err());
+            }
+        }
+    }
+}
+
+/// The limit of an indicator, if it is the one that is meant.
+type Which = fn(&Sli) -> Option<Span>;
+
+const START: Which = |sli| match sli {
+    Sli::Start { under } => Some(*under),
+    _ => None,
+};
+
+const RECOVERY: Which = |sli| match sli {
+    Sli::Recovery { under } => Some(*under),
+    _ => None,
+};
+
+/// Something took from one moment to another. While it goes on it counts only once it is too late.
+fn note_time(
+    ledger: &mut Ledger,
+    watch: &[Series],
+    job: &Job,
+    pool: Option<&str>,
+    (from, to): (Time, Time),
+    done: bool,
+    which: Which,
+) {
+    for s in watch.iter().filter(|s| s.scope.admits(Some(&job.project), pool)) {
+        let Some(under) = which(&s.sli) else { continue };
+        if to.since(from) > under {
+            ledger.note(from + under, s, Count::bad_ones(1), Some(Cause::Slow));
+        } else if done {
+            ledger.note(to, s, Count::good(1), None);
+        }
+    }
+}
+
+fn note_wait(
+    ledger: &mut Ledger,
+    watch: &[Series],
+    job: &Job,
+    pool: Option<&str>,
+    (from, to): (Time, Time),
+    placed: bool,
+) {
+    for s in watch.iter().filter(|s| s.scope.admits(Some(&job.project), pool)) {
+        let Sli::QueueWait { under, class, tier } = s.sli else { continue };
+        if class.is_some_and(|c| c != job.spec.priority) || tier.is_some_and(|t| t != job.spec.tier)
+        {
+            continue;
+        }
+        if to.since(from) > under {
+            ledger.note(from + under, s, Count::bad_ones(1), Some(Cause::Room));
+        } else if placed {
+            ledger.note(to, s, Count::good(1), None);
+        }
+    }
+}
+
+/// What became of the time that an attempt held its nodes.
+fn work(
+    ledger: &mut Ledger,
+    watch: &[Series],
+    job: &Job,
+    a: &Attempt,
+    pool: Option<&str>,
+    verdict: Verdict,
+    to: Time,
+) {
+    let began = a.started_at.unwrap_or(to).min(to);
+    let saved = job.checkpoint.as_ref().filter(|c| c.attempt == a.no).map(|c| c.at);
+    let (kept, lost) = match verdict {
+        Verdict::Success | Verdict::Operator => (to, Cause::Lost),
+        v => {
+            let cause = match v {
+                Verdict::Infrastructure => Cause::Hardware,
+                Verdict::Platform => Cause::Platform,
+                Verdict::Application => Cause::Application,
+                Verdict::Scheduler => Cause::Scheduler,
+                _ => Cause::Unknown,
+            };
+            (saved.unwrap_or(began).clamp(began, to), cause)
+        }
+    };
+    let held = gpus(&a.placement);
+    for s in watch.iter().filter(|s| s.scope.admits(Some(&job.project), pool)) {
+        match s.sli {
+            Sli::Goodput => {
+                ledger.spread((a.placed_at, began), s, held, Err(Cause::Starting));
+                ledger.spread((began, kept), s, held, Ok(()));
+                ledger.spread((kept, to), s, held, Err(lost));
+            }
+            Sli::Interruptions { cost } => {
+                ledger.spread((began, to), s, 1, Ok(()));
+                if interrupted(verdict) && a.started_at.is_some() {
+                    ledger.note(to, s, Count::bad_ones(cost.0), Some(lost));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "book_tests.rs"]
+mod tests;

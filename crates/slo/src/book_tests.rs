@@ -1,0 +1,410 @@
+use super::*;
+use crate::budget::{Counts, burn, sli};
+use crate::ledger::Reach;
+use crate::ratio::Ratio;
+use muster_model::ids::Seq;
+use muster_model::job::{PastAttempt, Recovery};
+use muster_model::node::{NodeRole, Stage};
+
+const T0: i64 = 1_000_000 * 3_600_000;
+
+fn at(secs: i64) -> Time {
+    Time(T0 + secs * 1000)
+}
+
+fn name<T: std::str::FromStr>(s: &str) -> T
+where
+    T::Err: std::fmt::Debug,
+{
+    s.parse().unwrap()
+}
+
+#[derive(Default)]
+struct World {
+    jobs: BTreeMap<JobId, Job>,
+    nodes: BTreeMap<NodeName, Node>,
+}
+
+impl Facts for World {
+    fn job(&self, id: JobId) -> Option<&Job> {
+        self.jobs.get(&id)
+    }
+    fn node(&self, name: &NodeName) -> Option<&Node> {
+        self.nodes.get(name)
+    }
+    fn open_jobs(&self) -> Box<dyn Iterator<Item = &Job> + '_> {
+        Box::new(self.jobs.values().filter(|j| !j.state.is_final()))
+    }
+}
+
+fn job(id: u64, project: &str, submitted: i64) -> Job {
+    let text = format!(
+        r#"{{"id":{id},"name":"j","project":"{project}","user":"u","spec":{{"priority":"high"}},"groups":[],
+            "payload":{id},"depends":[],"state":"queued","submitted_at":{},"past":[],"attempts":0,
+            "infrastructure_failures":0,"application_failures":0,"version":1}}"#,
+        at(submitted).0
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+fn node(n: &str, pool: &str) -> Node {
+    let text = format!(
+        r#"{{"name":"{n}","stage":"ready","reachable":true,"inventory":{{"cpu_model":"","cpus":8,"memory":"1GiB","kernel":"","pool":"{pool}"}},
+            "location":{{"region":"r","cluster":"c","spine":"s","leaf":"l","rack":"k","nvlink":"{n}","feed":"f"}},
+            "address":"","host":"","machine":"","boot":"","enrolled_at":0,"changed_at":0,"version":1}}"#
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+fn placement(nodes: &[&str]) -> Placement {
+    let slot = |n: &&str| {
+        format!(
+            r#"{{"node":"{n}","group":0,"node_rank":0,"first_rank":0,"ranks":8,"gpus":255,"cpus":8,"memory":"1GiB"}}"#
+        )
+    };
+    let slots: Vec<String> = nodes.iter().map(slot).collect();
+    let text =
+        format!(r#"{{"slots":[{}],"port":20000,"domain":"d","level":"leaf"}}"#, slots.join(","));
+    serde_json::from_str(&text).unwrap()
+}
+
+fn attempt(no: u32, nodes: &[&str], placed: i64, started: Option<i64>) -> Attempt {
+    Attempt {
+        no,
+        placement: placement(nodes).into(),
+        slots: vec![],
+        placed_at: at(placed),
+        started_at: started.map(at),
+        deadline: None,
+        stop: None,
+        notice: None,
+    }
+}
+
+fn past(no: u32, verdict: Verdict, ended: i64) -> PastAttempt {
+    PastAttempt {
+        no,
+        nodes: vec![name("n1")],
+        placed_at: at(0),
+        started_at: None,
+        ended_at: at(ended),
+        verdict,
+        reason: String::new(),
+        findings: vec![],
+    }
+}
+
+fn record(secs: i64, event: Event) -> Record {
+    Record {
+        seq: Seq(1),
+        at: at(secs),
+        v: 1,
+        org: String::new(),
+        project: None,
+        actor: String::new(),
+        key: None,
+        event,
+    }
+}
+
+fn key(job: u64, attempt: u32) -> AttemptKey {
+    AttemptKey { job: JobId(job), attempt }
+}
+
+/// A book that counts for objectives in short: `SLI` or `SLI@project` or `SLI/pool`.
+fn book(slis: &[(&str, &str)]) -> (Book, Vec<Series>) {
+    let objective = |(i, (sli, scope)): (usize, &(&str, &str))| -> Objective {
+        let text = format!(r#"{{"name":"o{i}","sli":{sli},"scope":{scope},"target":"99%"}}"#);
+        serde_json::from_str(&text).unwrap()
+    };
+    let all: Vec<Objective> = slis.iter().enumerate().map(objective).collect();
+    let mut b = Book::default();
+    b.follow(&all);
+    (b, all.iter().map(|o| Series { sli: o.sli, scope: o.scope.clone() }).collect())
+}
+
+fn count(b: &Book, s: &Series, now: i64) -> (u64, u64) {
+    let c = b.ledger.count(s, Reach::Last(Span::hours(24 * 30)), at(now));
+    (c.good, c.total)
+}
+
+fn placed(job: u64, no: u32, nodes: &[&str]) -> Event {
+    Event::JobPlaced { key: key(job, no), placement: placement(nodes).into() }
+}
+
+fn ended(job: u64, no: u32, verdict: Verdict) -> Event {
+    Event::AttemptEnded { key: key(job, no), verdict, reason: String::new() }
+}
+
+#[test]
+fn waiting_counts_from_when_a_job_could_have_run() {
+    let (mut b, s) = book(&[
+        (r#"{"queue_wait":{"under":"5m"}}"#, "{}"),
+        (r#"{"queue_wait":{"under":"5m","class":"low"}}"#, "{}"),
+        (r#"{"queue_wait":{"under":"5m","class":"high"}}"#, r#"{"project":"red"}"#),
+        (r#"{"queue_wait":{"under":"5m","tier":"on-demand"}}"#, r#"{"pool":"train"}"#),
+    ]);
+    let mut w = World::default();
+    w.nodes.insert(name("n1"), node("n1", "train"));
+    // Waits 300 s: just in time. Another project's waits for 301.
+    w.jobs.insert(JobId(1), job(1, "red", 0));
+    w.jobs.insert(JobId(2), job(2, "blue", 0));
+    b.before(&record(300, placed(1, 1, &["n1"])), &w);
+    b.before(&record(301, placed(2, 1, &["n1"])), &w);
+    assert_eq!(count(&b, &s[0], 400), (1, 2));
+    assert_eq!(count(&b, &s[1], 400), (0, 0));
+    assert_eq!(count(&b, &s[2], 400), (1, 1));
+    assert_eq!(count(&b, &s[3], 400), (1, 2));
+    // Held for an hour, then let go: the hour does not count.
+    w.jobs.insert(JobId(3), job(3, "red", 0));
+    b.before(&record(3600, Event::JobReleased { job: JobId(3), decided: false }), &w);
+    b.before(&record(3700, placed(3, 1, &["n1"])), &w);
+    // After another job: its end counts.
+    let mut first = job(4, "red", 0);
+    first.ended_at = Some(at(7000));
+    w.jobs.insert(JobId(4), first);
+    let mut after = job(5, "red", 0);
+    after.depends = serde_json::from_str(r#"[{"job":4,"count":1,"condition":"ok"}]"#).unwrap();
+    w.jobs.insert(JobId(5), after);
+    b.before(&record(7200, placed(5, 1, &["n1"])), &w);
+    assert_eq!(count(&b, &s[0], 8000), (3, 4));
+    // A second attempt is a recovery, not a wait.
+    b.before(&record(9000, placed(5, 2, &["n1"])), &w);
+    assert_eq!(count(&b, &s[0], 9000), (3, 4));
+    assert_eq!(b.released.len(), 0);
+}
+
+#[test]
+fn who_waits_too_long_counts_before_it_is_over_and_once() {
+    let (mut b, s) = book(&[(r#"{"queue_wait":{"under":"5m"}}"#, "{}")]);
+    let mut w = World::default();
+    w.nodes.insert(name("n1"), node("n1", "a"));
+    w.jobs.insert(JobId(1), job(1, "red", 0));
+    let both = |b: &Book, w: &World, now: i64| {
+        let tail = b.tail(at(now), w);
+        Counts(&[&b.ledger, &tail]).count(&s[0], Reach::Last(Span::mins(5)), at(now))
+    };
+    assert_eq!(both(&b, &w, 300), Count::default());
+    assert_eq!(both(&b, &w, 360), Count::bad_ones(1));
+    // It counts where its time was up, before and after it got its nodes.
+    assert_eq!(both(&b, &w, 660), Count::default());
+    b.before(&record(700, placed(1, 1, &["n1"])), &w);
+    assert_eq!(count(&b, &s[0], 700), (0, 1));
+    assert_eq!(b.ledger.count(&s[0], Reach::Last(Span::mins(5)), at(700)), Count::default());
+    // Whoever gives up after that is counted, whoever gives up before is not.
+    w.jobs.clear();
+    w.jobs.insert(JobId(2), job(2, "red", 0));
+    w.jobs.insert(JobId(3), job(3, "red", 600));
+    let gone = |j: u64| Event::JobCancelled { job: JobId(j), reason: String::new() };
+    b.before(&record(800, gone(2)), &w);
+    b.before(&record(800, gone(3)), &w);
+    assert_eq!(count(&b, &s[0], 800), (0, 2));
+}
+
+#[test]
+fn success_is_told_by_whose_doing_it_was() {
+    let (mut b, s) = book(&[
+        (r#"{"job_success":{"blame":"platform"}}"#, "{}"),
+        (r#"{"job_success":{"blame":"any"}}"#, "{}"),
+        (r#"{"job_success":{"blame":"platform","first":true}}"#, "{}"),
+    ]);
+    let mut w = World::default();
+    w.nodes.insert(name("n1"), node("n1", "a"));
+    let all = [
+        (1, Verdict::Success),
+        (2, Verdict::Application),
+        (3, Verdict::Infrastructure),
+        (4, Verdict::Unknown),
+        (5, Verdict::Operator),
+        (6, Verdict::Scheduler),
+    ];
+    for (id, verdict) in all {
+        let mut j = job(id, "red", 0);
+        j.attempt = Some(attempt(1, &["n1"], 10, Some(20)));
+        w.jobs.insert(JobId(id), j);
+        b.before(&record(100, ended(id, 1, verdict)), &w);
+        let j = w.jobs.get_mut(&JobId(id)).unwrap();
+        j.attempt = None;
+        j.past.push(past(1, verdict, 100));
+        let job = JobId(id);
+        let end = match verdict {
+            Verdict::Success => Event::JobSucceeded { job },
+            Verdict::Operator => Event::JobCancelled { job, reason: String::new() },
+            _ => Event::JobFailed { job, reason: String::new(), exit_code: 1 },
+        };
+        b.before(&record(100, end), &w);
+        let j = w.jobs.get_mut(&JobId(id)).unwrap();
+        (j.state, j.ended_at) = (JobState::Failed, Some(at(100)));
+    }
+    assert_eq!(count(&b, &s[0], 200), (2, 4));
+    assert_eq!(count(&b, &s[1], 200), (1, 4));
+    assert_eq!(count(&b, &s[2], 200), (2, 4));
+    // What nobody could explain turns out to be the job's own.
+    let found = |job, verdict| Event::AttemptAttributed {
+        key: key(job, 1),
+        verdict,
+        findings: vec![],
+        reason: String::new(),
+    };
+    b.before(&record(5000, found(4, Verdict::Application)), &w);
+    assert_eq!(count(&b, &s[0], 6000), (3, 4));
+    assert_eq!(count(&b, &s[1], 6000), (1, 4));
+    assert_eq!(count(&b, &s[2], 6000), (3, 4));
+    let causes = b.ledger.causes(&s[1], Reach::Last(Span::hours(5)), at(6000));
+    assert_eq!(causes, BTreeMap::from([(Cause::Hardware, 1), (Cause::Application, 2)]));
+}
+
+#[test]
+fn the_way_back_counts_from_the_fault_on() {
+    let (mut b, s) =
+        book(&[(r#"{"recovery":{"under":"10m"}}"#, "{}"), (r#"{"start":{"under":"1m"}}"#, "{}")]);
+    let mut w = World::default();
+    w.nodes.insert(name("n1"), node("n1", "a"));
+    let rec = Recovery {
+        attempt: 1,
+        finding: None,
+        fault_at: at(0),
+        found_at: at(5),
+        decided_at: at(6),
+        drained_at: None,
+        placed_at: None,
+        started_at: None,
+        working_at: None,
+    };
+    let mut j = job(1, "red", -5000);
+    j.attempts = 1;
+    j.recovery = Some(rec);
+    w.jobs.insert(JobId(1), j);
+    let tail = |b: &Book, w: &World, now| {
+        let c = b.tail(at(now), w).count(&s[0], Reach::Last(Span::hours(1)), at(now));
+        (c.good, c.total)
+    };
+    assert_eq!(tail(&b, &w, 600), (0, 0));
+    assert_eq!(tail(&b, &w, 601), (0, 1));
+    w.jobs.get_mut(&JobId(1)).unwrap().attempt = Some(attempt(2, &["n1"], 500, None));
+    let started = Event::AttemptStarted { key: key(1, 2), deadline: None };
+    let mut late = b.clone();
+    b.before(&record(600, started.clone()), &w);
+    assert_eq!((count(&b, &s[0], 700), count(&b, &s[1], 700)), ((1, 1), (0, 1)));
+    late.before(&record(601, started), &w);
+    assert_eq!(count(&late, &s[0], 700), (0, 1));
+    // Its first attempt was no way back.
+    w.jobs.get_mut(&JobId(1)).unwrap().recovery = None;
+    late.before(&record(602, Event::AttemptStarted { key: key(1, 2), deadline: None }), &w);
+    assert_eq!(count(&late, &s[0], 700), (0, 1));
+}
+
+#[test]
+fn nodes_count_the_time_they_serve() {
+    let (mut b, s) =
+        book(&[(r#""node_availability""#, "{}"), (r#""node_availability""#, r#"{"pool":"b"}"#)]);
+    let mut w = World::default();
+    let ready = |n: &str| Event::NodeReady { node: name(n), reason: String::new() };
+    for (n, pool) in [("n1", "a"), ("n2", "a"), ("n3", "b"), ("n4", "b")] {
+        w.nodes.insert(name(n), node(n, pool));
+        b.after(&record(0, ready(n)), &w);
+    }
+    // One hour of four nodes, then n4 is lost for half an hour and repaired for another half.
+    w.nodes.get_mut(&name::<NodeName>("n4")).unwrap().reachable = false;
+    b.after(&record(3600, Event::NodeLost { node: name("n4"), last_seen: at(3590) }), &w);
+    let staged = |stage| Event::NodeStaged {
+        node: name("n4"),
+        stage,
+        reason: String::new(),
+        until: None,
+        word: false,
+    };
+    w.nodes.get_mut(&name::<NodeName>("n4")).unwrap().stage = Stage::Repairing;
+    b.after(&record(5400, staged(Stage::Repairing)), &w);
+    let tail = b.tail(at(7200), &w);
+    let counts = [&b.ledger, &tail];
+    let day = Reach::Last(Span::hours(24));
+    let all = Counts(&counts).count(&s[0], day, at(7200));
+    assert_eq!((all.good, all.total), (7 * 3_600_000, 8 * 3_600_000));
+    assert_eq!(sli(all), Some(Ratio::new(7, 8)));
+    let pool = Counts(&counts).count(&s[1], day, at(7200));
+    assert_eq!((pool.good, pool.total), (3 * 3_600_000, 4 * 3_600_000));
+    let causes = Counts(&counts).causes(&s[0], day, at(7200));
+    assert_eq!(
+        causes,
+        BTreeMap::from([(Cause::Unreachable, 1_800_000), (Cause::Repair, 1_800_000)])
+    );
+    // Retired nodes are nobody's promise; a snapshot in between changes nothing.
+    let text = serde_json::to_string(&b).unwrap();
+    let mut b: Book = serde_json::from_str(&text).unwrap();
+    w.nodes.get_mut(&name::<NodeName>("n4")).unwrap().stage = Stage::Retired;
+    b.after(&record(7200, Event::NodeRetired { node: name("n4") }), &w);
+    b.before(&record(10_800, Event::AutomationResumed { by: String::new() }), &w);
+    assert_eq!(count(&b, &s[0], 10_800), (10 * 3_600_000, 11 * 3_600_000));
+}
+
+#[test]
+fn a_node_is_out_for_one_reason() {
+    use crate::fleet::service;
+    let with = |f: &dyn Fn(&mut Node)| {
+        let mut n = node("n", "a");
+        f(&mut n);
+        service(&n)
+    };
+    assert_eq!(with(&|_| {}), Some(Ok(())));
+    assert_eq!(with(&|n| n.cordon = Some("x".into())), Some(Err(Cause::Operator)));
+    assert_eq!(with(&|n| n.stage = Stage::Drained), Some(Err(Cause::Operator)));
+    assert_eq!(with(&|n| n.stage = Stage::Quarantined), Some(Err(Cause::Quarantine)));
+    assert_eq!(with(&|n| n.role = NodeRole::Suspect), Some(Err(Cause::Quarantine)));
+    assert_eq!(with(&|n| n.role = NodeRole::Spare), Some(Ok(())));
+    assert_eq!(with(&|n| n.stage = Stage::Enrolled), None);
+    assert_eq!(with(&|n| n.stage = Stage::Retired), None);
+    assert_eq!(with(&|n| n.protected = true), Some(Err(Cause::Platform)));
+}
+
+#[test]
+fn work_that_was_lost_is_no_goodput() {
+    let (mut b, s) = book(&[(r#""goodput""#, "{}"), (r#"{"interruptions":{"cost":"15m"}}"#, "{}")]);
+    let mut w = World::default();
+    w.nodes.insert(name("n1"), node("n1", "a"));
+    w.nodes.insert(name("n2"), node("n2", "a"));
+    // Two nodes of eight GPUs: 100 s until its ranks are up, 3,000 s to a checkpoint, 500 s lost.
+    let mut j = job(1, "red", 0);
+    j.attempt = Some(attempt(1, &["n1", "n2"], 0, Some(100)));
+    j.checkpoint =
+        serde_json::from_str(&format!(r#"{{"attempt":1,"at":{}}}"#, at(3100).0)).unwrap();
+    w.jobs.insert(JobId(1), j);
+    // While it runs, all of it looks good.
+    let tail = b.tail(at(3600), &w);
+    let so_far = tail.count(&s[0], Reach::Last(Span::hours(24)), at(3600));
+    assert_eq!((so_far.good, so_far.total), (16 * 3_500_000, 16 * 3_600_000));
+    b.before(&record(3600, ended(1, 1, Verdict::Infrastructure)), &w);
+    assert_eq!(count(&b, &s[0], 3600), (16 * 3_000_000, 16 * 3_600_000));
+    let causes = b.ledger.causes(&s[0], Reach::Last(Span::hours(24)), at(3600));
+    assert_eq!(
+        causes,
+        BTreeMap::from([(Cause::Starting, 16 * 100_000), (Cause::Hardware, 16 * 500_000)])
+    );
+    // It ran 3,500 s, and an interruption counts as 900.
+    assert_eq!(count(&b, &s[1], 3600), (3_500_000, 4_400_000));
+    // The next attempt ends well after 20,000 s.
+    let j = w.jobs.get_mut(&JobId(1)).unwrap();
+    j.attempt = Some(attempt(2, &["n1", "n2"], 4000, Some(4000)));
+    b.before(&record(24_000, ended(1, 2, Verdict::Success)), &w);
+    assert_eq!(count(&b, &s[0], 24_000), (16 * 23_000_000, 16 * 23_600_000));
+    let c = b.ledger.count(&s[1], Reach::Last(Span::hours(24)), at(24_000));
+    // 23,500 s between interruptions: the mean time is good times cost over bad.
+    assert_eq!(Ratio::new(u128::from(c.good), u128::from(c.bad())).of(900), 23_500);
+    assert_eq!(burn(c, muster_model::slo::Ppm(990_000)), Some(Ratio::new(900 * 100, 24_400)));
+}
+
+#[test]
+fn what_is_told_from_outside_counts_where_it_was_asked_for() {
+    let (mut b, s) = book(&[(r#"{"api_latency":{"under":"1s"}}"#, "{}")]);
+    let told = |text: &str| serde_json::from_str::<Counted>(text).unwrap();
+    b.counted(
+        at(0),
+        &told(r#"{"sli":{"api_latency":{"under":"1s"}},"good":99,"total":100,"cause":"slow"}"#),
+    );
+    b.counted(at(0), &told(r#"{"sli":{"api_latency":{"under":"2s"}},"good":99,"total":100}"#));
+    assert_eq!(count(&b, &s[0], 10), (99, 100));
+    assert_eq!(b.watched(), &s[..]);
+    // Another set of objectives begins anew.
+    b.follow(&[]);
+    assert_eq!(count(&b, &s[0], 10), (0, 0));
+}

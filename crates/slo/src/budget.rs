@@ -1,0 +1,252 @@
+//! How much of a promise is kept and how much of its budget is left.
+
+use crate::burn::{self, Firing};
+use crate::calendar::month;
+use crate::ledger::{Count, Ledger, Reach, Series};
+use crate::ratio::Ratio;
+use muster_model::slo::{Cause, Gate, Objective, Ppm, Window};
+use muster_model::units::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The share of good ones; none where nothing was counted.
+#[must_use]
+pub fn sli(count: Count) -> Option<Ratio> {
+    (count.total > 0).then(|| Ratio::new(u128::from(count.good), u128::from(count.total)))
+}
+
+/// How fast the budget was spent: one for a speed that spends it exactly over its window. Over the
+/// window itself this is the share of the budget that is spent. None where nothing was counted.
+#[must_use]
+pub fn burn(count: Count, target: Ppm) -> Option<Ratio> {
+    let bad = u128::from(count.bad()) * u128::from(Ppm::ONE.0);
+    let allowed = u128::from(count.total) * u128::from(target.rest().0);
+    (count.total > 0).then(|| Ratio::new(bad, allowed))
+}
+
+/// Bad ones that the budget allows among so many, rounded down.
+#[must_use]
+pub fn allowed(total: u64, target: Ppm) -> u64 {
+    Ratio::new(u128::from(target.rest().0), u128::from(Ppm::ONE.0)).of(total)
+}
+
+/// How long until the budget is spent, if it goes on being spent as fast. None when nothing is
+/// being spent; zero when it is spent already. What leaves a rolling window is not counted on.
+#[must_use]
+pub fn forecast(spent: Ratio, speed: Ratio, window: Span) -> Option<Span> {
+    if spent >= Ratio::ONE {
+        return Some(Span(0));
+    }
+    (speed > Ratio::ZERO).then(|| Span(spent.rest().over(speed).of(window.0)))
+}
+
+/// Counts of the same things in several places: the book's, and what is only so at the moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Counts<'a>(pub &'a [&'a Ledger]);
+
+impl Counts<'_> {
+    /// What was counted in a time that ends at `now`.
+    #[must_use]
+    pub fn count(&self, series: &Series, reach: Reach, now: Time) -> Count {
+        let parts = self.0.iter().map(|l| l.count(series, reach, now));
+        parts.fold(Count::default(), |sum, c| Count {
+            good: sum.good.saturating_add(c.good),
+            total: sum.total.saturating_add(c.total),
+        })
+    }
+
+    /// Why those that were bad were bad.
+    #[must_use]
+    pub fn causes(&self, series: &Series, reach: Reach, now: Time) -> BTreeMap<Cause, u64> {
+        let mut out = BTreeMap::new();
+        for (cause, n) in self.0.iter().flat_map(|l| l.causes(series, reach, now)) {
+            let sum: &mut u64 = out.entry(cause).or_default();
+            *sum = sum.saturating_add(n);
+        }
+        out
+    }
+}
+
+/// How an objective stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// What was counted over its window.
+    pub count: Count,
+    /// The share of good ones; none: no data.
+    pub sli: Option<Ratio>,
+    /// The share of the budget that is spent; more than one when the promise is broken.
+    pub spent: Option<Ratio>,
+    /// What the budget allows among what was counted.
+    pub allowed: u64,
+    /// Why the bad ones were bad, most first.
+    pub causes: Vec<(Cause, u64)>,
+    /// How fast it is being spent, over each window that its rules look at.
+    pub burn: Vec<(Span, Option<Ratio>)>,
+    /// Rules that hold now.
+    pub firing: Vec<Firing>,
+    /// When it will be spent, if it goes on being spent as fast as in the last hour.
+    pub spent_in: Option<Span>,
+}
+
+impl Status {
+    /// Is the whole budget spent?
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        self.spent.is_some_and(|s| s >= Ratio::ONE)
+    }
+
+    /// The share of the budget that is left.
+    #[must_use]
+    pub fn left(&self) -> Option<Ratio> {
+        self.spent.map(Ratio::rest)
+    }
+}
+
+/// The window of an objective at a moment, and how long it is when it is over.
+#[must_use]
+pub fn reach(window: Window, now: Time) -> (Reach, Span) {
+    match window {
+        Window::Rolling(w) => (Reach::Last(w), w),
+        Window::Month => {
+            let (start, length) = month(now);
+            (Reach::From(start), length)
+        }
+    }
+}
+
+/// How an objective stands at a moment.
+#[must_use]
+pub fn status(objective: &Objective, counts: Counts<'_>, now: Time) -> Status {
+    let series = Series { sli: objective.sli, scope: objective.scope.clone() };
+    let (window, length) = reach(objective.window, now);
+    let count = counts.count(&series, window, now);
+    let spent = burn(count, objective.target);
+    let mut causes: Vec<_> = counts.causes(&series, window, now).into_iter().collect();
+    causes.sort_by_key(|(cause, n)| (std::cmp::Reverse(*n), *cause));
+    let rules = burn::rules(objective);
+    let spans: BTreeSet<Span> = rules.iter().flat_map(|r| [r.short, r.long]).collect();
+    let speed = |w: Span| burn(counts.count(&series, Reach::Last(w), now), objective.target);
+    Status {
+        count,
+        sli: sli(count),
+        spent,
+        allowed: allowed(count.total, objective.target),
+        causes,
+        burn: spans.into_iter().map(|w| (w, speed(w))).collect(),
+        firing: burn::firing(objective, &rules, counts, now),
+        spent_in: spent
+            .and_then(|s| forecast(s, speed(Span::hours(1)).unwrap_or(Ratio::ZERO), length)),
+    }
+}
+
+/// What stops because budgets are spent, and whose.
+pub fn gates<'a>(
+    standing: impl IntoIterator<Item = (&'a Objective, &'a Status)>,
+) -> BTreeMap<Gate, Vec<&'a Objective>> {
+    let mut out: BTreeMap<Gate, Vec<&Objective>> = BTreeMap::new();
+    for (o, s) in standing {
+        for gate in o.gates.iter().filter(|_| s.is_spent()) {
+            out.entry(*gate).or_default().push(o);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::slo::{Scope, Sli};
+
+    const HOUR: i64 = 3_600_000;
+
+    fn objective(target: &str) -> Objective {
+        let text = format!(
+            r#"{{"name":"o","sli":"api_availability","target":"{target}","window":"30d","gates":["rollouts"]}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    // 99.9% of 1,000,000 requests allows 1,000 errors. 250 of them: a quarter of the budget, and an
+    // indicator of 99.975%.
+    #[test]
+    fn a_quarter_of_a_budget() {
+        let count = Count { good: 999_750, total: 1_000_000 };
+        let target = Ppm(999_000);
+        assert_eq!(sli(count).unwrap(), Ratio::new(39_990, 40_000));
+        assert_eq!(burn(count, target).unwrap(), Ratio::new(1, 4));
+        assert_eq!(allowed(count.total, target), 1000);
+        // 1.44% errors are 14.4 times what 99.9% allows: the budget of 30 days in 50 hours.
+        let fast = Count { good: 98_560, total: 100_000 };
+        assert_eq!(burn(fast, target).unwrap(), Ratio::new(144, 10));
+        let days = Span::hours(30 * 24);
+        assert_eq!(forecast(Ratio::ZERO, Ratio::new(144, 10), days), Some(Span::hours(50)));
+        // Three quarters left: 37 and a half hours.
+        let left = forecast(Ratio::new(1, 4), Ratio::new(144, 10), days);
+        assert_eq!(left, Some(Span::mins(37 * 60 + 30)));
+        assert_eq!(forecast(Ratio::new(1, 4), Ratio::ZERO, days), None);
+        assert_eq!(forecast(Ratio::ONE, Ratio::ZERO, days), Some(Span(0)));
+    }
+
+    #[test]
+    fn no_data_is_said_and_is_no_hundred_percent() {
+        let empty = Ledger::default();
+        let s = status(&objective("99.9%"), Counts(&[&empty]), Time(1000 * HOUR));
+        assert_eq!((s.sli, s.spent, s.left(), s.spent_in), (None, None, None, None));
+        assert!(!s.is_spent() && s.firing.is_empty());
+    }
+
+    // A month of 720 hours with 1,000 requests each; errors in two of them.
+    #[test]
+    fn a_status_adds_up_by_hand() {
+        let o = objective("99.9%");
+        let series = Series { sli: Sli::ApiAvailability, scope: Scope::default() };
+        let mut l = Ledger::default();
+        for h in 0..720 {
+            let bad = match h {
+                100 => 500,
+                719 => 40,
+                _ => 0,
+            };
+            let count = Count { good: 1000 - bad, total: 1000 };
+            let cause = if h == 100 { Cause::Platform } else { Cause::Slow };
+            l.note(Time(h * HOUR + 1), &series, count, Some(cause));
+        }
+        let s = status(&o, Counts(&[&l]), Time(720 * HOUR));
+        assert_eq!(s.count, Count { good: 719_460, total: 720_000 });
+        // 540 of 720 that are allowed.
+        assert_eq!((s.allowed, s.spent), (720, Some(Ratio::new(3, 4))));
+        assert_eq!(s.causes, vec![(Cause::Platform, 500), (Cause::Slow, 40)]);
+        // 4% in the last hour is 40 times too fast; a quarter of 720 hours at that speed is 4.5.
+        let hour = s.burn.iter().find(|(w, _)| *w == Span::hours(1)).unwrap();
+        assert_eq!(hour.1, Some(Ratio::new(40, 1)));
+        assert_eq!(s.spent_in, Some(Span::mins(270)));
+        assert!(gates([(&o, &s)]).is_empty());
+        // The tail of what is only so at the moment counts, too: 180 more and it is spent.
+        let mut tail = Ledger::default();
+        let more = Count::bad_ones(180);
+        tail.note(Time(720 * HOUR), &series, more, Some(Cause::Slow));
+        let s = status(&o, Counts(&[&l, &tail]), Time(720 * HOUR));
+        // 720 bad of 720,180: the budget is 720.18, so a hair is left.
+        assert!(!s.is_spent());
+        tail.note(Time(720 * HOUR), &series, Count::bad_ones(1), Some(Cause::Slow));
+        let s = status(&o, Counts(&[&l, &tail]), Time(720 * HOUR));
+        assert!(s.is_spent());
+        assert_eq!(s.spent_in, Some(Span(0)));
+        assert_eq!(gates([(&o, &s)])[&Gate::Rollouts].len(), 1);
+    }
+
+    #[test]
+    fn a_month_begins_anew() {
+        let mut o = objective("99%");
+        o.window = Window::Month;
+        let series = Series { sli: Sli::ApiAvailability, scope: Scope::default() };
+        let mut l = Ledger::default();
+        // 2026-03-01T00:00:00Z.
+        let march = 1_772_323_200_000;
+        l.note(Time(march), &series, Count::bad_ones(5), None);
+        l.note(Time(march + 1), &series, Count::good(100), None);
+        let s = status(&o, Counts(&[&l]), Time(march + 10 * HOUR));
+        assert_eq!(s.count, Count::good(100));
+        let s = status(&o, Counts(&[&l]), Time(march));
+        assert_eq!(s.count, Count::default());
+    }
+}

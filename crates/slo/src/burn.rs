@@ -1,0 +1,190 @@
+//! Budgets that are spent too fast: several windows, several speeds.
+//!
+//! A long window says that it matters, a short one that it still goes on. The factors are those of
+//! the Site Reliability Workbook, chapter 5, table 5-8: for a budget of 30 days, 14.4 spends 2% of
+//! it in an hour, 6 spends 5% in six hours, 3 spends 10% in a day, 1 spends 10% in three days.
+
+use crate::budget::{Counts, burn};
+use crate::ledger::{Reach, Series};
+use crate::ratio::Ratio;
+use muster_model::alert::Urgency;
+use muster_model::slo::{BurnRule, Objective, Unit, Window};
+use muster_model::units::{Span, Time};
+
+/// Bad ones that a rule asks for by default, where things that happen are counted: one failed job
+/// of three is a third, but nothing to wake somebody for.
+const LEAST: u64 = 3;
+
+/// The rules of a site that says nothing else. The last is the site's own promise: twice too fast
+/// for a quarter of an hour pages.
+fn site() -> [BurnRule; 5] {
+    let rule = |factor, long, short, held, urgency| BurnRule {
+        factor,
+        long,
+        short,
+        held,
+        least: LEAST,
+        urgency,
+    };
+    let none = Span(0);
+    [
+        rule(14_400, Span::hours(1), Span::mins(5), none, Urgency::Page),
+        rule(6_000, Span::hours(6), Span::mins(30), none, Urgency::Page),
+        rule(3_000, Span::hours(24), Span::hours(2), none, Urgency::Ticket),
+        rule(1_000, Span::hours(72), Span::hours(6), none, Urgency::Ticket),
+        rule(2_000, Span::mins(5), Span::mins(5), Span::mins(15), Urgency::Page),
+    ]
+}
+
+/// The rules that hold for an objective: its own, or those of the site that make sense for it.
+#[must_use]
+pub fn rules(o: &Objective) -> Vec<BurnRule> {
+    if let Some(own) = &o.burn {
+        return own.clone();
+    }
+    let within = |r: &BurnRule| match o.window {
+        Window::Rolling(w) => r.long < w,
+        Window::Month => true,
+    };
+    let least = if o.sli.unit() == Unit::Time { 0 } else { LEAST };
+    let fits = |r: &BurnRule| r.reachable(o.target) && within(r);
+    site().into_iter().filter(fits).map(|r| BurnRule { least, ..r }).collect()
+}
+
+/// A rule that holds now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Firing {
+    /// Which.
+    pub rule: BurnRule,
+    /// How fast the budget is spent over its long window.
+    pub long: Ratio,
+    /// And over its short one.
+    pub short: Ratio,
+}
+
+/// The speeds over both windows of a rule at a moment, if both are too fast.
+fn holds(
+    o: &Objective,
+    series: &Series,
+    rule: &BurnRule,
+    counts: Counts<'_>,
+    at: Time,
+) -> Option<(Ratio, Ratio)> {
+    let most = Ratio::thousandths(rule.factor);
+    let over = |w: Span| {
+        let count = counts.count(series, Reach::Last(w), at);
+        burn(count, o.target).filter(|b| *b > most).map(|b| (b, count.bad()))
+    };
+    let (short, _) = over(rule.short)?;
+    let (long, bad) = over(rule.long)?;
+    (bad >= rule.least).then_some((long, short))
+}
+
+/// Rules that hold at a moment, and have held at every minute of the time they ask for.
+#[must_use]
+pub fn firing(o: &Objective, rules: &[BurnRule], counts: Counts<'_>, now: Time) -> Vec<Firing> {
+    let series = Series { sli: o.sli, scope: o.scope.clone() };
+    let judge = |rule: &BurnRule| {
+        let (long, short) = holds(o, &series, rule, counts, now)?;
+        let minutes = 1..=rule.held.0 / 60_000;
+        let before = |m: u64| holds(o, &series, rule, counts, now - Span::mins(m)).is_some();
+        minutes.into_iter().all(before).then(|| Firing { rule: rule.clone(), long, short })
+    };
+    rules.iter().filter_map(judge).collect()
+}
+
+/// The most urgent of the rules that hold.
+#[must_use]
+pub fn urgency(firing: &[Firing]) -> Option<Urgency> {
+    firing.iter().map(|f| f.rule.urgency).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{Count, Ledger};
+    use muster_model::slo::{Scope, Sli};
+
+    const MIN: i64 = 60_000;
+
+    fn objective(sli: &str, target: &str, window: &str) -> Objective {
+        let text =
+            format!(r#"{{"name":"o","sli":"{sli}","target":"{target}","window":"{window}"}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// So many bad ones of 1,000 in each minute from the first to the last.
+    fn errors(l: &mut Ledger, minutes: std::ops::Range<i64>, bad: u64) {
+        let series = Series { sli: Sli::ApiAvailability, scope: Scope::default() };
+        for m in minutes {
+            l.note(Time(m * MIN), &series, Count { good: 1000 - bad, total: 1000 }, None);
+        }
+    }
+
+    fn fires(l: &Ledger, minute: i64) -> Vec<(u32, Urgency)> {
+        let o = objective("api_availability", "99.9%", "30d");
+        let firing = firing(&o, &rules(&o), Counts(&[l]), Time(minute * MIN));
+        firing.iter().map(|f| (f.rule.factor, f.rule.urgency)).collect()
+    }
+
+    #[test]
+    fn twice_too_fast_for_a_quarter_of_an_hour_pages() {
+        let mut l = Ledger::default();
+        errors(&mut l, 1..10_000, 0);
+        // 0.3% errors are three times too fast. A window of five minutes is over twice that once
+        // four of its minutes are bad, and then for fifteen minutes more.
+        errors(&mut l, 10_000..10_019, 3);
+        assert_eq!(fires(&l, 10_017), vec![]);
+        assert_eq!(fires(&l, 10_018), vec![(2000, Urgency::Page)]);
+        errors(&mut l, 10_019..10_022, 0);
+        assert_eq!(fires(&l, 10_021), vec![]);
+    }
+
+    #[test]
+    fn a_fast_burn_pages_at_once_and_ends_soon() {
+        let mut l = Ledger::default();
+        errors(&mut l, 1..10_000, 0);
+        errors(&mut l, 10_000..10_010, 100);
+        // 10% for ten minutes is 1.67% of an hour: 16.7 times too fast.
+        assert_eq!(fires(&l, 10_009), vec![(14_400, Urgency::Page)]);
+        errors(&mut l, 10_010..10_040, 0);
+        assert_eq!(fires(&l, 10_016), vec![], "five minutes later");
+    }
+
+    #[test]
+    fn a_slow_burn_is_a_ticket() {
+        let mut l = Ledger::default();
+        // 0.15% for three days.
+        let series = Series { sli: Sli::ApiAvailability, scope: Scope::default() };
+        for m in 1..(80 * 60) {
+            let count = Count { good: 19_970, total: 20_000 };
+            l.note(Time(m * MIN), &series, count, None);
+        }
+        assert_eq!(fires(&l, 80 * 60 - 1), vec![(1000, Urgency::Ticket)]);
+    }
+
+    #[test]
+    fn a_single_failure_on_a_quiet_site_wakes_nobody() {
+        let o = objective("api_availability", "99%", "28d");
+        let series = Series { sli: o.sli, scope: o.scope.clone() };
+        let mut l = Ledger::default();
+        l.note(Time(100 * MIN), &series, Count::bad_ones(2), None);
+        assert!(firing(&o, &rules(&o), Counts(&[&l]), Time(100 * MIN)).is_empty());
+        l.note(Time(100 * MIN), &series, Count::bad_ones(1), None);
+        assert!(!firing(&o, &rules(&o), Counts(&[&l]), Time(100 * MIN)).is_empty());
+    }
+
+    #[test]
+    fn rules_that_can_never_hold_are_left_out() {
+        let factors = |o: &Objective| rules(o).iter().map(|r| r.factor).collect::<Vec<_>>();
+        assert_eq!(factors(&objective("goodput", "90%", "28d")), vec![6000, 3000, 1000, 2000]);
+        assert_eq!(factors(&objective("goodput", "40%", "28d")), vec![1000]);
+        assert_eq!(factors(&objective("goodput", "99.9%", "1d")), vec![14_400, 6000, 2000]);
+        assert!(rules(&objective("goodput", "99%", "month")).iter().all(|r| r.least == 0));
+        for target in ["40%", "90%", "99%", "99.9%", "99.99%"] {
+            let mut o = objective("goodput", target, "28d");
+            o.burn = Some(rules(&o));
+            assert_eq!(o.check(), Ok(()), "{target}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! From what is so now to alerts: raise, change, resolve.
+
+use crate::group::{Above, Group, groups};
+use muster_model::alert::{
+    Alert, AlertState, Condition, MEMBERS_MAX, Routing, Seen, Silence, Urgency,
+};
+use muster_model::entity::Entity;
+use muster_model::names::Label;
+use muster_model::units::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What an alert's trouble must be away for before it is over: what comes and goes is one alert.
+pub const HOLD: Span = Span::mins(2);
+
+/// What decisions follow, beside conditions.
+#[derive(Clone, Copy)]
+pub struct Site<'a> {
+    /// Times in which some alerts are not told.
+    pub silences: &'a [Silence],
+    /// Who is told, and who when nobody answers.
+    pub routing: &'a Routing,
+    /// What a thing is part of.
+    pub above: &'a Above<'a>,
+    /// What is away for less than this is not over.
+    pub hold: Span,
+}
+
+/// What changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// A new alert.
+    Raised(Box<Alert>),
+    /// More is known of one, it became louder or quieter, or it was passed on.
+    Changed(Box<Alert>),
+    /// One is over; it is as given.
+    Resolved(Box<Alert>),
+}
+
+impl Change {
+    /// The alert as it is after the change.
+    #[must_use]
+    pub fn alert(&self) -> &Alert {
+        match self {
+            Change::Raised(a) | Change::Changed(a) | Change::Resolved(a) => a,
+        }
+    }
+}
+
+/// A short name for an alert; the same on every machine.
+fn id(group: &str, at: Time) -> String {
+    // FNV-1a: it only has to tell alerts of one site apart.
+    let bytes = group.bytes().chain(at.0.to_le_bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
+        (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+/// What has to change, from all that is so now and the alerts that are open, by group. Neither
+/// order nor repetition of conditions matters, and asking again without news changes nothing.
+#[must_use]
+pub fn decide(
+    now: Time,
+    conditions: &[Condition],
+    open: &BTreeMap<String, Alert>,
+    site: &Site<'_>,
+) -> Vec<Change> {
+    let found = groups(conditions, site.above);
+    let mut out = Vec::new();
+    for g in found.groups.values() {
+        let before = open.get(&g.key).filter(|a| a.is_open());
+        let mut next = alert(now, g, before, site);
+        next.level = level(&next, site.routing, now);
+        match before {
+            None => out.push(Change::Raised(Box::new(next))),
+            Some(old) => {
+                let same = Alert { changed_at: old.changed_at, ..next.clone() };
+                if same != *old {
+                    out.push(Change::Changed(Box::new(next)));
+                }
+            }
+        }
+    }
+    for (key, old) in open.iter().filter(|(k, a)| a.is_open() && !found.groups.contains_key(*k)) {
+        let merged_into = found.merged.get(key).filter(|k| found.groups.contains_key(*k)).cloned();
+        let gone = old.gone_since.unwrap_or(now);
+        let over = merged_into.is_some() || now.since(gone) >= site.hold;
+        if over {
+            out.push(Change::Resolved(Box::new(Alert {
+                state: AlertState::Resolved,
+                resolved_at: Some(now),
+                changed_at: now,
+                gone_since: Some(gone),
+                merged_into,
+                ..old.clone()
+            })));
+        } else if old.gone_since.is_none() {
+            let gone_since = Some(now);
+            let next = Alert { gone_since, changed_at: now, ..old.clone() };
+            out.push(Change::Changed(Box::new(next)));
+        }
+    }
+    out
+}
+
+fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> Alert {
+    let quiet: Vec<Option<&Label>> = g.all.iter().map(|c| silenced(now, c, g, site)).collect();
+    let loud: Vec<&Condition> =
+        g.all.iter().zip(&quiet).filter(|(_, q)| q.is_none()).map(|(c, _)| *c).collect();
+    let heard = if loud.is_empty() { &g.all } else { &loud };
+    let urgency = heard.iter().map(|c| c.urgency).max().unwrap_or(Urgency::Ticket);
+    let silence = quiet.iter().flatten().min().filter(|_| loud.is_empty());
+    let mut members: BTreeSet<&Entity> = g.all.iter().map(|c| &c.entity).collect();
+    members.remove(&g.cause);
+    let projects: BTreeSet<_> = g.all.iter().map(|c| &c.project).collect();
+    // Somebody said that they look after a ticket; nobody did about a page.
+    let worse = before.is_some_and(|a| a.urgency < urgency);
+    let acknowledged = before.and_then(|a| a.acknowledged.clone()).filter(|_| !worse);
+    let raised_at = before.map_or(now, |a| a.raised_at);
+    let since_all = g.all.iter().map(|c| c.since).min().unwrap_or(now);
+    Alert {
+        id: before.map_or_else(|| id(&g.key, now), |a| a.id.clone()),
+        group: g.key.clone(),
+        topic: g.lead.topic,
+        kind: g.lead.kind.clone(),
+        cause: g.cause.clone(),
+        above: g.above.clone(),
+        urgency,
+        state: match acknowledged {
+            Some(_) => AlertState::Acknowledged,
+            None => AlertState::Firing,
+        },
+        summary: g.lead.summary.clone(),
+        owner: g.lead.owner.clone(),
+        project: projects.first().filter(|_| projects.len() == 1).and_then(|p| (*p).clone()),
+        runbook: g.lead.runbook.clone(),
+        link: g.lead.link.clone(),
+        count: g.all.len() as u64,
+        members: members.into_iter().take(MEMBERS_MAX).cloned().collect(),
+        // Of an alert that goes on, the beginning stays when its first condition is over.
+        since: before.map_or(since_all, |a| a.since.min(since_all)),
+        raised_at,
+        changed_at: now,
+        loud_since: match silence {
+            Some(_) => None,
+            None => before.and_then(|a| a.loud_since).or(Some(now)),
+        },
+        silenced: silence.map(|s| (*s).clone()),
+        gone_since: None,
+        level: before.map_or(0, |a| a.level),
+        acknowledged,
+        resolved_at: None,
+        merged_into: None,
+    }
+}
+
+/// The first silence by name that keeps a condition quiet.
+fn silenced<'a>(now: Time, c: &Condition, g: &Group<'_>, site: &Site<'a>) -> Option<&'a Label> {
+    let holding = site.silences.iter().filter(|s| s.holds(now));
+    let mut above = None;
+    let mut names: Vec<&Label> = holding
+        .filter(|s| {
+            let own = c.entity == g.cause;
+            let above: &[Entity] = match own {
+                true => &g.above,
+                false => above.get_or_insert_with(|| {
+                    let mut up = (site.above)(&c.entity);
+                    // It is below the cause, so below what the cause is part of.
+                    up.extend([g.cause.clone()].into_iter().chain(g.above.iter().cloned()));
+                    up
+                }),
+            };
+            s.matcher.fits(&Seen {
+                urgency: c.urgency,
+                topic: c.topic,
+                kind: &c.kind,
+                entity: &c.entity,
+                above,
+                owner: &c.owner,
+                project: c.project.as_ref(),
+            })
+        })
+        .map(|s| &s.name)
+        .collect();
+    names.sort();
+    names.first().copied()
+}
+
+/// When an alert is passed on, and how often that is by then.
+fn steps(a: &Alert, routing: &Routing) -> Vec<Time> {
+    let Some(loud) = a.loud_since.filter(|_| a.state == AlertState::Firing) else {
+        return Vec::new();
+    };
+    let routes = routing.routes_of(&Seen::from(a));
+    let mut out: Vec<Time> =
+        routes.iter().flat_map(|r| &r.escalate).map(|e| loud + e.after).collect();
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+fn level(a: &Alert, routing: &Routing, now: Time) -> u32 {
+    let passed = steps(a, routing).iter().filter(|t| **t <= now).count();
+    u32::try_from(passed).unwrap_or(u32::MAX).max(a.level)
+}
+
+/// When something would change although nothing new is told: a silence begins or ends, what is gone
+/// is over, an alert is passed on.
+#[must_use]
+pub fn next_wake(now: Time, open: &BTreeMap<String, Alert>, site: &Site<'_>) -> Option<Time> {
+    if open.is_empty() {
+        return None;
+    }
+    let edges = site.silences.iter().filter_map(|s| s.window(now)).flat_map(|(a, b)| [a, b]);
+    let gone = open.values().filter_map(|a| a.gone_since).map(|t| t + site.hold);
+    let passed = open.values().flat_map(|a| steps(a, site.routing));
+    edges.chain(gone).chain(passed).filter(|t| *t > now).min()
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

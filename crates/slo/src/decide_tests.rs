@@ -1,0 +1,374 @@
+use super::*;
+use muster_model::alert::{Acknowledgement, Matcher, Topic};
+use muster_model::topology::Level;
+use proptest::prelude::*;
+
+const T0: Time = Time(1_800_000_000_000);
+
+fn entity(s: &str) -> Entity {
+    s.parse().unwrap()
+}
+
+fn condition(key: &str, topic: Topic, kind: &str, on: &str, urgency: Urgency) -> Condition {
+    Condition {
+        key: key.to_owned(),
+        topic,
+        kind: kind.to_owned(),
+        entity: entity(on),
+        urgency,
+        summary: format!("{kind} on {on}"),
+        since: T0,
+        parent: None,
+        explains: matches!(topic, Topic::Incident),
+        job: None,
+        project: None,
+        owner: String::new(),
+        runbook: format!("/runbooks/{kind}"),
+        link: format!("/findings/{key}"),
+    }
+}
+
+fn finding(n: u32, on: &str, urgency: Urgency) -> Condition {
+    condition(&format!("finding:{n}"), Topic::Finding, "node-lost", on, urgency)
+}
+
+/// Nodes `nL-N` stand in leaf `l/L` of spine `l`.
+fn above(e: &Entity) -> Vec<Entity> {
+    match e {
+        Entity::Gpu(n, _) | Entity::Port(n, _) => vec![Entity::Node(n.clone())],
+        Entity::Node(n) => {
+            let leaf = n.as_str().trim_start_matches('n').split('-').next().unwrap_or("");
+            vec![Entity::Domain(Level::Leaf, format!("l/{leaf}"))]
+        }
+        Entity::Domain(Level::Leaf, _) => vec![Entity::Domain(Level::Spine, "l".to_owned())],
+        _ => vec![],
+    }
+}
+
+struct World {
+    open: BTreeMap<String, Alert>,
+    all: Vec<Alert>,
+    silences: Vec<Silence>,
+    routing: Routing,
+    hold: Span,
+}
+
+impl World {
+    fn new() -> World {
+        World {
+            open: BTreeMap::new(),
+            all: vec![],
+            silences: vec![],
+            routing: Routing::default(),
+            hold: HOLD,
+        }
+    }
+
+    fn site(&self) -> Site<'_> {
+        Site { silences: &self.silences, routing: &self.routing, above: &above, hold: self.hold }
+    }
+
+    /// Decides, and folds what was decided.
+    fn see(&mut self, at: Time, conditions: &[Condition]) -> Vec<Change> {
+        let changes = decide(at, conditions, &self.open, &self.site());
+        for c in &changes {
+            let a = c.alert().clone();
+            match c {
+                Change::Resolved(_) => drop(self.open.remove(&a.group)),
+                _ => drop(self.open.insert(a.group.clone(), a.clone())),
+            }
+            self.all.push(a);
+        }
+        let again = decide(at, conditions, &self.open, &self.site());
+        assert_eq!(again, vec![], "asking again changes nothing");
+        changes
+    }
+
+    fn pages(&self) -> usize {
+        self.open.values().filter(|a| a.urgency == Urgency::Page).count()
+    }
+}
+
+fn at(secs: u64) -> Time {
+    T0 + Span::secs(secs)
+}
+
+#[test]
+fn a_lost_leaf_is_one_page_with_its_64_nodes() {
+    let mut w = World::new();
+    let mut nodes: Vec<Condition> =
+        (0..64).map(|n| finding(n, &format!("node:n7-{n}"), Urgency::Page)).collect();
+    let mut leaf = condition("incident:9", Topic::Incident, "leaf-lost", "leaf:l/7", Urgency::Page);
+    leaf.summary = "leaf l/7 is lost".to_owned();
+    // Through the incident that they are part of.
+    for n in &mut nodes {
+        n.parent = Some("incident:9".to_owned());
+    }
+    let mut all = nodes.clone();
+    all.push(leaf.clone());
+    w.see(at(0), &all);
+    assert_eq!((w.open.len(), w.pages()), (1, 1));
+    let a = w.open.values().next().unwrap();
+    assert_eq!((a.count, a.members.len(), a.cause.clone()), (65, 64, entity("leaf:l/7")));
+    assert_eq!(
+        (a.runbook.as_str(), a.link.as_str()),
+        ("/runbooks/leaf-lost", "/findings/incident:9")
+    );
+    assert_eq!(a.summary, "leaf l/7 is lost");
+    // Through where they stand alone.
+    let mut w = World::new();
+    nodes.iter_mut().for_each(|n| n.parent = None);
+    let mut all = nodes;
+    all.push(leaf);
+    w.see(at(0), &all);
+    assert_eq!((w.open.len(), w.pages()), (1, 1));
+}
+
+#[test]
+fn what_was_alone_becomes_part_of_the_incident() {
+    let mut w = World::new();
+    let mut nodes: Vec<Condition> =
+        (0..3).map(|n| finding(n, &format!("node:n7-{n}"), Urgency::Page)).collect();
+    w.see(at(0), &nodes);
+    assert_eq!(w.open.len(), 3);
+    nodes.push(condition("incident:9", Topic::Incident, "leaf-lost", "leaf:l/7", Urgency::Page));
+    let changes = w.see(at(20), &nodes);
+    assert_eq!(w.open.len(), 1);
+    let merged = changes.iter().filter(|c| c.alert().merged_into.as_deref() == Some("incident:9"));
+    assert_eq!(merged.count(), 3);
+}
+
+#[test]
+fn things_of_one_node_or_one_job_are_one_alert() {
+    let mut w = World::new();
+    let mut crash: Vec<Condition> =
+        (10..40).map(|n| finding(n, &format!("gpu:n{n}-1/0"), Urgency::Ticket)).collect();
+    crash.iter_mut().for_each(|c| c.job = Some(muster_model::JobId(5)));
+    let mut all = vec![
+        finding(1, "gpu:n1-1/0", Urgency::Ticket),
+        finding(2, "gpu:n1-1/3", Urgency::Page),
+        condition("drift:1", Topic::Drift, "driver", "node:n1-1", Urgency::Ticket),
+        condition("cert:1", Topic::Certificate, "agent", "node:n1-1", Urgency::Ticket),
+    ];
+    all.extend(crash);
+    w.see(at(0), &all);
+    assert_eq!(
+        w.open.keys().collect::<Vec<_>>(),
+        ["certificate:agent:node:n1-1", "job:5", "node:n1-1"]
+    );
+    let a = &w.open["node:n1-1"];
+    assert_eq!((a.count, a.urgency, a.cause.clone()), (3, Urgency::Page, entity("node:n1-1")));
+    assert_eq!(w.open["job:5"].count, 30);
+}
+
+#[test]
+fn a_ticket_above_does_not_hide_a_page_below() {
+    let mut w = World::new();
+    let mut rack = condition("finding:1", Topic::Finding, "warm", "leaf:l/7", Urgency::Ticket);
+    rack.explains = true;
+    let node = finding(2, "gpu:n7-1/0", Urgency::Page);
+    w.see(at(0), &[rack.clone(), node.clone()]);
+    assert_eq!(w.open.len(), 2);
+    rack.urgency = Urgency::Page;
+    w.see(at(1), &[rack, node]);
+    assert_eq!(w.open.len(), 1);
+}
+
+#[test]
+fn what_comes_and_goes_is_one_alert() {
+    let mut w = World::new();
+    let c = finding(1, "node:n1-1", Urgency::Page);
+    for t in 0..20 {
+        let now: &[Condition] = if t % 2 == 0 { std::slice::from_ref(&c) } else { &[] };
+        w.see(at(t * 60), now);
+        assert_eq!(w.open.len(), 1);
+    }
+    assert_eq!(next_wake(at(1150), &w.open, &w.site()), Some(at(19 * 60 + 120)));
+    let changes = w.see(at(19 * 60 + 120), &[]);
+    assert!(matches!(&changes[..], [Change::Resolved(a)] if a.resolved_at == Some(at(1260))));
+    assert!(w.open.is_empty());
+    let raised: BTreeSet<&String> = w.all.iter().map(|a| &a.id).collect();
+    assert_eq!(raised.len(), 1);
+}
+
+#[test]
+fn a_silence_keeps_quiet_and_ends() {
+    let mut w = World::new();
+    let silence = |m: Matcher| Silence {
+        name: "training".parse().unwrap(),
+        matcher: m,
+        start: at(0),
+        length: Span::secs(100),
+        every: None,
+        by: "ann".to_owned(),
+        why: "a planned run".to_owned(),
+    };
+    w.silences = vec![silence(Matcher { under: Some("leaf:l/7".into()), ..Matcher::default() })];
+    let (inside, outside) =
+        (finding(1, "gpu:n7-1/0", Urgency::Page), finding(2, "node:n8-1", Urgency::Page));
+    w.see(at(0), &[inside.clone(), outside.clone()]);
+    let quiet = &w.open["node:n7-1"];
+    assert_eq!(
+        (quiet.loud_since, quiet.silenced.as_ref().map(Label::as_str)),
+        (None, Some("training"))
+    );
+    assert_eq!(w.open["node:n8-1"].loud_since, Some(at(0)));
+    assert_eq!(next_wake(at(1), &w.open, &w.site()), Some(at(100)));
+    w.see(at(100), &[inside, outside]);
+    assert_eq!(
+        (w.open["node:n7-1"].loud_since, &w.open["node:n7-1"].silenced),
+        (Some(at(100)), &None)
+    );
+}
+
+#[test]
+fn an_answer_stops_passing_on_until_it_becomes_worse() {
+    let mut w = World::new();
+    let text = r#"{"receivers":[{"name":"a","by":{"webhook":{"url":"http://a"}}},{"name":"b","by":{"webhook":{"url":"http://b"}}}],
+        "routes":[{"to":["a"],"escalate":[{"after":"15m","to":["b"]},{"after":"1h","to":["b"]}]}]}"#;
+    w.routing = serde_json::from_str(text).unwrap();
+    assert_eq!(w.routing.check(), Ok(()));
+    let ticket = finding(1, "node:n1-1", Urgency::Ticket);
+    w.see(at(0), std::slice::from_ref(&ticket));
+    assert_eq!(next_wake(at(0), &w.open, &w.site()), Some(at(900)));
+    w.see(at(900), std::slice::from_ref(&ticket));
+    assert_eq!(w.open["node:n1-1"].level, 1);
+    let a = w.open.get_mut("node:n1-1").unwrap();
+    a.acknowledged = Some(Acknowledgement { by: "ann".into(), at: at(901), note: String::new() });
+    a.state = AlertState::Acknowledged;
+    w.see(at(7200), std::slice::from_ref(&ticket));
+    assert_eq!(
+        (w.open["node:n1-1"].level, w.open["node:n1-1"].state),
+        (1, AlertState::Acknowledged)
+    );
+    let page = finding(1, "node:n1-1", Urgency::Page);
+    w.see(at(7300), &[page]);
+    assert_eq!((w.open["node:n1-1"].level, w.open["node:n1-1"].state), (2, AlertState::Firing));
+}
+
+#[test]
+fn members_are_bounded_and_still_counted() {
+    let mut w = World::new();
+    let mut all: Vec<Condition> =
+        (0..500).map(|n| finding(n, &format!("node:n7-{n}"), Urgency::Page)).collect();
+    all.push(condition("incident:9", Topic::Incident, "leaf-lost", "leaf:l/7", Urgency::Page));
+    w.see(at(0), &all);
+    let a = &w.open["incident:9"];
+    assert_eq!((a.members.len(), a.count), (MEMBERS_MAX, 501));
+}
+
+#[test]
+fn parts_of_each_other_hang_nothing_up() {
+    let mut w = World::new();
+    let mut a = finding(1, "node:n1-1", Urgency::Page);
+    let mut b = finding(2, "node:n2-1", Urgency::Page);
+    a.parent = Some(b.key.clone());
+    b.parent = Some(a.key.clone());
+    w.see(at(0), &[a, b]);
+    assert_eq!(w.open.values().map(|a| a.count).sum::<u64>(), 2);
+    // Two things that are above each other: one of them is told.
+    let mut up = finding(1, "leaf:x", Urgency::Page);
+    let mut down = finding(2, "leaf:y", Urgency::Page);
+    (up.explains, down.explains) = (true, true);
+    let round = |e: &Entity| match e.to_string().as_str() {
+        "leaf:x" => vec![entity("leaf:y")],
+        _ => vec![entity("leaf:x")],
+    };
+    let site = Site { silences: &[], routing: &Routing::default(), above: &round, hold: HOLD };
+    let changes = decide(T0, &[up, down], &BTreeMap::new(), &site);
+    assert_eq!(changes.len(), 1);
+    assert_eq!(changes[0].alert().count, 2);
+}
+
+fn any_condition() -> impl Strategy<Value = Condition> {
+    let topics =
+        prop::sample::select(vec![Topic::Finding, Topic::Incident, Topic::Drift, Topic::Objective]);
+    let things = prop::sample::select(vec![
+        "site",
+        "spine:l",
+        "leaf:l/7",
+        "leaf:l/8",
+        "node:n7-1",
+        "node:n7-2",
+        "node:n8-1",
+        "gpu:n7-1/0",
+        "gpu:n7-1/1",
+        "gpu:n8-1/0",
+        "job:4",
+        "sku:h100",
+    ]);
+    let urgencies = prop::sample::select(vec![Urgency::Ticket, Urgency::Page]);
+    let parent = prop::option::of(0u32..12);
+    (0u32..12, topics, things, urgencies, any::<bool>(), parent, 0i64..5, prop::option::of(0u64..3))
+        .prop_map(|(n, topic, on, urgency, explains, parent, since, job)| Condition {
+            explains,
+            parent: parent.map(|p| format!("c:{p}")),
+            since: Time(T0.0 + since),
+            job: job.map(muster_model::JobId),
+            ..condition(&format!("c:{n}"), topic, "k", on, urgency)
+        })
+}
+
+proptest! {
+    #[test]
+    fn order_does_not_matter(all in prop::collection::vec(any_condition(), 0..14), turn in 0usize..14) {
+        let w = World::new();
+        let one = decide(T0, &all, &w.open, &w.site());
+        let mut other = all.clone();
+        other.reverse();
+        other.rotate_left(turn.min(all.len()));
+        other.extend(all.first().cloned());
+        prop_assert_eq!(decide(T0, &other, &w.open, &w.site()), one);
+    }
+
+    #[test]
+    fn every_condition_is_in_one_alert_and_none_is_less_urgent_than_it(
+        all in prop::collection::vec(any_condition(), 0..14),
+    ) {
+        let w = World::new();
+        let alerts = decide(T0, &all, &w.open, &w.site());
+        let keys: BTreeSet<&String> = all.iter().map(|c| &c.key).collect();
+        let count: u64 = alerts.iter().map(|a| a.alert().count).sum();
+        prop_assert_eq!(count, keys.len() as u64);
+        let worst = all.iter().map(|c| c.urgency).max();
+        prop_assert_eq!(alerts.iter().map(|a| a.alert().urgency).max(), worst);
+        for a in alerts.iter().map(Change::alert) {
+            // What is told is something that is really so, not what it is hidden by.
+            prop_assert!(all.iter().any(|c| c.summary == a.summary));
+        }
+    }
+
+    #[test]
+    fn the_cause_is_never_hidden(
+        below in prop::collection::vec((0u32..40, prop::sample::select(vec!["node:n7-1", "gpu:n7-2/1", "node:n7-3"])), 0..20),
+    ) {
+        let cause = condition("incident:1", Topic::Incident, "leaf-lost", "leaf:l/7", Urgency::Page);
+        let mut all: Vec<Condition> =
+            below.iter().map(|(n, on)| finding(*n, on, Urgency::Page)).collect();
+        all.push(cause.clone());
+        let w = World::new();
+        let alerts = decide(T0, &all, &w.open, &w.site());
+        prop_assert_eq!(alerts.len(), 1);
+        prop_assert_eq!(&alerts[0].alert().cause, &cause.entity);
+        prop_assert_eq!(&alerts[0].alert().summary, &cause.summary);
+    }
+
+    #[test]
+    fn any_story_folds_and_ends(
+        story in prop::collection::vec((1u64..200, prop::collection::vec(any_condition(), 0..8)), 1..12),
+    ) {
+        let mut w = World::new();
+        let mut now = 0;
+        for (step, conditions) in &story {
+            now += step;
+            w.see(at(now), conditions);
+            for (group, a) in &w.open {
+                prop_assert_eq!(group, &a.group);
+                prop_assert!(a.is_open());
+            }
+        }
+        w.see(at(now + 1000), &[]);
+        w.see(at(now + 2000), &[]);
+        prop_assert!(w.open.is_empty());
+    }
+}

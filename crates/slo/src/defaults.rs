@@ -1,0 +1,278 @@
+//! What is promised where nobody said anything else: sets that come with Muster. A set never
+//! changes once it was shipped; another version is another set.
+
+use muster_model::alert::Urgency;
+use muster_model::names::Label;
+use muster_model::slo::{Blame, BurnRule, Gate, Objective, Objectives, Ppm, Scope, Sli, Window};
+use muster_model::spec::Tier;
+use muster_model::units::Span;
+use std::collections::BTreeMap;
+
+/// What is aimed at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aim {
+    /// Percent between two values.
+    Between(u32, u32),
+    /// Percent below a value.
+    Below(u32),
+    /// None at all.
+    Zero,
+    /// The objective of this name.
+    Objective(&'static str),
+    /// A matter of trend: nothing is too much in itself.
+    Trend,
+}
+
+/// A figure that operators watch, and where it should start.
+#[derive(Debug, Clone, Copy)]
+pub struct Figure {
+    /// Its number.
+    pub id: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What is aimed at.
+    pub aim: Aim,
+    /// What misleads.
+    pub beware: &'static str,
+}
+
+/// The figures of the first set.
+#[rustfmt::skip]
+pub const FIGURES: &[Figure] = &[
+    Figure { id: "M1", name: "GPU utilisation in training", aim: Aim::Between(60, 80), beware: "short bursts mislead" },
+    Figure { id: "M2", name: "GPU memory used", aim: Aim::Below(85), beware: "fragmentation runs out of memory below the limit" },
+    Figure { id: "M3", name: "kernel time against host time", aim: Aim::Trend, beware: "many tiny kernels" },
+    Figure { id: "M4", name: "PCIe throughput", aim: Aim::Trend, beware: "transfers block computing; NVLink could carry them" },
+    Figure { id: "M5", name: "temperature", aim: Aim::Trend, beware: "the margin to the vendor's limit counts, and the air around" },
+    Figure { id: "M6", name: "power draw", aim: Aim::Trend, beware: "a cap throttles silently" },
+    Figure { id: "M7", name: "inference latency", aim: Aim::Objective("inference-p95"), beware: "cold starts distort" },
+    Figure { id: "M8", name: "throughput", aim: Aim::Trend, beware: "batch size" },
+    Figure { id: "M9", name: "job success", aim: Aim::Objective("job-success"), beware: "retries hide failures: look at first attempts too" },
+    Figure { id: "M10", name: "out of memory", aim: Aim::Trend, beware: "leaks" },
+    Figure { id: "M11", name: "driver restarts", aim: Aim::Zero, beware: "they rise after updates" },
+    Figure { id: "M12", name: "GPU queue wait", aim: Aim::Objective("queue-wait-on-demand"), beware: "fragmentation" },
+    Figure { id: "M13", name: "preemptions", aim: Aim::Trend, beware: "lost work, by price class" },
+    Figure { id: "M14", name: "cost per epoch and per successful job", aim: Aim::Trend, beware: "egress and storage" },
+    Figure { id: "M15", name: "cold start", aim: Aim::Objective("start"), beware: "image size" },
+];
+
+fn objective(
+    name: &str,
+    owner: &str,
+    description: &str,
+    sli: Sli,
+    target: u32,
+) -> Option<Objective> {
+    Some(Objective {
+        name: name.parse::<Label>().ok()?,
+        owner: owner.to_owned(),
+        description: description.to_owned(),
+        sli,
+        scope: Scope::default(),
+        target: Ppm(target),
+        window: Window::default(),
+        burn: None,
+        gates: [].into(),
+    })
+}
+
+/// A set that came with Muster; empty where there is none of this version.
+#[must_use]
+pub fn set(version: u32) -> Vec<Objective> {
+    if version == 1 { first() } else { Vec::new() }
+}
+
+fn first() -> Vec<Objective> {
+    let wait = |under, tier| Sli::QueueWait { under, class: None, tier: Some(tier) };
+    let success = |first| Sli::JobSuccess { blame: Blame::Platform, first };
+    let mut out: Vec<Objective> = [
+        objective(
+            "admission",
+            "control-plane",
+            "A submission is durably accepted within a second",
+            Sli::Admission { under: Span::secs(1) },
+            999_000,
+        ),
+        objective(
+            "api-availability",
+            "control-plane",
+            "The API answers",
+            Sli::ApiAvailability,
+            999_000,
+        ),
+        objective(
+            "api-latency",
+            "control-plane",
+            "The API answers within a second",
+            Sli::ApiLatency { under: Span::secs(1) },
+            990_000,
+        ),
+        objective(
+            "queue-wait-on-demand",
+            "scheduling",
+            "On-demand work gets its nodes within ten minutes",
+            wait(Span::mins(10), Tier::OnDemand),
+            900_000,
+        ),
+        objective(
+            "queue-wait-reserved",
+            "scheduling",
+            "Reserved work gets its nodes within five minutes",
+            wait(Span::mins(5), Tier::Reserved),
+            950_000,
+        ),
+        objective(
+            "start",
+            "scheduling",
+            "Ranks are up within two minutes after a gang got its nodes",
+            Sli::Start { under: Span::mins(2) },
+            950_000,
+        ),
+        objective(
+            "job-success",
+            "platform",
+            "Jobs do not fail through hardware or Muster",
+            success(false),
+            990_000,
+        ),
+        objective(
+            "first-attempts",
+            "platform",
+            "First attempts do not fail through hardware or Muster, retries aside",
+            success(true),
+            950_000,
+        ),
+        objective(
+            "recovery",
+            "platform",
+            "A gang that hardware failed runs again within ten minutes",
+            Sli::Recovery { under: Span::mins(10) },
+            900_000,
+        ),
+        objective(
+            "node-availability",
+            "fleet",
+            "Nodes are in service",
+            Sli::NodeAvailability,
+            980_000,
+        ),
+        objective(
+            "goodput",
+            "platform",
+            "GPU time that is held ends as progress",
+            Sli::Goodput,
+            900_000,
+        ),
+        objective(
+            "interruptions",
+            "fleet",
+            "Gangs run for a day between interruptions, each counted as 15 minutes",
+            Sli::Interruptions { cost: Span::mins(15) },
+            990_000,
+        ),
+        objective(
+            "inference-p95",
+            "serving",
+            "Services answer within 200 ms, 95 times of 100",
+            Sli::InferenceLatency { under: Span(200) },
+            950_000,
+        ),
+        objective(
+            "inference-p99",
+            "serving",
+            "Services answer within 300 ms, 99 times of 100",
+            Sli::InferenceLatency { under: Span(300) },
+            990_000,
+        ),
+        objective(
+            "inference-availability",
+            "serving",
+            "Services answer",
+            Sli::InferenceAvailability,
+            999_000,
+        ),
+        objective(
+            "telemetry",
+            "fleet",
+            "What is shown of nodes is not older than a minute",
+            Sli::TelemetryFreshness { under: Span::mins(1) },
+            990_000,
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    for o in &mut out {
+        match o.name.as_str() {
+            "job-success" => o.gates = [Gate::Rollouts].into(),
+            "node-availability" => o.gates = [Gate::Automation, Gate::Rollouts].into(),
+            // Nobody is woken for what retries mend, nor for a figure of weeks.
+            "first-attempts" | "interruptions" | "goodput" => {
+                let calm = |r: BurnRule| BurnRule { urgency: Urgency::Ticket, ..r };
+                o.burn = Some(crate::burn::rules(o).into_iter().map(calm).collect());
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// The objectives that hold: those of the set, less what is left out or replaced, then the site's
+/// own.
+#[must_use]
+pub fn in_force(site: &Objectives) -> Vec<Objective> {
+    let mut all: BTreeMap<Label, Objective> = BTreeMap::new();
+    for o in set(site.defaults).into_iter().filter(|o| !site.without.contains(&o.name)) {
+        all.insert(o.name.clone(), o);
+    }
+    for o in &site.objectives {
+        all.insert(o.name.clone(), o.clone());
+    }
+    all.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::slo::DEFAULTS;
+
+    #[test]
+    fn the_set_is_sound_and_named_figures_are_there() {
+        for version in 1..=DEFAULTS {
+            let site = Objectives { defaults: 0, without: vec![], objectives: set(version) };
+            assert_eq!(site.check(), Ok(()));
+            assert!(!site.objectives.is_empty());
+        }
+        assert_eq!(FIGURES.len(), 15);
+        let names: Vec<Label> = set(1).into_iter().map(|o| o.name).collect();
+        for f in FIGURES {
+            if let Aim::Objective(name) = f.aim {
+                assert!(names.iter().any(|n| n.as_str() == name), "{name}");
+            }
+        }
+        assert_eq!(names.len(), 16, "a set never changes: make another version");
+        assert!(set(1).iter().all(|o| !o.owner.is_empty()));
+        // The text of a set is fixed as well.
+        let text = serde_json::to_string(&set(1)).unwrap();
+        let sum = text.bytes().fold(0u32, |h, b| h.wrapping_mul(31).wrapping_add(u32::from(b)));
+        assert_eq!(sum, FIRST_SUM, "a set never changes: make another version");
+    }
+
+    const FIRST_SUM: u32 = 1_918_069_161;
+
+    #[test]
+    fn a_site_leaves_out_and_replaces() {
+        let own = r#"{"without":["goodput"],"objectives":[
+            {"name":"job-success","sli":{"job_success":{"blame":"any"}},"target":"90%"},
+            {"name":"mine","sli":"node_availability","scope":{"pool":"train"},"target":"99%"}]}"#;
+        let site: Objectives = serde_json::from_str(own).unwrap();
+        let all = in_force(&site);
+        assert_eq!(all.len(), 16, "one less, one more");
+        let find = |n: &str| all.iter().find(|o| o.name.as_str() == n);
+        assert!(find("goodput").is_none());
+        assert_eq!(find("job-success").unwrap().target, Ppm(900_000));
+        assert!(find("mine").is_some());
+        let none = Objectives { defaults: 0, ..Objectives::default() };
+        assert!(in_force(&none).is_empty());
+    }
+}

@@ -1,0 +1,184 @@
+//! Which conditions are one trouble: parts of an incident, things on one node or of one job, and
+//! what is explained by what stands above it.
+
+use muster_model::alert::{Condition, Topic, Urgency};
+use muster_model::entity::Entity;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How far up and how far along parents is looked: deeper is a mistake in what was told.
+const STEPS: usize = 64;
+
+/// What a thing is part of, nearest first. Only direct ones have to be told.
+pub type Above<'a> = dyn Fn(&Entity) -> Vec<Entity> + 'a;
+
+/// Conditions with one cause.
+#[derive(Debug)]
+pub(crate) struct Group<'a> {
+    /// What holds them together.
+    pub(crate) key: String,
+    /// The one that stands for them.
+    pub(crate) lead: &'a Condition,
+    /// The thing that is the cause.
+    pub(crate) cause: Entity,
+    /// What that is part of.
+    pub(crate) above: Vec<Entity>,
+    /// All of them, in the order of their keys.
+    pub(crate) all: Vec<&'a Condition>,
+}
+
+/// All groups, and into which group went what would have been one by itself.
+#[derive(Debug, Default)]
+pub(crate) struct Groups<'a> {
+    pub(crate) groups: BTreeMap<String, Group<'a>>,
+    pub(crate) merged: BTreeMap<String, String>,
+}
+
+/// Everything that a thing is part of, nearest first.
+fn ancestors(entity: &Entity, above: &Above<'_>) -> Vec<Entity> {
+    let mut out: Vec<Entity> = Vec::new();
+    let mut next = above(entity);
+    while !next.is_empty() && out.len() < STEPS {
+        let mut further = Vec::new();
+        for e in next {
+            if e != *entity && !out.contains(&e) && out.len() < STEPS {
+                further.extend(above(&e));
+                out.push(e);
+            }
+        }
+        next = further;
+    }
+    out
+}
+
+/// What a condition belongs to, as long as nothing else explains it.
+fn base(c: &Condition) -> String {
+    if c.topic == Topic::Incident {
+        return c.key.clone();
+    }
+    let one = || format!("{}:{}:{}", c.topic.word(), c.kind, c.entity);
+    if !c.topic.is_physical() {
+        return one();
+    }
+    match (c.job, c.entity.node(), &c.entity) {
+        (Some(job), _, _) => format!("job:{job}"),
+        (None, None, Entity::Job(job)) => format!("job:{job}"),
+        (None, Some(node), _) => format!("node:{node}"),
+        _ => one(),
+    }
+}
+
+/// The condition that another one is in the end a part of.
+fn root<'a>(c: &'a Condition, all: &BTreeMap<&str, &'a Condition>) -> &'a Condition {
+    let mut here = c;
+    let mut seen = BTreeSet::from([c.key.as_str()]);
+    while let Some(up) = here.parent.as_deref().and_then(|p| all.get(p)) {
+        if !seen.insert(up.key.as_str()) || seen.len() > STEPS {
+            // Parts of each other: the first name stands for all of them.
+            return seen.first().and_then(|k| all.get(k)).copied().unwrap_or(c);
+        }
+        here = up;
+    }
+    here
+}
+
+/// The most urgent, then the one that came first.
+fn lead<'a>(all: &[&'a Condition]) -> Option<&'a Condition> {
+    all.iter()
+        .copied()
+        .min_by_key(|c| (c.topic != Topic::Incident, Reverse(c.urgency), c.since, &c.key))
+}
+
+fn urgency(all: &[&Condition]) -> Urgency {
+    all.iter().map(|c| c.urgency).max().unwrap_or(Urgency::Ticket)
+}
+
+impl<'a> Group<'a> {
+    fn new(key: String, all: Vec<&'a Condition>, above: &Above<'_>) -> Option<Group<'a>> {
+        let lead = lead(&all)?;
+        // Several things of one node: the node.
+        let same = all.iter().all(|c| c.entity == lead.entity);
+        let cause = match lead.entity.node() {
+            Some(n) if !same && lead.topic != Topic::Incident && lead.job.is_none() => {
+                Entity::Node(n.clone())
+            }
+            _ => lead.entity.clone(),
+        };
+        let above = ancestors(&cause, above);
+        Some(Group { key, lead, cause, above, all })
+    }
+
+    /// Does something in it explain what is wrong with the other?
+    fn explains(&self, other: &Group<'_>) -> bool {
+        let higher = |e: &Entity| *e != other.cause && other.above.contains(e);
+        // An incident of a thing explains what was found about the thing itself.
+        let itself = |c: &Condition| {
+            c.entity == other.cause
+                && c.topic == Topic::Incident
+                && other.lead.topic != Topic::Incident
+        };
+        other.lead.topic.is_physical()
+            && other.lead.job.is_none()
+            && urgency(&self.all) >= urgency(&other.all)
+            && self.all.iter().any(|c| c.explains && (higher(&c.entity) || itself(c)))
+    }
+}
+
+/// Puts together what has one cause. The order in which conditions are told does not matter.
+pub(crate) fn groups<'a>(conditions: &'a [Condition], above: &Above<'_>) -> Groups<'a> {
+    // The same one told twice: the worse one counts.
+    let mut all: BTreeMap<&str, &Condition> = BTreeMap::new();
+    for c in conditions {
+        let kept = all.entry(&c.key).or_insert(c);
+        if (c.urgency, c) > (kept.urgency, kept) {
+            *kept = c;
+        }
+    }
+    let mut parts: BTreeMap<String, Vec<&Condition>> = BTreeMap::new();
+    let mut out = Groups::default();
+    for c in all.values() {
+        let top = base(root(c, &all));
+        let own = base(c);
+        if own != top {
+            out.merged.insert(own, top.clone());
+        }
+        parts.entry(top).or_default().push(c);
+    }
+    let mut order: Vec<Group<'_>> =
+        parts.into_iter().filter_map(|(key, all)| Group::new(key, all, above)).collect();
+    // The widest first: only what came before can explain, so nothing is hidden by what it hides.
+    order.sort_by_key(|g| (g.above.len(), g.lead.topic != Topic::Incident, g.key.clone()));
+    let mut done: Vec<(Group<'_>, Option<String>)> = Vec::with_capacity(order.len());
+    // Few explain anything, however many there are.
+    let mut explaining: Vec<usize> = Vec::new();
+    for g in order {
+        let by = explaining.iter().filter_map(|i| done.get(*i)).find(|(d, _)| d.explains(&g));
+        let into = by.map(|(d, into)| into.clone().unwrap_or_else(|| d.key.clone()));
+        if g.all.iter().any(|c| c.explains) {
+            explaining.push(done.len());
+        }
+        done.push((g, into));
+    }
+    for (g, into) in done {
+        match into.and_then(|k| out.groups.get_mut(&k).map(|to| (k, to))) {
+            Some((k, to)) => {
+                to.all.extend(g.all);
+                to.all.sort_by(|a, b| a.key.cmp(&b.key));
+                out.merged.insert(g.key, k);
+            }
+            None => {
+                out.groups.insert(g.key.clone(), g);
+            }
+        }
+    }
+    // Where something has a group of its own, it did not go into another.
+    let groups = &out.groups;
+    let merged = std::mem::take(&mut out.merged);
+    let end = |k: &String| merged.get(k).filter(|_| !groups.contains_key(k)).unwrap_or(k).clone();
+    out.merged = merged
+        .iter()
+        .filter(|(own, _)| !groups.contains_key(*own))
+        .map(|(own, top)| (own.clone(), end(top)))
+        .collect();
+    out
+}

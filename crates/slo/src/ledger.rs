@@ -1,0 +1,381 @@
+//! Good and all, by indicator and time.
+//!
+//! For each series the last 15 hours are kept by the minute and the last 90 days by the hour; a
+//! bucket is made when something is counted in it. A series thus holds at most 901 minutes and
+//! 2,161 hours: about 150 KiB when something happened in every one of them, and [`SERIES_MAX`]
+//! series are kept.
+//!
+//! A bucket holds what happened after its beginning and not after its end, as a counter that is
+//! read at both: a window that ends on a whole minute holds what a series database says about the
+//! same two moments.
+
+use muster_model::slo::{Cause, FINE_MAX, Scope, Sli, WINDOW_MAX};
+use muster_model::units::{Span, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+const MINUTE: i64 = 60_000;
+const HOUR: i64 = 3_600_000;
+/// The longest fine window, and the longest time that one is looked back at.
+const MINUTES_KEPT: i64 = (8 + 6) * 60 + 61;
+const HOURS_KEPT: i64 = 90 * 24 + 1;
+/// Series at most; more are not counted.
+pub const SERIES_MAX: usize = 400;
+
+/// Good ones of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Count {
+    /// Good ones.
+    pub good: u64,
+    /// All; never less than the good ones.
+    pub total: u64,
+}
+
+impl Count {
+    /// So many good ones.
+    #[must_use]
+    pub fn good(n: u64) -> Count {
+        Count { good: n, total: n }
+    }
+
+    /// So many bad ones.
+    #[must_use]
+    pub fn bad_ones(n: u64) -> Count {
+        Count { good: 0, total: n }
+    }
+
+    /// Those that are not good.
+    #[must_use]
+    pub fn bad(self) -> u64 {
+        self.total.saturating_sub(self.good)
+    }
+
+    fn add(&mut self, other: Count) {
+        // Both stop at the same moment, so that good never passes all.
+        self.total = self.total.saturating_add(other.total);
+        self.good = self.good.saturating_add(other.good.min(other.total)).min(self.total);
+    }
+}
+
+/// What is counted: an indicator, for whom.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Series {
+    /// The indicator.
+    pub sli: Sli,
+    /// For whom.
+    #[serde(default, skip_serializing_if = "Scope::is_site")]
+    pub scope: Scope,
+}
+
+/// Which time is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// The last so long. Up to 8 hours whole minutes, beyond that whole hours; the newest one
+    /// counts as whole.
+    Last(Span),
+    /// From a moment on, in whole hours.
+    From(Time),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Hour {
+    count: Count,
+    causes: BTreeMap<Cause, u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Track {
+    ever: Count,
+    minutes: BTreeMap<i64, Count>,
+    hours: BTreeMap<i64, Hour>,
+}
+
+/// The bucket that a moment is in, named by where it ends.
+fn bucket(t: Time, size: i64) -> i64 {
+    t.0.div_euclid(size).saturating_add(i64::from(t.0.rem_euclid(size) != 0))
+}
+
+impl Track {
+    fn add(&mut self, at: Time, newest: Time, count: Count, cause: Option<Cause>) {
+        self.ever.add(count);
+        let minute = bucket(at, MINUTE);
+        if minute > bucket(newest, MINUTE) - MINUTES_KEPT {
+            self.minutes.entry(minute).or_default().add(count);
+        }
+        let hour = bucket(at, HOUR);
+        if hour > bucket(newest, HOUR) - HOURS_KEPT {
+            self.hours.entry(hour).or_default().note(count, cause);
+        }
+    }
+
+    /// Time from one moment to another, of so many things at once.
+    fn spread(&mut self, from: Time, to: Time, newest: Time, weight: u64, how: Result<(), Cause>) {
+        let of = |ms: u64| match how {
+            Ok(()) => (Count::good(ms.saturating_mul(weight)), None),
+            Err(cause) => (Count::bad_ones(ms.saturating_mul(weight)), Some(cause)),
+        };
+        self.ever.add(of(to.since(from).0).0);
+        let each = |size: i64, kept: i64, put: &mut dyn FnMut(i64, (Count, Option<Cause>))| {
+            let first = bucket(from, size).max(bucket(newest, size) - kept + 1);
+            for b in first..=bucket(to, size) {
+                let (start, end) =
+                    (Time((b - 1).saturating_mul(size)), Time(b.saturating_mul(size)));
+                let ms = end.min(to).since(start.max(from)).0;
+                if ms > 0 {
+                    put(b, of(ms));
+                }
+            }
+        };
+        let (minutes, hours) = (&mut self.minutes, &mut self.hours);
+        each(MINUTE, MINUTES_KEPT, &mut |b, (c, _)| minutes.entry(b).or_default().add(c));
+        each(HOUR, HOURS_KEPT, &mut |b, (c, cause)| hours.entry(b).or_default().note(c, cause));
+    }
+
+    fn prune(&mut self, newest: Time) {
+        let (minute, hour) = (bucket(newest, MINUTE), bucket(newest, HOUR));
+        self.minutes = self.minutes.split_off(&(minute - MINUTES_KEPT + 1));
+        self.hours = self.hours.split_off(&(hour - HOURS_KEPT + 1));
+    }
+}
+
+impl Hour {
+    fn note(&mut self, count: Count, cause: Option<Cause>) {
+        self.count.add(count);
+        if count.bad() > 0 {
+            let n = self.causes.entry(cause.unwrap_or(Cause::Unknown)).or_default();
+            *n = n.saturating_add(count.bad());
+        }
+    }
+}
+
+/// The counts of every series.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(into = "Vec<Written>", from = "Vec<Written>")]
+pub struct Ledger {
+    tracks: BTreeMap<Series, Track>,
+    newest: Time,
+}
+
+impl Ledger {
+    /// Counts what happened at a moment; what is older than is kept only adds to what ever was.
+    pub fn note(&mut self, at: Time, series: &Series, count: Count, cause: Option<Cause>) {
+        if count.total == 0 {
+            return;
+        }
+        let newest = self.advance(at);
+        if let Some(track) = self.track(series) {
+            track.add(at, newest, count, cause);
+        }
+    }
+
+    /// Counts time: so many things were good from one moment to another, or bad and why.
+    pub fn spread(
+        &mut self,
+        (from, to): (Time, Time),
+        series: &Series,
+        weight: u64,
+        how: Result<(), Cause>,
+    ) {
+        if from >= to || weight == 0 {
+            return;
+        }
+        let newest = self.advance(to);
+        if let Some(track) = self.track(series) {
+            track.spread(from, to, newest, weight, how);
+        }
+    }
+
+    /// One that was counted at a moment turned out to be the other way round.
+    pub fn amend(&mut self, at: Time, series: &Series, was: Option<Cause>, is: Option<Cause>) {
+        let Some(track) = self.tracks.get_mut(series) else { return };
+        let turn = |c: &mut Count| match (was, is) {
+            (Some(_), None) => c.good = c.good.saturating_add(1).min(c.total),
+            (None, Some(_)) => c.good = c.good.saturating_sub(1),
+            _ => {}
+        };
+        if let Some(c) = track.minutes.get_mut(&bucket(at, MINUTE)) {
+            turn(c);
+        }
+        if let Some(h) = track.hours.get_mut(&bucket(at, HOUR)) {
+            turn(&mut h.count);
+            if let Some(n) = was.and_then(|c| h.causes.get_mut(&c)) {
+                *n = n.saturating_sub(1);
+            }
+            if let Some(cause) = is {
+                *h.causes.entry(cause).or_default() += 1;
+            }
+            h.causes.retain(|_, n| *n > 0);
+        }
+    }
+
+    fn advance(&mut self, at: Time) -> Time {
+        // Buckets are dropped when an hour is full, not at every count.
+        if bucket(at, HOUR) > bucket(self.newest, HOUR) {
+            self.tracks.values_mut().for_each(|t| t.prune(at));
+        }
+        self.newest = self.newest.max(at);
+        self.newest
+    }
+
+    fn track(&mut self, series: &Series) -> Option<&mut Track> {
+        if !self.tracks.contains_key(series) {
+            if self.tracks.len() >= SERIES_MAX {
+                return None;
+            }
+            self.tracks.insert(series.clone(), Track::default());
+        }
+        self.tracks.get_mut(series)
+    }
+
+    /// What was counted in a time that ends at `now`.
+    #[must_use]
+    pub fn count(&self, series: &Series, reach: Reach, now: Time) -> Count {
+        let mut sum = Count::default();
+        let Some(track) = self.tracks.get(series) else { return sum };
+        match reach {
+            Reach::Last(w) if w <= FINE_MAX => {
+                let end = bucket(now, MINUTE);
+                let n = i64::try_from(w.0).unwrap_or(i64::MAX) / MINUTE;
+                track.minutes.range(end - n + 1..=end).for_each(|(_, c)| sum.add(*c));
+            }
+            _ => {
+                let (first, end) = hours(reach, now);
+                if first <= end {
+                    track.hours.range(first..=end).for_each(|(_, h)| sum.add(h.count));
+                }
+            }
+        }
+        sum
+    }
+
+    /// Why those that were bad in a time were bad; in whole hours.
+    #[must_use]
+    pub fn causes(&self, series: &Series, reach: Reach, now: Time) -> BTreeMap<Cause, u64> {
+        let mut out = BTreeMap::new();
+        let Some(track) = self.tracks.get(series) else { return out };
+        let (first, end) = hours(reach, now);
+        if first > end {
+            return out;
+        }
+        for (cause, n) in track.hours.range(first..=end).flat_map(|(_, h)| &h.causes) {
+            let sum: &mut u64 = out.entry(*cause).or_default();
+            *sum = sum.saturating_add(*n);
+        }
+        out
+    }
+
+    /// What was ever counted: only grows, so it can be shown as a counter.
+    #[must_use]
+    pub fn ever(&self, series: &Series) -> Count {
+        self.tracks.get(series).map(|t| t.ever).unwrap_or_default()
+    }
+
+    /// The buckets of a series for a chart: the hours of the last so long, by where each ends.
+    #[must_use]
+    pub fn chart(&self, series: &Series, last: Span, now: Time) -> Vec<(Time, Count)> {
+        let (first, end) = hours(Reach::Last(last.min(WINDOW_MAX)), now);
+        let Some(track) = self.tracks.get(series).filter(|_| first <= end) else {
+            return Vec::new();
+        };
+        track
+            .hours
+            .range(first..=end)
+            .map(|(b, h)| (Time(b.saturating_mul(HOUR)), h.count))
+            .collect()
+    }
+
+    /// Keeps only these series.
+    pub fn retain(&mut self, keep: impl Fn(&Series) -> bool) {
+        self.tracks.retain(|s, _| keep(s));
+    }
+
+    /// Adds all that another one counted.
+    pub fn merge(&mut self, other: &Ledger) {
+        self.newest = self.newest.max(other.newest);
+        let newest = self.newest;
+        for (series, theirs) in &other.tracks {
+            let Some(track) = self.track(series) else { continue };
+            track.ever.add(theirs.ever);
+            for (b, c) in &theirs.minutes {
+                track.minutes.entry(*b).or_default().add(*c);
+            }
+            for (b, h) in &theirs.hours {
+                let mine = track.hours.entry(*b).or_default();
+                mine.count.add(h.count);
+                for (cause, n) in &h.causes {
+                    let sum = mine.causes.entry(*cause).or_default();
+                    *sum = sum.saturating_add(*n);
+                }
+            }
+        }
+        self.tracks.values_mut().for_each(|t| t.prune(newest));
+    }
+}
+
+fn hours(reach: Reach, now: Time) -> (i64, i64) {
+    let end = bucket(now, HOUR);
+    match reach {
+        // A shorter one is looked at as the hours it touches.
+        Reach::Last(w) => {
+            let n = i64::try_from(w.0).unwrap_or(i64::MAX);
+            (end - (n / HOUR + i64::from(n % HOUR != 0)) + 1, end)
+        }
+        Reach::From(t) => (t.0.div_euclid(HOUR).saturating_add(1), end),
+    }
+}
+
+/// A series as it is kept in a snapshot.
+#[derive(Clone, Serialize, Deserialize)]
+struct Written {
+    #[serde(flatten)]
+    series: Series,
+    ever: Count,
+    newest: Time,
+    minutes: Vec<(i64, u64, u64)>,
+    hours: Vec<WrittenHour>,
+}
+
+/// Where it ends, good, all, and why the rest was bad.
+type WrittenHour = (i64, u64, u64, Vec<(Cause, u64)>);
+
+impl From<Ledger> for Vec<Written> {
+    fn from(ledger: Ledger) -> Vec<Written> {
+        let newest = ledger.newest;
+        let one = |(series, t): (Series, Track)| Written {
+            series,
+            ever: t.ever,
+            newest,
+            minutes: t.minutes.into_iter().map(|(b, c)| (b, c.good, c.total)).collect(),
+            hours: t
+                .hours
+                .into_iter()
+                .map(|(b, h)| (b, h.count.good, h.count.total, h.causes.into_iter().collect()))
+                .collect(),
+        };
+        ledger.tracks.into_iter().map(one).collect()
+    }
+}
+
+impl From<Vec<Written>> for Ledger {
+    fn from(written: Vec<Written>) -> Ledger {
+        let mut out = Ledger::default();
+        for w in written.into_iter().take(SERIES_MAX) {
+            out.newest = out.newest.max(w.newest);
+            let count = |good: u64, total: u64| Count { good: good.min(total), total };
+            let hours = w.hours.into_iter().map(|(b, good, total, causes)| {
+                (b, Hour { count: count(good, total), causes: causes.into_iter().collect() })
+            });
+            let track = Track {
+                ever: w.ever,
+                minutes: w.minutes.into_iter().map(|(b, g, t)| (b, count(g, t))).collect(),
+                hours: hours.collect(),
+            };
+            out.tracks.insert(w.series, track);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

@@ -1,0 +1,28 @@
+//! What was promised, how much of it is left, and who has to be told (O1, O2). Pure.
+//!
+//! * [`ledger`] counts good and all by indicator and time; [`book`] fills it from the log.
+//! * [`budget`] and [`burn`] are the arithmetic: exact fractions until something is printed.
+//! * [`defaults`] are the objectives that come with Muster; [`rules`] prints any set of objectives
+//!   as rules of Prometheus.
+//! * [`decide`] turns what is so now into alerts; [`desk`] knows who has been told and what is owed.
+
+pub mod book;
+pub mod budget;
+pub mod burn;
+pub mod calendar;
+pub mod decide;
+pub mod defaults;
+pub mod desk;
+pub mod fleet;
+mod group;
+pub mod ledger;
+pub mod ratio;
+pub mod rules;
+
+pub use book::{Book, Facts};
+pub use budget::{Status, status};
+pub use decide::{Change, decide};
+pub use desk::{Desk, Letter};
+pub use group::Above;
+pub use ledger::{Count, Ledger, Reach, Series};
+pub use ratio::Ratio;
