@@ -81,6 +81,7 @@ pub(crate) enum Command {
     Wait(cmd::wait::Wait),
     Update(cmd::update::Update),
     Explain(cmd::explain::Explain),
+    Report(cmd::report::Report),
     Whatif(cmd::whatif::Whatif),
     Nodes(cmd::nodes::Nodes),
     Node(cmd::node::NodeCmd),

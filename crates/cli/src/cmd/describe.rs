@@ -9,7 +9,9 @@ use crate::fail::Fail;
 use crate::output::colour;
 use crate::pick;
 use clap::{Args, Subcommand};
-use muster_api::{Event, Fault, FaultsQuery, Finding, FindingsQuery, Job, TimelineEntry};
+use muster_api::{
+    Event, Fault, FaultsQuery, Finding, FindingsQuery, Job, JobReport, TimelineEntry,
+};
 use muster_client::Client;
 
 /// Describe a job or a node for people
@@ -70,6 +72,7 @@ struct Beside {
     events: Vec<Event>,
     faults: Vec<Fault>,
     findings: Vec<Finding>,
+    report: Option<JobReport>,
 }
 
 async fn beside(client: &Client, job: &Job) -> Beside {
@@ -77,7 +80,8 @@ async fn beside(client: &Client, job: &Job) -> Beside {
     let faults = client.faults(&query).await.map(|l| l.items).unwrap_or_default();
     let query = FindingsQuery { job: Some(job.number), ..FindingsQuery::default() };
     let findings = client.findings_up_to(&query, 200).await.map(|l| l.items).unwrap_or_default();
-    Beside { events: timeline(client, job).await, faults, findings }
+    let report = client.job_report(&job.id).await.ok();
+    Beside { events: timeline(client, job).await, faults, findings, report }
 }
 
 /// What happened to a node; not for tokens that are bound to a project.

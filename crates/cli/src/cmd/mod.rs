@@ -28,6 +28,7 @@ pub(crate) mod project;
 pub(crate) mod ps;
 pub(crate) mod quota;
 pub(crate) mod remedies;
+pub(crate) mod report;
 pub(crate) mod reservation;
 pub(crate) mod run;
 pub(crate) mod secret;
@@ -80,6 +81,7 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
         Command::Checkpoint(c) => c.run(ctx).await,
         Command::Wait(c) => c.run(ctx).await,
         Command::Explain(c) => c.run(ctx).await,
+        Command::Report(c) => c.run(ctx).await,
         Command::Update(c) => c.run(ctx).await,
         Command::Whatif(c) => c.run(ctx).await,
         Command::Quota(c) => c.run(ctx).await,

@@ -68,6 +68,11 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
             .map(|t| format!("for a checkpoint {}", relative(now, t)))
             .unwrap_or_default(),
     );
+    if let Some(r) = beside.report.as_ref().filter(|_| job.attempts > 0) {
+        let (shares, parts) = crate::cmd::report::job::brief(r);
+        f.line("Goodput", shares);
+        f.line("Time", parts);
+    }
     let tags: Vec<String> = job.spec.tags.iter().map(|(k, v)| format!("{k}={v}")).collect();
     f.line("Tags", tags.join(" "));
 

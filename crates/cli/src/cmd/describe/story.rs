@@ -179,7 +179,7 @@ mod tests {
         let beside = Beside {
             findings: vec![findings::tests::finding(12)],
             faults: vec![faults::tests::fault("xid-79")],
-            events: Vec::new(),
+            ..Beside::default()
         };
         let story = of(&job, &beside);
         let words: Vec<&str> = story.iter().map(|l| l.what).collect();

@@ -4,6 +4,7 @@ mod fabric;
 mod hardware;
 mod health;
 mod matrix;
+mod report;
 mod rules;
 mod scheduling;
 mod streams;
