@@ -1,0 +1,105 @@
+//! Where a job's time went, with the real binary: work that saves, loses a node and
+//! comes back, and the report that is read from the log of it.
+
+mod minutes {
+    #[allow(dead_code, reason = "other tests need the rest")]
+    pub(crate) mod cluster;
+}
+
+use minutes::cluster::{Cluster, until};
+use serde_json::Value;
+
+/// The parts of a life cover it exactly.
+#[track_caller]
+fn covers(r: &Value) {
+    let sum = |parts: &Value| -> u64 {
+        parts.as_object().unwrap().values().map(|v| v.as_u64().unwrap()).sum()
+    };
+    assert_eq!(sum(&r["time_ms"]), r["wall_ms"].as_u64().unwrap(), "{r:#}");
+    let attempts = r["attempts"].as_array().unwrap();
+    let all: u64 = attempts.iter().map(|a| sum(&a["time_ms"])).sum();
+    assert_eq!(all, r["wall_ms"].as_u64().unwrap(), "{r:#}");
+}
+
+/// Work that tells of its steps, most of which is reading, and saves after every tenth.
+const TRAIN: &str = r#"
+i=0
+while [ $i -lt 40 ]; do
+  i=$((i + 1))
+  sleep 0.2
+  echo "{\"step\":$i,\"t\":0.2,\"stages\":{\"read\":0.15,\"compute\":0.05}}" >> "$MUSTER_REPORT"
+  if [ $((i % 10)) = 0 ]; then
+    echo "{\"checkpoint\":{\"step\":$i,\"blocked_s\":0.1,\"state\":\"done\"}}" >> "$MUSTER_REPORT"
+  fi
+done
+"#;
+
+#[test]
+fn a_life_with_a_lost_node_is_told_from_the_log_also_by_a_new_server() {
+    let mut c = Cluster::start(4);
+    let gang = ["--name", "train", "--nodes", "2", "--gpus", "8", "--ranks-per-node", "1"];
+    let id = c.submit(&[&gang[..], &["--", "sh", "-c", TRAIN]].concat());
+    let report = |c: &Cluster| c.json(&["report", "job", &id]);
+    until("it has saved and told of steps", || {
+        let r = report(&c);
+        covers(&r);
+        r["attempts"][0]["checkpoints"].as_u64() > Some(0) && r["steps"]["step"].is_u64()
+    });
+    let job = c.json(&["get", "job", &id]);
+    let node = job["attempt"]["slots"][0]["node"].as_str().unwrap().to_owned();
+    c.muster(&["node", "inject", "crash", &node]).code(0);
+    until("it ends well after all", || c.json(&["get", "job", &id])["state"] == "succeeded");
+    let r = report(&c);
+    covers(&r);
+    let ms = |part: &str| r["time_ms"][part].as_u64().unwrap();
+    assert!(ms("productive") > 0 && ms("restarting") > 0 && ms("checkpointing") > 0, "{r:#}");
+    assert_eq!((&r["complete"], &r["lost_estimated"]), (&true.into(), &false.into()), "{r:#}");
+    let n = r["interruptions"].as_u64().unwrap();
+    assert!(n >= 1 && r["mtbi_ms"].is_u64() && r["recover_ms"].is_u64(), "{r:#}");
+    assert_eq!(r["ended_by"]["success"], 1, "{r:#}");
+    assert!(r["ettr"].as_f64() <= r["goodput"].as_f64(), "{r:#}");
+    assert_eq!(r["steps"]["stages"][0]["name"], "read", "{r:#}");
+
+    let out = c.muster(&["report", "job", "train"]);
+    out.code(0);
+    assert!(out.stdout.lines().all(|l| l.chars().count() <= 80), "{}", out.stdout);
+    for part in ["productive", "ETTR", "MTBI", "Attempts", "infrastructure"] {
+        assert!(out.stdout.contains(part), "{part} in {}", out.stdout);
+    }
+    let out = c.muster(&["describe", "job", &id]);
+    out.code(0);
+    let line = |l: &str| l.starts_with("Goodput:") && l.contains("ETTR");
+    assert!(out.stdout.lines().any(line), "{}", out.stdout);
+
+    // The figures are in the log: a server that was not there tells the same life.
+    c.kill();
+    c.restart();
+    let again = report(&c);
+    covers(&again);
+    for same in ["wall_ms", "complete", "interruptions", "ended_by", "held_gpu_seconds", "since"] {
+        assert_eq!(again[same], r[same], "{same}: {again:#}");
+    }
+    for part in ["queued", "checkpointing", "lost"] {
+        assert_eq!(again["time_ms"][part], r["time_ms"][part], "{part}: {again:#}");
+    }
+    assert_eq!((&again["steps"], &again["efficiency"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn wrong_names_get_the_right_exit_codes() {
+    let c = Cluster::start(1);
+    let out = c.muster(&["report", "job", "4242"]);
+    out.code(3);
+    assert!(out.stderr.contains("4242") && out.stdout.is_empty(), "{out:?}");
+    c.muster(&["report", "job", "no-such-name"]).code(3);
+    c.muster(&["report", "job"]).code(2);
+    c.muster(&["report", "node", "x"]).code(2);
+    let id = c.submit(&["--hold", "--gpus", "1", "--", "true"]);
+    let r = c.json(&["report", "job", &id]);
+    covers(&r);
+    assert_eq!((&r["state"], &r["goodput"]), (&"queued".into(), &Value::Null), "{r:#}");
+    c.muster(&["project", "create", "other"]).code(0);
+    let made = c.json(&["token", "create", "ann", "--project", "other", "--role", "user"]);
+    let token = made["secret"].as_str().expect("it is shown once").to_owned();
+    c.muster(&["--token", &token, "report", "job", &id]).code(3);
+}
