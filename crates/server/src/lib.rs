@@ -3,6 +3,7 @@
 pub mod acts;
 pub mod agents;
 pub mod brain;
+pub mod console;
 pub mod fabric;
 pub mod health;
 pub mod http;

@@ -245,6 +245,11 @@ impl Agents {
         self.inner.seat(node)?.window()
     }
 
+    /// The newest figures of a node's GPUs, with their names.
+    pub(crate) fn newest(&self, node: &NodeName) -> Option<(Columns, Arc<[f32]>)> {
+        self.inner.seat(node)?.newest()
+    }
+
     /// How many GPUs of a node told what they draw, and what that is together, in watts.
     #[must_use]
     pub fn draw(&self, node: &NodeName) -> Option<(u32, f64)> {

@@ -188,7 +188,7 @@ async fn follow(app: App, caller: Caller, from: Place) -> Reply {
 }
 
 /// Is the token still good?
-fn still_valid(app: &App, caller: &Caller) -> bool {
+pub(crate) fn still_valid(app: &App, caller: &Caller) -> bool {
     let now = app.brain().now();
     app.brain().read(|s| {
         s.tokens.get(&caller.token).is_some_and(|t| t.expires_at.is_none_or(|at| at > now))

@@ -2,6 +2,7 @@
 
 mod admin;
 mod auth;
+mod console;
 mod error;
 mod events;
 mod extract;
@@ -28,10 +29,12 @@ mod tests;
 mod ui;
 
 pub use limits::Rate;
+pub(crate) use nodes::STATES as NODE_STATES;
 pub use seal::load_or_create_key;
 
 use crate::agents::Agents;
 use crate::brain::Brain;
+use crate::console::Console;
 use crate::fabric::Fabric;
 use crate::logs::LogKeeper;
 use auth::Caller;
@@ -117,6 +120,7 @@ struct Inner {
     agents: Agents,
     logs: LogKeeper,
     fabric: Fabric,
+    console: Console,
     config: HttpConfig,
     sealer: Sealer,
     callers: Buckets<String>,
@@ -134,6 +138,7 @@ impl App {
         let file = config.fabric_file.clone();
         App(Arc::new(Inner {
             fabric: Fabric::open(brain.clone(), agents.clone(), file),
+            console: Console::new(brain.clone(), agents.clone()),
             brain,
             agents,
             logs,
@@ -161,6 +166,9 @@ impl App {
     #[must_use]
     pub fn fabric(&self) -> &Fabric {
         &self.0.fabric
+    }
+    fn console(&self) -> &Console {
+        &self.0.console
     }
     fn config(&self) -> &HttpConfig {
         &self.0.config
@@ -301,6 +309,8 @@ fn documented() -> OpenApiRouter<App> {
         .routes(routes!(reservations::get, reservations::set, reservations::delete))
         .routes(routes!(reservations::defrag))
         .routes(routes!(events::events))
+        .routes(routes!(console::layout))
+        .routes(routes!(console::telemetry))
         .routes(routes!(admin::projects, admin::create_project))
         .routes(routes!(admin::tokens, admin::create_token))
         .routes(routes!(admin::revoke_token))
@@ -332,8 +342,9 @@ pub fn router(app: App) -> axum::Router {
         .and(NotForContentType::const_new("application/octet-stream"));
     router
         .route("/openapi.json", axum::routing::get(move || async move { (json, document) }))
+        .merge(console::routes())
         .merge(ui::routes())
-        .fallback(guard::no_such_path)
+        .fallback(ui::page_or_nothing)
         .method_not_allowed_fallback(guard::no_such_method)
         .layer(CompressionLayer::new().gzip(true).compress_when(worth_it))
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::guard))

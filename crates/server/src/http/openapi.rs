@@ -60,6 +60,13 @@ pub(crate) fn complete(mut doc: Value) -> Value {
     doc["components"]["schemas"]["Kind"] = json!(<muster_api::Kind as PartialSchema>::schema());
     doc["components"]["schemas"]["JobSpec"]["properties"]["kind"] =
         json!({"type": "string", "enum": ["Job"], "description": "Always `Job`."});
+    // And two are called `Level`: a level of the topology, and how thoroughly a node is tested.
+    doc["components"]["schemas"]["TestLevel"] =
+        json!(<muster_model::qualification::Level as PartialSchema>::schema());
+    for name in ["Qualified", "Qualifying", "QualifyRequest"] {
+        doc["components"]["schemas"][name]["properties"]["level"]["$ref"] =
+            json!("#/components/schemas/TestLevel");
+    }
     // What is written is wider than the simplest form that is asked for: `36d10h`.
     let schemas = &mut doc["components"]["schemas"];
     schemas["Span"]["pattern"] = json!("^([0-9]{1,15}(\\.[0-9]{1,3})?(ms|s|m|h|d|w))+$");
@@ -74,7 +81,16 @@ pub(crate) fn complete(mut doc: Value) -> Value {
     doc
 }
 
+/// `get_nodes_name` for `GET /v1/nodes/{name}`: handlers' names repeat, addresses do not.
+fn operation_id(method: &str, path: &str) -> String {
+    let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let words: String = path.trim_start_matches("/v1").chars().map(word).collect();
+    let words: Vec<&str> = words.split('_').filter(|w| !w.is_empty()).collect();
+    format!("{method}_{}", words.join("_"))
+}
+
 fn complete_operation(path: &str, method: &str, op: &mut Value) {
+    op["operationId"] = json!(operation_id(method, path));
     let takes_token = path.starts_with("/v1/");
     let writes = method != "get";
     let mut statuses = vec![500, 503];

@@ -93,6 +93,8 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("delete", "/v1/reservations/{name}", Operators, no.clone()),
         ("get", "/v1/defrag", Operators, no.clone()),
         ("get", "/v1/events", Tokens, no.clone()),
+        ("get", "/v1/console/layout", Tokens, no.clone()),
+        ("get", "/v1/nodes/{name}/telemetry", Tokens, no.clone()),
         ("get", "/v1/projects", Tokens, no.clone()),
         ("post", "/v1/projects", Admins, json!({"name": "gamma"})),
         ("get", "/v1/tokens", Admins, no.clone()),

@@ -1,5 +1,6 @@
 //! The API against a real brain over a real store.
 
+mod console;
 mod fabric;
 mod hardware;
 mod health;

@@ -359,13 +359,20 @@ async fn large_answers_are_compressed_and_the_page_is_locked_down() {
         s.call("", "GET", "/healthz", &Value::Null, &gzip).await.header("content-encoding"),
         ""
     );
-    for path in ["/", "/ui/app.js", "/ui/style.css"] {
+    let page = String::from_utf8_lossy(&s.get("", "/").await.body).into_owned();
+    let named = |c: char| page.split(['"', '\'']).filter(move |w| w.starts_with(c) && w.len() > 1);
+    let files: Vec<&str> = named('/').collect();
+    let ends = |end: &str| files.iter().any(|f| f.ends_with(end));
+    assert!(ends(".js") && ends(".css"), "{page}");
+    for path in files.iter().chain(&["/"]) {
         let got = s.get("", path).await;
-        assert_eq!(got.status, 200);
+        assert_eq!(got.status, 200, "{path}");
         assert!(got.header("content-security-policy").contains("script-src 'self'"));
         assert_eq!(got.header("x-content-type-options"), "nosniff");
+        let small = s.call("", "GET", path, &Value::Null, &gzip).await;
+        assert_eq!(small.header("content-encoding"), "gzip", "{path}");
+        assert!(small.body.len() < got.body.len(), "{path}");
     }
-    let page = String::from_utf8_lossy(&s.get("", "/").await.body).into_owned();
     assert!(!page.contains("style=") && !page.contains("onclick"), "nothing inline");
     assert_eq!(page.matches("<script").count(), 1);
 }

@@ -1,0 +1,176 @@
+//! Frames as they go over the wire: little-endian, each with its length in front.
+//!
+//! A frame has a head of 32 bytes: format (1), kind, two empty bytes, count (u32), version of the
+//! layout (u64), number of the tick (u64), time in milliseconds since 1970 (i64). Behind it, for
+//! pictures and changes, columns of `count` values: for changes the index (u32), then job (u32),
+//! power, hazard, tenant, version (u16 each), state, flags, util, temp (u8 each). For names and
+//! hints, `count` bytes of JSON. Every frame is filled up to a multiple of four bytes.
+
+use super::Eyes;
+use super::world::{Cell, Change, NONE, OTHERS, OTHERS_JOB, WAITS, WORST, World};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use muster_model::event::Event;
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+const FORMAT: u8 = 1;
+const HEAD: usize = 32;
+const CELL: usize = 16;
+
+/// What a frame holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// Every cell.
+    Whole = 0,
+    /// The cells that changed.
+    Change = 1,
+    /// Names for the numbers in cells.
+    Words = 2,
+    /// What the log told since the last frame.
+    Hints = 3,
+}
+
+/// What the log told since the last frame.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Hints {
+    /// So much that anything may be different.
+    pub(super) all: bool,
+    /// Kinds of events.
+    pub(super) kinds: BTreeSet<String>,
+}
+
+/// The word of an event: `job_placed`.
+pub(super) fn kind(event: &Event) -> String {
+    // The first word of its debug form is its name: cheap, where JSON would write all of it.
+    struct Head(String);
+    impl std::fmt::Write for Head {
+        fn write_str(&mut self, s: &str) -> std::fmt::Result {
+            let letters = s.chars().take_while(char::is_ascii_alphanumeric);
+            let before = self.0.len();
+            self.0.extend(letters);
+            // The name is over: the rest is not wanted.
+            if self.0.len() - before < s.len() { Err(std::fmt::Error) } else { Ok(()) }
+        }
+    }
+    let mut head = Head(String::new());
+    let _ = std::fmt::write(&mut head, format_args!("{event:?}"));
+    let mut out = String::with_capacity(head.0.len() + 4);
+    for c in head.0.chars() {
+        if c.is_ascii_uppercase() && !out.is_empty() {
+            out.push('_');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}
+
+/// Names and the whole picture.
+pub(super) fn whole(world: &World, eyes: &Eyes) -> Bytes {
+    let mut out = BytesMut::with_capacity(world.cells.len() * CELL + 1024);
+    words(&mut out, world, eyes);
+    cells(&mut out, world, Kind::Whole, None, eyes);
+    out.freeze()
+}
+
+/// What follows: hints, new names, and the cells that changed.
+pub(super) fn next(world: &World, change: &Change, hints: Option<&Hints>, eyes: &Eyes) -> Bytes {
+    let mut out = BytesMut::new();
+    if let Some(hints) = hints {
+        text(&mut out, world, Kind::Hints, hints);
+    }
+    match change {
+        Change::Whole => {
+            words(&mut out, world, eyes);
+            cells(&mut out, world, Kind::Whole, None, eyes);
+        }
+        Change::Cells { at, words: more } => {
+            if *more {
+                words(&mut out, world, eyes);
+            }
+            cells(&mut out, world, Kind::Change, Some(at), eyes);
+        }
+    }
+    out.freeze()
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    tenants: Vec<&'a str>,
+    versions: &'a [String],
+}
+
+fn words(out: &mut BytesMut, world: &World, eyes: &Eyes) {
+    let seen = |name: &muster_model::names::ProjectName| eyes.as_ref().is_none_or(|e| e == name);
+    let tenants = &world.words.tenants;
+    let tenants = tenants.iter().map(|t| if seen(t) { t.as_str() } else { "" }).collect();
+    text(out, world, Kind::Words, &Told { tenants, versions: &world.words.versions });
+}
+
+fn text<T: Serialize>(out: &mut BytesMut, world: &World, kind: Kind, body: &T) {
+    let json = serde_json::to_vec(body).unwrap_or_default();
+    let filled = json.len().next_multiple_of(4);
+    head(out, world, kind, json.len(), filled);
+    out.put_slice(&json);
+    out.put_bytes(b' ', filled - json.len());
+}
+
+fn head(out: &mut BytesMut, world: &World, kind: Kind, count: usize, body: usize) {
+    out.put_u32_le(small(HEAD + body));
+    out.put_u8(FORMAT);
+    out.put_u8(kind as u8);
+    out.put_u16_le(0);
+    out.put_u32_le(small(count));
+    out.put_u64_le(world.layout.version);
+    out.put_u64_le(world.tick);
+    out.put_i64_le(world.at.0);
+}
+
+fn small(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+fn cells(out: &mut BytesMut, world: &World, kind: Kind, at: Option<&[u32]>, eyes: &Eyes) {
+    let own = eyes.as_ref().map(|e| world.words.tenants.iter().position(|t| t == e));
+    let shown = |cell: &Cell| match own {
+        None => *cell,
+        Some(own) => masked(*cell, own),
+    };
+    let count = at.map_or(world.cells.len(), <[u32]>::len);
+    let picked: Vec<Cell> = match at {
+        None => world.cells.iter().map(shown).collect(),
+        Some(at) => at.iter().map(|i| shown(&world.cells[*i as usize])).collect(),
+    };
+    let body = (count * CELL + at.map_or(0, |at| at.len() * 4)).next_multiple_of(4);
+    head(out, world, kind, count, body);
+    out.reserve(body);
+    let end = out.len() + body;
+    for i in at.unwrap_or_default() {
+        out.put_u32_le(*i);
+    }
+    for c in &picked {
+        out.put_u32_le(c.job);
+    }
+    for of in [|c: &Cell| c.power, |c: &Cell| c.hazard, |c: &Cell| c.tenant, |c: &Cell| c.version] {
+        for c in &picked {
+            out.put_u16_le(of(c));
+        }
+    }
+    for of in [|c: &Cell| c.state, |c: &Cell| c.flags, |c: &Cell| c.util, |c: &Cell| c.temp] {
+        for c in &picked {
+            out.put_u8(of(c));
+        }
+    }
+    out.put_bytes(0, end - out.len());
+}
+
+/// The cell as one project sees it: others' work has no name, and what is wrong with the site's
+/// hardware is not theirs to know.
+fn masked(mut cell: Cell, own: Option<usize>) -> Cell {
+    if cell.tenant != NONE && own != Some(usize::from(cell.tenant)) {
+        cell.tenant = OTHERS;
+        cell.job = OTHERS_JOB;
+    }
+    cell.flags &= !(WORST | WAITS);
+    cell
+}

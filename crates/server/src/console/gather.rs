@@ -1,0 +1,83 @@
+//! One look at every node: what the log says of it, and what it last told of itself.
+
+use super::layout;
+use crate::agents::{Agents, Columns};
+use crate::brain::Brain;
+use muster_model::finding::{Finding, Severity};
+use muster_model::job::Job;
+use muster_model::names::NodeName;
+use muster_model::node::{Node, Stage};
+use muster_model::remedy::RemedyStep;
+use muster_model::{JobId, Time};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Nodes looked at under one lock: readers hold up the log's writer.
+const AT_ONCE: usize = 512;
+
+/// A node as it was seen.
+pub(super) struct Seen {
+    pub(super) node: Arc<Node>,
+    /// Newest figures of its GPUs, with their names.
+    pub(super) figures: Option<(Columns, Arc<[f32]>)>,
+    /// Open findings: worst of those about the whole node, and those about one GPU.
+    pub(super) findings: Vec<(Option<u32>, Severity)>,
+    /// What is done about it waits for an operator's word.
+    pub(super) waits: bool,
+}
+
+/// Everything, in the order of the map.
+pub(super) struct Look {
+    pub(super) at: Time,
+    pub(super) nodes: Vec<Seen>,
+    /// Jobs that hold something.
+    pub(super) jobs: BTreeMap<JobId, Arc<Job>>,
+}
+
+/// Looks at everything. Takes its time, but no lock for long.
+pub(super) fn look(brain: &Brain, agents: &Agents) -> Look {
+    let mut out = Look { at: brain.now(), nodes: Vec::new(), jobs: BTreeMap::new() };
+    let mut after: Option<NodeName> = None;
+    loop {
+        let (nodes, jobs) = some(brain, after.as_ref());
+        after = nodes.last().map(|n| n.node.name.clone());
+        let more = nodes.len() == AT_ONCE;
+        out.nodes.extend(nodes.into_iter().filter(|n| n.node.stage != Stage::Retired));
+        out.jobs.extend(jobs);
+        if !more {
+            break;
+        }
+    }
+    for seen in out.nodes.iter_mut().filter(|n| n.node.reachable) {
+        seen.figures = agents.newest(&seen.node.name);
+    }
+    out.nodes.sort_by(|a, b| layout::order(&a.node, &b.node));
+    out
+}
+
+type Some = (Vec<Seen>, Vec<(JobId, Arc<Job>)>);
+
+fn some(brain: &Brain, after: Option<&NodeName>) -> Some {
+    brain.read(|s| {
+        let lower = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = s.nodes.range::<NodeName, _>((lower, Bound::Unbounded)).take(AT_ONCE);
+        let (mut nodes, mut jobs) = (Vec::with_capacity(AT_ONCE), Vec::new());
+        for (name, node) in range {
+            jobs.extend(s.attempts_on(name).map(|j| (j.id, Arc::clone(j))));
+            let remedy = node.remedy.and_then(|id| s.health.remedies.get(&id));
+            let step = remedy.map(|r| r.step);
+            nodes.push(Seen {
+                node: Arc::clone(node),
+                figures: None,
+                findings: s.health.open_on(name).map(|f| brief(f)).collect(),
+                waits: matches!(step, Some(RemedyStep::Approval | RemedyStep::Proposed)),
+            });
+        }
+        (nodes, jobs)
+    })
+}
+
+fn brief(finding: &Finding) -> (Option<u32>, Severity) {
+    (finding.seen.entity.gpu(), finding.seen.severity)
+}

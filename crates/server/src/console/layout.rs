@@ -1,0 +1,210 @@
+//! Which index of a frame is which GPU: nodes in the order of where they stand.
+
+use super::gather::Seen;
+use bytes::Bytes;
+use muster_model::names::NodeName;
+use muster_model::node::Node;
+use muster_model::topology::Location;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use std::cmp::Ordering;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// States of a GPU beside those of its node.
+pub(super) const EXCLUDED: &str = "excluded";
+pub(super) const MISSING: &str = "missing";
+
+/// Where every GPU of a frame stands. A node's GPUs follow each other by index; a node without
+/// GPUs takes one place.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ConsoleLayout {
+    /// Frames carry the version of the layout they are for.
+    pub version: u64,
+    /// What the numbers of the column `state` mean.
+    pub states: Vec<String>,
+    /// Racks, in order.
+    pub racks: Vec<LayoutRack>,
+    /// SKUs of GPUs.
+    pub skus: Vec<String>,
+    /// Nodes, in order.
+    pub nodes: Vec<LayoutNode>,
+}
+
+/// A rack and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct LayoutRack {
+    /// Region.
+    pub region: String,
+    /// Cluster.
+    pub cluster: String,
+    /// Group of leaves under the same spines.
+    pub spine: String,
+    /// Leaf.
+    pub leaf: String,
+    /// The rack itself.
+    pub rack: String,
+    /// Power feed it hangs on.
+    pub feed: String,
+}
+
+/// A node in its rack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct LayoutNode {
+    /// Its name.
+    pub name: String,
+    /// Its rack, as an index.
+    pub rack: u32,
+    /// Its NVLink domain; null when NVLink ends at the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvlink: Option<String>,
+    /// GPUs it has or had: the places of those that fell off the bus stay.
+    pub gpus: u32,
+    /// Their SKU, as an index; null without GPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sku: Option<u32>,
+}
+
+/// The layout as it is sent, and what is needed to fill frames.
+#[derive(Debug, Clone)]
+pub(super) struct Layout {
+    pub(super) version: u64,
+    pub(super) json: Bytes,
+    /// First place of each node, in order; one more at the end.
+    pub(super) first: Vec<u32>,
+    /// What it was made from.
+    pub(super) made_of: Vec<Place>,
+}
+
+/// All of a node that the layout depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    name: NodeName,
+    location: Location,
+    gpus: u32,
+    sku: Option<String>,
+}
+
+/// Names in the order people expect: `n2` before `n10`.
+pub(super) fn natural(a: &str, b: &str) -> Ordering {
+    let (mut x, mut y) = (a.as_bytes(), b.as_bytes());
+    loop {
+        let (Some(c), Some(d)) = (x.first(), y.first()) else {
+            return x.len().cmp(&y.len()).then_with(|| a.cmp(b));
+        };
+        if c.is_ascii_digit() && d.is_ascii_digit() {
+            let digits = |s: &[u8]| s.iter().take_while(|b| b.is_ascii_digit()).count();
+            let (n, m) = (digits(x), digits(y));
+            let (p, q) = (significant(&x[..n]), significant(&y[..m]));
+            let order = p.len().cmp(&q.len()).then_with(|| p.cmp(q));
+            if order != Ordering::Equal {
+                return order;
+            }
+            (x, y) = (&x[n..], &y[m..]);
+        } else {
+            if c != d {
+                return c.cmp(d);
+            }
+            (x, y) = (&x[1..], &y[1..]);
+        }
+    }
+}
+
+/// Digits without leading zeros.
+fn significant(digits: &[u8]) -> &[u8] {
+    &digits[digits.iter().take_while(|b| **b == b'0').count()..]
+}
+
+/// The order of the map.
+pub(super) fn order(a: &Node, b: &Node) -> Ordering {
+    let (l, m) = (&a.location, &b.location);
+    let parts = [
+        (&l.region, &m.region),
+        (&l.cluster, &m.cluster),
+        (&l.spine, &m.spine),
+        (&l.leaf, &m.leaf),
+        (&l.rack, &m.rack),
+        (&l.nvlink, &m.nvlink),
+    ];
+    let by_place = parts.iter().map(|(p, q)| natural(p, q)).find(|o| *o != Ordering::Equal);
+    by_place.unwrap_or_else(|| natural(a.name.as_str(), b.name.as_str()))
+}
+
+/// Places of a node's GPUs, also of those that it does not tell of any more.
+pub(super) fn slots(node: &Node) -> u32 {
+    let told = node.inventory.gpus.iter().chain(&node.missing_gpus).map(|g| g.index + 1);
+    told.max().unwrap_or(0).min(64)
+}
+
+fn place(node: &Node) -> Place {
+    let sku = node.inventory.gpus.first().or(node.missing_gpus.first()).map(|g| g.sku.clone());
+    Place { name: node.name.clone(), location: node.location.clone(), gpus: slots(node), sku }
+}
+
+impl Layout {
+    /// The layout of these nodes; the one of before when nothing moved.
+    pub(super) fn of(nodes: &[Seen], before: Option<Arc<Layout>>) -> Arc<Layout> {
+        if let Some(old) = before
+            && old.made_of.len() == nodes.len()
+            && old.made_of.iter().zip(nodes).all(|(p, n)| p.is(&n.node))
+        {
+            return old;
+        }
+        Arc::new(Layout::made(nodes.iter().map(|n| place(&n.node)).collect()))
+    }
+
+    fn made(made_of: Vec<Place>) -> Layout {
+        let mut shown = ConsoleLayout {
+            version: 0,
+            states: super::world::states().map(str::to_owned).collect(),
+            racks: Vec::new(),
+            skus: Vec::new(),
+            nodes: Vec::with_capacity(made_of.len()),
+        };
+        let mut first = vec![0];
+        let mut end = 0;
+        for p in &made_of {
+            let l = p.location.clone();
+            let own = l.nvlink == p.name.as_str();
+            let Location { region, cluster, spine, leaf, rack, nvlink, feed, rails: _ } = l;
+            let rack = LayoutRack { region, cluster, spine, leaf, rack, feed };
+            if shown.racks.last() != Some(&rack) {
+                shown.racks.push(rack);
+            }
+            let sku = p.sku.as_ref().map(|sku| {
+                shown.skus.iter().position(|s| s == sku).unwrap_or_else(|| {
+                    shown.skus.push(sku.clone());
+                    shown.skus.len() - 1
+                })
+            });
+            shown.nodes.push(LayoutNode {
+                name: p.name.to_string(),
+                rack: small(shown.racks.len() - 1),
+                nvlink: (!own).then_some(nvlink),
+                gpus: p.gpus,
+                sku: sku.map(small),
+            });
+            end += p.gpus.max(1);
+            first.push(end);
+        }
+        let digest = Sha256::digest(serde_json::to_vec(&shown).unwrap_or_default());
+        // Small enough for a browser's numbers.
+        shown.version = digest.iter().take(6).fold(0, |v, b| v << 8 | u64::from(*b));
+        let json = serde_json::to_vec(&shown).unwrap_or_default().into();
+        Layout { version: shown.version, json, first, made_of }
+    }
+}
+
+fn small(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+impl Place {
+    fn is(&self, node: &Node) -> bool {
+        let sku = node.inventory.gpus.first().or(node.missing_gpus.first()).map(|g| &g.sku);
+        self.name == node.name
+            && self.gpus == slots(node)
+            && self.sku.as_ref() == sku
+            && self.location == node.location
+    }
+}

@@ -1,0 +1,207 @@
+//! The live picture of the fleet that all open consoles share.
+//!
+//! Once a second, and only while somebody watches, one task looks at every node, compares with
+//! the second before and writes what changed into one frame. Every console gets the same bytes;
+//! those of one project get a copy in which the others' work has no name. A reader that falls
+//! behind gets a whole picture again.
+
+mod frame;
+mod gather;
+mod layout;
+mod world;
+
+pub use layout::{ConsoleLayout, LayoutNode, LayoutRack};
+
+use crate::agents::Agents;
+use crate::brain::Brain;
+use bytes::Bytes;
+use muster_model::names::ProjectName;
+use muster_model::{Record, Seq};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Mutex, broadcast};
+use world::World;
+
+/// Time between two frames.
+const EVERY: Duration = Duration::from_secs(1);
+/// Frames a reader may be behind before it gets a whole picture.
+const BEHIND: usize = 8;
+/// Records looked at for one frame's hints; past that, everything may have changed.
+const HINTED: usize = 2_000;
+
+/// Whose eyes a picture is for: everybody's over the site, or one project's.
+type Eyes = Option<ProjectName>;
+
+/// A handle on the picture. Cheap to clone.
+#[derive(Clone)]
+pub struct Console {
+    inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for Console {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Console").finish_non_exhaustive()
+    }
+}
+
+struct Inner {
+    brain: Brain,
+    agents: Agents,
+    hub: Mutex<Hub>,
+}
+
+#[derive(Default)]
+struct Hub {
+    running: bool,
+    world: Option<World>,
+    /// The log up to which hints were given.
+    hinted: Seq,
+    rooms: BTreeMap<Eyes, Room>,
+}
+
+/// Readers with the same eyes.
+struct Room {
+    frames: broadcast::Sender<Bytes>,
+    /// The whole picture of one tick, for those who come in that tick.
+    whole: Option<(u64, Bytes)>,
+}
+
+/// What a new reader gets.
+pub(crate) struct Seat {
+    /// To be sent first: names, then the whole picture.
+    pub(crate) first: Bytes,
+    /// What follows.
+    pub(crate) frames: broadcast::Receiver<Bytes>,
+}
+
+/// The picture could not be made; the server's log says why.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the picture of the fleet cannot be made now")]
+pub(crate) struct NoPicture;
+
+impl Console {
+    /// Nothing is done before somebody watches.
+    #[must_use]
+    pub fn new(brain: Brain, agents: Agents) -> Console {
+        Console { inner: Arc::new(Inner { brain, agents, hub: Mutex::default() }) }
+    }
+
+    /// Which index of a frame is which GPU, and the same as JSON.
+    pub(crate) async fn layout(&self) -> Result<(u64, Bytes), NoPicture> {
+        let mut hub = self.inner.hub.lock().await;
+        self.inner.refresh(&mut hub).await?;
+        let world = hub.world.as_ref().ok_or(NoPicture)?;
+        Ok((world.layout.version, world.layout.json.clone()))
+    }
+
+    /// A place to watch from. A reader that fell behind takes a new one.
+    pub(crate) async fn watch(&self, eyes: &Eyes) -> Result<Seat, NoPicture> {
+        let mut hub = self.inner.hub.lock().await;
+        self.inner.refresh(&mut hub).await?;
+        let Hub { world, rooms, running, .. } = &mut *hub;
+        let world = world.as_ref().ok_or(NoPicture)?;
+        let room = rooms
+            .entry(eyes.clone())
+            .or_insert_with(|| Room { frames: broadcast::channel(BEHIND).0, whole: None });
+        let first = match &room.whole {
+            Some((tick, bytes)) if *tick == world.tick => bytes.clone(),
+            _ => {
+                let bytes = frame::whole(world, eyes);
+                room.whole = Some((world.tick, bytes.clone()));
+                bytes
+            }
+        };
+        let seat = Seat { first, frames: room.frames.subscribe() };
+        if !*running {
+            *running = true;
+            tokio::spawn(run(self.inner.clone()));
+        }
+        Ok(seat)
+    }
+}
+
+impl Inner {
+    /// Makes the picture when nobody keeps it up to date.
+    async fn refresh(&self, hub: &mut Hub) -> Result<(), NoPicture> {
+        if hub.running && hub.world.is_some() {
+            return Ok(());
+        }
+        hub.hinted = self.brain.durable();
+        self.look(hub).await.map(|_| ())
+    }
+
+    /// Looks at everything once; says which GPUs changed.
+    async fn look(&self, hub: &mut Hub) -> Result<world::Change, NoPicture> {
+        let before = hub.world.take();
+        let (brain, agents) = (self.brain.clone(), self.agents.clone());
+        let work = tokio::task::spawn_blocking(move || {
+            let seen = gather::look(&brain, &agents);
+            World::next(before, seen)
+        });
+        let (world, change) = work.await.map_err(|error| {
+            tracing::error!(%error, "the console's picture of the fleet failed");
+            NoPicture
+        })?;
+        hub.world = Some(world);
+        Ok(change)
+    }
+
+    /// What the records since the last frame were about, for each pair of eyes.
+    async fn hints(&self, hub: &mut Hub) -> Vec<(Eyes, frame::Hints)> {
+        let end = self.brain.durable();
+        if end <= hub.hinted {
+            return Vec::new();
+        }
+        let records = self.brain.records(hub.hinted, HINTED).await.unwrap_or_default();
+        let reached = records.last().map_or(hub.hinted, |r| r.seq);
+        hub.hinted = end;
+        let all = reached < end;
+        hub.rooms
+            .keys()
+            .map(|eyes| {
+                let mine = |r: &&Arc<Record>| match (eyes, &r.project) {
+                    (None, _) | (Some(_), None) => true,
+                    (Some(own), Some(project)) => own == project,
+                };
+                let kinds: BTreeSet<String> =
+                    records.iter().filter(mine).map(|r| frame::kind(&r.event)).collect();
+                (eyes.clone(), frame::Hints { all, kinds })
+            })
+            .filter(|(_, hints)| hints.all || !hints.kinds.is_empty())
+            .collect()
+    }
+}
+
+/// Makes frames for as long as somebody watches.
+async fn run(inner: Arc<Inner>) {
+    let mut clock = tokio::time::interval(EVERY);
+    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    clock.tick().await;
+    loop {
+        clock.tick().await;
+        let mut hub = inner.hub.lock().await;
+        hub.rooms.retain(|_, room| room.frames.receiver_count() > 0);
+        if hub.rooms.is_empty() {
+            hub.running = false;
+            return;
+        }
+        let Ok(change) = inner.look(&mut hub).await else {
+            // Readers see their stream end, and come back.
+            hub.rooms.clear();
+            hub.running = false;
+            return;
+        };
+        let mut hints: BTreeMap<Eyes, frame::Hints> =
+            inner.hints(&mut hub).await.into_iter().collect();
+        let Hub { world: Some(world), rooms, .. } = &mut *hub else { continue };
+        for (eyes, room) in rooms {
+            let bytes = frame::next(world, &change, hints.remove(eyes).as_ref(), eyes);
+            // Nobody there is no harm.
+            let _ = room.frames.send(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

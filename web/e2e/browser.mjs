@@ -1,0 +1,52 @@
+// A real Chromium, as Debian has it.
+import { existsSync } from 'node:fs';
+import { chromium } from 'playwright-core';
+
+const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+
+export const base = process.env.MUSTER_URL ?? 'http://127.0.0.1:7070';
+export const token = process.env.MUSTER_TOKEN ?? '';
+
+export async function browser() {
+  const executablePath = process.env.CHROMIUM ?? PLACES.find((p) => existsSync(p));
+  if (!executablePath) throw new Error('no Chromium: apt install chromium, or set CHROMIUM');
+  return chromium.launch({
+    executablePath,
+    args: [
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+    ],
+  });
+}
+
+/** A page of a window of this size that is logged in; `problems` collects what goes wrong on it. */
+export async function page(of, { width = 1366, height = 768, scheme = 'dark', loggedIn = true, ...more } = {}) {
+  const context = await of.newContext({ viewport: { width, height }, colorScheme: scheme, ...more });
+  if (loggedIn) {
+    await context.addInitScript((t) => sessionStorage.setItem('muster.token', t), token);
+  }
+  const p = await context.newPage();
+  p.problems = [];
+  p.on('console', (m) => {
+    if (m.type() === 'error' || m.type() === 'warning') p.problems.push(`${m.type()}: ${m.text()}`);
+  });
+  p.on('pageerror', (e) => p.problems.push(`error: ${e.message}`));
+  return p;
+}
+
+/** The JSON of a call to the API. */
+export async function call(method, path, body) {
+  const answer = await fetch(base + path, {
+    method,
+    headers: { Authorization: `Bearer ${token}`, ...(body && { 'Content-Type': 'application/json' }) },
+    body: body && JSON.stringify(body),
+  });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+  return text ? JSON.parse(text) : null;
+}

@@ -1,0 +1,65 @@
+// Pictures of every page, dark and light: node e2e/shots.mjs DIRECTORY
+import { mkdirSync } from 'node:fs';
+import { base, browser, call, page } from './browser.mjs';
+
+const out = process.argv[2] ?? 'shots';
+const only = process.argv[3];
+mkdirSync(out, { recursive: true });
+
+const jobs = (await call('GET', '/v1/jobs?limit=200')).items;
+const running = jobs.find((j) => j.state === 'running') ?? jobs[0];
+const queued = jobs.find((j) => j.state === 'queued' && !j.held);
+const retried = jobs.find((j) => j.past.length > 0);
+const sick = (await call('GET', '/v1/findings?limit=50')).items.find((f) => f.node && f.state === 'open');
+const nodes = (await call('GET', '/v1/nodes?limit=5')).items;
+const node = sick?.node ?? nodes.find((n) => n.gpus_total > 0)?.name;
+
+const SHOTS = [
+  ['login', '/', { loggedIn: false }],
+  ['fleet', '/'],
+  ['fleet-util', '/?by=util'],
+  ['fleet-temp', '/?by=temp'],
+  ['fleet-job', '/?by=job'],
+  ['fleet-search', `/?find=${nodes[0]?.location.rack ?? ''}`],
+  ['oncall', '/oncall'],
+  ['oncall-phone', '/oncall', { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 }],
+  ['jobs', '/jobs?state=all'],
+  running && ['job', `/jobs/${running.id}`],
+  queued && ['job-waits', `/jobs/${queued.id}`],
+  retried && ['job-retried', `/jobs/${retried.id}`],
+  ['nodes', '/nodes'],
+  node && ['node', `/nodes/${node}`],
+  node && ['gpu', `/nodes/${node}/gpus/${sick?.gpu ?? 0}`],
+  ['events', '/events'],
+  ['topology', '/topology'],
+  ['reservations', '/reservations'],
+  ['quotas', '/quotas'],
+].filter(Boolean);
+
+const chromium = await browser();
+let wrong = 0;
+for (const scheme of ['dark', 'light']) {
+  for (const [name, path, options] of SHOTS) {
+    if (only && !name.startsWith(only)) continue;
+    const p = await page(chromium, { scheme, ...options });
+    await p.goto(base + path);
+    await p.waitForLoadState('domcontentloaded');
+    // The page is settled when the stream is live and nothing says that it loads.
+    if (options?.loggedIn !== false) await p.locator('.standing.live').waitFor({ timeout: 20_000 });
+    await p.waitForFunction(() => !/Loading…|Waiting for the first/.test(document.body.innerText), null, {
+      timeout: 20_000,
+    });
+    await p.waitForTimeout(400);
+    await p.screenshot({ path: `${out}/${name}-${scheme}.png` });
+    const wide = await p.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    if (wide > 0) p.problems.push(`it is ${wide} px wider than the window`);
+    for (const problem of p.problems) {
+      wrong++;
+      console.log(`${name} ${scheme}: ${problem}`);
+    }
+    await p.context().close();
+  }
+}
+await chromium.close();
+console.log(`${wrong} problems`);
+process.exit(wrong ? 1 : 0);

@@ -1,0 +1,153 @@
+import type { QueryClient } from '@tanstack/react-query';
+import { useSyncExternalStore } from 'react';
+import { api, must, type Schemas, stream } from '../api/client';
+import { apply, type Columns, Cutter, columns, type Frame, Kind, text } from './frame';
+import { stale } from './hints';
+
+export type Layout = Schemas['ConsoleLayout'];
+
+/** How the connection stands. */
+export type Standing = 'connecting' | 'live' | 'away' | 'paused';
+
+/** The fleet as it is now: one picture for the whole tab, kept by one stream. */
+export class Fleet {
+  layout: Layout | null = null;
+  /** First index of each node, and one more at the end. */
+  first = new Uint32Array(1);
+  /** Node of each index. */
+  nodeOf = new Uint32Array(0);
+  /** Nodes by name. */
+  byName = new Map<string, number>();
+  columns: Columns | null = null;
+  tenants: string[] = [];
+  versions: string[] = [];
+  /** Time of the newest frame, by the server's clock. */
+  at = 0;
+  standing: Standing = 'connecting';
+  error: Error | null = null;
+  /** Grows with every frame. */
+  revision = 0;
+  private listeners = new Set<() => void>();
+  private stop: AbortController | null = null;
+
+  constructor(private queries: QueryClient) {}
+
+  subscribe = (listener: () => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+
+  private tell() {
+    this.revision++;
+    for (const l of this.listeners) l();
+  }
+
+  start() {
+    if (this.stop) return;
+    document.addEventListener('visibilitychange', this.look);
+    this.look();
+  }
+
+  end() {
+    document.removeEventListener('visibilitychange', this.look);
+    this.stop?.abort();
+    this.stop = null;
+  }
+
+  /** Nobody looks at a hidden tab: it lets go of its stream. */
+  private look = () => {
+    if (document.visibilityState === 'hidden') {
+      this.stop?.abort();
+      this.stop = null;
+      this.standing = 'paused';
+      this.tell();
+    } else if (!this.stop) {
+      this.stop = new AbortController();
+      void this.run(this.stop.signal);
+      // What changed meanwhile was not told.
+      void this.queries.invalidateQueries();
+    }
+  };
+
+  private async run(signal: AbortSignal) {
+    let pause = 500;
+    while (!signal.aborted) {
+      try {
+        this.standing = 'connecting';
+        this.tell();
+        await this.follow(signal, () => {
+          pause = 500;
+        });
+      } catch (e) {
+        if (signal.aborted) return;
+        this.error = e as Error;
+      }
+      if (signal.aborted) return;
+      this.standing = 'away';
+      this.tell();
+      await new Promise((r) => setTimeout(r, pause + Math.random() * pause));
+      pause = Math.min(pause * 2, 10_000);
+    }
+  }
+
+  private async follow(signal: AbortSignal, alive: () => void) {
+    const response = await stream('/v1/console/frames', { signal });
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    const cutter = new Cutter();
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      for (const frame of cutter.push(value)) await this.take(frame, signal);
+      this.standing = 'live';
+      this.error = null;
+      alive();
+      this.tell();
+    }
+  }
+
+  private async take(frame: Frame, signal: AbortSignal) {
+    this.at = frame.at;
+    if (frame.kind === Kind.words) {
+      const words = text(frame) as { tenants: string[]; versions: string[] };
+      this.tenants = words.tenants;
+      this.versions = words.versions;
+    } else if (frame.kind === Kind.hints) {
+      stale(this.queries, text(frame) as { all: boolean; kinds: string[] });
+    } else if (frame.kind === Kind.whole) {
+      if (this.layout?.version !== frame.layout) {
+        const layout = must(await api.GET('/v1/console/layout', { signal }));
+        // It moved on meanwhile: the picture that fits it follows within a second.
+        if (layout.version !== frame.layout) return;
+        this.lay(layout);
+      }
+      this.columns = columns(frame).columns;
+    } else if (frame.kind === Kind.change && this.layout?.version === frame.layout && this.columns) {
+      const { at, columns: change } = columns(frame);
+      if (at) apply(this.columns, at, change);
+    }
+  }
+
+  private lay(layout: Layout) {
+    const first = new Uint32Array(layout.nodes.length + 1);
+    layout.nodes.forEach((n, i) => {
+      first[i + 1] = first[i] + Math.max(1, n.gpus);
+    });
+    const nodeOf = new Uint32Array(first[layout.nodes.length]);
+    for (let n = 0; n < layout.nodes.length; n++) nodeOf.fill(n, first[n], first[n + 1]);
+    this.layout = layout;
+    this.first = first;
+    this.nodeOf = nodeOf;
+    this.byName = new Map(layout.nodes.map((n, i) => [n.name, i]));
+    this.columns = null;
+  }
+}
+
+/** Renders again with every frame. */
+export function useRevision(fleet: Fleet): number {
+  return useSyncExternalStore(fleet.subscribe, () => fleet.revision);
+}
+
+/** Renders again only when the connection stands differently. */
+export function useStanding(fleet: Fleet): Standing {
+  return useSyncExternalStore(fleet.subscribe, () => fleet.standing);
+}

@@ -1,0 +1,60 @@
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { RouterProvider } from '@tanstack/react-router';
+import { StrictMode, useEffect, useState, useSyncExternalStore } from 'react';
+import { createRoot } from 'react-dom/client';
+import { ApiError, session } from './api/client';
+import { FleetContext } from './live/context';
+import { Fleet } from './live/fleet';
+import { Login } from './pages/login';
+import { router } from './router';
+import { Telling } from './ui/act';
+import { Asking } from './ui/ask';
+import './ui/theme';
+import 'uplot/dist/uPlot.min.css';
+import './style.css';
+
+/** Everything of one session: gone when the user leaves. */
+function Inside() {
+  const [queries] = useState(
+    () =>
+      new QueryClient({
+        defaultOptions: {
+          queries: {
+            // What changes is told by the stream; nothing is read again by the clock.
+            staleTime: Number.POSITIVE_INFINITY,
+            refetchOnWindowFocus: false,
+            retry: (n, e) => n < 2 && !(e instanceof ApiError && e.status >= 400 && e.status < 500),
+          },
+        },
+      }),
+  );
+  const [fleet] = useState(() => new Fleet(queries));
+  useEffect(() => {
+    fleet.start();
+    return () => fleet.end();
+  }, [fleet]);
+  return (
+    <QueryClientProvider client={queries}>
+      <FleetContext.Provider value={fleet}>
+        <Telling>
+          <Asking>
+            <RouterProvider router={router} />
+          </Asking>
+        </Telling>
+      </FleetContext.Provider>
+    </QueryClientProvider>
+  );
+}
+
+function Console() {
+  const token = useSyncExternalStore(session.subscribe, session.token);
+  return token ? <Inside key={token} /> : <Login />;
+}
+
+const root = document.getElementById('root');
+if (root)
+  createRoot(root).render(
+    <StrictMode>
+      <Console />
+    </StrictMode>,
+  );

@@ -1,0 +1,110 @@
+import { useQuery } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { useFleet } from '../live/context';
+import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
+import { job as jobQuery } from '../queries';
+import { State } from '../ui/parts';
+
+const FOUND = ['', 'a warning', 'degraded', 'critical'];
+
+/** What is known of the GPU under the pointer. */
+export function Card({
+  gpu,
+  x,
+  y,
+  width,
+  height,
+}: {
+  gpu: number;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}) {
+  const fleet = useFleet();
+  const { layout, columns: c } = fleet;
+  const held = c?.job[gpu] ?? 0;
+  // A job's name is asked for only when the pointer rests.
+  const [rested, rest] = useState(0);
+  useEffect(() => {
+    const timer = setTimeout(() => rest(held), 150);
+    return () => clearTimeout(timer);
+  }, [held]);
+  const known = held !== 0 && held !== OTHERS_JOB;
+  const job = useQuery({ ...jobQuery(String(held)), enabled: known && rested === held });
+  if (!layout || !c) return null;
+  const n = fleet.nodeOf[gpu];
+  const node = layout.nodes[n];
+  const rack = layout.racks[node.rack];
+  const flags = c.flags[gpu];
+  const figure = (v: number, none: number, unit: string) =>
+    v === none ? <span className="dim">not told</span> : `${v} ${unit}`;
+  const style = {
+    left: x + 16 + 320 > width ? undefined : x + 16,
+    right: x + 16 + 320 > width ? width - x + 12 : undefined,
+    top: y + 220 > height ? undefined : y + 12,
+    bottom: y + 220 > height ? height - y + 12 : undefined,
+  };
+  return (
+    <div className="card" style={style} aria-hidden="true">
+      <h3>
+        {node.name}
+        {node.gpus > 0 && <span className="dim"> GPU {gpu - fleet.first[n]}</span>}
+      </h3>
+      <dl className="facts">
+        <dt>state</dt>
+        <dd>
+          <State word={layout.states[c.state[gpu]] ?? 'unknown'} />
+          {flags & Flag.spare ? ', spare' : ''}
+          {flags & Flag.probation ? ', on probation' : ''}
+        </dd>
+        {(flags & Flag.worst) > 0 && (
+          <>
+            <dt>found</dt>
+            <dd>{FOUND[flags & Flag.worst]}</dd>
+          </>
+        )}
+        {(flags & Flag.waits) > 0 && (
+          <>
+            <dt>remedy</dt>
+            <dd>waits for a word</dd>
+          </>
+        )}
+        {(flags & Flag.breaker) > 0 && (
+          <>
+            <dt>breaker</dt>
+            <dd>open: work is kept away</dd>
+          </>
+        )}
+        <dt>job</dt>
+        <dd>
+          {held === 0 ? (
+            <span className="dim">none</span>
+          ) : held === OTHERS_JOB ? (
+            "another project's"
+          ) : (
+            <>
+              {job.data?.id ?? held} {job.data?.name}
+              {c.tenant[gpu] < OTHERS && <span className="dim"> {fleet.tenants[c.tenant[gpu]]}</span>}
+            </>
+          )}
+        </dd>
+        {node.gpus > 0 && (
+          <>
+            <dt>load</dt>
+            <dd>
+              {figure(c.util[gpu], NO_FIGURE, '%')}, {figure(c.temp[gpu], NO_FIGURE, '°C')},{' '}
+              {figure(c.power[gpu], NONE, 'W')}
+            </dd>
+          </>
+        )}
+        <dt>where</dt>
+        <dd>
+          {rack.rack}, {rack.leaf}, {rack.spine}
+        </dd>
+        <dt>hazard</dt>
+        <dd>{(c.hazard[gpu] / 10).toFixed(1)} % a month</dd>
+      </dl>
+    </div>
+  );
+}

@@ -1,0 +1,286 @@
+import type { Fleet } from '../live/fleet';
+import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
+
+export type Mode = 'state' | 'util' | 'temp' | 'power' | 'hazard' | 'tenant' | 'job' | 'version';
+export type Theme = 'dark' | 'light';
+
+export const MODES: { mode: Mode; label: string; what: string }[] = [
+  { mode: 'state', label: 'State', what: 'what each GPU is fit for, and whether it is held' },
+  { mode: 'util', label: 'Utilisation', what: 'share of time in which kernels ran, in percent' },
+  { mode: 'temp', label: 'Temperature', what: 'of the GPU, in degrees' },
+  { mode: 'power', label: 'Power', what: 'drawn by the GPU, in watts' },
+  { mode: 'hazard', label: 'Hazard', what: 'how likely the node is to fail, in percent a month' },
+  { mode: 'tenant', label: 'Tenant', what: 'the project that holds the GPU' },
+  { mode: 'job', label: 'Job', what: 'the job that holds the GPU' },
+  { mode: 'version', label: 'Version', what: 'of the GPU driver' },
+];
+
+/** What people tell apart on the map; several states of the server share one. */
+export const CLASSES = ['held', 'free', 'away', 'testing', 'suspect', 'out', 'lost', 'unknown'] as const;
+export type Class = (typeof CLASSES)[number];
+
+export const CLASS_WORDS: Record<Class, string> = {
+  held: 'held by a job',
+  free: 'free',
+  away: 'takes no new work',
+  testing: 'tested or repaired',
+  suspect: 'degraded',
+  out: 'out of service',
+  lost: 'unreachable or missing',
+  unknown: 'not known',
+};
+
+// Told apart by lightness as well as by hue, so that nobody needs to see red and green.
+const STATE: Record<Theme, Record<Class, string>> = {
+  dark: {
+    held: '#3d84c6',
+    free: '#2b3a49',
+    away: '#8a7a3c',
+    testing: '#8c6bb8',
+    suspect: '#e0a030',
+    out: '#e2622d',
+    lost: '#ff4d4d',
+    unknown: '#1d252e',
+  },
+  light: {
+    held: '#2f74b5',
+    free: '#c9d5df',
+    away: '#b9a45a',
+    testing: '#8e6fbd',
+    suspect: '#d98f00',
+    out: '#c8480f',
+    lost: '#b3001b',
+    unknown: '#e6e9ec',
+  },
+};
+
+// Lightness grows steadily along the ramp and blue becomes yellow (after cividis, Nuñez et al. 2018).
+const RAMP = ['#00224e', '#2b446e', '#575d6d', '#7d7c78', '#a59c74', '#d2c060', '#fee838'];
+
+// Ten hues that stay apart for the colour-blind (after Okabe and Ito, and Paul Tol's muted set).
+const HUES: Record<Theme, string[]> = {
+  dark: [
+    '#4ea5d9',
+    '#e8a33d',
+    '#33b08a',
+    '#d8d05a',
+    '#5c7fd6',
+    '#e0703a',
+    '#cc79a7',
+    '#9bd3c5',
+    '#b1a0e0',
+    '#a8774a',
+  ],
+  light: [
+    '#0072b2',
+    '#d98a00',
+    '#009e73',
+    '#a89b00',
+    '#3f5fbf',
+    '#c8480f',
+    '#b0578a',
+    '#4aa693',
+    '#7c62c4',
+    '#7d5228',
+  ],
+};
+
+function rgb(hex: string): number {
+  const n = Number.parseInt(hex.slice(1), 16);
+  // As bytes in memory: red, green, blue, alpha.
+  return ((255 << 24) | ((n & 255) << 16) | (n & 0xff00) | (n >> 16)) >>> 0;
+}
+
+export function css(color: number): string {
+  const part = (shift: number) => ((color >> shift) & 255).toString(16).padStart(2, '0');
+  return `#${part(0)}${part(8)}${part(16)}`;
+}
+
+function between(a: string, b: string, t: number): number {
+  const [x, y] = [Number.parseInt(a.slice(1), 16), Number.parseInt(b.slice(1), 16)];
+  const mix = (shift: number) => {
+    const [p, q] = [(x >> shift) & 255, (y >> shift) & 255];
+    return Math.round(p + (q - p) * t);
+  };
+  return ((255 << 24) | (mix(0) << 16) | (mix(8) << 8) | mix(16)) >>> 0;
+}
+
+/** A colour for a share between 0 and 1. On a light page the dark end is the high one. */
+export function ramp(share: number, theme: Theme): number {
+  const t = Math.min(1, Math.max(0, theme === 'dark' ? share : 1 - share)) * (RAMP.length - 1);
+  const i = Math.min(RAMP.length - 2, Math.floor(t));
+  return between(RAMP[i], RAMP[i + 1], t - i);
+}
+
+/** From and to of a ramp, and its unit. */
+export const SCALES: Partial<Record<Mode, { from: number; to: number; unit: string }>> = {
+  util: { from: 0, to: 100, unit: '%' },
+  temp: { from: 25, to: 95, unit: '°C' },
+  power: { from: 50, to: 1200, unit: 'W' },
+  hazard: { from: 0, to: 20, unit: '% a month' },
+};
+
+const CLASS_OF: Record<string, Class> = {
+  ready: 'free',
+  cordoned: 'away',
+  draining: 'away',
+  drained: 'away',
+  protected: 'away',
+  enrolled: 'away',
+  excluded: 'out',
+  qualifying: 'testing',
+  repairing: 'testing',
+  suspect: 'suspect',
+  quarantined: 'out',
+  lost: 'lost',
+  missing: 'lost',
+};
+
+/** What a GPU is, for the map: its state, whether it is held, and what was found there. */
+export function classOf(state: string, flags: number): Class {
+  const own = CLASS_OF[state] ?? 'unknown';
+  const worst = flags & Flag.worst;
+  if (own === 'free' || own === 'away') {
+    if (worst === 3) return 'out';
+    if (worst === 2) return 'suspect';
+    if (own === 'free') return flags & Flag.held ? 'held' : 'free';
+  }
+  return own;
+}
+
+/** A steady hue for a job: neighbours in number are far apart in hue. */
+function hue(n: number, theme: Theme): number {
+  const all = HUES[theme];
+  return rgb(all[(Math.imul(n, 7) >>> 0) % all.length]);
+}
+
+export interface Painter {
+  /** A colour for each GPU. */
+  paint(out: Uint32Array): void;
+  /** What the colours mean. */
+  legend: { label: string; color: string; count?: number }[];
+  scale?: { from: number; to: number; unit: string; stops: string[] };
+  /** GPUs whose figure is not known. */
+  unknown: number;
+}
+
+export function classColor(c: Class, theme: Theme): string {
+  return STATE[theme][c];
+}
+
+export function painter(fleet: Fleet, mode: Mode, theme: Theme): Painter | null {
+  const { columns, layout } = fleet;
+  if (!columns || !layout) return null;
+  const n = columns.state.length;
+  const blank = rgb(STATE[theme].unknown);
+  const scale = SCALES[mode];
+  if (mode === 'state') {
+    const table = new Uint32Array(layout.states.length * 256);
+    const kind = new Uint8Array(table.length);
+    layout.states.forEach((word, s) => {
+      for (let f = 0; f < 256; f++) {
+        const c = classOf(word, f);
+        table[s * 256 + f] = rgb(STATE[theme][c]);
+        kind[s * 256 + f] = CLASSES.indexOf(c);
+      }
+    });
+    const counts = new Array(CLASSES.length).fill(0);
+    for (let i = 0; i < n; i++) counts[kind[columns.state[i] * 256 + columns.flags[i]]]++;
+    return {
+      paint(out) {
+        for (let i = 0; i < n; i++) out[i] = table[columns.state[i] * 256 + columns.flags[i]];
+      },
+      legend: CLASSES.map((c, i) => ({
+        label: CLASS_WORDS[c],
+        color: STATE[theme][c],
+        count: counts[i],
+      })).filter((l, i) => l.count > 0 || i < 2),
+      unknown: counts[CLASSES.indexOf('unknown')],
+    };
+  }
+  if (scale) {
+    const values =
+      mode === 'util'
+        ? columns.util
+        : mode === 'temp'
+          ? columns.temp
+          : mode === 'power'
+            ? columns.power
+            : columns.hazard;
+    const none = mode === 'power' ? NONE : mode === 'hazard' ? -1 : NO_FIGURE;
+    const factor = mode === 'hazard' ? 0.1 : 1;
+    let to = scale.to;
+    if (mode === 'power') {
+      // To the largest figure that is seen, in steps that do not jump about.
+      let most = 0;
+      for (let i = 0; i < n; i++) if (values[i] !== none && values[i] > most) most = values[i];
+      to = Math.max(200, Math.ceil(most / 200) * 200);
+    }
+    const steps = new Uint32Array(64);
+    for (let i = 0; i < 64; i++) steps[i] = ramp(i / 63, theme);
+    let unknown = 0;
+    for (let i = 0; i < n; i++) if (values[i] === none) unknown++;
+    return {
+      paint(out) {
+        for (let i = 0; i < n; i++) {
+          const v = values[i];
+          if (v === none) out[i] = blank;
+          else {
+            const share = (v * factor - scale.from) / (to - scale.from);
+            out[i] = steps[share <= 0 ? 0 : share >= 1 ? 63 : (share * 63) | 0];
+          }
+        }
+      },
+      legend: unknown ? [{ label: 'not told', color: STATE[theme].unknown, count: unknown }] : [],
+      scale: { ...scale, to, stops: [0, 0.25, 0.5, 0.75, 1].map((s) => css(ramp(s, theme))) },
+      unknown,
+    };
+  }
+  const ids: Uint16Array | Uint32Array =
+    mode === 'tenant' ? columns.tenant : mode === 'version' ? columns.version : columns.job;
+  const none = mode === 'job' ? 0 : NONE;
+  const others = mode === 'job' ? OTHERS_JOB : OTHERS;
+  const grey = rgb(theme === 'dark' ? '#5b6670' : '#9aa4ad');
+  const counts = new Map<number, number>();
+  for (let i = 0; i < n; i++) counts.set(ids[i], (counts.get(ids[i]) ?? 0) + 1);
+  // The largest get the hues; past ten of them, hues come again and the hover card tells.
+  const order = [...counts.keys()].filter((id) => id !== none && id !== others);
+  order.sort((a, b) => (counts.get(b) ?? 0) - (counts.get(a) ?? 0) || a - b);
+  const color = new Map<number, number>();
+  order.forEach((id, i) => {
+    color.set(id, mode === 'job' ? hue(id, theme) : rgb(HUES[theme][i % 10]));
+  });
+  color.set(none, rgb(STATE[theme].free));
+  color.set(others, grey);
+  const name = (id: number) =>
+    mode === 'job' ? `job ${id}` : (mode === 'tenant' ? fleet.tenants[id] : fleet.versions[id]) || '?';
+  const legend = order
+    .slice(0, 10)
+    .map((id) => ({ label: name(id), color: css(color.get(id) ?? 0), count: counts.get(id) }));
+  if (order.length > 10)
+    legend.push({ label: `${order.length - 10} more`, color: css(grey), count: undefined });
+  if (counts.has(others))
+    legend.push({ label: 'another project', color: css(grey), count: counts.get(others) });
+  const rest = counts.get(none);
+  if (rest)
+    legend.push({
+      label: mode === 'version' ? 'not told' : 'held by nobody',
+      color: STATE[theme].free,
+      count: rest,
+    });
+  return {
+    paint(out) {
+      let [last, seen] = [-1, 0];
+      for (let i = 0; i < n; i++) {
+        const id = ids[i];
+        if (id !== last) {
+          last = id;
+          seen = color.get(id) ?? grey;
+        }
+        out[i] = seen;
+      }
+    },
+    legend,
+    unknown: 0,
+  };
+}

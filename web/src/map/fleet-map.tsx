@@ -1,0 +1,257 @@
+import { useNavigate } from '@tanstack/react-router';
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
+import { useFleet } from '../live/context';
+import { Flag } from '../live/frame';
+import { useTheme } from '../ui/theme';
+import { Card } from './card';
+import type { Painter } from './colors';
+import { labels } from './labels';
+import { plan as planOf } from './layout';
+import { draw, Finder, fit, kept, type View, zoom } from './render';
+
+interface Props {
+  paint: Painter;
+  match: Uint8Array | null;
+  revision: number;
+}
+
+interface Hover {
+  gpu: number;
+  x: number;
+  y: number;
+}
+
+function color(name: string): number {
+  const hex = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const n = Number.parseInt(hex.slice(1), 16);
+  return ((255 << 24) | ((n & 255) << 16) | (n & 0xff00) | (n >> 16)) >>> 0;
+}
+
+export function FleetMap({ paint, match, revision }: Props) {
+  const fleet = useFleet();
+  const theme = useTheme();
+  const navigate = useNavigate();
+  const area = useRef<HTMLDivElement>(null);
+  const under = useRef<HTMLCanvasElement>(null);
+  const over = useRef<HTMLCanvasElement>(null);
+  const [size, setSize] = useState({ w: 0, h: 0, ratio: 1 });
+  const [hover, setHover] = useState<Hover | null>(null);
+  const view = useRef<View | null>(null);
+  const asked = useRef(0);
+  const image = useRef<{ data: ImageData; pixels: Uint32Array } | null>(null);
+  const layout = fleet.layout;
+
+  // Room for the plan is measured coarsely: it is not laid anew for every pixel.
+  const aspect = size.h > 0 ? Math.round((size.w / size.h) * 10) / 10 : 0;
+  const plan = useMemo(
+    () => (layout && aspect > 0 ? planOf(layout.nodes, layout.racks, fleet.first, aspect) : null),
+    [layout, aspect, fleet],
+  );
+  const finder = useMemo(() => (plan ? new Finder(plan) : null), [plan]);
+
+  useLayoutEffect(() => {
+    const box = area.current;
+    if (!box) return;
+    const measure = () => {
+      const ratio = Math.min(2, window.devicePixelRatio || 1);
+      setSize({ w: Math.round(box.clientWidth * ratio), h: Math.round(box.clientHeight * ratio), ratio });
+    };
+    const watch = new ResizeObserver(measure);
+    watch.observe(box);
+    measure();
+    return () => watch.disconnect();
+  }, []);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: colours follow the theme, marks the revision
+  const look = useMemo(() => {
+    const n = fleet.columns?.state.length ?? 0;
+    const colors = new Uint32Array(n);
+    paint.paint(colors);
+    const marked = new Uint8Array(n);
+    const flags = fleet.columns?.flags;
+    if (flags)
+      for (let i = 0; i < n; i++) marked[i] = flags[i] & Flag.waits || (flags[i] & Flag.worst) === 3 ? 1 : 0;
+    return { colors, background: color('--bg'), match, marked, mark: color('--text') };
+  }, [fleet, paint, match, theme, revision]);
+
+  const render = useCallback(() => {
+    asked.current = 0;
+    const [a, b] = [under.current, over.current];
+    if (!plan || !a || !b || size.w === 0 || look.colors.length !== plan.x.length) return;
+    if (a.width !== size.w || a.height !== size.h) {
+      for (const c of [a, b]) {
+        c.width = size.w;
+        c.height = size.h;
+      }
+      image.current = null;
+    }
+    const g = a.getContext('2d', { alpha: false });
+    const o = b.getContext('2d');
+    if (!g || !o) return;
+    if (!image.current) {
+      const data = g.createImageData(size.w, size.h);
+      image.current = { data, pixels: new Uint32Array(data.data.buffer) };
+    }
+    view.current ??= fit(plan, size.w, size.h);
+    draw(image.current.pixels, size.w, size.h, plan, view.current, look);
+    g.putImageData(image.current.data, 0, 0);
+    labels(o, fleet, plan, view.current, size, theme);
+  }, [plan, size, look, fleet, theme]);
+
+  const ask = useCallback(() => {
+    if (asked.current === 0) asked.current = requestAnimationFrame(render);
+  }, [render]);
+
+  useEffect(() => {
+    render();
+    return () => cancelAnimationFrame(asked.current);
+  }, [render]);
+
+  // Another plan or window begins with all of it.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only these make the old view senseless
+  useLayoutEffect(() => {
+    view.current = null;
+  }, [plan, size]);
+
+  const least = plan && size.w ? fit(plan, size.w, size.h).scale * 0.8 : 0.2;
+  const move = useCallback(
+    (next: View) => {
+      if (!plan) return;
+      view.current = kept(next, plan, size.w, size.h);
+      ask();
+    },
+    [plan, size, ask],
+  );
+
+  const point = (e: { clientX: number; clientY: number }) => {
+    const r = (over.current as HTMLCanvasElement).getBoundingClientRect();
+    return { x: (e.clientX - r.left) * size.ratio, y: (e.clientY - r.top) * size.ratio };
+  };
+  const gpuAt = (p: { x: number; y: number }) => {
+    const v = view.current;
+    return v && finder ? finder.at((p.x - v.dx) / v.scale, (p.y - v.dy) / v.scale) : null;
+  };
+
+  // React listens to the wheel passively; this one must keep the page from scrolling.
+  useEffect(() => {
+    const c = over.current;
+    if (!c) return;
+    const wheel = (e: WheelEvent) => {
+      e.preventDefault();
+      if (!view.current) return;
+      const r = c.getBoundingClientRect();
+      const [x, y] = [(e.clientX - r.left) * size.ratio, (e.clientY - r.top) * size.ratio];
+      setHover(null);
+      move(zoom(view.current, Math.exp(-e.deltaY * 0.0016), x, y, least));
+    };
+    c.addEventListener('wheel', wheel, { passive: false });
+    return () => c.removeEventListener('wheel', wheel);
+  }, [move, least, size.ratio]);
+
+  const drag = useRef<{ x: number; y: number; moved: boolean } | null>(null);
+  const pinch = useRef(new Map<number, { x: number; y: number }>());
+  const open = (gpu: number) => {
+    const n = fleet.nodeOf[gpu];
+    const name = layout?.nodes[n].name;
+    if (name) void navigate({ to: '/nodes/$name', params: { name } });
+  };
+  const keys = (e: React.KeyboardEvent) => {
+    const v = view.current;
+    if (!v || !plan) return;
+    const step = 60 * size.ratio;
+    const moves: Record<string, () => View> = {
+      '+': () => zoom(v, 1.4, size.w / 2, size.h / 2, least),
+      '=': () => zoom(v, 1.4, size.w / 2, size.h / 2, least),
+      '-': () => zoom(v, 1 / 1.4, size.w / 2, size.h / 2, least),
+      '0': () => fit(plan, size.w, size.h),
+      ArrowLeft: () => ({ ...v, dx: v.dx + step }),
+      ArrowRight: () => ({ ...v, dx: v.dx - step }),
+      ArrowUp: () => ({ ...v, dy: v.dy + step }),
+      ArrowDown: () => ({ ...v, dy: v.dy - step }),
+    };
+    if (moves[e.key]) {
+      e.preventDefault();
+      move(moves[e.key]());
+    }
+  };
+  const zoomBy = (factor: number) =>
+    view.current && move(zoom(view.current, factor, size.w / 2, size.h / 2, least));
+  const n = fleet.columns?.state.length ?? 0;
+  return (
+    <div className="map-area" ref={area}>
+      <canvas ref={under} aria-hidden="true" />
+      <canvas
+        ref={over}
+        className="over"
+        tabIndex={0}
+        role="img"
+        aria-label={`Map of ${n} GPUs on ${layout?.nodes.length ?? 0} nodes. Search finds nodes by name; the Nodes page lists them.`}
+        onKeyDown={keys}
+        onPointerDown={(e) => {
+          e.currentTarget.setPointerCapture(e.pointerId);
+          pinch.current.set(e.pointerId, point(e));
+          drag.current = { ...point(e), moved: false };
+        }}
+        onPointerMove={(e) => {
+          const p = point(e);
+          const v = view.current;
+          const fingers = pinch.current;
+          if (v && fingers.size === 2 && fingers.has(e.pointerId)) {
+            const [other] = [...fingers].filter(([id]) => id !== e.pointerId).map(([, q]) => q);
+            const before = fingers.get(e.pointerId) as { x: number; y: number };
+            const far = (q: { x: number; y: number }) => Math.hypot(q.x - other.x, q.y - other.y) || 1;
+            fingers.set(e.pointerId, p);
+            move(zoom(v, far(p) / far(before), (p.x + other.x) / 2, (p.y + other.y) / 2, least));
+            if (drag.current) drag.current.moved = true;
+            return;
+          }
+          const d = drag.current;
+          if (d && v) {
+            if (d.moved || Math.abs(p.x - d.x) + Math.abs(p.y - d.y) > 5) {
+              e.currentTarget.classList.add('moving');
+              setHover(null);
+              move({ ...v, dx: v.dx + p.x - d.x, dy: v.dy + p.y - d.y });
+              drag.current = { ...p, moved: true };
+            }
+            return;
+          }
+          const gpu = gpuAt(p);
+          e.currentTarget.classList.toggle('pointing', gpu !== null);
+          setHover(gpu === null ? null : { gpu, x: p.x / size.ratio, y: p.y / size.ratio });
+        }}
+        onPointerUp={(e) => {
+          pinch.current.delete(e.pointerId);
+          e.currentTarget.classList.remove('moving');
+          const gpu = drag.current && !drag.current.moved ? gpuAt(point(e)) : null;
+          drag.current = null;
+          if (gpu !== null) open(gpu);
+        }}
+        onPointerCancel={(e) => {
+          pinch.current.delete(e.pointerId);
+          drag.current = null;
+        }}
+        onPointerLeave={() => setHover(null)}
+      />
+      {hover && hover.gpu < n && (
+        <Card
+          gpu={hover.gpu}
+          x={hover.x}
+          y={hover.y}
+          width={size.w / size.ratio}
+          height={size.h / size.ratio}
+        />
+      )}
+      <div className="zoom">
+        <button type="button" aria-label="Nearer" onClick={() => zoomBy(1.5)}>
+          +
+        </button>
+        <button type="button" aria-label="Farther" onClick={() => zoomBy(1 / 1.5)}>
+          −
+        </button>
+        <button type="button" onClick={() => plan && move(fit(plan, size.w, size.h))}>
+          All
+        </button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,118 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link, useParams } from '@tanstack/react-router';
+import { node as nodeQuery } from '../queries';
+import { Empty, Loaded, Panel, State } from '../ui/parts';
+import { Telemetry, Timeline } from './node';
+import { FindingItem } from './oncall';
+
+export function GpuPage() {
+  const { name, gpu: text } = useParams({ from: '/nodes/$name/gpus/$gpu' });
+  const gpu = Number(text);
+  const query = useQuery(nodeQuery(name));
+  return (
+    <main className="page" id="page">
+      <Loaded query={query}>
+        {(n) => {
+          const here = n.inventory.gpus?.find((g) => g.index === gpu);
+          const job = n.jobs.find((j) => j.gpus.includes(gpu));
+          const found = (n.findings ?? []).filter(
+            (f) => f.gpu === gpu || f.gpu === null || f.gpu === undefined,
+          );
+          const facts = here?.facts;
+          const rows: [string, string | number | null | undefined][] = [
+            ['SKU', here?.sku],
+            ['product', facts?.product],
+            ['UUID', here?.uuid],
+            ['serial', here?.serial],
+            ['memory', here?.memory === undefined ? null : String(here.memory)],
+            ['PCI address', here?.pci],
+            ['NUMA node', here?.numa],
+            ['bus', facts?.pcie_gen ? `generation ${facts.pcie_gen}, ${facts.pcie_width} lanes` : null],
+            ['VBIOS', facts?.vbios],
+            ['compute capability', facts?.compute],
+            ['power limit', facts?.power_limit ? `${facts.power_limit} W` : null],
+            [
+              'NVLinks',
+              facts?.links?.length
+                ? `${facts.links.filter((l) => l.active).length} of ${facts.links.length} active`
+                : null,
+            ],
+            ['ECC', facts?.ecc === undefined || facts?.ecc === null ? null : facts.ecc ? 'on' : 'off'],
+          ];
+          return (
+            <>
+              <div className="head">
+                <h1>
+                  <Link to="/nodes/$name" params={{ name }}>
+                    {name}
+                  </Link>{' '}
+                  GPU {gpu}
+                </h1>
+                {!here ? (
+                  <State word="missing" />
+                ) : n.gpus_excluded.includes(gpu) ? (
+                  <State word="excluded" />
+                ) : (
+                  <State word={n.state} />
+                )}
+                <span className="dim">
+                  {job ? (
+                    <>
+                      held by{' '}
+                      {/^\d/.test(job.id) ? (
+                        <Link to="/jobs/$id" params={{ id: job.id }}>
+                          job {job.id} {job.name}
+                        </Link>
+                      ) : (
+                        job.name
+                      )}
+                    </>
+                  ) : (
+                    'held by nobody'
+                  )}
+                </span>
+              </div>
+              <div className="columns wide-left">
+                <div>
+                  <Panel title="Open findings">
+                    {found.length ? (
+                      found.map((f) => <FindingItem key={f.id} finding={f} hideNode />)
+                    ) : (
+                      <Empty title="Nothing is known to be wrong here" />
+                    )}
+                  </Panel>
+                  <Telemetry name={name} gpu={gpu} />
+                  <Timeline name={name} gpu={gpu} />
+                </div>
+                <Panel title="Device">
+                  {here ? (
+                    <div className="body">
+                      <dl className="facts">
+                        {rows.map(([word, value]) => (
+                          <Fact key={word} word={word} value={value} />
+                        ))}
+                      </dl>
+                    </div>
+                  ) : (
+                    <Empty title="The node does not tell of this GPU">
+                      <p>It may have fallen off the bus; the timeline says when.</p>
+                    </Empty>
+                  )}
+                </Panel>
+              </div>
+            </>
+          );
+        }}
+      </Loaded>
+    </main>
+  );
+}
+
+function Fact({ word, value }: { word: string; value: string | number | null | undefined }) {
+  return (
+    <>
+      <dt>{word}</dt>
+      <dd className={value === null || value === undefined ? 'dim' : ''}>{value ?? 'not told'}</dd>
+    </>
+  );
+}

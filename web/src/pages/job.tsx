@@ -1,0 +1,432 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link, useParams } from '@tanstack/react-router';
+import { useEffect, useRef, useState } from 'react';
+import { api, once, type Schemas, stream } from '../api/client';
+import { explain, job as jobQuery } from '../queries';
+import { useAct } from '../ui/act';
+import { useAsk } from '../ui/ask';
+import { Ago, Clock, Empty, Loaded, Panel, State, span } from '../ui/parts';
+import { gang, whereOrWhy } from './jobs';
+
+type Job = Schemas['Job'];
+
+export function JobPage() {
+  const { id } = useParams({ from: '/jobs/$id' });
+  const query = useQuery(jobQuery(id));
+  return (
+    <main className="page" id="page">
+      <Loaded query={query}>{(j) => <Shown job={j} />}</Loaded>
+    </main>
+  );
+}
+
+function Shown({ job: j }: { job: Job }) {
+  const took = j.started_at
+    ? (j.ended_at ? Date.parse(j.ended_at) : Date.now()) - Date.parse(j.started_at)
+    : null;
+  return (
+    <>
+      <div className="head">
+        <h1>
+          Job {j.id} {j.name}
+        </h1>
+        <State word={j.state} />
+        <span className="dim">{whereOrWhy(j)}</span>
+        <Buttons job={j} />
+      </div>
+      <div className="columns wide-left">
+        <div>
+          {j.state === 'queued' && <Why id={j.id} />}
+          <Placement job={j} />
+          <Attempts job={j} />
+          <Logs
+            id={j.id}
+            over={['succeeded', 'failed', 'cancelled'].includes(j.state)}
+            attempts={j.attempts}
+          />
+        </div>
+        <div>
+          <Panel title="Job">
+            <div className="body">
+              <dl className="facts">
+                <dt>project</dt>
+                <dd>{j.project}</dd>
+                <dt>user</dt>
+                <dd>{j.user}</dd>
+                <dt>gang</dt>
+                <dd>{gang(j)}</dd>
+                <dt>priority</dt>
+                <dd>{String(j.spec.priority ?? 'normal')}</dd>
+                <dt>submitted</dt>
+                <dd>
+                  <Ago at={j.submitted_at} />
+                </dd>
+                <dt>started</dt>
+                <dd>{j.started_at ? <Ago at={j.started_at} /> : 'not yet'}</dd>
+                {took !== null && (
+                  <>
+                    <dt>{j.ended_at ? 'took' : 'runs for'}</dt>
+                    <dd>{span(took)}</dd>
+                  </>
+                )}
+                {j.ended_at && (
+                  <>
+                    <dt>ended</dt>
+                    <dd>
+                      <Ago at={j.ended_at} />
+                      {j.exit_code !== null && j.exit_code !== undefined && `, exit code ${j.exit_code}`}
+                    </dd>
+                  </>
+                )}
+                {j.promise && (
+                  <>
+                    <dt>promised</dt>
+                    <dd>
+                      <Ago at={j.promise.at} />
+                    </dd>
+                  </>
+                )}
+                {j.progress && (
+                  <>
+                    <dt>progress</dt>
+                    <dd>
+                      step {j.progress.step}, <Ago at={j.progress.at} />
+                    </dd>
+                  </>
+                )}
+                {j.checkpoint && (
+                  <>
+                    <dt>checkpoint</dt>
+                    <dd>
+                      <Ago at={j.checkpoint.at} />
+                      {j.checkpoint.step !== null &&
+                        j.checkpoint.step !== undefined &&
+                        `, step ${j.checkpoint.step}`}
+                    </dd>
+                  </>
+                )}
+                <dt>failures</dt>
+                <dd>
+                  {j.infrastructure_failures} of the platform, {j.application_failures} of its own,{' '}
+                  {j.preemptions} preemptions
+                </dd>
+              </dl>
+            </div>
+          </Panel>
+          {j.recovery && <Recovery r={j.recovery} />}
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Buttons({ job: j }: { job: Job }) {
+  const ask = useAsk();
+  const { act, busy } = useAct();
+  const params = () => ({ path: { id: j.id }, header: once() });
+  const over = ['succeeded', 'failed', 'cancelled'].includes(j.state);
+  if (over) return null;
+  return (
+    <div className="actions">
+      {j.state === 'queued' && !j.held && (
+        <button
+          type="button"
+          disabled={busy}
+          onClick={() =>
+            void act(() => api.POST('/v1/jobs/{id}/hold', { params: params() }), `Job ${j.id} is held`)
+          }
+        >
+          Hold
+        </button>
+      )}
+      {j.held && (
+        <button
+          type="button"
+          disabled={busy}
+          onClick={() =>
+            void act(
+              () => api.POST('/v1/jobs/{id}/release', { params: params() }),
+              `Job ${j.id} waits for its turn`,
+            )
+          }
+        >
+          Release
+        </button>
+      )}
+      <button
+        type="button"
+        className="risky"
+        disabled={busy}
+        onClick={async () => {
+          const yes = await ask({
+            title: `Cancel job ${j.id} ${j.name}`,
+            text: 'Its ranks are stopped. This cannot be undone.',
+            act: 'Cancel the job',
+            risky: true,
+          });
+          if (yes !== null)
+            void act(
+              () => api.POST('/v1/jobs/{id}/cancel', { params: params() }),
+              `Job ${j.id} is being cancelled`,
+            );
+        }}
+      >
+        Cancel
+      </button>
+    </div>
+  );
+}
+
+function Why({ id }: { id: string }) {
+  const query = useQuery(explain(id));
+  return (
+    <Panel title="Why it waits">
+      <Loaded query={query}>
+        {(e) => (
+          <div className="body">
+            <p>{e.summary}</p>
+            {e.estimated_start && (
+              <p>
+                It starts about <Ago at={e.estimated_start.at} />,{' '}
+                <span className="dim">{e.estimated_start.basis}</span>
+              </p>
+            )}
+            {e.constraints.length > 0 && (
+              <div className="scroll-x">
+                <table>
+                  <thead>
+                    <tr>
+                      <th>After</th>
+                      <th className="num">Nodes left</th>
+                      <th className="num">GPUs left</th>
+                      <th />
+                    </tr>
+                  </thead>
+                  <tbody>
+                    {e.constraints.map((c) => (
+                      <tr key={c.name}>
+                        <td>
+                          {c.binding ? <b>{c.name.replaceAll('_', ' ')}</b> : c.name.replaceAll('_', ' ')}
+                        </td>
+                        <td className="num">{c.nodes_left}</td>
+                        <td className="num">{c.gpus_left}</td>
+                        <td className="dim">{c.detail}</td>
+                      </tr>
+                    ))}
+                  </tbody>
+                </table>
+              </div>
+            )}
+            {e.ahead.length > 0 && (
+              <p className="dim">
+                Ahead of it ({e.ahead_count}):{' '}
+                {e.ahead.slice(0, 5).map((a) => (
+                  <span key={a.id}>
+                    {a.id} {a.name} ({a.why}){' '}
+                  </span>
+                ))}
+              </p>
+            )}
+            {e.suggestions.length > 0 && (
+              <>
+                <h3>What would start it</h3>
+                <ul className="evidence">
+                  {e.suggestions.map((s) => (
+                    <li key={s}>{s}</li>
+                  ))}
+                </ul>
+              </>
+            )}
+          </div>
+        )}
+      </Loaded>
+    </Panel>
+  );
+}
+
+function Placement({ job: j }: { job: Job }) {
+  const a = j.attempt;
+  if (!a) return null;
+  return (
+    <Panel title={`Attempt ${a.no}`} note={`${a.domain}; ${a.fabric_words}`}>
+      <div className="scroll-x tall">
+        <table>
+          <thead>
+            <tr>
+              <th>Node</th>
+              <th>Ranks</th>
+              <th>GPUs</th>
+              <th>State</th>
+            </tr>
+          </thead>
+          <tbody>
+            {a.slots.map((s) => (
+              <tr key={`${s.node}${s.node_rank}`}>
+                <td>
+                  <Link to="/nodes/$name" params={{ name: s.node }}>
+                    {s.node}
+                  </Link>
+                </td>
+                <td className="mono">
+                  {s.ranks > 1 ? `${s.first_rank}-${s.first_rank + s.ranks - 1}` : s.first_rank}
+                </td>
+                <td className="mono">{s.gpus.join(' ') || 'none'}</td>
+                <td>
+                  <State word={s.state} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}
+
+function Attempts({ job: j }: { job: Job }) {
+  if (j.past.length === 0) return null;
+  return (
+    <Panel title="Earlier attempts" note="why each ended">
+      <div className="scroll-x tall">
+        <table>
+          <thead>
+            <tr>
+              <th className="num">No</th>
+              <th>Placed</th>
+              <th>Ended</th>
+              <th>Blame</th>
+              <th>Why</th>
+              <th>Nodes</th>
+            </tr>
+          </thead>
+          <tbody>
+            {[...j.past].reverse().map((p) => (
+              <tr key={p.no}>
+                <td className="num">{p.no}</td>
+                <td className="nowrap">
+                  <Clock at={p.placed_at} />
+                </td>
+                <td className="nowrap">
+                  <Clock at={p.ended_at} />
+                </td>
+                <td>{p.verdict}</td>
+                <td>{p.reason}</td>
+                <td className="dim">
+                  {p.nodes.slice(0, 3).join(', ')}
+                  {p.nodes.length > 3 && `, ${p.nodes.length - 3} more`}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}
+
+function Recovery({ r }: { r: Schemas['Recovery'] }) {
+  const parts: [string, number | null | undefined][] = [
+    ['detected', r.detect_ms],
+    ['decided', r.decide_ms],
+    ['work left', r.drain_ms],
+    ['placed', r.place_ms],
+    ['started', r.start_ms],
+    ['worked again', r.load_ms],
+  ];
+  return (
+    <Panel title="Last recovery" note={span(r.total_ms)}>
+      <div className="body">
+        <dl className="facts">
+          {parts.map(([word, ms]) => (
+            <FactRow key={word} word={word} text={ms === null || ms === undefined ? 'not yet' : span(ms)} />
+          ))}
+        </dl>
+      </div>
+    </Panel>
+  );
+}
+
+function FactRow({ word, text }: { word: string; text: string }) {
+  return (
+    <>
+      <dt>{word}</dt>
+      <dd>{text}</dd>
+    </>
+  );
+}
+
+const KEPT = 2000;
+
+/** The newest output, and what follows while the job goes on. */
+function Logs({ id, over, attempts }: { id: string; over: boolean; attempts: number }) {
+  const [lines, setLines] = useState<string[]>([]);
+  const [error, setError] = useState('');
+  const [rank, setRank] = useState(0);
+  const box = useRef<HTMLPreElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new attempt has other output
+  useEffect(() => {
+    const stop = new AbortController();
+    setLines([]);
+    setError('');
+    const read = async () => {
+      const query = new URLSearchParams({ rank: String(rank), tail: '300', follow: String(!over) });
+      const response = await stream(`/v1/jobs/${encodeURIComponent(id)}/logs?${query}`, {
+        signal: stop.signal,
+        headers: { Accept: 'application/x-ndjson' },
+      });
+      const reader = (response.body as ReadableStream<Uint8Array>)
+        .pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>)
+        .getReader();
+      let rest = '';
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        const parts = (rest + value).split('\n');
+        rest = parts.pop() ?? '';
+        const fresh = parts.filter(Boolean).map((p) => {
+          const line = JSON.parse(p) as Schemas['LogLine'];
+          return line.text ?? (line.note ? `[${line.note}]` : '');
+        });
+        if (fresh.length) setLines((old) => [...old, ...fresh].slice(-KEPT));
+      }
+    };
+    read().catch((e) => {
+      if (!stop.signal.aborted) setError((e as Error).message);
+    });
+    return () => stop.abort();
+  }, [id, over, rank, attempts]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the end stays in sight when lines come
+  useEffect(() => {
+    const b = box.current;
+    if (b) b.scrollTop = b.scrollHeight;
+  }, [lines]);
+  return (
+    <Panel
+      title="Output"
+      note={over ? '' : 'as it comes'}
+      actions={
+        <label className="dim">
+          rank{' '}
+          <input
+            type="number"
+            min={0}
+            value={rank}
+            onChange={(e) => setRank(Math.max(0, Number(e.target.value) || 0))}
+            className="short"
+          />
+        </label>
+      }
+    >
+      {error ? (
+        <p className="state">{error}</p>
+      ) : lines.length === 0 ? (
+        <Empty title="No output of this rank yet" />
+      ) : (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
+        <pre className="log" ref={box} tabIndex={0} aria-label="Output">
+          {lines.join('\n')}
+        </pre>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,57 @@
+import { useState } from 'react';
+import { refused, session } from '../api/client';
+
+export function Login() {
+  const [why, setWhy] = useState(session.refusal());
+  const [busy, setBusy] = useState(false);
+  const enter = async (form: FormData) => {
+    const token = String(form.get('token') ?? '').trim();
+    setBusy(true);
+    setWhy('');
+    try {
+      const answer = await fetch('/v1/whoami', {
+        headers: { Authorization: `Bearer ${token}` },
+        cache: 'no-store',
+      });
+      if (answer.ok) session.enter(token);
+      else setWhy((await refused(answer)).message);
+    } catch {
+      setWhy('The server cannot be reached.');
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <main className="login">
+      <form
+        onSubmit={(e) => {
+          e.preventDefault();
+          void enter(new FormData(e.currentTarget));
+        }}
+      >
+        <h1>Muster</h1>
+        <p className="dim">
+          Paste a token. <code>muster up</code> writes one to <code>admin.token</code> in its data directory;{' '}
+          <code>muster token create</code> makes others. It is kept in this tab only.
+        </p>
+        <label htmlFor="token">Token</label>
+        {/* biome-ignore lint/a11y/noAutofocus: nothing else is on the page */}
+        <input
+          id="token"
+          name="token"
+          type="password"
+          autoComplete="off"
+          spellCheck={false}
+          required
+          autoFocus
+        />
+        <button type="submit" className="main" disabled={busy}>
+          {busy ? 'Looking…' : 'Log in'}
+        </button>
+        <p role="alert" className={why ? 'error' : ''}>
+          {why}
+        </p>
+      </form>
+    </main>
+  );
+}

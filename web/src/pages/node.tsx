@@ -1,0 +1,475 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link, useParams } from '@tanstack/react-router';
+import { api, once, type Schemas } from '../api/client';
+import { useFleet } from '../live/context';
+import { useRevision } from '../live/fleet';
+import { Flag, NO_FIGURE, NONE } from '../live/frame';
+import { classColor, classOf } from '../map/colors';
+import { node as nodeQuery, telemetry, timeline } from '../queries';
+import { useAct } from '../ui/act';
+import { useAsk } from '../ui/ask';
+import { Chart } from '../ui/chart';
+import { Ago, bytes, Clock, Empty, Loaded, Panel, State } from '../ui/parts';
+import { useTheme } from '../ui/theme';
+import { FindingItem, RemedyItem } from './oncall';
+
+type Node = Schemas['Node'];
+
+export function NodePage() {
+  const { name } = useParams({ from: '/nodes/$name' });
+  const query = useQuery(nodeQuery(name));
+  return (
+    <main className="page" id="page">
+      <Loaded query={query}>{(n) => <Shown node={n} />}</Loaded>
+    </main>
+  );
+}
+
+function Shown({ node: n }: { node: Node }) {
+  const l = n.location;
+  return (
+    <>
+      <div className="head">
+        <h1>{n.name}</h1>
+        <State word={n.state} />
+        <span className="dim">
+          {n.stage_why ?? n.cordon}
+          {n.stage_since && (
+            <>
+              {' '}
+              since <Ago at={n.stage_since} />
+            </>
+          )}
+        </span>
+        <NodeButtons node={n} />
+      </div>
+      <Gpus name={n.name} />
+      <div className="columns wide-left">
+        <div>
+          {n.remedy_detail && (
+            <Panel title="What is done about it">
+              <RemedyItem remedy={n.remedy_detail} />
+            </Panel>
+          )}
+          <Panel title="Open findings" note={n.findings?.length ? `${n.findings.length}` : ''}>
+            {n.findings?.length ? (
+              n.findings.map((f) => <FindingItem key={f.id} finding={f} hideNode />)
+            ) : (
+              <Empty title="Nothing is known to be wrong here" />
+            )}
+          </Panel>
+          <Telemetry name={n.name} />
+          <Timeline name={n.name} />
+        </div>
+        <div>
+          <Panel title="Jobs here" note={`${n.gpus_used} of ${n.gpus_total} GPUs held`}>
+            {n.jobs.length === 0 ? (
+              <Empty title="No job holds anything here" />
+            ) : (
+              <table>
+                <thead>
+                  <tr>
+                    <th>Job</th>
+                    <th>Project</th>
+                    <th>State</th>
+                    <th>GPUs</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {n.jobs.map((j) => (
+                    <tr key={j.id + j.name}>
+                      <td>
+                        {/^\d/.test(j.id) ? (
+                          <Link to="/jobs/$id" params={{ id: j.id }}>
+                            {j.id} {j.name}
+                          </Link>
+                        ) : (
+                          j.name
+                        )}
+                      </td>
+                      <td>{j.project}</td>
+                      <td>
+                        <State word={j.state} />
+                      </td>
+                      <td className="mono">{j.gpus.join(' ')}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            )}
+          </Panel>
+          <Panel title="Node">
+            <div className="body">
+              <dl className="facts">
+                <dt>place</dt>
+                <dd>
+                  {[l.region, l.cluster, l.spine, l.leaf, l.rack].join(' / ')}
+                  {l.nvlink !== n.name && `, NVLink domain ${l.nvlink}`}, feed {l.feed}
+                </dd>
+                <dt>GPUs</dt>
+                <dd>
+                  {n.gpus_total} {n.sku}
+                  {n.gpus_excluded.length > 0 && `, ${n.gpus_excluded.join(', ')} excluded`}
+                </dd>
+                <dt>processors</dt>
+                <dd>
+                  {n.cpus_used} of {n.cpus_total} held
+                </dd>
+                <dt>memory</dt>
+                <dd>
+                  {size(n.memory_used)} of {size(n.memory_total)} held
+                </dd>
+                <dt>role</dt>
+                <dd>
+                  {n.role}, pool {n.pool || 'default'}
+                  {n.inventory.simulated ? ', simulated' : ''}
+                </dd>
+                <dt>hazard</dt>
+                <dd>{(n.hazard / 10).toFixed(1)} % a month</dd>
+                {Object.entries(n.inventory.versions ?? {}).map(([what, version]) => (
+                  <Fact key={what} word={what} text={String(version)} />
+                ))}
+                <Fact word="kernel" text={n.inventory.kernel} />
+                <dt>agent</dt>
+                <dd>
+                  {n.agent ? (
+                    <>
+                      {n.agent.version}, heard <Ago at={n.agent.last_heard} />
+                    </>
+                  ) : (
+                    'not connected'
+                  )}
+                </dd>
+                <dt>joined</dt>
+                <dd>
+                  <Ago at={n.enrolled_at} />
+                </dd>
+              </dl>
+            </div>
+          </Panel>
+          <Qualification node={n} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function size(v: unknown): string {
+  return typeof v === 'number' ? bytes(v) : String(v);
+}
+
+function Fact({ word, text }: { word: string; text: string }) {
+  return (
+    <>
+      <dt>{word}</dt>
+      <dd>{text}</dd>
+    </>
+  );
+}
+
+function NodeButtons({ node: n }: { node: Node }) {
+  const ask = useAsk();
+  const { act, busy } = useAct();
+  const params = () => ({ path: { name: n.name }, header: once() });
+  const held = n.jobs.length;
+  const drained = n.stage === 'draining' || n.stage === 'drained';
+  return (
+    <div className="actions">
+      {n.cordon && !drained && (
+        <button
+          type="button"
+          disabled={busy}
+          onClick={() =>
+            void act(
+              () => api.POST('/v1/nodes/{name}/uncordon', { params: params() }),
+              `${n.name} takes work again`,
+            )
+          }
+        >
+          Uncordon
+        </button>
+      )}
+      {!n.cordon && !drained && (
+        <button
+          type="button"
+          disabled={busy}
+          onClick={async () => {
+            const reason = await ask({
+              title: `Cordon ${n.name}`,
+              text: 'It gets no new work; what runs there is not touched.',
+              act: 'Cordon',
+              reason: 'offered',
+            });
+            if (reason !== null)
+              void act(
+                () => api.POST('/v1/nodes/{name}/cordon', { params: params(), body: { reason } }),
+                `${n.name} gets no new work`,
+              );
+          }}
+        >
+          Cordon
+        </button>
+      )}
+      {drained ? (
+        <button
+          type="button"
+          className="main"
+          disabled={busy}
+          onClick={() =>
+            void act(
+              () => api.POST('/v1/nodes/{name}/undrain', { params: params() }),
+              `${n.name} takes work again`,
+            )
+          }
+        >
+          Undrain
+        </button>
+      ) : (
+        <button
+          type="button"
+          disabled={busy}
+          onClick={async () => {
+            const reason = await ask({
+              title: `Drain ${n.name}`,
+              text: held
+                ? `${held} ${held === 1 ? 'job holds' : 'jobs hold'} something here. They may finish; nothing new comes.`
+                : 'Nothing runs here. No work comes until it is undrained.',
+              act: 'Drain',
+              reason: 'offered',
+            });
+            if (reason !== null)
+              void act(
+                () => api.POST('/v1/nodes/{name}/drain', { params: params(), body: { reason, stop: false } }),
+                `${n.name} is being drained`,
+              );
+          }}
+        >
+          Drain
+        </button>
+      )}
+      {n.qualifying ? (
+        <button
+          type="button"
+          disabled={busy}
+          onClick={() =>
+            void act(
+              () => api.POST('/v1/nodes/{name}/cancel-qualification', { params: params() }),
+              `The test of ${n.name} ends`,
+            )
+          }
+        >
+          End test
+        </button>
+      ) : (
+        <button
+          type="button"
+          disabled={busy || held > 0}
+          title={held > 0 ? 'It must hold no work: drain it first' : 'Test it before it takes more work'}
+          onClick={async () => {
+            const yes = await ask({
+              title: `Qualify ${n.name}`,
+              text: 'Its GPUs are measured against their SKU, its past and its peers. It takes no work meanwhile (seconds to minutes).',
+              act: 'Qualify',
+            });
+            if (yes !== null)
+              void act(
+                () => api.POST('/v1/nodes/{name}/qualify', { params: params(), body: { level: 'quick' } }),
+                `${n.name} is being tested`,
+              );
+          }}
+        >
+          Qualify
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** The GPUs of a node, live. */
+function Gpus({ name }: { name: string }) {
+  const fleet = useFleet();
+  useRevision(fleet);
+  const theme = useTheme();
+  const { layout, columns: c } = fleet;
+  const n = fleet.byName.get(name);
+  if (!layout || !c || n === undefined || layout.nodes[n].gpus === 0) return null;
+  const figure = (v: number, none: number, unit: string) => (v === none ? '–' : `${v}${unit}`);
+  const all = [];
+  for (let i = fleet.first[n]; i < fleet.first[n + 1]; i++) {
+    const g = i - fleet.first[n];
+    const word = layout.states[c.state[i]] ?? 'unknown';
+    const color = classColor(classOf(word, c.flags[i]), theme);
+    all.push(
+      <Link
+        key={g}
+        to="/nodes/$name/gpus/$gpu"
+        params={{ name, gpu: String(g) }}
+        style={{ borderLeftColor: color }}
+        title={`${word}${c.flags[i] & Flag.held ? ', held' : ''}`}
+      >
+        <b>GPU {g}</b>
+        {word === 'missing' ? (
+          <span className="dim">missing</span>
+        ) : (
+          <span className="dim">
+            {figure(c.util[i], NO_FIGURE, '%')} {figure(c.temp[i], NO_FIGURE, '°')}
+            <br />
+            {figure(c.power[i], NONE, ' W')}
+          </span>
+        )}
+      </Link>,
+    );
+  }
+  return (
+    <Panel title="GPUs" note="now: load, temperature, power">
+      <div className="body gpus">{all}</div>
+    </Panel>
+  );
+}
+
+const SERIES: { column: string; title: string; unit: string }[] = [
+  { column: 'util', title: 'Utilisation', unit: '%' },
+  { column: 'temp', title: 'Temperature', unit: '°C' },
+  { column: 'power', title: 'Power', unit: 'W' },
+  { column: 'mem_used', title: 'Memory used', unit: 'MiB' },
+];
+
+export function Telemetry({ name, gpu }: { name: string; gpu?: number }) {
+  const query = useQuery(telemetry(name));
+  return (
+    <Panel title="Telemetry" note="the last ten minutes, as far as this server has heard them">
+      <Loaded query={query}>
+        {(t) =>
+          t.rows.length < 2 ? (
+            <Empty title="No figures yet">
+              <p>
+                Nodes send a row every ten seconds. Figures are kept in memory for ten minutes; Prometheus
+                keeps them for longer.
+              </p>
+            </Empty>
+          ) : (
+            <div className="charts">
+              {SERIES.filter((s) => t.gpu_columns.includes(s.column)).map((s) => {
+                const at = t.gpu_columns.indexOf(s.column);
+                const x = t.rows.map((r) => Date.parse(r.at) / 1000);
+                const shown = gpu === undefined ? t.gpus : t.gpus.filter((g) => g === gpu);
+                const lines = shown.map((g) => ({
+                  label: `GPU ${g}`,
+                  values: t.rows.map((r) => r.gpus[t.gpus.indexOf(g)]?.[at] ?? null),
+                }));
+                return <Chart key={s.column} title={s.title} unit={s.unit} x={x} lines={lines} />;
+              })}
+            </div>
+          )
+        }
+      </Loaded>
+    </Panel>
+  );
+}
+
+export function Timeline({ name, gpu }: { name: string; gpu?: number }) {
+  const query = useQuery(timeline(name));
+  return (
+    <Panel title="Timeline" note="newest first">
+      <Loaded query={query}>
+        {(page) => {
+          const items = page.items.filter((e) => gpu === undefined || e.gpu === gpu);
+          return items.length === 0 ? (
+            <Empty title="Nothing happened that is remembered" />
+          ) : (
+            // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
+            <ol className="timeline tall" tabIndex={0} aria-label="Timeline">
+              {items.map((e, i) => (
+                // biome-ignore lint/suspicious/noArrayIndexKey: entries have no id of their own
+                <li key={`${e.at}${i}`}>
+                  <Clock at={e.at} />
+                  <span>
+                    {e.severity ? <State word={e.severity} /> : <span className="dim">{e.what}</span>}
+                  </span>
+                  <span>
+                    {e.gpu !== null && e.gpu !== undefined && gpu === undefined && (
+                      <span className="dim">GPU {e.gpu} </span>
+                    )}
+                    {e.text}
+                  </span>
+                </li>
+              ))}
+            </ol>
+          );
+        }}
+      </Loaded>
+    </Panel>
+  );
+}
+
+function Qualification({ node: n }: { node: Node }) {
+  const q = n.qualified;
+  return (
+    <Panel
+      title="Qualification"
+      note={
+        q ? (
+          <>
+            {q.level}, <Ago at={q.ended_at} />
+          </>
+        ) : (
+          ''
+        )
+      }
+    >
+      {n.qualifying && (
+        <div className="item">
+          Being tested
+          {n.qualifying.progress && (
+            <>
+              : {n.qualifying.progress.doing} ({n.qualifying.progress.done} of {n.qualifying.progress.of})
+            </>
+          )}
+        </div>
+      )}
+      {!q ? (
+        <Empty title="Never tested">
+          <p>
+            A test measures what this node can do, against what its SKU should. Drain it, then press Qualify,
+            or <code>muster node qualify {n.name}</code>.
+          </p>
+        </Empty>
+      ) : (
+        <div className="scroll-x tall">
+          <table>
+            <thead>
+              <tr>
+                <th>Check</th>
+                <th className="num">Measured</th>
+                <th className="num">Expected</th>
+                <th>Result</th>
+              </tr>
+            </thead>
+            <tbody>
+              {q.checks.map((c, i) => (
+                // biome-ignore lint/suspicious/noArrayIndexKey: checks repeat by GPU, in order
+                <tr key={`${c.name}${i}`}>
+                  <td>
+                    {c.name}
+                    {c.gpu !== null && c.gpu !== undefined && <span className="dim"> GPU {c.gpu}</span>}
+                  </td>
+                  <td className="num">{measured(c)}</td>
+                  <td className="num dim">{expected(c)}</td>
+                  <td>
+                    <State word={c.outcome} /> {c.note && <span className="dim">{c.note}</span>}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+type Check = Schemas['Check'];
+const figure = (v: number | null | undefined, unit = '') =>
+  v === null || v === undefined ? '–' : `${v.toLocaleString('en', { maximumFractionDigits: 1 })} ${unit}`;
+const measured = (c: Check) => figure(c.value, c.unit);
+const expected = (c: Check) => figure(c.expected ?? c.floor, c.unit);

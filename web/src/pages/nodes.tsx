@@ -1,0 +1,105 @@
+import { useInfiniteQuery } from '@tanstack/react-query';
+import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import { useCallback } from 'react';
+import { nodes } from '../queries';
+import { Empty, Loaded, State } from '../ui/parts';
+import { Rows } from '../ui/virtual';
+
+const STATES = [
+  '',
+  'ready',
+  'cordoned',
+  'draining',
+  'drained',
+  'suspect',
+  'quarantined',
+  'repairing',
+  'qualifying',
+  'lost',
+];
+const COLUMNS = 'minmax(140px, 1fr) 120px 110px 90px minmax(200px, 1.4fr) 90px minmax(160px, 1.6fr)';
+
+export function NodesPage() {
+  const search = useSearch({ from: '/nodes' });
+  const navigate = useNavigate({ from: '/nodes' });
+  const state = search.state ?? '';
+  const query = useInfiniteQuery(nodes(state));
+  const { fetchNextPage, hasNextPage, isFetchingNextPage } = query;
+  const more = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [fetchNextPage, hasNextPage, isFetchingNextPage]);
+  return (
+    <main className="page full list" id="page">
+      <div className="map-bar">
+        <h1>Nodes</h1>
+        <div className="modes" role="group" aria-label="Which nodes">
+          {STATES.map((s) => (
+            <button
+              key={s}
+              type="button"
+              aria-pressed={state === s}
+              onClick={() => void navigate({ search: { state: s || undefined }, replace: true })}
+            >
+              {s || 'all'}
+            </button>
+          ))}
+        </div>
+      </div>
+      <Loaded query={query}>
+        {(data) => {
+          const items = data.pages.flatMap((p) => p.items);
+          if (items.length === 0)
+            return (
+              <Empty title={state ? `No node is ${state}` : 'No nodes yet'}>
+                {!state && (
+                  <p>
+                    A node appears as soon as its agent has joined: <code>muster agent run --join TOKEN</code>
+                    .
+                  </p>
+                )}
+              </Empty>
+            );
+          return (
+            <Rows
+              items={items}
+              columns={COLUMNS}
+              label="Nodes"
+              more={more}
+              header={
+                <>
+                  <span>Node</span>
+                  <span>State</span>
+                  <span>GPUs</span>
+                  <span>Held</span>
+                  <span>Place</span>
+                  <span>Hazard</span>
+                  <span>Why</span>
+                </>
+              }
+              row={(n) => (
+                <Link
+                  to="/nodes/$name"
+                  params={{ name: n.name }}
+                  className="grid-row"
+                  style={{ gridTemplateColumns: COLUMNS }}
+                >
+                  <span className="cut">{n.name}</span>
+                  <State word={n.state} />
+                  <span className="cut">
+                    {n.gpus_total} {n.sku}
+                  </span>
+                  <span>{n.gpus_used}</span>
+                  <span className="cut dim">
+                    {n.location.spine} / {n.location.leaf} / {n.location.rack}
+                  </span>
+                  <span>{(n.hazard / 10).toFixed(1)} %</span>
+                  <span className="cut dim">{n.stage_why ?? n.cordon ?? ''}</span>
+                </Link>
+              )}
+            />
+          );
+        }}
+      </Loaded>
+    </main>
+  );
+}

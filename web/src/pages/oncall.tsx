@@ -1,0 +1,444 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { api, once, type Schemas } from '../api/client';
+import { breakers, health, incidents, remedies } from '../queries';
+import { useAct } from '../ui/act';
+import { useAsk } from '../ui/ask';
+import { Ago, Empty, Loaded, Panel, State, Word } from '../ui/parts';
+import { automation as automationWords } from '../words';
+
+const WORST: Record<string, number> = { critical: 0, degraded: 1, warning: 2, info: 3 };
+
+export function OncallPage() {
+  const site = useQuery(health());
+  return (
+    <main className="page" id="page">
+      <div className="head">
+        <h1>On-call</h1>
+        <Loaded query={site}>
+          {(s) => (
+            <span>
+              <Word tone={s.state === 'well' ? 'ok' : 'bad'}>{s.state}</Word>{' '}
+              <span className="dim">{s.reasons.join('; ')}</span>
+            </span>
+          )}
+        </Loaded>
+      </div>
+      <div className="columns wide-left">
+        <div>
+          <Waiting />
+          <Incidents />
+        </div>
+        <div>
+          <Automation />
+          <Breakers />
+          <UnderWay />
+        </div>
+      </div>
+    </main>
+  );
+}
+
+type Remedy = Schemas['Remedy'];
+
+function RemedyButtons({ remedy }: { remedy: Remedy }) {
+  const ask = useAsk();
+  const { act, busy } = useAct();
+  const path = { params: { path: { id: remedy.id }, header: once() } };
+  const where = `${remedy.node}${remedy.gpu !== null && remedy.gpu !== undefined ? ` GPU ${remedy.gpu}` : ''}`;
+  const waits = remedy.step === 'approval' || remedy.step === 'proposed';
+  return (
+    <div className="actions">
+      {waits && (
+        <button
+          type="button"
+          className="main"
+          disabled={busy}
+          onClick={async () => {
+            const yes = await ask({
+              title: `${remedy.action_words}: ${where}`,
+              text: `Approve this remedy for finding ${remedy.finding} (${remedy.kind})? Work has left, or leaves first.`,
+              act: 'Approve',
+            });
+            if (yes !== null)
+              void act(
+                () => api.POST('/v1/remedies/{id}/approve', path),
+                `Approved: ${remedy.action_words} on ${where}`,
+              );
+          }}
+        >
+          Approve
+        </button>
+      )}
+      {waits && (
+        <button
+          type="button"
+          disabled={busy}
+          onClick={async () => {
+            const reason = await ask({
+              title: `Deny: ${remedy.action_words} on ${where}`,
+              text: 'The remedy ends without its act.',
+              act: 'Deny',
+              reason: 'needed',
+            });
+            if (reason !== null)
+              void act(
+                () => api.POST('/v1/remedies/{id}/deny', { ...path, body: { reason } }),
+                `Denied on ${where}`,
+              );
+          }}
+        >
+          Deny
+        </button>
+      )}
+      <button
+        type="button"
+        disabled={busy}
+        onClick={async () => {
+          const reason = await ask({
+            title: `Undo: ${remedy.action_words} on ${where}`,
+            text: 'The node goes back to where it stood before, as far as that is possible.',
+            act: 'Undo',
+            reason: 'needed',
+          });
+          if (reason !== null)
+            void act(
+              () => api.POST('/v1/remedies/{id}/undo', { ...path, body: { reason } }),
+              `Undone on ${where}`,
+            );
+        }}
+      >
+        Undo
+      </button>
+    </div>
+  );
+}
+
+export function RemedyItem({ remedy }: { remedy: Remedy }) {
+  return (
+    <div className="item">
+      <h3>
+        <span>{remedy.action_words}</span>
+        <Link to="/nodes/$name" params={{ name: remedy.node }}>
+          {remedy.node}
+        </Link>
+        {remedy.gpu !== null && remedy.gpu !== undefined && <span className="dim">GPU {remedy.gpu}</span>}
+        <span className="dim">{remedy.step.replaceAll('_', ' ')}</span>
+        <span className="dim">
+          <Ago at={remedy.since} />
+        </span>
+      </h3>
+      <p>
+        {remedy.why} <span className="dim">{remedy.kind}</span>
+      </p>
+      {remedy.state !== 'ended' && <RemedyButtons remedy={remedy} />}
+    </div>
+  );
+}
+
+function Waiting() {
+  const site = useQuery(health());
+  return (
+    <Loaded query={site}>
+      {(s) => (
+        <Panel title="Waits for your word" note={s.waiting.length ? `${s.waiting.length}` : ''}>
+          {s.waiting.length === 0 ? (
+            <Empty title="Nothing waits">
+              <p>
+                Resets, restarts and replacements stop here until somebody approves them, unless the policy
+                says otherwise.
+              </p>
+            </Empty>
+          ) : (
+            s.waiting.map((r) => <RemedyItem key={r.id} remedy={r} />)
+          )}
+        </Panel>
+      )}
+    </Loaded>
+  );
+}
+
+function Incidents() {
+  const query = useQuery(incidents());
+  const site = useQuery(health());
+  return (
+    <Loaded query={query}>
+      {(page) => {
+        const open = page.items
+          .filter((i) => i.state === 'open')
+          .sort((a, b) => WORST[a.severity] - WORST[b.severity] || b.opened_at.localeCompare(a.opened_at));
+        const loose = (site.data?.findings ?? []).filter((f) => !f.incident);
+        return (
+          <>
+            <Panel title="Incidents" note={open.length ? `${open.length} open, worst first` : ''}>
+              {open.length === 0 ? (
+                <Empty title="No incident is open">
+                  <p>
+                    Findings that share a cause (a leaf, a feed, a driver version, a job template) become one
+                    incident here. To practise: <code>muster gameday run</code>.
+                  </p>
+                </Empty>
+              ) : (
+                open.map((i) => <IncidentItem key={i.id} incident={i} />)
+              )}
+            </Panel>
+            <Panel title="Findings of no incident" note={loose.length ? `${loose.length} open` : ''}>
+              {loose.length === 0 ? (
+                <Empty title="None" />
+              ) : (
+                [...loose]
+                  .sort((a, b) => WORST[a.severity] - WORST[b.severity])
+                  .map((f) => <FindingItem key={f.id} finding={f} />)
+              )}
+            </Panel>
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function IncidentItem({ incident }: { incident: Schemas['Incident'] }) {
+  const { changes = [], findings = [] } = incident;
+  return (
+    <div className="item">
+      <h3>
+        <State word={incident.severity} />
+        <span>{incident.title || incident.kind}</span>
+        <span className="dim">{incident.cause}</span>
+        <span className="dim">
+          <Ago at={incident.opened_at} />
+        </span>
+      </h3>
+      <p>{incident.summary}</p>
+      {changes.length > 0 && (
+        <ul className="evidence">
+          {changes.map((c) => (
+            <li key={`${c.at}${c.text}`}>
+              <Ago at={c.at} />: {c.text}
+            </li>
+          ))}
+        </ul>
+      )}
+      <p className="dim">
+        {incident.count} findings
+        {findings.slice(0, 8).map((f) =>
+          f.node ? (
+            <span key={f.id}>
+              {' '}
+              <Link to="/nodes/$name" params={{ name: f.node }}>
+                {f.node}
+              </Link>
+            </span>
+          ) : null,
+        )}
+        {findings.length > 8 && ' …'}
+      </p>
+    </div>
+  );
+}
+
+export function FindingItem({ finding: f, hideNode }: { finding: Schemas['Finding']; hideNode?: boolean }) {
+  return (
+    <div className="item">
+      <h3>
+        <State word={f.severity} />
+        <span>{f.title || f.kind}</span>
+        {f.node && !hideNode && (
+          <Link to="/nodes/$name" params={{ name: f.node }}>
+            {f.node}
+          </Link>
+        )}
+        {f.gpu !== null && f.gpu !== undefined && <span className="dim">GPU {f.gpu}</span>}
+        {f.job && (
+          <Link to="/jobs/$id" params={{ id: String(f.job) }}>
+            job {f.job}
+          </Link>
+        )}
+        {!f.node && !f.job && <span className="dim">{f.entity}</span>}
+        <span className="dim">
+          <Ago at={f.last_seen} />
+          {f.count > 1 && `, ${f.count} times`}
+        </span>
+      </h3>
+      <ul className="evidence">
+        {(f.evidence ?? []).slice(0, 4).map((line) => (
+          <li key={line}>{line}</li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Automation() {
+  const site = useQuery(health());
+  const ask = useAsk();
+  const { act, busy } = useAct();
+  return (
+    <Loaded query={site}>
+      {(s) => {
+        const a = s.automation;
+        if (!a)
+          return (
+            <Panel title="Automation">
+              <Empty title="Not for this token" />
+            </Panel>
+          );
+        const running = a.state === 'running';
+        return (
+          <Panel
+            title="Automation"
+            note={<Word tone={running ? 'ok' : 'bad'}>{a.state}</Word>}
+            actions={
+              <button
+                type="button"
+                className={running ? 'risky' : 'main'}
+                disabled={busy}
+                onClick={async () => {
+                  const reason = await ask({
+                    title: running ? 'Stop automation' : 'Resume automation',
+                    text: running
+                      ? 'Nothing more is taken out of service until somebody resumes it. What is under way goes on.'
+                      : 'Remedies that waited for a limit go on.',
+                    act: running ? 'Stop' : 'Resume',
+                    risky: running,
+                    reason: running ? 'needed' : undefined,
+                  });
+                  if (reason === null) return;
+                  const params = { header: once() };
+                  if (running)
+                    void act(
+                      () => api.POST('/v1/automation/stop', { params, body: { reason } }),
+                      'Automation is stopped',
+                    );
+                  else void act(() => api.POST('/v1/automation/resume', { params }), 'Automation runs again');
+                }}
+              >
+                {running ? 'Stop' : 'Resume'}
+              </button>
+            }
+          >
+            <div className="body">
+              {!running && (
+                <p>
+                  Stopped <Ago at={a.stopped_at} />
+                  {a.reason && `: ${a.reason}`}
+                </p>
+              )}
+              <dl className="facts">
+                <dt>out of service</dt>
+                <dd>
+                  <Limit value={a.out} most={a.out_at_most} /> of {a.nodes} nodes, {a.out_at_most} at most
+                </dd>
+                <dt>taken this hour</dt>
+                <dd>
+                  <Limit value={a.taken.length} most={a.taken_at_most} /> {a.taken.length} of{' '}
+                  {a.taken_at_most}
+                </dd>
+                <dt>spares</dt>
+                <dd>
+                  {s.spares_left} of {s.spares} left
+                </dd>
+                {automationWords(a.modes).map(([word, actions]) => (
+                  <Facts key={word} word={word} text={actions} />
+                ))}
+              </dl>
+            </div>
+          </Panel>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function Facts({ word, text }: { word: string; text: string }) {
+  return (
+    <>
+      <dt>{word}</dt>
+      <dd>{text}</dd>
+    </>
+  );
+}
+
+function Limit({ value, most }: { value: number; most: number }) {
+  const share = most > 0 ? Math.min(1, value / most) : value > 0 ? 1 : 0;
+  return (
+    <span className="bar limit" aria-hidden="true">
+      <i className={share >= 1 ? 'warn' : ''} style={{ width: `${share * 100}%` }} />
+    </span>
+  );
+}
+
+function Breakers() {
+  const query = useQuery(breakers());
+  return (
+    <Loaded query={query}>
+      {(page) => {
+        const open = page.items.filter((b) => b.state !== 'closed');
+        return (
+          <Panel title="Breakers" note={open.length ? `${open.length} not closed` : ''}>
+            {open.length === 0 ? (
+              <Empty title="All closed">
+                <p>
+                  A breaker opens when nodes that share something fail together; work is kept away from all of
+                  it.
+                </p>
+              </Empty>
+            ) : (
+              open.map((b) => (
+                <div className="item" key={b.entity}>
+                  <h3>
+                    <State word={b.state} />
+                    <span>{b.entity}</span>
+                    <span className="dim">
+                      {b.nodes} nodes, <Ago at={b.since} />
+                    </span>
+                  </h3>
+                  <p>{b.reason}</p>
+                  {b.probe_at && (
+                    <p className="dim">
+                      tried again <Ago at={b.probe_at} />
+                    </p>
+                  )}
+                </div>
+              ))
+            )}
+          </Panel>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function UnderWay() {
+  const query = useQuery(remedies());
+  return (
+    <Loaded query={query}>
+      {(page) => {
+        const going = page.items.filter(
+          (r) => r.state !== 'ended' && r.step !== 'approval' && r.step !== 'proposed',
+        );
+        const ended = page.items.filter((r) => r.state === 'ended').slice(0, 5);
+        return (
+          <Panel title="Remedies under way" note={going.length ? `${going.length}` : ''}>
+            {going.length === 0 && <Empty title="None" />}
+            {going.map((r) => (
+              <RemedyItem key={r.id} remedy={r} />
+            ))}
+            {ended.map((r) => (
+              <div className="item" key={r.id}>
+                <span className="dim">
+                  <Ago at={r.since} /> {r.action_words} on{' '}
+                </span>
+                <Link to="/nodes/$name" params={{ name: r.node }}>
+                  {r.node}
+                </Link>
+                <span className="dim">: {r.outcome?.replaceAll('_', ' ') ?? 'ended'}</span>
+              </div>
+            ))}
+          </Panel>
+        );
+      }}
+    </Loaded>
+  );
+}

@@ -1,0 +1,121 @@
+import { useQuery } from '@tanstack/react-query';
+import { quotas } from '../queries';
+import { Empty, Loaded, Panel } from '../ui/parts';
+
+/** Thousandths as people say them. */
+const gpus = (milli: number) => (milli / 1000).toLocaleString('en', { maximumFractionDigits: 1 });
+const percent = (milli: number) => `${(milli / 10).toFixed(1)} %`;
+
+export function QuotasPage() {
+  const query = useQuery(quotas());
+  return (
+    <main className="page" id="page">
+      <div className="head">
+        <h1>Quotas and shares</h1>
+      </div>
+      <Loaded query={query}>
+        {(q) => (
+          <>
+            <Panel title="Quotas" note="GPUs owned, lent and borrowed">
+              {q.report.quotas.length === 0 ? (
+                <Empty title="There are no quotas: whoever comes first is served first">
+                  <p>
+                    A tree of quotas says who owns how many GPUs, what they lend and what they may borrow:{' '}
+                    <code>muster quota apply quotas.yaml</code>.
+                  </p>
+                </Empty>
+              ) : (
+                <div className="scroll-x">
+                  <table>
+                    <thead>
+                      <tr>
+                        <th>Quota</th>
+                        <th>Projects</th>
+                        <th>SKU</th>
+                        <th className="num">Owns</th>
+                        <th className="num">Uses</th>
+                        <th>&nbsp;</th>
+                        <th className="num">Borrows</th>
+                        <th className="num">Shares</th>
+                        <th className="num">Entitled</th>
+                        <th className="num">Received</th>
+                      </tr>
+                    </thead>
+                    <tbody>
+                      {q.report.quotas.flatMap((row) => {
+                        const limits = row.limits.length ? row.limits : [null];
+                        return limits.map((l, i) => (
+                          <tr key={`${row.name}${l?.sku ?? ''}${l?.tier ?? ''}`}>
+                            <td style={{ paddingLeft: 12 + row.depth * 16 }}>{i === 0 ? row.name : ''}</td>
+                            <td className="dim">{i === 0 ? row.projects.join(', ') : ''}</td>
+                            <td>{l ? (l.sku ?? 'any') : ''}</td>
+                            <td className="num">{l ? gpus(l.nominal_milli) : '–'}</td>
+                            <td className="num">{gpus(l ? l.used_milli : row.used_milli)}</td>
+                            <td>{l && <Bar used={l.used_milli} owns={l.nominal_milli} />}</td>
+                            <td className="num">{l ? gpus(l.borrowed_milli) : '–'}</td>
+                            <td className="num">{i === 0 ? row.shares : ''}</td>
+                            <td className="num">{i === 0 ? percent(row.entitled_milli) : ''}</td>
+                            <td className="num">{i === 0 ? percent(row.received_milli) : ''}</td>
+                          </tr>
+                        ));
+                      })}
+                    </tbody>
+                  </table>
+                </div>
+              )}
+            </Panel>
+            <Panel title="Shares" note="who received what, against what they are entitled to">
+              {q.report.accounts.length === 0 ? (
+                <Empty title="Nobody has used anything yet" />
+              ) : (
+                <div className="scroll-x">
+                  <table>
+                    <thead>
+                      <tr>
+                        <th className="num">Rank</th>
+                        <th>Project</th>
+                        <th>User</th>
+                        <th>Quota</th>
+                        <th className="num">Entitled</th>
+                        <th className="num">Received</th>
+                        <th className="num">GPUs now</th>
+                        <th className="num">GPU hours</th>
+                        <th className="num">Running</th>
+                        <th className="num">Waiting</th>
+                      </tr>
+                    </thead>
+                    <tbody>
+                      {q.report.accounts.map((a) => (
+                        <tr key={`${a.project}/${a.user}`}>
+                          <td className="num">{a.rank}</td>
+                          <td>{a.project}</td>
+                          <td>{a.user ?? ''}</td>
+                          <td className="dim">{a.quota ?? 'none'}</td>
+                          <td className="num">{percent(a.entitled_milli)}</td>
+                          <td className="num">{percent(a.received_milli)}</td>
+                          <td className="num">{gpus(a.used_milli)}</td>
+                          <td className="num">{(a.usage_gpu_s / 3600).toFixed(1)}</td>
+                          <td className="num">{a.running}</td>
+                          <td className="num">{a.waiting}</td>
+                        </tr>
+                      ))}
+                    </tbody>
+                  </table>
+                </div>
+              )}
+            </Panel>
+          </>
+        )}
+      </Loaded>
+    </main>
+  );
+}
+
+function Bar({ used, owns }: { used: number; owns: number }) {
+  const share = owns > 0 ? used / owns : used > 0 ? 1 : 0;
+  return (
+    <div className="bar" aria-hidden="true">
+      <i className={share > 1 ? 'warn' : ''} style={{ width: `${Math.min(1, share) * 100}%` }} />
+    </div>
+  );
+}

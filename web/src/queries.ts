@@ -1,0 +1,98 @@
+// What pages read. The first word of a key is what `live/hints.ts` makes stale.
+
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
+import { api, must, type Schemas } from './api/client';
+
+export const health = () =>
+  queryOptions({ queryKey: ['health', 'summary'], queryFn: async () => must(await api.GET('/v1/health')) });
+
+export const node = (name: string) =>
+  queryOptions({
+    queryKey: ['node', name],
+    queryFn: async () =>
+      must(await api.GET('/v1/nodes/{name}', { params: { path: { name } } })) as Schemas['Node'],
+  });
+
+export const timeline = (name: string) =>
+  queryOptions({
+    queryKey: ['node', name, 'timeline'],
+    queryFn: async () =>
+      must(await api.GET('/v1/nodes/{name}/timeline', { params: { path: { name }, query: { limit: 200 } } })),
+  });
+
+export const telemetry = (name: string) =>
+  queryOptions({
+    queryKey: ['telemetry', name],
+    queryFn: async () => must(await api.GET('/v1/nodes/{name}/telemetry', { params: { path: { name } } })),
+    // One node's rows come every ten seconds; nothing in the log tells of them.
+    refetchInterval: 10_000,
+  });
+
+export const incidents = () =>
+  queryOptions({
+    queryKey: ['health', 'incidents'],
+    queryFn: async () => must(await api.GET('/v1/incidents', { params: { query: { limit: 100 } } })),
+  });
+
+export const remedies = () =>
+  queryOptions({
+    queryKey: ['health', 'remedies'],
+    queryFn: async () => must(await api.GET('/v1/remedies', { params: { query: { limit: 100 } } })),
+  });
+
+export const breakers = () =>
+  queryOptions({
+    queryKey: ['health', 'breakers'],
+    queryFn: async () => must(await api.GET('/v1/breakers')),
+  });
+
+export const jobs = (state: string, name: string) =>
+  infiniteQueryOptions({
+    queryKey: ['jobs', 'list', state, name],
+    queryFn: async ({ pageParam }) =>
+      must(
+        await api.GET('/v1/jobs', {
+          params: {
+            query: {
+              limit: 200,
+              state: state || undefined,
+              name: name || undefined,
+              cursor: pageParam ?? undefined,
+            },
+          },
+        }),
+      ),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.cursor,
+  });
+
+export const job = (id: string) =>
+  queryOptions({
+    queryKey: ['jobs', 'one', id],
+    queryFn: async () => must(await api.GET('/v1/jobs/{id}', { params: { path: { id } } })),
+  });
+
+export const explain = (id: string) =>
+  queryOptions({
+    queryKey: ['jobs', 'explain', id],
+    queryFn: async () => must(await api.GET('/v1/jobs/{id}/explain', { params: { path: { id } } })),
+  });
+
+export const nodes = (state: string) =>
+  infiniteQueryOptions({
+    queryKey: ['nodes', 'list', state],
+    queryFn: async ({ pageParam }) =>
+      must(
+        await api.GET('/v1/nodes', {
+          params: { query: { limit: 200, state: state || undefined, cursor: pageParam ?? undefined } },
+        }),
+      ),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.cursor,
+  });
+
+export const reservations = () =>
+  queryOptions({ queryKey: ['reservations'], queryFn: async () => must(await api.GET('/v1/reservations')) });
+
+export const quotas = () =>
+  queryOptions({ queryKey: ['quotas'], queryFn: async () => must(await api.GET('/v1/quotas')) });

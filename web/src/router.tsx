@@ -1,0 +1,100 @@
+import { createRootRoute, createRoute, createRouter, Link } from '@tanstack/react-router';
+import { MODES, type Mode } from './map/colors';
+import { EventsPage } from './pages/events';
+import { FleetPage } from './pages/fleet';
+import { GpuPage } from './pages/gpu';
+import { JobPage } from './pages/job';
+import { JobsPage } from './pages/jobs';
+import { NodePage } from './pages/node';
+import { NodesPage } from './pages/nodes';
+import { OncallPage } from './pages/oncall';
+import { QuotasPage } from './pages/quotas';
+import { ReservationsPage } from './pages/reservations';
+import { TopologyPage } from './pages/topology';
+import { Empty, Problem } from './ui/parts';
+import { Shell } from './ui/shell';
+
+const root = createRootRoute({
+  component: Shell,
+  notFoundComponent: () => (
+    <main className="page" id="page">
+      <Empty title="There is no such page">
+        <p>
+          <Link to="/">The fleet</Link> is a good place to begin.
+        </p>
+      </Empty>
+    </main>
+  ),
+  errorComponent: ({ error, reset }) => (
+    <main className="page" id="page">
+      <Problem error={error} again={reset} />
+    </main>
+  ),
+});
+
+const text = (v: unknown) => (typeof v === 'string' && v ? v : typeof v === 'number' ? String(v) : undefined);
+
+const fleet = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  component: FleetPage,
+  validateSearch: (s: Record<string, unknown>): { by?: Mode; find?: string; search?: boolean } => ({
+    by: MODES.find((m) => m.mode === s.by)?.mode,
+    find: text(s.find),
+    search: s.search === true || undefined,
+  }),
+});
+const oncall = createRoute({ getParentRoute: () => root, path: '/oncall', component: OncallPage });
+const jobs = createRoute({
+  getParentRoute: () => root,
+  path: '/jobs',
+  component: JobsPage,
+  validateSearch: (s: Record<string, unknown>): { state?: string; name?: string } => ({
+    state: text(s.state),
+    name: text(s.name),
+  }),
+});
+const job = createRoute({ getParentRoute: () => root, path: '/jobs/$id', component: JobPage });
+const nodes = createRoute({
+  getParentRoute: () => root,
+  path: '/nodes',
+  component: NodesPage,
+  validateSearch: (s: Record<string, unknown>): { state?: string } => ({ state: text(s.state) }),
+});
+const node = createRoute({ getParentRoute: () => root, path: '/nodes/$name', component: NodePage });
+const gpu = createRoute({ getParentRoute: () => root, path: '/nodes/$name/gpus/$gpu', component: GpuPage });
+const events = createRoute({
+  getParentRoute: () => root,
+  path: '/events',
+  component: EventsPage,
+  validateSearch: (s: Record<string, unknown>): { find?: string } => ({ find: text(s.find) }),
+});
+const topology = createRoute({ getParentRoute: () => root, path: '/topology', component: TopologyPage });
+const reservations = createRoute({
+  getParentRoute: () => root,
+  path: '/reservations',
+  component: ReservationsPage,
+});
+const quotas = createRoute({ getParentRoute: () => root, path: '/quotas', component: QuotasPage });
+
+export const router = createRouter({
+  routeTree: root.addChildren([
+    fleet,
+    oncall,
+    jobs,
+    job,
+    nodes,
+    node,
+    gpu,
+    events,
+    topology,
+    reservations,
+    quotas,
+  ]),
+});
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,160 @@
+import type { UseQueryResult } from '@tanstack/react-query';
+import { type ReactNode, useEffect, useState } from 'react';
+import { ApiError } from '../api/client';
+
+/** What went wrong, and what to do about it. */
+export function Problem({ error, again }: { error: unknown; again?: () => void }) {
+  const e = error as Error;
+  const hint = e instanceof ApiError ? e.hint : null;
+  return (
+    <div className="error" role="alert">
+      {e.message} {hint && <span>({hint})</span>}{' '}
+      {again && (
+        <button type="button" onClick={again}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** The data of a query, or why there is none. What is known stays while it is read again. */
+export function Loaded<T>({
+  query,
+  children,
+}: {
+  query: UseQueryResult<T>;
+  children: (data: T) => ReactNode;
+}) {
+  if (query.data !== undefined) return <>{children(query.data)}</>;
+  if (query.isError) return <Problem error={query.error} again={() => void query.refetch()} />;
+  return (
+    <p className="state" role="status">
+      Loading…
+    </p>
+  );
+}
+
+/** Nothing to show, and what would make something appear. */
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="state">
+      <h2>{title}</h2>
+      {children}
+    </div>
+  );
+}
+
+export function Panel({
+  title,
+  note,
+  actions,
+  children,
+}: {
+  title: ReactNode;
+  note?: ReactNode;
+  actions?: ReactNode;
+  children: ReactNode;
+}) {
+  return (
+    <section className="panel">
+      <header>
+        <h2>{title}</h2>
+        <span className="grow cut">{note}</span>
+        {actions}
+      </header>
+      {children}
+    </section>
+  );
+}
+
+export type Tone = 'ok' | 'run' | 'warn' | 'bad' | 'worst' | 'note' | 'plain';
+
+export function Word({ tone, children }: { tone: Tone; children: ReactNode }) {
+  return <span className={`word ${tone}`}>{children}</span>;
+}
+
+const TONES: Record<string, Tone> = {
+  ready: 'ok',
+  running: 'run',
+  succeeded: 'ok',
+  starting: 'run',
+  stopping: 'warn',
+  queued: 'plain',
+  failed: 'bad',
+  cancelled: 'plain',
+  cordoned: 'warn',
+  draining: 'warn',
+  drained: 'warn',
+  protected: 'warn',
+  enrolled: 'note',
+  qualifying: 'note',
+  repairing: 'note',
+  suspect: 'bad',
+  quarantined: 'bad',
+  excluded: 'bad',
+  lost: 'worst',
+  missing: 'worst',
+  critical: 'worst',
+  degraded: 'bad',
+  warning: 'warn',
+  info: 'plain',
+  open: 'bad',
+  half_open: 'warn',
+  closed: 'ok',
+  passed: 'ok',
+};
+
+export function State({ word }: { word: string }) {
+  return <Word tone={TONES[word] ?? 'plain'}>{word.replaceAll('_', ' ')}</Word>;
+}
+
+/** 90 s, 12 min, 3 h, 5 d. */
+export function span(ms: number): string {
+  const s = Math.max(0, ms) / 1000;
+  if (s < 1) return `${Math.round(ms)} ms`;
+  if (s < 100) return `${Math.round(s)} s`;
+  if (s < 100 * 60) return `${Math.round(s / 60)} min`;
+  if (s < 48 * 3600) return `${Math.round(s / 3600)} h`;
+  return `${Math.round(s / 86400)} d`;
+}
+
+/** A moment as its distance from now; the exact time when pointed at. */
+export function Ago({ at }: { at: string | null | undefined }) {
+  const [, tick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => tick((n) => n + 1), 10_000);
+    return () => clearInterval(timer);
+  }, []);
+  if (!at) return <span className="dim">never</span>;
+  const ms = Date.now() - Date.parse(at);
+  const text = ms < -1000 ? `in ${span(-ms)}` : ms < 5000 ? 'now' : `${span(ms)} ago`;
+  return (
+    <time dateTime={at} title={new Date(at).toLocaleString()}>
+      {text}
+    </time>
+  );
+}
+
+/** The time of day; the date when it is another day. */
+export function Clock({ at }: { at: string }) {
+  const d = new Date(at);
+  const today = new Date().toDateString() === d.toDateString();
+  const time = d.toLocaleTimeString('en-GB');
+  return (
+    <time dateTime={at} title={d.toLocaleString()}>
+      {today ? time : `${d.toISOString().slice(5, 10)} ${time.slice(0, 5)}`}
+    </time>
+  );
+}
+
+export function bytes(n: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  let i = 0;
+  let v = n;
+  while (v >= 1024 && i < units.length - 1) {
+    v /= 1024;
+    i++;
+  }
+  return `${v >= 100 || i === 0 ? Math.round(v) : v.toFixed(1)} ${units[i]}`;
+}

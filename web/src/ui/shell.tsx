@@ -1,0 +1,170 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link, Outlet, useNavigate } from '@tanstack/react-router';
+import { useEffect, useRef, useState } from 'react';
+import { api, must, session } from '../api/client';
+import { useFleet } from '../live/context';
+import { useStanding } from '../live/fleet';
+import { health } from '../queries';
+import { choose, useTheme } from './theme';
+
+export const PAGES = [
+  { to: '/', key: 'f', label: 'Fleet' },
+  { to: '/oncall', key: 'o', label: 'On-call' },
+  { to: '/jobs', key: 'j', label: 'Jobs' },
+  { to: '/nodes', key: 'n', label: 'Nodes' },
+  { to: '/events', key: 'e', label: 'Events' },
+  { to: '/topology', key: 't', label: 'Topology' },
+  { to: '/reservations', key: 'r', label: 'Reservations' },
+  { to: '/quotas', key: 'q', label: 'Quotas' },
+] as const;
+
+const WORDS = {
+  connecting: 'connecting',
+  live: 'live',
+  away: 'server away, trying again',
+  paused: 'paused',
+};
+
+function typing(e: KeyboardEvent): boolean {
+  const t = e.target as HTMLElement;
+  return t.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(t.tagName);
+}
+
+/** `/` searches, `g` and a letter goes to a page, `?` says so. */
+function useKeys(help: () => void) {
+  const navigate = useNavigate();
+  const armed = useRef(0);
+  useEffect(() => {
+    const down = (e: KeyboardEvent) => {
+      if (e.ctrlKey || e.metaKey || e.altKey || typing(e)) return;
+      if (e.key === '/') {
+        const box = document.querySelector<HTMLInputElement>('input[type="search"]');
+        if (box) box.focus();
+        else void navigate({ to: '/', search: { search: true } });
+        e.preventDefault();
+      } else if (e.key === '?') help();
+      else if (e.key === 'g') armed.current = Date.now();
+      else if (Date.now() - armed.current < 1500) {
+        armed.current = 0;
+        const page = PAGES.find((p) => p.key === e.key);
+        if (page) void navigate({ to: page.to });
+      }
+    };
+    window.addEventListener('keydown', down);
+    return () => window.removeEventListener('keydown', down);
+  }, [navigate, help]);
+}
+
+export function Shell() {
+  const fleet = useFleet();
+  const standing = useStanding(fleet);
+  const theme = useTheme();
+  const help = useRef<HTMLDialogElement>(null);
+  const [openHelp] = useState(() => () => help.current?.showModal());
+  useKeys(openHelp);
+  const me = useQuery({
+    queryKey: ['whoami'],
+    queryFn: async () => must(await api.GET('/v1/whoami')),
+    staleTime: 60_000,
+  });
+  const site = useQuery(health());
+  const waiting = site.data?.waiting.length ?? 0;
+  return (
+    <div className="shell">
+      <a className="skip" href="#page">
+        Skip to the page
+      </a>
+      <header className="top">
+        <Link to="/" className="brand">
+          Muster
+        </Link>
+        <nav aria-label="Pages">
+          {PAGES.map((p) => (
+            <Link
+              key={p.to}
+              to={p.to}
+              activeOptions={{ exact: p.to === '/' }}
+              activeProps={{ 'aria-current': 'page' }}
+            >
+              {p.label}
+              {p.to === '/oncall' && waiting > 0 && (
+                <span className="count" title={`${waiting} remedies wait for an operator's word`}>
+                  {waiting}
+                </span>
+              )}
+            </Link>
+          ))}
+        </nav>
+        <span className="grow" />
+        <span className={`standing ${standing}`} role="status">
+          <i /> {WORDS[standing]}
+        </span>
+        {me.data && (
+          <span className="dim wide" title={`role ${me.data.role}, site ${me.data.site}`}>
+            {me.data.name.replace(/^user:/, '')}
+            {me.data.project ? `, ${me.data.project}` : ''}
+          </span>
+        )}
+        <button
+          type="button"
+          className="quiet wide"
+          onClick={openHelp}
+          title="Keyboard (?)"
+          aria-label="Keyboard"
+        >
+          ?
+        </button>
+        <button
+          type="button"
+          className="quiet"
+          onClick={() => choose(theme === 'dark' ? 'light' : 'dark')}
+          title={`Use the ${theme === 'dark' ? 'light' : 'dark'} colours`}
+        >
+          {theme === 'dark' ? 'Light' : 'Dark'}
+        </button>
+        <button type="button" className="quiet" onClick={() => session.leave()}>
+          Log out
+        </button>
+      </header>
+      <Outlet />
+      <dialog ref={help} aria-labelledby="help-title">
+        <div className="stack">
+          <h2 id="help-title">Keyboard</h2>
+          <dl className="facts">
+            <dt>
+              <kbd>/</kbd>
+            </dt>
+            <dd>search</dd>
+            {PAGES.map((p) => (
+              <FactsKey key={p.key} letter={p.key} label={p.label} />
+            ))}
+            <dt>
+              <kbd>+</kbd> <kbd>-</kbd> <kbd>0</kbd>
+            </dt>
+            <dd>on the map: nearer, farther, all of it; arrows move it</dd>
+            <dt>
+              <kbd>?</kbd>
+            </dt>
+            <dd>this help</dd>
+          </dl>
+          <div className="actions">
+            <button type="button" onClick={() => help.current?.close()}>
+              Close
+            </button>
+          </div>
+        </div>
+      </dialog>
+    </div>
+  );
+}
+
+function FactsKey({ letter, label }: { letter: string; label: string }) {
+  return (
+    <>
+      <dt>
+        <kbd>g</kbd> <kbd>{letter}</kbd>
+      </dt>
+      <dd>{label}</dd>
+    </>
+  );
+}
