@@ -421,13 +421,82 @@ impl<'de> Deserialize<'de> for Window {
     }
 }
 
+/// How many times too fast, in thousandths. Written `14.4x`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(value_type = String, pattern = "^[0-9]{1,6}([.][0-9]{1,3})?x$", example = "14.4x"))]
+pub struct Factor(pub u32);
+
+impl fmt::Display for Factor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, part) = (self.0 / 1000, self.0 % 1000);
+        match part {
+            0 => f.pad(&format!("{whole}x")),
+            _ => f.pad(&format!("{}x", format!("{whole}.{part:03}").trim_end_matches('0'))),
+        }
+    }
+}
+
+impl FromStr for Factor {
+    type Err = FactorError;
+    fn from_str(s: &str) -> Result<Factor, FactorError> {
+        let wrong = || FactorError(shown(s));
+        let t = s.trim();
+        let t = t.strip_suffix('x').unwrap_or(t);
+        let (whole, part) = t.split_once('.').unwrap_or((t, "0"));
+        let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
+        let part = if part.len() > 1 { part.trim_end_matches('0') } else { part };
+        let part = if part.is_empty() { "0" } else { part };
+        if !digits(whole) || !digits(part) || whole.len() > 6 || part.len() > 3 {
+            return Err(wrong());
+        }
+        let thousandths = format!("{part:0<3}").parse::<u32>().map_err(|_| wrong())?;
+        Ok(Factor(whole.parse::<u32>().map_err(|_| wrong())? * 1000 + thousandths))
+    }
+}
+
+/// Text that is no factor.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a factor: write it with at most 3 decimals, like 14.4x")]
+pub struct FactorError(String);
+
+impl Serialize for Factor {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Factor {
+    /// Also from a plain number, as people write it.
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Factor, D::Error> {
+        struct V;
+        impl serde::de::Visitor<'_> for V {
+            type Value = Factor;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a factor like 14.4x")
+            }
+            fn visit_str<E: serde::de::Error>(self, v: &str) -> Result<Factor, E> {
+                v.parse().map_err(E::custom)
+            }
+            fn visit_u64<E: serde::de::Error>(self, v: u64) -> Result<Factor, E> {
+                v.to_string().parse().map_err(E::custom)
+            }
+            fn visit_f64<E: serde::de::Error>(self, v: f64) -> Result<Factor, E> {
+                // The shortest text of the number is what was written.
+                v.to_string().parse().map_err(E::custom)
+            }
+        }
+        d.deserialize_any(V)
+    }
+}
+
 /// When a budget is spent too fast.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BurnRule {
-    /// So many thousandths of the speed that spends the budget exactly over its window.
-    pub factor: u32,
+    /// So many times as fast as spends the budget exactly over its window.
+    pub factor: Factor,
     /// Over this long.
     pub long: Span,
     /// And still over this long, so that it ends soon after the cause.
@@ -605,18 +674,4 @@ pub struct Counted {
     /// Why those that are not good are not, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-}
-
-/// A number of thousandths, as people read it: `14.4`.
-#[derive(Debug, Clone, Copy)]
-pub struct Thousandths(pub u32);
-
-impl fmt::Display for Thousandths {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, part) = (self.0 / 1000, self.0 % 1000);
-        match part {
-            0 => f.pad(&whole.to_string()),
-            _ => f.pad(format!("{whole}.{part:03}").trim_end_matches('0')),
-        }
-    }
 }

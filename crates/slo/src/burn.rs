@@ -8,7 +8,7 @@ use crate::budget::{Counts, burn};
 use crate::ledger::{Reach, Series};
 use crate::ratio::Ratio;
 use muster_model::alert::Urgency;
-use muster_model::slo::{BurnRule, Objective, Unit, Window};
+use muster_model::slo::{BurnRule, Factor, Objective, Unit, Window};
 use muster_model::units::{Span, Time};
 
 /// Bad ones that a rule asks for by default, where things that happen are counted: one failed job
@@ -19,7 +19,7 @@ const LEAST: u64 = 3;
 /// for a quarter of an hour pages.
 fn site() -> [BurnRule; 5] {
     let rule = |factor, long, short, held, urgency| BurnRule {
-        factor,
+        factor: Factor(factor),
         long,
         short,
         held,
@@ -70,7 +70,7 @@ fn holds(
     counts: Counts<'_>,
     at: Time,
 ) -> Option<(Ratio, Ratio)> {
-    let most = Ratio::thousandths(rule.factor);
+    let most = Ratio::thousandths(rule.factor.0);
     let over = |w: Span| {
         let count = counts.count(series, Reach::Last(w), at);
         burn(count, o.target).filter(|b| *b > most).map(|b| (b, count.bad()))
@@ -124,7 +124,7 @@ mod tests {
     fn fires(l: &Ledger, minute: i64) -> Vec<(u32, Urgency)> {
         let o = objective("api_availability", "99.9%", "30d");
         let firing = firing(&o, &rules(&o), Counts(&[l]), Time(minute * MIN));
-        firing.iter().map(|f| (f.rule.factor, f.rule.urgency)).collect()
+        firing.iter().map(|f| (f.rule.factor.0, f.rule.urgency)).collect()
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn rules_that_can_never_hold_are_left_out() {
-        let factors = |o: &Objective| rules(o).iter().map(|r| r.factor).collect::<Vec<_>>();
+        let factors = |o: &Objective| rules(o).iter().map(|r| r.factor.0).collect::<Vec<_>>();
         assert_eq!(factors(&objective("goodput", "90%", "28d")), vec![6000, 3000, 1000, 2000]);
         assert_eq!(factors(&objective("goodput", "40%", "28d")), vec![1000]);
         assert_eq!(factors(&objective("goodput", "99.9%", "1d")), vec![14_400, 6000, 2000]);

@@ -3,7 +3,7 @@
 
 use crate::burn;
 use muster_model::alert::Urgency;
-use muster_model::slo::{BurnRule, Objective, Ppm, Thousandths, Window};
+use muster_model::slo::{BurnRule, Objective, Ppm, Window};
 use muster_model::units::Span;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -97,7 +97,7 @@ fn labels(o: &Objective, urgency: Urgency) -> Vec<(&'static str, String)> {
 }
 
 fn burning(o: &Objective, r: &BurnRule) -> Rule {
-    let most = share(o.target.rest(), r.factor);
+    let most = share(o.target.rest(), r.factor.0);
     let of = |w: Span| format!("{}{{objective=\"{}\"}} > {most}", recorded(w), o.name);
     let mut expr = of(r.long);
     if r.short != r.long {
@@ -108,9 +108,7 @@ fn burning(o: &Objective, r: &BurnRule) -> Rule {
         let (good, all) = (counter(GOOD, o, r.long), counter(ALL, o, r.long));
         write!(expr, " and on (objective) ({all} - {good} > {}.5)", r.least - 1).ok();
     }
-    let factor = Thousandths(r.factor);
-    let summary =
-        format!("{}: the budget is spent {factor} times too fast over {}", o.name, r.long);
+    let summary = format!("{}: the budget is spent {} too fast over {}", o.name, r.factor, r.long);
     Rule {
         kind: RuleKind::Alert { name: "MusterBudgetBurns".to_owned(), held: r.held, summary },
         expr,
@@ -210,8 +208,8 @@ mod tests {
     #[test]
     fn an_objective_as_rules() {
         let text = r#"{"name":"api","owner":"on \"call\" {{ . }}","sli":"api_availability","target":"99.9%","window":"30d",
-            "burn":[{"factor":14400,"long":"1h","short":"5m","urgency":"page"},
-                    {"factor":2000,"long":"5m","short":"5m","for":"15m","least":3,"urgency":"page"}]}"#;
+            "burn":[{"factor":14.4,"long":"1h","short":"5m","urgency":"page"},
+                    {"factor":"2x","long":"5m","short":"5m","for":"15m","least":3,"urgency":"page"}]}"#;
         let o: Objective = serde_json::from_str(text).unwrap();
         let want = r#"groups:
   - name: "muster-slo-api"
@@ -236,7 +234,7 @@ mod tests {
           severity: "page"
           owner: "on \"call\" {{\"{{\"}} . }}"
         annotations:
-          summary: "api: the budget is spent 14.4 times too fast over 1h"
+          summary: "api: the budget is spent 14.4x too fast over 1h"
       - alert: "MusterBudgetBurns"
         expr: "muster:slo_bad:ratio_5m{objective=\"api\"} > 0.002 and on (objective) (increase(muster_slo_all_total{objective=\"api\"}[5m]) - increase(muster_slo_good_total{objective=\"api\"}[5m]) > 2.5)"
         for: 15m
@@ -245,7 +243,7 @@ mod tests {
           severity: "page"
           owner: "on \"call\" {{\"{{\"}} . }}"
         annotations:
-          summary: "api: the budget is spent 2 times too fast over 5m"
+          summary: "api: the budget is spent 2x too fast over 5m"
       - alert: "MusterBudgetSpent"
         expr: "muster:slo_bad:ratio_30d{objective=\"api\"} >= 0.001"
         labels:

@@ -2,7 +2,7 @@
 
 use super::{
     BURN_MAX, BurnRule, DEFAULTS, FINE_MAX, HOUR, MINUTE, OBJECTIVES_MAX, Objective, Objectives,
-    Ppm, Sli, TEXT_MAX, Thousandths, WINDOW_MAX, Window,
+    Ppm, Sli, TEXT_MAX, WINDOW_MAX, Window,
 };
 use crate::spec::{SpecProblem, problem};
 use crate::units::Span;
@@ -117,7 +117,7 @@ impl BurnRule {
     /// Can a budget of this target be spent so fast at all?
     #[must_use]
     pub fn reachable(&self, target: Ppm) -> bool {
-        u64::from(self.factor) * u64::from(target.rest().0) < 1000 * u64::from(Ppm::ONE.0)
+        u64::from(self.factor.0) * u64::from(target.rest().0) < 1000 * u64::from(Ppm::ONE.0)
     }
 
     fn check(&self, target: Ppm) -> Result<(), SpecProblem> {
@@ -144,14 +144,14 @@ impl BurnRule {
             let text = "it goes only with windows of at most 8h";
             return Err(problem("for", text, "leave it out, or make `long` shorter"));
         }
-        if self.factor == 0 {
-            return Err(problem("factor", "it is zero", "write thousandths: 2000 for twice"));
+        if self.factor.0 == 0 {
+            return Err(problem("factor", "it is zero", "write how many times too fast, like 2x"));
         }
         if !self.reachable(target) {
             let text = format!(
-                "a budget of {} can never be spent {} times as fast",
+                "a budget of {} can never be spent {} too fast: not all can be bad",
                 target.rest(),
-                Thousandths(self.factor)
+                self.factor
             );
             return Err(problem("factor", text, "take a smaller one"));
         }

@@ -59,13 +59,13 @@ fn mistakes_are_named_with_their_field() {
     let wait = "{\"queue_wait\":{\"under\":\"0s\"}}";
     assert_eq!(field(with(wait, "99%", "1d", "{}", "[]")), "sli.queue_wait.under");
     for (rule_text, want) in [
-        (r#""factor":2000,"long":"90s","short":"1m""#, "burn[0].long"),
-        (r#""factor":2000,"long":"1h","short":"2h""#, "burn[0].short"),
-        (r#""factor":2000,"long":"8h30m","short":"1h""#, "burn[0].long"),
-        (r#""factor":2000,"long":"1h","short":"5m","for":"7h""#, "burn[0].for"),
-        (r#""factor":2000,"long":"1d","short":"5m","for":"5m""#, "burn[0].for"),
+        (r#""factor":2,"long":"90s","short":"1m""#, "burn[0].long"),
+        (r#""factor":2,"long":"1h","short":"2h""#, "burn[0].short"),
+        (r#""factor":2,"long":"8h30m","short":"1h""#, "burn[0].long"),
+        (r#""factor":2,"long":"1h","short":"5m","for":"7h""#, "burn[0].for"),
+        (r#""factor":2,"long":"1d","short":"5m","for":"5m""#, "burn[0].for"),
         (r#""factor":0,"long":"1h","short":"5m""#, "burn[0].factor"),
-        (r#""factor":100000,"long":"1h","short":"5m""#, "burn[0].factor"),
+        (r#""factor":"100x","long":"1h","short":"5m""#, "burn[0].factor"),
     ] {
         assert_eq!(field(with(av, "99%", "1d", "{}", &rule(rule_text))), want, "{rule_text}");
     }
@@ -79,6 +79,19 @@ fn mistakes_are_named_with_their_field() {
     assert_eq!(two.check().unwrap_err().field, "objectives[1].name");
     let newer = Objectives { defaults: 99, ..Objectives::default() };
     assert_eq!(newer.check().unwrap_err().field, "defaults");
+}
+
+#[test]
+fn factors_read_as_people_write_them() {
+    for (text, n) in
+        [("14.4", 14_400), ("2", 2000), ("\"0.5x\"", 500), ("\"6\"", 6000), ("1.000", 1000)]
+    {
+        assert_eq!(serde_json::from_str::<Factor>(text).unwrap(), Factor(n), "{text}");
+    }
+    assert_eq!(serde_json::to_string(&Factor(14_400)).unwrap(), "\"14.4x\"");
+    for bad in ["-1", "\"x\"", "\"1.2345x\"", "1e300", "9999999", "\"\"", "true"] {
+        assert!(serde_json::from_str::<Factor>(bad).is_err(), "{bad}");
+    }
 }
 
 #[test]
