@@ -1,0 +1,123 @@
+//! What is read from the log of a site agrees with what the world knows of it: the twin counts
+//! useful time where it is made, `metering` sees only the records.
+
+use muster_engine::State;
+use muster_metering::{Lives, Part, Parts, goodput};
+use muster_model::event::{Event, Record};
+use muster_model::ids::JobId;
+use muster_model::units::{Span, Time};
+use muster_sim::{Options, run, scenario};
+use std::collections::BTreeMap;
+
+/// Figures of all jobs together, read from the log alone.
+#[derive(Default)]
+struct Read {
+    state: State,
+    lives: Lives,
+    gpu: Parts,
+    held: u128,
+    up: u64,
+    interruptions: u32,
+    jobs: u64,
+}
+
+impl Read {
+    fn take(&mut self, line: &[u8]) {
+        let r: Record = serde_json::from_slice(line).expect("a record");
+        if let Event::JobsForgotten { jobs } = &r.event {
+            jobs.iter().for_each(|id| self.count(*id, r.at));
+        }
+        self.lives.apply(&r);
+        self.state.apply(&r).expect("it follows");
+    }
+
+    fn count(&mut self, id: JobId, now: Time) {
+        let Some(job) = self.state.jobs.get(&id).cloned() else { return };
+        let g = goodput(&job, self.lives.get(id), &BTreeMap::new(), now);
+        assert_eq!(g.time.total(), u128::from(g.wall.0), "job {id}");
+        assert!(g.complete, "job {id}");
+        self.gpu.add_all(&g.gpu);
+        self.held += g.held_gpu;
+        self.up += g.up.0;
+        self.interruptions += g.interruptions;
+        self.jobs += 1;
+    }
+
+    fn end(&mut self, now: Time) {
+        let left: Vec<JobId> = self.state.jobs.keys().copied().collect();
+        left.into_iter().for_each(|id| self.count(id, now));
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a share")]
+fn share(of: u128, all: u128) -> f64 {
+    of as f64 / all as f64
+}
+
+/// One gang that trains for ten days and is interrupted now and then. Loading takes no time: the twin
+/// tells of no steps, and without them a log does not show when the first one was made.
+const SCENARIO: &str = r#"
+name = "goodput"
+about = "A gang that is interrupted now and then."
+length = "10d"
+seed = 7
+
+[fleet]
+kind = "hgx"
+sku = "h100-sxm"
+nodes = 32
+gpus_per_node = 8
+spares = 2
+
+[operations]
+response = "swap"
+detect = "20s"
+decide = "1s"
+checkpoint_records = "1s"
+
+[failures]
+preset = "llama3"
+scale = 40.0
+
+[[workload]]
+kind = "train"
+name = "big"
+nodes = 24
+gpus_per_node = 8
+
+[workload.saving]
+every = "20m"
+cost = "10s"
+startup = "0s"
+"#;
+
+#[test]
+fn the_log_tells_what_the_world_knows() {
+    let s = scenario::read(SCENARIO, "goodput").unwrap_or_else(|e| panic!("{e:?}"));
+    let mut read = Read::default();
+    let (outcome, _) =
+        run(&s, std::path::Path::new("."), Options::default(), |line| read.take(line))
+            .expect("it can be lived");
+    read.end(muster_sim::START + Span::hours(10 * 24));
+    assert_eq!(read.jobs, outcome.jobs);
+    let productive = read.gpu.get(Part::Productive);
+    let (good, ettr) = (share(productive, read.held), share(productive, read.gpu.total()));
+    let near = |name: &str, mine: f64, theirs: f64, part: f64| {
+        let off = (mine - theirs).abs();
+        assert!(off <= theirs.abs() * part, "{name}: {mine} from the log, {theirs} in the world");
+    };
+    assert!(outcome.interruptions >= 5, "something must have happened");
+    assert_eq!(u64::from(read.interruptions), outcome.interruptions);
+    near("goodput", good, outcome.goodput, 1e-4);
+    near("ettr", ettr, outcome.ettr, 1e-4);
+    let seconds = |p: Part| share(read.gpu.get(p), 1_000_000);
+    near("checkpoints", seconds(Part::Checkpointing), outcome.waterfall.checkpoint, 1e-4);
+    let mtbi = share(read.up.into(), 1000) / f64::from(read.interruptions);
+    near("mtbi", mtbi, outcome.mtbi_s.expect("there were some"), 1e-3);
+    // The world knows when a gang began to stand still; the log, when that was found. What lies
+    // between is lost in the log and part of the restart in the world.
+    let unseen = f64::from(read.interruptions) * 20.0 * 24.0 * 8.0;
+    let lost = seconds(Part::Lost);
+    let (least, most) = (outcome.lost_gpu_seconds - 1.0, outcome.lost_gpu_seconds + unseen + 1.0);
+    assert!((least..=most).contains(&lost), "{lost} is not within {least} and {most}");
+}
