@@ -218,7 +218,7 @@ struct WrittenReservation {
     _nodes: Option<IgnoredAny>,
 }
 
-fn tree_of(text: &str, origin: &str) -> Result<Node, FileError> {
+pub(crate) fn tree_of(text: &str, origin: &str) -> Result<Node, FileError> {
     if text.len() > MAX_FILE {
         return Err(FileError::new(origin, format!("the file is larger than {MAX_FILE} bytes")));
     }
@@ -237,7 +237,7 @@ fn tree_of(text: &str, origin: &str) -> Result<Node, FileError> {
 }
 
 /// Reads a file that must say its kind, so that one is not taken for another.
-fn read<T: DeserializeOwned>(text: &str, origin: &str, kind: &str) -> Result<T, FileError> {
+pub(crate) fn read<T: DeserializeOwned>(text: &str, origin: &str, kind: &str) -> Result<T, FileError> {
     let root = tree_of(text, origin)?;
     let Value::Table(entries) = &root.value else {
         return Err(FileError::new(origin, "the file is empty"));
@@ -256,6 +256,7 @@ fn read<T: DeserializeOwned>(text: &str, origin: &str, kind: &str) -> Result<T, 
                     "Policy" => "`muster policy apply` takes it",
                     "Quotas" => "`muster quota apply` takes it",
                     "Reservation" => "`muster reservation apply` takes it",
+                    "Objectives" | "SLO" => "`muster slo apply` takes it",
                     "Job" => "`muster submit` takes it",
                     _ => "",
                 };
@@ -284,7 +285,7 @@ fn parse<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T, FileError> 
 }
 
 /// A problem that the model found, with the place of its field in the file.
-fn located(text: &str, origin: &str, prefix: &str, mut p: SpecProblem) -> FileError {
+pub(crate) fn located(text: &str, origin: &str, prefix: &str, mut p: SpecProblem) -> FileError {
     p.field = format!("{prefix}{}", p.field);
     let place = tree::yaml(text, origin).ok().and_then(|node| node.find(&p.field));
     let error = FileError::from_problem(origin, p);

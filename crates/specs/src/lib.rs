@@ -1,4 +1,4 @@
-//! Files that people write: job specs, scripts with directives, topology files.
+//! Files that people write: job specs, scripts with directives, topology files, objectives.
 //!
 //! Text in, checked nouns of the model out. Nothing here opens a file, so the same code serves
 //! the command line, the server and the tests. Every error says what is wrong, where in the
@@ -12,6 +12,8 @@ pub mod flags;
 pub mod generate;
 pub mod hostlist;
 pub mod job;
+pub mod objectives;
+pub mod openslo;
 mod sbatch;
 mod script;
 pub mod topology;
