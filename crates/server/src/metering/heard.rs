@@ -28,7 +28,16 @@ pub(super) fn micros(seconds: f64) -> Option<u64> {
 #[derive(Debug)]
 pub(super) enum Attempt {
     Going { voice: Box<Voice>, usage: Box<Usage> },
-    Over { first: Option<Time>, pace: Option<Pace>, used: Option<Used>, idle: Vec<(Time, Time)> },
+    Over(Box<Over>),
+}
+
+/// What is kept of an attempt that is over.
+#[derive(Debug)]
+pub(super) struct Over {
+    first: Option<Time>,
+    pace: Option<Pace>,
+    used: Option<Used>,
+    idle: Vec<(Time, Time)>,
 }
 
 impl Default for Attempt {
@@ -41,19 +50,19 @@ impl Attempt {
     pub(super) fn first(&self) -> Option<Time> {
         match self {
             Attempt::Going { voice, .. } => voice.first(),
-            Attempt::Over { first, .. } => *first,
+            Attempt::Over(o) => o.first,
         }
     }
     pub(super) fn pace(&self) -> Option<Pace> {
         match self {
             Attempt::Going { voice, .. } => voice.pace(),
-            Attempt::Over { pace, .. } => pace.clone(),
+            Attempt::Over(o) => o.pace.clone(),
         }
     }
     pub(super) fn used(&self) -> Option<Used> {
         match self {
             Attempt::Going { usage, .. } => usage.used(),
-            Attempt::Over { used, .. } => used.clone(),
+            Attempt::Over(o) => o.used.clone(),
         }
     }
     /// When nothing was done: by its own word, or by its GPUs when it has none.
@@ -61,17 +70,17 @@ impl Attempt {
         match self {
             Attempt::Going { voice, .. } if voice.bound().is_some() => voice.idle(now),
             Attempt::Going { usage, .. } => usage.idle(now),
-            Attempt::Over { idle, .. } => idle.clone(),
+            Attempt::Over(o) => o.idle.clone(),
         }
     }
     fn close(&mut self, at: Time) {
         if matches!(self, Attempt::Going { .. }) {
-            *self = Attempt::Over {
+            *self = Attempt::Over(Box::new(Over {
                 first: self.first(),
                 pace: self.pace(),
                 used: self.used(),
                 idle: self.idle(at),
-            };
+            }));
         }
     }
 }
@@ -165,7 +174,7 @@ impl Attempts {
             a.close(past.map_or(s.at, |p| p.ended_at));
         }
         while over > OVER {
-            let first = self.0.iter().find(|(_, a)| matches!(a, Attempt::Over { .. }));
+            let first = self.0.iter().find(|(_, a)| matches!(a, Attempt::Over(_)));
             let Some(key) = first.map(|(k, _)| *k) else { return };
             self.0.remove(&key);
             over -= 1;
