@@ -112,7 +112,8 @@ fn burning(o: &Objective, r: &BurnRule) -> Rule {
     Rule {
         kind: RuleKind::Alert { name: "MusterBudgetBurns".to_owned(), held: r.held, summary },
         expr,
-        labels: labels(o, r.urgency),
+        // Two rules of one objective may hold at once, and are two alerts.
+        labels: [labels(o, r.urgency), vec![("window", length(r.long))]].concat(),
     }
 }
 
@@ -233,6 +234,7 @@ mod tests {
           objective: "api"
           severity: "page"
           owner: "on \"call\" {{\"{{\"}} . }}"
+          window: "1h"
         annotations:
           summary: "api: the budget is spent 14.4x too fast over 1h"
       - alert: "MusterBudgetBurns"
@@ -242,6 +244,7 @@ mod tests {
           objective: "api"
           severity: "page"
           owner: "on \"call\" {{\"{{\"}} . }}"
+          window: "5m"
         annotations:
           summary: "api: the budget is spent 2x too fast over 5m"
       - alert: "MusterBudgetSpent"
