@@ -25,7 +25,10 @@ export async function browser() {
 }
 
 /** A page of a window of this size that is logged in; `problems` collects what goes wrong on it. */
-export async function page(of, { width = 1366, height = 768, scheme = 'dark', loggedIn = true, ...more } = {}) {
+export async function page(
+  of,
+  { width = 1366, height = 768, scheme = 'dark', loggedIn = true, ...more } = {},
+) {
   const context = await of.newContext({ viewport: { width, height }, colorScheme: scheme, ...more });
   if (loggedIn) {
     await context.addInitScript((t) => sessionStorage.setItem('muster.token', t), token);

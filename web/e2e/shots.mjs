@@ -22,7 +22,11 @@ const SHOTS = [
   ['fleet-job', '/?by=job'],
   ['fleet-search', `/?find=${nodes[0]?.location.rack ?? ''}`],
   ['oncall', '/oncall'],
-  ['oncall-phone', '/oncall', { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 }],
+  [
+    'oncall-phone',
+    '/oncall',
+    { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 },
+  ],
   ['jobs', '/jobs?state=all'],
   running && ['job', `/jobs/${running.id}`],
   queued && ['job-waits', `/jobs/${queued.id}`],
@@ -46,7 +50,7 @@ for (const scheme of ['dark', 'light']) {
     await p.waitForLoadState('domcontentloaded');
     // The page is settled when the stream is live and nothing says that it loads.
     if (options?.loggedIn !== false) await p.locator('.standing.live').waitFor({ timeout: 20_000 });
-    await p.waitForFunction(() => !/Loading…|Waiting for the first/.test(document.body.innerText), null, {
+    await p.waitForFunction(() => !/Loading…|Waiting for the first/.test(document.body.textContent), null, {
       timeout: 20_000,
     });
     await p.waitForTimeout(400);

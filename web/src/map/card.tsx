@@ -100,7 +100,7 @@ export function Card({
         )}
         <dt>where</dt>
         <dd>
-          {rack.rack}, {rack.leaf}, {rack.spine}
+          {rack.spine} / {rack.leaf} / {rack.rack}
         </dd>
         <dt>hazard</dt>
         <dd>{(c.hazard[gpu] / 10).toFixed(1)} % a month</dd>

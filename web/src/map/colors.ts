@@ -18,6 +18,8 @@ export const MODES: { mode: Mode; label: string; what: string }[] = [
 /** What people tell apart on the map; several states of the server share one. */
 export const CLASSES = ['held', 'free', 'away', 'testing', 'suspect', 'out', 'lost', 'unknown'] as const;
 export type Class = (typeof CLASSES)[number];
+const SUSPECT = CLASSES.indexOf('suspect');
+const LOST = CLASSES.indexOf('lost');
 
 export const CLASS_WORDS: Record<Class, string> = {
   held: 'held by a job',
@@ -43,19 +45,23 @@ const STATE: Record<Theme, Record<Class, string>> = {
     unknown: '#1d252e',
   },
   light: {
-    held: '#2f74b5',
+    held: '#4a90cc',
     free: '#c9d5df',
     away: '#b9a45a',
     testing: '#8e6fbd',
     suspect: '#d98f00',
     out: '#c8480f',
     lost: '#b3001b',
-    unknown: '#e6e9ec',
+    unknown: '#ffffff',
   },
 };
 
-// Lightness grows steadily along the ramp and blue becomes yellow (after cividis, Nuñez et al. 2018).
-const RAMP = ['#00224e', '#2b446e', '#575d6d', '#7d7c78', '#a59c74', '#d2c060', '#fee838'];
+// Lightness moves steadily along both. On a dark page blue becomes yellow (after cividis, Nuñez et
+// al. 2018); on a light one pale becomes dark, so that what is idle recedes on either.
+const RAMP: Record<Theme, string[]> = {
+  dark: ['#12294d', '#2b446e', '#575d6d', '#7d7c78', '#a59c74', '#d2c060', '#fee838'],
+  light: ['#cfe1f0', '#a9c9e2', '#7fadd0', '#568fba', '#336f9f', '#1b4d7c', '#0b2b52'],
+};
 
 // Ten hues that stay apart for the colour-blind (after Okabe and Ito, and Paul Tol's muted set).
 const HUES: Record<Theme, string[]> = {
@@ -105,11 +111,11 @@ function between(a: string, b: string, t: number): number {
   return ((255 << 24) | (mix(0) << 16) | (mix(8) << 8) | mix(16)) >>> 0;
 }
 
-/** A colour for a share between 0 and 1. On a light page the dark end is the high one. */
+/** A colour for a share between 0 and 1. */
 export function ramp(share: number, theme: Theme): number {
-  const t = Math.min(1, Math.max(0, theme === 'dark' ? share : 1 - share)) * (RAMP.length - 1);
-  const i = Math.min(RAMP.length - 2, Math.floor(t));
-  return between(RAMP[i], RAMP[i + 1], t - i);
+  const t = Math.min(1, Math.max(0, share)) * (RAMP[theme].length - 1);
+  const i = Math.min(RAMP[theme].length - 2, Math.floor(t));
+  return between(RAMP[theme][i], RAMP[theme][i + 1], t - i);
 }
 
 /** From and to of a ramp, and its unit. */
@@ -160,8 +166,8 @@ export interface Painter {
   /** What the colours mean. */
   legend: { label: string; color: string; count?: number }[];
   scale?: { from: number; to: number; unit: string; stops: string[] };
-  /** GPUs whose figure is not known. */
-  unknown: number;
+  /** One for each GPU that must be seen from afar. */
+  strong?: Uint8Array;
 }
 
 export function classColor(c: Class, theme: Theme): string {
@@ -185,7 +191,12 @@ export function painter(fleet: Fleet, mode: Mode, theme: Theme): Painter | null 
       }
     });
     const counts = new Array(CLASSES.length).fill(0);
-    for (let i = 0; i < n; i++) counts[kind[columns.state[i] * 256 + columns.flags[i]]]++;
+    const strong = new Uint8Array(n);
+    for (let i = 0; i < n; i++) {
+      const c = kind[columns.state[i] * 256 + columns.flags[i]];
+      counts[c]++;
+      if (c >= SUSPECT && c <= LOST) strong[i] = 1;
+    }
     return {
       paint(out) {
         for (let i = 0; i < n; i++) out[i] = table[columns.state[i] * 256 + columns.flags[i]];
@@ -195,7 +206,7 @@ export function painter(fleet: Fleet, mode: Mode, theme: Theme): Painter | null 
         color: STATE[theme][c],
         count: counts[i],
       })).filter((l, i) => l.count > 0 || i < 2),
-      unknown: counts[CLASSES.indexOf('unknown')],
+      strong,
     };
   }
   if (scale) {
@@ -233,7 +244,6 @@ export function painter(fleet: Fleet, mode: Mode, theme: Theme): Painter | null 
       },
       legend: unknown ? [{ label: 'not told', color: STATE[theme].unknown, count: unknown }] : [],
       scale: { ...scale, to, stops: [0, 0.25, 0.5, 0.75, 1].map((s) => css(ramp(s, theme))) },
-      unknown,
     };
   }
   const ids: Uint16Array | Uint32Array =
@@ -281,6 +291,5 @@ export function painter(fleet: Fleet, mode: Mode, theme: Theme): Painter | null 
       }
     },
     legend,
-    unknown: 0,
   };
 }

@@ -38,6 +38,7 @@ export function FleetMap({ paint, match, revision }: Props) {
   const [hover, setHover] = useState<Hover | null>(null);
   const view = useRef<View | null>(null);
   const asked = useRef(0);
+  const marked = useRef(false);
   const image = useRef<{ data: ImageData; pixels: Uint32Array } | null>(null);
   const layout = fleet.layout;
 
@@ -71,7 +72,14 @@ export function FleetMap({ paint, match, revision }: Props) {
     const flags = fleet.columns?.flags;
     if (flags)
       for (let i = 0; i < n; i++) marked[i] = flags[i] & Flag.waits || (flags[i] & Flag.worst) === 3 ? 1 : 0;
-    return { colors, background: color('--bg'), match, marked, mark: color('--text') };
+    return {
+      colors,
+      background: color('--bg'),
+      match,
+      strong: paint.strong ?? null,
+      marked,
+      mark: color('--text'),
+    };
   }, [fleet, paint, match, theme, revision]);
 
   const render = useCallback(() => {
@@ -96,6 +104,10 @@ export function FleetMap({ paint, match, revision }: Props) {
     draw(image.current.pixels, size.w, size.h, plan, view.current, look);
     g.putImageData(image.current.data, 0, 0);
     labels(o, fleet, plan, view.current, size, theme);
+    if (!marked.current) {
+      marked.current = true;
+      performance.mark('map-drawn');
+    }
   }, [plan, size, look, fleet, theme]);
 
   const ask = useCallback(() => {

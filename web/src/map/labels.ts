@@ -2,16 +2,13 @@
 
 import type { Fleet } from '../live/fleet';
 import type { Theme } from './colors';
-import { type Plan, ROW_HEAD } from './layout';
+import type { Plan } from './layout';
 import type { View } from './render';
 
-const INK: Record<Theme, { name: string; dim: string; line: string }> = {
-  dark: { name: '#d6dee6', dim: '#8f9daa', line: '#2a3641' },
-  light: { name: '#18222c', dim: '#566370', line: '#c9d1d9' },
+const INK: Record<Theme, { name: string; dim: string; line: string; plate: string }> = {
+  dark: { name: '#d6dee6', dim: '#8f9daa', line: '#2a3641', plate: '#0e1318' },
+  light: { name: '#18222c', dim: '#566370', line: '#c9d1d9', plate: '#f3f5f7' },
 };
-
-/** Height of the heading of each level, in cells. */
-const HEADS = { region: 2, spine: 1.6, leaf: 1.1, rack: 0.5 };
 
 export function labels(
   g: CanvasRenderingContext2D,
@@ -39,9 +36,9 @@ export function labels(
     const gw = group.w * view.scale;
     const gh = group.h * view.scale;
     if (x > w || y > h || x + gw < 0 || y + gh < 0) continue;
-    const head = HEADS[group.level] * view.scale;
+    const head = group.head * view.scale;
     const font = Math.min(px(group.level === 'region' ? 14 : 12), head * 0.72);
-    if (font < px(group.level === 'region' ? 8 : 9)) continue;
+    if (font < px(group.level === 'region' || group.level === 'spine' ? 7.5 : 9)) continue;
     g.font = `${group.level === 'region' || group.level === 'spine' ? 600 : 400} ${font}px ${families}`;
     g.fillStyle = group.level === 'rack' || group.level === 'leaf' ? ink.dim : ink.name;
     const name = fitText(
@@ -59,18 +56,28 @@ export function labels(
       g.stroke();
     }
   }
-  const font = Math.min(px(12), view.scale * ROW_HEAD * 0.8);
+  // Where rows have no room above them, a name is written into its row, when that is large enough.
+  const inside = plan.rowHead === 0;
+  const font = Math.min(px(12), view.scale * (inside ? 0.42 : plan.rowHead * 0.8));
   const layout = fleet.layout;
-  if (font < px(8) || !layout) return;
+  if (font < px(inside ? 10 : 8) || !layout) return;
   g.font = `${font}px ${families}`;
-  g.fillStyle = ink.dim;
   for (let n = 0; n < layout.nodes.length; n++) {
     const first = fleet.first[n];
     const x = plan.x[first] * view.scale + view.dx;
     const y = plan.y[first] * view.scale + view.dy;
-    if (x > w || y < 0 || y > h + view.scale || x + 16 * view.scale < 0) continue;
+    if (x > w || y < -view.scale || y > h + view.scale || x + 16 * view.scale < 0) continue;
     const room = Math.max(1, Math.min(16, layout.nodes[n].gpus)) * view.scale;
-    const text = fitText(layout.nodes[n].name, Math.max(room, view.scale * 4));
-    if (text) g.fillText(text, x, y - font * 0.28);
+    const text = fitText(layout.nodes[n].name, inside ? room - px(8) : Math.max(room, view.scale * 4));
+    if (!text) continue;
+    if (inside) {
+      g.fillStyle = ink.plate;
+      g.fillRect(x, y, g.measureText(text).width + px(6), font * 1.35);
+      g.fillStyle = ink.name;
+      g.fillText(text, x + px(3), y + font);
+    } else {
+      g.fillStyle = ink.dim;
+      g.fillText(text, x, y - font * 0.28);
+    }
   }
 }

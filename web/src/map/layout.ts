@@ -10,6 +10,8 @@ export interface Box {
 export interface Group extends Box {
   level: 'region' | 'spine' | 'leaf' | 'rack';
   name: string;
+  /** Height of its heading. */
+  head: number;
   /** Its nodes, from and up to. */
   from: number;
   to: number;
@@ -22,6 +24,8 @@ export interface Plan {
   x: Float32Array;
   y: Float32Array;
   groups: Group[];
+  /** Room above a node's row for its name; none where there are many. */
+  rowHead: number;
 }
 
 export interface PlannedNode {
@@ -37,16 +41,35 @@ export interface PlannedRack {
   rack: string;
 }
 
-/** Room above a node's row for its name. */
-export const ROW_HEAD = 0.42;
-const ROW = 1 + ROW_HEAD;
-const RACK_HEAD = 0.5;
-const RACK_GAP = 0.9;
-const LEAF_HEAD = 1.1;
-const LEAF_GAP = 1.6;
-const SPINE_HEAD = 1.6;
-const SPINE_GAP = 2.4;
-const REGION_HEAD = 2;
+/** Heights of headings and widths of gaps. */
+interface Sizes {
+  row: number;
+  rack: number;
+  rackGap: number;
+  leaf: number;
+  leafGap: number;
+  spine: number;
+  spineGap: number;
+  region: number;
+}
+
+/** Names have room of their own. */
+const WIDE: Sizes = {
+  row: 0.42,
+  rack: 0.5,
+  rackGap: 0.9,
+  leaf: 0.9,
+  leafGap: 1.6,
+  spine: 1,
+  spineGap: 2.2,
+  region: 1.1,
+};
+/** Whole numbers: a cell of two or three pixels shows no false pattern, and nothing is given away. */
+const DENSE: Sizes = { row: 0, rack: 0, rackGap: 1, leaf: 1, leafGap: 2, spine: 3, spineGap: 2, region: 6 };
+/** From so many GPUs on, names of nodes are only read from near. */
+const MANY = 4000;
+/** Headings of nearly empty groups can be read too. */
+const NARROWEST = 6;
 
 /** Nodes with many GPUs are wrapped: nobody reads a row of 64. */
 const WIDEST = 16;
@@ -88,20 +111,21 @@ function shelves(
 function grouped(
   groups: Group[],
   items: Item[],
-  meta: Pick<Group, 'level' | 'name' | 'from' | 'to'>,
+  meta: Omit<Group, keyof Box | 'head'>,
   head: number,
   width: number,
   gapX: number,
   gapY: number,
 ): Item {
   const rows = shelves(items, width, gapX, gapY);
+  const [w, h] = [Math.max(rows.w, NARROWEST), rows.h + head];
   return {
     x: 0,
     y: 0,
-    w: rows.w,
-    h: rows.h + head,
+    w,
+    h,
     place(x, y) {
-      groups.push({ ...meta, x, y, w: rows.w, h: rows.h + head });
+      groups.push({ ...meta, head, x, y, w, h });
       for (const item of items) {
         const inner = item.place;
         item.place = (dx, dy) => inner.call(item, x + dx, y + head + dy);
@@ -125,7 +149,15 @@ function runs(n: number, key: (i: number) => string): [number, number][] {
 
 function lay(nodes: PlannedNode[], racks: PlannedRack[], first: Uint32Array, width: number): Plan {
   const cells = first[nodes.length] ?? 0;
-  const plan: Plan = { w: 0, h: 0, x: new Float32Array(cells), y: new Float32Array(cells), groups: [] };
+  const size = cells > MANY ? DENSE : WIDE;
+  const plan: Plan = {
+    w: 0,
+    h: 0,
+    x: new Float32Array(cells),
+    y: new Float32Array(cells),
+    groups: [],
+    rowHead: size.row,
+  };
   const path = (n: number, depth: number) => {
     const r = racks[nodes[n].rack];
     return [r.region, r.cluster, r.spine, r.leaf, `${nodes[n].rack}`].slice(0, depth).join('\0');
@@ -134,13 +166,13 @@ function lay(nodes: PlannedNode[], racks: PlannedRack[], first: Uint32Array, wid
     runs(b - a, (i) => path(a + i, depth)).map(([f, t]) => [a + f, a + t]);
 
   const rackItem = ([from, to]: [number, number]): Item => {
-    let [w, h] = [1, RACK_HEAD];
+    let [w, h] = [1, size.rack];
     const rows: number[] = [];
     for (let n = from; n < to; n++) {
       const gpus = Math.max(1, nodes[n].gpus);
       w = Math.max(w, Math.min(gpus, WIDEST));
       rows.push(h);
-      h += ROW_HEAD + Math.ceil(gpus / WIDEST);
+      h += size.row + Math.ceil(gpus / WIDEST);
     }
     return {
       x: 0,
@@ -148,12 +180,22 @@ function lay(nodes: PlannedNode[], racks: PlannedRack[], first: Uint32Array, wid
       w,
       h,
       place(x, y) {
-        plan.groups.push({ level: 'rack', name: racks[nodes[from].rack].rack, from, to, x, y, w, h });
+        plan.groups.push({
+          level: 'rack',
+          head: size.rack,
+          name: racks[nodes[from].rack].rack,
+          from,
+          to,
+          x,
+          y,
+          w,
+          h,
+        });
         for (let n = from; n < to; n++) {
           for (let g = first[n]; g < first[n + 1]; g++) {
             const i = g - first[n];
             plan.x[g] = x + (i % WIDEST);
-            plan.y[g] = y + rows[n - from] + ROW_HEAD + Math.floor(i / WIDEST);
+            plan.y[g] = y + rows[n - from] + size.row + Math.floor(i / WIDEST);
           }
         }
       },
@@ -161,22 +203,38 @@ function lay(nodes: PlannedNode[], racks: PlannedRack[], first: Uint32Array, wid
   };
   const leafItem = (leaf: [number, number]): Item => {
     const items = within(leaf, 5).map(rackItem);
-    // About as wide as high, so that a leaf is seen as one thing.
-    const area = items.reduce((sum, r) => sum + (r.w + RACK_GAP) * (r.h + RACK_GAP), 0);
-    const wide = Math.max(...items.map((r) => r.w), Math.sqrt(area * 2.2));
+    // About twice as wide as high, in full rows where the racks are alike.
+    const [w, h] = [Math.max(...items.map((r) => r.w)), Math.max(...items.map((r) => r.h))];
+    let [wide, least] = [w, Number.POSITIVE_INFINITY];
+    for (let across = 1; across <= items.length; across++) {
+      const rows = Math.ceil(items.length / across);
+      const span = across * (w + size.rackGap) - size.rackGap;
+      if (across > 1 && span > width) break;
+      const empty = (rows * across - items.length) / items.length;
+      const shape = Math.abs(Math.log(span / (rows * (h + size.rackGap)) / 2));
+      if (shape + 4 * empty < least) [wide, least] = [span, shape + 4 * empty];
+    }
     const meta = {
       level: 'leaf' as const,
       name: racks[nodes[leaf[0]].rack].leaf,
       from: leaf[0],
       to: leaf[1],
     };
-    return grouped(plan.groups, items, meta, LEAF_HEAD, Math.min(wide, width), RACK_GAP, RACK_GAP);
+    return grouped(plan.groups, items, meta, size.leaf, wide, size.rackGap, size.rackGap);
   };
   const spineItem = (spine: [number, number]): Item => {
     const r = racks[nodes[spine[0]].rack];
     const name = r.cluster === r.region || r.cluster === 'default' ? r.spine : `${r.cluster} / ${r.spine}`;
     const meta = { level: 'spine' as const, name, from: spine[0], to: spine[1] };
-    return grouped(plan.groups, within(spine, 4).map(leafItem), meta, SPINE_HEAD, width, LEAF_GAP, LEAF_GAP);
+    return grouped(
+      plan.groups,
+      within(spine, 4).map(leafItem),
+      meta,
+      size.spine,
+      width,
+      size.leafGap,
+      size.leafGap,
+    );
   };
   const regionItem = (region: [number, number]): Item => {
     const meta = {
@@ -189,14 +247,14 @@ function lay(nodes: PlannedNode[], racks: PlannedRack[], first: Uint32Array, wid
       plan.groups,
       within(region, 3).map(spineItem),
       meta,
-      REGION_HEAD,
+      size.region,
       width,
-      SPINE_GAP,
-      SPINE_GAP,
+      size.spineGap,
+      size.spineGap,
     );
   };
   const items = within([0, nodes.length], 1).map(regionItem);
-  const all = shelves(items, width, SPINE_GAP, SPINE_GAP);
+  const all = shelves(items, width, size.spineGap, size.spineGap);
   all.put();
   plan.w = all.w;
   plan.h = all.h;
@@ -205,11 +263,12 @@ function lay(nodes: PlannedNode[], racks: PlannedRack[], first: Uint32Array, wid
 
 /** A plan that fills a window of this shape as well as it can. */
 export function plan(nodes: PlannedNode[], racks: PlannedRack[], first: Uint32Array, aspect: number): Plan {
-  if (nodes.length === 0) return { w: 1, h: 1, x: new Float32Array(0), y: new Float32Array(0), groups: [] };
-  const area = nodes.reduce((sum, n) => sum + Math.max(1, n.gpus) * ROW * 1.5, 0);
+  if (nodes.length === 0)
+    return { w: 1, h: 1, x: new Float32Array(0), y: new Float32Array(0), groups: [], rowHead: 0 };
+  const area = nodes.reduce((sum, n) => sum + Math.max(1, n.gpus) * 2, 0);
   let best: Plan | null = null;
   let bestSize = 0;
-  for (const factor of [0.6, 0.75, 0.9, 1, 1.1, 1.25, 1.4, 1.6, 1.9, 2.4]) {
+  for (const factor of [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.4]) {
     const next = lay(nodes, racks, first, Math.sqrt(area * aspect) * factor);
     // The size of a cell when all of it is seen in a window of height one.
     const size = Math.min(aspect / next.w, 1 / next.h);

@@ -13,8 +13,10 @@ export interface View {
 
 /** All of it, with a margin. */
 export function fit(plan: Plan, w: number, h: number, margin = 16): View {
-  const scale = Math.max(0.25, Math.min((w - 2 * margin) / plan.w, (h - 2 * margin) / plan.h, 64));
-  return { scale, dx: (w - plan.w * scale) / 2, dy: Math.max(margin / 2, (h - plan.h * scale) / 2) };
+  const exact = Math.max(0.25, Math.min((w - 2 * margin) / plan.w, (h - 2 * margin) / plan.h, 64));
+  // Small cells are all of one size only when that is a whole number of pixels.
+  const scale = exact >= 1.9 && exact < 6 ? Math.floor(exact + 0.1) : exact;
+  return { scale, dx: (w - plan.w * scale) / 2, dy: Math.min(margin, (h - plan.h * scale) / 2) };
 }
 
 /** Nearer or farther, around a point of the window. */
@@ -32,11 +34,16 @@ export function kept(view: View, plan: Plan, w: number, h: number): View {
   return { ...view, dx, dy };
 }
 
+/** Least size of what must be seen, in pixels. */
+const STRONG = 4;
+
 export interface Paint {
   colors: Uint32Array;
   background: number;
   /** Only these are shown in full colour, when somebody searches. */
   match: Uint8Array | null;
+  /** GPUs that must be seen also when a cell is two pixels wide. */
+  strong: Uint8Array | null;
   /** GPUs with something to see to, and the colour of their mark. */
   marked: Uint8Array | null;
   mark: number;
@@ -61,11 +68,13 @@ export function draw(
   const gap = scale >= 14 ? 2 : scale >= 4 ? 1 : 0;
   const size = Math.max(1, scale);
   let drawn = 0;
+  const late: number[] = [];
   for (let i = 0; i < plan.x.length; i++) {
     const left = plan.x[i] * scale + dx;
     const top = plan.y[i] * scale + dy;
     if (left >= w || top >= h || left + size <= 0 || top + size <= 0) continue;
     drawn++;
+    if (scale < STRONG && paint.strong?.[i]) late.push(i);
     let color = paint.colors[i];
     if (paint.match && paint.match[i] === 0) color = dimmed(color, paint.background);
     // Edges on whole pixels: neighbours neither touch nor drift apart.
@@ -76,6 +85,18 @@ export function draw(
     for (let y = y0, row = y0 * w; y < y1; y++, row += w) pixels.fill(color, row + x0, row + x1);
     if (paint.marked && paint.marked[i] !== 0 && scale >= 6)
       frame(pixels, w, x0, y0, x1, y1, paint.mark, scale >= 18 ? 2 : 1);
+  }
+  // One among a hundred thousand is not to be missed: it is drawn larger than it is, over its
+  // neighbours.
+  for (const i of late) {
+    if (paint.match && paint.match[i] === 0) continue;
+    const grow = (STRONG - size) / 2;
+    const x0 = Math.round(plan.x[i] * scale + dx - grow);
+    const y0 = Math.round(plan.y[i] * scale + dy - grow);
+    const [left, right] = [Math.max(0, x0), Math.min(w, x0 + STRONG)];
+    for (let y = Math.max(0, y0); y < Math.min(h, y0 + STRONG); y++) {
+      if (right > left) pixels.fill(paint.colors[i], y * w + left, y * w + right);
+    }
   }
   return drawn;
 }

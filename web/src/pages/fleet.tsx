@@ -60,7 +60,7 @@ export function FleetPage() {
           type="search"
           className="search"
           aria-label="Search nodes, racks, projects and jobs"
-          placeholder="Search: node, rack, project, job 42"
+          placeholder="node, rack, project, job 42"
           value={words}
           onChange={(e) => {
             setWords(e.target.value);
@@ -83,9 +83,8 @@ export function FleetPage() {
             {found.nodes.length === 1 && ', Enter opens it'}
           </span>
         )}
-        <span className="grow" />
-        {paint && <Legend paint={paint} />}
       </div>
+      <div className="legend-bar">{paint && <Legend paint={paint} />}</div>
       {total > 0 && paint ? (
         <FleetMap paint={paint} match={found?.match ?? null} revision={revision} />
       ) : fleet.layout ? (

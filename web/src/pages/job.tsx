@@ -5,7 +5,7 @@ import { api, once, type Schemas, stream } from '../api/client';
 import { explain, job as jobQuery } from '../queries';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { Ago, Clock, Empty, Loaded, Panel, State, span } from '../ui/parts';
+import { Ago, Clock, Empty, Loaded, Panel, State, span, tidy } from '../ui/parts';
 import { gang, whereOrWhy } from './jobs';
 
 type Job = Schemas['Job'];
@@ -184,7 +184,7 @@ function Why({ id }: { id: string }) {
       <Loaded query={query}>
         {(e) => (
           <div className="body">
-            <p>{e.summary}</p>
+            <p>{tidy(e.summary)}</p>
             {e.estimated_start && (
               <p>
                 It starts about <Ago at={e.estimated_start.at} />,{' '}
@@ -420,7 +420,11 @@ function Logs({ id, over, attempts }: { id: string; over: boolean; attempts: num
       {error ? (
         <p className="state">{error}</p>
       ) : lines.length === 0 ? (
-        <Empty title="No output of this rank yet" />
+        <Empty title="No output of this rank yet">
+          <p>
+            Pretended work (<code>simulate</code>) prints nothing.
+          </p>
+        </Empty>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
         <pre className="log" ref={box} tabIndex={0} aria-label="Output">

@@ -3,7 +3,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useCallback } from 'react';
 import type { Schemas } from '../api/client';
 import { jobs } from '../queries';
-import { Ago, Empty, Loaded, State } from '../ui/parts';
+import { Ago, Empty, Loaded, State, tidy } from '../ui/parts';
 import { Rows } from '../ui/virtual';
 
 const STATES: [string, string][] = [
@@ -36,7 +36,7 @@ export function whereOrWhy(job: Schemas['Job']): string {
     const where = nodes.size <= 3 ? [...nodes].join(', ') : `${nodes.size} nodes`;
     return job.attempt.stop ? job.attempt.stop.message : `${where}; ${job.attempt.fabric_words}`;
   }
-  return job.reason ?? job.waiting ?? '';
+  return tidy((job.state === 'queued' ? job.waiting : null) ?? job.reason ?? '');
 }
 
 export function JobsPage() {

@@ -35,7 +35,6 @@ export function Login() {
           <code>muster token create</code> makes others. It is kept in this tab only.
         </p>
         <label htmlFor="token">Token</label>
-        {/* biome-ignore lint/a11y/noAutofocus: nothing else is on the page */}
         <input
           id="token"
           name="token"

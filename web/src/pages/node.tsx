@@ -352,10 +352,11 @@ export function Telemetry({ name, gpu }: { name: string; gpu?: number }) {
               {SERIES.filter((s) => t.gpu_columns.includes(s.column)).map((s) => {
                 const at = t.gpu_columns.indexOf(s.column);
                 const x = t.rows.map((r) => Date.parse(r.at) / 1000);
-                const shown = gpu === undefined ? t.gpus : t.gpus.filter((g) => g === gpu);
+                const told = [...Array(Math.max(...t.rows.map((r) => r.gpus.length))).keys()];
+                const shown = gpu === undefined ? told : told.filter((g) => g === gpu);
                 const lines = shown.map((g) => ({
                   label: `GPU ${g}`,
-                  values: t.rows.map((r) => r.gpus[t.gpus.indexOf(g)]?.[at] ?? null),
+                  values: t.rows.map((r) => r.gpus[g]?.[at] ?? null),
                 }));
                 return <Chart key={s.column} title={s.title} unit={s.unit} x={x} lines={lines} />;
               })}

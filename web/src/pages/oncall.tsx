@@ -4,8 +4,18 @@ import { api, once, type Schemas } from '../api/client';
 import { breakers, health, incidents, remedies } from '../queries';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { Ago, Empty, Loaded, Panel, State, Word } from '../ui/parts';
+import { Ago, Empty, Loaded, Panel, State, tidy, Word } from '../ui/parts';
 import { automation as automationWords } from '../words';
+
+const STEPS: Record<string, string> = {
+  proposed: 'held back by a limit or the policy',
+  moving: 'work is leaving',
+  approval: 'waits for approval',
+  acting: 'under way',
+  repairing: 'in repair',
+  testing: 'being tested',
+  probation: 'on probation',
+};
 
 const WORST: Record<string, number> = { critical: 0, degraded: 1, warning: 2, info: 3 };
 
@@ -123,7 +133,7 @@ export function RemedyItem({ remedy }: { remedy: Remedy }) {
           {remedy.node}
         </Link>
         {remedy.gpu !== null && remedy.gpu !== undefined && <span className="dim">GPU {remedy.gpu}</span>}
-        <span className="dim">{remedy.step.replaceAll('_', ' ')}</span>
+        <span className="dim">{STEPS[remedy.step] ?? remedy.step}</span>
         <span className="dim">
           <Ago at={remedy.since} />
         </span>
@@ -210,7 +220,7 @@ function IncidentItem({ incident }: { incident: Schemas['Incident'] }) {
           <Ago at={incident.opened_at} />
         </span>
       </h3>
-      <p>{incident.summary}</p>
+      <p>{tidy(incident.summary)}</p>
       {changes.length > 0 && (
         <ul className="evidence">
           {changes.map((c) => (
@@ -328,7 +338,8 @@ function Automation() {
               <dl className="facts">
                 <dt>out of service</dt>
                 <dd>
-                  <Limit value={a.out} most={a.out_at_most} /> of {a.nodes} nodes, {a.out_at_most} at most
+                  <Limit value={a.out} most={a.out_at_most} /> {a.out} of {a.nodes} nodes, {a.out_at_most} at
+                  most
                 </dd>
                 <dt>taken this hour</dt>
                 <dd>

@@ -1,10 +1,21 @@
 import { useQuery } from '@tanstack/react-query';
+import type { Schemas } from '../api/client';
 import { quotas } from '../queries';
 import { Empty, Loaded, Panel } from '../ui/parts';
 
 /** Thousandths as people say them. */
 const gpus = (milli: number) => (milli / 1000).toLocaleString('en', { maximumFractionDigits: 1 });
 const percent = (milli: number) => `${(milli / 10).toFixed(1)} %`;
+
+/** Projects in the order of their rank, each followed by its users. */
+function byRank(rows: Schemas['AccountRow'][]): Schemas['AccountRow'][] {
+  const rank = new Map(rows.filter((r) => !r.user).map((r) => [r.project, r.rank]));
+  const of = (r: Schemas['AccountRow']) => rank.get(r.project) ?? r.rank;
+  return [...rows].sort(
+    (a, b) =>
+      of(a) - of(b) || a.project.localeCompare(b.project) || (a.user ?? '').localeCompare(b.user ?? ''),
+  );
+}
 
 export function QuotasPage() {
   const query = useQuery(quotas());
@@ -18,7 +29,7 @@ export function QuotasPage() {
           <>
             <Panel title="Quotas" note="GPUs owned, lent and borrowed">
               {q.report.quotas.length === 0 ? (
-                <Empty title="There are no quotas: whoever comes first is served first">
+                <Empty title="There are no quotas: nobody owns GPUs, and nobody is held back">
                   <p>
                     A tree of quotas says who owns how many GPUs, what they lend and what they may borrow:{' '}
                     <code>muster quota apply quotas.yaml</code>.
@@ -85,10 +96,10 @@ export function QuotasPage() {
                       </tr>
                     </thead>
                     <tbody>
-                      {q.report.accounts.map((a) => (
+                      {byRank(q.report.accounts).map((a) => (
                         <tr key={`${a.project}/${a.user}`}>
                           <td className="num">{a.rank}</td>
-                          <td>{a.project}</td>
+                          <td>{a.user ? '' : a.project}</td>
                           <td>{a.user ?? ''}</td>
                           <td className="dim">{a.quota ?? 'none'}</td>
                           <td className="num">{percent(a.entitled_milli)}</td>

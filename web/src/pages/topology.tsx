@@ -4,7 +4,7 @@ import { useFleet } from '../live/context';
 import { type Fleet, useRevision } from '../live/fleet';
 import { Flag } from '../live/frame';
 import { type Class, classColor, classOf } from '../map/colors';
-import { Empty } from '../ui/parts';
+import { count, Empty } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 
 interface Leaf {
@@ -87,9 +87,14 @@ export function TopologyPage() {
       <div className="head">
         <h1>Topology</h1>
         <span className="dim">
-          {spines.length} spines, {spines.reduce((n, s) => n + s.leaves.length, 0)} leaves,{' '}
-          {layout.racks.length} racks, {layout.nodes.length} nodes. A node has the colour of the worst of its
-          GPUs.
+          {count(spines.length, 'spine')},{' '}
+          {count(
+            spines.reduce((n, s) => n + s.leaves.length, 0),
+            'leaf',
+            'leaves',
+          )}
+          , {count(layout.racks.length, 'rack')}, {count(layout.nodes.length, 'node')}. A node has the colour
+          of the worst of its GPUs.
         </span>
       </div>
       {layout.nodes.length === 0 && (
@@ -104,7 +109,7 @@ export function TopologyPage() {
           <header>
             <h2>{s.path}</h2>
             <span className="grow">
-              {s.leaves.length} leaves, {s.nodes} nodes, {s.gpus} GPUs
+              {count(s.leaves.length, 'leaf', 'leaves')}, {count(s.nodes, 'node')}, {count(s.gpus, 'GPU')}
             </span>
           </header>
           <div className="leaves">
@@ -124,7 +129,8 @@ export function TopologyPage() {
                       {l.name}
                     </Link>{' '}
                     <span className="dim">
-                      {l.nodes} nodes{open ? ', a breaker is open' : ''}
+                      {count(l.nodes, 'node')}
+                      {open ? ', a breaker is open' : ''}
                     </span>
                   </h3>
                   <div className="racks">

@@ -40,7 +40,12 @@ export function Chart({ title, unit, x, lines, height = 120 }: Props) {
         legend: { show: false },
         scales: { y: { range: (_u, min, max) => [Math.min(0, min ?? 0), Math.max(1, (max ?? 1) * 1.08)] } },
         axes: [
-          { ...axis, size: 22 },
+          {
+            ...axis,
+            size: 22,
+            space: 70,
+            values: (_u, v) => v.map((t) => new Date(t * 1000).toLocaleTimeString('en-GB').slice(0, 8)),
+          },
           { ...axis, size: 52, values: (_u, v) => v.map((n) => n.toLocaleString('en')) },
         ],
         series: [

@@ -158,3 +158,18 @@ export function bytes(n: number): string {
   }
   return `${v >= 100 || i === 0 ? Math.round(v) : v.toFixed(1)} ${units[i]}`;
 }
+
+/** Times in a sentence of the server's, as people say them: `2030-01-31T12:00:00.000Z` is `31 Jan 12:00`. */
+export function tidy(text: string): string {
+  return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (iso) => {
+    const d = new Date(iso);
+    const time = d.toLocaleTimeString('en-GB').slice(0, 5);
+    if (d.toDateString() === new Date().toDateString()) return time;
+    return `${d.getDate()} ${d.toLocaleString('en', { month: 'short' })} ${time}`;
+  });
+}
+
+/** `1 node`, `2 nodes`; `1 leaf`, `2 leaves`. */
+export function count(n: number, one: string, many = `${one}s`): string {
+  return `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
+}

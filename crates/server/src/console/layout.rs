@@ -126,8 +126,10 @@ pub(super) fn order(a: &Node, b: &Node) -> Ordering {
         (&l.rack, &m.rack),
         (&l.nvlink, &m.nvlink),
     ];
+    // Those of which nobody said where they stand come last.
+    let placed = (l.spine == "unplaced").cmp(&(m.spine == "unplaced"));
     let by_place = parts.iter().map(|(p, q)| natural(p, q)).find(|o| *o != Ordering::Equal);
-    by_place.unwrap_or_else(|| natural(a.name.as_str(), b.name.as_str()))
+    placed.then(by_place.unwrap_or_else(|| natural(a.name.as_str(), b.name.as_str())))
 }
 
 /// Places of a node's GPUs, also of those that it does not tell of any more.

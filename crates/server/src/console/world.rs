@@ -197,8 +197,6 @@ fn fill(
     let told = node.gpu_set();
     let has_gpus = !node.inventory.gpus.is_empty() || !node.missing_gpus.is_empty();
     let figures = seen.figures.as_ref().map(|(columns, row)| (places.of(columns), columns, row));
-    // Rows hold the GPUs that are there, one after the other.
-    let mut row = 0;
     for gpu in 0..u32::try_from(count).unwrap_or(64) {
         let mut cell = plain;
         let here = told.0 >> gpu.min(63) & 1 == 1;
@@ -210,13 +208,13 @@ fn fill(
         let about = seen.findings.iter().filter(|(on, _)| on.is_none_or(|g| g == gpu));
         cell.flags |= about.map(|(_, s)| worst(*s)).max().unwrap_or(0);
         if let (true, Some((at, columns, values))) = (here, figures) {
-            let figure =
-                |n: usize| at[n].and_then(|c| values.get(row * columns.len() + c)).copied();
+            let figure = |n: usize| {
+                at[n].and_then(|c| values.get(gpu as usize * columns.len() + c)).copied()
+            };
             let past = past.and_then(|p| p.get(gpu as usize));
             cell.util = steady(past.map(|p| p.util), percent(figure(0)), UTIL_STEP);
             cell.temp = steady(past.map(|p| p.temp), percent(figure(1)), TEMP_STEP);
             cell.power = steady_power(past.map(|p| p.power), watts(figure(2)));
-            row += 1;
         }
         cells.push(cell);
     }

@@ -112,8 +112,6 @@ pub(crate) struct NodeTelemetry {
     gpu_columns: Vec<String>,
     /// Names of the host's figures.
     host_columns: Vec<String>,
-    /// GPUs that rows tell of, by index, in order.
-    gpus: Vec<u32>,
     /// The rows.
     rows: Vec<TelemetryRow>,
 }
@@ -123,7 +121,7 @@ pub(crate) struct NodeTelemetry {
 pub(crate) struct TelemetryRow {
     /// When, by the node's clock.
     at: Timestamp,
-    /// One list per GPU, with one figure per column.
+    /// One list per GPU, by index, with one figure per column.
     gpus: Vec<Vec<Option<f32>>>,
     /// One figure per column of the host.
     host: Vec<Option<f32>>,
@@ -145,8 +143,8 @@ pub(crate) async fn telemetry(
 ) -> Reply {
     let name: NodeName =
         name.parse().map_err(|e: NameError| Failure::bad(e.to_string()).field("name"))?;
-    let found = app.brain().read(|s| s.nodes.get(&name).map(|n| (s.seq, n.gpu_set())));
-    let (seq, gpus) = found.ok_or_else(|| {
+    let found = app.brain().read(|s| s.nodes.contains_key(&name).then_some(s.seq));
+    let seq = found.ok_or_else(|| {
         Failure::not_found(format!("there is no node {name}")).hint("GET /v1/nodes lists them")
     })?;
     let window = app.agents().telemetry(&name).unwrap_or_default();
@@ -160,7 +158,6 @@ pub(crate) async fn telemetry(
     let body = NodeTelemetry {
         gpu_columns: window.gpu_columns.to_vec(),
         host_columns: window.host_columns.to_vec(),
-        gpus: gpus.iter().collect(),
         rows: rows.collect(),
     };
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))

@@ -1,0 +1,257 @@
+// The console in a real browser against a real site: node e2e/walk.mjs
+// MUSTER_URL and MUSTER_TOKEN name a site of simulated nodes that nobody else uses.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { base, browser, call, page, token } from './browser.mjs';
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const chromium = await browser();
+let [passed, failed] = [0, 0];
+
+async function check(name, work) {
+  try {
+    await work();
+    passed++;
+    console.log(`ok      ${name}`);
+  } catch (e) {
+    failed++;
+    console.log(`FAILED  ${name}\n        ${String(e.stack ?? e).replaceAll('\n', '\n        ')}`);
+  }
+}
+
+function must(truth, what) {
+  if (!truth) throw new Error(what);
+}
+
+/** Asks again until it is so; the machine may be slow. */
+async function until(what, ask, ms = 120_000) {
+  const end = Date.now() + ms;
+  for (;;) {
+    const answer = await ask();
+    if (answer) return answer;
+    if (Date.now() > end) throw new Error(`${what}: not within ${ms / 1000} s`);
+    await new Promise((r) => setTimeout(r, 500));
+  }
+}
+
+const job = (name, nodes, more = {}) => ({
+  kind: 'Job',
+  name,
+  gang: { nodes, gpus_per_node: 8 },
+  simulate: { run: '4h', step: '0.5s', checkpoint: '10s' },
+  checkpoint: { dir: `/checkpoints/${name}` },
+  retries: { infrastructure: 20 },
+  ...more,
+});
+const get = (id) => call('GET', `/v1/jobs/${id}`);
+
+await until(
+  'nodes',
+  async () =>
+    (await call('GET', '/v1/nodes')).items.filter((n) => n.state === 'ready' && n.gpus_total === 8).length >=
+    8,
+);
+const { id } = await call('POST', '/v1/jobs', job('walk', 3));
+const placed = await until('the job runs', async () => {
+  const j = await get(id);
+  return j.state === 'running' && j;
+});
+const [sick, second] = placed.attempt.slots.map((s) => s.node);
+
+await check('a wrong token is refused in words, the right one lets in', async () => {
+  const p = await page(chromium, { loggedIn: false });
+  await p.goto(base);
+  await p.getByLabel('Token').fill('mst_nobody_nothing');
+  await p.getByRole('button', { name: 'Log in' }).click();
+  await p.getByRole('alert').filter({ hasText: 'token' }).waitFor();
+  await p.getByLabel('Token').fill(token);
+  await p.getByRole('button', { name: 'Log in' }).click();
+  await p.locator('.standing.live').waitFor();
+  await p.reload();
+  await p.locator('.standing.live').waitFor();
+  await p.getByRole('button', { name: 'Log out' }).click();
+  await p.getByLabel('Token').waitFor();
+  await p.context().close();
+});
+
+const p = await page(chromium);
+
+/** Finds the middle of the first square of a colour on the map, in the window's coordinates. */
+async function square(label) {
+  return p.evaluate((text) => {
+    const item = [...document.querySelectorAll('.legend li')].find((li) => li.textContent.includes(text));
+    if (!item) return null;
+    const [r, g, b] = getComputedStyle(item.querySelector('i')).backgroundColor.match(/\d+/g).map(Number);
+    const canvas = document.querySelector('.map-area canvas');
+    const { width, height } = canvas;
+    const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
+    const is = (x, y) => {
+      const i = (y * width + x) * 4;
+      return data[i] === r && data[i + 1] === g && data[i + 2] === b;
+    };
+    for (let y = 4; y < height - 8; y++) {
+      for (let x = 4; x < width - 8; x++) {
+        if (is(x, y) && is(x + 3, y + 3)) {
+          const box = canvas.getBoundingClientRect();
+          const ratio = width / box.width;
+          return { x: box.left + (x + 3) / ratio, y: box.top + (y + 3) / ratio };
+        }
+      }
+    }
+    return null;
+  }, label);
+}
+
+await check('a GPU that falls off its bus turns red on the map, and a click leads to its cause', async () => {
+  await p.goto(base);
+  await p.locator('.standing.live').waitFor();
+  await call('POST', `/v1/nodes/${sick}/inject`, { fault: 'xid', gpu: 3, code: 79 });
+  const at = await until('a red square', () => square('unreachable or missing'));
+  await p.mouse.move(at.x, at.y);
+  await p.locator('.card').filter({ hasText: sick }).waitFor();
+  await p.mouse.click(at.x, at.y);
+  await p.waitForURL(`${base}/nodes/${sick}`);
+  await p.getByRole('heading', { name: sick, exact: true }).waitFor();
+  await p.getByText('critical').first().waitFor();
+  await p.getByText(/Xid/).first().waitFor();
+});
+
+await check('the remedy waits for a word, gets it, and goes on', async () => {
+  await p.getByText('waits for approval').first().waitFor({ timeout: 120_000 });
+  await p.getByRole('button', { name: 'Approve' }).click();
+  await p.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
+  await p.getByText(/^Approved: /).waitFor();
+  await until('the remedy goes on', async () => {
+    const all = (await call('GET', '/v1/remedies?limit=50')).items.filter((r) => r.node === sick);
+    return all.some((r) => r.approved);
+  });
+});
+
+await check('its job goes on elsewhere, and the page says why it moved', async () => {
+  await until('the next attempt', async () => {
+    const j = await get(id);
+    return j.state === 'running' && j.attempts > 1;
+  });
+  await p.goto(`${base}/jobs/${id}`);
+  await p.getByRole('heading', { name: 'Earlier attempts' }).waitFor();
+  await p.getByText('infrastructure').first().waitFor();
+  await p.getByRole('heading', { name: 'Attempt 2' }).waitFor();
+});
+
+await check('the page of a job that cannot start says why', async () => {
+  // More than are free: some hold work, and one is out of service.
+  const all = (await call('GET', '/v1/nodes')).items.filter((n) => n.sku !== 'cpu').length;
+  const { id: large } = await call('POST', '/v1/jobs', job('large', all - 2));
+  await p.goto(`${base}/jobs`);
+  await p.getByText('large').first().click();
+  await p.waitForURL(`${base}/jobs/${large}`);
+  await p.getByRole('heading', { name: 'Why it waits' }).waitFor();
+  await p.getByText('Nodes left').waitFor();
+  await p.getByRole('button', { name: 'Cancel', exact: true }).click();
+  await p.getByRole('button', { name: 'Cancel the job' }).click();
+  await p.getByText('cancelled').first().waitFor();
+});
+
+await check('a node is drained and taken back by its buttons', async () => {
+  const idle = (await call('GET', '/v1/nodes')).items.find(
+    (n) => n.state === 'ready' && n.gpus_total === 8 && n.jobs.length === 0,
+  );
+  await p.goto(`${base}/nodes/${idle.name}`);
+  await p.getByRole('button', { name: 'Drain', exact: true }).click();
+  await p.getByLabel(/Reason/).fill('practice');
+  await p.getByRole('dialog').getByRole('button', { name: 'Drain' }).click();
+  await p.getByText('drained').first().waitFor();
+  await p.getByRole('button', { name: 'Undrain' }).click();
+  await p.locator('.head .word', { hasText: 'ready' }).waitFor();
+});
+
+await check('the keyboard goes to pages, searches and helps', async () => {
+  await p.goto(base);
+  await p.locator('.standing.live').waitFor();
+  await p.keyboard.press('g');
+  await p.keyboard.press('j');
+  await p.waitForURL(`${base}/jobs`);
+  await p.keyboard.press('?');
+  await p.getByRole('dialog', { name: 'Keyboard' }).waitFor();
+  await p.keyboard.press('Escape');
+  await p.keyboard.press('g');
+  await p.keyboard.press('f');
+  await p.waitForURL(`${base}/`);
+  await p.keyboard.press('/');
+  await p.keyboard.type(second);
+  await p.getByText('on 1 nodes, Enter opens it').waitFor();
+  await p.keyboard.press('Enter');
+  await p.waitForURL(`${base}/nodes/${second}`);
+});
+
+await check('on a phone the on-call page fits, and approves', async () => {
+  const phone = await page(chromium, {
+    width: 390,
+    height: 844,
+    isMobile: true,
+    hasTouch: true,
+    deviceScaleFactor: 2,
+  });
+  await call('POST', `/v1/nodes/${second}/inject`, { fault: 'xid', gpu: 1, code: 79 });
+  await phone.goto(`${base}/oncall`);
+  await phone.getByRole('button', { name: 'Approve' }).first().waitFor({ timeout: 120_000 });
+  const { wide, seen } = await phone.evaluate(() => ({
+    wide: document.documentElement.scrollWidth,
+    seen: window.visualViewport.width,
+  }));
+  must(wide <= 390 && seen <= 390, `it is ${wide} px wide, ${seen} of them seen`);
+  await phone.getByRole('button', { name: 'Approve' }).first().tap();
+  await phone.getByRole('dialog').getByRole('button', { name: 'Approve' }).tap();
+  await phone.getByText(/^Approved: /).waitFor();
+  must(phone.problems.length === 0, phone.problems.join('\n'));
+  await phone.context().close();
+});
+
+const PAGES = [
+  '/',
+  '/?by=util',
+  '/oncall',
+  '/jobs?state=all',
+  `/jobs/${id}`,
+  '/nodes',
+  `/nodes/${sick}`,
+  `/nodes/${sick}/gpus/0`,
+  '/events',
+  '/topology',
+  '/reservations',
+  '/quotas',
+  '/nonsense',
+];
+for (const scheme of ['dark', 'light']) {
+  await check(`axe finds nothing serious, ${scheme}`, async () => {
+    const q = await page(chromium, { scheme });
+    const found = [];
+    for (const path of PAGES) {
+      await q.goto(base + path);
+      await q.locator('.standing.live').waitFor();
+      await q.waitForFunction(() => !/Loading…|Waiting for the first/.test(document.body.textContent));
+      await q.evaluate(axeSource);
+      const { violations } = await q.evaluate(() =>
+        window.axe.run(document, { resultTypes: ['violations'] }),
+      );
+      for (const v of violations.filter((v) => v.impact === 'serious' || v.impact === 'critical')) {
+        found.push(
+          `${path}: ${v.id}: ${v.help}: ${v.nodes
+            .slice(0, 3)
+            .map((n) => n.html)
+            .join(' ')}`,
+        );
+      }
+    }
+    must(found.length === 0, found.join('\n'));
+    must(q.problems.length === 0, q.problems.join('\n'));
+    await q.context().close();
+  });
+}
+
+await check('nothing went wrong in the browser', async () => {
+  must(p.problems.length === 0, p.problems.join('\n'));
+});
+await chromium.close();
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed ? 1 : 0);
