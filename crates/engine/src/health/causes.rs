@@ -35,19 +35,25 @@ impl Engine {
         if recent.len() < 2 {
             return;
         }
+        let sizes = RefCell::new(std::mem::take(&mut self.work.sizes));
         let causes = {
             let hits: Vec<Hit<'_>> = recent.iter().map(|f| self.hit(f)).collect();
-            let sizes = RefCell::new(self.sizes_of_work(&hits));
-            let size = |e: &Entity| {
-                let known = sizes.borrow().get(e).copied();
-                known.unwrap_or_else(|| {
-                    let n = self.size_of(e);
-                    sizes.borrow_mut().insert(e.clone(), n);
-                    n
-                })
+            let of_work = self.sizes_of_work(&hits);
+            let size = |e: &Entity| match e {
+                Entity::Job(_) => self.size_of(e),
+                Entity::Template(..) | Entity::Image(_) => of_work.get(e).copied().unwrap_or(0),
+                _ => {
+                    let known = sizes.borrow().get(e).copied();
+                    known.unwrap_or_else(|| {
+                        let n = self.size_of(e);
+                        sizes.borrow_mut().insert(e.clone(), n);
+                        n
+                    })
+                }
             };
             correlate(&hits, &size, now)
         };
+        self.work.sizes = sizes.into_inner();
         for c in causes {
             self.common_cause(c);
         }

@@ -3,11 +3,13 @@
 use super::book::HealthBook;
 use super::timers::Timers;
 use crate::state::State;
+use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::job::Verdict;
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
+use muster_model::remedy::{Remedy, RemedyStep};
 use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,6 +47,8 @@ pub(crate) struct Work {
     /// When the first of the nodes that were not compared with their peers since told what it is
     /// made of.
     pub(crate) inventoried: Option<Time>,
+    /// How many nodes are in a place, or are managed alike, as far as it was asked.
+    pub(crate) sizes: BTreeMap<Entity, u32>,
     /// Groups and how much of each is out, while nothing changed.
     pub(crate) groups: Option<BTreeMap<String, Group>>,
 }
@@ -84,7 +88,10 @@ impl Work {
 
     /// How much of which group is out may have changed.
     fn note_groups(&mut self, event: &Event, book: &HealthBook) {
-        let ended = |id: &u64| book.remedies.get(id).is_some_and(|r| r.action.takes_node());
+        let ended = |id: &u64| {
+            let took = |r: &Remedy| r.action.takes_node() && r.step != RemedyStep::Proposed;
+            book.remedies.get(id).is_some_and(|r| took(r))
+        };
         let changed = match event {
             Event::NodeEnrolled { .. }
             | Event::NodeRetired { .. }
@@ -105,9 +112,19 @@ impl Work {
         };
         if changed {
             self.groups = None;
-            self.room = true;
+            // Nothing is tried while automation is stopped; that it was is told once.
+            self.room |= book.automation.stopped.is_none();
         }
         self.all |= matches!(event, Event::PolicySet { .. });
+        if matches!(
+            event,
+            Event::NodeEnrolled { .. }
+                | Event::NodeRetired { .. }
+                | Event::NodeInventoried { .. }
+                | Event::TopologySet { .. }
+        ) {
+            self.sizes.clear();
+        }
     }
 
     /// Something has a moment of its own, or waited for this.
