@@ -1,10 +1,14 @@
-// Pictures of every page, dark and light: node e2e/shots.mjs DIRECTORY
+// Pictures of every page, dark and light: node e2e/shots.mjs DIRECTORY [BEGINNING-OF-A-NAME]
+// MUSTER_STORY=1 gives a site of simulated nodes some life first.
 import { mkdirSync } from 'node:fs';
 import { base, browser, call, page } from './browser.mjs';
+import { story } from './story.mjs';
 
 const out = process.argv[2] ?? 'shots';
 const only = process.argv[3];
 mkdirSync(out, { recursive: true });
+
+if (process.env.MUSTER_STORY) await story();
 
 const jobs = (await call('GET', '/v1/jobs?limit=200')).items;
 const running = jobs.find((j) => j.state === 'running') ?? jobs[0];

@@ -10,6 +10,7 @@ pub mod proc;
 pub mod site;
 pub mod soak;
 pub mod suite;
+pub mod web;
 
 use std::path::PathBuf;
 

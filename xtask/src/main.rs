@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use xtask::{bench, layers, proc, soak, suite};
+use xtask::{bench, layers, proc, soak, suite, web};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -22,6 +22,10 @@ enum Chore {
     Soak(soak::Options),
     /// Run one benchmark beside its peers.
     Bench(bench::Options),
+    /// Write the console's description of the API and its types anew, or check and test the console.
+    Web(web::Options),
+    /// Take pictures of the console's pages.
+    Shots(web::Shots),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +39,8 @@ fn main() -> ExitCode {
         Chore::Layers => layers::run(),
         Chore::Soak(options) => soak::run(&options),
         Chore::Bench(options) => bench::run(&options),
+        Chore::Web(options) => web::run(&options),
+        Chore::Shots(options) => web::shots(&options),
     };
     match outcome {
         Ok(code) => code,

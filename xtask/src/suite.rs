@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that must pass, in one run, counted.
 
-use crate::{cargo, fuzz, install, postgres, proc, root};
+use crate::{cargo, fuzz, install, postgres, proc, root, web};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use std::fmt;
@@ -27,6 +27,8 @@ pub enum Part {
     Doc,
     /// Random requests against the API of a running site.
     Fuzz,
+    /// The web console, in a real browser too.
+    Web,
 }
 
 /// How many tests did what.
@@ -84,6 +86,16 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             Ok(counts) => counts,
             Err(error) => {
                 eprintln!("error: API fuzz: {error:#}");
+                Counts { failed: 1, ..Counts::default() }
+            }
+        };
+    }
+    if wanted(Part::Web) {
+        heading("web console");
+        total += match web::test() {
+            Ok(counts) => counts,
+            Err(error) => {
+                eprintln!("error: web console: {error:#}");
                 Counts { failed: 1, ..Counts::default() }
             }
         };
