@@ -5,7 +5,7 @@ use crate::output::colour::{Style, paint};
 use crate::output::facts::Facts;
 use crate::output::table::{Table, cell, number};
 use crate::output::time::length;
-use muster_api::{Efficiency, JobReport, StepsReport, TimeParts};
+use muster_api::{AttemptReport, Efficiency, JobReport, StepsReport};
 use muster_model::job::Verdict;
 use muster_model::units::Span;
 
@@ -16,10 +16,10 @@ const WIDTH: usize = 80;
 /// Attempts that are shown.
 const ATTEMPTS: usize = 10;
 
-/// `0.42s`, `7.1s`, `45s`, `3m20s`, `2h05m`: short lives are told exactly.
+/// `42ms`, `7.1s`, `45s`, `3m20s`, `2h05m`: short lives are told exactly.
 fn span(ms: u64) -> String {
     match ms {
-        0..1000 => format!("{}.{:02}s", ms / 1000, ms % 1000 / 10),
+        0..1000 => format!("{ms}ms"),
         1000..10_000 => format!("{}.{}s", ms / 1000, ms % 1000 / 100),
         _ => length(Span(ms)),
     }
@@ -195,6 +195,17 @@ fn ended(v: Option<Verdict>) -> &'static str {
     }
 }
 
+/// A column of the attempts' table, and where its time is found.
+type Column = (&'static str, fn(&AttemptReport) -> u64);
+
+const COLUMNS: [Column; 5] = [
+    ("WAITED", |a| a.time_ms.queued + a.time_ms.starting),
+    ("WORKED", |a| a.time_ms.productive + a.time_ms.checkpointing),
+    ("BACK", |a| a.time_ms.restarting),
+    ("LOST", |a| a.time_ms.lost),
+    ("IDLE", |a| a.time_ms.idle),
+];
+
 fn attempts(f: &mut Facts, r: &JobReport, on: bool) {
     if r.attempts.len() < 2 {
         return;
@@ -203,23 +214,23 @@ fn attempts(f: &mut Facts, r: &JobReport, on: bool) {
     let title =
         if more > 0 { format!("Attempts, the newest {ATTEMPTS}") } else { "Attempts".into() };
     f.section(&title, on);
-    let mut t =
-        Table::new(&["NO", "WAITED", "WORKED", "BACK", "LOST", "IDLE", "SAVES", "ENDED BY", "WHY"]);
-    for a in &r.attempts[more..] {
-        let TimeParts { queued, starting, productive, checkpointing, restarting, lost, idle } =
-            a.time_ms;
-        let some = |ms: u64| if ms == 0 { String::new() } else { span(ms) };
-        t.row(vec![
-            number(a.no),
-            number(some(queued + starting)),
-            number(some(productive + checkpointing)),
-            number(some(restarting)),
-            number(some(lost)),
-            number(some(idle)),
-            number(if a.checkpoints == 0 { String::new() } else { a.checkpoints.to_string() }),
-            cell(ended(a.verdict)),
-            cell(a.reason.as_deref().unwrap_or_default()),
-        ]);
+    let shown = &r.attempts[more..];
+    // What happened to none of them takes no room.
+    let used = |c: &&Column| shown.iter().any(|a| c.1(a) > 0);
+    let columns: Vec<&Column> = COLUMNS.iter().filter(used).collect();
+    let saves = shown.iter().any(|a| a.checkpoints > 0);
+    let mut head = vec!["NO"];
+    head.extend(columns.iter().map(|c| c.0));
+    head.extend(saves.then_some("SAVES"));
+    head.extend(["ENDED BY", "WHY"]);
+    let mut t = Table::new(&head);
+    for a in shown {
+        let some = |n: u64, text: String| number(if n == 0 { String::new() } else { text });
+        let mut row = vec![number(a.no)];
+        row.extend(columns.iter().map(|c| some(c.1(a), span(c.1(a)))));
+        row.extend(saves.then(|| some(a.checkpoints.into(), a.checkpoints.to_string())));
+        row.extend([cell(ended(a.verdict)), cell(a.reason.as_deref().unwrap_or_default())]);
+        t.row(row);
     }
     for line in t.render_for(Some(WIDTH - 2), on).lines() {
         f.0.push_str(&format!("  {line}\n"));
@@ -290,8 +301,11 @@ fn steps(f: &mut Facts, s: &StepsReport, on: bool) {
         (s.slowest_rank, s.slowest_rank_ms, s.median_rank_ms)
     {
         let above = if median > 0.0 { (own / median - 1.0) * 100.0 } else { 0.0 };
-        let words =
-            format!("{rank}: {} of own work in a step, {above:.0}% above the median", ms(own));
+        let words = if above >= 1.0 {
+            format!("{rank}: {} of own work in a step, {above:.0}% above the median", ms(own))
+        } else {
+            format!("none: all {} within 1% of the median", count(s.ranks.into(), "rank"))
+        };
         line(f, "slowest rank", &words);
     }
 }
@@ -311,7 +325,7 @@ pub(crate) fn brief(r: &JobReport) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_api::{AdviceLine, AttemptReport, GpuParts, Kind, StageReport};
+    use muster_api::{AdviceLine, GpuParts, Kind, StageReport, TimeParts};
     use muster_model::job::JobState;
     use muster_model::units::Time;
 
