@@ -22,8 +22,10 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=assets");
     println!("cargo::rerun-if-env-changed=MUSTER_CONSOLE");
-    for source in SOURCES.map(|s| web.join(s)).iter().filter(|p| p.exists()) {
-        println!("cargo::rerun-if-changed={}", source.display());
+    if web.is_dir() {
+        for source in SOURCES {
+            println!("cargo::rerun-if-changed={}", web.join(source).display());
+        }
     }
     let built = out.join("console");
     let plain = here.join("assets");
