@@ -4,12 +4,14 @@
 //! * [`budget`] and [`burn`] are the arithmetic: exact fractions until something is printed.
 //! * [`defaults`] are the objectives that come with Muster; [`rules`] prints any set of objectives
 //!   as rules of Prometheus.
-//! * [`decide`] turns what is so now into alerts; [`desk`] knows who has been told and what is owed.
+//! * [`conditions`] says what is so now, [`decide`] turns it into alerts, and [`desk`] knows who has
+//!   been told and what is owed.
 
 pub mod book;
 pub mod budget;
 pub mod burn;
 pub mod calendar;
+pub mod conditions;
 pub mod decide;
 pub mod defaults;
 pub mod desk;

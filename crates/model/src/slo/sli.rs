@@ -1,0 +1,252 @@
+//! Indicators: what can be promised.
+
+use crate::names::ProjectName;
+use crate::spec::{Priority, Tier};
+use crate::units::Span;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Whose failures count.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Blame {
+    /// The platform's: hardware, Muster itself, and what nobody could explain.
+    #[default]
+    Platform,
+    /// Everybody's, the job's own too.
+    Any,
+}
+
+/// What is measured: a share of good ones among all. What each counts is in `docs/observe.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Sli {
+    /// Submissions that were durably accepted in time. Told by the server.
+    Admission {
+        /// In time.
+        under: Span,
+    },
+    /// Jobs that were given their nodes in time, from the moment they could have been.
+    QueueWait {
+        /// In time.
+        under: Span,
+        /// Of this priority class only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        class: Option<Priority>,
+        /// Of this price class only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tier: Option<Tier>,
+    },
+    /// Attempts with every rank up in time, from the moment they were given their nodes.
+    Start {
+        /// In time.
+        under: Span,
+    },
+    /// Jobs that ended well.
+    JobSuccess {
+        /// Whose failures count.
+        #[serde(default)]
+        blame: Blame,
+        /// Only first attempts are looked at, so that retries hide nothing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        first: bool,
+    },
+    /// Gangs that ran again in time after hardware failed them, from the fault on.
+    Recovery {
+        /// In time.
+        under: Span,
+    },
+    /// Time that nodes were in service.
+    NodeAvailability,
+    /// GPU time that ended as progress, of all that was held (the effective training time ratio).
+    Goodput,
+    /// Time gangs ran, beside a cost for each time the platform interrupted one: a target `t` asks
+    /// for a mean time between interruptions of at least `cost * t / (1 - t)`.
+    Interruptions {
+        /// What each one counts as.
+        cost: Span,
+    },
+    /// Answers of inference services that came in time. Told by the services.
+    InferenceLatency {
+        /// In time.
+        under: Span,
+    },
+    /// Requests to inference services that were answered. Told by the services.
+    InferenceAvailability,
+    /// Looks at nodes whose newest telemetry was fresh. Told by the server.
+    TelemetryFreshness {
+        /// Not older than this.
+        under: Span,
+    },
+    /// API requests that the server did not fail. Told by the server.
+    ApiAvailability,
+    /// API requests that were answered in time. Told by the server.
+    ApiLatency {
+        /// In time.
+        under: Span,
+    },
+}
+
+/// What the counts of an indicator are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Things that happened: jobs, attempts, requests.
+    Events,
+    /// Milliseconds of nodes, GPUs or gangs.
+    Time,
+}
+
+impl Sli {
+    /// The words that files and OpenSLO sources name them by.
+    pub const WORDS: [&'static str; 13] = [
+        "admission",
+        "queue_wait",
+        "start",
+        "job_success",
+        "recovery",
+        "node_availability",
+        "goodput",
+        "interruptions",
+        "inference_latency",
+        "inference_availability",
+        "telemetry_freshness",
+        "api_availability",
+        "api_latency",
+    ];
+
+    /// The word in files.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Sli::Admission { .. } => "admission",
+            Sli::QueueWait { .. } => "queue_wait",
+            Sli::Start { .. } => "start",
+            Sli::JobSuccess { .. } => "job_success",
+            Sli::Recovery { .. } => "recovery",
+            Sli::NodeAvailability => "node_availability",
+            Sli::Goodput => "goodput",
+            Sli::Interruptions { .. } => "interruptions",
+            Sli::InferenceLatency { .. } => "inference_latency",
+            Sli::InferenceAvailability => "inference_availability",
+            Sli::TelemetryFreshness { .. } => "telemetry_freshness",
+            Sli::ApiAvailability => "api_availability",
+            Sli::ApiLatency { .. } => "api_latency",
+        }
+    }
+
+    /// What its counts are.
+    #[must_use]
+    pub fn unit(&self) -> Unit {
+        match self {
+            Sli::NodeAvailability | Sli::Goodput | Sli::Interruptions { .. } => Unit::Time,
+            _ => Unit::Events,
+        }
+    }
+
+    /// The limit, where there is one.
+    #[must_use]
+    pub fn under(&self) -> Option<Span> {
+        match *self {
+            Sli::Admission { under }
+            | Sli::QueueWait { under, .. }
+            | Sli::Start { under }
+            | Sli::Recovery { under }
+            | Sli::InferenceLatency { under }
+            | Sli::TelemetryFreshness { under }
+            | Sli::ApiLatency { under } => Some(under),
+            _ => None,
+        }
+    }
+
+    /// Can it be narrowed to a project? To a pool?
+    #[must_use]
+    pub fn scopes(&self) -> (bool, bool) {
+        match self {
+            Sli::Admission { .. } => (true, false),
+            Sli::NodeAvailability | Sli::TelemetryFreshness { .. } => (false, true),
+            Sli::ApiAvailability | Sli::ApiLatency { .. } => (false, false),
+            _ => (true, true),
+        }
+    }
+
+    /// Who tells it: false for what follows from the log alone.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        matches!(
+            self,
+            Sli::Admission { .. }
+                | Sli::InferenceLatency { .. }
+                | Sli::InferenceAvailability
+                | Sli::TelemetryFreshness { .. }
+                | Sli::ApiAvailability
+                | Sli::ApiLatency { .. }
+        )
+    }
+}
+
+impl fmt::Display for Sli {
+    /// As a promise is worded: `queue wait under 5m (high)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = self.word().replace('_', " ");
+        match self {
+            Sli::JobSuccess { blame, first } => {
+                let whose =
+                    if *blame == Blame::Platform { "platform's failures" } else { "all failures" };
+                let which = if *first { ", first attempts" } else { "" };
+                text = format!("{text} ({whose}{which})");
+            }
+            Sli::Interruptions { cost } => text = format!("{text}, {cost} each"),
+            _ => {}
+        }
+        if let Some(under) = self.under() {
+            text = format!("{text} under {under}");
+        }
+        if let Sli::QueueWait { class, tier, .. } = self {
+            let class = class.map(|c| format!("{c:?}").to_lowercase());
+            let tier = tier.map(|t| match t {
+                Tier::Spot => "spot".to_owned(),
+                Tier::OnDemand => "on-demand".to_owned(),
+                Tier::Reserved => "reserved".to_owned(),
+            });
+            let words: Vec<String> = class.into_iter().chain(tier).collect();
+            if !words.is_empty() {
+                text = format!("{text} ({})", words.join(", "));
+            }
+        }
+        f.pad(&text)
+    }
+}
+
+/// What an objective is narrowed to; nothing for the whole site.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Scope {
+    /// One project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 63))]
+    pub project: Option<ProjectName>,
+    /// One pool of nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 128))]
+    pub pool: Option<String>,
+}
+
+impl Scope {
+    /// The whole site?
+    #[must_use]
+    pub fn is_site(&self) -> bool {
+        self.project.is_none() && self.pool.is_none()
+    }
+
+    /// Does what happened to this project on this pool belong to it?
+    #[must_use]
+    pub fn admits(&self, project: Option<&ProjectName>, pool: Option<&str>) -> bool {
+        self.project.as_ref().is_none_or(|p| Some(p) == project)
+            && self.pool.as_deref().is_none_or(|p| Some(p) == pool)
+    }
+}

@@ -1,0 +1,416 @@
+//! What is so now, in words that alerts follow from: page or ticket, and where to look.
+//!
+//! A page wakes somebody, so it is for what nobody looks after: a driver that crashed, a promise
+//! that breaks, a control plane that stopped or cannot write, hardware that is out while no spare
+//! is left. What Muster mends by itself is a ticket, and what is only worth knowing is neither.
+
+use crate::budget::Status;
+use crate::burn;
+use muster_model::alert::{Condition, Topic, Urgency};
+use muster_model::entity::Entity;
+use muster_model::finding::{Finding, Incident, Severity};
+use muster_model::names::NodeName;
+use muster_model::node::Node;
+use muster_model::slo::Objective;
+use muster_model::topology::Level;
+use muster_model::units::{Span, Time};
+
+/// Failure modes that wake somebody even where they are looked after.
+const PAGES: &[&str] = &[
+    "driver-hang",
+    "gpu-fault",
+    "wrong-results",
+    "node-killer",
+    "storage-stall",
+    "detector-storm",
+];
+/// Failure modes that are a job's own doing: told once a job, not once a GPU.
+const OWN: &[&str] =
+    &["app-crash", "app-spray", "app-fault", "crash-loop", "node-killer", "oom", "hang"];
+
+/// How the site stands while something is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Spare nodes are left.
+    pub spares: bool,
+    /// Remedies are taken.
+    pub automation: bool,
+}
+
+fn condition(key: String, topic: Topic, kind: &str, entity: Entity, since: Time) -> Condition {
+    Condition {
+        runbook: format!("/runbooks/{kind}"),
+        kind: kind.to_owned(),
+        key,
+        topic,
+        entity,
+        urgency: Urgency::Ticket,
+        summary: String::new(),
+        since,
+        parent: None,
+        explains: false,
+        job: None,
+        project: None,
+        owner: String::new(),
+        link: String::new(),
+    }
+}
+
+/// A finding that is open. What is only worth knowing is none.
+#[must_use]
+pub fn finding(f: &Finding, standing: Standing) -> Option<Condition> {
+    let s = &f.seen;
+    if f.closed.is_some() || s.severity == Severity::Info {
+        return None;
+    }
+    let looked_after = f.remedy.is_some() && standing.automation && standing.spares;
+    let page =
+        s.severity == Severity::Critical && (PAGES.contains(&s.kind.as_str()) || !looked_after);
+    let topic = if s.kind == "config-drift" { Topic::Drift } else { Topic::Finding };
+    let explains = match s.entity {
+        Entity::Domain(..) | Entity::Feed(_) => true,
+        Entity::Node(_) => s.kind == "node-lost",
+        _ => false,
+    };
+    let job = s.attempt.filter(|_| OWN.contains(&s.kind.as_str())).map(|a| a.job);
+    Some(Condition {
+        urgency: if page { Urgency::Page } else { Urgency::Ticket },
+        summary: format!("{}: {}", s.entity, s.kind),
+        parent: f.incident.map(|i| format!("incident:{i}")),
+        explains,
+        job,
+        link: format!("/findings/{}", f.id),
+        ..condition(format!("finding:{}", f.id), topic, &s.kind, s.entity.clone(), s.first_seen)
+    })
+}
+
+/// An incident that is open.
+#[must_use]
+pub fn incident(i: &Incident) -> Option<Condition> {
+    if i.closed.is_some() {
+        return None;
+    }
+    let page = i.severity == Severity::Critical;
+    let key = format!("incident:{}", i.id);
+    Some(Condition {
+        urgency: if page { Urgency::Page } else { Urgency::Ticket },
+        summary: i.summary.clone(),
+        explains: true,
+        link: format!("/incidents/{}", i.id),
+        ..condition(key, Topic::Incident, &i.kind, i.cause.clone(), i.began_at)
+    })
+}
+
+/// An objective whose budget is spent too fast, or is spent. The words stay the same while the
+/// figures move, so that an alert is not told anew each minute.
+#[must_use]
+pub fn objective(o: &Objective, s: &Status, since: Time) -> Option<Condition> {
+    let worst = s.firing.iter().max_by_key(|f| (f.rule.urgency, f.rule.factor));
+    let summary = match worst {
+        Some(f) => {
+            let (factor, long) = (f.rule.factor, f.rule.long);
+            format!("{}: its budget is spent more than {factor} too fast over {long}", o.name)
+        }
+        None if s.is_spent() => format!("{}: its budget of {} is spent", o.name, o.window),
+        None => return None,
+    };
+    let entity = match (&o.scope.project, &o.scope.pool) {
+        (Some(p), _) => Entity::Project(p.clone()),
+        (None, Some(p)) => Entity::Pool(p.clone()),
+        (None, None) => Entity::Site,
+    };
+    let key = format!("objective:{}", o.name);
+    Some(Condition {
+        urgency: burn::urgency(&s.firing).unwrap_or(Urgency::Ticket),
+        summary,
+        project: o.scope.project.clone(),
+        owner: o.owner.clone(),
+        runbook: "/runbooks/budget-burns".to_owned(),
+        link: format!("/slos/{}", o.name),
+        ..condition(key, Topic::Objective, o.name.as_str(), entity, since)
+    })
+}
+
+/// A certificate ends in less than this.
+const ENDS_SOON: Span = Span::hours(21 * 24);
+/// And it is urgent.
+const ENDS_NOW: Span = Span::hours(48);
+
+/// A certificate that ends soon.
+#[must_use]
+pub fn certificate(entity: &Entity, ends: Time, now: Time) -> Option<Condition> {
+    let left = ends.since(now);
+    if left >= ENDS_SOON {
+        return None;
+    }
+    let key = format!("certificate:{entity}");
+    Some(Condition {
+        urgency: if left < ENDS_NOW { Urgency::Page } else { Urgency::Ticket },
+        summary: format!("{entity}: its certificate ends soon"),
+        link: "/events".to_owned(),
+        ..condition(key, Topic::Certificate, "certificate-ends", entity.clone(), ends - ENDS_SOON)
+    })
+}
+
+/// The control plane stopped itself from doing more.
+#[must_use]
+pub fn automation_stopped(reason: &str, since: Time) -> Condition {
+    Condition {
+        urgency: Urgency::Page,
+        summary: format!("automation has stopped: {reason}"),
+        link: "/oncall".to_owned(),
+        ..condition(
+            "automation:stopped".to_owned(),
+            Topic::Automation,
+            "automation-stopped",
+            Entity::Site,
+            since,
+        )
+    }
+}
+
+/// Remedies wait for an operator's word.
+#[must_use]
+pub fn approvals_wait(count: u64, since: Time) -> Option<Condition> {
+    // The number is in the alert's page, not in its words: it moves.
+    (count > 0).then(|| Condition {
+        summary: "remedies wait for approval".to_owned(),
+        link: "/oncall".to_owned(),
+        ..condition(
+            "automation:approvals".to_owned(),
+            Topic::Automation,
+            "approvals-wait",
+            Entity::Site,
+            since,
+        )
+    })
+}
+
+/// The control plane cannot write.
+#[must_use]
+pub fn cannot_write(reason: &str, since: Time) -> Condition {
+    Condition {
+        urgency: Urgency::Page,
+        summary: format!("the control plane cannot write: {reason}"),
+        link: "/oncall".to_owned(),
+        ..condition(
+            "control-plane:write".to_owned(),
+            Topic::ControlPlane,
+            "cannot-write",
+            Entity::Site,
+            since,
+        )
+    }
+}
+
+/// No spare is left in a pool that should have some.
+#[must_use]
+pub fn no_spares(pool: &str, since: Time) -> Condition {
+    Condition {
+        summary: format!("pool {pool} has no spare left"),
+        link: "/fleet".to_owned(),
+        ..condition(
+            format!("capacity:spares:{pool}"),
+            Topic::Capacity,
+            "no-spares",
+            Entity::Pool(pool.to_owned()),
+            since,
+        )
+    }
+}
+
+/// What a thing is directly part of, from where nodes stand.
+pub fn above<'a>(entity: &Entity, node: impl Fn(&NodeName) -> Option<&'a Node>) -> Vec<Entity> {
+    match entity {
+        Entity::Gpu(n, _) | Entity::Port(n, _) => vec![Entity::Node(n.clone())],
+        Entity::Node(name) => {
+            let Some(n) = node(name) else { return vec![Entity::Site] };
+            let mut out = vec![Entity::domain(Level::Nvlink, name, &n.location)];
+            // A node that no file mentions has no feed that it shares.
+            if n.location.feed != "unknown" {
+                out.push(Entity::Feed(n.location.feed.clone()));
+            }
+            out.push(Entity::Pool(n.pool().to_owned()));
+            out
+        }
+        Entity::Domain(level, path) => {
+            let up = Level::ALL.iter().rev().find(|l| **l < *level);
+            match up.zip(path.rsplit_once('/')) {
+                Some((up, (rest, _))) => vec![Entity::Domain(*up, rest.to_owned())],
+                None => vec![Entity::Site],
+            }
+        }
+        Entity::Site => vec![],
+        _ => vec![Entity::Site],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::{Counts, status};
+    use crate::decide::{HOLD, Site, decide};
+    use crate::ledger::{Count, Ledger, Series};
+    use muster_model::alert::Routing;
+    use muster_model::finding::{Closed, SeenFinding};
+    use muster_model::ids::{AttemptKey, JobId};
+    use std::collections::BTreeMap;
+
+    const T0: Time = Time(1_800_000_000_000);
+    const CALM: Standing = Standing { spares: true, automation: true };
+
+    fn found(id: u64, kind: &str, on: &str, severity: Severity) -> Finding {
+        Finding {
+            id,
+            seen: SeenFinding::new(kind, on.parse().unwrap(), severity, T0),
+            opened_at: T0,
+            inferred: false,
+            incident: None,
+            remedy: Some(1),
+            closed: None,
+        }
+    }
+
+    fn urgency(f: &Finding, s: Standing) -> Option<Urgency> {
+        finding(f, s).map(|c| c.urgency)
+    }
+
+    #[test]
+    fn page_or_ticket() {
+        let off = found(1, "gpu-off-bus", "gpu:n1/3", Severity::Critical);
+        assert_eq!(urgency(&off, CALM), Some(Urgency::Ticket));
+        assert_eq!(urgency(&off, Standing { spares: false, ..CALM }), Some(Urgency::Page));
+        assert_eq!(urgency(&off, Standing { automation: false, ..CALM }), Some(Urgency::Page));
+        let alone = Finding { remedy: None, ..off.clone() };
+        assert_eq!(urgency(&alone, CALM), Some(Urgency::Page));
+        let crash = found(2, "driver-hang", "gpu:n1/3", Severity::Critical);
+        assert_eq!(urgency(&crash, CALM), Some(Urgency::Page));
+        let warm = found(3, "thermal", "gpu:n1/3", Severity::Degraded);
+        assert_eq!(
+            urgency(&warm, Standing { spares: false, automation: false }),
+            Some(Urgency::Ticket)
+        );
+        assert_eq!(urgency(&found(4, "oom", "job:4", Severity::Info), CALM), None);
+        let over = Closed { at: T0, why: String::new() };
+        assert_eq!(urgency(&Finding { closed: Some(over), ..off }, CALM), None);
+        let drift = found(5, "config-drift", "node:n1", Severity::Warning);
+        assert_eq!(finding(&drift, CALM).unwrap().topic, Topic::Drift);
+        let mut own = found(6, "crash-loop", "gpu:n1/0", Severity::Warning);
+        own.seen.attempt = Some(AttemptKey { job: JobId(7), attempt: 1 });
+        assert_eq!(finding(&own, CALM).unwrap().job, Some(JobId(7)));
+        let all =
+            [finding(&own, CALM).unwrap(), automation_stopped("x", T0), cannot_write("x", T0)];
+        assert!(all.iter().all(|c| !c.runbook.is_empty() && !c.link.is_empty()));
+    }
+
+    #[test]
+    fn certificates_are_a_ticket_first() {
+        let node: Entity = "node:n1".parse().unwrap();
+        let ends =
+            |days: u64| certificate(&node, T0 + Span::hours(24 * days), T0).map(|c| c.urgency);
+        assert_eq!(
+            (ends(22), ends(20), ends(1)),
+            (None, Some(Urgency::Ticket), Some(Urgency::Page))
+        );
+        assert_eq!(
+            certificate(&node, T0, T0 + Span::hours(5)).map(|c| c.urgency),
+            Some(Urgency::Page)
+        );
+    }
+
+    #[test]
+    fn a_burning_objective_keeps_its_words() {
+        let text = r#"{"name":"api","owner":"cp","sli":"api_availability","target":"99.9%","window":"30d"}"#;
+        let o: Objective = serde_json::from_str(text).unwrap();
+        let series = Series { sli: o.sli, scope: o.scope.clone() };
+        let mut l = Ledger::default();
+        let at = |m: u64| T0 + Span::mins(m);
+        let now = |l: &Ledger, m: u64| objective(&o, &status(&o, Counts(&[l]), at(m)), at(m));
+        l.note(at(0), &series, Count::good(1_000_000), None);
+        assert_eq!(now(&l, 0), None);
+        let mut words = std::collections::BTreeSet::new();
+        for m in 100..110 {
+            l.note(at(m), &series, Count { good: 900 - m, total: 1000 }, None);
+            words.insert(now(&l, m).unwrap().summary);
+        }
+        assert_eq!(words.len(), 1, "{words:?}");
+        let c = now(&l, 110).unwrap();
+        assert_eq!(
+            (c.urgency, c.owner.as_str(), c.link.as_str()),
+            (Urgency::Page, "cp", "/slos/api")
+        );
+        // Days later nothing burns, and the budget is spent all the same.
+        let later = objective(&o, &status(&o, Counts(&[&l]), at(20_000)), at(20_000)).unwrap();
+        assert_eq!(later.urgency, Urgency::Ticket);
+        assert_eq!(later.summary, "api: its budget of 30d is spent");
+    }
+
+    fn node(name: &str, leaf: &str) -> Node {
+        let text = format!(
+            r#"{{"name":"{name}","stage":"ready","reachable":true,"inventory":{{"cpu_model":"","cpus":8,"memory":"1GiB","kernel":""}},
+            "location":{{"region":"eu","cluster":"c","spine":"s","leaf":"{leaf}","rack":"r","nvlink":"{name}","feed":"A"}},
+            "address":"","host":"","machine":"","boot":"","enrolled_at":0,"changed_at":0,"version":1}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn where_things_stand_is_followed_to_the_top() {
+        let n = node("n1", "l2");
+        let mut here: Entity = "gpu:n1/0".parse().unwrap();
+        let mut way = Vec::new();
+        while let Some(up) = above(&here, |_| Some(&n)).first() {
+            way.push(up.to_string());
+            here = up.clone();
+        }
+        let want = [
+            "node:n1",
+            "nvlink:eu/c/s/l2/r/n1",
+            "rack:eu/c/s/l2/r",
+            "leaf:eu/c/s/l2",
+            "spine:eu/c/s",
+            "cluster:eu/c",
+            "region:eu",
+            "site",
+        ];
+        assert_eq!(way, want);
+    }
+
+    #[test]
+    fn a_leaf_with_64_nodes_is_one_page_before_and_after_it_is_understood() {
+        let nodes: BTreeMap<String, Node> =
+            (0..64).map(|n| (format!("n{n}"), node(&format!("n{n}"), "l2"))).collect();
+        let mut all: Vec<Condition> = (0..64)
+            .map(|n| {
+                let f = found(n, "node-lost", &format!("node:n{n}"), Severity::Critical);
+                finding(&f, Standing { spares: false, ..CALM }).unwrap()
+            })
+            .collect();
+        let up = |e: &Entity| above(e, |n| nodes.get(n.as_str()));
+        let site = Site { silences: &[], routing: &Routing::default(), above: &up, hold: HOLD };
+        let loss = Incident {
+            id: 99,
+            cause: "leaf:eu/c/s/l2".parse().unwrap(),
+            kind: "leaf-loss".to_owned(),
+            severity: Severity::Critical,
+            summary: "leaf eu/c/s/l2 is lost".to_owned(),
+            began_at: T0,
+            opened_at: T0,
+            findings: vec![],
+            count: 64,
+            closed: None,
+        };
+        all.push(incident(&loss).unwrap());
+        let changes = decide(T0, &all, &BTreeMap::new(), &site);
+        assert_eq!(changes.len(), 1);
+        let a = changes[0].alert();
+        assert_eq!((a.urgency, a.count, a.members.len()), (Urgency::Page, 65, 64));
+        assert_eq!((a.runbook.as_str(), a.link.as_str()), ("/runbooks/leaf-loss", "/incidents/99"));
+        // A finding about the feed explains them as well.
+        all.pop();
+        let feed = found(70, "feed-loss", "feed:A", Severity::Critical);
+        all.push(finding(&Finding { remedy: None, ..feed }, CALM).unwrap());
+        let changes = decide(T0, &all, &BTreeMap::new(), &site);
+        assert_eq!((changes.len(), changes[0].alert().kind.as_str()), (1, "feed-loss"));
+    }
+}
