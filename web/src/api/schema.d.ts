@@ -4029,8 +4029,6 @@ export interface components {
              *     memory in MiB, traffic in MB/s, shares of time in percent.
              */
             gpu_columns: string[];
-            /** @description GPUs that rows tell of, by index, in order. */
-            gpus: number[];
             /** @description Names of the host's figures. */
             host_columns: string[];
             /** @description The rows. */
@@ -5505,7 +5503,7 @@ export interface components {
         TelemetryRow: {
             /** @description When, by the node's clock. */
             at: components["schemas"]["Timestamp"];
-            /** @description One list per GPU, with one figure per column. */
+            /** @description One list per GPU, by index, with one figure per column. */
             gpus: (number | null)[][];
             /** @description One figure per column of the host. */
             host: (number | null)[];
