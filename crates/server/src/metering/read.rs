@@ -5,7 +5,7 @@ use crate::brain::{Brain, BrainError};
 use muster_metering::Lives;
 use muster_model::ids::Seq;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Records read at a time.
@@ -15,6 +15,9 @@ const PAGE: usize = 4096;
 const BACK: u64 = 200_000;
 /// Between two looks at a log that keeps growing.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// Between two looks for what can be forgotten.
+const TIDY: Duration = Duration::from_secs(5);
 
 /// Lives, and up to where the log was read for them.
 #[derive(Debug)]
@@ -58,12 +61,16 @@ impl Reading {
 /// Keeps up with the log, and forgets what nobody asks for any more.
 pub(super) async fn follow(inner: Arc<Inner>, stop: CancellationToken) {
     let mut durable = inner.brain.watch();
+    let mut tidied = Instant::now();
     loop {
         inner.reading.lock().await.catch_up(&inner.brain).await;
-        inner.brain.read(|s| {
-            let mut attempts = inner.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-            attempts.tidy(s);
-        });
+        if tidied.elapsed() >= TIDY {
+            tidied = Instant::now();
+            inner.brain.read(|s| {
+                let mut attempts = inner.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+                attempts.tidy(s);
+            });
+        }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
             () = stop.cancelled() => return,
