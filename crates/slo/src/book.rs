@@ -40,6 +40,9 @@ pub struct Book {
     fleet: Fleet,
 }
 
+/// When jobs that others wait for have ended; none while one has not.
+type Ends = BTreeMap<(JobId, u32), Option<Time>>;
+
 /// How an end counts: not at all, as good, or as bad and why.
 fn judged(verdict: Verdict, blame: Blame) -> Option<Result<(), Cause>> {
     let any = blame == Blame::Any;
@@ -76,6 +79,13 @@ impl Book {
         self.watch = watch.into_iter().collect();
     }
 
+    /// Takes up nodes that were there before anything was counted: after a snapshot of a version
+    /// that did not count.
+    pub fn seed<'a>(&mut self, at: Time, nodes: impl IntoIterator<Item = &'a Node>) {
+        self.settle(at);
+        nodes.into_iter().for_each(|n| self.fleet.set(n));
+    }
+
     /// What is counted.
     #[must_use]
     pub fn watched(&self) -> &[Series] {
@@ -104,7 +114,7 @@ impl Book {
             Event::JobPlaced { key, placement } if key.attempt == 1 => {
                 if let Some(job) = facts.job(key.job) {
                     let pool = pool_of(facts, placement);
-                    let from = self.eligible(job, facts);
+                    let from = self.eligible(job, facts, &mut Ends::new()).unwrap_or(r.at);
                     note_wait(&mut self.ledger, &self.watch, job, pool, (from, r.at), true);
                 }
                 self.released.remove(&key.job);
@@ -162,11 +172,15 @@ impl Book {
     pub fn tail(&self, now: Time, facts: &dyn Facts) -> Ledger {
         let mut out = Ledger::default();
         self.fleet.spread(&mut out, &self.watch, now);
+        let (patience, mut known) = (self.patience(), Ends::new());
         for job in facts.open_jobs() {
             let placement = job.attempt.as_ref().map(|a| &a.placement);
             let pool = placement.and_then(|p| pool_of(facts, p));
-            if job.attempts == 0 && job.state == JobState::Queued && job.held.is_none() {
-                let from = self.eligible(job, facts);
+            let long = patience.is_some_and(|p| now.since(job.submitted_at) > p);
+            if long
+                && job.attempts == 0
+                && let Some(from) = self.eligible(job, facts, &mut known)
+            {
                 note_wait(&mut out, &self.watch, job, None, (from, now), false);
             }
             if let Some(rec) = job.recovery.filter(|rec| rec.started_at.is_none()) {
@@ -184,19 +198,35 @@ impl Book {
         out
     }
 
-    /// From when on a job could have been given its nodes.
-    fn eligible(&self, job: &Job, facts: &dyn Facts) -> Time {
+    /// From when on a job can be given its nodes; none while it is held or waits for others.
+    fn eligible(&self, job: &Job, facts: &dyn Facts, known: &mut Ends) -> Option<Time> {
+        if job.held.is_some() {
+            return None;
+        }
         let mut from = job.submitted_at.max(job.not_before);
         if let Some(at) = self.released.get(&job.id) {
             from = from.max(*at);
         }
         for d in job.depends.iter() {
-            for n in 0..u64::from(d.count) {
-                let other = facts.job(JobId(d.job.0.saturating_add(n)));
-                from = from.max(other.and_then(|j| j.ended_at).unwrap_or(from));
-            }
+            let end = known.entry((d.job, d.count)).or_insert_with(|| {
+                let others =
+                    (0..u64::from(d.count)).map(|n| facts.job(JobId(d.job.0.saturating_add(n))));
+                // Whoever is forgotten ended long ago.
+                let mut ends = others.flatten().map(|j| j.ended_at);
+                ends.try_fold(Time(0), |last, end| end.map(|t| last.max(t)))
+            });
+            from = from.max((*end)?);
         }
-        from
+        Some(from)
+    }
+
+    /// The shortest limit of what is counted about waiting.
+    fn patience(&self) -> Option<Span> {
+        let limits = self.watch.iter().filter_map(|s| match s.sli {
+            Sli::QueueWait { under, .. } => Some(under),
+            _ => None,
+        });
+        limits.min()
     }
 
     fn started(&mut self, key: AttemptKey, at: Time, facts: &dyn Facts) {
@@ -232,8 +262,9 @@ impl Book {
         let late = |l: &mut Ledger, watch: &[Series], from: Time, which| {
             note_time(l, watch, job, pool, (from, at), false, which);
         };
-        if job.attempts == 0 && job.held.is_none() {
-            let from = self.eligible(job, facts);
+        if job.attempts == 0
+            && let Some(from) = self.eligible(job, facts, &mut Ends::new())
+        {
             note_wait(&mut self.ledger, &self.watch, job, None, (from, at), false);
         }
         if let Some(rec) = job.recovery.filter(|r| r.started_at.is_none()) {

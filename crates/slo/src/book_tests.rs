@@ -202,6 +202,42 @@ fn who_waits_too_long_counts_before_it_is_over_and_once() {
 }
 
 #[test]
+fn who_cannot_run_yet_does_not_wait() {
+    let (mut b, s) = book(&[(r#"{"queue_wait":{"under":"5m"}}"#, "{}")]);
+    let mut w = World::default();
+    let depends = |j: &mut Job, on: u64, count: u32| {
+        let text = format!(r#"[{{"job":{on},"count":{count},"condition":"ok"}}]"#);
+        j.depends = serde_json::from_str(&text).unwrap();
+    };
+    let mut first = job(1, "red", 0);
+    first.attempts = 1;
+    w.jobs.insert(JobId(1), first);
+    let (mut after, mut held) = (job(2, "red", 0), job(3, "red", 0));
+    depends(&mut after, 1, 1);
+    held.held = Some("ann".to_owned());
+    w.jobs.insert(JobId(2), after);
+    w.jobs.insert(JobId(3), held);
+    let tail = |b: &Book, w: &World, now: i64| {
+        b.tail(at(now), w).count(&s[0], Reach::Last(Span::hours(8)), at(now)).total
+    };
+    assert_eq!(tail(&b, &w, 7200), 0);
+    w.jobs.get_mut(&JobId(1)).unwrap().ended_at = Some(at(7200));
+    assert_eq!((tail(&b, &w, 7500), tail(&b, &w, 7501)), (0, 1));
+    // Whoever is cancelled meanwhile was promised nothing.
+    w.jobs.get_mut(&JobId(1)).unwrap().ended_at = None;
+    for id in [2, 3] {
+        let gone = Event::JobCancelled { job: JobId(id), reason: String::new() };
+        b.before(&record(8000, gone), &w);
+    }
+    assert_eq!(count(&b, &s[0], 8000), (0, 0));
+    // Others that were forgotten ended long ago.
+    let mut late = job(4, "red", 0);
+    depends(&mut late, 900, 3);
+    w.jobs.insert(JobId(4), late);
+    assert_eq!(tail(&b, &w, 400), 1);
+}
+
+#[test]
 fn success_is_told_by_whose_doing_it_was() {
     let (mut b, s) = book(&[
         (r#"{"job_success":{"blame":"platform"}}"#, "{}"),
@@ -339,6 +375,16 @@ fn nodes_count_the_time_they_serve() {
 }
 
 #[test]
+fn nodes_of_an_older_snapshot_are_taken_up() {
+    let (mut b, s) = book(&[(r#""node_availability""#, "{}")]);
+    let nodes = [node("n1", "a"), node("n2", "a")];
+    b.seed(at(0), &nodes);
+    b.seed(at(1800), &nodes);
+    b.before(&record(3600, Event::AutomationResumed { by: String::new() }), &World::default());
+    assert_eq!(count(&b, &s[0], 3600), (7_200_000, 7_200_000));
+}
+
+#[test]
 fn a_node_is_out_for_one_reason() {
     use crate::fleet::service;
     let with = |f: &dyn Fn(&mut Node)| {
@@ -389,7 +435,7 @@ fn work_that_was_lost_is_no_goodput() {
     assert_eq!(count(&b, &s[0], 24_000), (16 * 23_000_000, 16 * 23_600_000));
     let c = b.ledger.count(&s[1], Reach::Last(Span::hours(24)), at(24_000));
     // 23,500 s between interruptions: the mean time is good times cost over bad.
-    assert_eq!(Ratio::new(u128::from(c.good), u128::from(c.bad())).of(900), 23_500);
+    assert_eq!(crate::budget::mean_time(c, Span::mins(15)), Some(Span::secs(23_500)));
     assert_eq!(burn(c, muster_model::slo::Ppm(990_000)), Some(Ratio::new(900 * 100, 24_400)));
 }
 

@@ -29,6 +29,14 @@ pub fn allowed(total: u64, target: Ppm) -> u64 {
     Ratio::new(u128::from(target.rest().0), u128::from(Ppm::ONE.0)).of(total)
 }
 
+/// The mean time between interruptions, from the counts of that indicator; none where there was no
+/// interruption.
+#[must_use]
+pub fn mean_time(count: Count, cost: Span) -> Option<Span> {
+    let times = Ratio::new(u128::from(count.good), u128::from(count.bad()));
+    (count.bad() > 0).then(|| Span(times.of(cost.0)))
+}
+
 /// How long until the budget is spent, if it goes on being spent as fast. None when nothing is
 /// being spent; zero when it is spent already. What leaves a rolling window is not counted on.
 #[must_use]

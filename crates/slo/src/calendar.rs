@@ -15,32 +15,42 @@ fn days(year: i64, month: usize) -> i64 {
     DAYS[month] + i64::from(month == 1 && leap(year))
 }
 
-/// When the month of a moment began, and how long it is.
-#[must_use]
-pub fn month(t: Time) -> (Time, Span) {
+/// Year, month from 0, day from 0, and days from 1970 to the first of the month.
+fn date(t: Time) -> (i64, usize, i64, i64) {
     let day = t.0.div_euclid(DAY);
     // 1970 is as good a year to begin a cycle with as any: what repeats is the whole of it.
     let (cycle, mut left) = (day.div_euclid(CYCLE), day.rem_euclid(CYCLE));
-    let first_of_cycle = day - left;
-    let mut year = 1970 + cycle.saturating_mul(400);
-    let mut passed = 0;
+    let mut year = 1970 + cycle * 400;
     loop {
         let length = if leap(year) { 366 } else { 365 };
         if left < length {
             break;
         }
-        (left, passed, year) = (left - length, passed + length, year + 1);
+        (left, year) = (left - length, year + 1);
     }
-    for m in 0..12 {
-        let length = days(year, m);
-        if left < length {
-            let start = (first_of_cycle + passed).saturating_mul(DAY);
-            return (Time(start), Span::hours(24 * length.unsigned_abs()));
-        }
-        (left, passed) = (left - length, passed + length);
+    let mut month = 0;
+    while month < 11 && left >= days(year, month) {
+        (left, month) = (left - days(year, month), month + 1);
     }
-    // Twelve months are a year.
-    (t, Span::hours(24 * 30))
+    (year, month, left, day - left)
+}
+
+/// When the month of a moment began, and how long it is.
+#[must_use]
+pub fn month(t: Time) -> (Time, Span) {
+    let (year, month, _, first) = date(t);
+    (Time(first.saturating_mul(DAY)), Span::hours(24 * days(year, month).unsigned_abs()))
+}
+
+/// A moment as machines exchange it: `2026-02-14T12:00:00.000Z`.
+#[must_use]
+pub fn rfc3339(t: Time) -> String {
+    // Four digits for the year are all that the form knows.
+    let t = Time(t.0.clamp(-62_135_596_800_000, 253_402_300_799_999));
+    let (year, month, day, _) = date(t);
+    let ms = t.0.rem_euclid(DAY);
+    let (h, m, s) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    format!("{year:04}-{:02}-{:02}T{h:02}:{m:02}:{s:02}.{:03}Z", month + 1, day + 1, ms % 1000)
 }
 
 #[cfg(test)]
@@ -62,6 +72,19 @@ mod tests {
         ] {
             let got = month(Time(at * 1000));
             assert_eq!(got, (Time(start * 1000), Span::hours(length * 24)), "{at}");
+        }
+    }
+
+    #[test]
+    fn moments_are_written_as_everywhere() {
+        for (ms, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (1_771_070_400_123, "2026-02-14T12:00:00.123Z"),
+            (1_709_251_199_000, "2024-02-29T23:59:59.000Z"),
+            (i64::MAX, "9999-12-31T23:59:59.999Z"),
+            (i64::MIN, "0001-01-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(rfc3339(Time(ms)), text);
         }
     }
 

@@ -5,7 +5,7 @@
 //! * [`defaults`] are the objectives that come with Muster; [`rules`] prints any set of objectives
 //!   as rules of Prometheus.
 //! * [`conditions`] says what is so now, [`decide`] turns it into alerts, and [`desk`] knows who has
-//!   been told and what is owed.
+//!   been told and what is owed; [`words`] are what each kind of receiver reads.
 
 pub mod book;
 pub mod budget;
@@ -20,6 +20,7 @@ mod group;
 pub mod ledger;
 pub mod ratio;
 pub mod rules;
+pub mod words;
 
 pub use book::{Book, Facts};
 pub use budget::{Status, status};
