@@ -35,6 +35,7 @@ const SHOTS = [
   running && ['job', `/jobs/${running.id}`],
   queued && ['job-waits', `/jobs/${queued.id}`],
   retried && ['job-retried', `/jobs/${retried.id}`],
+  ['submit', '/jobs/new'],
   ['nodes', '/nodes'],
   node && ['node', `/nodes/${node}`],
   node && ['gpu', `/nodes/${node}/gpus/${sick?.gpu ?? 0}`],

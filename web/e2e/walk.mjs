@@ -138,13 +138,20 @@ await check('its job goes on elsewhere, and the page says why it moved', async (
   await p.getByRole('heading', { name: 'Attempt 2' }).waitFor();
 });
 
-await check('the page of a job that cannot start says why', async () => {
+await check('a job is submitted by the form, which says before and after why it waits', async () => {
   // More than are free: some hold work, and one is out of service.
   const all = (await call('GET', '/v1/nodes')).items.filter((n) => n.sku !== 'cpu').length;
-  const { id: large } = await call('POST', '/v1/jobs', job('large', all - 2));
   await p.goto(`${base}/jobs`);
-  await p.getByText('large').first().click();
-  await p.waitForURL(`${base}/jobs/${large}`);
+  await p.getByRole('link', { name: 'Submit a job' }).click();
+  await p.getByLabel('Name', { exact: true }).fill('large');
+  await p.getByText('there is room').waitFor();
+  await p.getByLabel('Nodes', { exact: true }).fill('9999');
+  await p.getByText('asks for 9999 nodes').first().waitFor();
+  must(await p.getByRole('button', { name: 'Submit' }).isDisabled(), 'what is refused can be submitted');
+  await p.getByLabel('Nodes', { exact: true }).fill(String(all - 2));
+  await p.getByText('waits for room').first().waitFor();
+  await p.getByText(`nodes: ${all - 2}`).waitFor();
+  await p.getByRole('button', { name: 'Submit' }).click();
   await p.getByRole('heading', { name: 'Why it waits' }).waitFor();
   await p.getByText('Nodes left').waitFor();
   await p.getByRole('button', { name: 'Cancel', exact: true }).click();
@@ -212,6 +219,7 @@ const PAGES = [
   '/?by=util',
   '/oncall',
   '/jobs?state=all',
+  '/jobs/new',
   `/jobs/${id}`,
   '/nodes',
   `/nodes/${sick}`,

@@ -96,3 +96,12 @@ export const reservations = () =>
 
 export const quotas = () =>
   queryOptions({ queryKey: ['quotas'], queryFn: async () => must(await api.GET('/v1/quotas')) });
+
+export const report = (id: string) =>
+  queryOptions({
+    queryKey: ['jobs', 'report', id],
+    queryFn: async () => must(await api.GET('/v1/jobs/{id}/report', { params: { path: { id } } })),
+  });
+
+export const projects = () =>
+  queryOptions({ queryKey: ['projects'], queryFn: async () => must(await api.GET('/v1/projects')) });

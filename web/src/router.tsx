@@ -10,6 +10,7 @@ import { NodesPage } from './pages/nodes';
 import { OncallPage } from './pages/oncall';
 import { QuotasPage } from './pages/quotas';
 import { ReservationsPage } from './pages/reservations';
+import { SubmitPage } from './pages/submit';
 import { TopologyPage } from './pages/topology';
 import { Empty, Problem } from './ui/parts';
 import { Shell } from './ui/shell';
@@ -54,6 +55,7 @@ const jobs = createRoute({
     name: text(s.name),
   }),
 });
+const submit = createRoute({ getParentRoute: () => root, path: '/jobs/new', component: SubmitPage });
 const job = createRoute({ getParentRoute: () => root, path: '/jobs/$id', component: JobPage });
 const nodes = createRoute({
   getParentRoute: () => root,
@@ -82,6 +84,7 @@ export const router = createRouter({
     fleet,
     oncall,
     jobs,
+    submit,
     job,
     nodes,
     node,

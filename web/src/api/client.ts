@@ -38,6 +38,7 @@ export class ApiError extends Error {
     readonly code: string,
     message: string,
     readonly hint: string | null,
+    readonly field: string | null = null,
   ) {
     super(message);
   }
@@ -50,7 +51,7 @@ export async function refused(response: Response): Promise<ApiError> {
     .catch(() => null);
   const e = body?.error;
   return e
-    ? new ApiError(response.status, e.code, e.message, e.hint)
+    ? new ApiError(response.status, e.code, e.message, e.hint, e.field)
     : new ApiError(response.status, 'http', `the server answered with status ${response.status}`, null);
 }
 

@@ -5,8 +5,10 @@ import { api, once, type Schemas, stream } from '../api/client';
 import { explain, job as jobQuery } from '../queries';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { Ago, Clock, Empty, Loaded, Panel, State, span, tidy } from '../ui/parts';
+import { Ago, Clock, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
+import { Explained } from './explanation';
 import { gang, whereOrWhy } from './jobs';
+import { Report } from './report';
 
 type Job = Schemas['Job'];
 
@@ -113,6 +115,7 @@ function Shown({ job: j }: { job: Job }) {
               </dl>
             </div>
           </Panel>
+          {j.state !== 'queued' || j.past.length > 0 ? <Report id={j.id} /> : null}
           {j.recovery && <Recovery r={j.recovery} />}
         </div>
       </div>
@@ -181,65 +184,7 @@ function Why({ id }: { id: string }) {
   const query = useQuery(explain(id));
   return (
     <Panel title="Why it waits">
-      <Loaded query={query}>
-        {(e) => (
-          <div className="body">
-            <p>{tidy(e.summary)}</p>
-            {e.estimated_start && (
-              <p>
-                It starts about <Ago at={e.estimated_start.at} />,{' '}
-                <span className="dim">{e.estimated_start.basis}</span>
-              </p>
-            )}
-            {e.constraints.length > 0 && (
-              <div className="scroll-x">
-                <table>
-                  <thead>
-                    <tr>
-                      <th>After</th>
-                      <th className="num">Nodes left</th>
-                      <th className="num">GPUs left</th>
-                      <th />
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {e.constraints.map((c) => (
-                      <tr key={c.name}>
-                        <td>
-                          {c.binding ? <b>{c.name.replaceAll('_', ' ')}</b> : c.name.replaceAll('_', ' ')}
-                        </td>
-                        <td className="num">{c.nodes_left}</td>
-                        <td className="num">{c.gpus_left}</td>
-                        <td className="dim">{c.detail}</td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-              </div>
-            )}
-            {e.ahead.length > 0 && (
-              <p className="dim">
-                Ahead of it ({e.ahead_count}):{' '}
-                {e.ahead.slice(0, 5).map((a) => (
-                  <span key={a.id}>
-                    {a.id} {a.name} ({a.why}){' '}
-                  </span>
-                ))}
-              </p>
-            )}
-            {e.suggestions.length > 0 && (
-              <>
-                <h3>What would start it</h3>
-                <ul className="evidence">
-                  {e.suggestions.map((s) => (
-                    <li key={s}>{s}</li>
-                  ))}
-                </ul>
-              </>
-            )}
-          </div>
-        )}
-      </Loaded>
+      <Loaded query={query}>{(e) => <Explained of={e} />}</Loaded>
     </Panel>
   );
 }
@@ -249,7 +194,7 @@ function Placement({ job: j }: { job: Job }) {
   if (!a) return null;
   return (
     <Panel title={`Attempt ${a.no}`} note={`${a.domain}; ${a.fabric_words}`}>
-      <div className="scroll-x tall">
+      <Scroll label="Ranks and nodes" tall>
         <table>
           <thead>
             <tr>
@@ -278,7 +223,7 @@ function Placement({ job: j }: { job: Job }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </Panel>
   );
 }
@@ -287,7 +232,7 @@ function Attempts({ job: j }: { job: Job }) {
   if (j.past.length === 0) return null;
   return (
     <Panel title="Earlier attempts" note="why each ended">
-      <div className="scroll-x tall">
+      <Scroll label="Earlier attempts" tall>
         <table>
           <thead>
             <tr>
@@ -319,7 +264,7 @@ function Attempts({ job: j }: { job: Job }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </Panel>
   );
 }

@@ -80,6 +80,10 @@ export function JobsPage() {
             void navigate({ search: { ...search, name: e.target.value || undefined }, replace: true })
           }
         />
+        <span className="grow" />
+        <Link to="/jobs/new" className="button">
+          Submit a job
+        </Link>
       </div>
       <Loaded query={query}>
         {(data) => {

@@ -9,7 +9,7 @@ import { node as nodeQuery, telemetry, timeline } from '../queries';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Chart } from '../ui/chart';
-import { Ago, bytes, Clock, Empty, Loaded, Panel, State } from '../ui/parts';
+import { Ago, bytes, Clock, Empty, Loaded, Panel, Scroll, State } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 import { FindingItem, RemedyItem } from './oncall';
 
@@ -436,7 +436,7 @@ function Qualification({ node: n }: { node: Node }) {
           </p>
         </Empty>
       ) : (
-        <div className="scroll-x tall">
+        <Scroll label="Checks" tall>
           <table>
             <thead>
               <tr>
@@ -463,7 +463,7 @@ function Qualification({ node: n }: { node: Node }) {
               ))}
             </tbody>
           </table>
-        </div>
+        </Scroll>
       )}
     </Panel>
   );

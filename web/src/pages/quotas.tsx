@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Schemas } from '../api/client';
 import { quotas } from '../queries';
-import { Empty, Loaded, Panel } from '../ui/parts';
+import { Empty, Loaded, Panel, Scroll } from '../ui/parts';
 
 /** Thousandths as people say them. */
 const gpus = (milli: number) => (milli / 1000).toLocaleString('en', { maximumFractionDigits: 1 });
@@ -36,7 +36,7 @@ export function QuotasPage() {
                   </p>
                 </Empty>
               ) : (
-                <div className="scroll-x">
+                <Scroll label="Quotas">
                   <table>
                     <thead>
                       <tr>
@@ -72,14 +72,14 @@ export function QuotasPage() {
                       })}
                     </tbody>
                   </table>
-                </div>
+                </Scroll>
               )}
             </Panel>
             <Panel title="Shares" note="who received what, against what they are entitled to">
               {q.report.accounts.length === 0 ? (
                 <Empty title="Nobody has used anything yet" />
               ) : (
-                <div className="scroll-x">
+                <Scroll label="Shares">
                   <table>
                     <thead>
                       <tr>
@@ -112,7 +112,7 @@ export function QuotasPage() {
                       ))}
                     </tbody>
                   </table>
-                </div>
+                </Scroll>
               )}
             </Panel>
           </>

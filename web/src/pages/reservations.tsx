@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Schemas } from '../api/client';
 import { reservations } from '../queries';
-import { Ago, Empty, Loaded, Panel, State } from '../ui/parts';
+import { Ago, Empty, Loaded, Panel, Scroll, State } from '../ui/parts';
 
 const DAY = 86_400_000;
 const DAYS = 14;
@@ -28,7 +28,7 @@ export function ReservationsPage() {
             <>
               <Calendar items={page.items} />
               <Panel title="All">
-                <div className="scroll-x">
+                <Scroll label="Reservations">
                   <table>
                     <thead>
                       <tr>
@@ -70,7 +70,7 @@ export function ReservationsPage() {
                       ))}
                     </tbody>
                   </table>
-                </div>
+                </Scroll>
               </Panel>
             </>
           )

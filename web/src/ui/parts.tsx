@@ -173,3 +173,13 @@ export function tidy(text: string): string {
 export function count(n: number, one: string, many = `${one}s`): string {
   return `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
 }
+
+/** What may be larger than its place: it scrolls, also by the keyboard. */
+export function Scroll({ label, tall, children }: { label: string; tall?: boolean; children: ReactNode }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
+    <section className={tall ? 'scroll-x tall' : 'scroll-x'} tabIndex={0} aria-label={label}>
+      {children}
+    </section>
+  );
+}

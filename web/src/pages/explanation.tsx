@@ -1,0 +1,61 @@
+import type { Schemas } from '../api/client';
+import { Ago, Scroll, tidy } from '../ui/parts';
+
+/** Why a job waits, or what would happen to it: constraint by constraint. */
+export function Explained({ of: e }: { of: Schemas['Explanation'] }) {
+  return (
+    <div className="body">
+      <p>{tidy(e.summary)}</p>
+      {e.would_go && <p className="dim">It would go to {e.would_go}.</p>}
+      {e.estimated_start && (
+        <p>
+          It starts about <Ago at={e.estimated_start.at} />,{' '}
+          <span className="dim">{tidy(e.estimated_start.basis)}</span>
+        </p>
+      )}
+      {e.constraints.length > 0 && (
+        <Scroll label="Constraints">
+          <table>
+            <thead>
+              <tr>
+                <th>After</th>
+                <th className="num">Nodes left</th>
+                <th className="num">GPUs left</th>
+                <th>Because</th>
+              </tr>
+            </thead>
+            <tbody>
+              {e.constraints.map((c) => (
+                <tr key={c.name}>
+                  <td>{c.binding ? <b>{c.name.replaceAll('_', ' ')}</b> : c.name.replaceAll('_', ' ')}</td>
+                  <td className="num">{c.nodes_left}</td>
+                  <td className="num">{c.gpus_left}</td>
+                  <td className="dim">{tidy(c.detail)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+      {e.ahead.length > 0 && (
+        <p className="dim">
+          Ahead of it ({e.ahead_count}):{' '}
+          {e.ahead
+            .slice(0, 5)
+            .map((a) => `${a.id} ${a.name ?? ''} (${a.why})`)
+            .join(', ')}
+        </p>
+      )}
+      {e.suggestions.length > 0 && (
+        <>
+          <h3>What would start it</h3>
+          <ul className="evidence">
+            {e.suggestions.map((s) => (
+              <li key={s}>{s}</li>
+            ))}
+          </ul>
+        </>
+      )}
+    </div>
+  );
+}
