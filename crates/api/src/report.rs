@@ -37,6 +37,9 @@ pub struct JobReport {
     pub until: Timestamp,
     /// They begin with its submission. False when its first attempts are not known any more.
     pub complete: bool,
+    /// Idle time, and the time up to an attempt's first step, are known from here on only: this
+    /// server was not there before. Null when it always was.
+    pub watched_since: Option<Timestamp>,
     /// From the one to the other, in milliseconds.
     pub wall_ms: u64,
     /// Where that time went; the parts add up to it exactly.

@@ -83,6 +83,7 @@ fn a_life_with_a_lost_node_is_told_from_the_log_also_by_a_new_server() {
         assert_eq!(again["time_ms"][part], r["time_ms"][part], "{part}: {again:#}");
     }
     assert_eq!((&again["steps"], &again["efficiency"]), (&Value::Null, &Value::Null));
+    assert!(r["watched_since"].is_null() && again["watched_since"].is_string(), "{again:#}");
 }
 
 #[test]

@@ -141,6 +141,7 @@ fn of(job: &Job, figures: &Figures, asked: &Asked) -> JobReport {
         since: g.since.into(),
         until: g.until.into(),
         complete: g.complete,
+        watched_since: figures.since.map(Into::into),
         wall_ms: g.wall.0,
         time_ms: time(&g.time),
         gpu_seconds: gpu(&g.gpu),

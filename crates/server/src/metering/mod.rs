@@ -29,6 +29,8 @@ pub(crate) struct Told<T> {
 #[derive(Debug, Clone)]
 pub(crate) struct Figures {
     pub(crate) goodput: Goodput,
+    /// Ranks and GPUs of the job were heard from here on only.
+    pub(crate) since: Option<Time>,
     pub(crate) used: Option<Told<Used>>,
     pub(crate) pace: Option<Told<Pace>>,
 }
@@ -122,6 +124,10 @@ impl Metering {
             .rev()
             .find_map(|(no, a)| Some(Told { attempt: *no, what: a.pace()?, whole: of(*no) }));
         drop(attempts);
-        Figures { goodput: goodput(job, life.as_ref(), &heard, now), used, pace }
+        let goodput = goodput(job, life.as_ref(), &heard, now);
+        // Before its first attempt there was nothing to hear.
+        let first = goodput.attempts.first().and_then(|a| began(a.no));
+        let since = Some(self.0.since).filter(|t| first.is_some_and(|f| f < *t));
+        Figures { goodput, since, used, pace }
     }
 }

@@ -172,6 +172,11 @@ fn time(f: &mut Facts, r: &JobReport, on: bool) {
     if r.unsaved_ms > 0 {
         line(f, "At risk", &format!("{:>6}  of work in no checkpoint yet", span(r.unsaved_ms)));
     }
+    if let Some(since) = r.watched_since {
+        let text =
+            format!("Idle time and first steps are known since {since} only: the server's start.");
+        wrapped(f, "  ", &text);
+    }
     if r.time_ms.lost > 0 && r.lost_estimated {
         wrapped(
             f,
@@ -375,6 +380,7 @@ mod tests {
             since: Time(0).into(),
             until: Time(7_000_000).into(),
             complete: true,
+            watched_since: None,
             wall_ms,
             time_ms,
             gpu_seconds: GpuParts { productive: 86_400.0, ..GpuParts::default() },
@@ -469,9 +475,14 @@ mod tests {
     fn estimates_and_missing_beginnings_are_said() {
         let mut r = report();
         (r.lost_estimated, r.complete) = (true, false);
+        r.watched_since = Some(Time(5000).into());
         (r.efficiency, r.steps, r.advice) = (None, None, Vec::new());
         let text = text(&r, false);
         assert!(text.contains("13m32s  estimated\n"), "{text}");
+        assert!(
+            text.contains("first steps are known since 1970-01-01T00:00:05.000Z only"),
+            "{text}"
+        );
         assert!(text.contains("its first attempts are not known any more"), "{text}");
         assert!(text.contains("nothing was heard of them since the server's start"), "{text}");
         assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
