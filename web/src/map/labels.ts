@@ -46,7 +46,7 @@ export function labels(
       gw,
     );
     // The name of a group that begins outside the window stays in sight.
-    if (name) g.fillText(name, Math.max(x, px(4)), y + head - font * 0.3);
+    if (name) g.fillText(name, Math.max(x, px(4)), y + head - font * 0.42);
     if (group.level === 'leaf' || group.level === 'spine') {
       g.strokeStyle = ink.line;
       g.lineWidth = ratio;

@@ -36,8 +36,7 @@ function Shown({ node: n }: { node: Node }) {
           {n.stage_why ?? n.cordon}
           {n.stage_since && (
             <>
-              {' '}
-              since <Ago at={n.stage_since} />
+              , <Ago at={n.stage_since} />
             </>
           )}
         </span>
@@ -327,8 +326,8 @@ function Gpus({ name }: { name: string }) {
   );
 }
 
-const SERIES: { column: string; title: string; unit: string }[] = [
-  { column: 'util', title: 'Utilisation', unit: '%' },
+const SERIES: { column: string; title: string; unit: string; most?: number }[] = [
+  { column: 'util', title: 'Utilisation', unit: '%', most: 100 },
   { column: 'temp', title: 'Temperature', unit: '°C' },
   { column: 'power', title: 'Power', unit: 'W' },
   { column: 'mem_used', title: 'Memory used', unit: 'MiB' },
@@ -358,7 +357,9 @@ export function Telemetry({ name, gpu }: { name: string; gpu?: number }) {
                   label: `GPU ${g}`,
                   values: t.rows.map((r) => r.gpus[g]?.[at] ?? null),
                 }));
-                return <Chart key={s.column} title={s.title} unit={s.unit} x={x} lines={lines} />;
+                return (
+                  <Chart key={s.column} title={s.title} unit={s.unit} most={s.most} x={x} lines={lines} />
+                );
               })}
             </div>
           )

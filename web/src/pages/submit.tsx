@@ -37,7 +37,7 @@ const FIRST: Form = {
   pretend: false,
   script: 'echo rank $RANK of $WORLD_SIZE on $MUSTER_NODE\n',
   length: '10m',
-  retries: '3',
+  retries: '20',
 };
 
 /** The spec that the form stands for. */
@@ -51,7 +51,7 @@ export function spec(f: Form) {
     priority: f.priority === 'normal' ? undefined : f.priority,
     topology: f.within ? { required: f.within } : undefined,
     time_limit: f.limit || undefined,
-    retries: f.retries === '3' ? undefined : { infrastructure: number(f.retries) },
+    retries: f.retries === '20' ? undefined : { infrastructure: number(f.retries) },
     ...(f.pretend ? { simulate: { run: f.length } } : { run: { script: f.script } }),
   };
 }

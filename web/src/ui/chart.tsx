@@ -11,10 +11,12 @@ interface Props {
   x: number[];
   lines: { label: string; values: (number | null)[] }[];
   height?: number;
+  /** The top of the scale, where it is known. */
+  most?: number;
 }
 
 /** Lines over time. The newest figures stand beside the title, also for those who hear the page. */
-export function Chart({ title, unit, x, lines, height = 120 }: Props) {
+export function Chart({ title, unit, x, lines, height = 120, most }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const theme = useTheme();
@@ -38,7 +40,9 @@ export function Chart({ title, unit, x, lines, height = 120 }: Props) {
         padding: [6, 6, 0, 0],
         cursor: { drag: { x: false, y: false } },
         legend: { show: false },
-        scales: { y: { range: (_u, min, max) => [Math.min(0, min ?? 0), Math.max(1, (max ?? 1) * 1.08)] } },
+        scales: {
+          y: { range: (_u, min, max) => [Math.min(0, min ?? 0), most ?? Math.max(1, (max ?? 1) * 1.08)] },
+        },
         axes: [
           {
             ...axis,
