@@ -51,7 +51,7 @@ pub use job::{Attempt, Job, JobArray, JobList, Notice, Progress, Promise, Slot, 
 pub use logs::{LogLine, LogStream};
 pub use mig::{MigLeaver, MigPlan, MigPlanSlice, MigQuery};
 pub use node::{AgentInfo, Node, NodeJob, NodeList, NodeUse, Topology};
-pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob};
+pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob, whole_policy};
 pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use query::{
     EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobsQuery, LogsQuery, NodesQuery,

@@ -5,7 +5,7 @@ use muster_model::node::NodeRole;
 use muster_model::policy::SitePolicy;
 use muster_model::spec::Priority;
 use muster_model::units::Span;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
@@ -18,7 +18,23 @@ pub struct Policy {
     pub version: u64,
     /// The whole of it, every default filled in.
     #[schema(value_type = schema::SitePolicy)]
+    #[serde(serialize_with = "whole")]
     pub policy: Arc<SitePolicy>,
+}
+
+/// A policy with every default filled in. Records leave out what came later and was not changed.
+#[must_use]
+pub fn whole_policy(policy: &SitePolicy) -> serde_json::Value {
+    let mut all = serde_json::to_value(policy).unwrap_or_default();
+    if let Some(all) = all.as_object_mut() {
+        let fabric = || serde_json::to_value(&policy.fabric).unwrap_or_default();
+        all.entry("fabric").or_insert_with(fabric);
+    }
+    all
+}
+
+fn whole<S: Serializer>(policy: &Arc<SitePolicy>, to: S) -> Result<S::Ok, S::Error> {
+    whole_policy(policy).serialize(to)
 }
 
 /// `PUT /v1/policy`. What `GET` gave is taken back as it is.

@@ -69,7 +69,7 @@ fn read(file: &Path) -> Result<SitePolicy, Fail> {
 /// Every field by its dotted path.
 fn fields(policy: &SitePolicy) -> BTreeMap<String, String> {
     let mut out = BTreeMap::new();
-    flatten("", &serde_json::to_value(policy).unwrap_or_default(), &mut out);
+    flatten("", &muster_api::whole_policy(policy), &mut out);
     out
 }
 

@@ -16,6 +16,7 @@ async fn a_policy_is_replaced_as_a_whole_and_checked() {
         (&seen["kind"], &seen["policy"]["defrag"]["enabled"]),
         (&json!("Policy"), &json!(false))
     );
+    assert_eq!(seen["policy"]["fabric"]["preflight_nodes"], 0, "also what records leave out");
     let tag = got.header("etag").to_owned();
     assert_eq!(tag, format!("\"{}\"", seen["version"]));
 
