@@ -3385,6 +3385,7 @@ export interface components {
              * @description From the one to the other, in milliseconds.
              */
             wall_ms: number;
+            watched_since?: components["schemas"]["Timestamp"] | null;
         };
         /** @description A job spec, as in the file or the request body. */
         JobSpec: {
