@@ -85,3 +85,58 @@ pub(super) async fn follow(inner: Arc<Inner>, stop: CancellationToken) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::brain::BrainConfig;
+    use muster_model::command::Command;
+    use muster_model::units::Span;
+    use muster_store::StoreUrl;
+    use std::path::Path;
+
+    async fn lead(dir: &Path) -> Brain {
+        let config = BrainConfig {
+            store: StoreUrl::Sqlite(dir.join("log.db")),
+            holder: "test".into(),
+            archive: dir.join("archive"),
+            seal_key: dir.join("seal.key"),
+            policy: muster_engine::Policy::default(),
+            lease: Span::secs(10),
+            snapshot_every: 10,
+            retain: 5,
+        };
+        tokio::task::spawn_blocking(move || Brain::lead(&config, |_| {})).await.unwrap().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_log_whose_beginning_is_archived_is_read_from_where_it_begins() {
+        let dir = tempfile::tempdir().unwrap();
+        let brain = lead(dir.path()).await;
+        let mut n = 0;
+        let archived =
+            || std::fs::read_dir(dir.path().join("archive")).is_ok_and(|d| d.count() > 0);
+        while !archived() {
+            n += 1;
+            assert!(n < 3000, "nothing was ever archived");
+            let name = format!("p{n}").parse().unwrap();
+            let project = Command::CreateProject { name, description: String::new() };
+            brain.system(project).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // What this server wrote it still has in memory.
+        let mut reading = Reading::begin(Seq(0));
+        reading.catch_up(&brain).await;
+        assert_eq!(reading.after, brain.durable());
+        brain.stop();
+        drop(brain);
+        let brain = lead(dir.path()).await;
+        let first = brain.records(Seq(0), 1).await;
+        assert!(matches!(first, Err(BrainError::Archived { .. })), "{first:?}");
+        let mut reading = Reading::begin(brain.durable());
+        assert_eq!(reading.after, Seq(0));
+        reading.catch_up(&brain).await;
+        assert!(reading.after >= brain.durable() && reading.lives().is_empty());
+        brain.stop();
+    }
+}
