@@ -30,6 +30,8 @@ pub(crate) struct Index {
     pub(crate) waiters: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Ended jobs in the order they ended.
     pub(crate) ended: BTreeSet<(Time, JobId)>,
+    /// Jobs in the order in which their last attempts ended, also those that go on.
+    tried: BTreeSet<(Time, JobId)>,
     /// Running jobs that were told that they will be stopped.
     pub(crate) noticed: BTreeSet<JobId>,
     /// Nodes that are held as spares.
@@ -214,9 +216,9 @@ pub(crate) fn depends(state: &State, job: &Job) -> Depends {
 }
 
 impl Index {
-    /// Jobs that ended at or after a moment.
-    pub(crate) fn lately_ended(&self, since: Time) -> impl Iterator<Item = JobId> + '_ {
-        self.ended.range((since, JobId(0))..).map(|(_, id)| *id)
+    /// Jobs whose last attempt that is over ended at or after a moment.
+    pub(crate) fn lately_tried(&self, since: Time) -> impl Iterator<Item = JobId> + '_ {
+        self.tried.range((since, JobId(0))..).map(|(_, id)| *id)
     }
 
     /// Everything anew.
@@ -350,6 +352,9 @@ impl Index {
     pub(crate) fn remove(&mut self, state: &State, job: &Job) {
         self.unkeep(job);
         self.noticed.remove(&job.id);
+        if let Some(p) = job.past.last() {
+            self.tried.remove(&(p.ended_at, job.id));
+        }
         match job.state {
             JobState::Queued => {
                 self.interrupted.remove(&job.id);
@@ -402,6 +407,9 @@ impl Index {
 
     /// Puts a job's traces in.
     pub(crate) fn add(&mut self, state: &State, job: &Job) {
+        if let Some(p) = job.past.last() {
+            self.tried.insert((p.ended_at, job.id));
+        }
         if job.state == JobState::Queued {
             let last = job.past.last().map(|p| p.verdict);
             if last == Some(muster_model::job::Verdict::Infrastructure) {
@@ -556,6 +564,7 @@ impl Index {
         check(mine.wakes == fresh.wakes, "wakes");
         check(self.waiters == fresh.waiters, "dependencies");
         check(self.ended == fresh.ended, "ended jobs");
+        check(self.tried == fresh.tried, "attempts that ended");
         check(self.faults == fresh.faults, "faults");
         check(self.tests == fresh.tests && self.tested == fresh.tested, "tests of nodes");
         out.extend(self.cluster.problems());

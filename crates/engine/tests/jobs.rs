@@ -4,6 +4,8 @@ mod common;
 
 use common::{World, crash, gang, node};
 use muster_model::command::{Actor, Command, IdempotencyKey, Observed, RefusalCode, Request};
+use muster_model::entity::Entity;
+use muster_model::finding::{SeenFinding, Severity};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Exit, JobState, SlotEnd, Verdict};
 use muster_model::spec::{CheckpointSpec, OnPartition, Retries};
@@ -214,6 +216,24 @@ fn a_rank_that_is_killed_for_its_memory_failed_by_itself() {
     w.report(id, &node(0), killed("out of memory: limit 16GiB"));
     assert_eq!(w.job(id).state, JobState::Failed);
     assert_eq!(w.job(id).past.last().unwrap().verdict, Verdict::Application);
+}
+
+#[test]
+fn a_word_about_memory_that_comes_after_the_end_explains_it() {
+    let mut w = World::new(2, 8);
+    let id = w.submit(gang(1, 8));
+    w.start(id);
+    let (key, n) = (w.job(id).attempt_key().unwrap(), w.nodes_of(id)[0].clone());
+    w.report(id, &n, killed(""));
+    assert_eq!(w.job(id).past.last().unwrap().verdict, Verdict::Unknown);
+    w.pass(Span::secs(2));
+    let mut seen = SeenFinding::new("oom", Entity::Node(n), Severity::Info, w.now);
+    seen.attempt = Some(key);
+    w.ok(Command::FindingsSeen { findings: vec![seen.because("Memory cgroup out of memory")] });
+    let past = w.job(id).past.last().cloned().unwrap();
+    assert_eq!(past.verdict, Verdict::Application);
+    assert!(!past.findings.is_empty(), "{past:?}");
+    assert_eq!((w.job(id).infrastructure_failures, w.job(id).application_failures), (0, 1));
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl Engine {
         let ended: Vec<Arc<Job>> = self
             .state
             .index
-            .lately_ended(now - AFTER)
+            .lately_tried(now - AFTER)
             .filter_map(|id| self.state.jobs.get(&id))
             .filter(|j| j.past.last().is_some_and(lately))
             .cloned()
@@ -88,7 +88,13 @@ impl Engine {
                 nodes: &p.nodes,
             };
             let found = self.judge(key, &ended);
-            if found.verdict != Verdict::Infrastructure || found.findings.is_empty() {
+            let better = match found.verdict {
+                Verdict::Infrastructure => true,
+                // Nobody knew why it ended; now somebody does.
+                Verdict::Application | Verdict::Platform => p.verdict == Verdict::Unknown,
+                _ => false,
+            };
+            if !better || found.findings.is_empty() {
                 continue;
             }
             let Attribution { verdict, findings, reason } = found;
@@ -97,7 +103,7 @@ impl Engine {
             self.emit(Some(&job.project), event);
             let Some(job) = self.state.jobs.get(&job.id).cloned() else { continue };
             let left = job.infrastructure_failures <= job.spec.retries.infrastructure;
-            if job.state == JobState::Failed && left {
+            if job.state == JobState::Failed && left && verdict == Verdict::Infrastructure {
                 let not_before = self.state.now;
                 let event = Event::JobRequeued { job: job.id, reason, not_before };
                 self.emit(Some(&job.project), event);
