@@ -172,6 +172,27 @@ await check('a node is drained and taken back by its buttons', async () => {
   await p.locator('.head .word', { hasText: 'ready' }).waitFor();
 });
 
+await check('the slider shows the map as it was before the fault, and goes back to now', async () => {
+  await p.goto(base);
+  await p.locator('.standing.live').waitFor();
+  await p.locator('.legend li', { hasText: 'held by a job' }).waitFor();
+  // A moment at which the job ran and nothing was wrong.
+  const at = new Date(Date.parse(placed.started_at) + 200).toISOString();
+  await p.goto(`${base}/?at=${at}`);
+  await p.getByText('as the log has it').waitFor();
+  await p.locator('.legend li', { hasText: 'held by a job' }).filter({ hasText: '24' }).waitFor();
+  must(
+    (await p.locator('.legend li', { hasText: 'unreachable' }).count()) === 0,
+    'the fault is seen before it happened',
+  );
+  const slider = p.getByRole('slider', { name: 'Time' });
+  await slider.focus();
+  await p.keyboard.press('Home');
+  await p.waitForURL((url) => url.searchParams.get('at') !== at);
+  await p.getByRole('button', { name: 'Live' }).click();
+  await p.waitForURL(`${base}/`);
+});
+
 await check('the keyboard goes to pages, searches and helps', async () => {
   await p.goto(base);
   await p.locator('.standing.live').waitFor();
@@ -215,6 +236,7 @@ await check('on a phone the on-call page fits, and approves', async () => {
 });
 
 const PAGES = [
+  `/?at=${placed.started_at}`,
   '/',
   '/?by=util',
   '/oncall',

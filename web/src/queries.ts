@@ -105,3 +105,13 @@ export const report = (id: string) =>
 
 export const projects = () =>
   queryOptions({ queryKey: ['projects'], queryFn: async () => must(await api.GET('/v1/projects')) });
+
+/** When the oldest event happened that is kept. */
+export const logBegins = () =>
+  queryOptions({
+    queryKey: ['begin'],
+    queryFn: async () => {
+      const page = must(await api.GET('/v1/events', { params: { query: { limit: 1 } } }));
+      return typeof page === 'string' ? null : (page.items[0]?.at ?? null);
+    },
+  });

@@ -39,9 +39,12 @@ const fleet = createRoute({
   getParentRoute: () => root,
   path: '/',
   component: FleetPage,
-  validateSearch: (s: Record<string, unknown>): { by?: Mode; find?: string; search?: boolean } => ({
+  validateSearch: (
+    s: Record<string, unknown>,
+  ): { by?: Mode; find?: string; search?: boolean; at?: string } => ({
     by: MODES.find((m) => m.mode === s.by)?.mode,
     find: text(s.find),
+    at: Number.isNaN(Date.parse(text(s.at) ?? '')) ? undefined : text(s.at),
     search: s.search === true || undefined,
   }),
 });

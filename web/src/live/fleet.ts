@@ -6,11 +6,55 @@ import { stale } from './hints';
 
 export type Layout = Schemas['ConsoleLayout'];
 
+/** One picture of the fleet: now, or at a moment that has passed. */
+export interface Picture {
+  layout: Layout | null;
+  /** First index of each node, and one more at the end. */
+  first: Uint32Array;
+  /** Node of each index. */
+  nodeOf: Uint32Array;
+  columns: Columns | null;
+  tenants: string[];
+  versions: string[];
+}
+
+/** Where each node's GPUs begin, and whose each GPU is. */
+function spread(layout: Layout): { first: Uint32Array<ArrayBuffer>; nodeOf: Uint32Array<ArrayBuffer> } {
+  const first = new Uint32Array(layout.nodes.length + 1);
+  layout.nodes.forEach((n, i) => {
+    first[i + 1] = first[i] + Math.max(1, n.gpus);
+  });
+  const nodeOf = new Uint32Array(first[layout.nodes.length]);
+  for (let n = 0; n < layout.nodes.length; n++) nodeOf.fill(n, first[n], first[n + 1]);
+  return { first, nodeOf };
+}
+
+/** The fleet as it was. */
+export async function past(at: Date, signal: AbortSignal): Promise<Picture> {
+  const response = await stream(`/v1/console/past?at=${encodeURIComponent(at.toISOString())}`, { signal });
+  const picture: Picture = {
+    layout: null,
+    first: new Uint32Array(1),
+    nodeOf: new Uint32Array(0),
+    columns: null,
+    tenants: [],
+    versions: [],
+  };
+  for (const frame of new Cutter().push(new Uint8Array(await response.arrayBuffer()))) {
+    if (frame.kind === Kind.layout) {
+      picture.layout = text(frame) as Layout;
+      Object.assign(picture, spread(picture.layout));
+    } else if (frame.kind === Kind.words) Object.assign(picture, text(frame));
+    else if (frame.kind === Kind.whole) picture.columns = columns(frame).columns;
+  }
+  return picture;
+}
+
 /** How the connection stands. */
 export type Standing = 'connecting' | 'live' | 'away' | 'paused';
 
 /** The fleet as it is now: one picture for the whole tab, kept by one stream. */
-export class Fleet {
+export class Fleet implements Picture {
   layout: Layout | null = null;
   /** First index of each node, and one more at the end. */
   first = new Uint32Array(1);
@@ -128,12 +172,7 @@ export class Fleet {
   }
 
   private lay(layout: Layout) {
-    const first = new Uint32Array(layout.nodes.length + 1);
-    layout.nodes.forEach((n, i) => {
-      first[i + 1] = first[i] + Math.max(1, n.gpus);
-    });
-    const nodeOf = new Uint32Array(first[layout.nodes.length]);
-    for (let n = 0; n < layout.nodes.length; n++) nodeOf.fill(n, first[n], first[n + 1]);
+    const { first, nodeOf } = spread(layout);
     this.layout = layout;
     this.first = first;
     this.nodeOf = nodeOf;

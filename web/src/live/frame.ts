@@ -3,7 +3,7 @@
 
 export const HEAD = 32;
 export const FORMAT = 1;
-export const Kind = { whole: 0, change: 1, words: 2, hints: 3 } as const;
+export const Kind = { whole: 0, change: 1, words: 2, hints: 3, layout: 4 } as const;
 
 /** One value for every GPU, by index. */
 export interface Columns {

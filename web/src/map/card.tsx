@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { useFleet } from '../live/context';
+import type { Picture } from '../live/fleet';
 import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
 import { job as jobQuery } from '../queries';
 import { State } from '../ui/parts';
@@ -9,19 +9,20 @@ const FOUND = ['', 'a warning', 'degraded', 'critical'];
 
 /** What is known of the GPU under the pointer. */
 export function Card({
+  fleet,
   gpu,
   x,
   y,
   width,
   height,
 }: {
+  fleet: Picture;
   gpu: number;
   x: number;
   y: number;
   width: number;
   height: number;
 }) {
-  const fleet = useFleet();
   const { layout, columns: c } = fleet;
   const held = c?.job[gpu] ?? 0;
   // A job's name is asked for only when the pointer rests.

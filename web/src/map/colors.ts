@@ -1,4 +1,4 @@
-import type { Fleet } from '../live/fleet';
+import type { Picture } from '../live/fleet';
 import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
 
 export type Mode = 'state' | 'util' | 'temp' | 'power' | 'hazard' | 'tenant' | 'job' | 'version';
@@ -174,7 +174,7 @@ export function classColor(c: Class, theme: Theme): string {
   return STATE[theme][c];
 }
 
-export function painter(fleet: Fleet, mode: Mode, theme: Theme): Painter | null {
+export function painter(fleet: Picture, mode: Mode, theme: Theme): Painter | null {
   const { columns, layout } = fleet;
   if (!columns || !layout) return null;
   const n = columns.state.length;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Fleet } from '../live/fleet';
+import type { Picture } from '../live/fleet';
 import { find } from './find';
 
 const fleet = {
@@ -19,7 +19,7 @@ const fleet = {
     job: new Uint32Array([42, 0, 0, 4]),
     tenant: new Uint16Array([0, 65535, 65535, 1]),
   },
-} as unknown as Fleet;
+} as unknown as Picture;
 
 const hits = (text: string) => [...(find(fleet, text)?.match ?? [])];
 

@@ -1,4 +1,4 @@
-import type { Fleet } from '../live/fleet';
+import type { Picture } from '../live/fleet';
 
 export interface Found {
   /** One for each GPU that matches. */
@@ -9,7 +9,7 @@ export interface Found {
 }
 
 /** Every word must be somewhere in what a GPU is: node, rack, leaf, project, `job 42`, state. */
-export function find(fleet: Fleet, text: string): Found | null {
+export function find(fleet: Picture, text: string): Found | null {
   const { layout, columns, first } = fleet;
   if (!layout || !columns) return null;
   const match = new Uint8Array(columns.state.length);

@@ -1,6 +1,6 @@
 import { useNavigate } from '@tanstack/react-router';
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
-import { useFleet } from '../live/context';
+import type { Picture } from '../live/fleet';
 import { Flag } from '../live/frame';
 import { useTheme } from '../ui/theme';
 import { Card } from './card';
@@ -10,6 +10,7 @@ import { plan as planOf } from './layout';
 import { draw, Finder, fit, kept, type View, zoom } from './render';
 
 interface Props {
+  fleet: Picture;
   paint: Painter;
   match: Uint8Array | null;
   revision: number;
@@ -27,8 +28,7 @@ function color(name: string): number {
   return ((255 << 24) | ((n & 255) << 16) | (n & 0xff00) | (n >> 16)) >>> 0;
 }
 
-export function FleetMap({ paint, match, revision }: Props) {
-  const fleet = useFleet();
+export function FleetMap({ fleet, paint, match, revision }: Props) {
   const theme = useTheme();
   const navigate = useNavigate();
   const area = useRef<HTMLDivElement>(null);
@@ -44,9 +44,10 @@ export function FleetMap({ paint, match, revision }: Props) {
 
   // Room for the plan is measured coarsely: it is not laid anew for every pixel.
   const aspect = size.h > 0 ? Math.round((size.w / size.h) * 10) / 10 : 0;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the same layout has the same plan, now or then
   const plan = useMemo(
     () => (layout && aspect > 0 ? planOf(layout.nodes, layout.racks, fleet.first, aspect) : null),
-    [layout, aspect, fleet],
+    [layout?.version, aspect],
   );
   const finder = useMemo(() => (plan ? new Finder(plan) : null), [plan]);
 
@@ -246,6 +247,7 @@ export function FleetMap({ paint, match, revision }: Props) {
       />
       {hover && hover.gpu < n && (
         <Card
+          fleet={fleet}
           gpu={hover.gpu}
           x={hover.x}
           y={hover.y}

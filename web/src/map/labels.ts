@@ -1,6 +1,6 @@
 // Names over the map: what fits, and no more.
 
-import type { Fleet } from '../live/fleet';
+import type { Picture } from '../live/fleet';
 import type { Theme } from './colors';
 import type { Plan } from './layout';
 import type { View } from './render';
@@ -12,7 +12,7 @@ const INK: Record<Theme, { name: string; dim: string; line: string; plate: strin
 
 export function labels(
   g: CanvasRenderingContext2D,
-  fleet: Fleet,
+  fleet: Picture,
   plan: Plan,
   view: View,
   size: { w: number; h: number; ratio: number },

@@ -1,20 +1,32 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { useFleet } from '../live/context';
-import { useRevision } from '../live/fleet';
+import { type Picture, past, useRevision } from '../live/fleet';
 import { MODES, painter } from '../map/colors';
 import { find } from '../map/find';
 import { FleetMap } from '../map/fleet-map';
-import { Empty, Problem } from '../ui/parts';
+import { logBegins } from '../queries';
+import { Empty, Problem, span } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 
 export function FleetPage() {
-  const fleet = useFleet();
-  const revision = useRevision(fleet);
+  const live = useFleet();
+  const revision = useRevision(live);
   const theme = useTheme();
   const search = useSearch({ from: '/' });
   const navigate = useNavigate({ from: '/' });
   const mode = search.by ?? 'state';
+  const at = search.at;
+  const then = useQuery({
+    queryKey: ['past', at],
+    queryFn: ({ signal }) => past(new Date(at ?? ''), signal),
+    enabled: at !== undefined,
+    placeholderData: keepPreviousData,
+    gcTime: 10_000,
+    retry: false,
+  });
+  const fleet: Picture = at !== undefined ? (then.data ?? live) : live;
   const box = useRef<HTMLInputElement>(null);
   const [words, setWords] = useState(search.find ?? '');
   // biome-ignore lint/correctness/useExhaustiveDependencies: the picture changes in place, with its revision
@@ -64,14 +76,17 @@ export function FleetPage() {
           value={words}
           onChange={(e) => {
             setWords(e.target.value);
-            void navigate({ search: { by: search.by, find: e.target.value || undefined }, replace: true });
+            void navigate({
+              search: { by: search.by, at, find: e.target.value || undefined },
+              replace: true,
+            });
           }}
           onKeyDown={(e) => {
             if (e.key === 'Enter') open();
             if (e.key === 'Escape') {
               setWords('');
               e.currentTarget.blur();
-              void navigate({ search: { by: search.by }, replace: true });
+              void navigate({ search: { by: search.by, at }, replace: true });
             }
           }}
         />
@@ -85,8 +100,14 @@ export function FleetPage() {
         )}
       </div>
       <div className="legend-bar">{paint && <Legend paint={paint} />}</div>
+      <TimeBar
+        at={at}
+        busy={then.isFetching}
+        error={at !== undefined ? then.error : null}
+        go={(to) => void navigate({ search: { ...search, at: to }, replace: true })}
+      />
       {total > 0 && paint ? (
-        <FleetMap paint={paint} match={found?.match ?? null} revision={revision} />
+        <FleetMap fleet={fleet} paint={paint} match={found?.match ?? null} revision={revision} />
       ) : fleet.layout ? (
         <Empty title="No nodes yet">
           <p>
@@ -99,8 +120,8 @@ export function FleetPage() {
             What happened so far is under <Link to="/events">Events</Link>.
           </p>
         </Empty>
-      ) : fleet.error ? (
-        <Problem error={fleet.error} />
+      ) : live.error ? (
+        <Problem error={live.error} />
       ) : (
         <p className="state" role="status">
           Waiting for the first picture…
@@ -150,4 +171,63 @@ function Ramp({ stops }: { stops: string[] }) {
     g.fillRect(0, 0, c.width, c.height);
   }, [stops]);
   return <canvas ref={canvas} width={140} height={10} aria-hidden="true" />;
+}
+
+/** What did it look like at 03:12? */
+function TimeBar({
+  at,
+  busy,
+  error,
+  go,
+}: {
+  at: string | undefined;
+  busy: boolean;
+  error: Error | null;
+  go: (to: string | undefined) => void;
+}) {
+  const begin = useQuery(logBegins());
+  const now = Math.floor(Date.now() / 1000);
+  const from = begin.data ? Math.ceil(Date.parse(begin.data) / 1000) : now;
+  const [drawn, setDrawn] = useState<number | null>(null);
+  const wanted = drawn ?? (at ? Math.floor(Date.parse(at) / 1000) : now);
+  // The log is lived again when the hand rests, not at every pixel.
+  useEffect(() => {
+    if (drawn === null) return;
+    const timer = setTimeout(() => {
+      go(drawn >= Math.floor(Date.now() / 1000) - 1 ? undefined : new Date(drawn * 1000).toISOString());
+      setDrawn(null);
+    }, 180);
+    return () => clearTimeout(timer);
+  }, [drawn, go]);
+  const d = new Date(wanted * 1000);
+  const today = d.toDateString() === new Date().toDateString();
+  const time = `${today ? '' : `${d.toISOString().slice(0, 10)} `}${d.toLocaleTimeString('en-GB')}`;
+  const past = at !== undefined || drawn !== null;
+  return (
+    <div className="time-bar">
+      <button type="button" aria-pressed={!past} onClick={() => go(undefined)}>
+        Live
+      </button>
+      <input
+        type="range"
+        aria-label="Time"
+        aria-valuetext={past ? time : 'now'}
+        min={from}
+        max={now}
+        step={1}
+        value={wanted}
+        onChange={(e) => setDrawn(Number(e.target.value))}
+      />
+      <output>{past ? `${time}, ${span((now - wanted) * 1000)} ago` : 'now'}</output>
+      <span className="dim" role="status">
+        {error
+          ? error.message
+          : past
+            ? busy
+              ? 'reading the log'
+              : 'as the log has it; load, temperature and power only for the last ten minutes'
+            : ''}
+      </span>
+    </div>
+  );
 }

@@ -29,6 +29,8 @@ pub(super) enum Kind {
     Words = 2,
     /// What the log told since the last frame.
     Hints = 3,
+    /// The layout itself, as JSON: before a picture of the past, which had its own.
+    Layout = 4,
 }
 
 /// What the log told since the last frame.
@@ -73,6 +75,16 @@ pub(super) fn whole(world: &World, eyes: &Eyes) -> Bytes {
     out.freeze()
 }
 
+/// Layout, names and the whole picture of a moment that has passed.
+pub(super) fn past(world: &World, eyes: &Eyes) -> Bytes {
+    let mut out =
+        BytesMut::with_capacity(world.cells.len() * CELL + world.layout.json.len() + 1024);
+    bytes(&mut out, world, Kind::Layout, &world.layout.json);
+    words(&mut out, world, eyes);
+    cells(&mut out, world, Kind::Whole, None, eyes);
+    out.freeze()
+}
+
 /// What follows: hints, new names, and the cells that changed.
 pub(super) fn next(world: &World, change: &Change, hints: Option<&Hints>, eyes: &Eyes) -> Bytes {
     let mut out = BytesMut::new();
@@ -108,10 +120,13 @@ fn words(out: &mut BytesMut, world: &World, eyes: &Eyes) {
 }
 
 fn text<T: Serialize>(out: &mut BytesMut, world: &World, kind: Kind, body: &T) {
-    let json = serde_json::to_vec(body).unwrap_or_default();
+    bytes(out, world, kind, &serde_json::to_vec(body).unwrap_or_default());
+}
+
+fn bytes(out: &mut BytesMut, world: &World, kind: Kind, json: &[u8]) {
     let filled = json.len().next_multiple_of(4);
     head(out, world, kind, json.len(), filled);
-    out.put_slice(&json);
+    out.put_slice(json);
     out.put_bytes(b' ', filled - json.len());
 }
 

@@ -3,18 +3,21 @@
 use super::layout;
 use crate::agents::{Agents, Columns};
 use crate::brain::Brain;
+use muster_engine::State;
 use muster_model::finding::{Finding, Severity};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::remedy::RemedyStep;
-use muster_model::{JobId, Time};
+use muster_model::{JobId, Span, Time};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// Nodes looked at under one lock: readers hold up the log's writer.
 const AT_ONCE: usize = 512;
+/// A row of figures says nothing of a moment that is later than this.
+const FRESH: Span = Span::secs(30);
 
 /// A node as it was seen.
 pub(super) struct Seen {
@@ -40,7 +43,7 @@ pub(super) fn look(brain: &Brain, agents: &Agents) -> Look {
     let mut out = Look { at: brain.now(), nodes: Vec::new(), jobs: BTreeMap::new() };
     let mut after: Option<NodeName> = None;
     loop {
-        let (nodes, jobs) = some(brain, after.as_ref());
+        let (nodes, jobs) = brain.read(|s| part(s, after.as_ref(), AT_ONCE));
         after = nodes.last().map(|n| n.node.name.clone());
         let more = nodes.len() == AT_ONCE;
         out.nodes.extend(nodes.into_iter().filter(|n| n.node.stage != Stage::Retired));
@@ -56,26 +59,38 @@ pub(super) fn look(brain: &Brain, agents: &Agents) -> Look {
     out
 }
 
+/// The same of a moment that has passed. Figures are known for as long as rows are kept.
+pub(super) fn look_back(state: &State, agents: &Agents, at: Time) -> Look {
+    let (mut nodes, jobs) = part(state, None, usize::MAX);
+    nodes.retain(|n| n.node.stage != Stage::Retired);
+    for seen in nodes.iter_mut().filter(|n| n.node.reachable) {
+        let Some(window) = agents.telemetry(&seen.node.name) else { continue };
+        let row = window.rows.iter().rev().find(|r| r.at <= at);
+        let fresh = row.filter(|r| at.since(r.at) < FRESH);
+        seen.figures = fresh.map(|r| (window.gpu_columns.clone(), r.gpus.clone()));
+    }
+    nodes.sort_by(|a, b| layout::order(&a.node, &b.node));
+    Look { at, nodes, jobs: jobs.into_iter().collect() }
+}
+
 type Some = (Vec<Seen>, Vec<(JobId, Arc<Job>)>);
 
-fn some(brain: &Brain, after: Option<&NodeName>) -> Some {
-    brain.read(|s| {
-        let lower = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let range = s.nodes.range::<NodeName, _>((lower, Bound::Unbounded)).take(AT_ONCE);
-        let (mut nodes, mut jobs) = (Vec::with_capacity(AT_ONCE), Vec::new());
-        for (name, node) in range {
-            jobs.extend(s.attempts_on(name).map(|j| (j.id, Arc::clone(j))));
-            let remedy = node.remedy.and_then(|id| s.health.remedies.get(&id));
-            let step = remedy.map(|r| r.step);
-            nodes.push(Seen {
-                node: Arc::clone(node),
-                figures: None,
-                findings: s.health.open_on(name).map(|f| brief(f)).collect(),
-                waits: matches!(step, Some(RemedyStep::Approval | RemedyStep::Proposed)),
-            });
-        }
-        (nodes, jobs)
-    })
+fn part(s: &State, after: Option<&NodeName>, most: usize) -> Some {
+    let lower = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let range = s.nodes.range::<NodeName, _>((lower, Bound::Unbounded)).take(most);
+    let (mut nodes, mut jobs) = (Vec::new(), Vec::new());
+    for (name, node) in range {
+        jobs.extend(s.attempts_on(name).map(|j| (j.id, Arc::clone(j))));
+        let remedy = node.remedy.and_then(|id| s.health.remedies.get(&id));
+        let step = remedy.map(|r| r.step);
+        nodes.push(Seen {
+            node: Arc::clone(node),
+            figures: None,
+            findings: s.health.open_on(name).map(|f| brief(f)).collect(),
+            waits: matches!(step, Some(RemedyStep::Approval | RemedyStep::Proposed)),
+        });
+    }
+    (nodes, jobs)
 }
 
 fn brief(finding: &Finding) -> (Option<u32>, Severity) {

@@ -8,6 +8,7 @@
 mod frame;
 mod gather;
 mod layout;
+mod past;
 mod world;
 
 pub use layout::{ConsoleLayout, LayoutNode, LayoutRack};
@@ -16,7 +17,9 @@ use crate::agents::Agents;
 use crate::brain::Brain;
 use bytes::Bytes;
 use muster_model::names::ProjectName;
-use muster_model::{Record, Seq};
+use muster_model::{Record, Seq, Time};
+use past::Past;
+pub(crate) use past::PastError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +52,7 @@ struct Inner {
     brain: Brain,
     agents: Agents,
     hub: Mutex<Hub>,
+    past: Mutex<Past>,
 }
 
 #[derive(Default)]
@@ -84,7 +88,9 @@ impl Console {
     /// Nothing is done before somebody watches.
     #[must_use]
     pub fn new(brain: Brain, agents: Agents) -> Console {
-        Console { inner: Arc::new(Inner { brain, agents, hub: Mutex::default() }) }
+        Console {
+            inner: Arc::new(Inner { brain, agents, hub: Mutex::default(), past: Mutex::default() }),
+        }
     }
 
     /// Which index of a frame is which GPU, and the same as JSON.
@@ -93,6 +99,15 @@ impl Console {
         self.inner.refresh(&mut hub).await?;
         let world = hub.world.as_ref().ok_or(NoPicture)?;
         Ok((world.layout.version, world.layout.json.clone()))
+    }
+
+    /// The whole picture of a moment that has passed, with its layout and names.
+    pub(crate) async fn at(&self, time: Time, eyes: &Eyes) -> Result<Bytes, PastError> {
+        let mut past = self.inner.past.lock().await;
+        past.go(&self.inner.brain, time).await?;
+        let look = gather::look_back(past.state(), &self.inner.agents, time);
+        let (world, _) = World::next(None, look);
+        Ok(frame::past(&world, eyes))
     }
 
     /// A place to watch from. A reader that fell behind takes a new one.

@@ -4,7 +4,7 @@ use super::auth::{Caller, Reader};
 use super::error::{Failure, Reply};
 use super::extract::{Query, Segment, stream_body};
 use super::{App, answer, mark};
-use crate::console::{ConsoleLayout, NoPicture};
+use crate::console::{ConsoleLayout, NoPicture, PastError};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -24,9 +24,25 @@ impl From<NoPicture> for Failure {
     }
 }
 
+impl From<PastError> for Failure {
+    fn from(e: PastError) -> Failure {
+        match e {
+            PastError::Brain(e) => e.into(),
+            PastError::Archived | PastError::TooMuch { .. } => {
+                Failure::new(StatusCode::GONE, "gone", e.to_string())
+            }
+            PastError::Before => Failure::bad(e.to_string()).field("at"),
+            PastError::Broken => {
+                tracing::error!("the log does not add up when it is lived again");
+                Failure::internal()
+            }
+        }
+    }
+}
+
 /// The stream is the console's own and may change with it: the description does not list it.
 pub(crate) fn routes() -> Router<App> {
-    Router::new().route("/v1/console/frames", get(frames))
+    Router::new().route("/v1/console/frames", get(frames)).route("/v1/console/past", get(past))
 }
 
 /// Get which index of the console's frames is which GPU.
@@ -57,6 +73,26 @@ async fn frames(State(app): State<App>, Reader(caller): Reader) -> Reply {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     mark(headers, &app, &caller, app.brain().durable());
     tokio::spawn(produce(app, caller, seat, tx, permit));
+    Ok(response)
+}
+
+/// Which moment.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct PastQuery {
+    /// The moment.
+    #[param(value_type = String, format = DateTime)]
+    at: Timestamp,
+}
+
+/// The whole picture of a moment that has passed, as frames.
+async fn past(State(app): State<App>, Reader(caller): Reader, Query(q): Query<PastQuery>) -> Reply {
+    let bytes = app.console().at(q.at.0, &caller.actor.project).await?;
+    let mut response = bytes.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    mark(headers, &app, &caller, app.brain().durable());
     Ok(response)
 }
 

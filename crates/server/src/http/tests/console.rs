@@ -147,6 +147,55 @@ async fn others_work_has_no_name_in_a_projects_picture() {
     assert_eq!(held, 4, "held by somebody, no more");
 }
 
+/// The jobs of a picture of the past.
+async fn past(s: &Site, token: &str, at: muster_model::Time) -> Result<Vec<(u32, u32)>, String> {
+    let at = muster_api::Timestamp(at);
+    let at = serde_json::to_value(at).unwrap().as_str().unwrap().to_owned();
+    let got = s.get(token, &format!("/v1/console/past?at={at}")).await;
+    if got.status != 200 {
+        return Err(got.error());
+    }
+    let mut frames = Vec::new();
+    let mut rest = &got.body[..];
+    while !rest.is_empty() {
+        let (head, body) = rest.split_at(4);
+        let (frame, more) = body.split_at(u32_at(head, 0) as usize);
+        let count = u32_at(frame, 4) as usize;
+        let (layout, tick) = (u64_at(frame, 8), u64_at(frame, 16));
+        frames.push(Frame { kind: frame[1], count, layout, tick, body: frame[32..].to_vec() });
+        rest = more;
+    }
+    assert_eq!(frames.iter().map(|f| f.kind).collect::<Vec<_>>(), [4, 2, 0]);
+    assert_eq!(frames[0].json()["version"], json!(frames[2].layout));
+    Ok(frames[2].jobs())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_past_is_shown_as_it_was_and_others_work_stays_without_a_name() {
+    let s = site().await;
+    let tick = || tokio::time::sleep(Duration::from_millis(30));
+    tick().await;
+    let before = s.brain.now();
+    tick().await;
+    assert_eq!(s.post(&s.user, "/v1/jobs", &four_gpus()).await.status, 201);
+    let mut durable = s.brain.watch();
+    while !s.brain.read(|st| st.jobs.values().any(|j| j.attempt.is_some())) {
+        tokio::time::timeout(Duration::from_secs(60), durable.changed()).await.unwrap().unwrap();
+    }
+    tick().await;
+    let after = s.brain.now();
+    let held = |jobs: Vec<(u32, u32)>, id: u32| jobs.iter().filter(|(_, j)| *j == id).count();
+    // Forwards, backwards and forwards again.
+    for _ in 0..2 {
+        assert_eq!(held(past(&s, &s.admin, after).await.unwrap(), 1), 4);
+        assert_eq!(held(past(&s, &s.admin, before).await.unwrap(), 0), 8);
+    }
+    assert_eq!(held(past(&s, &s.other, after).await.unwrap(), u32::MAX), 4);
+    assert_eq!(past(&s, &s.admin, muster_model::Time(1000)).await, Err("invalid".into()));
+    assert_eq!(s.get("", "/v1/console/past?at=2030-01-01T00:00:00Z").await.status, 401);
+    assert_eq!(s.get(&s.admin, "/v1/console/past").await.status, 400);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn frames_need_a_token_and_end_with_it() {
     let s = site().await;

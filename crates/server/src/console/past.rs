@@ -1,0 +1,94 @@
+//! The site at an earlier moment: the log lived again up to there.
+//!
+//! Where the last look ended is kept, so that moving forwards costs only what lies between.
+
+use crate::brain::{Brain, BrainError};
+use muster_engine::State;
+use muster_model::{Record, Seq, Time};
+use std::sync::Arc;
+
+/// Records read at a time.
+const BATCH: usize = 4096;
+/// Records lived again for one look, at most: some seconds.
+const MOST: u64 = 500_000;
+
+/// Why a moment cannot be shown.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum PastError {
+    /// The beginning of the log is in the archive.
+    #[error("the beginning of the log is archived: the past cannot be lived again here")]
+    Archived,
+    /// Too much happened since then.
+    #[error("{records} records would have to be lived again, and {MOST} are the most")]
+    TooMuch {
+        /// How many.
+        records: u64,
+    },
+    /// The log begins later.
+    #[error("nothing had happened yet: the log begins later")]
+    Before,
+    /// A record does not follow from those before it.
+    #[error("the log does not add up")]
+    Broken,
+    /// The log cannot be read now.
+    #[error("{0}")]
+    Brain(BrainError),
+}
+
+/// The site as it was at the moment that was looked at last.
+#[derive(Default)]
+pub(super) struct Past {
+    state: Box<State>,
+    /// The next record, when it is known to be later than that moment.
+    next: Option<Arc<Record>>,
+}
+
+impl Past {
+    pub(super) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Goes to a moment: all that had happened by then, and nothing after.
+    pub(super) async fn go(&mut self, brain: &Brain, time: Time) -> Result<(), PastError> {
+        if self.state.at > time {
+            *self = Past::default();
+        }
+        let mut lived = 0;
+        loop {
+            if self.next.as_ref().is_some_and(|r| r.at > time) {
+                break;
+            }
+            self.next = None;
+            let page = match brain.records(self.state.seq, BATCH).await {
+                Ok(page) => page,
+                Err(BrainError::Archived { .. }) => return Err(PastError::Archived),
+                Err(e) => return Err(PastError::Brain(e)),
+            };
+            if page.is_empty() {
+                break;
+            }
+            lived += page.len() as u64;
+            if lived > MOST {
+                return Err(PastError::TooMuch { records: brain.durable().0 });
+            }
+            let state = std::mem::take(&mut self.state);
+            let work = tokio::task::spawn_blocking(move || live(state, page, time));
+            // What fell over leaves nothing behind: the next look begins anew.
+            let (state, next) = work.await.map_err(|_| PastError::Broken)??;
+            (self.state, self.next) = (state, next);
+        }
+        if self.state.seq == Seq(0) { Err(PastError::Before) } else { Ok(()) }
+    }
+}
+
+type Lived = (Box<State>, Option<Arc<Record>>);
+
+fn live(mut state: Box<State>, page: Vec<Arc<Record>>, until: Time) -> Result<Lived, PastError> {
+    for record in page {
+        if record.at > until {
+            return Ok((state, Some(record)));
+        }
+        state.apply(&record).map_err(|_| PastError::Broken)?;
+    }
+    Ok((state, None))
+}
