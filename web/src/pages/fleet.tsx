@@ -204,7 +204,7 @@ function TimeBar({
   const time = `${today ? '' : `${d.toISOString().slice(0, 10)} `}${d.toLocaleTimeString('en-GB')}`;
   const past = at !== undefined || drawn !== null;
   return (
-    <div className="time-bar">
+    <div className={past ? 'time-bar past' : 'time-bar'}>
       <button type="button" aria-pressed={!past} onClick={() => go(undefined)}>
         Live
       </button>

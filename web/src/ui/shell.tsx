@@ -83,7 +83,7 @@ export function Shell() {
             <Link
               key={p.to}
               to={p.to}
-              activeOptions={{ exact: p.to === '/' }}
+              activeOptions={{ exact: p.to === '/', includeSearch: false }}
               activeProps={{ 'aria-current': 'page' }}
             >
               {p.label}
