@@ -105,9 +105,13 @@ impl Console {
     pub(crate) async fn at(&self, time: Time, eyes: &Eyes) -> Result<Bytes, PastError> {
         let mut past = self.inner.past.lock().await;
         past.go(&self.inner.brain, time).await?;
-        let look = gather::look_back(past.state(), &self.inner.agents, time);
-        let (world, _) = World::next(None, look);
-        Ok(frame::past(&world, eyes))
+        let (agents, eyes) = (self.inner.agents.clone(), eyes.clone());
+        past.with(move |state| {
+            let look = gather::look_back(state, &agents, time);
+            let (world, _) = World::next(None, look);
+            frame::past(&world, &eyes)
+        })
+        .await
     }
 
     /// A place to watch from. A reader that fell behind takes a new one.

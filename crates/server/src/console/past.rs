@@ -44,8 +44,20 @@ pub(super) struct Past {
 }
 
 impl Past {
-    pub(super) fn state(&self) -> &State {
-        &self.state
+    /// Does something with the state that takes a while.
+    pub(super) async fn with<R: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&State) -> R + Send + 'static,
+    ) -> Result<R, PastError> {
+        // Whoever asked may go away meanwhile: then nothing is left, and the next look begins anew.
+        let Past { state, next } = std::mem::take(self);
+        let work = tokio::task::spawn_blocking(move || {
+            let out = work(&state);
+            (state, out)
+        });
+        let (state, out) = work.await.map_err(|_| PastError::Broken)?;
+        *self = Past { state, next };
+        Ok(out)
     }
 
     /// Goes to a moment: all that had happened by then, and nothing after.

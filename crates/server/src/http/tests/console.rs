@@ -191,6 +191,14 @@ async fn the_past_is_shown_as_it_was_and_others_work_stays_without_a_name() {
         assert_eq!(held(past(&s, &s.admin, before).await.unwrap(), 0), 8);
     }
     assert_eq!(held(past(&s, &s.other, after).await.unwrap(), u32::MAX), 4);
+    // Whoever moves the slider goes away before the answer comes, over and over.
+    for n in 0..20 {
+        let at = if n % 2 == 0 { before } else { after };
+        let asked = past(&s, &s.admin, at);
+        let _ = tokio::time::timeout(Duration::from_micros(n * 100), asked).await;
+        assert_eq!(held(past(&s, &s.admin, after).await.unwrap(), 1), 4);
+        assert_eq!(held(past(&s, &s.admin, before).await.unwrap(), 0), 8);
+    }
     assert_eq!(past(&s, &s.admin, muster_model::Time(1000)).await, Err("invalid".into()));
     assert_eq!(s.get("", "/v1/console/past?at=2030-01-01T00:00:00Z").await.status, 401);
     assert_eq!(s.get(&s.admin, "/v1/console/past").await.status, 400);
