@@ -6,6 +6,7 @@ import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Ago, Empty, Loaded, Panel, State, tidy, Word } from '../ui/parts';
 import { automation as automationWords } from '../words';
+import { Failing, Hot, Pending } from './oncall-work';
 
 const STEPS: Record<string, string> = {
   proposed: 'held back by a limit or the policy',
@@ -43,6 +44,9 @@ export function OncallPage() {
           <Automation />
           <Breakers />
           <UnderWay />
+          <Hot />
+          <Pending />
+          <Failing />
         </div>
       </div>
     </main>
