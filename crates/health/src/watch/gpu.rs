@@ -272,7 +272,7 @@ impl Gpu {
         self.throttled.lasts(3, ms(c.throttle_for))
     }
 
-    /// The clock went back or jumped: windows begin anew, what was learnt stays.
+    /// Windows begin anew, what was learnt stays.
     pub(super) fn forget(&mut self) {
         for m in [&mut self.sbe, &mut self.replay, &mut self.nvlink, &mut self.nvlink_long] {
             m.forget();

@@ -242,6 +242,15 @@ impl Watch {
         self.epoch += 1;
     }
 
+    /// A node went back into service: what was seen before it was mended is not held against it.
+    /// What is still so will be found anew.
+    pub fn mended(&mut self, node: &NodeName) {
+        let i = self.names.get(node).copied();
+        if let Some(node) = i.and_then(|i| self.nodes.get_mut(i)).and_then(Option::as_mut) {
+            node.mended();
+        }
+    }
+
     /// What is new: findings that became true, that became worse, and that are over. `running`
     /// are all attempts that run; an unchanged one should be the same `Arc` as before.
     pub fn look(&mut self, now: Time, running: &[Arc<Running>]) -> Vec<SeenFinding> {

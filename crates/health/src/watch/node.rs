@@ -81,14 +81,25 @@ impl Node {
             if self.late < LATE_ROWS {
                 return None;
             }
-            self.gpus.iter_mut().for_each(Gpu::forget);
-            self.ports.iter_mut().for_each(Port::forget);
-            self.stuck = Streak::default();
+            self.forget();
         }
         self.late = 0;
         self.at = Some(at);
         let secs = at.since(last).0 as f32 / 1000.0;
         Some(secs.min(600.0))
+    }
+
+    /// Windows begin anew.
+    fn forget(&mut self) {
+        self.gpus.iter_mut().for_each(Gpu::forget);
+        self.ports.iter_mut().for_each(Port::forget);
+        self.stuck = Streak::default();
+    }
+
+    /// It was mended: what it was like before says nothing any more.
+    pub(super) fn mended(&mut self) {
+        self.forget();
+        self.findings = Findings::default();
     }
 
     /// Remembers that rows come, beside when the agent is heard.

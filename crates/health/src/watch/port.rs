@@ -111,7 +111,7 @@ impl Port {
         }
     }
 
-    /// The clock was set: windows begin anew.
+    /// Windows begin anew.
     pub(super) fn forget(&mut self) {
         for m in
             [&mut self.symbols, &mut self.symbols_hour, &mut self.recoveries, &mut self.receive]

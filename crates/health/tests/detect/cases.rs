@@ -96,6 +96,21 @@ fn what_ends_is_over_and_told_once() {
 }
 
 #[test]
+fn what_was_mended_is_not_held_against_a_node() {
+    let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 7);
+    let flap = [("link-flap".to_owned(), "port:n1/p0".to_owned())];
+    let trouble = |from| Trouble { what: What::Flap, node: 1, gpu: 5, from };
+    f.troubles.push(trouble(12 * MIN));
+    assert_eq!(kinds(&f.run(40 * MIN)), flap);
+    f.troubles.clear();
+    f.watch.mended(&"n1".parse().unwrap());
+    // The hour in which it lost its link is not over.
+    assert_eq!(kinds(&f.run(65 * MIN)), []);
+    f.troubles.push(trouble(65 * MIN));
+    assert_eq!(kinds(&f.run(93 * MIN)), flap, "and again is found again");
+}
+
+#[test]
 fn a_whole_node_is_one_finding() {
     let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 5);
     for gpu in 0..8 {

@@ -80,6 +80,7 @@ fn take(shared: &Shared, page: &[Arc<Record>], service: &mut Service) {
                 shared.attempts.gone(node);
             }
             Event::NodeReady { node, .. } => {
+                shared.attempts.mended(node);
                 service.entry(node.clone()).or_insert(r.at);
             }
             Event::NodeStaged { node, stage, .. } => match stage {

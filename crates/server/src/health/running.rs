@@ -28,6 +28,8 @@ pub(super) struct Changes {
     pub(super) jobs: Vec<(JobId, Option<View>)>,
     /// Nodes that were lost or retired.
     pub(super) gone: Vec<NodeName>,
+    /// Nodes that went back into service.
+    pub(super) mended: Vec<NodeName>,
 }
 
 /// What the log says of attempts, on its way to the watch.
@@ -44,7 +46,7 @@ impl Attempts {
     pub(super) fn rebuild(&self, s: &State) {
         let all = s.jobs.values().filter_map(|j| Some((j.id, Some(view(s, j)?))));
         let jobs = all.collect();
-        *self.lock() = Changes { anew: true, jobs, gone: Vec::new() };
+        *self.lock() = Changes { anew: true, jobs, ..Changes::default() };
     }
 
     /// Looks at these jobs again.
@@ -56,6 +58,10 @@ impl Attempts {
 
     pub(super) fn gone(&self, node: &NodeName) {
         self.lock().gone.push(node.clone());
+    }
+
+    pub(super) fn mended(&self, node: &NodeName) {
+        self.lock().mended.push(node.clone());
     }
 
     pub(super) fn take(&self) -> Changes {
