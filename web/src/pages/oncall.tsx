@@ -18,6 +18,9 @@ const STEPS: Record<string, string> = {
   probation: 'on probation',
 };
 
+/** A remedy that only watches waits for nobody. */
+const watches = (r: Remedy) => r.action === 'watch' && r.step === 'proposed';
+
 const WORST: Record<string, number> = { critical: 0, degraded: 1, warning: 2, info: 3 };
 
 export function OncallPage() {
@@ -60,7 +63,7 @@ function RemedyButtons({ remedy }: { remedy: Remedy }) {
   const { act, busy } = useAct();
   const path = { params: { path: { id: remedy.id }, header: once() } };
   const where = `${remedy.node}${remedy.gpu !== null && remedy.gpu !== undefined ? ` GPU ${remedy.gpu}` : ''}`;
-  const waits = remedy.step === 'approval' || remedy.step === 'proposed';
+  const waits = !watches(remedy) && (remedy.step === 'approval' || remedy.step === 'proposed');
   return (
     <div className="actions">
       {waits && (
@@ -137,7 +140,7 @@ export function RemedyItem({ remedy }: { remedy: Remedy }) {
           {remedy.node}
         </Link>
         {remedy.gpu !== null && remedy.gpu !== undefined && <span className="dim">GPU {remedy.gpu}</span>}
-        <span className="dim">{STEPS[remedy.step] ?? remedy.step}</span>
+        <span className="dim">{watches(remedy) ? 'watched' : (STEPS[remedy.step] ?? remedy.step)}</span>
         <span className="dim">
           <Ago at={remedy.since} />
         </span>
