@@ -32,12 +32,19 @@ pub fn stall(seen: Seen) -> Say {
     Say::good_if(seen.stalled == 0)
 }
 
-/// Slower than it was, for a quarter of those who use it.
+/// Many nodes for which it is slow at once.
+const MANY: u32 = 8;
+
+/// Slower than it was, for a quarter of those who use it, or for many of them: a part of a file
+/// system serves a part of its users. Of a large fleet some have trouble of their own at any time,
+/// so that many are also one in twenty.
 ///
 /// A false alarm costs nothing.
 #[must_use]
 pub fn slow(seen: Seen) -> Say {
-    if enough(seen.slow, seen.nodes) && u64::from(seen.slow) * 4 >= u64::from(seen.nodes) {
+    let share = |one_in: u64| u64::from(seen.slow) * one_in >= u64::from(seen.nodes);
+    let many = seen.slow >= MANY && share(20);
+    if enough(seen.slow, seen.nodes) && (share(4) || many) {
         let why = format!("slower than it was for {} of {} nodes", seen.slow, seen.nodes);
         return Say::bad(Severity::Warning, 750, why);
     }
@@ -61,6 +68,8 @@ mod tests {
         assert_eq!(stall(seen(100, 1, 0)), Say::Unknown);
         assert_eq!(stall(seen(100, 0, 0)), Say::Good);
         assert!(slow(seen(4, 0, 2)).is_bad() && !slow(seen(100, 0, 2)).is_bad());
+        assert!(slow(seen(100, 0, 8)).is_bad() && !slow(seen(100, 0, 7)).is_bad());
+        assert!(slow(seen(256, 0, 16)).is_bad() && !slow(seen(12_500, 0, 100)).is_bad());
     }
 
     #[test]
