@@ -51,12 +51,19 @@ export async function story() {
   await new Promise((r) => setTimeout(r, 15_000));
   // Work has begun: now some of it breaks.
   const first = (await call('GET', `/v1/jobs/${ids[0]}`)).attempt?.slots.map((s) => s.node) ?? [];
+  const pair = (await call('GET', `/v1/jobs/${ids[5]}`)).attempt?.slots.map((s) => s.node) ?? [];
   const faults = [
     [first[2], { fault: 'xid', gpu: 3, code: 79 }],
     [all.at(-6)?.name, { fault: 'ecc_uncorrectable', gpu: 1 }],
+    [pair[1], { fault: 'slow_gpu', gpu: 5, percent: 40 }],
+    [all.at(-3)?.name, { fault: 'port_down', port: '2', length: '1h' }],
+    [all.at(-4)?.name, { fault: 'nvlink_errors', gpu: 4, per_s: 50 }],
     [all.at(-9)?.name, { fault: 'version', component: 'driver', version: '590.1' }],
   ];
+  // The network is tested while it is still whole.
+  await call('POST', '/v1/fabric/tests', {}).catch(() => {});
   for (const [node, fault] of faults) if (node) await call('POST', `/v1/nodes/${node}/inject`, fault);
   await call('POST', `/v1/nodes/${all.at(-1).name}/cordon`, { reason: 'waits for a cable' });
-  await new Promise((r) => setTimeout(r, 25_000));
+  // Long enough for the slow rank to show beside the others.
+  await new Promise((r) => setTimeout(r, Number(process.env.MUSTER_STORY_S ?? 90) * 1000));
 }

@@ -138,6 +138,45 @@ await check('its job goes on elsewhere, and the page says why it moved', async (
   await p.getByRole('heading', { name: 'Attempt 2' }).waitFor();
 });
 
+await check('the topology page shows links, and tests them', async () => {
+  await p.goto(`${base}/topology`);
+  await p.getByText('not tested since this server started').waitFor();
+  await p.getByRole('button', { name: 'Test the network' }).click();
+  await p.getByRole('dialog').getByRole('button', { name: 'Test', exact: true }).click();
+  await p.getByText('The test has begun').waitFor();
+  await p.getByLabel('only what is not well').check();
+  await p.waitForURL((url) => url.searchParams.get('only') === 'true');
+});
+
+await check('reports of the twin are read in the browser, compared, and others refused', async () => {
+  await p.goto(`${base}/simulator`);
+  await p.getByText('No report yet').waitFor();
+  const report = (more) =>
+    Buffer.from(
+      JSON.stringify({
+        scenario: 'week',
+        seed: 1,
+        gpus: 512,
+        jobs_completed: 90,
+        goodput: 0.9,
+        ettr: 0.95,
+        wait_s: { mean: 60, p50: 10, p95: 300, p99: 900 },
+        failures: { gpu: 3 },
+        waterfall: { productive: 900, lost: 10, idle: 90 },
+        log_digest: 'a1',
+        ...more,
+      }),
+    );
+  const file = (name, buffer) => ({ name, mimeType: 'application/json', buffer });
+  const input = p.locator('input[type="file"]');
+  await input.setInputFiles(file('bad.json', Buffer.from('{}')));
+  await p.getByRole('alert').filter({ hasText: 'log_digest' }).waitFor();
+  await input.setInputFiles(file('one.json', report({})));
+  await p.getByRole('heading', { name: 'Figures' }).waitFor();
+  await input.setInputFiles(file('two.json', report({ goodput: 0.99, log_digest: 'b2' })));
+  await p.getByText('+10.0 %, better').waitFor();
+});
+
 await check('a job is submitted by the form, which says before and after why it waits', async () => {
   // More than are free: some hold work, and one is out of service.
   const all = (await call('GET', '/v1/nodes')).items.filter((n) => n.sku !== 'cpu').length;
@@ -210,6 +249,11 @@ await check('the keyboard goes to pages, searches and helps', async () => {
   await p.getByText('on 1 nodes, Enter opens it').waitFor();
   await p.keyboard.press('Enter');
   await p.waitForURL(`${base}/nodes/${second}`);
+  await p.keyboard.press('/');
+  await p.keyboard.type('simul');
+  await p.getByText('Enter opens Simulator').waitFor();
+  await p.keyboard.press('Enter');
+  await p.waitForURL(`${base}/simulator`);
 });
 
 await check('on a phone the on-call page fits, and approves', async () => {
@@ -248,6 +292,7 @@ const PAGES = [
   `/nodes/${sick}/gpus/0`,
   '/events',
   '/topology',
+  '/simulator',
   '/reservations',
   '/quotas',
   '/nonsense',

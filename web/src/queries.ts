@@ -46,6 +46,30 @@ export const breakers = () =>
     queryFn: async () => must(await api.GET('/v1/breakers')),
   });
 
+/** The newest test of the network that has ended, with its pairs, and how many go on. */
+export const fabric = () =>
+  queryOptions({
+    queryKey: ['health', 'fabric'],
+    queryFn: async () => {
+      const { items } = must(await api.GET('/v1/fabric/tests'));
+      const done = items.find((t) => t.state === 'done' || t.state === 'failed');
+      const going = items.filter((t) => t.state === 'waiting' || t.state === 'running').length;
+      const newest = done
+        ? must(await api.GET('/v1/fabric/tests/{id}', { params: { path: { id: done.id } } }))
+        : null;
+      return { newest, going };
+    },
+    // A test is not in the log; while one goes on it is looked at.
+    refetchInterval: (query) => (query.state.data?.going ? 3000 : false),
+  });
+
+export const linkFindings = () =>
+  queryOptions({
+    queryKey: ['health', 'links'],
+    queryFn: async () =>
+      must(await api.GET('/v1/findings', { params: { query: { open: true, limit: 1000 } } })),
+  });
+
 export const jobs = (state: string, name: string) =>
   infiniteQueryOptions({
     queryKey: ['jobs', 'list', state, name],

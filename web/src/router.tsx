@@ -10,6 +10,7 @@ import { NodesPage } from './pages/nodes';
 import { OncallPage } from './pages/oncall';
 import { QuotasPage } from './pages/quotas';
 import { ReservationsPage } from './pages/reservations';
+import { SimulatorPage } from './pages/simulator';
 import { SubmitPage } from './pages/submit';
 import { TopologyPage } from './pages/topology';
 import { Empty, Problem } from './ui/parts';
@@ -74,7 +75,15 @@ const events = createRoute({
   component: EventsPage,
   validateSearch: (s: Record<string, unknown>): { find?: string } => ({ find: text(s.find) }),
 });
-const topology = createRoute({ getParentRoute: () => root, path: '/topology', component: TopologyPage });
+const topology = createRoute({
+  getParentRoute: () => root,
+  path: '/topology',
+  component: TopologyPage,
+  validateSearch: (s: Record<string, unknown>): { only?: boolean } => ({
+    only: s.only === true || undefined,
+  }),
+});
+const simulator = createRoute({ getParentRoute: () => root, path: '/simulator', component: SimulatorPage });
 const reservations = createRoute({
   getParentRoute: () => root,
   path: '/reservations',
@@ -94,6 +103,7 @@ export const router = createRouter({
     gpu,
     events,
     topology,
+    simulator,
     reservations,
     quotas,
   ]),

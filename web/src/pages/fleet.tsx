@@ -7,6 +7,7 @@ import { MODES, painter } from '../map/colors';
 import { find } from '../map/find';
 import { FleetMap } from '../map/fleet-map';
 import { logBegins } from '../queries';
+import { pageNamed } from '../ui/pages';
 import { Empty, Problem, span } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 
@@ -38,8 +39,10 @@ export function FleetPage() {
     if (search.search) box.current?.focus();
   }, [search.search]);
 
+  const page = found?.gpus === 0 ? pageNamed(words) : null;
   const open = () => {
-    if (found?.nodes.length === 1) {
+    if (page) void navigate({ to: page.to });
+    else if (found?.nodes.length === 1) {
       const name = fleet.layout?.nodes[found.nodes[0]].name;
       if (name) void navigate({ to: '/nodes/$name', params: { name } });
     }
@@ -71,7 +74,7 @@ export function FleetPage() {
           ref={box}
           type="search"
           className="search"
-          aria-label="Search nodes, racks, projects and jobs"
+          aria-label="Search nodes, racks, projects, jobs and pages"
           placeholder="node, rack, project, job 42"
           value={words}
           onChange={(e) => {
@@ -92,9 +95,11 @@ export function FleetPage() {
         />
         {found && (
           <span className="dim" role="status">
-            {found.gpus === 0
-              ? 'nothing matches'
-              : `${found.gpus.toLocaleString('en')} GPUs on ${found.nodes.length.toLocaleString('en')} nodes`}
+            {page
+              ? `Enter opens ${page.label}`
+              : found.gpus === 0
+                ? 'nothing matches'
+                : `${found.gpus.toLocaleString('en')} GPUs on ${found.nodes.length.toLocaleString('en')} nodes`}
             {found.nodes.length === 1 && ', Enter opens it'}
           </span>
         )}

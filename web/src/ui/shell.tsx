@@ -1,22 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
-import { Link, Outlet, useNavigate } from '@tanstack/react-router';
+import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';
 import { api, must, session } from '../api/client';
 import { useFleet } from '../live/context';
 import { useStanding } from '../live/fleet';
 import { health } from '../queries';
+import { PAGES, title } from './pages';
 import { choose, useTheme } from './theme';
-
-export const PAGES = [
-  { to: '/', key: 'f', label: 'Fleet' },
-  { to: '/oncall', key: 'o', label: 'On-call' },
-  { to: '/jobs', key: 'j', label: 'Jobs' },
-  { to: '/nodes', key: 'n', label: 'Nodes' },
-  { to: '/events', key: 'e', label: 'Events' },
-  { to: '/topology', key: 't', label: 'Topology' },
-  { to: '/reservations', key: 'r', label: 'Reservations' },
-  { to: '/quotas', key: 'q', label: 'Quotas' },
-] as const;
 
 const WORDS = {
   connecting: 'connecting',
@@ -67,6 +57,10 @@ export function Shell() {
     queryFn: async () => must(await api.GET('/v1/whoami')),
     staleTime: 60_000,
   });
+  const path = useRouterState({ select: (s) => s.location.pathname });
+  useEffect(() => {
+    document.title = `${title(path)} · Muster`;
+  }, [path]);
   const site = useQuery(health());
   const waiting = site.data?.waiting.length ?? 0;
   return (

@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest';
+import { PAGES, pageNamed, title } from './pages';
+
+test('every page has a letter of its own', () => {
+  expect(new Set(PAGES.map((p) => p.key)).size).toBe(PAGES.length);
+});
+
+test('search finds pages by their names and by what is on them', () => {
+  expect(pageNamed('Topo')?.to).toBe('/topology');
+  expect(pageNamed('twin')?.to).toBe('/simulator');
+  expect(pageNamed('r')).toBeNull();
+  expect(pageNamed('gpu-017')).toBeNull();
+});
+
+test('each address has a title', () => {
+  expect(title('/')).toBe('Fleet');
+  expect(title('/jobs/42')).toBe('Job 42');
+  expect(title('/jobs/new')).toBe('Submit a job');
+  expect(title('/debug/jobs/42_3')).toBe('Debug job 42_3');
+  expect(title('/nodes/a01/gpus/3')).toBe('a01 GPU 3');
+  expect(title('/nonsense')).toBe('No such page');
+});

@@ -1,0 +1,37 @@
+/** Pages of the bar, with the letter that follows `g`. */
+export const PAGES = [
+  { to: '/', key: 'f', label: 'Fleet', also: 'map gpus' },
+  { to: '/oncall', key: 'o', label: 'On-call', also: 'oncall incidents' },
+  { to: '/jobs', key: 'j', label: 'Jobs', also: 'queue' },
+  { to: '/nodes', key: 'n', label: 'Nodes', also: 'machines' },
+  { to: '/topology', key: 't', label: 'Topology', also: 'racks leaves links network' },
+  { to: '/reservations', key: 'r', label: 'Reservations', also: 'maintenance calendar' },
+  { to: '/quotas', key: 'q', label: 'Quotas', also: 'shares' },
+  { to: '/events', key: 'e', label: 'Events', also: 'log audit' },
+  { to: '/simulator', key: 'm', label: 'Simulator', also: 'twin what-if scenario' },
+] as const;
+
+export type Page = (typeof PAGES)[number];
+
+/** The page that words typed into the search mean, if they mean one. */
+export function pageNamed(words: string): Page | null {
+  const w = words.trim().toLowerCase();
+  if (w.length < 2) return null;
+  return (
+    PAGES.find((p) => p.label.toLowerCase().startsWith(w)) ??
+    PAGES.find((p) => p.also.split(' ').some((a) => a.startsWith(w) && w.length > 3)) ??
+    null
+  );
+}
+
+/** What stands in the browser's tab. */
+export function title(path: string): string {
+  const parts = path.split('/').filter(Boolean).map(decodeURIComponent);
+  const [first, second, third, fourth] = parts;
+  if (first === 'jobs' && second === 'new') return 'Submit a job';
+  if (first === 'jobs' && second) return `Job ${second}`;
+  if (first === 'debug' && third) return `Debug job ${third}`;
+  if (first === 'nodes' && third === 'gpus') return `${second} GPU ${fourth}`;
+  if (first === 'nodes' && second) return second;
+  return PAGES.find((p) => p.to === `/${first ?? ''}`)?.label ?? 'No such page';
+}
