@@ -60,28 +60,31 @@ pub(crate) fn alive(id: u32) -> bool {
     state.rsplit(')').next().is_some_and(|s| !s.trim_start().starts_with('Z') && !s.is_empty())
 }
 
-/// Processes that get little of a processor, until this value goes.
+/// Processes with control groups of their own, that come before whatever else this machine does: how
+/// fast they usually are is then their own doing. There are none where groups cannot be made.
 #[derive(Debug)]
-pub(crate) struct Slowed {
-    how: How,
-}
+pub(crate) struct Seats(Vec<Seat>);
 
-#[derive(Debug)]
-enum How {
-    /// A control group with a limit for each of them: the same for all.
-    Groups(Vec<Group>),
-    /// They are stopped and let go on, many times a second.
-    Stopped { over: Arc<AtomicBool>, thread: Option<std::thread::JoinHandle<()>> },
+impl Seats {
+    pub(crate) fn new(ids: &[u32]) -> Seats {
+        Seats(ids.iter().map_while(|id| seat(*id)).collect())
+    }
+
+    fn of(&self, id: u32) -> Option<&Seat> {
+        self.0.iter().find(|s| s.id == id)
+    }
 }
 
 /// A process's own control group, and where it goes afterwards.
 #[derive(Debug)]
-struct Group {
+struct Seat {
+    id: u32,
     dir: PathBuf,
     back: PathBuf,
+    files: &'static Files,
 }
 
-impl Drop for Group {
+impl Drop for Seat {
     fn drop(&mut self) {
         let all = std::fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
         for line in all.lines() {
@@ -91,13 +94,55 @@ impl Drop for Group {
     }
 }
 
-/// Percent of a processor that a slowed process gets.
-const SHARE: u64 = 15;
+/// What the files of a kind of control groups are called, and what is written into them.
+#[derive(Debug)]
+struct Files {
+    weight: (&'static str, &'static str),
+    limit: &'static str,
+    little: &'static str,
+    all: &'static str,
+}
 
-impl Slowed {
-    /// Slows them down, by a control group where that can be.
-    pub(crate) fn new(ids: &[u32]) -> Slowed {
-        let groups: Option<Vec<Group>> = ids.iter().map(|id| group(*id)).collect();
+/// Six percent of a processor: far less than a busy machine leaves a process.
+static V1: Files = Files {
+    weight: ("cpu.shares", "262144"),
+    limit: "cpu.cfs_quota_us",
+    little: "6000",
+    all: "-1",
+};
+static V2: Files = Files {
+    weight: ("cpu.weight", "10000"),
+    limit: "cpu.max",
+    little: "6000 100000",
+    all: "max 100000",
+};
+
+/// Processes that get little of a processor, until this value goes.
+#[derive(Debug)]
+pub(crate) struct Slowed<'a> {
+    how: How<'a>,
+}
+
+#[derive(Debug)]
+enum How<'a> {
+    /// The limit of each one's group: the same for all.
+    Groups(Vec<&'a Seat>),
+    /// They are stopped and let go on, many times a second.
+    Stopped { over: Arc<AtomicBool>, thread: Option<std::thread::JoinHandle<()>> },
+}
+
+/// Percent of a processor that a process gets which is stopped and let go on.
+const SHARE: u64 = 6;
+
+impl<'a> Slowed<'a> {
+    /// Slows them down, by their control groups where they have them.
+    pub(crate) fn new(ids: &[u32], seats: &'a Seats) -> Slowed<'a> {
+        let limited = |id: &u32| {
+            let seat = seats.of(*id)?;
+            std::fs::write(seat.dir.join(seat.files.limit), seat.files.little).ok()?;
+            Some(seat)
+        };
+        let groups: Option<Vec<&Seat>> = ids.iter().map(limited).collect();
         let how = groups.filter(|g| !g.is_empty()).map(How::Groups).unwrap_or_else(|| {
             let over = Arc::new(AtomicBool::new(false));
             let stop = over.clone();
@@ -117,10 +162,14 @@ impl Slowed {
     }
 }
 
-impl Drop for Slowed {
+impl Drop for Slowed<'_> {
     fn drop(&mut self) {
         match &mut self.how {
-            How::Groups(all) => all.clear(),
+            How::Groups(all) => {
+                for seat in all {
+                    let _ = std::fs::write(seat.dir.join(seat.files.limit), seat.files.all);
+                }
+            }
             How::Stopped { over, thread } => {
                 over.store(true, Ordering::Relaxed);
                 if let Some(t) = thread.take() {
@@ -145,20 +194,19 @@ fn duty(pids: &[Pid], over: &AtomicBool) {
     }
 }
 
-/// Puts a process into a control group that gets little, for as long as it takes. What it starts
-/// from now on is in it too.
-fn group(id: u32) -> Option<Group> {
-    let (back, limit, value) = place(id)?;
+/// Puts a process into a control group of its own. What it starts from now on is in it too.
+fn seat(id: u32) -> Option<Seat> {
+    let (back, files) = place(id)?;
     let dir = back.join(format!("muster-gameday-{id}"));
     std::fs::create_dir(&dir).ok()?;
-    let group = Group { dir, back };
-    std::fs::write(group.dir.join(limit), value).ok()?;
-    std::fs::write(group.dir.join("cgroup.procs"), id.to_string()).ok()?;
-    Some(group)
+    let seat = Seat { id, dir, back, files };
+    std::fs::write(seat.dir.join(files.weight.0), files.weight.1).ok()?;
+    std::fs::write(seat.dir.join("cgroup.procs"), id.to_string()).ok()?;
+    Some(seat)
 }
 
-/// A process's group for processors: where it is, the file of its limit, and the limit.
-fn place(id: u32) -> Option<(PathBuf, &'static str, String)> {
+/// A process's group for processors, and how its files are called.
+fn place(id: u32) -> Option<(PathBuf, &'static Files)> {
     let text = std::fs::read_to_string(format!("/proc/{id}/cgroup")).ok()?;
     for line in text.lines() {
         let mut parts = line.splitn(3, ':');
@@ -168,13 +216,11 @@ fn place(id: u32) -> Option<(PathBuf, &'static str, String)> {
         if of.split(',').any(|c| c == "cpu") {
             let root = Path::new("/sys/fs/cgroup").join(of);
             let root = if root.is_dir() { root } else { "/sys/fs/cgroup/cpu".into() };
-            let own = root.join(path.trim_start_matches('/'));
-            return Some((own, "cpu.cfs_quota_us", (SHARE * 1000).to_string()));
+            return Some((root.join(path.trim_start_matches('/')), &V1));
         }
     }
     let path = text.lines().find_map(|l| l.strip_prefix("0::"))?;
-    let own = Path::new("/sys/fs/cgroup").join(path.trim_start_matches('/'));
-    Some((own, "cpu.max", format!("{} 100000", SHARE * 1000)))
+    Some((Path::new("/sys/fs/cgroup").join(path.trim_start_matches('/')), &V2))
 }
 
 /// A free port of this machine.

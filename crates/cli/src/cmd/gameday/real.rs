@@ -1,7 +1,7 @@
 //! Drills with real processes: nothing in them is simulated but the machines they are said to be
 //! on.
 
-use super::hands::{self, Slowed};
+use super::hands::{self, Seats, Slowed};
 use super::result::{Outcome, Sight};
 use super::scene::{Actor, After, Drill, Expect, Play, Setting, Want};
 use super::site::Site;
@@ -372,12 +372,16 @@ async fn stopped(client: &Client, name: &str, mark: &str, agent: u32) -> Result<
 async fn slow(client: &Client, name: &str, mark: &str, all: bool) -> Result<Outcome, Fail> {
     ready(client, 8).await?;
     let actor = started(client, &gang(TRAINS, mark, 4, 1), mark, 4).await?;
+    let ids = |all: bool| {
+        let ranks = hands::ranks(mark).into_iter().filter(move |(r, _)| all || *r == 1);
+        ranks.map(|(_, id)| id).collect::<Vec<u32>>()
+    };
+    let seats = Seats::new(&ids(true));
     // The watch has to know how fast it usually is, and takes longer to know that of a whole job.
     tokio::time::sleep(Duration::from_secs(if all { 40 } else { 24 })).await;
-    let ranks = hands::ranks(mark);
-    let ids: Vec<u32> = ranks.iter().filter(|(r, _)| all || *r == 1).map(|(_, id)| *id).collect();
+    let ids = ids(all);
     let began = now();
-    let slowed = Slowed::new(&ids);
+    let slowed = Slowed::new(&ids, &seats);
     tracing::debug!(how = slowed.words(), "ranks are slowed");
     let kind = if all { "job-slow" } else { "straggler" };
     let sick = actor.at.iter().find(|(_, first)| *first == 1).map(|(n, _)| n.clone());
@@ -429,5 +433,18 @@ async fn slow(client: &Client, name: &str, mark: &str, all: bool) -> Result<Outc
         },
         job: if all { After::GoesOn } else { After::Again },
     };
-    Ok(sight.outcome(name, &expect))
+    let mut outcome = sight.outcome(name, &expect);
+    if seen.is_err() {
+        outcome.why.push_str(&instead(client).await);
+    }
+    Ok(outcome)
+}
+
+/// What was found where something else was looked for, so that a miss can be understood.
+async fn instead(client: &Client) -> String {
+    let all = client.findings(&FindingsQuery::default()).await.map(|l| l.items).unwrap_or_default();
+    let words = |f: &muster_api::Finding| {
+        format!("; but {} of {}: {}", f.kind, f.entity, f.evidence.join(", "))
+    };
+    all.iter().map(words).collect()
 }
