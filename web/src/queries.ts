@@ -34,6 +34,35 @@ export const incidents = () =>
     queryFn: async () => must(await api.GET('/v1/incidents', { params: { query: { limit: 100 } } })),
   });
 
+export const incidentRecord = (id: string) =>
+  queryOptions({
+    queryKey: ['health', 'incident', id],
+    queryFn: async () => must(await api.GET('/v1/incidents/{id}/record', { params: { path: { id } } })),
+  });
+
+export const runbooks = () =>
+  queryOptions({ queryKey: ['runbooks'], queryFn: async () => must(await api.GET('/v1/runbooks')) });
+
+export const runbook = (name: string) =>
+  queryOptions({
+    queryKey: ['runbooks', name],
+    queryFn: async () => must(await api.GET('/v1/runbooks/{name}', { params: { path: { name } } })),
+  });
+
+export const runbookRuns = () =>
+  queryOptions({
+    queryKey: ['runbook-runs'],
+    queryFn: async () => must(await api.GET('/v1/runbook-runs', { params: { query: { limit: 100 } } })),
+  });
+
+export const runbookRun = (id: string) =>
+  queryOptions({
+    queryKey: ['runbook-runs', id],
+    queryFn: async () => must(await api.GET('/v1/runbook-runs/{id}', { params: { path: { id } } })),
+    // What a step sees changes without the run's doing.
+    refetchInterval: 5000,
+  });
+
 export const remedies = () =>
   queryOptions({
     queryKey: ['health', 'remedies'],

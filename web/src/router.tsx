@@ -3,6 +3,7 @@ import { MODES, type Mode } from './map/colors';
 import { EventsPage } from './pages/events';
 import { FleetPage } from './pages/fleet';
 import { GpuPage } from './pages/gpu';
+import { IncidentPage } from './pages/incident';
 import { JobPage } from './pages/job';
 import { JobsPage } from './pages/jobs';
 import { NodePage } from './pages/node';
@@ -10,6 +11,7 @@ import { NodesPage } from './pages/nodes';
 import { OncallPage } from './pages/oncall';
 import { QuotasPage } from './pages/quotas';
 import { ReservationsPage } from './pages/reservations';
+import { RunbookPage, RunbookRunPage, RunbooksPage } from './pages/runbooks';
 import { SimulatorPage } from './pages/simulator';
 import { SubmitPage } from './pages/submit';
 import { TopologyPage } from './pages/topology';
@@ -90,6 +92,33 @@ const reservations = createRoute({
   component: ReservationsPage,
 });
 const quotas = createRoute({ getParentRoute: () => root, path: '/quotas', component: QuotasPage });
+const incident = createRoute({ getParentRoute: () => root, path: '/incidents/$id', component: IncidentPage });
+const runbooks = createRoute({
+  getParentRoute: () => root,
+  path: '/runbooks',
+  component: RunbooksPage,
+  validateSearch: (s: Record<string, unknown>): { mode?: string } => ({ mode: text(s.mode) }),
+});
+const runbook = createRoute({
+  getParentRoute: () => root,
+  path: '/runbooks/$name',
+  component: RunbookPage,
+  validateSearch: (
+    s: Record<string, unknown>,
+  ): { node?: string; gpu?: string; job?: string; finding?: string; incident?: string; breaker?: string } => ({
+    node: text(s.node),
+    gpu: text(s.gpu),
+    job: text(s.job),
+    finding: text(s.finding),
+    incident: text(s.incident),
+    breaker: text(s.breaker),
+  }),
+});
+const runbookRun = createRoute({
+  getParentRoute: () => root,
+  path: '/runbook-runs/$id',
+  component: RunbookRunPage,
+});
 
 export const router = createRouter({
   routeTree: root.addChildren([
@@ -106,6 +135,10 @@ export const router = createRouter({
     simulator,
     reservations,
     quotas,
+    incident,
+    runbooks,
+    runbook,
+    runbookRun,
   ]),
 });
 

@@ -1,5 +1,6 @@
 //! What is wrong with what: findings, incidents, breakers, and the map of failure modes.
 
+use crate::record::IncidentNote;
 use crate::{Timestamp, schema};
 use muster_model::breaker as b;
 use muster_model::breaker::{BreakerState, Probe};
@@ -164,6 +165,15 @@ pub struct Incident {
     /// What was changed shortly before it began; empty in lists.
     #[serde(default)]
     pub changes: Vec<Change>,
+    /// Who took it on.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// Since when.
+    #[serde(default)]
+    pub owned_at: Option<Timestamp>,
+    /// What people wrote down about it.
+    #[serde(default)]
+    pub notes: Vec<IncidentNote>,
     /// When it was closed.
     pub closed_at: Option<Timestamp>,
     /// Why it was closed.
@@ -197,6 +207,8 @@ impl Incident {
             opened_at,
             findings,
             count,
+            owner,
+            notes,
             closed,
         } = incident;
         Incident {
@@ -213,6 +225,12 @@ impl Incident {
             finding_ids: findings.iter().map(ToString::to_string).collect(),
             findings: Vec::new(),
             changes: Vec::new(),
+            owner: owner.as_ref().map(|o| o.who.clone()),
+            owned_at: owner.as_ref().map(|o| o.at.into()),
+            notes: notes
+                .iter()
+                .map(|n| IncidentNote { at: n.at.into(), by: n.by.clone(), text: n.text.clone() })
+                .collect(),
             closed_at: closed.as_ref().map(|c| c.at.into()),
             closed_why: closed.as_ref().map(|c| c.why.clone()),
         }
@@ -356,6 +374,9 @@ pub struct FailureMode {
     pub false_alarm: String,
     /// What people do about it.
     pub runbook: String,
+    /// Runbooks that say it step by step, by name.
+    #[serde(default)]
+    pub runbooks: Vec<String>,
     /// Open findings of this kind that the caller may see.
     pub open: u64,
     /// Findings of this kind that are remembered and the caller may see.

@@ -21,10 +21,12 @@ pub mod policy;
 pub mod power;
 pub mod query;
 pub mod quota;
+pub mod record;
 pub mod recovery;
 pub mod remedy;
 pub mod report;
 pub mod reservation;
+pub mod runbook;
 mod schema;
 pub mod server;
 pub mod time;
@@ -55,9 +57,12 @@ pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob, whole_policy};
 pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use query::{
     EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobsQuery, LogsQuery, NodesQuery,
-    ProjectQuery, RemediesQuery, SubmitQuery, TimelineQuery,
+    ProjectQuery, RemediesQuery, RunsQuery, SubmitQuery, TimelineQuery,
 };
 pub use quota::{AccountRow, LimitRow, QuotaReport, QuotaRow, Quotas, SetQuotas};
+pub use record::{
+    IncidentEntry, IncidentImpact, IncidentNote, IncidentRecord, NoteRequest, OwnRequest,
+};
 pub use recovery::Recovery;
 pub use remedy::{
     Act, Automation, DryRemedy, ExcludeRequest, Remedy, RemedyDryRun, RemedyDryRunReport,
@@ -68,6 +73,10 @@ pub use report::{
 };
 pub use reservation::{
     DefragReport, Move, MoveProposal, Reservation, ReservationList, SetReservation, Window,
+};
+pub use runbook::{
+    AnswerRunbook, Runbook, RunbookChoice, RunbookDryRun, RunbookDryStep, RunbookList, RunbookRun,
+    RunbookRunList, RunbookStep, RunbookStepDone, RunbookWord, SetRunbook, StartRunbook,
 };
 pub use server::{CordonRequest, DrainRequest, ServerInfo, StoreStatus};
 pub use time::Timestamp;

@@ -97,6 +97,7 @@ pub(crate) enum Command {
     Findings(cmd::findings::Findings),
     Incident(cmd::incident::IncidentCmd),
     Remedies(cmd::remedies::RemediesCmd),
+    Runbook(cmd::runbook::RunbookCmd),
     Breakers(cmd::breakers::Breakers),
     Automation(cmd::automation::AutomationCmd),
     FailureModes(cmd::failure_modes::FailureModes),

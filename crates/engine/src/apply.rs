@@ -98,6 +98,7 @@ impl State {
                 first: *id,
                 count: u32::try_from(array.len().max(1)).unwrap_or(u32::MAX),
             },
+            Event::RunbookStarted { run } => Answer::Begun { id: run.id },
             _ => Answer::Done,
         };
         let entry = KeyEntry {
@@ -276,6 +277,13 @@ impl State {
             | Event::AutomationResumed { .. }
             | Event::AttemptAttributed { .. }
             | Event::AttemptProgressed { .. } => self.apply_health(r)?,
+            Event::IncidentNoted { .. } | Event::IncidentOwned { .. } => self.apply_health(r)?,
+            Event::RunbookSet { .. }
+            | Event::RunbookDeleted { .. }
+            | Event::RunbookStarted { .. }
+            | Event::RunbookStepDone { .. }
+            | Event::RunbookWaits { .. }
+            | Event::RunbookEnded { .. } => self.apply_runbook(r),
             Event::TopologySet { topology } => {
                 self.topology = topology.clone();
                 let names: Vec<NodeName> = self.nodes.keys().cloned().collect();

@@ -17,6 +17,7 @@ pub mod invariants;
 mod reliability;
 pub mod report;
 mod reservations;
+mod runbooks;
 mod settle;
 mod shares;
 mod snapshot;
@@ -28,6 +29,7 @@ pub use apply::ApplyError;
 pub use decide::permissions::may_see;
 pub use health::{Automation, HealthBook, Stopped};
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
+pub use runbooks::{DryStep, Rehearsed, RunbookShelf, rehearse, sees};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{Booked, KeptFault, KeyEntry, PromiseStats, State};
 
@@ -86,6 +88,8 @@ pub struct Engine {
     work: health::Work,
     /// Demands known to fit an empty fleet, with the shape of the fleet this was found for.
     possible: BTreeMap<muster_scheduler::Demand, u64>,
+    /// Books of runs that go on, read once.
+    books: BTreeMap<u64, std::sync::Arc<muster_runbook::Book>>,
 }
 
 impl Engine {
@@ -105,6 +109,7 @@ impl Engine {
             defragmented_at: Time(0),
             work: health::Work { all: true, inventoried: Some(Time(0)), ..health::Work::default() },
             possible: BTreeMap::new(),
+            books: BTreeMap::new(),
         }
     }
 

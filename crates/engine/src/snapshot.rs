@@ -70,6 +70,8 @@ struct Stored {
     fault_counts: Vec<(String, FaultClass, u64)>,
     #[serde(default)]
     health: crate::health::HealthBook,
+    #[serde(default, skip_serializing_if = "crate::runbooks::RunbookShelf::is_empty")]
+    runbooks: crate::runbooks::RunbookShelf,
 }
 
 impl State {
@@ -103,6 +105,7 @@ impl State {
             faults,
             fault_counts,
             health,
+            runbooks,
             keys,
             index: _,
         } = self;
@@ -131,6 +134,7 @@ impl State {
             faults: faults.values().cloned().collect(),
             fault_counts: fault_counts.iter().map(|((c, k), n)| (c.clone(), *k, *n)).collect(),
             health: health.clone(),
+            runbooks: runbooks.clone(),
         };
         serde_json::to_vec(&stored).map_err(SnapshotError::Unreadable)
     }
@@ -167,6 +171,7 @@ impl State {
             faults: s.faults.into_iter().map(|f| (f.seq, f)).collect(),
             fault_counts: s.fault_counts.into_iter().map(|(c, k, n)| ((c, k), n)).collect(),
             health: s.health,
+            runbooks: s.runbooks,
             policy: s.policy,
             quotas: s.quotas,
             reservations: s
@@ -177,6 +182,7 @@ impl State {
             index: Index::default(),
         };
         state.health.reindex();
+        state.runbooks.reindex();
         state.index = Index::build(&state);
         Ok(state)
     }

@@ -123,6 +123,8 @@ pub struct State {
     pub fault_counts: BTreeMap<(String, FaultClass), u64>,
     /// What is wrong, what is done about it, and how far that has come.
     pub health: crate::health::HealthBook,
+    /// The site's own runbooks, and runs.
+    pub runbooks: crate::runbooks::RunbookShelf,
     /// When work was moved so that a gang fits, in the last hour or so.
     pub moves: Vec<Time>,
     /// Requests that must not be done twice.

@@ -28,6 +28,7 @@ impl Engine {
         self.forget();
         // Work that just left may be what a remedy waits for.
         self.pass_due();
+        self.pass_runs();
         self.dirty
     }
 
@@ -39,7 +40,10 @@ impl Engine {
         }
         let wake = self.state.index.wakes.first().map(|(t, _)| *t);
         let test = self.state.index.tests.first().map(|(t, _)| *t);
-        [wake, test, self.next_health(), self.due_by(FAR)].into_iter().flatten().min()
+        [wake, test, self.next_health(), self.next_run(), self.due_by(FAR)]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The first moment after the last cycle and not after `t` at which time alone may change

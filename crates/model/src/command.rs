@@ -397,6 +397,70 @@ pub enum Command {
         /// Which.
         key: AttemptKey,
     },
+    /// A runbook of the site's own, new or changed.
+    SetRunbook {
+        /// Its name; the text says the same.
+        name: String,
+        /// The whole text.
+        text: Arc<str>,
+    },
+    /// The site's own runbook is not wanted any more.
+    DeleteRunbook {
+        /// Its name.
+        name: String,
+    },
+    /// Begin to follow a runbook.
+    StartRunbook {
+        /// Its name.
+        name: String,
+        /// What it is about.
+        vars: std::collections::BTreeMap<String, String>,
+        /// The machine takes the steps, with the permissions of whoever asks.
+        auto: bool,
+    },
+    /// A person's word at the step a run stands at.
+    AnswerRunbook {
+        /// Which run.
+        run: u64,
+        /// Which step is meant: a word about another one is refused.
+        step: u32,
+        /// The word.
+        word: crate::runbook::StepWord,
+        /// What they have to say to it.
+        note: String,
+        /// What the server saw of figures that are not in the log.
+        seen: Option<String>,
+    },
+    /// The server saw a figure that a run waits for and that is not in the log.
+    RunbookSaw {
+        /// Which run.
+        run: u64,
+        /// Which step.
+        step: u32,
+        /// The figure.
+        seen: String,
+    },
+    /// A run is not to go on.
+    StopRunbook {
+        /// Which run.
+        run: u64,
+        /// Why.
+        reason: String,
+    },
+    /// Somebody writes something down about an incident.
+    NoteIncident {
+        /// Which.
+        id: u64,
+        /// What.
+        text: String,
+    },
+    /// Somebody takes an incident on, or lets it go.
+    OwnIncident {
+        /// Which.
+        id: u64,
+        /// Who; none: nobody any more.
+        owner: Option<String>,
+    },
     /// A secret was stored or replaced; its value never comes here.
     SetSecret {
         /// Whose.
@@ -424,6 +488,11 @@ pub enum Answer {
         first: JobId,
         /// How many.
         count: u32,
+    },
+    /// Something was begun that has a number.
+    Begun {
+        /// Its number.
+        id: u64,
     },
 }
 

@@ -14,6 +14,7 @@ use crate::node::Inventory;
 use crate::placement::Placement;
 use crate::qualification::{Level, Qualification};
 use crate::remedy::{AskedAct, Remedy, RemedyOutcome, RemedyStep};
+use crate::runbook::{Run, RunOutcome, StepDone};
 use crate::spec::{Group, JobSpec};
 use crate::tenant::TokenUse;
 use crate::topology::{Location, Topology};
@@ -666,6 +667,74 @@ pub enum Event {
         /// Attempt.
         key: AttemptKey,
     },
+    /// The site wrote a runbook, or changed one.
+    RunbookSet {
+        /// Its name.
+        name: String,
+        /// The whole text.
+        text: Arc<str>,
+    },
+    /// The site took back its own runbook; one that came with Muster counts again.
+    RunbookDeleted {
+        /// Its name.
+        name: String,
+    },
+    /// Somebody, or the machine for somebody, began to follow a runbook.
+    RunbookStarted {
+        /// What.
+        run: Box<Run>,
+    },
+    /// A step of a run is behind it. What an act did follows in the records beside this one.
+    RunbookStepDone {
+        /// Which run.
+        run: u64,
+        /// What came of it.
+        done: Box<StepDone>,
+        /// The step it stands at now.
+        next: u32,
+        /// That step's time is up then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Time>,
+        /// The machine took the step; otherwise it is a person's word.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        decided: bool,
+        /// The node that the machine took from work by it: it counts as taken by automation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        took: Option<NodeName>,
+    },
+    /// A run that the machine follows waits for a person.
+    RunbookWaits {
+        /// Which run.
+        run: u64,
+        /// For what.
+        why: String,
+    },
+    /// A run is over.
+    RunbookEnded {
+        /// Which run.
+        run: u64,
+        /// How.
+        outcome: RunOutcome,
+        /// Why.
+        why: String,
+        /// A person's word.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        word: bool,
+    },
+    /// Somebody wrote something down about an incident.
+    IncidentNoted {
+        /// Which.
+        id: u64,
+        /// What.
+        text: String,
+    },
+    /// Somebody took an incident on, or let it go.
+    IncidentOwned {
+        /// Which.
+        id: u64,
+        /// Who; none: nobody any more.
+        owner: Option<String>,
+    },
 }
 
 fn empty<T>(v: &Arc<[T]>) -> bool {
@@ -718,6 +787,9 @@ impl Event {
             | Event::NodeMarked { decided: true, .. }
             | Event::JobHeld { decided: true, .. }
             | Event::JobReleased { decided: true, .. }
+            | Event::RunbookStepDone { decided: true, .. }
+            | Event::RunbookWaits { .. }
+            | Event::RunbookEnded { word: false, .. }
             | Event::IdleWarned { .. } => Origin::Decision,
             Event::SiteCreated { .. }
             | Event::LeaderChanged { .. }
@@ -765,6 +837,13 @@ impl Event {
             | Event::GpusExcluded { .. }
             | Event::AutomationStopped { .. }
             | Event::AutomationResumed { .. }
+            | Event::RunbookSet { .. }
+            | Event::RunbookDeleted { .. }
+            | Event::RunbookStarted { .. }
+            | Event::RunbookStepDone { .. }
+            | Event::RunbookEnded { .. }
+            | Event::IncidentNoted { .. }
+            | Event::IncidentOwned { .. }
             | Event::AttemptProgressed { .. } => Origin::Input,
         }
     }

@@ -174,10 +174,42 @@ pub struct Incident {
     pub findings: Vec<u64>,
     /// How many there were in all.
     pub count: u64,
+    /// Who took it on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
+    /// What people wrote down about it, oldest first (the last 256).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
     /// When it was closed, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<Closed>,
 }
 
+/// Who took something on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Owner {
+    /// Who.
+    pub who: String,
+    /// When.
+    pub at: Time,
+}
+
+/// What somebody wrote down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Note {
+    /// When.
+    pub at: Time,
+    /// Who.
+    pub by: String,
+    /// What.
+    pub text: String,
+}
+
+/// Notes kept with an incident.
+pub const NOTES_KEPT: usize = 256;
+/// Characters of a note.
+pub const NOTE_MAX: usize = 2000;
 /// Findings kept with an incident.
 pub const INCIDENT_FINDINGS: usize = 256;

@@ -22,6 +22,7 @@ pub mod quota;
 pub mod remedy;
 pub mod reservation;
 pub mod resolve;
+pub mod runbook;
 pub mod slo;
 pub mod spec;
 pub mod tenant;

@@ -10,4 +10,5 @@ pub mod http;
 mod listen;
 pub mod logs;
 mod metering;
+mod runbooks;
 pub mod serve;

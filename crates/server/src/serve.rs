@@ -262,6 +262,7 @@ impl Server {
         let router = http::router(app);
         let stop = CancellationToken::new();
         acts::start(brain.clone(), dir.clone(), config.acts, stop.clone())?;
+        crate::runbooks::start(brain.clone(), agents.clone(), stop.clone());
         let tls = config.tls.as_ref().map(crate::listen::acceptor).transpose()?;
         let https = tls.is_some();
         tokio::spawn(crate::listen::run(api, tls, router, stop.clone()));

@@ -350,7 +350,7 @@ impl<'a> Twin<'a> {
             Ok(Answer::Submitted { first, .. }) => {
                 self.books.submitted(first, gpus, class, a.load, self.now);
             }
-            Ok(Answer::Done) => {}
+            Ok(_) => {}
             Err(r) => self.note_refusal(&r),
         }
         self.coming(i);

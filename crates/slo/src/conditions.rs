@@ -398,6 +398,8 @@ mod tests {
             opened_at: T0,
             findings: vec![],
             count: 64,
+            owner: None,
+            notes: Vec::new(),
             closed: None,
         };
         all.push(incident(&loss).unwrap());

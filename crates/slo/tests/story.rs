@@ -47,6 +47,8 @@ fn leaf() -> Condition {
         opened_at: T0,
         findings: vec![],
         count: 64,
+        owner: None,
+        notes: Vec::new(),
         closed: None,
     };
     conditions::incident(&i).unwrap()

@@ -237,7 +237,11 @@ pub(crate) fn tree_of(text: &str, origin: &str) -> Result<Node, FileError> {
 }
 
 /// Reads a file that must say its kind, so that one is not taken for another.
-pub(crate) fn read<T: DeserializeOwned>(text: &str, origin: &str, kind: &str) -> Result<T, FileError> {
+pub(crate) fn read<T: DeserializeOwned>(
+    text: &str,
+    origin: &str,
+    kind: &str,
+) -> Result<T, FileError> {
     let root = tree_of(text, origin)?;
     let Value::Table(entries) = &root.value else {
         return Err(FileError::new(origin, "the file is empty"));

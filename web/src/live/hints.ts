@@ -5,6 +5,7 @@ const ABOUT: [RegExp, string[]][] = [
   [/^(job|attempt|slot|stop|promise|notice|checkpoint|idle)/, ['jobs', 'node', 'quotas']],
   [/^(node|drain|qualification|gpus|probation|orphan|fault)/, ['node', 'health', 'nodes']],
   [/^(finding|incident|breaker|remedy|act|automation)/, ['health', 'node']],
+  [/^(runbook)/, ['runbooks', 'runbook-runs', 'health']],
   [/^(reservation)/, ['reservations']],
   [/^(quotas|policy|project)/, ['quotas']],
   [/^(topology)/, ['topology']],

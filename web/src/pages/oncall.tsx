@@ -221,7 +221,9 @@ function IncidentItem({ incident }: { incident: Schemas['Incident'] }) {
     <div className="item">
       <h3>
         <State word={incident.severity} />
-        <span>{incident.title || incident.kind}</span>
+        <Link to="/incidents/$id" params={{ id: incident.id }}>
+          {incident.title || incident.kind}
+        </Link>
         <span className="dim">{incident.cause}</span>
         <span className="dim">
           <Ago at={incident.opened_at} />
@@ -277,6 +279,9 @@ export function FindingItem({ finding: f, hideNode }: { finding: Schemas['Findin
           <Ago at={f.last_seen} />
           {f.count > 1 && `, ${f.count} times`}
         </span>
+        <Link to="/runbooks" search={{ mode: f.kind }}>
+          runbook
+        </Link>
       </h3>
       <ul className="evidence">
         {(f.evidence ?? []).slice(0, 4).map((line) => (

@@ -2,6 +2,7 @@
 export const PAGES = [
   { to: '/', key: 'f', label: 'Fleet', also: 'map gpus' },
   { to: '/oncall', key: 'o', label: 'On-call', also: 'oncall incidents' },
+  { to: '/runbooks', key: 'b', label: 'Runbooks', also: 'steps playbook' },
   { to: '/jobs', key: 'j', label: 'Jobs', also: 'queue' },
   { to: '/nodes', key: 'n', label: 'Nodes', also: 'machines' },
   { to: '/topology', key: 't', label: 'Topology', also: 'racks leaves links network' },
@@ -33,5 +34,8 @@ export function title(path: string): string {
   if (first === 'debug' && third) return `Debug job ${third}`;
   if (first === 'nodes' && third === 'gpus') return `${second} GPU ${fourth}`;
   if (first === 'nodes' && second) return second;
+  if (first === 'incidents' && second) return `Incident ${second}`;
+  if (first === 'runbooks' && second) return `Runbook ${second}`;
+  if (first === 'runbook-runs' && second) return `Run ${second}`;
   return PAGES.find((p) => p.to === `/${first ?? ''}`)?.label ?? 'No such page';
 }

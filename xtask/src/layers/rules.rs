@@ -11,6 +11,7 @@ pub(super) const PURE: &[&str] = &[
     "muster-health",
     "muster-metering",
     "muster-slo",
+    "muster-runbook",
     "muster-engine",
     "muster-simnode",
 ];
@@ -35,6 +36,7 @@ pub(super) const LAYERS: &[&[&str]] = &[
         "muster-health",
         "muster-metering",
         "muster-slo",
+        "muster-runbook",
         "muster-simnode",
         "muster-specs",
     ],

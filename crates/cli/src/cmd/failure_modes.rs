@@ -88,8 +88,8 @@ first step at first, the next one when it did not help for long ([remedies.md](r
     );
     for m in MODES {
         text.push_str(&format!(
-            "\n### {}\n\n{}.\n\n- **Found by** {}.\n- **A false alarm costs** {}.\n- **What is done** {}.\n- **What people do** {}\n- **Practised by** {}.\n",
-            m.code, m.title, m.detector, m.false_alarm, steps(m.ladder), m.runbook, drill(m.drill),
+            "\n### {}\n\n{}.\n\n- **Found by** {}.\n- **A false alarm costs** {}.\n- **What is done** {}.\n- **What people do** {}\n- **Step by step** {}.\n- **Practised by** {}.\n",
+            m.code, m.title, m.detector, m.false_alarm, steps(m.ladder), m.runbook, book(m.code), drill(m.drill),
         ));
     }
     text.push_str(
@@ -153,6 +153,14 @@ fn steps(actions: &[Action]) -> String {
     actions.iter().map(told).collect::<Vec<_>>().join(", then ")
 }
 
+/// The runbook that serves it.
+fn book(code: &str) -> String {
+    match muster_runbook::shelf::for_mode(code) {
+        Some(b) => format!("[{}](runbooks/{}.md)", b.title, b.name),
+        None => "no runbook yet".to_owned(),
+    }
+}
+
 /// How it is practised.
 fn drill(name: &str) -> String {
     if super::gameday::knows(name) {
@@ -178,6 +186,23 @@ mod tests {
     }
 
     #[test]
+    fn every_failure_mode_has_a_runbook_and_every_runbook_names_modes_that_exist() {
+        for m in MODES {
+            let book = muster_runbook::shelf::for_mode(m.code);
+            assert!(book.is_some(), "no runbook in docs/runbooks serves {}", m.code);
+        }
+        for b in muster_runbook::shelf::books() {
+            for m in &b.modes {
+                assert!(
+                    muster_health::modes::mode(m).is_some(),
+                    "{}: there is no mode {m}",
+                    b.name
+                );
+            }
+        }
+    }
+
+    #[test]
     fn the_list_fits_eighty_columns() {
         let items: Vec<FailureMode> = MODES
             .iter()
@@ -192,6 +217,7 @@ mod tests {
                 drill: m.drill.into(),
                 false_alarm: m.false_alarm.into(),
                 runbook: m.runbook.into(),
+                runbooks: Vec::new(),
                 open: 1,
                 count: 12,
                 last_seen: Some(Time(60_000).into()),

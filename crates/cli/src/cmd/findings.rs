@@ -194,6 +194,9 @@ fn text(f: &Finding, now: Time, on: bool) -> String {
     if let Some(m) = muster_health::modes::mode(&f.kind) {
         out.section("What to do", on);
         out.text(m.runbook);
+        if let Some(book) = muster_runbook::shelf::for_mode(m.code) {
+            out.text(&format!("`muster runbook run {}` goes through it step by step", book.name));
+        }
     }
     out.0
 }

@@ -7,17 +7,20 @@ use crate::output::colour::on;
 use crate::output::facts::Facts;
 use crate::output::table::{Table, cell, number};
 use crate::output::time::{full, relative};
-use clap::Args;
-use muster_api::{Incident, IncidentsQuery};
+use clap::{Args, Subcommand};
+use muster_api::{Incident, IncidentRecord, IncidentsQuery, OwnRequest};
 use muster_model::units::Time;
 
-/// List incidents, or show one: its cause, its findings, what was changed shortly before
+/// List incidents, show one, write about it, or get a draft of its report
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "incidents",
-    after_help = "Examples:\n  muster incident\n  muster incident --all\n  muster incident 1210\n  muster incident 1210 -o json | jq '.changes'"
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  muster incident\n  muster incident --all\n  muster incident 1210\n  muster incident 1210 -o json | jq '.changes'\n  muster incident own 1210\n  muster incident note 1210 'the uplink was changed at nine'\n  muster incident record 1210\n  muster incident report 1210 > incident-1210.md"
 )]
 pub(crate) struct IncidentCmd {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     /// Show this one
     id: Option<String>,
     /// Closed ones too
@@ -25,8 +28,97 @@ pub(crate) struct IncidentCmd {
     all: bool,
 }
 
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Write something down about an incident
+    Note {
+        /// Its number
+        id: String,
+        /// What is to be remembered
+        text: String,
+    },
+    /// Take an incident on, or let it go
+    Own {
+        /// Its number
+        id: String,
+        /// Somebody else takes it on
+        #[arg(long, value_name = "WHO")]
+        by: Option<String>,
+        /// Nobody any more
+        #[arg(long, conflicts_with = "by")]
+        release: bool,
+    },
+    /// Everything that happened, what it cost, and what people wrote
+    Record {
+        /// Its number
+        id: String,
+    },
+    /// A draft of the report that is written afterwards, as Markdown
+    Report {
+        /// Its number
+        id: String,
+    },
+}
+
+async fn spoken(ctx: &Ctx, verb: Verb) -> Result<u8, Fail> {
+    let client = ctx.client()?;
+    let changed = match verb {
+        Verb::Note { id, text } => client.note_incident(&id, &text).await?,
+        Verb::Own { id, by, release } => {
+            client.own_incident(&id, &OwnRequest { owner: by, release }).await?
+        }
+        Verb::Record { id } => {
+            let record = client.incident_record(&id).await?;
+            ctx.show(&record, |r| story(r, now(), on()))?;
+            return Ok(0);
+        }
+        Verb::Report { id } => {
+            output::print_bytes(&client.incident_report(&id).await?)?;
+            return Ok(0);
+        }
+    };
+    ctx.show(&changed, |i| text(i, now(), on()))?;
+    Ok(0)
+}
+
+/// The record of an incident for people.
+fn story(r: &IncidentRecord, now: Time, on: bool) -> String {
+    let mut f = Facts(text(&r.incident, now, on));
+    let m = &r.impact;
+    f.section("What it cost", on);
+    f.line("Lasted", output::time::length(muster_model::units::Span(m.seconds * 1000)));
+    f.line("Known after", format!("{} s", m.seconds_to_detect));
+    f.line("GPU-hours", format!("{}.{:03}", m.gpu_milli_hours / 1000, m.gpu_milli_hours % 1000));
+    f.line("Nodes", m.nodes.join(", "));
+    let jobs: Vec<String> = m.jobs.iter().map(ToString::to_string).collect();
+    f.line("Jobs hit", jobs.join(", "));
+    f.line("Projects", m.projects.join(", "));
+    f.line("Pages", m.pages);
+    f.line("Runbooks", r.runbooks.join(", "));
+    f.section("What happened", on);
+    let mut t = Table::new(&["WHEN", "WHAT", "NODE", "BY", ""]);
+    for e in &r.timeline {
+        let zone = jiff::tz::TimeZone::system();
+        t.row(vec![
+            cell(output::time::clock(now, e.at, &zone)),
+            cell(&e.what),
+            cell(e.node.as_deref().unwrap_or("")),
+            cell(&e.actor),
+            cell(&e.text),
+        ]);
+    }
+    f.table(&t, on);
+    if r.cut {
+        f.text("there was more than is shown, or a part of the log is archived");
+    }
+    f.0
+}
+
 impl IncidentCmd {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        if let Some(verb) = self.verb {
+            return spoken(ctx, verb).await;
+        }
         let client = ctx.client()?;
         if let Some(id) = &self.id {
             let one = client.incident(id).await?;
@@ -74,6 +166,7 @@ fn text(i: &Incident, now: Time, on: bool) -> String {
     f.line("State", &i.state);
     f.line("Cause", &i.cause);
     f.line("Severity", i.severity.word());
+    f.line("Owner", i.owner.as_deref().unwrap_or_default());
     f.line("Began", full(now, i.began_at));
     f.line("Opened", full(now, i.opened_at));
     f.line("Closed", i.closed_at.map(|t| full(now, t)).unwrap_or_default());
@@ -100,9 +193,18 @@ fn text(i: &Incident, now: Time, on: bool) -> String {
         }
         f.table(&t, on);
     }
+    if !i.notes.is_empty() {
+        f.section("Notes", on);
+        for n in &i.notes {
+            f.text(&format!("{} {}: {}", relative(now, n.at), n.by, n.text));
+        }
+    }
     if let Some(m) = muster_health::modes::mode(&i.kind) {
         f.section("What to do", on);
         f.text(m.runbook);
+        if let Some(book) = muster_runbook::shelf::for_mode(m.code) {
+            f.text(&format!("`muster runbook show {}` says it step by step", book.name));
+        }
     }
     f.0
 }
@@ -128,6 +230,9 @@ pub(crate) mod tests {
             finding_ids: vec!["12".into()],
             findings: Vec::new(),
             changes: Vec::new(),
+            owner: None,
+            owned_at: None,
+            notes: Vec::new(),
             closed_at: None,
             closed_why: None,
         }

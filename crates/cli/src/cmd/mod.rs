@@ -31,6 +31,7 @@ pub(crate) mod remedies;
 pub(crate) mod report;
 pub(crate) mod reservation;
 pub(crate) mod run;
+pub(crate) mod runbook;
 pub(crate) mod secret;
 pub(crate) mod server;
 pub(crate) mod sim;
@@ -98,6 +99,7 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
         Command::Findings(c) => c.run(ctx).await,
         Command::Incident(c) => c.run(ctx).await,
         Command::Remedies(c) => c.run(ctx).await,
+        Command::Runbook(c) => c.run(ctx).await,
         Command::Breakers(c) => c.run(ctx).await,
         Command::Automation(c) => c.run(ctx).await,
         Command::FailureModes(c) => c.run(ctx).await,

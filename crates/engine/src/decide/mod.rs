@@ -101,7 +101,15 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         | Command::StopAutomation { .. }
         | Command::ResumeAutomation
         | Command::ActDone { .. }
+        | Command::NoteIncident { .. }
+        | Command::OwnIncident { .. }
         | Command::FirstStep { .. } => crate::health::decide(e, req),
+        Command::SetRunbook { .. }
+        | Command::DeleteRunbook { .. }
+        | Command::StartRunbook { .. }
+        | Command::AnswerRunbook { .. }
+        | Command::RunbookSaw { .. }
+        | Command::StopRunbook { .. } => crate::runbooks::decide(e, req),
         Command::SetSecret { project, name } => tenants::set_secret(e, project, name),
         Command::DeleteSecret { project, name } => tenants::delete_secret(e, project, name),
     }

@@ -70,6 +70,26 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::ForceBreaker { .. }
         | Command::StopAutomation { .. }
         | Command::ResumeAutomation => need(a, Role::Operator, "steer remedies"),
+        Command::NoteIncident { .. } | Command::OwnIncident { .. } => {
+            need(a, Role::Operator, "write about incidents")
+        }
+        Command::SetRunbook { .. } | Command::DeleteRunbook { .. } => {
+            need(a, Role::Operator, "change runbooks")
+        }
+        // What a run does is checked again at each act, as if its owner asked for it.
+        Command::StartRunbook { .. }
+        | Command::AnswerRunbook { .. }
+        | Command::StopRunbook { .. } => {
+            need(a, Role::User, "follow runbooks")?;
+            match a.project {
+                None => Ok(()),
+                Some(_) => Err(Refusal::new(
+                    RefusalCode::NotAllowed,
+                    "a token bound to a project may not follow runbooks",
+                )
+                .hint("runbooks are about the whole site")),
+            }
+        }
         Command::SetTopology { .. } => need(a, Role::Operator, "change the topology"),
         Command::SetPolicy { .. } => need(a, Role::Admin, "change the scheduling policy"),
         Command::SetQuotas { .. } => need(a, Role::Admin, "change quotas"),
@@ -92,6 +112,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::FindingsSeen { .. }
         | Command::ActDone { .. }
         | Command::FirstStep { .. }
+        | Command::RunbookSaw { .. }
         | Command::QualificationDone { .. }
         | Command::SlotReport { .. } => need(a, Role::Admin, "speak for the server"),
     }

@@ -6,7 +6,7 @@ use crate::state::State;
 use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
-use muster_model::finding::{Closed, INCIDENT_FINDINGS};
+use muster_model::finding::{Closed, INCIDENT_FINDINGS, NOTES_KEPT, Note, Owner};
 use muster_model::job::Verdict;
 use muster_model::names::NodeName;
 use muster_model::node::Node;
@@ -31,6 +31,8 @@ impl State {
             }
             Event::IncidentOpened { .. }
             | Event::IncidentGrew { .. }
+            | Event::IncidentNoted { .. }
+            | Event::IncidentOwned { .. }
             | Event::IncidentClosed { .. } => {
                 self.apply_incident(r);
                 Ok(())
@@ -144,6 +146,19 @@ impl State {
                 i.count = i.count.saturating_add(findings.len() as u64);
                 i.severity = *severity;
                 i.summary.clone_from(summary);
+            }
+            Event::IncidentNoted { id, text } => {
+                let Some(i) = book.incidents.get_mut(id) else { return };
+                let i = Arc::make_mut(i);
+                if i.notes.len() >= NOTES_KEPT {
+                    i.notes.remove(0);
+                }
+                i.notes.push(Note { at: r.at, by: r.actor.clone(), text: text.clone() });
+            }
+            Event::IncidentOwned { id, owner } => {
+                let Some(i) = book.incidents.get_mut(id) else { return };
+                let at = r.at;
+                Arc::make_mut(i).owner = owner.clone().map(|who| Owner { who, at });
             }
             Event::IncidentClosed { id, why } => {
                 let Some(i) = book.incidents.get_mut(id) else { return };

@@ -63,6 +63,9 @@ pub struct Automation {
     pub asked: VecDeque<(Time, NodeName)>,
     /// When it was last resumed.
     pub resumed_at: Option<Time>,
+    /// Nodes that runs of runbooks took from work by themselves.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub runs: BTreeSet<NodeName>,
 }
 
 /// Why automation does nothing.

@@ -164,6 +164,8 @@ impl Engine {
             opened_at: self.state.now,
             findings: c.findings.iter().copied().take(INCIDENT_FINDINGS).collect(),
             count: c.findings.len() as u64,
+            owner: None,
+            notes: Vec::new(),
             closed: None,
         };
         self.emit(None, Event::IncidentOpened { incident: Box::new(incident) });

@@ -9,6 +9,7 @@ use muster_model::breaker::BreakerState;
 use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
+use muster_model::finding::{Incident, NOTE_MAX};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::placement::GpuSet;
@@ -54,6 +55,25 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::StopAutomation { .. } | Command::ResumeAutomation => {
             automation(e, &req.command, by);
         }
+        Command::NoteIncident { id, text } => {
+            known(e, *id)?;
+            let text = text.trim();
+            if text.is_empty() || text.chars().count() > NOTE_MAX {
+                let message = format!("a note has 1 to {NOTE_MAX} characters");
+                return Err(Refusal::new(RefusalCode::Invalid, message).field("text"));
+            }
+            e.emit(None, Event::IncidentNoted { id: *id, text: text.to_owned() });
+        }
+        Command::OwnIncident { id, owner } => {
+            let old = known(e, *id)?.owner.as_ref().map(|o| o.who.clone());
+            if owner.as_ref().is_some_and(|o| o.trim().is_empty() || o.chars().count() > 128) {
+                let message = "an owner has 1 to 128 characters";
+                return Err(Refusal::new(RefusalCode::Invalid, message).field("owner"));
+            }
+            if old != *owner {
+                e.emit(None, Event::IncidentOwned { id: *id, owner: owner.clone() });
+            }
+        }
         Command::ActDone { id, ok, message } => e.act_done(*id, *ok, message),
         Command::FirstStep { key } => e.first_step(*key),
         _ => {}
@@ -79,6 +99,10 @@ fn automation(e: &mut Engine, c: &Command, by: String) {
         }
         _ => {}
     }
+}
+
+fn known(e: &Engine, id: u64) -> Result<&Arc<Incident>, Refusal> {
+    e.state.health.incidents.get(&id).ok_or_else(|| none("incident", id))
 }
 
 fn none(what: &str, id: u64) -> Refusal {

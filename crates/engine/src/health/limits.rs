@@ -23,6 +23,11 @@ impl Engine {
         if r.approved.is_some() {
             return None;
         }
+        self.machine_held(n)
+    }
+
+    /// Why the machine may not take a node by itself now, whatever for; none: it may.
+    pub(crate) fn machine_held(&mut self, n: &Node) -> Option<String> {
         if let Some(s) = &self.state.health.automation.stopped {
             return Some(format!("automation is stopped: {}", s.reason));
         }
@@ -81,7 +86,7 @@ impl Engine {
     }
 
     /// Somebody is told, once an hour for the same reason.
-    pub(super) fn page(&mut self, title: &str, detail: &str) {
+    pub(crate) fn page(&mut self, title: &str, detail: &str) {
         let now = self.state.now;
         let last = self.state.health.index.pages.get(title);
         if last.is_none_or(|t| now.since(*t) >= PAGE_AGAIN) {
@@ -240,11 +245,14 @@ fn counts(n: &Node) -> bool {
 }
 
 /// Is it out of service by automation?
-pub(super) fn is_out(book: &super::HealthBook, n: &Node) -> bool {
+pub(crate) fn is_out(book: &super::HealthBook, n: &Node) -> bool {
     let word = |e: &Entity| book.breakers.get(e).is_some_and(|b| b.pinned.is_some());
     if matches!(n.stage, Stage::Suspect | Stage::Quarantined | Stage::Repairing)
         || n.reachable && n.breaker.as_ref().is_some_and(|e| !word(e))
     {
+        return true;
+    }
+    if book.automation.runs.contains(&n.name) && (n.stage != Stage::Ready || n.cordon.is_some()) {
         return true;
     }
     book.remedies_of(&n.name).any(|r| {

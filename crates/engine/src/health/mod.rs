@@ -23,5 +23,6 @@ mod work;
 
 pub use book::{Automation, HealthBook, Stopped};
 pub(crate) use decide::decide;
+pub(crate) use limits::is_out;
 pub(crate) use recovery::{recovery_begins, recovery_placed};
 pub(crate) use work::Work;

@@ -98,6 +98,8 @@ impl Work {
             | Event::NodeReady { .. }
             | Event::NodeLost { .. }
             | Event::NodeBack { .. }
+            | Event::NodeUncordoned { .. }
+            | Event::RunbookStepDone { took: Some(_), .. }
             | Event::TopologySet { .. }
             | Event::BreakerSet { .. }
             | Event::ReservationSet { .. }

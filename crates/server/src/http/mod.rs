@@ -22,6 +22,7 @@ mod policy;
 mod power;
 mod report;
 mod reservations;
+mod runbooks;
 mod seal;
 mod site;
 #[cfg(test)]
@@ -246,7 +247,9 @@ fn mark(headers: &mut axum::http::HeaderMap, app: &App, caller: &Caller, seq: Se
 struct Description;
 
 fn health_routes() -> OpenApiRouter<App> {
-    use health::{automation, breakers, dry_run, findings, incidents, remedies, summary, timeline};
+    use health::{
+        automation, breakers, dry_run, findings, incidents, record, remedies, summary, timeline,
+    };
     OpenApiRouter::new()
         .routes(routes!(summary::get))
         .routes(routes!(findings::list))
@@ -255,6 +258,10 @@ fn health_routes() -> OpenApiRouter<App> {
         .routes(routes!(findings::failure_modes))
         .routes(routes!(incidents::list))
         .routes(routes!(incidents::get))
+        .routes(routes!(record::get))
+        .routes(routes!(record::report))
+        .routes(routes!(record::note))
+        .routes(routes!(record::own))
         .routes(routes!(breakers::list))
         .routes(routes!(breakers::force))
         .routes(routes!(remedies::list))
@@ -270,6 +277,18 @@ fn health_routes() -> OpenApiRouter<App> {
         .routes(routes!(nodes::repaired))
         .routes(routes!(nodes::return_untested))
         .routes(routes!(nodes::exclude))
+}
+
+fn runbook_routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(runbooks::list))
+        .routes(routes!(runbooks::get, runbooks::set, runbooks::delete))
+        .routes(routes!(runbooks::dry_run))
+        .routes(routes!(runbooks::start))
+        .routes(routes!(runbooks::runs))
+        .routes(routes!(runbooks::run))
+        .routes(routes!(runbooks::say))
+        .routes(routes!(runbooks::stop))
 }
 
 fn documented() -> OpenApiRouter<App> {
@@ -302,6 +321,7 @@ fn documented() -> OpenApiRouter<App> {
         .routes(routes!(fabric::list, fabric::test))
         .routes(routes!(fabric::get))
         .merge(health_routes())
+        .merge(runbook_routes())
         .routes(routes!(nodes::topology, nodes::set_topology))
         .routes(routes!(policy::policy, policy::set_policy))
         .routes(routes!(policy::quotas, policy::set_quotas))

@@ -119,6 +119,11 @@ pub(crate) async fn close(
 #[utoipa::path(get, path = "/v1/failure-modes", tag = "health",
     responses((status = 200, description = "All of them.", body = FailureModeList)))]
 pub(crate) async fn failure_modes(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    let books = app.brain().read(|s| s.runbooks.all());
+    let serving = |mode: &str| -> Vec<String> {
+        let serves = |b: &muster_runbook::Book| b.modes.iter().any(|m| m == mode);
+        books.iter().filter(|(_, (b, _))| serves(b)).map(|(name, _)| name.clone()).collect()
+    };
     let mut items: Vec<FailureMode> = modes::MODES
         .iter()
         .map(|m| FailureMode {
@@ -132,6 +137,7 @@ pub(crate) async fn failure_modes(State(app): State<App>, Reader(caller): Reader
             drill: m.drill.into(),
             false_alarm: m.false_alarm.into(),
             runbook: m.runbook.into(),
+            runbooks: serving(m.code),
             open: 0,
             count: 0,
             last_seen: None,

@@ -75,7 +75,11 @@ pub(crate) async fn get(
 }
 
 /// Changes within the hour before. A part of the log that is archived is left out.
-async fn changes(app: &App, i: &ModelIncident, nodes: &BTreeSet<NodeName>) -> Vec<Change> {
+pub(super) async fn changes(
+    app: &App,
+    i: &ModelIncident,
+    nodes: &BTreeSet<NodeName>,
+) -> Vec<Change> {
     let mut after = Seq(i.id.saturating_sub(LOOKED_AT));
     let from = i.began_at - BEFORE;
     let mut out = Vec::new();

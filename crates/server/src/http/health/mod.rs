@@ -5,6 +5,7 @@ pub(crate) mod breakers;
 pub(crate) mod dry_run;
 pub(crate) mod findings;
 pub(crate) mod incidents;
+pub(crate) mod record;
 mod rehearse;
 pub(crate) mod remedies;
 pub(crate) mod summary;

@@ -65,7 +65,7 @@ fn entry(at: Time, what: TimelineKind, text: String) -> TimelineEntry {
 }
 
 /// Records name findings, remedies and acts by number: those of one node.
-struct About {
+pub(super) struct About {
     node: NodeName,
     findings: BTreeMap<u64, Arc<Finding>>,
     remedies: BTreeMap<u64, Arc<Remedy>>,
@@ -73,7 +73,11 @@ struct About {
 }
 
 impl About {
-    fn new(s: &Site, node: &NodeName) -> About {
+    pub(super) fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    pub(super) fn new(s: &Site, node: &NodeName) -> About {
         let h = &s.health;
         let findings = h.findings.iter().filter(|(_, f)| f.seen.entity.node() == Some(node));
         let remedies = h.remedies.iter().filter(|(_, r)| r.node == *node);
@@ -185,7 +189,7 @@ async fn logged(app: &App, about: &About, end: Seq) -> Reply<(Vec<TimelineEntry>
     Ok((out, from.filter(|_| !whole)))
 }
 
-fn told(r: &Record, about: &About) -> Option<TimelineEntry> {
+pub(super) fn told(r: &Record, about: &About) -> Option<TimelineEntry> {
     let remedy = |id: &u64| about.remedies.get(id);
     match &r.event {
         Event::FaultSeen { node, fault } if *node == about.node => Some(of_fault(r.at, fault)),

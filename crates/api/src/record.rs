@@ -1,0 +1,87 @@
+//! The record of an incident: what happened, what it cost, what people wrote.
+
+use crate::finding::Incident;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// `POST /v1/incidents/{id}/note`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoteRequest {
+    /// What is to be remembered.
+    #[schema(max_length = 2000)]
+    pub text: String,
+}
+
+/// `POST /v1/incidents/{id}/own`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OwnRequest {
+    /// Who takes it on; null: whoever asks.
+    #[schema(max_length = 128)]
+    pub owner: Option<String>,
+    /// Nobody any more.
+    pub release: bool,
+}
+
+/// What somebody wrote down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct IncidentNote {
+    /// When.
+    pub at: Timestamp,
+    /// Who.
+    pub by: String,
+    /// What.
+    pub text: String,
+}
+
+/// Everything about an incident.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct IncidentRecord {
+    /// The incident, with its findings and what was changed before it.
+    pub incident: Incident,
+    /// Runbooks that serve it.
+    pub runbooks: Vec<String>,
+    /// What it cost so far.
+    pub impact: IncidentImpact,
+    /// What happened, oldest first.
+    pub timeline: Vec<IncidentEntry>,
+    /// Older parts of the log are archived, or there was more than is shown.
+    pub cut: bool,
+}
+
+/// What an incident cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct IncidentImpact {
+    /// From its first signal to its end, or until now, in seconds.
+    pub seconds: u64,
+    /// Seconds from the first signal until it was known as one incident.
+    pub seconds_to_detect: u64,
+    /// Nodes that are part of it.
+    pub nodes: Vec<String>,
+    /// GPU-hours in which they could not work, in thousandths.
+    pub gpu_milli_hours: u64,
+    /// Jobs that were hit.
+    pub jobs: Vec<u64>,
+    /// Projects they belong to: whom to tell.
+    pub projects: Vec<String>,
+    /// How often somebody was called.
+    pub pages: u32,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct IncidentEntry {
+    /// When.
+    pub at: Timestamp,
+    /// `incident`, `finding`, `fault`, `remedy`, `act`, `stage`, `test`, `job`, `breaker`,
+    /// `runbook`, `note`, `page`, `change` or `automation`.
+    pub what: String,
+    /// The node, where one is meant.
+    pub node: Option<String>,
+    /// Who caused it.
+    pub actor: String,
+    /// In words.
+    pub text: String,
+}

@@ -1,0 +1,228 @@
+//! Runbooks and runs of them.
+
+use crate::time::Timestamp;
+use muster_model::runbook::{RunOutcome, StepOutcome};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// A runbook.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Runbook {
+    /// Stable name.
+    pub name: String,
+    /// In a few words.
+    pub title: String,
+    /// Failure modes it serves, by their codes.
+    pub modes: Vec<String>,
+    /// What else it serves.
+    pub topics: Vec<String>,
+    /// How soon somebody has to look: `page`, `today` or `ticket`.
+    pub urgency: String,
+    /// Who keeps it right.
+    pub owner: String,
+    /// Variables that a run must be given.
+    pub needs: Vec<String>,
+    /// Variables that a run may be given.
+    pub takes: Vec<String>,
+    /// How many steps it has.
+    pub length: u32,
+    /// Record that holds it, where it is the site's own; null: it came with Muster.
+    pub version: Option<u64>,
+    /// What stands before the first step; empty in lists.
+    pub intro: String,
+    /// Its steps; empty in lists.
+    pub steps: Vec<RunbookStep>,
+    /// The whole text as it is written; null in lists.
+    pub text: Option<String>,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunbookStep {
+    /// Its number, from 1.
+    pub no: u32,
+    /// `check`, `act`, `ask` or `wait`.
+    pub kind: String,
+    /// What it is about.
+    pub title: String,
+    /// What people read.
+    pub text: String,
+    /// What the machine reads, in words.
+    pub says: String,
+    /// What can be said to a question.
+    pub choices: Vec<RunbookChoice>,
+    /// Where it leads when all is well.
+    pub then: String,
+    /// And when not.
+    pub otherwise: String,
+}
+
+/// What can be said to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunbookChoice {
+    /// The words.
+    pub text: String,
+    /// Where it leads.
+    pub goto: String,
+}
+
+/// All runbooks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunbookList {
+    /// The books, by name.
+    pub items: Vec<Runbook>,
+    /// Always null: there are few.
+    pub cursor: Option<String>,
+}
+
+/// `PUT /v1/runbooks/{name}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetRunbook {
+    /// The whole text.
+    #[schema(max_length = 65536)]
+    pub text: String,
+}
+
+/// `POST /v1/runbooks/{name}/run` and `/dry-run`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StartRunbook {
+    /// What it is about, such as `node`.
+    pub vars: BTreeMap<String, String>,
+    /// The machine takes the steps, with the permissions of whoever asks.
+    pub auto: bool,
+}
+
+/// A run of a runbook.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunbookRun {
+    /// Its number.
+    pub id: String,
+    /// Name of the book.
+    pub book: String,
+    /// Title of the book.
+    pub title: String,
+    /// `going`, `waiting` (for a person), `resolved`, `unresolved` or `stopped`.
+    pub state: String,
+    /// Who began it.
+    pub by: String,
+    /// The machine takes the steps.
+    pub auto: bool,
+    /// What it is about.
+    pub vars: BTreeMap<String, String>,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// The step it stands at.
+    pub step: u32,
+    /// That step, with what the run is about filled in; null when it is over.
+    pub now: Option<RunbookStep>,
+    /// What that step sees at this moment.
+    pub sees: Option<String>,
+    /// Why a person has to say something first.
+    pub waits: Option<String>,
+    /// The step's time is up then.
+    pub until: Option<Timestamp>,
+    /// Steps that are behind it.
+    pub done: Vec<RunbookStepDone>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Why.
+    pub why: Option<String>,
+}
+
+/// A step that is behind a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunbookStepDone {
+    /// Its number.
+    pub step: u32,
+    /// What it is about.
+    pub title: String,
+    /// When.
+    pub at: Timestamp,
+    /// Who took it.
+    pub by: String,
+    /// What came of it.
+    #[schema(value_type = String)]
+    pub outcome: StepOutcome,
+    /// What was seen.
+    pub saw: String,
+    /// What was done.
+    pub did: String,
+    /// What was chosen.
+    pub chose: Option<String>,
+    /// What somebody had to say to it.
+    pub note: String,
+}
+
+/// Runs, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunbookRunList {
+    /// The runs.
+    pub items: Vec<RunbookRun>,
+    /// Where the next page starts; null on the last one.
+    pub cursor: Option<String>,
+}
+
+/// A word at a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunbookWord {
+    /// Look now, or do it now.
+    Go,
+    /// It is so, or it was done by hand.
+    Yes,
+    /// It is not so, or it could not be done.
+    No,
+    /// Pass over it.
+    Skip,
+    /// What `choose` says.
+    Choose,
+}
+
+/// `POST /v1/runbook-runs/{id}/answer`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerRunbook {
+    /// The step that is meant.
+    pub step: u32,
+    /// The word.
+    pub word: RunbookWord,
+    /// One of the choices of a question.
+    #[serde(default)]
+    #[schema(max_length = 600)]
+    pub choose: Option<String>,
+    /// What there is to say to it.
+    #[serde(default)]
+    #[schema(max_length = 600)]
+    pub note: String,
+}
+
+/// What a run would see and do. Nothing was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunbookDryRun {
+    /// Steps in the order in which they would be taken.
+    pub steps: Vec<RunbookDryStep>,
+    /// How it would end, if people say what the book assumes.
+    #[schema(value_type = String)]
+    pub outcome: RunOutcome,
+}
+
+/// What a step would see and do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunbookDryStep {
+    /// Its number.
+    pub step: u32,
+    /// `check`, `act`, `ask` or `wait`.
+    pub kind: String,
+    /// What it is about.
+    pub title: String,
+    /// What would come of it.
+    #[schema(value_type = String)]
+    pub outcome: StepOutcome,
+    /// What it sees.
+    pub saw: String,
+    /// What it would do.
+    pub would: String,
+}

@@ -1,0 +1,250 @@
+//! `muster runbook`: what people do about what went wrong, step by step.
+
+mod follow;
+mod show;
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output;
+use crate::output::colour::on;
+use clap::{Args, Subcommand, ValueEnum};
+use muster_api::{AnswerRunbook, RunbookWord, RunsQuery, StartRunbook};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// List runbooks, follow one, or let the machine follow it
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "runbooks",
+    after_help = "Examples:\n  muster runbook list\n  muster runbook show gpu-off-bus\n  \
+muster runbook run gpu-off-bus --node hgx-0003 --dry-run\n  \
+muster runbook run gpu-off-bus --node hgx-0003            step by step, on a terminal\n  \
+muster runbook run gpu-off-bus --node hgx-0003 --auto     the machine takes the steps\n  \
+muster runbook runs\n  muster runbook describe 1207\n  \
+muster runbook answer 1207 --step 8 --choose 'reseated or replaced'\n  \
+muster runbook answer 1207 --step 2 go\n  muster runbook stop 1207\n  \
+muster runbook apply our-own.md\n\n\
+The machine acts with the permissions of whoever started the run, and within automation's limits;\n\
+where it may not, it waits for a person."
+)]
+pub(crate) struct RunbookCmd {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List runbooks
+    List {
+        /// Only those that serve this failure mode or topic
+        #[arg(long = "for", value_name = "MODE")]
+        serves: Option<String>,
+    },
+    /// Show a runbook
+    Show {
+        /// Its name
+        name: String,
+        /// As it is written
+        #[arg(long)]
+        text: bool,
+    },
+    /// Follow a runbook
+    Run {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        about: About,
+        /// Say what each step would see and do; changes nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// The machine takes the steps
+        #[arg(long, conflicts_with = "dry_run")]
+        auto: bool,
+    },
+    /// List runs
+    Runs {
+        /// Ended ones too
+        #[arg(short, long)]
+        all: bool,
+        /// Only about this node
+        #[arg(long, value_name = "NODE")]
+        node: Option<String>,
+    },
+    /// Show a run: what it saw, what it did, where it stands
+    Describe {
+        /// Its number
+        run: String,
+    },
+    /// Say a word at the step that a run stands at
+    Answer {
+        /// Number of the run
+        run: String,
+        /// Look or do it now; it is so or was done by hand; it is not; pass over it
+        #[arg(value_enum, required_unless_present = "choose")]
+        word: Option<Word>,
+        /// The step that is meant
+        #[arg(long, value_name = "N")]
+        step: u32,
+        /// One of the choices of a question
+        #[arg(long, value_name = "WORDS", conflicts_with = "word")]
+        choose: Option<String>,
+        /// What there is to say to it
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        note: String,
+    },
+    /// Stop a run
+    Stop {
+        /// Its number
+        run: String,
+        /// Why
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// Write a runbook of the site's own, or change one that came with Muster
+    Apply {
+        /// A file
+        file: PathBuf,
+    },
+    /// Take back a runbook of the site's own
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+/// A word at a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Word {
+    /// Look now, or do it now
+    Go,
+    /// It is so, or it was done by hand
+    Yes,
+    /// It is not so, or it could not be done
+    No,
+    /// Pass over it
+    Skip,
+}
+
+/// What a run is about.
+#[derive(Debug, Args)]
+struct About {
+    /// The node
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// The GPU
+    #[arg(long, value_name = "N")]
+    gpu: Option<u32>,
+    /// The job
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+    /// The finding
+    #[arg(long, value_name = "ID")]
+    finding: Option<String>,
+    /// The incident
+    #[arg(long, value_name = "ID")]
+    incident: Option<String>,
+    /// The breaker, as kind:name
+    #[arg(long, value_name = "ENTITY")]
+    breaker: Option<String>,
+}
+
+impl About {
+    fn vars(self) -> BTreeMap<String, String> {
+        let About { node, gpu, job, finding, incident, breaker } = self;
+        let gpu = gpu.map(|g| g.to_string());
+        let all = [
+            ("node", node),
+            ("gpu", gpu),
+            ("job", job),
+            ("finding", finding),
+            ("incident", incident),
+            ("breaker", breaker),
+        ];
+        all.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v?))).collect()
+    }
+}
+
+impl RunbookCmd {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        match self.verb {
+            Verb::List { serves } => {
+                let mut list = client.runbooks().await?;
+                if let Some(what) = &serves {
+                    list.items.retain(|b| b.modes.contains(what) || b.topics.contains(what));
+                }
+                if ctx.is_table() && list.items.is_empty() {
+                    output::note("no runbook serves that; `muster runbook list` shows all");
+                    return Ok(0);
+                }
+                ctx.show(&list, |l| show::books(&l.items).render())?;
+            }
+            Verb::Show { name, text } => {
+                let book = client.runbook(&name).await?;
+                if text {
+                    output::print(book.text.as_deref().unwrap_or_default())?;
+                } else {
+                    ctx.show(&book, |b| show::book(b, on()))?;
+                }
+            }
+            Verb::Run { name, about, dry_run, auto } => {
+                let body = StartRunbook { vars: about.vars(), auto };
+                if dry_run {
+                    let plan = client.dry_run_runbook(&name, &body).await?;
+                    ctx.show(&plan, |p| show::plan(p, on()))?;
+                    return Ok(0);
+                }
+                let run = client.start_runbook(&name, &body).await?;
+                if auto || !ctx.is_table() || !output::is_terminal() {
+                    ctx.show(&run, |r| show::run(r, now(), on()))?;
+                    return Ok(0);
+                }
+                return follow::follow(&client, run).await;
+            }
+            Verb::Runs { all, node } => {
+                let open = (!all).then_some(true);
+                let query = RunsQuery { open, node, limit: Some(1000), ..RunsQuery::default() };
+                let list = client.runbook_runs(&query).await?;
+                if ctx.is_table() && list.items.is_empty() {
+                    output::note("no run goes on; --all shows those that are over");
+                    return Ok(0);
+                }
+                ctx.show(&list, |l| show::runs(&l.items, now()).render())?;
+            }
+            Verb::Describe { run } => {
+                let run = client.runbook_run(&run).await?;
+                ctx.show(&run, |r| show::run(r, now(), on()))?;
+            }
+            Verb::Answer { run, word, step, choose, note } => {
+                let word = match word {
+                    Some(Word::Go) => RunbookWord::Go,
+                    Some(Word::Yes) => RunbookWord::Yes,
+                    Some(Word::No) => RunbookWord::No,
+                    Some(Word::Skip) => RunbookWord::Skip,
+                    None => RunbookWord::Choose,
+                };
+                let body = AnswerRunbook { step, word, choose, note };
+                let run = client.answer_runbook(&run, &body).await?;
+                ctx.show(&run, |r| show::run(r, now(), on()))?;
+            }
+            Verb::Stop { run, reason } => {
+                let run = client.stop_runbook(&run, &reason).await?;
+                ctx.show(&run, |r| show::run(r, now(), on()))?;
+            }
+            Verb::Apply { file } => {
+                let text = output::read_text(&file)?;
+                let origin = file.display().to_string();
+                // What is wrong is told with the file and the line, before anything is sent.
+                let book = muster_runbook::parse(&origin, &text)
+                    .map_err(|e| Fail::usage(&e).hint(e.hint.clone()))?;
+                let book = client.set_runbook(&book.name, &text).await?;
+                ctx.show(&book, |b| format!("runbook {} is applied\n", b.name))?;
+            }
+            Verb::Delete { name } => {
+                client.delete_runbook(&name).await?;
+                output::note(&format!("the site's own runbook {name} is taken back"));
+            }
+        }
+        Ok(0)
+    }
+}

@@ -1,0 +1,120 @@
+//! Books and runs for people.
+
+use crate::output::facts::Facts;
+use crate::output::table::{Table, cell, number, state};
+use crate::output::time::{full, relative};
+use muster_api::{Runbook, RunbookDryRun, RunbookRun, RunbookStep};
+use muster_model::units::Time;
+
+pub(super) fn books(items: &[Runbook]) -> Table {
+    let mut t = Table::new(&["NAME", "URGENCY", "STEPS", "ABOUT", "TITLE"]);
+    for b in items {
+        let own = if b.version.is_some() { " (own)" } else { "" };
+        t.row(vec![
+            cell(format!("{}{own}", b.name)),
+            cell(&b.urgency),
+            number(b.length),
+            cell(b.needs.join(",")),
+            cell(&b.title),
+        ]);
+    }
+    t
+}
+
+pub(super) fn step(f: &mut Facts, s: &RunbookStep, on: bool) {
+    f.section(&format!("{}. {}: {}", s.no, s.kind, s.title), on);
+    for line in s.text.lines().filter(|l| !l.trim().is_empty()) {
+        f.text(line);
+    }
+    f.text(&format!("{}: {}", s.kind, s.says));
+    for c in &s.choices {
+        f.text(&format!("- {} (then {})", c.text, c.goto));
+    }
+    if s.choices.is_empty() {
+        f.text(&format!("then {}, otherwise {}", s.then, s.otherwise));
+    }
+}
+
+pub(super) fn book(b: &Runbook, on: bool) -> String {
+    let mut f = Facts::new();
+    f.line("Runbook", &b.name);
+    f.line("Title", &b.title);
+    f.line("Serves", [b.modes.clone(), b.topics.clone()].concat().join(", "));
+    f.line("Urgency", &b.urgency);
+    f.line("Owner", &b.owner);
+    let may: Vec<String> = b.takes.iter().map(|v| format!("{v} (may be left out)")).collect();
+    f.line("About", [b.needs.clone(), may].concat().join(", "));
+    f.line("Version", b.version.map(|v| format!("the site's own, record {v}")).unwrap_or_default());
+    f.0.push('\n');
+    for line in b.intro.lines() {
+        f.text(line);
+    }
+    for s in &b.steps {
+        step(&mut f, s, on);
+    }
+    f.0
+}
+
+pub(super) fn plan(p: &RunbookDryRun, on: bool) -> String {
+    let mut f = Facts::new();
+    f.section("Nothing was done. A run would:", on);
+    for s in &p.steps {
+        f.text(&format!("{}. {}: {}: {}", s.step, s.kind, s.title, s.outcome.word()));
+        for more in [&s.would, &s.saw].into_iter().filter(|t| !t.is_empty()) {
+            f.text(&format!("     {more}"));
+        }
+    }
+    f.text(&format!("and be {}", p.outcome.word()));
+    f.0
+}
+
+pub(super) fn runs(items: &[RunbookRun], now: Time) -> Table {
+    let mut t = Table::new(&["RUN", "BEGAN", "STATE", "STEP", "BOOK", "ABOUT", "BY"]);
+    for r in items {
+        t.row(vec![
+            number(&r.id),
+            cell(relative(now, r.started_at)),
+            state(&r.state),
+            number(r.step),
+            cell(&r.book),
+            cell(about(r)),
+            cell(&r.by),
+        ]);
+    }
+    t
+}
+
+fn about(r: &RunbookRun) -> String {
+    r.vars.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
+}
+
+pub(super) fn run(r: &RunbookRun, now: Time, on: bool) -> String {
+    let mut f = Facts::new();
+    f.line("Run", format!("{} of {}", r.id, r.book));
+    f.line("Title", &r.title);
+    f.line("State", &r.state);
+    f.line("Because", r.why.as_deref().unwrap_or_default());
+    f.line("About", about(r));
+    f.line("By", format!("{}{}", r.by, if r.auto { ", the machine takes the steps" } else { "" }));
+    f.line("Began", full(now, r.started_at));
+    f.line("Ended", r.ended_at.map(|t| full(now, t)).unwrap_or_default());
+    if !r.done.is_empty() {
+        f.section("Steps that are behind it", on);
+        for d in &r.done {
+            let what = d.chose.as_deref().unwrap_or(d.outcome.word());
+            f.text(&format!("{}. {}: {what} ({})", d.step, d.title, d.by));
+            for more in [&d.did, &d.saw, &d.note].into_iter().filter(|t| !t.is_empty()) {
+                f.text(&format!("     {more}"));
+            }
+        }
+    }
+    if let Some(s) = &r.now {
+        step(&mut f, s, on);
+        f.line("Sees now", r.sees.as_deref().unwrap_or_default());
+        f.line("Until", r.until.map(|t| full(now, t)).unwrap_or_default());
+        f.line("Waits", r.waits.as_deref().unwrap_or_default());
+        let word = if s.choices.is_empty() { "go|yes|no|skip" } else { "--choose 'WORDS'" };
+        f.text(&format!("answer: muster runbook answer {} --step {} {word}", r.id, s.no));
+    }
+    f.0
+}

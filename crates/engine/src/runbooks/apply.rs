@@ -1,0 +1,66 @@
+//! Folds records of runs into the state.
+
+use super::RUNS_KEPT;
+use crate::state::State;
+use muster_model::event::{Event, Record};
+use muster_model::runbook::{Run, RunEnd, SiteBook, StepDone};
+use std::sync::Arc;
+
+/// Steps kept with a run.
+pub(super) const STEPS_KEPT: usize = 200;
+
+impl State {
+    pub(crate) fn apply_runbook(&mut self, r: &Record) {
+        let shelf = &mut self.runbooks;
+        match &r.event {
+            Event::RunbookSet { name, text } => {
+                let (text, by, version) = (text.clone(), r.actor.clone(), r.seq.0);
+                let book = SiteBook { text, by, at: r.at, version };
+                shelf.books.insert(name.clone(), Arc::new(book));
+            }
+            Event::RunbookDeleted { name } => {
+                shelf.books.remove(name);
+            }
+            Event::RunbookStarted { run } => {
+                shelf.live.insert(run.id);
+                shelf.runs.insert(run.id, Arc::new((**run).clone()));
+            }
+            Event::RunbookStepDone { run, done, next, until, took, .. } => {
+                if let Some(node) = took {
+                    let a = &mut self.health.automation;
+                    a.runs.insert(node.clone());
+                    a.taken.push_back((r.at, node.clone()));
+                }
+                let at = r.at;
+                change(&mut shelf.runs, *run, |x| {
+                    if x.done.len() < STEPS_KEPT {
+                        x.done.push(StepDone { at, ..(**done).clone() });
+                    }
+                    (x.step, x.since, x.until, x.waits) = (*next, at, *until, None);
+                });
+            }
+            Event::RunbookWaits { run, why } => {
+                change(&mut shelf.runs, *run, |x| x.waits = Some(why.clone()));
+            }
+            Event::RunbookEnded { run, outcome, why, .. } => {
+                let end = RunEnd { at: r.at, outcome: *outcome, why: why.clone() };
+                shelf.live.remove(run);
+                change(&mut shelf.runs, *run, |x| {
+                    (x.ended, x.until, x.waits) = (Some(end), None, None);
+                });
+                while shelf.runs.len() > shelf.live.len() + RUNS_KEPT {
+                    let old = shelf.runs.keys().find(|id| !shelf.live.contains(id)).copied();
+                    let Some(old) = old else { break };
+                    shelf.runs.remove(&old);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn change(runs: &mut std::collections::BTreeMap<u64, Arc<Run>>, id: u64, f: impl FnOnce(&mut Run)) {
+    if let Some(run) = runs.get_mut(&id) {
+        f(Arc::make_mut(run));
+    }
+}

@@ -1,0 +1,149 @@
+//! Words about books and runs.
+
+use super::step::conflict;
+use super::{BOOKS_MAX, LIVE_MAX, no_book, read};
+use crate::Engine;
+use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
+use muster_model::event::Event;
+use muster_model::runbook::{BOOK_MAX, Run, RunActor, RunOutcome, WORDS_MAX};
+use muster_runbook::Book;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Characters of a variable.
+const VAR_MAX: usize = 256;
+
+pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
+    match &req.command {
+        Command::SetRunbook { name, text } => set(e, name, text)?,
+        Command::DeleteRunbook { name } => {
+            if !e.state.runbooks.books.contains_key(name) {
+                return Err(no_book(name).hint("only a book of the site's own can be taken back"));
+            }
+            e.emit(None, Event::RunbookDeleted { name: name.clone() });
+        }
+        Command::StartRunbook { name, vars, auto } => return start(e, req, name, vars, *auto),
+        Command::AnswerRunbook { run, step, word, note, seen } => {
+            let run = live(e, *run)?;
+            if run.step != *step {
+                let message = format!("run {} stands at step {}, not {step}", run.id, run.step);
+                return Err(conflict(&message).field("step").hint("read it again and decide anew"));
+            }
+            too_long("note", note, WORDS_MAX)?;
+            e.say(&req.actor, &run, word, note, seen.as_deref())?;
+            e.pass_runs();
+        }
+        Command::RunbookSaw { run, step, seen } => e.saw(*run, *step, seen),
+        Command::StopRunbook { run, reason } => {
+            let run = live(e, *run)?;
+            too_long("reason", reason, WORDS_MAX)?;
+            let why = format!("{}: {reason}", req.actor.name);
+            let outcome = RunOutcome::Stopped;
+            e.emit(None, Event::RunbookEnded { run: run.id, outcome, why, word: true });
+        }
+        _ => {}
+    }
+    Ok(Answer::Done)
+}
+
+fn too_long(field: &str, text: &str, most: usize) -> Result<(), Refusal> {
+    if text.chars().count() <= most {
+        return Ok(());
+    }
+    let message = format!("`{field}` has {most} characters at most");
+    Err(Refusal::new(RefusalCode::Invalid, message).field(field))
+}
+
+fn set(e: &mut Engine, name: &str, text: &Arc<str>) -> Result<(), Refusal> {
+    too_long("text", text, BOOK_MAX)?;
+    let book = read(name, text)?;
+    if book.name != name {
+        let message = format!("the book calls itself {}, not {name}", book.name);
+        return Err(Refusal::new(RefusalCode::Invalid, message)
+            .field("name")
+            .hint("the name in its front matter counts"));
+    }
+    let shelf = &e.state.runbooks;
+    if shelf.books.len() >= BOOKS_MAX && !shelf.books.contains_key(name) {
+        return Err(conflict(&format!("there are {BOOKS_MAX} books of the site's own already"))
+            .hint("take one back with `muster runbook delete`"));
+    }
+    if shelf.text(name).is_some_and(|(old, _)| *old == **text) {
+        return Ok(());
+    }
+    e.emit(None, Event::RunbookSet { name: name.to_owned(), text: text.clone() });
+    Ok(())
+}
+
+/// The book of this name, and that it can be followed with these variables.
+pub(super) fn open(
+    e: &Engine,
+    name: &str,
+    vars: &BTreeMap<String, String>,
+) -> Result<(Book, Arc<str>, Option<u64>), Refusal> {
+    let (text, version) = e.state.runbooks.text(name).ok_or_else(|| no_book(name))?;
+    let book = read(name, &text)?;
+    let (missing, strange) = book.check_vars(vars);
+    if let Some(v) = missing.first() {
+        return Err(Refusal::new(RefusalCode::Invalid, format!("runbook {name} needs `{v}`"))
+            .field("vars")
+            .hint(format!("say which: --{v} …")));
+    }
+    if let Some(v) = strange.first() {
+        let v: String = v.chars().take(40).collect();
+        let known: Vec<&str> = book.needs.iter().chain(&book.takes).map(String::as_str).collect();
+        return Err(Refusal::new(RefusalCode::Invalid, format!("runbook {name} knows no `{v}`"))
+            .field("vars")
+            .hint(format!("it takes {}", known.join(", "))));
+    }
+    for (k, v) in vars {
+        too_long(k, v, VAR_MAX)?;
+    }
+    Ok((book, text, version))
+}
+
+fn start(
+    e: &mut Engine,
+    req: &Request,
+    name: &str,
+    vars: &BTreeMap<String, String>,
+    auto: bool,
+) -> Result<Answer, Refusal> {
+    let (book, text, version) = open(e, name, vars)?;
+    if e.state.runbooks.live.len() >= LIVE_MAX {
+        return Err(conflict(&format!("{LIVE_MAX} runs go on already"))
+            .hint("`muster runbook runs` shows them; stop one first"));
+    }
+    let (id, now) = (e.state.seq.next().0, e.state.now);
+    let run = Run {
+        id,
+        book: name.to_owned(),
+        text,
+        version,
+        by: RunActor::from(&req.actor),
+        auto,
+        vars: vars.clone(),
+        started_at: now,
+        step: 1,
+        since: now,
+        until: e.limit_of(&book, 1),
+        waits: None,
+        done: Vec::new(),
+        ended: None,
+    };
+    e.emit(None, Event::RunbookStarted { run: Box::new(run) });
+    e.pass_runs();
+    Ok(Answer::Begun { id })
+}
+
+fn live(e: &Engine, id: u64) -> Result<Arc<Run>, Refusal> {
+    let run = e.state.runbooks.runs.get(&id).cloned().ok_or_else(|| {
+        Refusal::new(RefusalCode::NotFound, format!("there is no run {id}"))
+            .hint("`muster runbook runs --all` lists them")
+    })?;
+    match &run.ended {
+        None => Ok(run),
+        Some(end) => Err(conflict(&format!("run {id} is over: {}", end.why))
+            .hint("begin another one with `muster runbook run`")),
+    }
+}

@@ -1,0 +1,203 @@
+//! What is so, as far as the log knows.
+
+use crate::state::State;
+use muster_model::entity::Entity;
+use muster_model::ids::JobId;
+use muster_model::job::{Job, JobState};
+use muster_model::names::NodeName;
+use muster_model::node::{Node, NodeRole, Stage};
+use muster_model::qualification::Outcome;
+use muster_model::remedy::{Remedy, RemedyStep};
+use muster_model::topology::Level;
+use muster_runbook::{Look, Test, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Vars = BTreeMap<String, String>;
+
+fn unknown(why: impl Into<String>) -> Value {
+    Value::Unknown(why.into())
+}
+
+fn number(n: usize) -> Value {
+    Value::Number(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+/// Looks at one thing.
+pub(super) fn look(s: &State, test: &Test, vars: &Vars) -> Value {
+    match test.look.needs() {
+        Some("node") => match node(s, vars) {
+            Ok(n) => of_node(s, test, n),
+            Err(v) => v,
+        },
+        Some("job") => match job(s, vars) {
+            Ok(j) => of_job(s, &test.look, j),
+            Err(v) => v,
+        },
+        Some(what) => of_thing(s, &test.look, what, vars),
+        None => of_fleet(s, &test.look),
+    }
+}
+
+fn node<'a>(s: &'a State, vars: &Vars) -> Result<&'a Arc<Node>, Value> {
+    let name = vars.get("node").map_or("", String::as_str);
+    let parsed = name.parse::<NodeName>().ok();
+    parsed.and_then(|n| s.nodes.get(&n)).ok_or_else(|| unknown(format!("there is no node {name}")))
+}
+
+fn job<'a>(s: &'a State, vars: &Vars) -> Result<&'a Arc<Job>, Value> {
+    let id = vars.get("job").map_or("", String::as_str);
+    let parsed = id.parse::<JobId>().ok();
+    parsed.and_then(|j| s.jobs.get(&j)).ok_or_else(|| unknown(format!("there is no job {id}")))
+}
+
+/// The heaviest remedy of a node that goes on.
+pub(super) fn remedy<'a>(s: &'a State, n: &NodeName) -> Option<&'a Arc<Remedy>> {
+    s.health
+        .remedies_of(n)
+        .filter(|r| r.step != RemedyStep::Probation)
+        .max_by_key(|r| (r.action, r.id))
+}
+
+fn of_node(s: &State, test: &Test, n: &Arc<Node>) -> Value {
+    let of_kind =
+        |k: &str| test.kind.as_deref().is_none_or(|want| want.split('|').any(|w| w.trim() == k));
+    let lost_beside = |level: Level| {
+        let here = n.location.path(&n.name, level);
+        let near = s.nodes.values().filter(|m| m.location.path(&m.name, level) == here);
+        let lost = near.filter(|m| m.name != n.name && m.stage != Stage::Retired && !m.reachable);
+        number(lost.count())
+    };
+    match &test.look {
+        Look::NodeState => Value::Word(muster_lifecycle::state(n).into()),
+        Look::NodeReachable => Value::yes(n.reachable),
+        Look::NodeCordoned => Value::yes(n.cordon.is_some()),
+        Look::NodeJobs => number(s.attempts_on(&n.name).count()),
+        Look::NodeGpus => Value::Number(i64::from(n.gpu_set().len())),
+        Look::NodeMissingGpus => number(n.missing_gpus.len()),
+        Look::NodeFindings => {
+            number(s.health.open_on(&n.name).filter(|f| of_kind(&f.seen.kind)).count())
+        }
+        Look::NodeSeverity => {
+            let worst = s.health.open_on(&n.name).map(|f| f.seen.severity).max();
+            Value::Word(worst.map_or("none", |w| w.word()).into())
+        }
+        Look::NodeRemedy => {
+            Value::Word(remedy(s, &n.name).map_or("none", |r| r.action.word()).into())
+        }
+        Look::NodeApproval => {
+            let asks = |r: &&Arc<Remedy>| {
+                r.step == RemedyStep::Approval
+                    || r.step == RemedyStep::Proposed && r.approved.is_none() && r.until.is_none()
+            };
+            Value::yes(s.health.remedies_of(&n.name).any(|r| asks(&r)))
+        }
+        Look::NodeTest => Value::Word(
+            match (&n.qualifying, &n.qualified) {
+                (Some(_), _) => "running",
+                (None, None) => "none",
+                (None, Some(q)) if q.report.outcome == Outcome::Failed => "failed",
+                (None, Some(_)) => "passed",
+            }
+            .into(),
+        ),
+        Look::NodeProbation => Value::yes(n.probation.is_some()),
+        Look::NodeBreaker => Value::yes(n.breaker.is_some()),
+        Look::LeafLost => lost_beside(Level::Leaf),
+        Look::RackLost => lost_beside(Level::Rack),
+        _ => unknown("it is not in the log"),
+    }
+}
+
+fn of_job(s: &State, look: &Look, j: &Arc<Job>) -> Value {
+    match look {
+        Look::JobState => Value::Word(
+            match j.state {
+                JobState::Queued => "queued",
+                JobState::Starting => "starting",
+                JobState::Running => "running",
+                JobState::Stopping => "stopping",
+                JobState::Succeeded => "succeeded",
+                JobState::Failed => "failed",
+                JobState::Cancelled => "cancelled",
+            }
+            .into(),
+        ),
+        Look::JobAttempts => Value::Number(i64::from(
+            j.attempt.as_ref().map(|a| a.no).or(j.past.last().map(|p| p.no)).unwrap_or(0),
+        )),
+        Look::JobHeld => Value::yes(j.held.is_some()),
+        Look::JobCheckpointAge => match &j.checkpoint {
+            Some(c) => minutes(s.now.since(c.at).0),
+            None => Value::Word("none".into()),
+        },
+        _ => unknown("it is not in the log"),
+    }
+}
+
+fn minutes(ms: u64) -> Value {
+    Value::Number(i64::try_from(ms / 60_000).unwrap_or(i64::MAX))
+}
+
+fn of_thing(s: &State, look: &Look, what: &str, vars: &Vars) -> Value {
+    let text = vars.get(what).map_or("", String::as_str);
+    let missing = || unknown(format!("there is no {what} {text}"));
+    let id = || text.parse::<u64>().ok();
+    let word = |open: bool| Value::Word(if open { "open" } else { "closed" }.into());
+    match look {
+        Look::FindingState => id()
+            .and_then(|i| s.health.findings.get(&i))
+            .map_or_else(missing, |f| word(f.closed.is_none())),
+        Look::IncidentState | Look::IncidentFindings | Look::IncidentOwned => {
+            let Some(i) = id().and_then(|i| s.health.incidents.get(&i)) else { return missing() };
+            match look {
+                Look::IncidentState => word(i.closed.is_none()),
+                Look::IncidentOwned => Value::yes(i.owner.is_some()),
+                _ => Value::Number(i64::try_from(i.count).unwrap_or(i64::MAX)),
+            }
+        }
+        Look::BreakerState => match text.parse::<Entity>() {
+            Ok(e) => {
+                Value::Word(s.health.breakers.get(&e).map_or("closed", |b| b.state.word()).into())
+            }
+            Err(_) => missing(),
+        },
+        _ => unknown("it is not in the log"),
+    }
+}
+
+fn of_fleet(s: &State, look: &Look) -> Value {
+    let nodes = || s.nodes.values().filter(|n| n.stage != Stage::Retired);
+    match look {
+        Look::AutomationState => {
+            let stopped = s.health.automation.stopped.is_some();
+            let word = match (s.policy.remedies.enabled, stopped) {
+                (false, _) => "off",
+                (true, true) => "stopped",
+                (true, false) => "running",
+            };
+            Value::Word(word.into())
+        }
+        Look::AutomationOut => {
+            number(nodes().filter(|n| crate::health::is_out(&s.health, n)).count())
+        }
+        Look::FleetLost => number(nodes().filter(|n| !n.reachable).count()),
+        Look::FleetReady => number(nodes().filter(|n| serves(n)).count()),
+        Look::FleetSpares => {
+            let spare = |n: &&Arc<Node>| n.role == NodeRole::Spare && serves(n);
+            number(nodes().filter(spare).filter(|n| s.used_gpus(&n.name).is_empty()).count())
+        }
+        Look::FleetFindings => number(s.health.open_count()),
+        Look::QueueLength => number(s.queue_len()),
+        Look::QueueOldest => {
+            let at = |id: JobId| s.jobs.get(&id).map(|j| j.submitted_at);
+            let oldest = s.queue().filter_map(at).min();
+            oldest.map_or(Value::Number(0), |t| minutes(s.now.since(t).0))
+        }
+        _ => unknown("it is not in the log"),
+    }
+}
+
+fn serves(n: &Node) -> bool {
+    n.stage == Stage::Ready && n.reachable && n.cordon.is_none() && n.breaker.is_none()
+}

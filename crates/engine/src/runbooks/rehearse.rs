@@ -1,0 +1,112 @@
+//! A dry run: the very steps of the real one, on a copy of the state that nobody keeps.
+
+use super::decide::open;
+use super::look::look;
+use super::step::saw;
+use crate::state::State;
+use crate::{Engine, Policy};
+use muster_model::command::{Actor, Refusal};
+use muster_model::runbook::{RunOutcome, StepOutcome};
+use muster_model::units::Time;
+use muster_runbook::{Look, Next, Value, What, fill};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a step would see and do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DryStep {
+    /// Its number.
+    pub step: u32,
+    /// `check`, `act`, `ask` or `wait`.
+    pub kind: &'static str,
+    /// Its title.
+    pub title: String,
+    /// What would come of it.
+    pub outcome: StepOutcome,
+    /// What it sees.
+    pub saw: String,
+    /// What it would do.
+    pub would: String,
+}
+
+/// A whole dry run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rehearsed {
+    /// Steps in the order in which they would be taken.
+    pub steps: Vec<DryStep>,
+    /// How it would end.
+    pub outcome: RunOutcome,
+}
+
+/// Says what each step of a book would see and do for somebody. Questions are answered as the book
+/// assumes, waits are taken to end well, and acts are tried on the copy: a refusal is the one that
+/// a real run would get.
+///
+/// # Errors
+/// A [`Refusal`] when there is no such book, or its variables are missing.
+pub fn rehearse(
+    state: State,
+    name: &str,
+    vars: &BTreeMap<String, String>,
+    actor: &Actor,
+    now: Time,
+    outside: &dyn Fn(&Look) -> Option<String>,
+) -> Result<Rehearsed, Refusal> {
+    let mut e = Engine::new(state, Policy::default());
+    e.advance(now);
+    let (book, ..) = open(&e, name, vars)?;
+    let mut out = Rehearsed { steps: Vec::new(), outcome: RunOutcome::Unresolved };
+    let (mut no, mut seen) = (1, BTreeSet::new());
+    while let Some(step) = book.step(no).filter(|s| seen.insert(s.no)) {
+        let mut chose = None;
+        let (outcome, saw, would) = match &step.what {
+            What::Check(t) | What::Wait(t, _) => {
+                let value = match t.look.outside() {
+                    true => outside(&t.look).map_or_else(
+                        || Value::Unknown("nothing was told".into()),
+                        |v| Value::told(&v),
+                    ),
+                    false => look(&e.state, t, vars),
+                };
+                let holds = t.bound.holds(&value);
+                match (&step.what, holds) {
+                    (What::Wait(_, span), false) => {
+                        let would = format!("wait up to {span} until {}", t.words());
+                        (StepOutcome::Holds, saw(t, &value), would)
+                    }
+                    (_, true) => (StepOutcome::Holds, saw(t, &value), String::new()),
+                    (_, false) => (StepOutcome::HoldsNot, saw(t, &value), String::new()),
+                }
+            }
+            What::Act(a) => {
+                let held = e.taken_by(a, vars).and_then(|n| e.machine_held(&n));
+                let tried = e.act_as(actor, a, vars);
+                let would = a.words(vars);
+                match (tried, held) {
+                    (Err(r), _) => (StepOutcome::Refused, format!("would be refused: {r}"), would),
+                    (Ok(()), Some(why)) => {
+                        let saw = format!("by itself it would wait for a person: {why}");
+                        (StepOutcome::Done, saw, would)
+                    }
+                    (Ok(()), None) => (StepOutcome::Done, String::new(), would),
+                }
+            }
+            What::Ask(a) => {
+                chose = Some(a.assume.clone());
+                let all: Vec<&str> = a.choices.iter().map(|c| c.text.as_str()).collect();
+                let would = format!("ask: {} ({})", fill(&a.question, vars), all.join("; "));
+                (StepOutcome::Answered, format!("taken as: {}", a.assume), would)
+            }
+        };
+        let next = book.after(no, outcome, chose.as_deref());
+        let title = fill(&step.title, vars);
+        out.steps.push(DryStep { step: no, kind: step.what.word(), title, outcome, saw, would });
+        match next {
+            Next::Step(n) => no = n,
+            Next::Over(how) => {
+                out.outcome = how;
+                break;
+            }
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,313 @@
+//! Runs of runbooks: by a person, by the machine, with whose permissions, and over a restart.
+
+mod common;
+
+use common::{World, node, replay};
+use muster_engine::{Engine, Policy, State, rehearse};
+use muster_model::command::{Actor, Answer, Command, Refusal, RefusalCode, Request};
+use muster_model::event::Event;
+use muster_model::runbook::{Run, RunOutcome, StepOutcome, StepWord};
+use muster_model::tenant::{Role, TokenUse};
+use muster_model::units::Span;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const BOOK: &str = "---
+name: empty-it
+title: Empty a node
+topics: [test]
+urgency: today
+owner: a test
+vars: [node]
+---
+
+Words.
+
+## 1. check: It is heard
+
+```muster
+check: node.reachable
+is: yes
+```
+
+## 2. act: Cordon it
+
+```muster
+act: cordon
+reason: a test of $node
+```
+
+## 3. wait: It is empty
+
+```muster
+wait: node.jobs
+at-most: 0
+for: 10m
+else: 5
+```
+
+## 4. ask: Keep it?
+
+```muster
+ask: Shall $node stay out?
+choice: yes -> end
+choice: no -> 5
+```
+
+## 5. act: Give it back
+
+```muster
+act: uncordon
+then: end
+```
+";
+
+fn vars(i: usize) -> BTreeMap<String, String> {
+    BTreeMap::from([("node".to_owned(), node(i).to_string())])
+}
+
+fn world(role: Role) -> World {
+    let mut w = World::new(8, 8);
+    w.ok(Command::CreateToken {
+        id: "ann".into(),
+        name: "ann".parse().unwrap(),
+        hash: String::new(),
+        usage: TokenUse::Api { role, project: None },
+        ttl: None,
+    });
+    w.ok(Command::SetRunbook { name: "empty-it".into(), text: Arc::from(BOOK) });
+    w
+}
+
+fn ann(role: Role) -> Actor {
+    Actor { name: "user:ann".into(), role, project: None }
+}
+
+fn as_ann(w: &mut World, role: Role, command: Command) -> Result<Answer, Refusal> {
+    let at = w.now;
+    w.request(&Request { actor: ann(role), at, key: None, if_version: None, command })
+}
+
+fn begin(w: &mut World, role: Role, i: usize, auto: bool) -> u64 {
+    let command = Command::StartRunbook { name: "empty-it".into(), vars: vars(i), auto };
+    match as_ann(w, role, command) {
+        Ok(Answer::Begun { id }) => id,
+        other => panic!("it began: {other:?}"),
+    }
+}
+
+fn run(w: &World, id: u64) -> Run {
+    (*w.engine.state().runbooks.runs[&id]).clone()
+}
+
+fn say(w: &mut World, id: u64, word: StepWord) -> Result<Answer, Refusal> {
+    let step = run(w, id).step;
+    let command = Command::AnswerRunbook { run: id, step, word, note: String::new(), seen: None };
+    as_ann(w, Role::Operator, command)
+}
+
+#[test]
+fn a_person_goes_through_a_book_step_by_step() {
+    let mut w = world(Role::Operator);
+    let id = begin(&mut w, Role::Operator, 1, false);
+    assert_eq!((run(&w, id).step, run(&w, id).done.len()), (1, 0));
+    say(&mut w, id, StepWord::Go).unwrap();
+    say(&mut w, id, StepWord::Go).unwrap();
+    assert_eq!(w.engine.state().nodes[&node(1)].cordon.as_deref(), Some("a test of n001"));
+    say(&mut w, id, StepWord::Go).unwrap();
+    let wrong = say(&mut w, id, StepWord::Choose("maybe".into())).unwrap_err();
+    assert_eq!(wrong.code, RefusalCode::Invalid);
+    say(&mut w, id, StepWord::Choose("no".into())).unwrap();
+    say(&mut w, id, StepWord::Go).unwrap();
+    let r = run(&w, id);
+    assert_eq!(r.ended.map(|e| e.outcome), Some(RunOutcome::Resolved));
+    assert_eq!(r.done.iter().map(|d| d.step).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    assert!(r.done.iter().all(|d| d.by == "user:ann"));
+    assert_eq!(w.engine.state().nodes[&node(1)].cordon, None);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_word_about_another_step_or_an_ended_run_is_refused() {
+    let mut w = world(Role::Operator);
+    let id = begin(&mut w, Role::Operator, 1, false);
+    let word = StepWord::Go;
+    let late = Command::AnswerRunbook { run: id, step: 2, word, note: String::new(), seen: None };
+    assert_eq!(as_ann(&mut w, Role::Operator, late).unwrap_err().code, RefusalCode::Conflict);
+    as_ann(&mut w, Role::Operator, Command::StopRunbook { run: id, reason: "enough".into() })
+        .unwrap();
+    assert_eq!(say(&mut w, id, StepWord::Go).unwrap_err().code, RefusalCode::Conflict);
+    assert_eq!(run(&w, id).ended.map(|e| e.outcome), Some(RunOutcome::Stopped));
+}
+
+#[test]
+fn the_machine_goes_on_until_it_needs_a_person() {
+    let mut w = world(Role::Operator);
+    let id = begin(&mut w, Role::Operator, 1, true);
+    let r = run(&w, id);
+    assert_eq!(r.step, 4, "{r:?}");
+    assert_eq!(r.waits.as_deref(), Some("Shall n001 stay out?"));
+    assert!(w.engine.state().nodes[&node(1)].cordon.is_some());
+    let by: Vec<&str> = w
+        .log
+        .iter()
+        .filter(|r| matches!(r.event, Event::NodeCordoned { .. }))
+        .map(|r| r.actor.as_str())
+        .collect();
+    assert_eq!(by, ["user:ann"], "what the machine does, it does in its owner's name");
+    say(&mut w, id, StepWord::Choose("no".into())).unwrap();
+    assert_eq!(run(&w, id).ended.map(|e| e.outcome), Some(RunOutcome::Resolved));
+    assert_eq!(w.engine.state().nodes[&node(1)].cordon, None);
+}
+
+#[test]
+fn a_wait_ends_when_it_holds_or_when_its_time_is_up() {
+    let mut w = world(Role::Operator);
+    let job = w.gang(1, 8);
+    w.start(job);
+    let at = common::number(&w.nodes_of(job)[0]);
+    let id = begin(&mut w, Role::Operator, at, true);
+    assert_eq!(run(&w, id).step, 3);
+    assert_eq!(w.engine.next_wake().map(|t| t <= w.now + Span::mins(10)), Some(true));
+    w.pass(Span::mins(11));
+    let r = run(&w, id);
+    assert_eq!(r.done[2].outcome, StepOutcome::HoldsNot, "{r:?}");
+    assert_eq!(r.ended.map(|e| e.outcome), Some(RunOutcome::Resolved));
+    let id = begin(&mut w, Role::Operator, at, true);
+    w.finish(job);
+    w.tick();
+    assert_eq!(run(&w, id).done[2].outcome, StepOutcome::Holds);
+}
+
+#[test]
+fn the_machine_may_no_more_than_whoever_started_it() {
+    let mut w = world(Role::User);
+    let id = begin(&mut w, Role::User, 1, true);
+    let r = run(&w, id);
+    assert_eq!(r.done[1].outcome, StepOutcome::Refused, "{r:?}");
+    assert!(r.done[1].saw.contains("may not steer nodes"), "{r:?}");
+    assert_eq!(r.ended.map(|e| e.outcome), Some(RunOutcome::Unresolved));
+    assert_eq!(w.engine.state().nodes[&node(1)].cordon, None);
+    let start = Command::StartRunbook { name: "empty-it".into(), vars: vars(1), auto: false };
+    assert_eq!(as_ann(&mut w, Role::Viewer, start).unwrap_err().code, RefusalCode::NotAllowed);
+    // Somebody whose token was ended meanwhile acts no more.
+    let mut w = world(Role::Operator);
+    let job = w.gang(1, 8);
+    w.start(job);
+    let at = common::number(&w.nodes_of(job)[0]);
+    let id = begin(&mut w, Role::Operator, at, true);
+    w.ok(Command::RevokeToken { id: "ann".into() });
+    w.pass(Span::mins(11));
+    assert_eq!(run(&w, id).done[3].outcome, StepOutcome::Refused);
+    assert!(w.engine.state().nodes[&node(at)].cordon.is_some());
+}
+
+#[test]
+fn what_holds_automation_back_holds_the_machine_back() {
+    let mut w = world(Role::Operator);
+    w.ok(Command::StopAutomation { reason: "a test".into() });
+    let id = begin(&mut w, Role::Operator, 1, true);
+    let r = run(&w, id);
+    assert_eq!(r.step, 2);
+    assert!(r.waits.as_deref().is_some_and(|w| w.contains("automation is stopped")), "{r:?}");
+    assert_eq!(w.engine.state().nodes[&node(1)].cordon, None);
+    // A person's own word goes through.
+    say(&mut w, id, StepWord::Go).unwrap();
+    assert!(w.engine.state().nodes[&node(1)].cordon.is_some());
+    // Nor does it take more nodes than automation may.
+    let mut w = world(Role::Operator);
+    let ids: Vec<u64> = (0..8).map(|i| begin(&mut w, Role::Operator, i, true)).collect();
+    let held = ids.iter().filter(|id| run(&w, **id).step == 2).count();
+    assert!(held >= 5, "{held} of 8 were held");
+}
+
+#[test]
+fn a_server_that_starts_anew_goes_on_and_does_nothing_twice() {
+    let mut w = world(Role::Operator);
+    let job = w.gang(1, 8);
+    w.start(job);
+    let at = common::number(&w.nodes_of(job)[0]);
+    let id = begin(&mut w, Role::Operator, at, true);
+    let bytes = w.engine.state().to_bytes().unwrap();
+    let state = State::from_bytes(1, &bytes).unwrap();
+    assert_eq!(state.digest(), w.engine.state().digest());
+    w.engine = Engine::new(state, Policy::default());
+    w.pass(Span::mins(11));
+    let cordons = w.log.iter().filter(|r| matches!(r.event, Event::NodeCordoned { .. })).count();
+    assert_eq!(cordons, 1);
+    assert!(run(&w, id).ended.is_some());
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_and_changes_nothing() {
+    let w = world(Role::Operator);
+    let before = w.engine.state().digest();
+    let none = |_: &muster_runbook::Look| None;
+    let state = w.engine.state().clone();
+    let plan = rehearse(state, "empty-it", &vars(1), &ann(Role::Operator), w.now, &none).unwrap();
+    assert_eq!(plan.steps.iter().map(|s| s.step).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert_eq!(plan.steps[1].would, "cordon node=n001 reason=a test of n001");
+    assert_eq!(plan.outcome, RunOutcome::Resolved);
+    let state = w.engine.state().clone();
+    let plan = rehearse(state, "empty-it", &vars(1), &ann(Role::Viewer), w.now, &none).unwrap();
+    assert_eq!(plan.steps[1].outcome, StepOutcome::Refused);
+    assert!(plan.steps[1].saw.contains("may not steer nodes"), "{plan:?}");
+    assert_eq!(w.engine.state().digest(), before);
+}
+
+#[test]
+fn every_book_on_the_shelf_can_be_rehearsed() {
+    let w = World::new(8, 8);
+    for b in muster_runbook::shelf::books() {
+        let given = |v: &String| {
+            let value = match v.as_str() {
+                "node" => node(1).to_string(),
+                "breaker" => "leaf:r/c/s0/l0".to_owned(),
+                _ => "1".to_owned(),
+            };
+            (v.clone(), value)
+        };
+        let vars: BTreeMap<String, String> = b.needs.iter().map(given).collect();
+        let state = w.engine.state().clone();
+        let none = |_: &muster_runbook::Look| None;
+        let plan = rehearse(state, &b.name, &vars, &Actor::system(), w.now, &none).unwrap();
+        assert!(!plan.steps.is_empty(), "{}", b.name);
+    }
+}
+
+#[test]
+fn a_book_of_the_sites_own_counts_before_the_one_beneath_it() {
+    let mut w = World::new(1, 8);
+    let text =
+        muster_runbook::shelf::text("lemon").unwrap().replace("owner: fleet on-call", "owner: us");
+    w.ok(Command::SetRunbook { name: "lemon".into(), text: Arc::from(text) });
+    let of = |w: &World| w.engine.state().runbooks.all()["lemon"].0.owner.clone();
+    assert_eq!(of(&w), "us");
+    let wrong = Command::SetRunbook { name: "other".into(), text: Arc::from(BOOK) };
+    assert_eq!(w.send(wrong).unwrap_err().field.as_deref(), Some("name"));
+    let bad = Command::SetRunbook { name: "x".into(), text: Arc::from("no book") };
+    let refusal = w.send(bad).unwrap_err();
+    assert!(refusal.message.starts_with("x:1: ") && refusal.hint.is_some(), "{refusal:?}");
+    w.ok(Command::DeleteRunbook { name: "lemon".into() });
+    assert_eq!(of(&w), "fleet on-call");
+}
+
+#[test]
+fn people_write_about_an_incident_and_take_it_on() {
+    let mut w = World::new(8, 8);
+    let none = Command::NoteIncident { id: 7, text: "hm".into() };
+    assert_eq!(w.send(none).unwrap_err().code, RefusalCode::NotFound);
+    for i in 0..6 {
+        w.lose(&node(i));
+    }
+    w.pass(Span::mins(3));
+    let id = w.engine.state().health.open_incidents().next().expect("a leaf is lost").id;
+    w.ok(Command::OwnIncident { id, owner: Some("user:ann".into()) });
+    w.ok(Command::NoteIncident { id, text: "  the switch is off  ".into() });
+    assert!(w.send(Command::NoteIncident { id, text: " ".into() }).is_err());
+    let i = w.engine.state().health.incidents[&id].clone();
+    assert_eq!(i.owner.as_ref().map(|o| o.who.as_str()), Some("user:ann"));
+    assert_eq!(i.notes.iter().map(|n| n.text.as_str()).collect::<Vec<_>>(), ["the switch is off"]);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}

@@ -1,0 +1,218 @@
+//! Runs of runbooks, as the log keeps them. What a book says is plain text here; reading it is
+//! another crate's work.
+
+use crate::command::Actor;
+use crate::names::ProjectName;
+use crate::qualification::cut;
+use crate::tenant::Role;
+use crate::units::Time;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Characters of a book.
+pub const BOOK_MAX: usize = 64 * 1024;
+/// Characters of what was seen, done or said at a step.
+pub const WORDS_MAX: usize = 600;
+
+/// A book that the site wrote or changed itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteBook {
+    /// The whole text.
+    pub text: Arc<str>,
+    /// Who applied it.
+    pub by: String,
+    /// When.
+    pub at: Time,
+    /// Sequence number of the record that holds it.
+    pub version: u64,
+}
+
+/// Whose permissions a run has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunActor {
+    /// `user:NAME`, or `system`.
+    pub name: String,
+    /// What they may do.
+    pub role: Role,
+    /// The one project they are bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<ProjectName>,
+}
+
+impl RunActor {
+    /// As whoever asks.
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        Actor { name: self.name.clone(), role: self.role, project: self.project.clone() }
+    }
+}
+
+impl From<&Actor> for RunActor {
+    fn from(a: &Actor) -> RunActor {
+        RunActor { name: a.name.clone(), role: a.role, project: a.project.clone() }
+    }
+}
+
+/// Somebody, or the machine, follows a book.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its number: that of the record that began it.
+    pub id: u64,
+    /// Name of the book.
+    pub book: String,
+    /// The book as it was then: a run stays readable whatever becomes of its book.
+    pub text: Arc<str>,
+    /// Record that holds the site's own book; none: the book came with Muster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    /// Who began it; what it does, it does with their permissions.
+    pub by: RunActor,
+    /// The machine takes the steps.
+    #[serde(default)]
+    pub auto: bool,
+    /// What it is about: node, gpu, job, finding, incident and the like.
+    #[serde(default)]
+    pub vars: BTreeMap<String, String>,
+    /// When it began.
+    pub started_at: Time,
+    /// The step it stands at.
+    pub step: u32,
+    /// Since when.
+    pub since: Time,
+    /// The step's time is up then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+    /// Why a person has to say something first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// Steps that are behind it, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub done: Vec<StepDone>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<RunEnd>,
+}
+
+/// What came of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum StepOutcome {
+    /// What was expected is so.
+    Holds,
+    /// It is not so, or not in time.
+    HoldsNot,
+    /// It was done.
+    Done,
+    /// It was refused, or could not be done.
+    Refused,
+    /// Somebody chose.
+    Answered,
+    /// Somebody passed over it.
+    Skipped,
+}
+
+impl StepOutcome {
+    /// The word users read.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            StepOutcome::Holds => "holds",
+            StepOutcome::HoldsNot => "does not hold",
+            StepOutcome::Done => "done",
+            StepOutcome::Refused => "refused",
+            StepOutcome::Answered => "answered",
+            StepOutcome::Skipped => "skipped",
+        }
+    }
+}
+
+/// A step that is behind a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StepDone {
+    /// Its number in the book.
+    pub step: u32,
+    /// Who took it.
+    pub by: String,
+    /// What came of it.
+    pub outcome: StepOutcome,
+    /// What was seen.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub saw: String,
+    /// What was done.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub did: String,
+    /// What was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chose: Option<String>,
+    /// What somebody had to say to it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// When.
+    #[serde(default)]
+    pub at: Time,
+}
+
+impl StepDone {
+    /// With what is too long cut short.
+    #[must_use]
+    pub fn bounded(mut self) -> StepDone {
+        cut(&mut self.saw, WORDS_MAX);
+        cut(&mut self.did, WORDS_MAX);
+        cut(&mut self.note, WORDS_MAX);
+        self
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunEnd {
+    /// When.
+    pub at: Time,
+    /// How.
+    pub outcome: RunOutcome,
+    /// Why.
+    pub why: String,
+}
+
+/// How a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RunOutcome {
+    /// The book's end was reached.
+    Resolved,
+    /// The book does not help further: people take over.
+    Unresolved,
+    /// Somebody stopped it.
+    Stopped,
+}
+
+impl RunOutcome {
+    /// The word users read.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            RunOutcome::Resolved => "resolved",
+            RunOutcome::Unresolved => "unresolved",
+            RunOutcome::Stopped => "stopped",
+        }
+    }
+}
+
+/// What a person says at a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepWord {
+    /// Look now, or do it now.
+    Go,
+    /// This choice.
+    Choose(String),
+    /// It is so, or it was done by hand.
+    Yes,
+    /// It is not so, or it could not be done.
+    No,
+    /// Pass over it.
+    Skip,
+}

@@ -1,0 +1,232 @@
+//! A book, and which step follows.
+
+use crate::act::Act;
+use crate::look::{Bound, Look};
+use muster_model::runbook::{RunOutcome, StepOutcome};
+use muster_model::units::Span;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How soon somebody has to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// When there is time.
+    Ticket,
+    /// Within hours.
+    Today,
+    /// Now: somebody is woken.
+    Page,
+}
+
+impl Urgency {
+    /// The word in a book.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Urgency::Ticket => "ticket",
+            Urgency::Today => "today",
+            Urgency::Page => "page",
+        }
+    }
+
+    pub(crate) fn parse(word: &str) -> Option<Urgency> {
+        [Urgency::Ticket, Urgency::Today, Urgency::Page].into_iter().find(|u| u.word() == word)
+    }
+}
+
+/// A book that was read and found sound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Book {
+    /// Stable name.
+    pub name: String,
+    /// In a few words.
+    pub title: String,
+    /// Failure modes it serves, by their codes.
+    pub modes: Vec<String>,
+    /// What else it serves.
+    pub topics: Vec<String>,
+    /// How soon somebody has to look.
+    pub urgency: Urgency,
+    /// Who keeps it right.
+    pub owner: String,
+    /// Variables a run must be given.
+    pub needs: Vec<String>,
+    /// Variables a run may be given; without them they are empty.
+    pub takes: Vec<String>,
+    /// What stands before the first step.
+    pub intro: String,
+    /// Its steps, numbered from 1.
+    pub steps: Vec<Step>,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// From 1.
+    pub no: u32,
+    /// What it is about.
+    pub title: String,
+    /// What people read.
+    pub text: String,
+    /// What the machine reads.
+    pub what: What,
+    /// Where it goes when all is well.
+    pub then: Target,
+    /// And when not.
+    pub otherwise: Target,
+    /// The line of its heading.
+    pub line: usize,
+}
+
+/// What a step is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// Look whether something is so.
+    Check(Test),
+    /// Do something.
+    Act(Act),
+    /// Let a person choose.
+    Ask(Ask),
+    /// Wait until something is so.
+    Wait(Test, Span),
+}
+
+impl What {
+    /// The word in a book.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            What::Check(_) => "check",
+            What::Act(_) => "act",
+            What::Ask(_) => "ask",
+            What::Wait(..) => "wait",
+        }
+    }
+}
+
+/// A look and what it is held to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Test {
+    /// What is looked at.
+    pub look: Look,
+    /// What is expected.
+    pub bound: Bound,
+    /// Findings of this kind only.
+    pub kind: Option<String>,
+}
+
+impl Test {
+    /// In words.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let of = self.kind.as_deref().map(|k| format!(" of kind {k}")).unwrap_or_default();
+        format!("{}{of} {}", self.look, self.bound)
+    }
+}
+
+/// A question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// What is asked.
+    pub question: String,
+    /// What can be said.
+    pub choices: Vec<Choice>,
+    /// What a dry run assumes: one of the choices.
+    pub assume: String,
+}
+
+/// Something that can be said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The words.
+    pub text: String,
+    /// What follows.
+    pub goto: Target,
+}
+
+/// Where a step leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// The step after it.
+    Next,
+    /// That step.
+    Step(u32),
+    /// The end: it is resolved.
+    End,
+    /// People have to take over.
+    GiveUp,
+}
+
+/// What follows a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// This step.
+    Step(u32),
+    /// The run is over.
+    Over(RunOutcome),
+}
+
+impl Book {
+    /// A step by its number.
+    #[must_use]
+    pub fn step(&self, no: u32) -> Option<&Step> {
+        self.steps.get(usize::try_from(no).ok()?.checked_sub(1)?)
+    }
+
+    /// What follows a step of which this came.
+    #[must_use]
+    pub fn after(&self, no: u32, outcome: StepOutcome, chose: Option<&str>) -> Next {
+        let Some(step) = self.step(no) else { return Next::Over(RunOutcome::Unresolved) };
+        let target = match (&step.what, outcome, chose) {
+            (What::Ask(a), _, Some(c)) => {
+                a.choices.iter().find(|x| x.text == c).map_or(step.otherwise, |x| x.goto)
+            }
+            (_, StepOutcome::HoldsNot | StepOutcome::Refused, _) => step.otherwise,
+            _ => step.then,
+        };
+        self.resolve(no, target)
+    }
+
+    /// Where a target of a step leads.
+    #[must_use]
+    pub fn resolve(&self, no: u32, target: Target) -> Next {
+        match target {
+            Target::Step(n) => Next::Step(n),
+            Target::Next if self.step(no + 1).is_some() => Next::Step(no + 1),
+            Target::Next | Target::End => Next::Over(RunOutcome::Resolved),
+            Target::GiveUp => Next::Over(RunOutcome::Unresolved),
+        }
+    }
+
+    /// Variables that are missing among those given, and those that the book does not know.
+    #[must_use]
+    pub fn check_vars<'a>(
+        &'a self,
+        given: &'a BTreeMap<String, String>,
+    ) -> (Vec<&'a str>, Vec<&'a str>) {
+        let empty = |n: &&String| given.get(*n).is_none_or(String::is_empty);
+        let missing = self.needs.iter().filter(empty).map(String::as_str).collect();
+        let known: BTreeSet<&String> = self.needs.iter().chain(&self.takes).collect();
+        let strange = given.keys().filter(|k| !known.contains(k)).map(String::as_str).collect();
+        (missing, strange)
+    }
+}
+
+/// A text with `$name` replaced by variables. What is unknown becomes nothing.
+#[must_use]
+pub fn fill(text: &str, vars: &BTreeMap<String, String>) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let tail = &rest[at + 1..];
+        let end = tail.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(tail.len());
+        if end == 0 {
+            out.push('$');
+        } else {
+            out.push_str(vars.get(&tail[..end]).map_or("", String::as_str));
+        }
+        rest = &tail[end..];
+    }
+    out.push_str(rest);
+    out
+}

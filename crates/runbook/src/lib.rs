@@ -1,0 +1,19 @@
+//! Runbooks as data (O3): Markdown that people read, with one small block of facts in each step
+//! that the machine reads. This crate reads a book ([`parse`]), says what is wrong with it, and
+//! knows which step follows what came of another ([`Book::after`]). What is so and what is done is
+//! for others to find out and to do.
+
+mod act;
+mod book;
+mod error;
+mod look;
+mod parse;
+pub mod shelf;
+#[cfg(test)]
+mod tests;
+
+pub use act::{Act, ActKind};
+pub use book::{Ask, Book, Choice, Next, Step, Target, Test, Urgency, What, fill};
+pub use error::BookError;
+pub use look::{Bound, Look, Value};
+pub use parse::parse;

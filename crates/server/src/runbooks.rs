@@ -1,0 +1,75 @@
+//! Figures that runs of runbooks look at and that are not in the log: what agents told last. The
+//! log decides; here it is only looked and told.
+
+use crate::agents::Agents;
+use crate::brain::Brain;
+use muster_model::command::Command;
+use muster_model::names::NodeName;
+use muster_model::runbook::Run;
+use muster_runbook::{Look, What};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// A figure as a node's agent told it last: of the GPU that is meant, or the largest of the node.
+pub(crate) fn figure(
+    agents: &Agents,
+    look: &Look,
+    vars: &BTreeMap<String, String>,
+) -> Option<String> {
+    let Look::Telemetry(name) = look else { return None };
+    let node: NodeName = vars.get("node")?.parse().ok()?;
+    let (columns, values) = agents.newest(&node)?;
+    let at = columns.iter().position(|c| c == name)?;
+    let rows = || values.chunks(columns.len().max(1)).filter_map(|g| g.get(at).copied());
+    let gpu = vars.get("gpu").and_then(|g| g.parse::<usize>().ok());
+    let value = match gpu {
+        Some(g) => rows().nth(g)?,
+        None => rows().filter(|v| v.is_finite()).reduce(f32::max)?,
+    };
+    value.is_finite().then(|| format!("{value:.1}"))
+}
+
+/// What the step that a run stands at looks at outside the log.
+pub(crate) fn outside(run: &Run) -> Option<(Look, BTreeMap<String, String>)> {
+    let book = muster_runbook::parse(&run.book, &run.text).ok()?;
+    match &book.step(run.step)?.what {
+        What::Check(t) | What::Wait(t, _) if t.look.outside() => {
+            Some((t.look.clone(), run.vars.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// Tells runs that the machine follows what they look at, until `stop`.
+pub(crate) fn start(brain: Brain, agents: Agents, stop: CancellationToken) {
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                () = stop.cancelled() => return,
+            }
+            let waiting: Vec<Arc<Run>> = brain.read(|s| {
+                let auto = |r: &&Arc<Run>| r.auto && r.waits.is_none();
+                s.runbooks.live().filter(auto).cloned().collect()
+            });
+            for run in waiting {
+                let Some((look, vars)) = outside(&run) else { continue };
+                // A node that tells nothing: the run goes on with that, after a while.
+                let seen = figure(&agents, &look, &vars).unwrap_or_default();
+                let old = brain.now().since(run.since).0 > 30_000;
+                if seen.is_empty() && !old {
+                    continue;
+                }
+                let command = Command::RunbookSaw { run: run.id, step: run.step, seen };
+                if let Err(e) = brain.system(command).await {
+                    tracing::debug!(run = run.id, error = %e, "what a run looks at was not taken");
+                }
+            }
+        }
+    });
+}

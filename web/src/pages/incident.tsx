@@ -1,0 +1,225 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link, useParams } from '@tanstack/react-router';
+import { type FormEvent, useState } from 'react';
+import { api, once, type Schemas, stream } from '../api/client';
+import { incidentRecord } from '../queries';
+import { useAct } from '../ui/act';
+import { Ago, Clock, count, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
+
+type Made = Schemas['IncidentRecord'];
+
+/** One incident: what happened, what it cost, what people wrote, and the runbook. */
+export function IncidentPage() {
+  const { id } = useParams({ from: '/incidents/$id' });
+  const query = useQuery(incidentRecord(id));
+  return (
+    <main className="page" id="page">
+      <Loaded query={query}>
+        {(r) => (
+          <>
+            <div className="head">
+              <h1>Incident {r.incident.id}</h1>
+              <State word={r.incident.severity} />
+              <State word={r.incident.state} />
+              <span>{r.incident.summary}</span>
+            </div>
+            <div className="columns wide-left">
+              <Story made={r} />
+              <div>
+                <Doing made={r} />
+                <Cost made={r} />
+                <Notes made={r} />
+                <Changes made={r} />
+              </div>
+            </div>
+          </>
+        )}
+      </Loaded>
+    </main>
+  );
+}
+
+function Story({ made }: { made: Made }) {
+  return (
+    <Panel title="What happened" note={count(made.timeline.length, 'entry', 'entries')}>
+      {made.timeline.length === 0 ? (
+        <Empty title="The log tells nothing more" />
+      ) : (
+        <Scroll label="What happened" tall>
+          <table>
+            <thead>
+              <tr>
+                <th>When</th>
+                <th>What</th>
+                <th>Where</th>
+                <th>Who</th>
+                <th>In words</th>
+              </tr>
+            </thead>
+            <tbody>
+              {made.timeline.map((e, i) => (
+                // biome-ignore lint/suspicious/noArrayIndexKey: entries never move
+                <tr key={i}>
+                  <td className="nowrap">
+                    <Clock at={e.at} />
+                  </td>
+                  <td>{e.what}</td>
+                  <td>
+                    {e.node && (
+                      <Link to="/nodes/$name" params={{ name: e.node }}>
+                        {e.node}
+                      </Link>
+                    )}
+                  </td>
+                  <td className="dim">{e.actor}</td>
+                  <td>{e.text}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+    </Panel>
+  );
+}
+
+function Doing({ made }: { made: Made }) {
+  const { act, busy } = useAct();
+  const i = made.incident;
+  const params = { path: { id: i.id }, header: once() };
+  const node = made.impact.nodes[0];
+  return (
+    <Panel title="What to do">
+      <div className="item">
+        <p>{i.owner ? `${i.owner} took it on` : 'Nobody took it on yet.'}</p>
+        <div className="actions">
+          {made.runbooks.map((name) => (
+            <Link key={name} to="/runbooks/$name" params={{ name }} search={{ incident: i.id, node }}>
+              Runbook {name}
+            </Link>
+          ))}
+          {!i.owner && (
+            <button
+              type="button"
+              className="main"
+              disabled={busy}
+              onClick={() =>
+                void act(
+                  () => api.POST('/v1/incidents/{id}/own', { params, body: { release: false } }),
+                  'You took it on',
+                )
+              }
+            >
+              Take it on
+            </button>
+          )}
+          <button
+            type="button"
+            disabled={busy}
+            onClick={() =>
+              void act(async () => {
+                const answer = await stream(`/v1/incidents/${i.id}/report`, {});
+                const link = document.createElement('a');
+                link.href = URL.createObjectURL(await answer.blob());
+                link.download = `incident-${i.id}.md`;
+                link.click();
+                URL.revokeObjectURL(link.href);
+              }, 'The draft is saved')
+            }
+          >
+            Save a draft of the report
+          </button>
+        </div>
+      </div>
+    </Panel>
+  );
+}
+
+function Cost({ made }: { made: Made }) {
+  const m = made.impact;
+  return (
+    <Panel title="What it cost">
+      <dl className="facts item">
+        <dt>Began</dt>
+        <dd>
+          <Ago at={made.incident.began_at} />, known {span(m.seconds_to_detect * 1000)} later
+        </dd>
+        <dt>Lasted</dt>
+        <dd>{span(m.seconds * 1000)}</dd>
+        <dt>GPU-hours</dt>
+        <dd>{(m.gpu_milli_hours / 1000).toFixed(1)}</dd>
+        <dt>Nodes</dt>
+        <dd>{m.nodes.length}</dd>
+        <dt>Jobs hit</dt>
+        <dd>
+          {m.jobs.length === 0 && 'none'}
+          {m.jobs.map((j) => (
+            <Link key={j} to="/jobs/$id" params={{ id: String(j) }}>
+              {j}{' '}
+            </Link>
+          ))}
+        </dd>
+        <dt>Projects</dt>
+        <dd>{m.projects.join(', ') || 'none'}</dd>
+        <dt>Pages</dt>
+        <dd>{m.pages}</dd>
+      </dl>
+    </Panel>
+  );
+}
+
+function Notes({ made }: { made: Made }) {
+  const [text, setText] = useState('');
+  const { act, busy } = useAct();
+  const i = made.incident;
+  const send = (e: FormEvent) => {
+    e.preventDefault();
+    void act(async () => {
+      await api.POST('/v1/incidents/{id}/note', {
+        params: { path: { id: i.id }, header: once() },
+        body: { text },
+      });
+      setText('');
+    }, 'Written down');
+  };
+  return (
+    <Panel title="Notes">
+      {(i.notes ?? []).map((n) => (
+        <div className="item" key={`${n.at} ${n.by}`}>
+          <p>{n.text}</p>
+          <p className="dim">
+            {n.by} <Ago at={n.at} />
+          </p>
+        </div>
+      ))}
+      <form className="stack item" onSubmit={send}>
+        <label className="stack">
+          Write something down
+          <input value={text} required maxLength={2000} onChange={(e) => setText(e.target.value)} />
+        </label>
+        <div className="actions">
+          <button type="submit" disabled={busy}>
+            Keep it
+          </button>
+        </div>
+      </form>
+    </Panel>
+  );
+}
+
+function Changes({ made }: { made: Made }) {
+  const changes = made.incident.changes ?? [];
+  if (changes.length === 0) return null;
+  return (
+    <Panel title="Changed shortly before">
+      {changes.map((c) => (
+        <div className="item" key={`${c.at} ${c.text}`}>
+          <p>{c.text}</p>
+          <p className="dim">
+            {c.actor} <Ago at={c.at} />
+          </p>
+        </div>
+      ))}
+    </Panel>
+  );
+}

@@ -1,0 +1,450 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { type FormEvent, useState } from 'react';
+import { api, must, once, type Schemas } from '../api/client';
+import { runbook, runbookRun, runbookRuns, runbooks } from '../queries';
+import { useAct } from '../ui/act';
+import { useAsk } from '../ui/ask';
+import { Ago, count, Empty, Loaded, Panel, Scroll, type Tone, Word } from '../ui/parts';
+
+type Step = Schemas['RunbookStep'];
+type Run = Schemas['RunbookRun'];
+
+const TONES: Record<string, Tone> = {
+  page: 'bad',
+  today: 'warn',
+  ticket: 'plain',
+  going: 'run',
+  waiting: 'warn',
+  resolved: 'ok',
+  unresolved: 'bad',
+  stopped: 'plain',
+  check: 'note',
+  act: 'run',
+  ask: 'warn',
+  wait: 'plain',
+  holds: 'ok',
+  done: 'ok',
+  answered: 'ok',
+  holds_not: 'bad',
+  refused: 'bad',
+  skipped: 'plain',
+};
+
+function Tag({ word }: { word: string }) {
+  return <Word tone={TONES[word] ?? 'plain'}>{word.replaceAll('_', ' ')}</Word>;
+}
+
+const about = (vars: Record<string, string>) =>
+  Object.entries(vars)
+    .map(([k, v]) => `${k} ${v}`)
+    .join(', ');
+
+/** All books, and runs that go on. */
+export function RunbooksPage() {
+  const books = useQuery(runbooks());
+  const { mode } = useSearch({ from: '/runbooks' });
+  return (
+    <main className="page" id="page">
+      <div className="head">
+        <h1>Runbooks</h1>
+        {mode && (
+          <span className="dim">
+            for {mode}; <Link to="/runbooks">all of them</Link>
+          </span>
+        )}
+      </div>
+      <Runs />
+      <Loaded query={books}>
+        {(list) => {
+          const shown = list.items.filter((b) => !mode || b.modes.includes(mode) || b.topics.includes(mode));
+          return (
+            <Panel title="Books" note={count(shown.length, 'book')}>
+              <Scroll label="Runbooks">
+                <table>
+                  <thead>
+                    <tr>
+                      <th>Title</th>
+                      <th>Urgency</th>
+                      <th>Steps</th>
+                      <th>Serves</th>
+                      <th>Owner</th>
+                    </tr>
+                  </thead>
+                  <tbody>
+                    {shown.map((b) => (
+                      <tr key={b.name}>
+                        <td>
+                          <Link to="/runbooks/$name" params={{ name: b.name }}>
+                            {b.title}
+                          </Link>
+                          {b.version && <span className="dim"> the site's own</span>}
+                        </td>
+                        <td>
+                          <Tag word={b.urgency} />
+                        </td>
+                        <td>{b.length}</td>
+                        <td className="dim">{[...b.modes, ...b.topics].join(', ')}</td>
+                        <td>{b.owner}</td>
+                      </tr>
+                    ))}
+                  </tbody>
+                </table>
+              </Scroll>
+            </Panel>
+          );
+        }}
+      </Loaded>
+    </main>
+  );
+}
+
+function Runs() {
+  const query = useQuery(runbookRuns());
+  return (
+    <Loaded query={query}>
+      {(list) =>
+        list.items.length === 0 ? null : (
+          <Panel title="Runs">
+            <Scroll label="Runs">
+              <table>
+                <thead>
+                  <tr>
+                    <th>Run</th>
+                    <th>State</th>
+                    <th>Book</th>
+                    <th>About</th>
+                    <th>Step</th>
+                    <th>By</th>
+                    <th>Began</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {list.items.slice(0, 20).map((r) => (
+                    <tr key={r.id}>
+                      <td>
+                        <Link to="/runbook-runs/$id" params={{ id: r.id }}>
+                          {r.id}
+                        </Link>
+                      </td>
+                      <td>
+                        <Tag word={r.state} />
+                      </td>
+                      <td>{r.title || r.book}</td>
+                      <td>{about(r.vars)}</td>
+                      <td>{r.step}</td>
+                      <td className="dim">{r.auto ? `the machine, for ${r.by}` : r.by}</td>
+                      <td className="nowrap">
+                        <Ago at={r.started_at} />
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </Scroll>
+          </Panel>
+        )
+      }
+    </Loaded>
+  );
+}
+
+function StepText({ step }: { step: Step }) {
+  return (
+    <>
+      <h3>
+        <span>
+          {step.no}. {step.title}
+        </span>
+        <Tag word={step.kind} />
+      </h3>
+      {step.text && <p>{step.text}</p>}
+      <p>
+        <code>{step.says}</code>
+      </p>
+      {step.choices.length > 0 ? (
+        <ul>
+          {step.choices.map((c) => (
+            <li key={c.text}>
+              {c.text} <span className="dim">then {c.goto}</span>
+            </li>
+          ))}
+        </ul>
+      ) : (
+        <p className="dim">
+          then {step.then}, otherwise {step.otherwise}
+        </p>
+      )}
+    </>
+  );
+}
+
+/** One book, and what it takes to follow it. */
+export function RunbookPage() {
+  const { name } = useParams({ from: '/runbooks/$name' });
+  const query = useQuery(runbook(name));
+  return (
+    <main className="page" id="page">
+      <Loaded query={query}>
+        {(b) => (
+          <>
+            <div className="head">
+              <h1>{b.title}</h1>
+              <Tag word={b.urgency} />
+              <span className="dim">
+                kept by {b.owner}; serves {[...b.modes, ...b.topics].join(', ')}
+              </span>
+            </div>
+            <div className="columns wide-left">
+              <Panel title="Steps" note={count(b.steps.length, 'step')}>
+                <div className="item">
+                  <p>{b.intro}</p>
+                </div>
+                {b.steps.map((s) => (
+                  <div className="item" key={s.no}>
+                    <StepText step={s} />
+                  </div>
+                ))}
+              </Panel>
+              <Start book={b} />
+            </div>
+          </>
+        )}
+      </Loaded>
+    </main>
+  );
+}
+
+function Start({ book }: { book: Schemas['Runbook'] }) {
+  const given = useSearch({ from: '/runbooks/$name' }) as Record<string, string | undefined>;
+  const names = [...book.needs, ...book.takes];
+  const [vars, setVars] = useState<Record<string, string>>(() =>
+    Object.fromEntries(names.map((n) => [n, given[n] ?? ''])),
+  );
+  const [plan, setPlan] = useState<Schemas['RunbookDryRun'] | null>(null);
+  const { act, busy } = useAct();
+  const ask = useAsk();
+  const navigate = useNavigate();
+  const path = { name: book.name };
+  const body = (auto: boolean) => ({
+    vars: Object.fromEntries(Object.entries(vars).filter(([, v]) => v)),
+    auto,
+  });
+  const start = (auto: boolean) =>
+    act(async () => {
+      const run = must(
+        await api.POST('/v1/runbooks/{name}/run', { params: { path, header: once() }, body: body(auto) }),
+      );
+      await navigate({ to: '/runbook-runs/$id', params: { id: run.id } });
+    }, `${book.title}: the run began`);
+  return (
+    <Panel title="Follow it">
+      <form
+        className="stack item"
+        onSubmit={(e: FormEvent) => {
+          e.preventDefault();
+          void start(false);
+        }}
+      >
+        {names.map((n) => (
+          <label className="stack" key={n}>
+            {n}
+            {book.needs.includes(n) ? '' : ' (may be left out)'}
+            <input
+              value={vars[n] ?? ''}
+              required={book.needs.includes(n)}
+              maxLength={256}
+              autoComplete="off"
+              onChange={(e) => setVars({ ...vars, [n]: e.target.value })}
+            />
+          </label>
+        ))}
+        <div className="actions">
+          <button type="submit" className="main" disabled={busy}>
+            Step by step
+          </button>
+          <button
+            type="button"
+            disabled={busy}
+            onClick={() =>
+              void act(
+                async () =>
+                  setPlan(
+                    must(
+                      await api.POST('/v1/runbooks/{name}/dry-run', {
+                        params: { path, header: once() },
+                        body: body(false),
+                      }),
+                    ),
+                  ),
+                'Nothing was done: this is what a run would do',
+              )
+            }
+          >
+            Dry run
+          </button>
+          <button
+            type="button"
+            className="risky"
+            disabled={busy}
+            onClick={async () => {
+              const yes = await ask({
+                title: `Let the machine follow: ${book.title}`,
+                text: 'It acts with your permissions and within the limits of automation, and waits for a person where it must.',
+                act: 'Start',
+                risky: true,
+              });
+              if (yes !== null) void start(true);
+            }}
+          >
+            By the machine
+          </button>
+        </div>
+      </form>
+      {plan && (
+        <div className="item" role="status">
+          <h3>
+            <span>A run would be</span> <Tag word={plan.outcome} />
+          </h3>
+          <ol>
+            {plan.steps.map((s) => (
+              <li key={s.step} value={s.step}>
+                {s.title} <Tag word={s.outcome} />
+                {s.would && (
+                  <>
+                    {' '}
+                    <code>{s.would}</code>
+                  </>
+                )}{' '}
+                <span className="dim">{s.saw}</span>
+              </li>
+            ))}
+          </ol>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+/** One run: what is behind it, and the buttons of the step it stands at. */
+export function RunbookRunPage() {
+  const { id } = useParams({ from: '/runbook-runs/$id' });
+  const query = useQuery(runbookRun(id));
+  return (
+    <main className="page" id="page">
+      <Loaded query={query}>
+        {(r) => (
+          <>
+            <div className="head">
+              <h1>{r.title || r.book}</h1>
+              <Tag word={r.state} />
+              <span className="dim">
+                run {r.id}, {about(r.vars)}, {r.auto ? `the machine for ${r.by}` : r.by},{' '}
+                <Ago at={r.started_at} />
+              </span>
+              {r.vars.node && (
+                <Link to="/nodes/$name" params={{ name: r.vars.node }}>
+                  {r.vars.node}
+                </Link>
+              )}
+            </div>
+            {r.why && <p>{r.why}</p>}
+            {r.now && <Now run={r} step={r.now} />}
+            <Panel title="Behind it" note={count(r.done.length, 'step')}>
+              {r.done.length === 0 && <Empty title="Nothing yet" />}
+              {r.done.map((d) => (
+                <div className="item" key={`${d.step} ${d.at}`}>
+                  <h3>
+                    <span>
+                      {d.step}. {d.title}
+                    </span>
+                    <Tag word={d.outcome} />
+                    <span className="dim">
+                      {d.by} <Ago at={d.at} />
+                    </span>
+                  </h3>
+                  {d.chose && <p>{d.chose}</p>}
+                  {d.did && (
+                    <p>
+                      <code>{d.did}</code>
+                    </p>
+                  )}
+                  {d.saw && <p className="dim">{d.saw}</p>}
+                  {d.note && <p>{d.note}</p>}
+                </div>
+              ))}
+            </Panel>
+          </>
+        )}
+      </Loaded>
+    </main>
+  );
+}
+
+function Now({ run, step }: { run: Run; step: Step }) {
+  const { act, busy } = useAct();
+  const params = { path: { id: run.id }, header: once() };
+  const say = (word: Schemas['RunbookWord'], choose?: string) =>
+    void act(
+      () =>
+        api.POST('/v1/runbook-runs/{id}/answer', { params, body: { step: step.no, word, choose, note: '' } }),
+      `Step ${step.no}: ${choose ?? word}`,
+    );
+  const go = { check: 'Look now', act: 'Do it now', wait: 'Look now', ask: '' }[step.kind] ?? 'Go';
+  return (
+    <Panel title="It stands at">
+      <div className="item">
+        <StepText step={step} />
+        {run.sees && <p>{run.sees}</p>}
+        {run.waits && (
+          <p>
+            <Word tone="warn">waits for a person</Word> {run.waits}
+          </p>
+        )}
+        <div className="actions">
+          {step.choices.length > 0 ? (
+            step.choices.map((c) => (
+              <button
+                type="button"
+                className="main"
+                key={c.text}
+                disabled={busy}
+                onClick={() => say('choose', c.text)}
+              >
+                {c.text}
+              </button>
+            ))
+          ) : (
+            <>
+              <button type="button" className="main" disabled={busy} onClick={() => say('go')}>
+                {go}
+              </button>
+              <button type="button" disabled={busy} onClick={() => say('yes')}>
+                {step.kind === 'act' ? 'Done by hand' : 'It is so'}
+              </button>
+              <button type="button" disabled={busy} onClick={() => say('no')}>
+                {step.kind === 'act' ? 'Could not be done' : 'It is not so'}
+              </button>
+            </>
+          )}
+          <button type="button" disabled={busy} onClick={() => say('skip')}>
+            Skip
+          </button>
+          <button
+            type="button"
+            className="risky"
+            disabled={busy}
+            onClick={() =>
+              void act(
+                () => api.POST('/v1/runbook-runs/{id}/stop', { params, body: { reason: 'from the console' } }),
+                'The run is stopped',
+              )
+            }
+          >
+            Stop the run
+          </button>
+        </div>
+      </div>
+    </Panel>
+  );
+}
