@@ -105,7 +105,14 @@ const runbook = createRoute({
   component: RunbookPage,
   validateSearch: (
     s: Record<string, unknown>,
-  ): { node?: string; gpu?: string; job?: string; finding?: string; incident?: string; breaker?: string } => ({
+  ): {
+    node?: string;
+    gpu?: string;
+    job?: string;
+    finding?: string;
+    incident?: string;
+    breaker?: string;
+  } => ({
     node: text(s.node),
     gpu: text(s.gpu),
     job: text(s.job),

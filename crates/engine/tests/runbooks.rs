@@ -295,13 +295,13 @@ fn a_book_of_the_sites_own_counts_before_the_one_beneath_it() {
 
 #[test]
 fn people_write_about_an_incident_and_take_it_on() {
-    let mut w = World::new(8, 8);
+    let mut w = World::new(32, 8);
     let none = Command::NoteIncident { id: 7, text: "hm".into() };
     assert_eq!(w.send(none).unwrap_err().code, RefusalCode::NotFound);
-    for i in 0..6 {
+    for i in 8..16 {
         w.lose(&node(i));
     }
-    w.pass(Span::mins(3));
+    w.sleep(Span::secs(5));
     let id = w.engine.state().health.open_incidents().next().expect("a leaf is lost").id;
     w.ok(Command::OwnIncident { id, owner: Some("user:ann".into()) });
     w.ok(Command::NoteIncident { id, text: "  the switch is off  ".into() });

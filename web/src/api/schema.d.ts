@@ -369,6 +369,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/incidents/{id}/note": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Write something down about an incident. */
+        post: operations["post_incidents_id_note"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/incidents/{id}/own": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take an incident on, or let it go. */
+        post: operations["post_incidents_id_own"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/incidents/{id}/record": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the record of an incident: its timeline, what it cost, and what people wrote. */
+        get: operations["get_incidents_id_record"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/incidents/{id}/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a draft of the report on an incident, as Markdown. */
+        get: operations["get_incidents_id_report"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs": {
         parameters: {
             query?: never;
@@ -1097,6 +1165,147 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runbook-runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List runs, newest first. */
+        get: operations["get_runbook_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runbook-runs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a run with what it saw and did. */
+        get: operations["get_runbook_runs_id"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runbook-runs/{id}/answer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say a word at the step that a run stands at. */
+        post: operations["post_runbook_runs_id_answer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runbook-runs/{id}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Stop a run. */
+        post: operations["post_runbook_runs_id_stop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runbooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List runbooks. */
+        get: operations["get_runbooks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runbooks/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a runbook with its steps. */
+        get: operations["get_runbooks_name"];
+        /** Write a runbook of the site's own, or change one. What came with Muster stays beneath it. */
+        put: operations["put_runbooks_name"];
+        post?: never;
+        /** Take back a runbook of the site's own; one that came with Muster counts again. */
+        delete: operations["delete_runbooks_name"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runbooks/{name}/dry-run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say what a run would see and do, step by step. Changes nothing. */
+        post: operations["post_runbooks_name_dry_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runbooks/{name}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin to follow a runbook: step by step with a person, or by the machine with the permissions
+         *     of whoever asks.
+         */
+        post: operations["post_runbooks_name_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/secrets": {
         parameters: {
             query?: never;
@@ -1329,6 +1538,20 @@ export interface components {
             name?: string | null;
             /** @description Why it goes first. */
             why: string;
+        };
+        /** @description `POST /v1/runbook-runs/{id}/answer`. */
+        AnswerRunbook: {
+            /** @description One of the choices of a question. */
+            choose?: string | null;
+            /** @description What there is to say to it. */
+            note?: string;
+            /**
+             * Format: int32
+             * @description The step that is meant.
+             */
+            step: number;
+            /** @description The word. */
+            word: components["schemas"]["RunbookWord"];
         };
         /** @description A task of an array, in short. */
         ArrayItem: {
@@ -2251,6 +2474,8 @@ export interface components {
             open: number;
             /** @description What people do about it. */
             runbook: string;
+            /** @description Runbooks that say it step by step, by name. */
+            runbooks?: string[];
             /** @description How bad it usually is. */
             severity: components["schemas"]["Severity"];
             /** @description In a few words. */
@@ -2846,8 +3071,13 @@ export interface components {
             id: string;
             /** @description What happened there: a failure mode. */
             kind: string;
+            /** @description What people wrote down about it. */
+            notes?: components["schemas"]["IncidentNote"][];
             /** @description When it was opened. */
             opened_at: components["schemas"]["Timestamp"];
+            owned_at?: components["schemas"]["Timestamp"] | null;
+            /** @description Who took it on. */
+            owner?: string | null;
             /** @description How bad it is. */
             severity: components["schemas"]["Severity"];
             /** @description `open` or `closed`. */
@@ -2857,12 +3087,79 @@ export interface components {
             /** @description The failure mode in a few words. */
             title?: string;
         };
+        /** @description Something that happened. */
+        IncidentEntry: {
+            /** @description Who caused it. */
+            actor: string;
+            /** @description When. */
+            at: components["schemas"]["Timestamp"];
+            /** @description The node, where one is meant. */
+            node?: string | null;
+            /** @description In words. */
+            text: string;
+            /**
+             * @description `incident`, `finding`, `fault`, `remedy`, `act`, `stage`, `test`, `job`, `breaker`,
+             *     `runbook`, `note`, `page`, `change` or `automation`.
+             */
+            what: string;
+        };
+        /** @description What an incident cost. */
+        IncidentImpact: {
+            /**
+             * Format: int64
+             * @description GPU-hours in which they could not work, in thousandths.
+             */
+            gpu_milli_hours: number;
+            /** @description Jobs that were hit. */
+            jobs: number[];
+            /** @description Nodes that are part of it. */
+            nodes: string[];
+            /**
+             * Format: int32
+             * @description How often somebody was called.
+             */
+            pages: number;
+            /** @description Projects they belong to: whom to tell. */
+            projects: string[];
+            /**
+             * Format: int64
+             * @description From its first signal to its end, or until now, in seconds.
+             */
+            seconds: number;
+            /**
+             * Format: int64
+             * @description Seconds from the first signal until it was known as one incident.
+             */
+            seconds_to_detect: number;
+        };
         /** @description A page of incidents, newest first. */
         IncidentList: {
             /** @description Where the next page starts; null on the last one. */
             cursor?: string | null;
             /** @description The incidents. */
             items: components["schemas"]["Incident"][];
+        };
+        /** @description What somebody wrote down. */
+        IncidentNote: {
+            /** @description When. */
+            at: components["schemas"]["Timestamp"];
+            /** @description Who. */
+            by: string;
+            /** @description What. */
+            text: string;
+        };
+        /** @description Everything about an incident. */
+        IncidentRecord: {
+            /** @description Older parts of the log are archived, or there was more than is shown. */
+            cut: boolean;
+            /** @description What it cost so far. */
+            impact: components["schemas"]["IncidentImpact"];
+            /** @description The incident, with its findings and what was changed before it. */
+            incident: components["schemas"]["Incident"];
+            /** @description Runbooks that serve it. */
+            runbooks: string[];
+            /** @description What happened, oldest first. */
+            timeline: components["schemas"]["IncidentEntry"][];
         };
         /**
          * @description A fault for a simulated node: what a site is asked for, what its agent is told, and what the
@@ -4035,6 +4332,11 @@ export interface components {
             /** @description The rows. */
             rows: components["schemas"]["TelemetryRow"][];
         };
+        /** @description `POST /v1/incidents/{id}/note`. */
+        NoteRequest: {
+            /** @description What is to be remembered. */
+            text: string;
+        };
         /** @description An attempt will be stopped, and has time to write a checkpoint first. */
         Notice: {
             /** @description Since when. */
@@ -4107,6 +4409,19 @@ export interface components {
          * @enum {string}
          */
         Overrun: "stop" | "finish";
+        /** @description `POST /v1/incidents/{id}/own`. */
+        OwnRequest: {
+            /**
+             * @description Who takes it on; null: whoever asks.
+             * @default null
+             */
+            owner: string | null;
+            /**
+             * @description Nobody any more.
+             * @default false
+             */
+            release: boolean;
+        };
         /** @description An attempt that is over. */
         PastAttempt: {
             /** @description When it ended. */
@@ -4908,6 +5223,175 @@ export interface components {
              */
             workdir: string | null;
         };
+        /** @description A runbook. */
+        Runbook: {
+            /** @description What stands before the first step; empty in lists. */
+            intro: string;
+            /**
+             * Format: int32
+             * @description How many steps it has.
+             */
+            length: number;
+            /** @description Failure modes it serves, by their codes. */
+            modes: string[];
+            /** @description Stable name. */
+            name: string;
+            /** @description Variables that a run must be given. */
+            needs: string[];
+            /** @description Who keeps it right. */
+            owner: string;
+            /** @description Its steps; empty in lists. */
+            steps: components["schemas"]["RunbookStep"][];
+            /** @description Variables that a run may be given. */
+            takes: string[];
+            /** @description The whole text as it is written; null in lists. */
+            text?: string | null;
+            /** @description In a few words. */
+            title: string;
+            /** @description What else it serves. */
+            topics: string[];
+            /** @description How soon somebody has to look: `page`, `today` or `ticket`. */
+            urgency: string;
+            /**
+             * Format: int64
+             * @description Record that holds it, where it is the site's own; null: it came with Muster.
+             */
+            version?: number | null;
+        };
+        /** @description What can be said to a question. */
+        RunbookChoice: {
+            /** @description Where it leads. */
+            goto: string;
+            /** @description The words. */
+            text: string;
+        };
+        /** @description What a run would see and do. Nothing was done. */
+        RunbookDryRun: {
+            /** @description How it would end, if people say what the book assumes. */
+            outcome: string;
+            /** @description Steps in the order in which they would be taken. */
+            steps: components["schemas"]["RunbookDryStep"][];
+        };
+        /** @description What a step would see and do. */
+        RunbookDryStep: {
+            /** @description `check`, `act`, `ask` or `wait`. */
+            kind: string;
+            /** @description What would come of it. */
+            outcome: string;
+            /** @description What it sees. */
+            saw: string;
+            /**
+             * Format: int32
+             * @description Its number.
+             */
+            step: number;
+            /** @description What it is about. */
+            title: string;
+            /** @description What it would do. */
+            would: string;
+        };
+        /** @description All runbooks. */
+        RunbookList: {
+            /** @description Always null: there are few. */
+            cursor?: string | null;
+            /** @description The books, by name. */
+            items: components["schemas"]["Runbook"][];
+        };
+        /** @description A run of a runbook. */
+        RunbookRun: {
+            /** @description The machine takes the steps. */
+            auto: boolean;
+            /** @description Name of the book. */
+            book: string;
+            /** @description Who began it. */
+            by: string;
+            /** @description Steps that are behind it. */
+            done: components["schemas"]["RunbookStepDone"][];
+            ended_at?: components["schemas"]["Timestamp"] | null;
+            /** @description Its number. */
+            id: string;
+            now?: components["schemas"]["RunbookStep"] | null;
+            /** @description What that step sees at this moment. */
+            sees?: string | null;
+            /** @description When it began. */
+            started_at: components["schemas"]["Timestamp"];
+            /** @description `going`, `waiting` (for a person), `resolved`, `unresolved` or `stopped`. */
+            state: string;
+            /**
+             * Format: int32
+             * @description The step it stands at.
+             */
+            step: number;
+            /** @description Title of the book. */
+            title: string;
+            until?: components["schemas"]["Timestamp"] | null;
+            /** @description What it is about. */
+            vars: {
+                [key: string]: string;
+            };
+            /** @description Why a person has to say something first. */
+            waits?: string | null;
+            /** @description Why. */
+            why?: string | null;
+        };
+        /** @description Runs, newest first. */
+        RunbookRunList: {
+            /** @description Where the next page starts; null on the last one. */
+            cursor?: string | null;
+            /** @description The runs. */
+            items: components["schemas"]["RunbookRun"][];
+        };
+        /** @description One step. */
+        RunbookStep: {
+            /** @description What can be said to a question. */
+            choices: components["schemas"]["RunbookChoice"][];
+            /** @description `check`, `act`, `ask` or `wait`. */
+            kind: string;
+            /**
+             * Format: int32
+             * @description Its number, from 1.
+             */
+            no: number;
+            /** @description And when not. */
+            otherwise: string;
+            /** @description What the machine reads, in words. */
+            says: string;
+            /** @description What people read. */
+            text: string;
+            /** @description Where it leads when all is well. */
+            then: string;
+            /** @description What it is about. */
+            title: string;
+        };
+        /** @description A step that is behind a run. */
+        RunbookStepDone: {
+            /** @description When. */
+            at: components["schemas"]["Timestamp"];
+            /** @description Who took it. */
+            by: string;
+            /** @description What was chosen. */
+            chose?: string | null;
+            /** @description What was done. */
+            did: string;
+            /** @description What somebody had to say to it. */
+            note: string;
+            /** @description What came of it. */
+            outcome: string;
+            /** @description What was seen. */
+            saw: string;
+            /**
+             * Format: int32
+             * @description Its number.
+             */
+            step: number;
+            /** @description What it is about. */
+            title: string;
+        };
+        /**
+         * @description A word at a step.
+         * @enum {string}
+         */
+        RunbookWord: "go" | "yes" | "no" | "skip" | "choose";
         /** @description Names of a project's secrets. */
         SecretList: {
             /** @description Where the next page starts; null on the last one. */
@@ -5021,6 +5505,11 @@ export interface components {
             reason?: string;
             /** @description When it (first) begins. */
             start: components["schemas"]["Timestamp"];
+        };
+        /** @description `PUT /v1/runbooks/{name}`. */
+        SetRunbook: {
+            /** @description The whole text. */
+            text: string;
         };
         /** @description `PUT /v1/secrets/{name}`. */
         SetSecret: {
@@ -5318,6 +5807,21 @@ export interface components {
              * @description Of all stages together (0 to 1).
              */
             share: number;
+        };
+        /** @description `POST /v1/runbooks/{name}/run` and `/dry-run`. */
+        StartRunbook: {
+            /**
+             * @description The machine takes the steps, with the permissions of whoever asks.
+             * @default false
+             */
+            auto: boolean;
+            /**
+             * @description What it is about, such as `node`.
+             * @default {}
+             */
+            vars: {
+                [key: string]: string;
+            };
         };
         /** @description What an attempt told of its steps to this server. */
         StepsReport: {
@@ -6597,6 +7101,165 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Incident"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    post_incidents_id_note: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Its number. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NoteRequest"];
+            };
+        };
+        responses: {
+            /** @description The incident. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Incident"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    post_incidents_id_own: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Its number. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["OwnRequest"] | null;
+            };
+        };
+        responses: {
+            /** @description The incident. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Incident"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_incidents_id_record: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path: {
+                /** @description Its number. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The record. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IncidentRecord"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_incidents_id_report: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path: {
+                /** @description Its number. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The draft. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/markdown": string;
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -8498,6 +9161,408 @@ export interface operations {
             403: components["responses"]["NotAllowed"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_runbook_runs: {
+        parameters: {
+            query?: {
+                /** @description Only those that go on (`true`) or are over (`false`); all when absent. */
+                open?: boolean;
+                /** @description Only of this book. */
+                book?: string;
+                /** @description Only about this node. */
+                node?: string;
+                /** @description At most so many. */
+                limit?: number;
+                /** @description Where the last page ended. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of runs. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunbookRunList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_runbook_runs_id: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path: {
+                /** @description Its number. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunbookRun"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    post_runbook_runs_id_answer: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Its number. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AnswerRunbook"];
+            };
+        };
+        responses: {
+            /** @description The run as it stands now. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunbookRun"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    post_runbook_runs_id_stop: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Its number. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"] | null;
+            };
+        };
+        responses: {
+            /** @description The run as it stands now. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunbookRun"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_runbooks: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All of them. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunbookList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_runbooks_name: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path: {
+                /** @description Its name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The book. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Runbook"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    put_runbooks_name: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Its name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetRunbook"];
+            };
+        };
+        responses: {
+            /** @description The book. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Runbook"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    delete_runbooks_name: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Its name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            204: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    post_runbooks_name_dry_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Its name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["StartRunbook"] | null;
+            };
+        };
+        responses: {
+            /** @description What it would do. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunbookDryRun"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    post_runbooks_name_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Its name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["StartRunbook"] | null;
+            };
+        };
+        responses: {
+            /** @description The run. */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunbookRun"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Senseless"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];

@@ -105,7 +105,7 @@ function Doing({ made }: { made: Made }) {
               disabled={busy}
               onClick={() =>
                 void act(
-                  () => api.POST('/v1/incidents/{id}/own', { params, body: { release: false } }),
+                  () => api.POST('/v1/incidents/{id}/own', { params, body: { owner: null, release: false } }),
                   'You took it on',
                 )
               }

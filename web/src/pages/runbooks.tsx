@@ -436,7 +436,8 @@ function Now({ run, step }: { run: Run; step: Step }) {
             disabled={busy}
             onClick={() =>
               void act(
-                () => api.POST('/v1/runbook-runs/{id}/stop', { params, body: { reason: 'from the console' } }),
+                () =>
+                  api.POST('/v1/runbook-runs/{id}/stop', { params, body: { reason: 'from the console' } }),
                 'The run is stopped',
               )
             }
