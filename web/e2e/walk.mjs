@@ -284,6 +284,8 @@ const PAGES = [
   '/',
   '/?by=util',
   '/oncall',
+  '/runbooks',
+  '/runbooks/gpu-off-bus',
   '/jobs?state=all',
   '/jobs/new',
   `/jobs/${id}`,
