@@ -132,7 +132,12 @@ fn figure(metrics: &str, name: &str) -> Option<u64> {
     metrics.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-fn wait_connected(site: &Site, fleet: &mut Daemon, nodes: u32, within: Duration) -> Result<()> {
+pub(crate) fn wait_connected(
+    site: &Site,
+    fleet: &mut Daemon,
+    nodes: u32,
+    within: Duration,
+) -> Result<()> {
     let until = Instant::now() + within;
     loop {
         fleet.must_be_running()?;

@@ -19,6 +19,7 @@ mod stats;
 mod submit;
 mod topology;
 mod twin;
+mod ui;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -106,6 +107,7 @@ fn run(options: &Options) -> Result<()> {
         "backfill" => backfill::run(options)?,
         "sim" => twin::run(options)?,
         "health" => health::run(options)?,
+        "ui" => ui::run(options)?,
         other => {
             bail!(
                 "there is no benchmark {other:?}; there are:\n{}",

@@ -1,9 +1,11 @@
-// So many open consoles, as the server sees them: node e2e/consoles.mjs N SECONDS PID
+// So many open consoles, as the server sees them: node e2e/consoles.mjs N SECONDS PID [--json]
 // Says what processor time the server used without and with them, and what they received.
 import { readFileSync } from 'node:fs';
 import { base, token } from './browser.mjs';
 
-const [count = 100, seconds = 20, pid] = process.argv.slice(2).map(Number);
+const json = process.argv.includes('--json');
+const words = process.argv.slice(2).filter((a) => !a.startsWith('--'));
+const [count = 100, seconds = 20, pid] = words.map(Number);
 const ticks = () => {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
   return Number(fields[11]) + Number(fields[12]);
@@ -32,5 +34,15 @@ bytes = 0;
 const during = await share();
 console.log(`without: ${before.toFixed(1)} % of a core; with ${count} consoles: ${during.toFixed(1)} %`);
 console.log(`each received ${(bytes / count / seconds / 1000).toFixed(2)} kB/s`);
+// A change takes 20 bytes of a frame; its head is of no matter.
+const each = bytes / count / seconds;
+if (json)
+  console.log(
+    JSON.stringify({
+      cores: Math.max(0, during - before) / 100,
+      kb_per_s: each / 1000,
+      changes_per_s: each / 20,
+    }),
+  );
 stop.abort();
 process.exit(0);

@@ -1,5 +1,6 @@
-// How the map moves: node e2e/perf.mjs
+// How the map moves: node e2e/perf.mjs [--json]
 // Frames while panning and zooming (the browser's own clock), time to the first picture, memory.
+import { readFileSync } from 'node:fs';
 import { base, browser, page } from './browser.mjs';
 
 const chromium = await browser();
@@ -28,6 +29,7 @@ await p.evaluate(() => {
 });
 const box = await p.locator('.map-area').boundingBox();
 const [cx, cy] = [box.x + box.width / 2, box.y + box.height / 2];
+const worst = [];
 const measure = async (what, moves) => {
   await p.evaluate(() => {
     window.frames_.length = 0;
@@ -35,6 +37,7 @@ const measure = async (what, moves) => {
   await moves();
   const all = await p.evaluate(() => window.frames_.slice(1).sort((a, b) => a - b));
   const at = (q) => all[Math.min(all.length - 1, Math.floor(all.length * q))]?.toFixed(1);
+  worst.push(Number(at(0.95)));
   console.log(`${what}: ${all.length} frames, median ${at(0.5)} ms, p95 ${at(0.95)} ms, worst ${at(1)} ms`);
 };
 const pan = async (steps) => {
@@ -66,5 +69,21 @@ console.log(gpus);
 console.log(
   `first picture after ${first.toFixed(0)} ms (${Date.now() - began} ms of this run), heap ${(memory / 1e6).toFixed(0)} MB`,
 );
+// The tab's own process, with its share of what it shares with others.
+const owner = await chromium.newBrowserCDPSession();
+const { processInfo } = await owner.send('SystemInfo.getProcessInfo');
+const held = processInfo
+  .filter((i) => i.type === 'renderer')
+  .map((i) => Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${i.id}/smaps_rollup`, 'utf8'))?.[1] ?? 0));
+if (process.argv.includes('--json'))
+  console.log(
+    JSON.stringify({
+      gpus: Number(/[\d,]+/.exec(gpus ?? '')?.[0].replaceAll(',', '') ?? 0),
+      first_paint_ms: first,
+      frame_p95_ms: Math.max(...worst),
+      tab_mib: Math.max(...held) / 1024,
+      heap_mib: memory / 2 ** 20,
+    }),
+  );
 for (const problem of p.problems) console.log(problem);
 await chromium.close();

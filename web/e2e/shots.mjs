@@ -1,5 +1,6 @@
 // Pictures of every page, dark and light: node e2e/shots.mjs DIRECTORY [BEGINNING-OF-A-NAME]
 // MUSTER_STORY=1 gives a site of simulated nodes some life first.
+import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { base, browser, call, page } from './browser.mjs';
 import { story } from './story.mjs';
@@ -11,7 +12,10 @@ mkdirSync(out, { recursive: true });
 if (process.env.MUSTER_STORY) await story();
 
 const jobs = (await call('GET', '/v1/jobs?limit=200')).items;
-const running = jobs.find((j) => j.state === 'running') ?? jobs[0];
+const size = (j) => j.groups.reduce((n, g) => n + g.nodes * g.gpus, 0);
+// The smallest gang of several nodes: its ranks can be told apart on a picture.
+const gangs = jobs.filter((j) => j.state === 'running' && size(j) >= 16).sort((a, b) => size(a) - size(b));
+const running = gangs[0] ?? jobs.find((j) => j.state === 'running') ?? jobs[0];
 const queued = jobs.find((j) => j.state === 'queued' && !j.held);
 const retried = jobs.find((j) => j.past.length > 0);
 const sick = (await call('GET', '/v1/findings?limit=50')).items.find((f) => f.node && f.state === 'open');
@@ -35,15 +39,41 @@ const SHOTS = [
   running && ['job', `/jobs/${running.id}`],
   queued && ['job-waits', `/jobs/${queued.id}`],
   retried && ['job-retried', `/jobs/${retried.id}`],
+  running && ['debug', `/debug/jobs/${running.id}`],
   ['submit', '/jobs/new'],
   ['nodes', '/nodes'],
   node && ['node', `/nodes/${node}`],
   node && ['gpu', `/nodes/${node}/gpus/${sick?.gpu ?? 0}`],
   ['events', '/events'],
   ['topology', '/topology'],
+  ['simulator', '/simulator', { reports: true }],
   ['reservations', '/reservations'],
   ['quotas', '/quotas'],
 ].filter(Boolean);
+
+/** Two reports of the twin, made here by the binary itself where it can be found. */
+async function load(p) {
+  const files = reports();
+  if (files.length === 0) return;
+  await p.locator('input[type="file"]').setInputFiles(files);
+  await p.getByRole('heading', { name: 'Figures' }).waitFor();
+}
+
+let made = null;
+function reports() {
+  if (made) return made;
+  made = [];
+  const [binary, scenario] = [process.env.MUSTER_BINARY, process.env.MUSTER_SCENARIO];
+  if (!binary || !scenario) return made;
+  for (const seed of ['1', '2']) {
+    const ran = spawnSync(binary, ['sim', 'run', scenario, '--seed', seed, '-o', 'json'], {
+      maxBuffer: 1 << 28,
+    });
+    if (ran.status === 0)
+      made.push({ name: `seed-${seed}.json`, mimeType: 'application/json', buffer: ran.stdout });
+  }
+  return made;
+}
 
 const chromium = await browser();
 let wrong = 0;
@@ -58,7 +88,8 @@ for (const scheme of ['dark', 'light']) {
     await p.waitForFunction(() => !/Loading…|Waiting for the first/.test(document.body.textContent), null, {
       timeout: 20_000,
     });
-    await p.waitForTimeout(400);
+    if (options?.reports) await load(p);
+    await p.waitForTimeout(600);
     await p.screenshot({ path: `${out}/${name}-${scheme}.png` });
     const wide = await p.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     if (wide > 0) p.problems.push(`it is ${wide} px wider than the window`);

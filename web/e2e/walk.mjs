@@ -138,6 +138,32 @@ await check('its job goes on elsewhere, and the page says why it moved', async (
   await p.getByRole('heading', { name: 'Attempt 2' }).waitFor();
 });
 
+await check('the debug page shows ranks side by side, and keeps a chosen one in its address', async () => {
+  await until('steps and figures of every rank', async () => {
+    const t = await call('GET', `/v1/jobs/${id}/telemetry?fields=util`);
+    const told = (line) => line.some((v) => v !== null);
+    // The first rank of a simulated node tells for all of them.
+    const steps = t.lines.filter((l) => told(l.step_ms)).length;
+    return steps >= 3 && t.lines.every((l) => l.gpus.some((g) => told(g.figures[0])));
+  });
+  await p.goto(`${base}/jobs/${id}`);
+  await p.getByRole('link', { name: 'Debug' }).click();
+  await p.waitForURL(`${base}/debug/jobs/${id}`);
+  await p.getByRole('heading', { name: 'Rank by rank' }).waitFor();
+  await p.getByRole('heading', { name: /Step time/ }).waitFor();
+  await p.getByText('attempt 2 was placed').waitFor();
+  const map = p.locator('.heat canvas');
+  await map.focus();
+  await p.keyboard.press('ArrowDown');
+  await p.keyboard.press('ArrowDown');
+  await p.waitForURL((url) => url.searchParams.has('rank'));
+  await p.getByLabel('show').selectOption('power');
+  await p.waitForURL((url) => url.searchParams.get('by') === 'power');
+  await p.getByRole('button', { name: 'Slowest first' }).click();
+  await p.waitForURL((url) => url.searchParams.get('order') === 'slow');
+  must((await p.title()).startsWith(`Debug job ${id}`), await p.title());
+});
+
 await check('the topology page shows links, and tests them', async () => {
   await p.goto(`${base}/topology`);
   await p.getByText('not tested since this server started').waitFor();
@@ -293,6 +319,7 @@ const PAGES = [
   `/nodes/${sick}`,
   `/nodes/${sick}/gpus/0`,
   '/events',
+  `/debug/jobs/${id}`,
   '/topology',
   '/simulator',
   '/reservations',

@@ -9,6 +9,7 @@ import { Login } from './pages/login';
 import { router } from './router';
 import { Telling } from './ui/act';
 import { Asking } from './ui/ask';
+import { wear } from './ui/brand';
 import './ui/theme';
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
@@ -52,9 +53,12 @@ function Console() {
 }
 
 const root = document.getElementById('root');
+// Nobody should see one name turn into another.
 if (root)
-  createRoot(root).render(
-    <StrictMode>
-      <Console />
-    </StrictMode>,
+  void wear().then(() =>
+    createRoot(root).render(
+      <StrictMode>
+        <Console />
+      </StrictMode>,
+    ),
   );

@@ -1,6 +1,6 @@
 // What pages read. The first word of a key is what `live/hints.ts` makes stale.
 
-import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, must, type Schemas } from './api/client';
 
 export const health = () =>
@@ -129,6 +129,27 @@ export const explain = (id: string) =>
   queryOptions({
     queryKey: ['jobs', 'explain', id],
     queryFn: async () => must(await api.GET('/v1/jobs/{id}/explain', { params: { path: { id } } })),
+  });
+
+export interface AskedRanks {
+  order?: string;
+  from: number;
+  ranks: number;
+  attempt?: number;
+}
+
+export const jobTelemetry = (id: string, asked: AskedRanks) =>
+  queryOptions({
+    queryKey: ['telemetry', 'job', id, asked],
+    queryFn: async () =>
+      must(
+        await api.GET('/v1/jobs/{id}/telemetry', {
+          params: { path: { id }, query: { ...asked, from: asked.from || undefined } },
+        }),
+      ),
+    placeholderData: keepPreviousData,
+    // Rows come every ten seconds; nothing in the log tells of them.
+    refetchInterval: 10_000,
   });
 
 export const nodes = (state: string) =>

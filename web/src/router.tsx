@@ -1,5 +1,6 @@
 import { createRootRoute, createRoute, createRouter, Link } from '@tanstack/react-router';
 import { MODES, type Mode } from './map/colors';
+import { DebugPage } from './pages/debug';
 import { EventsPage } from './pages/events';
 import { FleetPage } from './pages/fleet';
 import { GpuPage } from './pages/gpu';
@@ -38,6 +39,8 @@ const root = createRootRoute({
 
 const text = (v: unknown) => (typeof v === 'string' && v ? v : typeof v === 'number' ? String(v) : undefined);
 
+const whole = (v: unknown) => (Number.isInteger(v) && (v as number) >= 0 ? (v as number) : undefined);
+
 const fleet = createRoute({
   getParentRoute: () => root,
   path: '/',
@@ -63,6 +66,20 @@ const jobs = createRoute({
 });
 const submit = createRoute({ getParentRoute: () => root, path: '/jobs/new', component: SubmitPage });
 const job = createRoute({ getParentRoute: () => root, path: '/jobs/$id', component: JobPage });
+const debug = createRoute({
+  getParentRoute: () => root,
+  path: '/debug/jobs/$id',
+  component: DebugPage,
+  validateSearch: (
+    s: Record<string, unknown>,
+  ): { order?: 'slow'; from?: number; rank?: number; attempt?: number; by?: string } => ({
+    order: s.order === 'slow' ? 'slow' : undefined,
+    from: whole(s.from),
+    rank: whole(s.rank),
+    attempt: whole(s.attempt),
+    by: text(s.by),
+  }),
+});
 const nodes = createRoute({
   getParentRoute: () => root,
   path: '/nodes',
@@ -134,6 +151,7 @@ export const router = createRouter({
     jobs,
     submit,
     job,
+    debug,
     nodes,
     node,
     gpu,

@@ -18,6 +18,7 @@ pub const BENCHMARKS: &[(&str, &str)] = &[
     ("openb", "GPUs in use when 130% is asked for, on 13 mixes, beside FGD as published"),
     ("backfill", "mean bounded slowdown on logs of real machines, beside what was published"),
     ("sim", "how fast the twin lives, beside formulas and published counts"),
+    ("ui", "the web console before 100,000 GPUs: first picture, frames, memory, open consoles"),
     ("health", "what is found of what fails, and how soon, beside what was published"),
 ];
 

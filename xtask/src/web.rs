@@ -58,6 +58,8 @@ pub fn shots(options: &Shots) -> Result<ExitCode> {
     let to = root().join(&options.to);
     let mut command = node("e2e/shots.mjs", &site);
     command.arg(&to).args(&options.only).env("MUSTER_STORY", "1");
+    command.env("MUSTER_BINARY", target_dir().join("debug/muster"));
+    command.env("MUSTER_SCENARIO", root().join("scenarios/quota-war.toml"));
     let (status, _) = proc::tee(&mut command, Duration::from_secs(15 * 60))?;
     eprintln!("pictures are in {}", to.display());
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -107,7 +109,15 @@ fn npm(args: &[&str]) -> Command {
     command
 }
 
-fn node(script: &str, site: &Site) -> Command {
+/// Packages and a browser, installed where they are missing.
+pub fn ready() -> Result<()> {
+    packages()?;
+    chromium()
+}
+
+/// A script of the console's against a site.
+#[must_use]
+pub fn node(script: &str, site: &Site) -> Command {
     let mut command = Command::new("node");
     command.arg(script).current_dir(web());
     command.env("MUSTER_URL", site.url()).env("MUSTER_TOKEN", site.token());

@@ -5,6 +5,7 @@
 //! failure mode. These types are what `GET /openapi.json` is generated from.
 
 pub mod admin;
+pub mod brand;
 pub mod error;
 pub mod event;
 pub mod explain;
@@ -29,12 +30,14 @@ pub mod reservation;
 pub mod runbook;
 mod schema;
 pub mod server;
+pub mod telemetry;
 pub mod time;
 
 pub use admin::{
     CreateProject, CreateToken, Project, ProjectList, SecretList, SecretName, SetSecret, Token,
     TokenCreated, TokenList, WhoAmI,
 };
+pub use brand::{Brand, BrandColours, BrandLink};
 pub use error::{ErrorBody, ErrorInfo};
 pub use event::{Event, EventList};
 pub use explain::{Ahead, Constraint, Estimate, Explanation};
@@ -79,6 +82,10 @@ pub use runbook::{
     RunbookRunList, RunbookStep, RunbookStepDone, RunbookWord, SetRunbook, StartRunbook,
 };
 pub use server::{CordonRequest, DrainRequest, ServerInfo, StoreStatus};
+pub use telemetry::{
+    GpuLine, JobTelemetry, JobTelemetryQuery, RankLine, TelemetryBand, TelemetryField,
+    TelemetryMark,
+};
 pub use time::Timestamp;
 
 use serde::{Deserialize, Serialize};
@@ -105,6 +112,8 @@ pub enum Kind {
     Explanation,
     /// Where a job's time went.
     JobReport,
+    /// The last minutes of a job in figures.
+    JobTelemetry,
     /// The site's scheduling policy.
     Policy,
     /// Who is entitled to what.

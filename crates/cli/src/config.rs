@@ -38,6 +38,9 @@ pub(crate) struct ConfigFile {
     context: Option<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     contexts: BTreeMap<String, Context>,
+    /// What the console of a server wears that is started here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) brand: Option<muster_server::brand::BrandFile>,
 }
 
 /// One server that the user knows.
@@ -66,7 +69,7 @@ struct Layer {
 }
 
 impl ConfigFile {
-    fn read(path: &Path) -> Result<Option<ConfigFile>, Fail> {
+    pub(crate) fn read(path: &Path) -> Result<Option<ConfigFile>, Fail> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -74,13 +77,13 @@ impl ConfigFile {
         };
         toml::from_str(&text).map(Some).map_err(|e| {
             Fail::usage(format!("{}: {}", path.display(), e.to_string().trim_end())).hint(
-                "known settings: server, token, token_file, project, ca, context, contexts.NAME",
+                "known settings: server, token, token_file, project, ca, context, contexts.NAME, brand",
             )
         })
     }
 
     fn layer(self, path: &Path) -> Result<Layer, Fail> {
-        let ConfigFile { server, token, token_file, project, ca, context, mut contexts } = self;
+        let ConfigFile { server, token, token_file, project, ca, context, mut contexts, .. } = self;
         let own = Layer { server, token, token_file, project, ca };
         let Some(name) = context else { return Ok(own) };
         let Some(c) = contexts.remove(&name) else {
@@ -105,6 +108,14 @@ pub(crate) fn user_config() -> Option<PathBuf> {
         None => PathBuf::from(std::env::var_os("HOME").filter(|v| !v.is_empty())?).join(".config"),
     };
     Some(base.join("muster").join("config.toml"))
+}
+
+/// Files with settings, the nearest first.
+pub(crate) fn files(global: &Global) -> Vec<PathBuf> {
+    match &global.config {
+        Some(path) => vec![path.clone()],
+        None => [Some(PathBuf::from("muster.toml")), user_config()].into_iter().flatten().collect(),
+    }
 }
 
 /// Where `up` and `server` keep what they must not lose.
@@ -136,8 +147,7 @@ impl Settings {
             })?;
             layers.push(file.layer(path)?);
         } else {
-            let paths = [Some(PathBuf::from("muster.toml")), user_config()];
-            for path in paths.into_iter().flatten() {
+            for path in files(global) {
                 if let Some(file) = ConfigFile::read(&path)? {
                     layers.push(file.layer(&path)?);
                 }

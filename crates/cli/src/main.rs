@@ -1,6 +1,7 @@
 //! The `muster` binary: argument parsing and printing.
 
 mod args;
+mod brand;
 mod cmd;
 mod config;
 mod ctx;

@@ -39,6 +39,8 @@ pub(crate) struct UpOptions {
     pub(crate) local_node: bool,
     /// Where Prometheus finds this machine's figures.
     pub(crate) exporter: Option<SocketAddr>,
+    /// What the console wears.
+    pub(crate) brand: muster_server::brand::Brand,
 }
 
 /// What `muster server` was asked for.
@@ -55,6 +57,8 @@ pub(crate) struct ServerOptions {
     pub(crate) fabric_every: Option<Span>,
     /// What is plugged in for remedies.
     pub(crate) acts: muster_server::acts::ActsConfig,
+    /// What the console wears.
+    pub(crate) brand: muster_server::brand::Brand,
 }
 
 /// What `muster agent` was asked for.
@@ -174,6 +178,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         tls: None,
         fabric_every: None,
         acts: muster_server::acts::ActsConfig::default(),
+        brand: options.brand.clone(),
     };
     let topology = match &options.topology {
         Some(path) => wire::topology_file(path)?,

@@ -156,6 +156,7 @@ pub(crate) async fn start_server(
     config.tls = options.tls.clone().map(|(cert, key)| TlsFiles { cert, key });
     config.fabric_every = options.fabric_every;
     config.acts = options.acts.clone();
+    config.brand = options.brand.clone();
     config.tune_from_environment();
     let mut told = false;
     let standby = move |holder: &str| {

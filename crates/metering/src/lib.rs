@@ -10,6 +10,7 @@ pub mod goodput;
 pub mod life;
 pub mod parts;
 pub mod stage;
+pub mod track;
 pub mod usage;
 pub mod voice;
 
@@ -18,5 +19,6 @@ pub use goodput::{AttemptParts, Goodput, Heard, goodput};
 pub use life::{Life, Lived, Lives, held_milli, wanted_milli};
 pub use parts::{Part, Parts};
 pub use stage::Stage;
+pub use track::{Band, Bins, Crowd, Means, Track};
 pub use usage::{GpuRow, Usage, Used};
 pub use voice::{Pace, Voice};

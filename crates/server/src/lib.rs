@@ -3,6 +3,7 @@
 pub mod acts;
 pub mod agents;
 pub mod brain;
+pub mod brand;
 pub mod console;
 pub mod fabric;
 pub mod health;

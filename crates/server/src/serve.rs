@@ -63,6 +63,8 @@ pub struct ServerConfig {
     pub fabric_every: Option<Span>,
     /// What the site plugged in for tickets, pages and power.
     pub acts: ActsConfig,
+    /// What the console wears.
+    pub brand: crate::brand::Brand,
 }
 
 impl ServerConfig {
@@ -84,6 +86,7 @@ impl ServerConfig {
             rate: None,
             fabric_every: None,
             acts: ActsConfig::default(),
+            brand: crate::brand::Brand::default(),
         }
     }
 }
@@ -249,6 +252,7 @@ impl Server {
             },
             started_at: clock(),
             fabric_file: Some(dir.join("fabric.json")),
+            brand: Arc::new(config.brand),
             ..HttpConfig::default()
         };
         if let Some(n) = config.rate {

@@ -106,6 +106,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/brand": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the console's name, colours and link. Takes no token: the login page wears them. */
+        get: operations["get_brand"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/brand/logo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the console's logo. */
+        get: operations["get_brand_logo"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/breakers": {
         parameters: {
             query?: never;
@@ -629,6 +663,26 @@ export interface paths {
          * @description The plain number of an array means every task of it.
          */
         post: operations["post_jobs_id_requeue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{id}/telemetry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the last minutes of a job in figures, rank beside rank. Of a gang with more ranks than are
+         *     told one by one, the least, the middle and the most are told of all of them.
+         */
+        get: operations["get_jobs_id_telemetry"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1743,6 +1797,30 @@ export interface components {
          * @enum {string}
          */
         Basis: "limits" | "preemption" | "swap" | "resize" | "move";
+        /** @description `GET /v1/brand`: what the console wears, also before anybody has logged in. */
+        Brand: {
+            dark?: components["schemas"]["BrandColours"] | null;
+            light?: components["schemas"]["BrandColours"] | null;
+            link?: components["schemas"]["BrandLink"] | null;
+            /** @description Whether `GET /v1/brand/logo` has a picture, and a word that changes with it. */
+            logo?: string | null;
+            /** @description What the console is called. */
+            name: string;
+        };
+        /** @description Colours for one ground. */
+        BrandColours: {
+            /** @description Links, buttons and what is chosen, `#rrggbb`. */
+            accent: string;
+            /** @description What is written on it. */
+            on_accent: string;
+        };
+        /** @description A link. */
+        BrandLink: {
+            /** @description What it is called. */
+            text: string;
+            /** @description Where it leads. */
+            url: string;
+        };
         /** @description A breaker that is not closed, or that remembers having been open. */
         Breaker: {
             /** @description How long the next wait for a probe is. */
@@ -2826,6 +2904,19 @@ export interface components {
              */
             vbios: string | null;
         };
+        /** @description One GPU of a rank. */
+        GpuLine: {
+            /**
+             * @description One list by figure, each with one mean by stretch; an empty list where the device does not
+             *     tell that figure.
+             */
+            figures: (number | null)[][];
+            /**
+             * Format: int32
+             * @description Its index on the node.
+             */
+            gpu: number;
+        };
         /** @description One link of a GPU. */
         GpuLink: {
             /** @description Whether it works. */
@@ -3788,10 +3879,73 @@ export interface components {
          */
         JobState: "queued" | "starting" | "running" | "stopping" | "succeeded" | "failed" | "cancelled";
         /**
+         * @description The last minutes of an attempt, rank beside rank, all in the same stretches of time. What is not
+         *     told is null. They are kept in memory only: a server that was just started knows little.
+         */
+        JobTelemetry: {
+            /** @description When each stretch begins. */
+            at: components["schemas"]["Timestamp"][];
+            /**
+             * Format: int32
+             * @description The attempt; null when none was heard lately.
+             */
+            attempt?: number | null;
+            /** @description The figures over all GPUs, in the order of `fields`. */
+            bands: components["schemas"]["TelemetryBand"][];
+            /**
+             * Format: int32
+             * @description The fastest.
+             */
+            fastest?: number | null;
+            /** @description The figures, in the order of each GPU's lists. */
+            fields: components["schemas"]["TelemetryField"][];
+            /**
+             * Format: int32
+             * @description GPUs of the attempt.
+             */
+            gpus: number;
+            /** @description This server hears ranks and GPUs since then. */
+            heard_since: components["schemas"]["Timestamp"];
+            /** @description The job. */
+            id: string;
+            /** @description Always `JobTelemetry`. */
+            kind: components["schemas"]["Kind"];
+            /** @description The ranks of this page, in the order that was asked for. */
+            lines: components["schemas"]["RankLine"][];
+            /** @description What happened meanwhile, oldest first. */
+            marks: components["schemas"]["TelemetryMark"][];
+            /**
+             * Format: int32
+             * @description Where the next page begins; null on the last one.
+             */
+            next?: number | null;
+            /**
+             * Format: int32
+             * @description Ranks of the attempt.
+             */
+            ranks: number;
+            /** @description Nothing older than this is kept. */
+            since: components["schemas"]["Timestamp"];
+            /**
+             * Format: int32
+             * @description The slowest rank of those that told of steps.
+             */
+            slowest?: number | null;
+            /** @description Lengths of steps over all ranks, in milliseconds. */
+            step_band: components["schemas"]["TelemetryBand"];
+            /** @description When it was asked. */
+            until: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description Length of one stretch, in milliseconds.
+             */
+            width_ms: number;
+        };
+        /**
          * @description What an object is.
          * @enum {string}
          */
-        Kind: "Job" | "JobArray" | "Node" | "Project" | "Token" | "Secret" | "Topology" | "Explanation" | "JobReport" | "Policy" | "Quotas" | "Reservation" | "Defrag" | "MigPlan" | "PowerInventory" | "Health" | "FabricTest" | "Server";
+        Kind: "Job" | "JobArray" | "Node" | "Project" | "Token" | "Secret" | "Topology" | "Explanation" | "JobReport" | "JobTelemetry" | "Policy" | "Quotas" | "Reservation" | "Defrag" | "MigPlan" | "PowerInventory" | "Health" | "FabricTest" | "Server";
         /** @description A node in its rack. */
         LayoutNode: {
             /**
@@ -4846,6 +5000,25 @@ export interface components {
          * @enum {string}
          */
         Rank: "priority" | "spot" | "quota";
+        /** @description One rank. */
+        RankLine: {
+            /** @description Its GPUs. */
+            gpus: components["schemas"]["GpuLine"][];
+            /**
+             * Format: float
+             * @description Mean length of its steps, in milliseconds.
+             */
+            mean_ms?: number | null;
+            /** @description Where it runs. */
+            node: string;
+            /**
+             * Format: int32
+             * @description Global rank.
+             */
+            rank: number;
+            /** @description Mean length of its steps by stretch, in milliseconds; empty when it told of none. */
+            step_ms: (number | null)[];
+        };
         /** @description `POST` with nothing but a reason. */
         ReasonRequest: {
             /**
@@ -6004,6 +6177,47 @@ export interface components {
             /** @description Which. */
             step: components["schemas"]["RemedyStep"];
         };
+        /** @description The least, the middle and the most, by stretch. */
+        TelemetryBand: {
+            /** @description The most. */
+            high: (number | null)[];
+            /** @description The least. */
+            low: (number | null)[];
+            /** @description As many are above as below. */
+            middle: (number | null)[];
+        };
+        /** @description A figure. */
+        TelemetryField: {
+            /** @description Its name. */
+            name: string;
+            /** @description What it is called. */
+            title: string;
+            /** @description Its unit. */
+            unit: string;
+        };
+        /** @description Something that happened. */
+        TelemetryMark: {
+            /** @description When. */
+            at: components["schemas"]["Timestamp"];
+            /**
+             * Format: int32
+             * @description Which GPU.
+             */
+            gpu?: number | null;
+            /** @description Where. */
+            node?: string | null;
+            /**
+             * Format: int32
+             * @description Which rank.
+             */
+            rank?: number | null;
+            /** @description How bad a finding is. */
+            severity?: string | null;
+            /** @description In words. */
+            text: string;
+            /** @description `attempt`, `checkpoint`, `finding` or `fault`. */
+            what: string;
+        };
         /** @description One look of a node at itself. What a device does not tell is null. */
         TelemetryRow: {
             /** @description When, by the node's clock. */
@@ -6528,6 +6742,59 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Senseless"];
             429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_brand: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What the console wears. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Brand"];
+                };
+            };
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_brand_logo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A picture: SVG or PNG. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/*": number[];
+                };
+            };
+            /** @description It has none. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };
@@ -7765,6 +8032,55 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_jobs_id_telemetry: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of figures, separated by commas; the usual ones when absent.
+                 * @example util,mem_used,power
+                 */
+                fields?: string;
+                /** @description Which attempt; the newest that was heard when absent. */
+                attempt?: number;
+                /** @description `rank` (the default), or `slow`: slowest first. */
+                order?: string;
+                /** @description So many ranks of that order are left out. */
+                from?: number;
+                /** @description So many ranks are told one by one. */
+                ranks?: number;
+            };
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path: {
+                /** @description `42`, or `42_3` for a task of an array. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its last minutes. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobTelemetry"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -6,6 +6,7 @@ import { explain, job as jobQuery } from '../queries';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Ago, Clock, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
+import { JobRanks } from './debug';
 import { Explained } from './explanation';
 import { gang, whereOrWhy } from './jobs';
 import { Report } from './report';
@@ -34,12 +35,18 @@ function Shown({ job: j }: { job: Job }) {
         </h1>
         <State word={j.state} />
         <span className="dim">{whereOrWhy(j)}</span>
+        {(j.attempt || j.past.length > 0) && (
+          <Link to="/debug/jobs/$id" params={{ id: j.id }}>
+            Debug
+          </Link>
+        )}
         <Buttons job={j} />
       </div>
       <div className="columns wide-left">
         <div>
           {j.state === 'queued' && <Why id={j.id} />}
           <Placement job={j} />
+          {j.attempt && <JobRanks id={j.id} />}
           <Attempts job={j} />
           <Logs
             id={j.id}

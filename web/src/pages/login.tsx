@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { refused, session } from '../api/client';
+import { BrandLink, BrandMark } from '../ui/mark';
 
 export function Login() {
   const [why, setWhy] = useState(session.refusal());
@@ -29,7 +30,9 @@ export function Login() {
           void enter(new FormData(e.currentTarget));
         }}
       >
-        <h1>Muster</h1>
+        <h1 className="brand">
+          <BrandMark />
+        </h1>
         <p className="dim">
           Paste a token. <code>muster up</code> writes one to <code>admin.token</code> in its data directory;{' '}
           <code>muster token create</code> makes others. It is kept in this tab only.
@@ -47,6 +50,7 @@ export function Login() {
         <button type="submit" className="main" disabled={busy}>
           {busy ? 'Looking…' : 'Log in'}
         </button>
+        <BrandLink />
         <p role="alert" className={why ? 'error' : ''}>
           {why}
         </p>

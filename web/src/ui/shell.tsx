@@ -5,6 +5,8 @@ import { api, must, session } from '../api/client';
 import { useFleet } from '../live/context';
 import { useStanding } from '../live/fleet';
 import { health } from '../queries';
+import { useBrand } from './brand';
+import { BrandLink, BrandMark } from './mark';
 import { PAGES, title } from './pages';
 import { choose, useTheme } from './theme';
 
@@ -57,10 +59,11 @@ export function Shell() {
     queryFn: async () => must(await api.GET('/v1/whoami')),
     staleTime: 60_000,
   });
+  const brand = useBrand();
   const path = useRouterState({ select: (s) => s.location.pathname });
   useEffect(() => {
-    document.title = `${title(path)} · Muster`;
-  }, [path]);
+    document.title = `${title(path)} · ${brand.name}`;
+  }, [path, brand]);
   const site = useQuery(health());
   const waiting = site.data?.waiting.length ?? 0;
   return (
@@ -70,7 +73,7 @@ export function Shell() {
       </a>
       <header className="top">
         <Link to="/" className="brand">
-          Muster
+          <BrandMark />
         </Link>
         <nav aria-label="Pages">
           {PAGES.map((p) => (
@@ -142,6 +145,7 @@ export function Shell() {
             <dd>this help</dd>
           </dl>
           <div className="actions">
+            <BrandLink />
             <button type="button" onClick={() => help.current?.close()}>
               Close
             </button>

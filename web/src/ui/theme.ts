@@ -1,5 +1,6 @@
 import { useSyncExternalStore } from 'react';
 import type { Theme } from '../map/colors';
+import { watchBrand, worn } from './brand';
 
 const KEY = 'muster.theme';
 const dark = window.matchMedia('(prefers-color-scheme: dark)');
@@ -12,11 +13,22 @@ function now(): Theme {
 }
 
 function show() {
-  document.documentElement.dataset.theme = now();
+  const theme = now();
+  const root = document.documentElement;
+  root.dataset.theme = theme;
+  const own = worn()[theme];
+  for (const [name, colour] of [
+    ['--accent', own?.accent],
+    ['--accent-text', own?.on_accent],
+  ] as const) {
+    if (colour) root.style.setProperty(name, colour);
+    else root.style.removeProperty(name);
+  }
   for (const l of listeners) l();
 }
 
 dark.addEventListener('change', show);
+watchBrand(show);
 show();
 
 export function choose(theme: Theme) {

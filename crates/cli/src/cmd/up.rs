@@ -59,6 +59,9 @@ pub(crate) struct Up {
     /// Serve this machine's figures to Prometheus here, such as 127.0.0.1:9400
     #[arg(long, value_name = "ADDR")]
     exporter: Option<SocketAddr>,
+    /// What the web console is called and looks like: a file with [brand]
+    #[arg(long, env = "MUSTER_BRAND", value_name = "FILE")]
+    brand: Option<PathBuf>,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -69,7 +72,7 @@ fn speed(text: &str) -> Result<f64, String> {
 }
 
 impl Up {
-    pub(crate) async fn run(self, _: &Ctx) -> Result<u8, Fail> {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let Up {
             nodes,
             gpus_per_node,
@@ -85,7 +88,9 @@ impl Up {
             no_context,
             no_local_node,
             exporter,
+            brand,
         } = self;
+        let brand = crate::brand::load(&ctx.global, brand.as_deref())?;
         let data_dir = config::data_dir(data_dir)?;
         let store = store.unwrap_or_else(|| super::store::default_store(&data_dir));
         crate::up::run(UpOptions {
@@ -103,6 +108,7 @@ impl Up {
             context: !no_context,
             local_node: !no_local_node,
             exporter,
+            brand,
         })
         .await
     }

@@ -319,7 +319,7 @@ impl Live {
 
     fn telemetry(&self, t: Telemetry, now: Time) {
         let mut ring = self.seat.ring();
-        if !ring.push(t, &self.inner.columns) {
+        if !ring.push(t, now, &self.inner.columns) {
             tracing::debug!(node = %self.session.node, "telemetry that makes no sense");
             return;
         }

@@ -32,6 +32,8 @@ pub struct Window {
 pub struct Row {
     /// When it was taken, by the node's clock.
     pub at: Time,
+    /// When it was heard, by this server's clock.
+    pub heard: Time,
     /// GPU after GPU, each with one value per column.
     pub gpus: Arc<[f32]>,
     /// One value per host column.
@@ -68,7 +70,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Takes a summary in; says no to one that makes no sense.
-    pub(super) fn push(&mut self, t: Telemetry, shared: &Mutex<Interned>) -> bool {
+    pub(super) fn push(&mut self, t: Telemetry, now: Time, shared: &Mutex<Interned>) -> bool {
         if t.gpus.len() > MOST_GPUS || t.columns.len() > MOST_COLUMNS || t.host.len() > MOST_HOST {
             return false;
         }
@@ -95,7 +97,7 @@ impl Ring {
         if self.rows.len() >= ROWS {
             self.rows.pop_front();
         }
-        self.rows.push_back(Row { at: t.at, gpus, host });
+        self.rows.push_back(Row { at: t.at, heard: now, gpus, host });
         true
     }
 
@@ -133,11 +135,11 @@ mod tests {
         let names = Mutex::default();
         let (mut a, mut b) = (Ring::default(), Ring::default());
         assert!(a.window().is_none());
-        assert!(a.push(summary(&["temp", "util"], vec![vec![Some(1.0), None]]), &names));
-        assert!(b.push(summary(&["temp", "util"], vec![vec![None, None]]), &names));
+        assert!(a.push(summary(&["temp", "util"], vec![vec![Some(1.0), None]]), Time(1), &names));
+        assert!(b.push(summary(&["temp", "util"], vec![vec![None, None]]), Time(1), &names));
         assert!(Arc::ptr_eq(&a.gpu_columns, &b.gpu_columns));
         for i in 0..100u8 {
-            assert!(a.push(summary(&[], vec![vec![Some(f32::from(i)), None]]), &names));
+            assert!(a.push(summary(&[], vec![vec![Some(f32::from(i)), None]]), Time(1), &names));
         }
         let w = a.window().unwrap();
         assert_eq!(w.rows.len(), ROWS);
@@ -149,8 +151,8 @@ mod tests {
     fn a_summary_that_does_not_fit_its_columns_is_not_believed() {
         let names = Mutex::default();
         let mut r = Ring::default();
-        assert!(!r.push(summary(&["temp"], vec![vec![Some(1.0), Some(2.0)]]), &names));
-        assert!(!r.push(summary(&[], vec![vec![]; 65]), &names));
+        assert!(!r.push(summary(&["temp"], vec![vec![Some(1.0), Some(2.0)]]), Time(1), &names));
+        assert!(!r.push(summary(&[], vec![vec![]; 65]), Time(1), &names));
         assert!(r.window().is_none());
     }
 }

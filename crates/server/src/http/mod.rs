@@ -2,6 +2,7 @@
 
 mod admin;
 mod auth;
+mod brand;
 mod console;
 mod error;
 mod events;
@@ -25,6 +26,7 @@ mod reservations;
 mod runbooks;
 mod seal;
 mod site;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod ui;
@@ -35,6 +37,7 @@ pub use seal::load_or_create_key;
 
 use crate::agents::Agents;
 use crate::brain::Brain;
+use crate::brand::Brand;
 use crate::console::Console;
 use crate::fabric::Fabric;
 use crate::logs::LogKeeper;
@@ -89,6 +92,8 @@ pub struct HttpConfig {
     pub started_at: Time,
     /// Where the past of the network's paths is kept.
     pub fabric_file: Option<std::path::PathBuf>,
+    /// What the console wears.
+    pub brand: Arc<Brand>,
 }
 
 impl Default for HttpConfig {
@@ -108,6 +113,7 @@ impl Default for HttpConfig {
             store_kind: "sqlite".into(),
             started_at: Time(0),
             fabric_file: None,
+            brand: Arc::default(),
         }
     }
 }
@@ -297,6 +303,7 @@ fn documented() -> OpenApiRouter<App> {
         .routes(routes!(jobs::get, jobs::update))
         .routes(routes!(jobs::explain))
         .routes(routes!(report::report))
+        .routes(routes!(telemetry::get))
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::hold))
         .routes(routes!(jobs::release))
@@ -336,6 +343,8 @@ fn documented() -> OpenApiRouter<App> {
         .routes(routes!(admin::revoke_token))
         .routes(routes!(admin::secrets))
         .routes(routes!(admin::set_secret, admin::delete_secret))
+        .routes(routes!(brand::get))
+        .routes(routes!(brand::logo))
         .routes(routes!(site::whoami))
         .routes(routes!(site::server))
         .routes(routes!(site::healthz))

@@ -3,16 +3,19 @@
 
 mod heard;
 mod read;
+mod recent;
 
 use crate::agents::Columns;
 use crate::brain::Brain;
 use heard::Attempts;
 use muster_metering::{Goodput, Heard, Pace, Used, goodput};
-use muster_model::ids::AttemptKey;
+use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::units::{Span, Time};
 use read::Reading;
+pub(crate) use recent::Recent;
+use recent::Recents;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -41,6 +44,7 @@ struct Inner {
     since: Time,
     reading: tokio::sync::Mutex<Reading>,
     attempts: Mutex<Attempts>,
+    recents: Mutex<Recents>,
 }
 
 /// Who used what. Cheap to clone.
@@ -54,6 +58,7 @@ impl Metering {
             since: brain.now(),
             reading: tokio::sync::Mutex::new(Reading::begin(brain.durable())),
             attempts: Mutex::default(),
+            recents: Mutex::default(),
             brain,
         });
         tokio::spawn(read::follow(inner.clone(), stop));
@@ -63,6 +68,30 @@ impl Metering {
     fn attempts(&self) -> MutexGuard<'_, Attempts> {
         // Nothing panics while holding it.
         self.0.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn recents(&self) -> MutexGuard<'_, Recents> {
+        self.0.recents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes where an attempt stands when it is heard of for the first time.
+    fn heard_of(&self, key: AttemptKey) {
+        if self.recents().knows(key) {
+            return;
+        }
+        if let Some(placement) = self.0.brain.read(|s| recent::placed(s, key)) {
+            self.recents().begin(key, placement);
+        }
+    }
+
+    /// When this server began to hear ranks and GPUs.
+    pub(crate) fn since(&self) -> Time {
+        self.0.since
+    }
+
+    /// The last minutes of a job's attempt: the one that is named, or the newest.
+    pub(crate) fn recent(&self, job: JobId, attempt: Option<u32>) -> Option<(u32, Recent)> {
+        self.recents().of(job, attempt)
     }
 
     /// A rank made a step.
@@ -76,12 +105,18 @@ impl Metering {
         stages: &BTreeMap<String, f64>,
     ) {
         self.attempts().step(key, rank, at, step, t, stages);
+        self.heard_of(key);
+        let told = t.or_else(|| Some(stages.values().sum()).filter(|s: &f64| *s > 0.0));
+        if let Some(took) = told.and_then(heard::micros) {
+            self.recents().step(key, rank, at, took);
+        }
     }
 
     /// A checkpoint was written.
     pub(crate) fn checkpoint(&self, key: AttemptKey, at: Time, blocked_s: Option<f64>) {
         let blocked = blocked_s.and_then(heard::micros).unwrap_or(0) / 1000;
         self.attempts().checkpoint(key, at, Span(blocked));
+        self.recents().checkpoint(key, at, Span(blocked));
     }
 
     /// A node told of its GPUs.
@@ -89,6 +124,7 @@ impl Metering {
         let held = self.0.brain.read(|s| heard::held(s, node));
         if !held.is_empty() {
             self.attempts().row(node, at, columns, values, &held);
+            held.iter().for_each(|(key, _)| self.heard_of(*key));
         }
     }
 

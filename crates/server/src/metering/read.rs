@@ -69,6 +69,8 @@ pub(super) async fn follow(inner: Arc<Inner>, stop: CancellationToken) {
             inner.brain.read(|s| {
                 let mut attempts = inner.attempts.lock().unwrap_or_else(PoisonError::into_inner);
                 attempts.tidy(s);
+                drop(attempts);
+                inner.recents.lock().unwrap_or_else(PoisonError::into_inner).tidy(s);
             });
         }
         tokio::select! {

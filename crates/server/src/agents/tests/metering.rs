@@ -63,6 +63,13 @@ async fn steps_rows_and_checkpoints_are_told_with_the_job() {
     assert_eq!((pace.step, pace.ranks, pace.step_us), (3, ranks.ranks, Some(400_000)));
     assert_eq!(pace.stages[0], ("compute".to_string(), 300_000));
     assert_eq!(f.goodput.attempts[0].checkpoints, 1);
+    // The same, rank beside rank in time.
+    let bins = muster_metering::Bins::until(s.brain.now());
+    let (no, recent) = s.agents.metering().recent(job, None).expect("it was heard");
+    assert_eq!((no, recent.placement.slots.len(), recent.checkpoints.len()), (1, 1, 1));
+    let steps = recent.track.line(0, bins).expect("its steps");
+    assert_eq!(muster_metering::track::mean(&steps), Some(400.0));
+    assert_eq!(recent.track.ranks().count(), usize::try_from(ranks.ranks).unwrap());
 
     // It ends well: what was told of it is still known.
     line.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Ok) }).await;

@@ -1,5 +1,6 @@
 //! The API against a real brain over a real store.
 
+mod brand;
 mod console;
 mod fabric;
 mod hardware;
@@ -9,6 +10,7 @@ mod report;
 mod rules;
 mod scheduling;
 mod streams;
+mod telemetry;
 
 use super::{App, HttpConfig, router};
 use crate::agents::{self, AgentsConfig};

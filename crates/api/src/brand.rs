@@ -1,0 +1,37 @@
+//! What the console is called and looks like.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// `GET /v1/brand`: what the console wears, also before anybody has logged in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Brand {
+    /// What the console is called.
+    pub name: String,
+    /// Whether `GET /v1/brand/logo` has a picture, and a word that changes with it.
+    pub logo: Option<String>,
+    /// Where its users find help.
+    pub link: Option<BrandLink>,
+    /// Colours on a dark ground; the usual ones when null.
+    pub dark: Option<BrandColours>,
+    /// Colours on a light ground; the usual ones when null.
+    pub light: Option<BrandColours>,
+}
+
+/// A link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BrandLink {
+    /// What it is called.
+    pub text: String,
+    /// Where it leads.
+    pub url: String,
+}
+
+/// Colours for one ground.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BrandColours {
+    /// Links, buttons and what is chosen, `#rrggbb`.
+    pub accent: String,
+    /// What is written on it.
+    pub on_accent: String,
+}

@@ -1,0 +1,137 @@
+//! The last minutes of a job in figures, rank beside rank.
+
+use crate::{Kind, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// `GET /v1/jobs/{id}/telemetry?…`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct JobTelemetryQuery {
+    /// Names of figures, separated by commas; the usual ones when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(example = "util,mem_used,power")]
+    pub fields: Option<String>,
+    /// Which attempt; the newest that was heard when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// `rank` (the default), or `slow`: slowest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
+    /// So many ranks of that order are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<u32>,
+    /// So many ranks are told one by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 256)]
+    pub ranks: Option<u32>,
+}
+
+/// The last minutes of an attempt, rank beside rank, all in the same stretches of time. What is not
+/// told is null. They are kept in memory only: a server that was just started knows little.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobTelemetry {
+    /// Always `JobTelemetry`.
+    pub kind: Kind,
+    /// The job.
+    pub id: String,
+    /// The attempt; null when none was heard lately.
+    pub attempt: Option<u32>,
+    /// Nothing older than this is kept.
+    pub since: Timestamp,
+    /// When it was asked.
+    pub until: Timestamp,
+    /// This server hears ranks and GPUs since then.
+    pub heard_since: Timestamp,
+    /// Length of one stretch, in milliseconds.
+    pub width_ms: u64,
+    /// When each stretch begins.
+    pub at: Vec<Timestamp>,
+    /// Ranks of the attempt.
+    pub ranks: u32,
+    /// GPUs of the attempt.
+    pub gpus: u32,
+    /// The figures, in the order of each GPU's lists.
+    pub fields: Vec<TelemetryField>,
+    /// The ranks of this page, in the order that was asked for.
+    pub lines: Vec<RankLine>,
+    /// Where the next page begins; null on the last one.
+    pub next: Option<u32>,
+    /// Lengths of steps over all ranks, in milliseconds.
+    pub step_band: TelemetryBand,
+    /// The figures over all GPUs, in the order of `fields`.
+    pub bands: Vec<TelemetryBand>,
+    /// The slowest rank of those that told of steps.
+    pub slowest: Option<u32>,
+    /// The fastest.
+    pub fastest: Option<u32>,
+    /// What happened meanwhile, oldest first.
+    pub marks: Vec<TelemetryMark>,
+}
+
+/// A figure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TelemetryField {
+    /// Its name.
+    pub name: String,
+    /// What it is called.
+    pub title: String,
+    /// Its unit.
+    pub unit: String,
+}
+
+/// One rank.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RankLine {
+    /// Global rank.
+    pub rank: u32,
+    /// Where it runs.
+    pub node: String,
+    /// Mean length of its steps, in milliseconds.
+    pub mean_ms: Option<f32>,
+    /// Mean length of its steps by stretch, in milliseconds; empty when it told of none.
+    pub step_ms: Vec<Option<f32>>,
+    /// Its GPUs.
+    pub gpus: Vec<GpuLine>,
+}
+
+/// One GPU of a rank.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GpuLine {
+    /// Its index on the node.
+    pub gpu: u32,
+    /// One list by figure, each with one mean by stretch; an empty list where the device does not
+    /// tell that figure.
+    pub figures: Vec<Vec<Option<f32>>>,
+}
+
+/// The least, the middle and the most, by stretch.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TelemetryBand {
+    /// The least.
+    pub low: Vec<Option<f32>>,
+    /// As many are above as below.
+    pub middle: Vec<Option<f32>>,
+    /// The most.
+    pub high: Vec<Option<f32>>,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TelemetryMark {
+    /// When.
+    pub at: Timestamp,
+    /// `attempt`, `checkpoint`, `finding` or `fault`.
+    pub what: String,
+    /// In words.
+    pub text: String,
+    /// How bad a finding is.
+    pub severity: Option<String>,
+    /// Where.
+    pub node: Option<String>,
+    /// Which GPU.
+    pub gpu: Option<u32>,
+    /// Which rank.
+    pub rank: Option<u32>,
+}

@@ -1,0 +1,67 @@
+import { css, ramp, type Theme } from '../map/colors';
+
+export type Values = (number | null)[];
+
+/** Slower than the middle of its stretch by so much is called a straggler. */
+export const SLOW = 1.15;
+
+// Faster, as the middle, slower, much slower. Lightness rises to both ends on a dark page and falls
+// on a light one, so that the middle recedes.
+const APART: Record<Theme, string[]> = {
+  dark: ['#3f7fbf', '#22303d', '#8a6a22', '#e0a030', '#ff5a3c'],
+  light: ['#5b97cf', '#dbe4ec', '#eed39a', '#d98f00', '#b3001b'],
+};
+const STEPS = [0.94, 1.03, 1.08, SLOW];
+
+/** The colour of a length beside the middle of all. */
+export function apart(ratio: number, theme: Theme): string {
+  const at = STEPS.findIndex((s) => ratio < s);
+  return APART[theme][at < 0 ? STEPS.length : at];
+}
+
+export const APART_WORDS = [
+  'faster',
+  'as the middle',
+  `3 to 8 % slower`,
+  `8 to ${Math.round((SLOW - 1) * 100)} % slower`,
+  `slower still`,
+];
+export const apartColours = (theme: Theme) => APART[theme];
+
+/** The least and the most of many lines; nothing when nothing is told. */
+export function range(lines: Values[]): [number, number] | null {
+  let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (const line of lines) {
+    for (const v of line) {
+      if (v === null) continue;
+      low = Math.min(low, v);
+      high = Math.max(high, v);
+    }
+  }
+  return high >= low ? [low, high] : null;
+}
+
+/** What one cell of the map looks like. */
+export type Paint = (value: number, bin: number) => string;
+
+/** Lengths of steps beside the middle of the same stretch. */
+export function beside(middle: Values, theme: Theme): Paint {
+  return (v, bin) => apart(v / (middle[bin] || v || 1), theme);
+}
+
+/** A figure between the least and the most. */
+export function along([low, high]: [number, number], theme: Theme): Paint {
+  return (v) => css(ramp(high > low ? (v - low) / (high - low) : 0.5, theme));
+}
+
+/** In how many stretches a rank was a straggler, of those that it told of. */
+export function slowShare(line: Values, middle: Values): number {
+  let [slow, told] = [0, 0];
+  line.forEach((v, i) => {
+    const m = middle[i];
+    if (v === null || m === null || m === undefined || m <= 0) return;
+    told++;
+    if (v / m >= SLOW) slow++;
+  });
+  return told ? slow / told : 0;
+}

@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest';
+import { path, ticks } from './plot';
+
+test('scales have round steps', () => {
+  expect(ticks(100)).toEqual([0, 25, 50, 75, 100]);
+  expect(ticks(1).length).toBeGreaterThan(2);
+  expect(ticks(0)).toEqual([0]);
+  expect(ticks(Number.NaN)).toEqual([0]);
+});
+
+test('what is not known is a gap, not a zero', () => {
+  const d = path(
+    [1, 2, null, 3],
+    (i) => i,
+    (v) => v,
+  );
+  expect(d).toBe('M0.0 1.0L1.0 2.0M3.0 3.0h0.1');
+  expect(
+    path(
+      [null, null],
+      (i) => i,
+      (v) => v,
+    ),
+  ).toBe('');
+});

@@ -1,0 +1,125 @@
+/** Lines drawn as SVG: they print as sharp as they look. Figures stand in the title for those who hear it. */
+export interface PlotLine {
+  label: string;
+  values: (number | null)[];
+  /** A colour of the style sheet, such as `--accent`. */
+  tone: string;
+  dashed?: boolean;
+}
+
+interface Props {
+  title: string;
+  /** Moments of the values, in milliseconds. */
+  at: number[];
+  lines: PlotLine[];
+  /** Top of the scale; that of the figures when absent. */
+  most?: number;
+  say: (v: number) => string;
+  height?: number;
+  /** A line across, such as a target. */
+  across?: { at: number; label: string };
+}
+
+const W = 640;
+const [LEFT, RIGHT, TOP, BOTTOM] = [52, 8, 8, 20];
+
+/** Round steps for a scale. */
+export function ticks(most: number, about = 4): number[] {
+  if (!(most > 0)) return [0];
+  const rough = most / about;
+  const unit = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 2.5, 5, 10].map((m) => m * unit).find((s) => s >= rough) ?? rough;
+  const out = [];
+  for (let v = 0; v <= most * 1.0001; v += step) out.push(v);
+  return out;
+}
+
+/** A path with gaps where nothing is known. */
+export function path(values: (number | null)[], x: (i: number) => number, y: (v: number) => number): string {
+  let out = '';
+  let pen = false;
+  values.forEach((v, i) => {
+    if (v === null || !Number.isFinite(v)) {
+      pen = false;
+      return;
+    }
+    out += `${pen ? 'L' : 'M'}${x(i).toFixed(1)} ${y(v).toFixed(1)}`;
+    // A figure alone would not be seen.
+    if (!pen && (values[i + 1] === null || values[i + 1] === undefined)) out += 'h0.1';
+    pen = true;
+  });
+  return out;
+}
+
+function day(ms: number, long: boolean): string {
+  const d = new Date(ms);
+  const date = `${d.getUTCDate()} ${d.toLocaleString('en', { month: 'short', timeZone: 'UTC' })}`;
+  return long ? date : d.toLocaleTimeString('en-GB', { timeZone: 'UTC' }).slice(0, 5);
+}
+
+export function Plot({ title, at, lines, most, say, height = 190, across }: Props) {
+  const told = lines.flatMap((l) => l.values).filter((v): v is number => v !== null);
+  const top = most ?? Math.max(1e-9, across?.at ?? 0, ...told) * 1.08;
+  const [first, last] = [at[0] ?? 0, at[at.length - 1] ?? 1];
+  const x = (i: number) => LEFT + ((at[i] - first) / Math.max(1, last - first)) * (W - LEFT - RIGHT);
+  const y = (v: number) => height - BOTTOM - (Math.min(v, top) / top) * (height - TOP - BOTTOM);
+  const long = last - first > 2 * 86_400_000;
+  const marks = Math.min(7, at.length);
+  const newest = lines.map((l) => {
+    const v = l.values.findLast((v) => v !== null);
+    return `${l.label} ${v === null || v === undefined ? 'not known' : say(v)}`;
+  });
+  return (
+    <figure className="plot">
+      <svg viewBox={`0 0 ${W} ${height}`} role="img" aria-label={`${title}: ${newest.join(', ')}`}>
+        {ticks(top).map((v) => (
+          <g key={v}>
+            <line x1={LEFT} x2={W - RIGHT} y1={y(v)} y2={y(v)} className="grid" />
+            <text x={LEFT - 6} y={y(v) + 4} textAnchor="end">
+              {say(v)}
+            </text>
+          </g>
+        ))}
+        {[...Array(marks).keys()].map((k) => {
+          const i = marks > 1 ? Math.round((k * (at.length - 1)) / (marks - 1)) : 0;
+          const anchor = k === 0 ? 'start' : k === marks - 1 ? 'end' : 'middle';
+          return (
+            <text key={k} x={x(i)} y={height - 5} textAnchor={anchor}>
+              {at.length > 0 ? day(at[i], long) : ''}
+            </text>
+          );
+        })}
+        {across && (
+          <>
+            <line x1={LEFT} x2={W - RIGHT} y1={y(across.at)} y2={y(across.at)} className="across" />
+            <text x={W - RIGHT} y={y(across.at) - 4} textAnchor="end">
+              {across.label}
+            </text>
+          </>
+        )}
+        {lines.map((l) => (
+          <path
+            key={l.label}
+            d={path(l.values, x, y)}
+            fill="none"
+            style={{ stroke: `var(${l.tone})` }}
+            strokeWidth={1.75}
+            strokeLinejoin="round"
+            strokeLinecap="round"
+            strokeDasharray={l.dashed ? '5 4' : undefined}
+          />
+        ))}
+      </svg>
+      <figcaption>
+        <ul className="legend">
+          {lines.map((l, i) => (
+            <li key={l.label}>
+              <i style={{ background: `var(${l.tone})` }} />
+              {newest[i]}
+            </li>
+          ))}
+        </ul>
+      </figcaption>
+    </figure>
+  );
+}
