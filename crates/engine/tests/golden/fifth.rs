@@ -1,0 +1,30 @@
+//! Runbooks and what people write about incidents.
+
+use crate::common::{World, node};
+use muster_model::command::{Answer, Command};
+use muster_model::runbook::StepWord;
+use muster_model::units::Span;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A life with everything of it.
+pub(crate) fn live() -> World {
+    let mut w = World::new(32, 8);
+    let text = muster_runbook::shelf::text("lemon").unwrap().replace("fleet on-call", "us");
+    w.ok(Command::SetRunbook { name: "lemon".into(), text: Arc::from(text) });
+    w.ok(Command::DeleteRunbook { name: "lemon".into() });
+    let vars = BTreeMap::from([("node".to_owned(), node(1).to_string())]);
+    let start = Command::StartRunbook { name: "agent-hang".into(), vars, auto: true };
+    let Answer::Begun { id: run } = w.ok(start) else { panic!("a run has a number") };
+    let word = StepWord::Choose("yes".into());
+    let note = "restarted".to_owned();
+    w.ok(Command::AnswerRunbook { run, step: 1, word, note, seen: None });
+    for i in 8..16 {
+        w.lose(&node(i));
+    }
+    w.sleep(Span::secs(5));
+    let id = w.engine.state().health.open_incidents().next().unwrap().id;
+    w.ok(Command::OwnIncident { id, owner: Some("user:ann".into()) });
+    w.ok(Command::NoteIncident { id, text: "the switch is off".into() });
+    w
+}
