@@ -152,6 +152,13 @@ pub fn certificate(entity: &Entity, ends: Time, now: Time) -> Option<Condition> 
     })
 }
 
+/// When a certificate that ends at a moment becomes news by time alone.
+#[must_use]
+pub fn certificate_moments(ends: Time) -> [Time; 2] {
+    // A millisecond later than the last moment at which it was not.
+    [ends - ENDS_SOON + Span(1), ends - ENDS_NOW + Span(1)]
+}
+
 /// The control plane stopped itself from doing more.
 #[must_use]
 pub fn automation_stopped(reason: &str, since: Time) -> Condition {

@@ -5,6 +5,7 @@
 //! long enough meanwhile, once, and then that it is over. It may be told twice, when the server
 //! dies between telling and remembering.
 
+pub use muster_model::alert::News;
 use muster_model::alert::{
     Alert, AlertState, Channel, GroupBy, Receiver, Route, Routing, Seen, Urgency,
 };
@@ -45,20 +46,6 @@ pub struct Line {
     /// What it said last.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
-}
-
-/// What there is to tell of an alert.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum News {
-    /// It is so.
-    Firing,
-    /// It became more urgent.
-    Worse,
-    /// It is still so.
-    Still,
-    /// It is over.
-    Over,
 }
 
 /// A message that is to be sent now.
@@ -174,6 +161,11 @@ fn together(a: &Alert, by: &Route) -> Vec<String> {
 impl Desk {
     fn told(&self, receiver: &Label, id: &str) -> Option<&Told> {
         self.told.get(receiver)?.get(id)
+    }
+
+    /// Who was told of an alert, and what last.
+    pub fn told_of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = (&'a Label, &'a Told)> {
+        self.told.iter().filter_map(move |(to, told)| Some((to, told.get(id)?)))
     }
 
     /// Messages that are to be sent now, longest owed first for each receiver. To be asked again
