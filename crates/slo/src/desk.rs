@@ -112,14 +112,19 @@ fn owed(a: &Alert, to: &Address<'_>, told: Option<&Told>) -> Option<(Time, News)
     let Some(told) = told else {
         // Quiet all the time, or quiet when it ended.
         let loud = a.loud_since?;
+        // What went away before it was due was noise, also while it may still come back.
+        let noise = |due: Time| a.gone_since.is_some_and(|gone| gone < due);
         return match (to.after, a.resolved_at) {
-            (None, None) => Some((loud + to.route.wait, News::Firing)),
+            (None, None) => {
+                let due = loud + to.route.wait;
+                (!noise(due)).then_some((due, News::Firing))
+            }
             // It was explained by another, which is told.
             (None, Some(_)) if a.merged_into.is_some() => None,
             // It lasted long enough to be told, and nobody could be.
             (None, Some(end)) => {
                 let due = loud + to.route.wait;
-                (due <= end).then_some((due, News::Firing))
+                (due <= end && !noise(due)).then_some((due, News::Firing))
             }
             (Some(after), None) if a.state == AlertState::Firing => {
                 Some((loud + after, News::Firing))

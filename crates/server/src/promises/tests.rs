@@ -64,6 +64,7 @@ async fn kit(nodes: usize) -> Kit {
         rails: Vec::new(),
     };
     let topology = Topology { nodes: (0..nodes).map(|i| (node(i), place(i))).collect() };
+    let none = muster_model::slo::Objectives { defaults: 0, ..Default::default() };
     let mut commands = vec![
         Command::CreateSite { site: "lab".into() },
         Command::CreateProject { name: "operators".parse().unwrap(), description: "o".into() },
@@ -75,6 +76,8 @@ async fn kit(nodes: usize) -> Kit {
             ttl: None,
         },
         Command::SetTopology { topology: Arc::new(topology) },
+        // A promise that breaks is an alert of its own.
+        Command::SetObjectives { objectives: Arc::new(none) },
     ];
     for i in 0..nodes {
         let machine = format!("m{i}");
