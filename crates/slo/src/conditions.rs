@@ -125,7 +125,7 @@ pub fn objective(o: &Objective, s: &Status, since: Time) -> Option<Condition> {
         summary,
         project: o.scope.project.clone(),
         owner: o.owner.clone(),
-        runbook: "/runbooks/budget-burns".to_owned(),
+        runbook: "/runbooks/slo-burn".to_owned(),
         link: format!("/slos/{}", o.name),
         ..condition(key, Topic::Objective, o.name.as_str(), entity, since)
     })
@@ -199,6 +199,7 @@ pub fn cannot_write(reason: &str, since: Time) -> Condition {
     Condition {
         urgency: Urgency::Page,
         summary: format!("the control plane cannot write: {reason}"),
+        runbook: "/runbooks/control-plane".to_owned(),
         link: "/oncall".to_owned(),
         ..condition(
             "control-plane:write".to_owned(),
