@@ -18,8 +18,12 @@ pub const SLURM_PACKAGES: &[&str] = &[
 
 /// What the tests run against, by the program that shows it is there: the exporter is scraped by a
 /// real Prometheus, containers are run by real runtimes.
-const PARTS: &[(&str, &[&str])] =
-    &[("prometheus", &["prometheus"]), ("podman", &["podman", "runc"]), ("ctr", &["containerd"])];
+const PARTS: &[(&str, &[&str])] = &[
+    ("prometheus", &["prometheus"]),
+    ("prometheus-alertmanager", &["prometheus-alertmanager"]),
+    ("podman", &["podman", "runc"]),
+    ("ctr", &["containerd"]),
+];
 
 /// Installs what the tests run against. Where that cannot be, they say that they were skipped.
 pub fn parts() {

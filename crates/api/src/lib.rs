@@ -5,6 +5,7 @@
 //! failure mode. These types are what `GET /openapi.json` is generated from.
 
 pub mod admin;
+pub mod alert;
 pub mod brand;
 pub mod error;
 pub mod event;
@@ -22,6 +23,7 @@ pub mod policy;
 pub mod power;
 pub mod query;
 pub mod quota;
+pub mod readiness;
 pub mod record;
 pub mod recovery;
 pub mod remedy;
@@ -30,12 +32,17 @@ pub mod reservation;
 pub mod runbook;
 mod schema;
 pub mod server;
+pub mod slo;
 pub mod telemetry;
 pub mod time;
 
 pub use admin::{
     CreateProject, CreateToken, Project, ProjectList, SecretList, SecretName, SetSecret, Token,
     TokenCreated, TokenList, WhoAmI,
+};
+pub use alert::{
+    AcknowledgeRequest, Acknowledged, Alert, AlertList, Receiver, ReceiverList, Routing,
+    SetRouting, SetSilence, Silence, SilenceList, ToldReceiver,
 };
 pub use brand::{Brand, BrandColours, BrandLink};
 pub use error::{ErrorBody, ErrorInfo};
@@ -59,10 +66,11 @@ pub use node::{AgentInfo, Node, NodeJob, NodeList, NodeUse, Topology};
 pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob, whole_policy};
 pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use query::{
-    EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobsQuery, LogsQuery, NodesQuery,
-    ProjectQuery, RemediesQuery, RunsQuery, SubmitQuery, TimelineQuery,
+    AlertsQuery, EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobsQuery, LogsQuery,
+    NodesQuery, ProjectQuery, RemediesQuery, RunsQuery, SloQuery, SubmitQuery, TimelineQuery,
 };
 pub use quota::{AccountRow, LimitRow, QuotaReport, QuotaRow, Quotas, SetQuotas};
+pub use readiness::{Readiness, ReadinessCheck};
 pub use record::{
     IncidentEntry, IncidentImpact, IncidentNote, IncidentRecord, NoteRequest, OwnRequest,
 };
@@ -82,6 +90,9 @@ pub use runbook::{
     RunbookRunList, RunbookStep, RunbookStepDone, RunbookWord, SetRunbook, StartRunbook,
 };
 pub use server::{CordonRequest, DrainRequest, ServerInfo, StoreStatus};
+pub use slo::{
+    BurnRate, CauseCount, ChartPoint, FiringRule, Objectives, SetObjectives, Slo, SloList,
+};
 pub use telemetry::{
     GpuLine, JobTelemetry, JobTelemetryQuery, RankLine, TelemetryBand, TelemetryField,
     TelemetryMark,
@@ -130,6 +141,18 @@ pub enum Kind {
     Health,
     /// A test of the network between nodes.
     FabricTest,
+    /// What the site promises.
+    Objectives,
+    /// A promise, and how it stands.
+    Slo,
+    /// A time in which some alerts are not told.
+    Silence,
+    /// Who is told of what.
+    Routing,
+    /// Somebody who is told.
+    Receiver,
+    /// The checklists of operators.
+    Readiness,
     /// The server itself.
     Server,
 }

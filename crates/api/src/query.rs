@@ -171,6 +171,37 @@ pub struct IncidentsQuery {
     pub cursor: Option<String>,
 }
 
+/// `GET /v1/alerts`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct AlertsQuery {
+    /// Only open ones (`true`) or those that are over (`false`); all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open: Option<bool>,
+    /// Only `page` or `ticket`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub urgency: Option<String>,
+    /// At most so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+    /// Where the last page ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// `GET /v1/slos/{name}`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct SloQuery {
+    /// The chart's hours, at most 2160; the objective's window when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 2160)]
+    pub hours: Option<u32>,
+}
+
 /// `GET /v1/remedies`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

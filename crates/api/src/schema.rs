@@ -2,6 +2,7 @@
 
 #[cfg(feature = "model-schemas")]
 pub(crate) use muster_model::{
+    alert::{Matcher, Routing, Topic, Urgency},
     breaker::BreakerState,
     fault::{FaultAction, FaultClass, FaultSource},
     finding::Severity,
@@ -13,6 +14,7 @@ pub(crate) use muster_model::{
     quota::{QueueOrder, Quotas},
     remedy::{Action, Leave, Mode as RemedyMode, Remedies, RemedyOutcome, RemedyStep},
     reservation::{Over, Overrun},
+    slo::{Cause, Gate, Objectives, Scope, Sli},
     spec::{Group, JobSpec, Priority, Tier},
     tenant::Role,
     topology::{Level, Location},
@@ -25,6 +27,15 @@ mod plain {
     use serde_json::Value;
 
     pub(crate) type Action = String;
+    pub(crate) type Cause = String;
+    pub(crate) type Gate = String;
+    pub(crate) type Matcher = Value;
+    pub(crate) type Objectives = Value;
+    pub(crate) type Routing = Value;
+    pub(crate) type Scope = Value;
+    pub(crate) type Sli = Value;
+    pub(crate) type Topic = String;
+    pub(crate) type Urgency = String;
     pub(crate) type BreakerState = String;
     pub(crate) type Leave = String;
     pub(crate) type Remedies = Value;

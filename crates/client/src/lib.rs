@@ -11,6 +11,7 @@ mod health;
 mod http;
 mod jobs;
 mod logs;
+mod promises;
 mod runbooks;
 mod scheduling;
 mod sse;

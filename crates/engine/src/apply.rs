@@ -2,8 +2,7 @@
 
 use crate::index::Index;
 use crate::stage::enter;
-use crate::state::{Booked, KeyEntry, State};
-use muster_model::command::Answer;
+use crate::state::{Booked, State};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{
@@ -40,8 +39,6 @@ pub enum ApplyError {
     },
 }
 
-/// Keys kept at most: a bound on memory, not a promise; the promise is `keep_until`.
-const KEYS_MAX: usize = 500_000;
 /// Changes of leadership remembered.
 const LEADS_MAX: usize = 1000;
 /// Nodes remembered of a past attempt.
@@ -86,39 +83,11 @@ impl State {
         self.at = r.at;
         self.now = self.now.max(r.at);
         self.note_history(r);
+        self.count_before(r);
         self.apply_event(r)?;
+        self.count_after(r);
         self.remember_key(r);
         Ok(())
-    }
-
-    fn remember_key(&mut self, r: &Record) {
-        let Some(k) = &r.key else { return };
-        let answer = match &r.event {
-            Event::JobSubmitted { id, array, .. } => Answer::Submitted {
-                first: *id,
-                count: u32::try_from(array.len().max(1)).unwrap_or(u32::MAX),
-            },
-            Event::RunbookStarted { run } => Answer::Begun { id: run.id },
-            _ => Answer::Done,
-        };
-        let entry = KeyEntry {
-            fingerprint: k.fingerprint.clone(),
-            answer,
-            seq: r.seq,
-            keep_until: k.keep_until,
-        };
-        self.keys.insert(k.key.clone(), entry);
-        self.index.keys.insert((k.keep_until, k.key.clone()));
-        while let Some((until, key)) = self.index.keys.first().cloned() {
-            if until >= r.at && self.index.keys.len() <= KEYS_MAX {
-                break;
-            }
-            self.index.keys.pop_first();
-            // A key that was used again after its time has a newer entry.
-            if self.keys.get(&key).is_some_and(|e| e.keep_until == until) {
-                self.keys.remove(&key);
-            }
-        }
     }
 
     #[expect(
@@ -284,6 +253,21 @@ impl State {
             | Event::RunbookStepDone { .. }
             | Event::RunbookWaits { .. }
             | Event::RunbookEnded { .. } => self.apply_runbook(r),
+            Event::ObjectivesSet { .. }
+            | Event::RoutingSet { .. }
+            | Event::SilenceSet { .. }
+            | Event::SilenceEnded { .. }
+            | Event::CountsTold { .. }
+            | Event::ConditionTold { .. }
+            | Event::ConditionOver { .. }
+            | Event::CertificateSeen { .. }
+            | Event::AlertOpened { .. }
+            | Event::AlertChanged { .. }
+            | Event::AlertClosed { .. }
+            | Event::AlertAcknowledged { .. }
+            | Event::AlertsTold { .. }
+            | Event::ReceiverFailed { .. }
+            | Event::AlertsForgotten { .. } => self.apply_promises(r),
             Event::TopologySet { topology } => {
                 self.topology = topology.clone();
                 let names: Vec<NodeName> = self.nodes.keys().cloned().collect();

@@ -14,6 +14,8 @@ mod hardware;
 mod health;
 mod index;
 pub mod invariants;
+mod keys;
+mod promises;
 mod reliability;
 pub mod report;
 mod reservations;
@@ -28,6 +30,7 @@ mod tick;
 pub use apply::ApplyError;
 pub use decide::permissions::may_see;
 pub use health::{Automation, HealthBook, Stopped};
+pub use promises::{Outside, Promises, Standing};
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
 pub use runbooks::{DryStep, Rehearsed, RunbookShelf, rehearse, sees};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
@@ -51,6 +54,8 @@ pub struct Policy {
     pub keep_ended: usize,
     /// First and last port that gangs may rendezvous on.
     pub ports: (u16, u16),
+    /// Objectives are judged and alerts are made. Counting goes on without it.
+    pub promises: bool,
 }
 
 impl Default for Policy {
@@ -62,6 +67,8 @@ impl Default for Policy {
             keep_ended: 100_000,
             // Below the ephemeral range (32768…), so that no outgoing connection sits there.
             ports: (20_000, 29_999),
+            // A twin of a site wakes nobody.
+            promises: false,
         }
     }
 }
@@ -86,6 +93,8 @@ pub struct Engine {
     defragmented_at: Time,
     /// What of the fleet's health is to be looked at again.
     work: health::Work,
+    /// What of promises and alerts is.
+    watch: promises::Watch,
     /// Demands known to fit an empty fleet, with the shape of the fleet this was found for.
     possible: BTreeMap<muster_scheduler::Demand, u64>,
     /// Books of runs that go on, read once.
@@ -108,6 +117,7 @@ impl Engine {
             look_again: None,
             defragmented_at: Time(0),
             work: health::Work { all: true, inventoried: Some(Time(0)), ..health::Work::default() },
+            watch: promises::Watch::default(),
             possible: BTreeMap::new(),
             books: BTreeMap::new(),
         }
@@ -170,6 +180,7 @@ impl Engine {
         };
         apply::touched_by(&self.state, &record.event, &mut self.touched);
         self.work.note(&record, &self.state);
+        self.watch.note(&record);
         self.state.apply(&record).expect("the engine only makes records that follow its own state");
         self.dirty = true;
         self.out.push(record);

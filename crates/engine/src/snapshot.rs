@@ -72,6 +72,8 @@ struct Stored {
     health: crate::health::HealthBook,
     #[serde(default, skip_serializing_if = "crate::runbooks::RunbookShelf::is_empty")]
     runbooks: crate::runbooks::RunbookShelf,
+    #[serde(default)]
+    slo: Option<crate::promises::Promises>,
 }
 
 impl State {
@@ -106,6 +108,7 @@ impl State {
             fault_counts,
             health,
             runbooks,
+            slo,
             keys,
             index: _,
         } = self;
@@ -135,6 +138,7 @@ impl State {
             fault_counts: fault_counts.iter().map(|((c, k), n)| (c.clone(), *k, *n)).collect(),
             health: health.clone(),
             runbooks: runbooks.clone(),
+            slo: Some(slo.clone()),
         };
         serde_json::to_vec(&stored).map_err(SnapshotError::Unreadable)
     }
@@ -172,6 +176,7 @@ impl State {
             fault_counts: s.fault_counts.into_iter().map(|(c, k, n)| ((c, k), n)).collect(),
             health: s.health,
             runbooks: s.runbooks,
+            slo: crate::promises::Promises::default(),
             policy: s.policy,
             quotas: s.quotas,
             reservations: s
@@ -184,6 +189,13 @@ impl State {
         state.health.reindex();
         state.runbooks.reindex();
         state.index = Index::build(&state);
+        match s.slo {
+            Some(slo) => {
+                state.slo = slo;
+                state.slo.reindex();
+            }
+            None => state.seed_promises(),
+        }
         Ok(state)
     }
 

@@ -125,6 +125,8 @@ pub struct State {
     pub health: crate::health::HealthBook,
     /// The site's own runbooks, and runs.
     pub runbooks: crate::runbooks::RunbookShelf,
+    /// What is promised, what was counted, and who has to be told.
+    pub slo: crate::promises::Promises,
     /// When work was moved so that a gang fits, in the last hour or so.
     pub moves: Vec<Time>,
     /// Requests that must not be done twice.

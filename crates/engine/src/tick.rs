@@ -29,6 +29,7 @@ impl Engine {
         // Work that just left may be what a remedy waits for.
         self.pass_due();
         self.pass_runs();
+        self.pass_promises();
         self.dirty
     }
 
@@ -40,7 +41,7 @@ impl Engine {
         }
         let wake = self.state.index.wakes.first().map(|(t, _)| *t);
         let test = self.state.index.tests.first().map(|(t, _)| *t);
-        [wake, test, self.next_health(), self.next_run(), self.due_by(FAR)]
+        [wake, test, self.next_health(), self.next_run(), self.next_promises(), self.due_by(FAR)]
             .into_iter()
             .flatten()
             .min()

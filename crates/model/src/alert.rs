@@ -137,6 +137,21 @@ pub enum AlertState {
     Resolved,
 }
 
+/// What there is to tell of an alert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum News {
+    /// It is so.
+    Firing,
+    /// It became more urgent.
+    Worse,
+    /// It is still so.
+    Still,
+    /// It is over.
+    Over,
+}
+
 /// Who said that they look after it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -461,6 +461,81 @@ pub enum Command {
         /// Who; none: nobody any more.
         owner: Option<String>,
     },
+    /// What the site promises, all of it.
+    SetObjectives {
+        /// What.
+        objectives: Arc<crate::slo::Objectives>,
+    },
+    /// One promise: new, or in place of the one of that name.
+    SetObjective {
+        /// What.
+        objective: Arc<crate::slo::Objective>,
+    },
+    /// A promise is given up.
+    DeleteObjective {
+        /// Its name.
+        name: Label,
+    },
+    /// Who is told of what, all of it.
+    SetRouting {
+        /// Who.
+        routing: Arc<crate::alert::Routing>,
+    },
+    /// Some alerts are not told for a time.
+    SetSilence {
+        /// Which, and when.
+        silence: Box<crate::alert::Silence>,
+    },
+    /// End a silence.
+    EndSilence {
+        /// Its name.
+        name: Label,
+    },
+    /// The caller looks after an alert.
+    AcknowledgeAlert {
+        /// Which.
+        id: String,
+        /// What they say.
+        note: String,
+    },
+    /// What the server or a service counted about itself.
+    TellCounts {
+        /// What.
+        counts: Vec<crate::slo::Counted>,
+    },
+    /// Something is wrong that nothing in the log shows.
+    TellCondition {
+        /// What.
+        condition: Box<crate::alert::Condition>,
+        /// Taken for over after this, unless it is told again.
+        until: Option<Time>,
+    },
+    /// It is over.
+    ConditionOver {
+        /// Its key.
+        key: String,
+    },
+    /// How long a certificate is good.
+    CertificateSeen {
+        /// Whose.
+        entity: Entity,
+        /// It ends then.
+        ends: Time,
+    },
+    /// A receiver was told.
+    AlertsTold {
+        /// Which receiver.
+        receiver: Label,
+        /// Ids of alerts, and what it was told of each.
+        alerts: Vec<(String, crate::alert::News)>,
+    },
+    /// A receiver could not be told.
+    ReceiverFailed {
+        /// Which.
+        receiver: Label,
+        /// What came of it.
+        error: String,
+    },
     /// A secret was stored or replaced; its value never comes here.
     SetSecret {
         /// Whose.

@@ -3,11 +3,18 @@
 //! Rules for this file: never rename or remove a variant or a field; a new field has a
 //! default; a new variant is written only once every server of the site knows it.
 
+mod origin;
+mod record;
+
+pub use origin::Origin;
+pub use record::Record;
+
+use crate::alert::{Acknowledgement, Alert, Condition, News, Routing, Silence};
 use crate::breaker::Breaker;
-use crate::command::IdempotencyKey;
+use crate::entity::Entity;
 use crate::fault::SeenFault;
 use crate::finding::{Finding, Incident, SeenFinding};
-use crate::ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
+use crate::ids::{AttemptKey, Epoch, JobId, SiteId};
 use crate::job::{Checkpoint, Dependency, SlotEnd, StopReason, Verdict};
 use crate::names::{Label, NodeName, ProjectName};
 use crate::node::Inventory;
@@ -15,6 +22,7 @@ use crate::placement::Placement;
 use crate::qualification::{Level, Qualification};
 use crate::remedy::{AskedAct, Remedy, RemedyOutcome, RemedyStep};
 use crate::runbook::{Run, RunOutcome, StepDone};
+use crate::slo::{Counted, Objectives};
 use crate::spec::{Group, JobSpec};
 use crate::tenant::TokenUse;
 use crate::topology::{Location, Topology};
@@ -24,41 +32,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Newest shape of records that this version writes.
-pub const SCHEMA: u32 = 4;
-
-/// One entry of the log.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record {
-    /// Its place; dense.
-    pub seq: Seq,
-    /// When; never before the record before it.
-    pub at: Time,
-    /// Shape of this record.
-    pub v: u32,
-    /// Organisation it belongs to.
-    pub org: String,
-    /// Project it belongs to, if any: those who may see it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub project: Option<ProjectName>,
-    /// Who caused it.
-    pub actor: String,
-    /// The key of the request that caused it (on its first record).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<IdempotencyKey>,
-    /// What happened.
-    #[serde(flatten)]
-    pub event: Event,
-}
-
-/// Whether an event is something the world told us or something we chose. A what-if replay
-/// feeds the inputs and lets another policy decide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// A submission, an observation, an operator's word.
-    Input,
-    /// Our own choice.
-    Decision,
-}
+pub const SCHEMA: u32 = 5;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -735,116 +709,97 @@ pub enum Event {
         /// Who; none: nobody any more.
         owner: Option<String>,
     },
+    /// What the site promises.
+    ObjectivesSet {
+        /// All of it.
+        objectives: Arc<Objectives>,
+    },
+    /// Who is told of what.
+    RoutingSet {
+        /// All of it.
+        routing: Arc<Routing>,
+    },
+    /// Some alerts are not told for a time; new, or in place of the one of that name.
+    SilenceSet {
+        /// Which, and when.
+        silence: Box<Silence>,
+    },
+    /// A silence is over before its time, or for good.
+    SilenceEnded {
+        /// Its name.
+        name: Label,
+        /// Its time was up; otherwise it is an operator's word.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        expired: bool,
+    },
+    /// What was counted outside of the log.
+    CountsTold {
+        /// What.
+        counts: Vec<Counted>,
+    },
+    /// Something is wrong that nothing in the log shows.
+    ConditionTold {
+        /// What.
+        condition: Box<Condition>,
+        /// Taken for over after this, unless it is told again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Time>,
+    },
+    /// It is over.
+    ConditionOver {
+        /// Its key.
+        key: String,
+    },
+    /// How long a certificate is good.
+    CertificateSeen {
+        /// Whose.
+        entity: Entity,
+        /// It ends then.
+        ends: Time,
+    },
+    /// Somebody has to be told of something.
+    AlertOpened {
+        /// What.
+        alert: Box<Alert>,
+    },
+    /// More is known of it, it became louder or quieter, or it was passed on.
+    AlertChanged {
+        /// How it is now.
+        alert: Box<Alert>,
+    },
+    /// It is over.
+    AlertClosed {
+        /// How it was at its end.
+        alert: Box<Alert>,
+    },
+    /// Somebody looks after it.
+    AlertAcknowledged {
+        /// Which.
+        id: String,
+        /// Who, and what they said.
+        acknowledgement: Acknowledgement,
+    },
+    /// A receiver was told.
+    AlertsTold {
+        /// Which receiver.
+        receiver: Label,
+        /// Ids of alerts, and what it was told of each.
+        alerts: Vec<(String, News)>,
+    },
+    /// A receiver could not be told.
+    ReceiverFailed {
+        /// Which.
+        receiver: Label,
+        /// What came of it.
+        error: String,
+    },
+    /// Alerts that were over long ago leave the working state (the log keeps them).
+    AlertsForgotten {
+        /// Their ids.
+        ids: Vec<String>,
+    },
 }
 
 fn empty<T>(v: &Arc<[T]>) -> bool {
     v.is_empty()
-}
-
-impl Event {
-    /// Input or decision?
-    #[must_use]
-    pub fn origin(&self) -> Origin {
-        match self {
-            Event::JobPlaced { .. }
-            | Event::AttemptStarted { .. }
-            | Event::StopOrdered { .. }
-            | Event::AttemptEnded { .. }
-            | Event::JobRequeued { .. }
-            | Event::JobSucceeded { .. }
-            | Event::JobFailed { .. }
-            | Event::JobCancelled { .. }
-            | Event::JobsForgotten { .. }
-            | Event::SlotLost { .. }
-            | Event::NodeDrained { .. }
-            | Event::NodeReady { .. }
-            | Event::JobPromised { .. }
-            | Event::PromiseDropped { .. }
-            | Event::NoticeGiven { .. }
-            | Event::NoticeWithdrawn { .. }
-            | Event::JobResized { .. }
-            | Event::NodeCordoned { decided: true, .. }
-            | Event::NodeUncordoned { decided: true, .. }
-            | Event::QualificationAsked { on_join: true, .. }
-            | Event::QualificationEnded { expired: true, .. }
-            | Event::FindingOpened { decided: true, .. }
-            | Event::FindingChanged { decided: true, .. }
-            | Event::FindingClosed { decided: true, .. }
-            | Event::IncidentOpened { .. }
-            | Event::IncidentGrew { .. }
-            | Event::IncidentClosed { .. }
-            | Event::BreakerSet { word: false, .. }
-            | Event::RemedyChosen { .. }
-            | Event::RemedyStepped { .. }
-            | Event::RemedyEnded { word: false, .. }
-            | Event::ActAsked { .. }
-            | Event::ActEnded { expired: true, .. }
-            | Event::NodeStaged { word: false, .. }
-            | Event::GpusExcluded { word: false, .. }
-            | Event::ProbationSet { .. }
-            | Event::AutomationStopped { word: false, .. }
-            | Event::AttemptAttributed { .. }
-            | Event::NodeMarked { decided: true, .. }
-            | Event::JobHeld { decided: true, .. }
-            | Event::JobReleased { decided: true, .. }
-            | Event::RunbookStepDone { decided: true, .. }
-            | Event::RunbookWaits { .. }
-            | Event::RunbookEnded { word: false, .. }
-            | Event::IdleWarned { .. } => Origin::Decision,
-            Event::SiteCreated { .. }
-            | Event::LeaderChanged { .. }
-            | Event::JobSubmitted { .. }
-            | Event::JobHeld { .. }
-            | Event::JobReleased { .. }
-            | Event::SlotStarted { .. }
-            | Event::SlotEnded { .. }
-            | Event::CheckpointAsked { .. }
-            | Event::CheckpointDone { .. }
-            | Event::NodeEnrolled { .. }
-            | Event::NodeBack { .. }
-            | Event::NodeInventoried { .. }
-            | Event::NodeLost { .. }
-            | Event::OrphanGone { .. }
-            | Event::NodeCordoned { .. }
-            | Event::NodeUncordoned { .. }
-            | Event::DrainStarted { .. }
-            | Event::NodeRetired { .. }
-            | Event::NodeReconciled { .. }
-            | Event::TopologySet { .. }
-            | Event::ProjectCreated { .. }
-            | Event::TokenCreated { .. }
-            | Event::TokenRevoked { .. }
-            | Event::SecretSet { .. }
-            | Event::JobUpdated { .. }
-            | Event::NodeMarked { .. }
-            | Event::PolicySet { .. }
-            | Event::QuotasSet { .. }
-            | Event::ReservationSet { .. }
-            | Event::ReservationDeleted { .. }
-            | Event::SecretDeleted { .. }
-            | Event::FaultSeen { .. }
-            | Event::QualificationAsked { .. }
-            | Event::QualificationEnded { .. }
-            | Event::QualificationCancelled { .. }
-            | Event::FindingOpened { .. }
-            | Event::FindingChanged { .. }
-            | Event::FindingClosed { .. }
-            | Event::BreakerSet { .. }
-            | Event::RemedyApproved { .. }
-            | Event::RemedyEnded { .. }
-            | Event::ActEnded { .. }
-            | Event::NodeStaged { .. }
-            | Event::GpusExcluded { .. }
-            | Event::AutomationStopped { .. }
-            | Event::AutomationResumed { .. }
-            | Event::RunbookSet { .. }
-            | Event::RunbookDeleted { .. }
-            | Event::RunbookStarted { .. }
-            | Event::RunbookStepDone { .. }
-            | Event::RunbookEnded { .. }
-            | Event::IncidentNoted { .. }
-            | Event::IncidentOwned { .. }
-            | Event::AttemptProgressed { .. } => Origin::Input,
-        }
-    }
 }

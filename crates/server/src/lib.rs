@@ -11,5 +11,6 @@ pub mod http;
 mod listen;
 pub mod logs;
 mod metering;
+mod promises;
 mod runbooks;
 pub mod serve;

@@ -65,6 +65,8 @@ pub struct ServerConfig {
     pub acts: ActsConfig,
     /// What the console wears.
     pub brand: crate::brand::Brand,
+    /// Where people reach the console, for links in messages; the API's own address when absent.
+    pub public_url: Option<String>,
 }
 
 impl ServerConfig {
@@ -79,7 +81,7 @@ impl ServerConfig {
             tls: None,
             topology: None,
             agents: AgentsConfig::default(),
-            policy: Policy::default(),
+            policy: Policy { promises: true, ..Policy::default() },
             // A start reads at most this many records after the snapshot: about a second.
             snapshot_every: 50_000,
             retain: 1_000_000,
@@ -87,6 +89,7 @@ impl ServerConfig {
             fabric_every: None,
             acts: ActsConfig::default(),
             brand: crate::brand::Brand::default(),
+            public_url: None,
         }
     }
 }
@@ -121,6 +124,9 @@ impl ServerConfig {
             let given = std::env::var(name).ok().filter(|v| !v.is_empty());
             *into = into.take().or(given);
         }
+        let public = std::env::var("MUSTER_PUBLIC_URL").ok().filter(|v| !v.is_empty());
+        self.public_url = self.public_url.take().or(public);
+        let acts = &mut self.acts;
         let secret = std::env::var_os("MUSTER_WEBHOOK_SECRET_FILE").map(PathBuf::from);
         acts.webhook_secret = acts.webhook_secret.take().or(secret);
     }
@@ -263,8 +269,11 @@ impl Server {
         if let Some(every) = config.fabric_every {
             app.fabric().every(every);
         }
-        let router = http::router(app);
         let stop = CancellationToken::new();
+        let scheme = if config.tls.is_some() { "https" } else { "http" };
+        let base = config.public_url.unwrap_or_else(|| format!("{scheme}://{listen}"));
+        app.keep_promises(base, &stop).map_err(|e| ServeError::Setup(e.to_string()))?;
+        let router = http::router(app);
         acts::start(brain.clone(), dir.clone(), config.acts, stop.clone())?;
         crate::runbooks::start(brain.clone(), agents.clone(), stop.clone());
         let tls = config.tls.as_ref().map(crate::listen::acceptor).transpose()?;

@@ -62,6 +62,12 @@ impl Counts<'_> {
         })
     }
 
+    /// How much of a time that ends at `now` was counted: since the first hour with something.
+    #[must_use]
+    pub fn covered(&self, series: &Series, reach: Reach, now: Time) -> Option<Span> {
+        self.0.iter().filter_map(|l| l.begins(series, reach, now)).min().map(|t| now.since(t))
+    }
+
     /// Why those that were bad were bad.
     #[must_use]
     pub fn causes(&self, series: &Series, reach: Reach, now: Time) -> BTreeMap<Cause, u64> {
@@ -93,6 +99,9 @@ pub struct Status {
     pub firing: Vec<Firing>,
     /// When it will be spent, if it goes on being spent as fast as in the last hour.
     pub spent_in: Option<Span>,
+    /// Spent even if all of the window that was not counted yet had been good. Only then does a
+    /// gate hold: an hour of trouble on a new site is no month of it.
+    pub broken: bool,
 }
 
 impl Status {
@@ -132,6 +141,8 @@ pub fn status(objective: &Objective, counts: Counts<'_>, now: Time) -> Status {
     causes.sort_by_key(|(cause, n)| (std::cmp::Reverse(*n), *cause));
     let rules = burn::rules(objective);
     let spans: BTreeSet<Span> = rules.iter().flat_map(|r| [r.short, r.long]).collect();
+    let covered = counts.covered(&series, window, now);
+    let whole = covered.map(|c| Ratio::new(u128::from(length.0), u128::from(c.0.max(1))));
     let speed = |w: Span| burn(counts.count(&series, Reach::Last(w), now), objective.target);
     Status {
         count,
@@ -141,6 +152,7 @@ pub fn status(objective: &Objective, counts: Counts<'_>, now: Time) -> Status {
         causes,
         burn: spans.into_iter().map(|w| (w, speed(w))).collect(),
         firing: burn::firing(objective, &rules, counts, now),
+        broken: spent.zip(whole).is_some_and(|(s, w)| s >= w && s >= Ratio::ONE),
         spent_in: spent
             .and_then(|s| forecast(s, speed(Span::hours(1)).unwrap_or(Ratio::ZERO), length)),
     }
@@ -152,7 +164,7 @@ pub fn gates<'a>(
 ) -> BTreeMap<Gate, Vec<&'a Objective>> {
     let mut out: BTreeMap<Gate, Vec<&Objective>> = BTreeMap::new();
     for (o, s) in standing {
-        for gate in o.gates.iter().filter(|_| s.is_spent()) {
+        for gate in o.gates.iter().filter(|_| s.broken) {
             out.entry(*gate).or_default().push(o);
         }
     }

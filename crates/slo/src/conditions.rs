@@ -125,7 +125,7 @@ pub fn objective(o: &Objective, s: &Status, since: Time) -> Option<Condition> {
         summary,
         project: o.scope.project.clone(),
         owner: o.owner.clone(),
-        runbook: "/runbooks/budget-burns".to_owned(),
+        runbook: "/runbooks/slo-burn".to_owned(),
         link: format!("/slos/{}", o.name),
         ..condition(key, Topic::Objective, o.name.as_str(), entity, since)
     })
@@ -150,6 +150,13 @@ pub fn certificate(entity: &Entity, ends: Time, now: Time) -> Option<Condition> 
         link: "/events".to_owned(),
         ..condition(key, Topic::Certificate, "certificate-ends", entity.clone(), ends - ENDS_SOON)
     })
+}
+
+/// When a certificate that ends at a moment becomes news by time alone.
+#[must_use]
+pub fn certificate_moments(ends: Time) -> [Time; 2] {
+    // A millisecond later than the last moment at which it was not.
+    [ends - ENDS_SOON + Span(1), ends - ENDS_NOW + Span(1)]
 }
 
 /// The control plane stopped itself from doing more.
@@ -192,6 +199,7 @@ pub fn cannot_write(reason: &str, since: Time) -> Condition {
     Condition {
         urgency: Urgency::Page,
         summary: format!("the control plane cannot write: {reason}"),
+        runbook: "/runbooks/control-plane".to_owned(),
         link: "/oncall".to_owned(),
         ..condition(
             "control-plane:write".to_owned(),

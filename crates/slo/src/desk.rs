@@ -5,6 +5,7 @@
 //! long enough meanwhile, once, and then that it is over. It may be told twice, when the server
 //! dies between telling and remembering.
 
+pub use muster_model::alert::News;
 use muster_model::alert::{
     Alert, AlertState, Channel, GroupBy, Receiver, Route, Routing, Seen, Urgency,
 };
@@ -45,20 +46,6 @@ pub struct Line {
     /// What it said last.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
-}
-
-/// What there is to tell of an alert.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum News {
-    /// It is so.
-    Firing,
-    /// It became more urgent.
-    Worse,
-    /// It is still so.
-    Still,
-    /// It is over.
-    Over,
 }
 
 /// A message that is to be sent now.
@@ -125,14 +112,19 @@ fn owed(a: &Alert, to: &Address<'_>, told: Option<&Told>) -> Option<(Time, News)
     let Some(told) = told else {
         // Quiet all the time, or quiet when it ended.
         let loud = a.loud_since?;
+        // What went away before it was due was noise, also while it may still come back.
+        let noise = |due: Time| a.gone_since.is_some_and(|gone| gone < due);
         return match (to.after, a.resolved_at) {
-            (None, None) => Some((loud + to.route.wait, News::Firing)),
+            (None, None) => {
+                let due = loud + to.route.wait;
+                (!noise(due)).then_some((due, News::Firing))
+            }
             // It was explained by another, which is told.
             (None, Some(_)) if a.merged_into.is_some() => None,
             // It lasted long enough to be told, and nobody could be.
             (None, Some(end)) => {
                 let due = loud + to.route.wait;
-                (due <= end).then_some((due, News::Firing))
+                (due <= end && !noise(due)).then_some((due, News::Firing))
             }
             (Some(after), None) if a.state == AlertState::Firing => {
                 Some((loud + after, News::Firing))
@@ -174,6 +166,11 @@ fn together(a: &Alert, by: &Route) -> Vec<String> {
 impl Desk {
     fn told(&self, receiver: &Label, id: &str) -> Option<&Told> {
         self.told.get(receiver)?.get(id)
+    }
+
+    /// Who was told of an alert, and what last.
+    pub fn told_of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = (&'a Label, &'a Told)> {
+        self.told.iter().filter_map(move |(to, told)| Some((to, told.get(id)?)))
     }
 
     /// Messages that are to be sent now, longest owed first for each receiver. To be asked again

@@ -264,6 +264,15 @@ impl Ledger {
         out
     }
 
+    /// The beginning of the first hour of a time in which something was counted.
+    #[must_use]
+    pub fn begins(&self, series: &Series, reach: Reach, now: Time) -> Option<Time> {
+        let (first, end) = hours(reach, now);
+        let track = self.tracks.get(series).filter(|_| first <= end)?;
+        let (b, _) = track.hours.range(first..=end).next()?;
+        Some(Time(b.saturating_sub(1).saturating_mul(HOUR)))
+    }
+
     /// What was ever counted: only grows, so it can be shown as a counter.
     #[must_use]
     pub fn ever(&self, series: &Series) -> Count {

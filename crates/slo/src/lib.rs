@@ -19,6 +19,7 @@ pub mod fleet;
 mod group;
 pub mod ledger;
 pub mod ratio;
+pub mod readiness;
 pub mod rules;
 pub mod words;
 

@@ -9,6 +9,8 @@ const ABOUT: [RegExp, string[]][] = [
   [/^(reservation)/, ['reservations']],
   [/^(quotas|policy|project)/, ['quotas']],
   [/^(topology)/, ['topology']],
+  [/^(alert|silence|routing|receiver|condition|certificate)/, ['alerts', 'receivers', 'silences']],
+  [/^(objectives|counts)/, ['slos']],
 ];
 
 const waiting = new Set<string>();

@@ -2,6 +2,7 @@
 
 pub(crate) mod act;
 pub(crate) mod agent;
+pub(crate) mod alerts;
 pub(crate) mod automation;
 pub(crate) mod breakers;
 pub(crate) mod completions;
@@ -27,14 +28,18 @@ pub(crate) mod power;
 pub(crate) mod project;
 pub(crate) mod ps;
 pub(crate) mod quota;
+pub(crate) mod readiness;
 pub(crate) mod remedies;
 pub(crate) mod report;
 pub(crate) mod reservation;
+pub(crate) mod routing;
 pub(crate) mod run;
 pub(crate) mod runbook;
 pub(crate) mod secret;
 pub(crate) mod server;
+pub(crate) mod silence;
 pub(crate) mod sim;
+pub(crate) mod slo;
 pub(crate) mod store;
 pub(crate) mod submit;
 pub(crate) mod token;
@@ -102,6 +107,11 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
         Command::Runbook(c) => c.run(ctx).await,
         Command::Breakers(c) => c.run(ctx).await,
         Command::Automation(c) => c.run(ctx).await,
+        Command::Readiness(c) => c.run(ctx).await,
+        Command::Slo(c) => c.run(ctx).await,
+        Command::Alerts(c) => c.run(ctx).await,
+        Command::Silence(c) => c.run(ctx).await,
+        Command::Routing(c) => c.run(ctx).await,
         Command::FailureModes(c) => c.run(ctx).await,
         Command::Gameday(c) => c.run(ctx).await,
         Command::Token(c) => c.run(ctx).await,

@@ -216,7 +216,7 @@ fn domain(text: &str) -> Result<Over, Fail> {
 }
 
 /// `now`, `+2h`, or a time.
-fn start(text: &str, now: Time) -> Result<Time, String> {
+pub(super) fn start(text: &str, now: Time) -> Result<Time, String> {
     let text = text.trim();
     if text == "now" {
         return Ok(now);

@@ -110,6 +110,19 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         | Command::AnswerRunbook { .. }
         | Command::RunbookSaw { .. }
         | Command::StopRunbook { .. } => crate::runbooks::decide(e, req),
+        Command::SetObjectives { .. }
+        | Command::SetObjective { .. }
+        | Command::DeleteObjective { .. }
+        | Command::SetRouting { .. }
+        | Command::SetSilence { .. }
+        | Command::EndSilence { .. }
+        | Command::AcknowledgeAlert { .. }
+        | Command::TellCounts { .. }
+        | Command::TellCondition { .. }
+        | Command::ConditionOver { .. }
+        | Command::CertificateSeen { .. }
+        | Command::AlertsTold { .. }
+        | Command::ReceiverFailed { .. } => crate::promises::decide(e, req),
         Command::SetSecret { project, name } => tenants::set_secret(e, project, name),
         Command::DeleteSecret { project, name } => tenants::delete_secret(e, project, name),
     }

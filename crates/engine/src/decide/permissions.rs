@@ -96,6 +96,14 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         Command::SetReservation { .. } | Command::DeleteReservation { .. } => {
             need(a, Role::Operator, "change reservations")
         }
+        Command::SetObjectives { .. }
+        | Command::SetObjective { .. }
+        | Command::DeleteObjective { .. } => need(a, Role::Admin, "change what is promised"),
+        Command::SetRouting { .. } => need(a, Role::Admin, "change who is told"),
+        Command::SetSilence { .. } | Command::EndSilence { .. } => {
+            need(a, Role::Operator, "change silences")
+        }
+        Command::AcknowledgeAlert { .. } => need(a, Role::Operator, "acknowledge alerts"),
         Command::CreateProject { .. } => need(a, Role::Admin, "create projects"),
         Command::CreateToken { .. } | Command::RevokeToken { .. } => {
             need(a, Role::Admin, "manage tokens")
@@ -114,6 +122,12 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::FirstStep { .. }
         | Command::RunbookSaw { .. }
         | Command::QualificationDone { .. }
+        | Command::TellCounts { .. }
+        | Command::TellCondition { .. }
+        | Command::ConditionOver { .. }
+        | Command::CertificateSeen { .. }
+        | Command::AlertsTold { .. }
+        | Command::ReceiverFailed { .. }
         | Command::SlotReport { .. } => need(a, Role::Admin, "speak for the server"),
     }
 }

@@ -37,6 +37,9 @@ impl Engine {
         if is_out(&self.state.health, n) {
             return None;
         }
+        if let Some(why) = self.gated() {
+            return Some(why);
+        }
         let groups = self.groups_of(n);
         if let Some(why) = holds(&groups) {
             self.page(&format!("automation reached a {}", cut_at(&why, ':')), &why);

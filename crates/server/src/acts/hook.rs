@@ -80,7 +80,7 @@ impl Hook {
 }
 
 /// `sha256=` and the HMAC-SHA256 of the body in hex.
-pub(super) fn signature(secret: &[u8], body: &[u8]) -> String {
+pub(crate) fn signature(secret: &[u8], body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
     let mut out = String::from("sha256=");
     for b in hmac::sign(&key, body).as_ref() {

@@ -12,6 +12,7 @@ mod ticket;
 
 use crate::brain::{Brain, BrainError};
 use hook::Hook;
+pub(crate) use hook::signature;
 use muster_engine::State;
 use muster_model::command::Command;
 use muster_model::remedy::{Act, AskedAct};

@@ -250,6 +250,12 @@ impl Agents {
         self.inner.seat(node)?.newest()
     }
 
+    /// How old the newest figures of a node are; none while it told none. A simulated node's own
+    /// clock counts.
+    pub(crate) fn figures_age(&self, node: &NodeName, now: Time) -> Option<Span> {
+        self.inner.seat(node)?.figures_age(now)
+    }
+
     /// How many GPUs of a node told what they draw, and what that is together, in watts.
     #[must_use]
     pub fn draw(&self, node: &NodeName) -> Option<(u32, f64)> {

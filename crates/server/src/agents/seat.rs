@@ -5,7 +5,7 @@ use super::idle::IdleGpus;
 use super::telemetry::{Columns, Ring, Window};
 use muster_link::messages::FromServer;
 use muster_model::names::NodeName;
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
@@ -122,6 +122,11 @@ impl Seat {
 
     pub(super) fn window(&self) -> Option<Window> {
         lock(&self.ring).window()
+    }
+
+    /// How long ago the newest row came in.
+    pub(super) fn figures_age(&self, now: Time) -> Option<Span> {
+        lock(&self.ring).came_at().map(|t| now.since(t))
     }
 
     pub(super) fn newest(&self) -> Option<(Columns, Arc<[f32]>)> {

@@ -66,6 +66,8 @@ pub(super) struct Ring {
     gpu_columns: Columns,
     host_columns: Columns,
     rows: VecDeque<Row>,
+    /// When the newest row came in, by this server's clock.
+    came_at: Option<Time>,
 }
 
 impl Ring {
@@ -98,7 +100,13 @@ impl Ring {
             self.rows.pop_front();
         }
         self.rows.push_back(Row { at: t.at, heard: now, gpus, host });
+        self.came_at = Some(crate::brain::clock());
         true
+    }
+
+    /// When the newest row came in.
+    pub(super) fn came_at(&self) -> Option<Time> {
+        self.came_at
     }
 
     /// The newest row, with the names of a GPU's figures.

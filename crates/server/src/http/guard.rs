@@ -2,8 +2,9 @@
 
 use super::App;
 use super::error::Failure;
+use crate::promises::Served;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
@@ -21,7 +22,12 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
         tracing::error!(%method, route, status = status.as_u16(), "request failed");
     }
-    app.http_metrics().record(&method, route, status.as_u16(), started.elapsed());
+    let took = started.elapsed();
+    app.http_metrics().record(&method, route, status.as_u16(), took);
+    if route.starts_with("/v1/") {
+        let submits = method == Method::POST && route == "/v1/jobs";
+        app.counter().served(Served { submits, status: status.as_u16(), took });
+    }
     response
 }
 

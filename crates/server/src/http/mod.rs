@@ -21,6 +21,7 @@ mod openapi;
 mod paging;
 mod policy;
 mod power;
+mod promises;
 mod report;
 mod reservations;
 mod runbooks;
@@ -41,6 +42,7 @@ use crate::brand::Brand;
 use crate::console::Console;
 use crate::fabric::Fabric;
 use crate::logs::LogKeeper;
+use crate::promises::{Counter, Post, Standings};
 use auth::Caller;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -136,6 +138,9 @@ struct Inner {
     room: Semaphore,
     streams: Arc<Semaphore>,
     turn: tokio::sync::Mutex<()>,
+    standings: Standings,
+    post: Post,
+    counter: Counter,
 }
 
 impl App {
@@ -156,6 +161,9 @@ impl App {
             room: Semaphore::new(config.concurrency.clamp(1, Semaphore::MAX_PERMITS)),
             streams: Arc::new(Semaphore::new(config.streams.min(Semaphore::MAX_PERMITS))),
             turn: tokio::sync::Mutex::new(()),
+            standings: Standings::default(),
+            post: Post::default(),
+            counter: Counter::default(),
             config,
         }))
     }
@@ -194,6 +202,34 @@ impl App {
     }
     fn room(&self) -> &Semaphore {
         &self.0.room
+    }
+
+    /// How promises stand.
+    fn standings(&self) -> &Standings {
+        &self.0.standings
+    }
+
+    /// What was told to whom.
+    fn post(&self) -> &Post {
+        &self.0.post
+    }
+
+    /// Counts how requests are answered.
+    fn counter(&self) -> &Counter {
+        &self.0.counter
+    }
+
+    /// Starts to count and to tell whom alerts concern. `base` is the console's address.
+    ///
+    /// # Errors
+    /// When there can be no HTTP client.
+    pub fn keep_promises(
+        &self,
+        base: String,
+        stop: &tokio_util::sync::CancellationToken,
+    ) -> Result<(), reqwest::Error> {
+        let (brain, agents) = (self.brain(), self.agents());
+        crate::promises::start(brain, agents, self.post(), self.counter(), base, stop)
     }
 
     /// Held while a document that is replaced as a whole is looked at and then written.
@@ -297,6 +333,23 @@ fn runbook_routes() -> OpenApiRouter<App> {
         .routes(routes!(runbooks::stop))
 }
 
+fn promise_routes() -> OpenApiRouter<App> {
+    use promises::{alerts, readiness, routing, silences, slos};
+    OpenApiRouter::new()
+        .routes(routes!(slos::objectives, slos::set_objectives))
+        .routes(routes!(slos::set_objective, slos::delete_objective))
+        .routes(routes!(slos::list))
+        .routes(routes!(slos::get))
+        .routes(routes!(alerts::list))
+        .routes(routes!(alerts::get))
+        .routes(routes!(alerts::acknowledge))
+        .routes(routes!(silences::list))
+        .routes(routes!(silences::set, silences::end))
+        .routes(routes!(routing::get, routing::set))
+        .routes(routes!(routing::receivers))
+        .routes(routes!(readiness::get))
+}
+
 fn documented() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(jobs::list, jobs::submit))
@@ -329,6 +382,7 @@ fn documented() -> OpenApiRouter<App> {
         .routes(routes!(fabric::get))
         .merge(health_routes())
         .merge(runbook_routes())
+        .merge(promise_routes())
         .routes(routes!(nodes::topology, nodes::set_topology))
         .routes(routes!(policy::policy, policy::set_policy))
         .routes(routes!(policy::quotas, policy::set_quotas))

@@ -165,6 +165,7 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     );
     store_figures(&stats, &mut out);
     super::metrics::health_figures(&app, &mut out);
+    super::promises::figures(&app, &mut out);
     app.http_metrics().write(&mut out);
     let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     ([(header::CONTENT_TYPE, media)], out.0).into_response()

@@ -1,0 +1,33 @@
+//! Is the site ready for what it promises?
+
+use crate::Kind;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The checklists of operators, each point answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Readiness {
+    /// Always `Readiness`.
+    pub kind: Kind,
+    /// Nothing is missing. What is unknown keeps nobody from being ready.
+    pub ready: bool,
+    /// The points.
+    pub checks: Vec<ReadinessCheck>,
+}
+
+/// A point of a checklist.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReadinessCheck {
+    /// A stable code.
+    pub check: String,
+    /// `before production` or `in production`.
+    pub list: String,
+    /// What is asked.
+    pub what: String,
+    /// `ok`, `missing` or `unknown`.
+    pub state: String,
+    /// What was found.
+    pub found: String,
+    /// How to mend it; empty where nothing is to be mended.
+    pub mend: String,
+}

@@ -1,0 +1,174 @@
+//! What the site promises, and how much of it is left.
+
+use crate::{Kind, Timestamp, schema};
+use muster_model::alert::Urgency;
+use muster_model::slo::{self as m, Cause, Gate, Scope, Sli};
+use muster_model::units::Span;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// What the site promises: `GET /v1/objectives`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+// The model's own document is called `Objectives` in the description.
+#[schema(as = SiteObjectives)]
+pub struct Objectives {
+    /// Always `Objectives`.
+    pub kind: Kind,
+    /// Stands for its content; goes into `If-Match`.
+    pub version: u64,
+    /// The site said so itself. Otherwise these are the promises that come with Muster, and they
+    /// stop nothing.
+    pub stated: bool,
+    /// The whole of it.
+    #[schema(value_type = schema::Objectives)]
+    pub objectives: Arc<m::Objectives>,
+}
+
+/// `PUT /v1/objectives`. What `GET` gave is taken back as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetObjectives {
+    /// The whole of it.
+    #[schema(value_type = schema::Objectives)]
+    pub objectives: Arc<m::Objectives>,
+    /// Always `Objectives`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// Not looked at: the version the caller saw goes into `If-Match`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<i64>,
+    /// Not looked at.
+    #[serde(default, skip_serializing)]
+    pub stated: Option<bool>,
+}
+
+/// A promise, and how it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Slo {
+    /// Its name again: objectives are named by it.
+    pub id: String,
+    /// Always `Slo`.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// `no_data`, `kept`, `burning` (its budget is spent too fast) or `spent`.
+    pub state: String,
+    /// Sequence number of the record that set the objectives.
+    pub version: u64,
+    /// Who answers for it.
+    pub owner: String,
+    /// What it is for.
+    pub description: String,
+    /// What is measured.
+    #[schema(value_type = schema::Sli)]
+    pub sli: Sli,
+    /// For whom; the whole site when empty.
+    #[schema(value_type = schema::Scope)]
+    pub scope: Scope,
+    /// `events`: jobs, attempts, requests are counted; `time`: milliseconds of nodes, GPUs, gangs.
+    pub unit: String,
+    /// At least so much of it is good: `99.9%`.
+    pub target: String,
+    /// The same in parts per million.
+    pub target_ppm: u32,
+    /// Over what time: `28d` or `month`.
+    pub window: String,
+    /// Good ones in the window.
+    pub good: u64,
+    /// All in the window.
+    pub total: u64,
+    /// Bad ones that the budget allows among them.
+    pub allowed: u64,
+    /// The share of good ones; null without data.
+    pub good_share: Option<f64>,
+    /// The same for people: `99.975%`.
+    pub good_text: Option<String>,
+    /// The share of the budget that is left, from 1 down to 0; null without data.
+    pub budget_left: Option<f64>,
+    /// The share that is spent; more than 1 when the promise is broken.
+    pub budget_spent: Option<f64>,
+    /// How fast it is spent, over each window that a rule looks at.
+    pub burn: Vec<BurnRate>,
+    /// Rules that hold now.
+    pub firing: Vec<FiringRule>,
+    /// Spent in so long, if it goes on being spent as fast as in the last hour.
+    #[schema(value_type = Option<schema::Span>)]
+    pub spent_in: Option<Span>,
+    /// Why the bad ones were bad, most first.
+    pub causes: Vec<CauseCount>,
+    /// What stops while the budget is spent.
+    #[schema(value_type = Vec<schema::Gate>)]
+    pub gates: Vec<Gate>,
+    /// It stops that now.
+    pub gating: bool,
+    /// For interruptions: the mean time between two of them.
+    #[schema(value_type = Option<schema::Span>)]
+    pub mean_time: Option<Span>,
+    /// The alert that is open about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alert: Option<String>,
+    /// Hour by hour; only where one objective is asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chart: Vec<ChartPoint>,
+}
+
+/// How fast a budget is spent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct BurnRate {
+    /// Over this long.
+    #[schema(value_type = schema::Span)]
+    pub window: Span,
+    /// One spends it exactly over the objective's window; null without data.
+    pub rate: Option<f64>,
+}
+
+/// A rule that holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FiringRule {
+    /// Faster than this.
+    pub factor: f64,
+    /// Over this long.
+    #[schema(value_type = schema::Span)]
+    pub long: Span,
+    /// And still over this long.
+    #[schema(value_type = schema::Span)]
+    pub short: Span,
+    /// What it leads to.
+    #[schema(value_type = schema::Urgency)]
+    pub urgency: Urgency,
+    /// How fast over the long window.
+    pub long_rate: f64,
+    /// And over the short one.
+    pub short_rate: f64,
+}
+
+/// How many were bad for a reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CauseCount {
+    /// Why.
+    #[schema(value_type = schema::Cause)]
+    pub cause: Cause,
+    /// How many, or how many milliseconds.
+    pub count: u64,
+}
+
+/// An hour of a chart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChartPoint {
+    /// The hour that ends then.
+    pub at: Timestamp,
+    /// Good ones in it.
+    pub good: u64,
+    /// All in it.
+    pub total: u64,
+}
+
+/// Promises, in order of their names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SloList {
+    /// The promises.
+    pub items: Vec<Slo>,
+    /// Always null: there is one page.
+    pub cursor: Option<String>,
+}

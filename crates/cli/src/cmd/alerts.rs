@@ -1,0 +1,163 @@
+//! `muster alerts`: what somebody has to be told of.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output;
+use crate::output::colour::on;
+use crate::output::facts::Facts;
+use crate::output::table::{Table, cell, number, state};
+use crate::output::time::{full, relative};
+use clap::{Args, Subcommand};
+use muster_api::{Alert, AlertsQuery};
+use muster_model::units::Time;
+
+/// List alerts, worst first; show one, or say that you look after it
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "alert",
+    after_help = "Examples:\n  muster alerts\n  muster alerts --all\n  muster alerts show 3f9c2b7d1a60e455\n  \
+muster alerts ack 3f9c2b7d1a60e455 --note 'the switch is being replaced'\n  muster alerts -o json | jq '.items[] | select(.urgency == \"page\")'\n\n\
+An acknowledged alert is not repeated or passed on, until it becomes more urgent.\n\
+`muster silence create` keeps planned work quiet; `muster routing` says who is told."
+)]
+pub(crate) struct AlertsCmd {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// Those that are over, too
+    #[arg(short, long)]
+    all: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Show one: its cause, what is affected, what to do, who was told
+    Show {
+        /// Its id, or the beginning of it
+        id: String,
+    },
+    /// Say that you look after them
+    Ack {
+        /// Their ids, or the beginnings of them
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+        /// What whoever reads it next should know
+        #[arg(long, default_value = "")]
+        note: String,
+    },
+}
+
+impl AlertsCmd {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        match self.verb {
+            None => {
+                let open = (!self.all).then_some(true);
+                let query = AlertsQuery { open, limit: Some(1000), ..AlertsQuery::default() };
+                let list = client.alerts(&query).await?;
+                if ctx.is_table() && list.items.is_empty() {
+                    output::note(if self.all {
+                        "there was no alert"
+                    } else {
+                        "nothing is wrong that somebody has to be told of; --all shows what was"
+                    });
+                    return Ok(0);
+                }
+                ctx.show(&list, |l| table(&l.items, now()).render())?;
+            }
+            Some(Verb::Show { id }) => {
+                let id = whole(&client, &id).await?;
+                let one = client.alert(&id).await?;
+                ctx.show(&one, |a| text(a, now(), on()))?;
+            }
+            Some(Verb::Ack { ids, note }) => {
+                for id in &ids {
+                    let id = whole(&client, id).await?;
+                    let after = client.acknowledge(&id, &note).await?;
+                    ctx.show(&after, |a| format!("alert {} is looked after\n", a.id))?;
+                }
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Ids are sixteen characters; a beginning that fits one alert only will do.
+async fn whole(client: &muster_client::Client, id: &str) -> Result<String, Fail> {
+    if id.len() >= 16 {
+        return Ok(id.to_owned());
+    }
+    let query = AlertsQuery { limit: Some(1000), ..AlertsQuery::default() };
+    let all = client.alerts(&query).await?;
+    let fits: Vec<&Alert> = all.items.iter().filter(|a| a.id.starts_with(id)).collect();
+    match &fits[..] {
+        [one] => Ok(one.id.clone()),
+        [] => Ok(id.to_owned()),
+        _ => Err(Fail::usage(format!("{} alerts begin with {id}", fits.len()))
+            .hint("write more of its id")),
+    }
+}
+
+/// The name of a runbook from its place.
+fn runbook(a: &Alert) -> &str {
+    a.runbook.rsplit('/').next().unwrap_or_default()
+}
+
+/// The alerts as a table.
+pub(crate) fn table(alerts: &[Alert], now: Time) -> Table {
+    let mut table =
+        Table::new(&["ID", "URGENCY", "STATE", "SINCE", "CAUSE", "WHAT", "AFFECTED", "RUNBOOK"]);
+    for a in alerts {
+        let shown = if a.silenced.is_some() { "silenced" } else { a.state.as_str() };
+        table.row(vec![
+            cell(&a.id),
+            state(a.urgency.word()),
+            state(shown),
+            cell(relative(now, a.since)),
+            cell(&a.cause),
+            cell(&a.summary),
+            number(a.members.len()),
+            cell(runbook(a)),
+        ]);
+    }
+    table
+}
+
+fn text(a: &Alert, now: Time, on: bool) -> String {
+    let mut f = Facts::new();
+    f.line("Alert", &a.id);
+    f.line("Urgency", a.urgency.word());
+    f.line("State", &a.state);
+    f.line("What", &a.summary);
+    f.line("Kind", format!("{} ({})", a.kind, a.topic.word()));
+    f.line("Cause", &a.cause);
+    f.line("Part of", a.above.join(", "));
+    f.line("Owner", &a.owner);
+    f.line("Project", a.project.as_deref().unwrap_or_default());
+    f.line("Since", full(now, a.since));
+    f.line("Over", a.resolved_at.map(|t| full(now, t)).unwrap_or_default());
+    f.line("Became part of", a.merged_into.as_deref().unwrap_or_default());
+    f.line("Silenced by", a.silenced.as_deref().unwrap_or_default());
+    if let Some(k) = &a.acknowledged {
+        let note = if k.note.is_empty() { String::new() } else { format!(": {}", k.note) };
+        f.line("Looked after", format!("by {} {}{note}", k.by, relative(now, k.at)));
+    }
+    f.line("Runbook", runbook(a));
+    f.line("Evidence", &a.evidence);
+    if !a.members.is_empty() {
+        f.section("Affected", on);
+        f.text(&a.members.join(" "));
+        let more = a.count.saturating_sub(a.members.len() as u64 + 1);
+        if more > 0 {
+            f.text(&format!("{} conditions in all", a.count));
+        }
+    }
+    f.section("Told", on);
+    if a.told.is_empty() {
+        f.text("nobody yet; `muster routing` says who would be");
+    }
+    for t in &a.told {
+        let what = if t.over { "that it is over" } else { "that it is so" };
+        f.text(&format!("{} {what}, {}", t.receiver, relative(now, t.at)));
+    }
+    f.0
+}

@@ -1,0 +1,52 @@
+//! `muster readiness`: is the site ready for what it promises?
+
+use crate::ctx::Ctx;
+use crate::fail::Fail;
+use crate::output::table::{Table, cell, state};
+use clap::Args;
+use muster_api::Readiness;
+
+/// Go through the checklists of operators: what is there, what is missing, how to mend it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster readiness\n  muster readiness --missing\n  muster readiness -o json | jq '.checks[] | select(.state == \"missing\")'\n\n\
+Exit code 0 when nothing is missing, 1 otherwise. What cannot be known is `unknown` and keeps nobody from being ready."
+)]
+pub(crate) struct ReadinessCmd {
+    /// Only what is missing
+    #[arg(long)]
+    missing: bool,
+}
+
+impl ReadinessCmd {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let mut all = ctx.client()?.readiness().await?;
+        if self.missing {
+            all.checks.retain(|c| c.state == "missing");
+        }
+        ctx.show(&all, |r| text(r))?;
+        Ok(u8::from(!all.ready))
+    }
+}
+
+fn text(r: &Readiness) -> String {
+    let mut table = Table::new(&["CHECK", "STATE", "WHAT", "FOUND", "HOW TO MEND IT"]);
+    for c in &r.checks {
+        table.row(vec![
+            cell(&c.check),
+            state(&c.state),
+            cell(&c.what),
+            cell(&c.found),
+            cell(&c.mend),
+        ]);
+    }
+    let count = |word: &str| r.checks.iter().filter(|c| c.state == word).count();
+    let said = if r.ready { "ready" } else { "not ready" };
+    format!(
+        "{}{said}: {} ok, {} missing, {} unknown\n",
+        table.render(),
+        count("ok"),
+        count("missing"),
+        count("unknown")
+    )
+}

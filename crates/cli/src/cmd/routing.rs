@@ -1,0 +1,87 @@
+//! `muster routing`: who is told of which alerts, and what waits for them.
+
+use crate::ctx::{Ctx, now};
+use crate::fail::Fail;
+use crate::output;
+use crate::output::table::{Table, cell, number, state};
+use crate::output::time::relative;
+use clap::{Args, Subcommand};
+use muster_api::ReceiverList;
+use muster_model::units::Time;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Show who is told of alerts and what waits for them, or set it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster routing\n  muster routing show -o yaml > routing.yaml\n  muster routing apply routing.yaml\n\n\
+Secrets are named in the file and kept in the project `operators`:\n  \
+muster project create operators\n  muster secret set hook-key --project operators"
+)]
+pub(crate) struct RoutingCmd {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Receivers, how each is doing and what waits for it; with -o yaml the whole document
+    Show,
+    /// Make a file's receivers and routes the site's
+    Apply {
+        /// YAML or JSON of `kind: Routing`
+        file: PathBuf,
+    },
+}
+
+impl RoutingCmd {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        match self.verb {
+            None | Some(Verb::Show) if ctx.is_table() => {
+                let list = client.receivers().await?;
+                if list.items.is_empty() {
+                    output::note("nobody is told of anything; `muster routing apply --help`");
+                    return Ok(0);
+                }
+                output::print(&table(&list, now()).render())?;
+            }
+            None | Some(Verb::Show) => {
+                let all = client.routing().await?;
+                ctx.show(&all, |_| String::new())?;
+            }
+            Some(Verb::Apply { file }) => {
+                let origin = file.display().to_string();
+                let wanted =
+                    muster_specs::objectives::routing(&output::read_text(&file)?, &origin)?;
+                let before = client.routing().await?;
+                let after = client.set_routing(&Arc::new(wanted), Some(before.version)).await?;
+                ctx.show(&after, |r| {
+                    let (a, b) = (r.routing.receivers.len(), r.routing.routes.len());
+                    format!(
+                        "{} and {} hold now\n",
+                        output::plural(a, "receiver"),
+                        output::plural(b, "route")
+                    )
+                })?;
+            }
+        }
+        Ok(0)
+    }
+}
+
+fn table(list: &ReceiverList, now: Time) -> Table {
+    let mut table = Table::new(&["NAME", "BY", "STATE", "WAITING", "OLDEST", "FAILURES", "ERROR"]);
+    for r in &list.items {
+        table.row(vec![
+            cell(&r.name),
+            cell(&r.by),
+            state(&r.state),
+            number(r.waiting),
+            cell(r.oldest.map(|t| relative(now, t)).unwrap_or_default()),
+            number(r.failures),
+            cell(&r.error),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,206 @@
+//! `muster slo`: what is promised, and how much of it is left.
+
+use crate::ctx::Ctx;
+use crate::fail::Fail;
+use crate::output;
+use crate::output::bar;
+use crate::output::colour::on;
+use crate::output::facts::Facts;
+use crate::output::table::{Table, cell, number, state};
+use crate::output::time::short;
+use clap::{Args, Subcommand};
+use muster_api::{Slo, SloList};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Show what is promised and how much of it is left, or set what is promised
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "slos",
+    after_help = "Examples:\n  muster slo\n  muster slo show job-success\n  muster slo apply objectives.yaml\n  \
+muster slo apply openslo.yaml\n  muster slo delete goodput\n  muster slo rules > prometheus-rules.yaml\n  \
+muster slo -o json | jq '.items[] | select(.budget_left < 0.25) | .name'"
+)]
+pub(crate) struct SloCmd {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List them: budget left and how fast it is spent
+    List,
+    /// Show one: what was counted, why it was bad, how fast its budget is spent
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Make a file's objectives the site's; OpenSLO files are added to what there is
+    Apply {
+        /// YAML or JSON of `kind: Objectives`, or OpenSLO
+        file: PathBuf,
+    },
+    /// Give up objectives
+    Delete {
+        /// Their names
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Print the same promises as a file of rules for Prometheus
+    Rules,
+}
+
+impl SloCmd {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let client = ctx.client()?;
+        match self.verb {
+            None | Some(Verb::List) => {
+                let list = client.slos().await?;
+                ctx.show(&list, |l| table(l).render())?;
+            }
+            Some(Verb::Show { name }) => {
+                let one = client.slo(&name).await?;
+                ctx.show(&one, |s| text(s, on()))?;
+            }
+            Some(Verb::Apply { file }) => apply(ctx, &client, &file).await?,
+            Some(Verb::Delete { names }) => {
+                for name in &names {
+                    client.delete_objective(name).await?;
+                    if ctx.is_table() {
+                        output::print(&format!("objective {name} is given up\n"))?;
+                    }
+                }
+            }
+            Some(Verb::Rules) => {
+                let site = client.objectives().await?;
+                let all = muster_slo::defaults::in_force(&site.objectives);
+                let groups = muster_slo::rules::groups(&all);
+                output::print(&muster_slo::rules::yaml(&groups))?;
+            }
+        }
+        Ok(0)
+    }
+}
+
+async fn apply(ctx: &Ctx, client: &muster_client::Client, file: &Path) -> Result<(), Fail> {
+    let origin = file.display().to_string();
+    let text = output::read_text(file)?;
+    let wanted = muster_specs::objectives::objectives(&text, &origin)?;
+    if muster_specs::openslo::is_openslo(&text) {
+        for o in &wanted.objectives {
+            client.set_objective(o).await?;
+        }
+    } else {
+        let before = client.objectives().await?;
+        client.set_objectives(&Arc::new(wanted), Some(before.version)).await?;
+    }
+    let after = client.slos().await?;
+    ctx.show(&after, |l| format!("{} hold now\n", output::plural(l.items.len(), "objective")))
+}
+
+fn rate(r: Option<f64>) -> String {
+    r.map(|r| format!("{r:.1}x")).unwrap_or_else(|| "-".into())
+}
+
+/// The fastest that a budget is being spent, over the shortest windows.
+fn fastest(s: &Slo) -> Option<f64> {
+    s.burn.iter().take(2).filter_map(|b| b.rate).reduce(f64::max)
+}
+
+fn left(s: &Slo) -> String {
+    match s.budget_left {
+        None => "no data".into(),
+        Some(l) => format!("{} {:>3.0}%", bar::part(l.clamp(0.0, 1.0), 10), l * 100.0),
+    }
+}
+
+/// The promises as a table.
+pub(crate) fn table(list: &SloList) -> Table {
+    let mut table = Table::new(&[
+        "NAME",
+        "STATE",
+        "TARGET",
+        "NOW",
+        "WINDOW",
+        "BUDGET LEFT",
+        "BURNS",
+        "SPENT IN",
+        "OWNER",
+    ]);
+    for s in &list.items {
+        table.row(vec![
+            cell(&s.name),
+            state(&s.state),
+            number(&s.target),
+            number(s.good_text.as_deref().unwrap_or("-")),
+            cell(&s.window),
+            cell(left(s)),
+            number(rate(fastest(s))),
+            cell(s.spent_in.map(short).unwrap_or_default()),
+            cell(&s.owner),
+        ]);
+    }
+    table
+}
+
+fn counted(s: &Slo, n: u64) -> String {
+    if s.unit == "time" { short(muster_model::units::Span(n)) } else { n.to_string() }
+}
+
+fn scope(s: &Slo) -> String {
+    let project = s.scope.project.as_ref().map(|p| format!("project {p}"));
+    let pool = s.scope.pool.as_ref().map(|p| format!("pool {p}"));
+    let all: Vec<String> = project.into_iter().chain(pool).collect();
+    if all.is_empty() { "the whole site".into() } else { all.join(", ") }
+}
+
+fn text(s: &Slo, on: bool) -> String {
+    let mut f = Facts::new();
+    f.line("Objective", &s.name);
+    f.line("State", &s.state);
+    f.line("For", &s.description);
+    f.line("Owner", &s.owner);
+    f.line("Indicator", s.sli.word());
+    f.line("Scope", scope(s));
+    f.line("Target", format!("{} over {}", s.target, s.window));
+    f.line("Now", s.good_text.as_deref().unwrap_or("no data"));
+    let bad = s.total.saturating_sub(s.good);
+    f.line("Counted", format!("{} of {} good", counted(s, s.good), counted(s, s.total)));
+    f.line("Bad", format!("{}, {} are allowed", counted(s, bad), counted(s, s.allowed)));
+    f.line("Budget left", left(s));
+    f.line("Spent in", s.spent_in.map(short).unwrap_or_default());
+    f.line("Mean time", s.mean_time.map(short).unwrap_or_default());
+    let gates: Vec<&str> = s.gates.iter().map(|g| g.word()).collect();
+    if !gates.is_empty() {
+        let how = if s.gating { "stops now" } else { "stops when the budget is spent" };
+        f.line("Gates", format!("{}: {how}", gates.join(", ")));
+    }
+    f.line("Alert", s.alert.as_deref().unwrap_or_default());
+    f.section("Burn rates", on);
+    let mut burn = Table::new(&["OVER", "RATE"]);
+    for b in &s.burn {
+        burn.row(vec![cell(b.window), number(rate(b.rate))]);
+    }
+    f.table(&burn, on);
+    if !s.firing.is_empty() {
+        f.section("Rules that hold", on);
+        for r in &s.firing {
+            let (factor, long, short) = (r.factor, r.long, r.short);
+            f.text(&format!(
+                "{}: faster than {factor}x over {long} ({:.1}x) and over {short} ({:.1}x)",
+                r.urgency.word(),
+                r.long_rate,
+                r.short_rate
+            ));
+        }
+    }
+    if !s.causes.is_empty() {
+        f.section("Why", on);
+        let mut why = Table::new(&["CAUSE", "BAD"]);
+        for c in &s.causes {
+            why.row(vec![cell(c.cause.word()), number(counted(s, c.count))]);
+        }
+        f.table(&why, on);
+    }
+    f.0
+}

@@ -1,0 +1,61 @@
+//! What is so now, from all that the state holds.
+
+use crate::Engine;
+use muster_model::alert::{Condition, Urgency};
+use muster_model::node::{NodeRole, Stage};
+use muster_model::remedy::RemedyStep;
+use muster_model::units::Time;
+use muster_slo::conditions::{self, Standing};
+use std::collections::BTreeMap;
+
+impl Engine {
+    /// Everything that alerts follow from.
+    pub(super) fn conditions(&self) -> Vec<Condition> {
+        let (s, now) = (&self.state, self.state.now);
+        let stopped = s.health.automation.stopped.as_ref();
+        let spares = self.spares();
+        let standing = Standing {
+            // A site that keeps no spares does not miss them.
+            spares: spares.is_empty() || spares.values().any(|(ready, _)| *ready > 0),
+            automation: stopped.is_none(),
+        };
+        let mut out: Vec<Condition> = Vec::new();
+        out.extend(s.health.open().filter_map(|f| conditions::finding(f, standing)));
+        out.extend(s.health.open_incidents().filter_map(|i| conditions::incident(i)));
+        if let Some(stop) = stopped {
+            let told = conditions::automation_stopped(&stop.reason, stop.at);
+            // Whoever stopped it knows.
+            let urgency = if stop.word { Urgency::Ticket } else { told.urgency };
+            out.push(Condition { urgency, ..told });
+        }
+        let waiting = || s.health.live_remedies().filter(|r| r.step == RemedyStep::Approval);
+        let since = waiting().map(|r| r.since).min().unwrap_or(now);
+        out.extend(conditions::approvals_wait(waiting().count() as u64, since));
+        for (pool, (ready, _)) in &spares {
+            if *ready == 0 {
+                out.push(conditions::no_spares(pool, now));
+            }
+        }
+        let lasts = |until: Option<Time>| until.is_none_or(|t| now < t);
+        let outside = s.slo.outside.values().filter(|o| lasts(o.until));
+        out.extend(outside.map(|o| o.condition.clone()));
+        let certificates = s.slo.certificates.iter();
+        out.extend(certificates.filter_map(|(e, ends)| conditions::certificate(e, *ends, now)));
+        out.extend(self.watch.burning.iter().cloned());
+        out
+    }
+
+    /// Spares by pool: how many could step in, and how many there are.
+    fn spares(&self) -> BTreeMap<String, (u32, u32)> {
+        let mut out: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+        for n in self.state.nodes.values() {
+            if n.role == NodeRole::Spare && n.stage != Stage::Retired {
+                let ready = n.reachable && n.stage == Stage::Ready && n.cordon.is_none();
+                let of = out.entry(n.pool().to_owned()).or_default();
+                of.0 += u32::from(ready);
+                of.1 += 1;
+            }
+        }
+        out
+    }
+}

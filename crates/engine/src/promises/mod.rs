@@ -1,0 +1,15 @@
+//! What is promised, how much of it is left, and who has to be told (O1, O2).
+//!
+//! Counting is part of applying records, so it is the same for whoever reads the log. Alerts are
+//! decided when something changed that they follow from, and when time alone may change them.
+
+mod apply;
+mod book;
+mod conditions;
+mod decide;
+mod look;
+mod watch;
+
+pub use book::{Outside, Promises, Standing};
+pub(crate) use decide::decide;
+pub(crate) use watch::Watch;

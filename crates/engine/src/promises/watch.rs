@@ -1,0 +1,78 @@
+//! What of promises and alerts is to be looked at again. Derived; never stored.
+
+use muster_model::alert::Condition;
+use muster_model::event::{Event, Record};
+use muster_model::names::Label;
+use muster_model::units::Time;
+
+/// What is to be looked at again.
+#[derive(Debug, Clone)]
+pub(crate) struct Watch {
+    /// Something happened that alerts may follow from.
+    pub(super) news: bool,
+    /// When alerts were last looked at.
+    pub(super) looked_at: Time,
+    /// How many conditions there were then: many take longer to look at.
+    pub(super) weight: u64,
+    /// When time alone may change an alert.
+    pub(super) next: Option<Time>,
+    /// When objectives were last judged.
+    pub(super) judged_at: Option<Time>,
+    /// Objectives that burn, or are spent.
+    pub(super) burning: Vec<Condition>,
+    /// Promises of the site that are broken and stop automation.
+    pub(super) holding: Vec<Label>,
+}
+
+impl Default for Watch {
+    fn default() -> Watch {
+        Watch {
+            news: true,
+            looked_at: Time(0),
+            weight: 0,
+            next: None,
+            judged_at: None,
+            burning: Vec::new(),
+            holding: Vec::new(),
+        }
+    }
+}
+
+impl Watch {
+    /// An event is being written: what follows from it is looked at.
+    pub(crate) fn note(&mut self, r: &Record) {
+        match &r.event {
+            Event::FindingOpened { .. }
+            | Event::FindingChanged { .. }
+            | Event::FindingClosed { .. }
+            | Event::IncidentOpened { .. }
+            | Event::IncidentGrew { .. }
+            | Event::IncidentClosed { .. }
+            | Event::RemedyChosen { .. }
+            | Event::RemedyStepped { .. }
+            | Event::RemedyApproved { .. }
+            | Event::RemedyEnded { .. }
+            | Event::AutomationStopped { .. }
+            | Event::AutomationResumed { .. }
+            | Event::NodeMarked { .. }
+            | Event::NodeStaged { .. }
+            | Event::NodeReady { .. }
+            | Event::NodeLost { .. }
+            | Event::NodeBack { .. }
+            | Event::TopologySet { .. }
+            | Event::RoutingSet { .. }
+            | Event::SilenceSet { .. }
+            | Event::SilenceEnded { .. }
+            | Event::ConditionTold { .. }
+            | Event::ConditionOver { .. }
+            | Event::CertificateSeen { .. }
+            | Event::AlertAcknowledged { .. } => self.news = true,
+            // Judged anew at once: what was promised is another thing.
+            Event::ObjectivesSet { .. } => {
+                self.news = true;
+                self.judged_at = None;
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! From what happens to what somebody is told: promises, alerts, silences, and restarts.
+
+mod common;
+
+use common::{World, crash, gang, node, replay};
+use muster_engine::{Engine, Policy, State};
+use muster_model::alert::{Alert, AlertState, Matcher, News, Routing, Silence, Topic, Urgency};
+use muster_model::command::Command;
+use muster_model::entity::Entity;
+use muster_model::event::Event;
+use muster_model::slo::{Counted, Gate, Objectives, Scope, Sli};
+use muster_model::topology::{Level, Location, Topology};
+use muster_model::units::Span;
+use muster_slo::conditions;
+use std::sync::Arc;
+
+fn policy() -> Policy {
+    Policy { promises: true, ..Policy::default() }
+}
+
+/// A site whose leaves have 64 nodes, and that makes alerts.
+fn site(nodes: usize) -> World {
+    let mut w = World::new(nodes, 8);
+    let place = |i: usize| Location {
+        region: "r".into(),
+        cluster: "c".into(),
+        spine: "s".into(),
+        leaf: format!("l{}", i / 64),
+        rack: format!("k{}", i / 8),
+        nvlink: node(i).to_string(),
+        feed: "A".into(),
+        rails: Vec::new(),
+    };
+    let topology = Topology { nodes: (0..nodes).map(|i| (node(i), place(i))).collect() };
+    w.ok(Command::SetTopology { topology: Arc::new(topology) });
+    w.engine = Engine::new(w.engine.state().clone(), policy());
+    w.pass(Span::secs(1));
+    w
+}
+
+/// Nothing is promised about nodes: a promise that breaks is an alert of its own.
+fn unpromised(nodes: usize) -> World {
+    let mut w = site(nodes);
+    let none = Objectives { defaults: 0, ..Objectives::default() };
+    w.ok(Command::SetObjectives { objectives: Arc::new(none) });
+    w
+}
+
+/// The server is killed: what is left is what a snapshot holds.
+fn restart(w: &mut World) {
+    let bytes = w.engine.state().to_bytes().unwrap();
+    let state = State::from_bytes(muster_engine::SNAPSHOT_FORMAT, &bytes).unwrap();
+    assert_eq!(state.digest(), w.engine.state().digest());
+    w.engine = Engine::new(state, policy());
+}
+
+fn open(w: &World) -> Vec<Alert> {
+    w.engine.state().slo.open().cloned().collect()
+}
+
+fn routing(text: &str) -> Arc<Routing> {
+    Arc::new(serde_json::from_str(text).unwrap())
+}
+
+fn told(w: &World) -> usize {
+    w.log.iter().filter(|r| matches!(r.event, Event::AlertOpened { .. })).count()
+}
+
+/// Tells all that is owed now, as a server would; what was told.
+fn deliver(w: &mut World) -> Vec<(String, String, News)> {
+    let mut out = Vec::new();
+    loop {
+        let slo = &w.engine.state().slo;
+        let Some(letter) = slo.desk.due(w.now, &slo.alerts, &slo.routing).into_iter().next() else {
+            return out;
+        };
+        out.extend(letter.alerts.iter().map(|(id, n)| (letter.to.to_string(), id.clone(), *n)));
+        w.ok(Command::AlertsTold { receiver: letter.to, alerts: letter.alerts });
+    }
+}
+
+const ONCALL: &str = r#"{"receivers":[{"name":"oncall","by":{"webhook":{"url":"http://x"}}},
+    {"name":"boss","by":{"webhook":{"url":"http://y"}}}],
+    "routes":[{"match":{"urgency":"page"},"to":["oncall"],
+               "escalate":[{"after":"15m","to":["boss"]}]}]}"#;
+
+#[test]
+fn a_lost_leaf_is_one_page_that_names_its_nodes_and_its_runbook() {
+    let mut w = unpromised(128);
+    w.ok(Command::SetRouting { routing: routing(ONCALL) });
+    for i in 64..128 {
+        w.lose(&node(i));
+        // Killed again and again while it happens.
+        if i % 16 == 0 {
+            restart(&mut w);
+        }
+    }
+    w.sleep(Span::secs(40));
+    let is_page = |a: &Alert| a.urgency == Urgency::Page && a.gone_since.is_none();
+    let pages: Vec<Alert> = open(&w).into_iter().filter(is_page).collect();
+    assert_eq!(pages.len(), 1, "{pages:#?}");
+    let a = &pages[0];
+    assert_eq!((a.topic, a.kind.as_str()), (Topic::Incident, "leaf-loss"));
+    assert!(matches!(&a.cause, Entity::Domain(Level::Leaf, p) if p.ends_with("l1")), "{}", a.cause);
+    assert_eq!(a.members.len(), 64);
+    assert!(a.members.contains(&Entity::Node(node(100))));
+    assert_eq!(a.runbook, "/runbooks/leaf-loss");
+    assert!(a.link.starts_with("/incidents/"), "{}", a.link);
+    // Told once, however often the server starts anew.
+    assert_eq!(deliver(&mut w).len(), 1);
+    restart(&mut w);
+    w.sleep(Span::mins(5));
+    assert!(deliver(&mut w).is_empty());
+    // Nobody answers: it is passed on, once.
+    w.sleep(Span::mins(12));
+    let passed = deliver(&mut w);
+    assert_eq!(passed.len(), 1, "{passed:?}");
+    assert_eq!((passed[0].0.as_str(), passed[0].2), ("boss", News::Firing));
+    assert_eq!(w.engine.state().slo.alerts[&a.id].level, 1);
+    // Acknowledged: no reminders.
+    w.ok(Command::AcknowledgeAlert { id: a.id.clone(), note: "on it".into() });
+    assert_eq!(w.engine.state().slo.alerts[&a.id].state, AlertState::Acknowledged);
+    w.sleep(Span::hours(6));
+    assert!(deliver(&mut w).iter().all(|(_, id, _)| *id != a.id));
+    // The switch is back: over, and both are told so.
+    for i in 64..128 {
+        w.connect(i, 8, "boot", Vec::new());
+    }
+    w.sleep(Span::mins(10));
+    let over = deliver(&mut w);
+    let mine: Vec<_> = over.iter().filter(|(_, id, n)| *id == a.id && *n == News::Over).collect();
+    assert_eq!(mine.len(), 2, "{over:?}");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_silence_keeps_its_alerts_quiet_and_what_lasts_longer_is_told_at_its_end() {
+    let mut w = unpromised(16);
+    w.ok(Command::SetRouting { routing: routing(ONCALL) });
+    let silence = Silence {
+        name: "fans".parse().unwrap(),
+        matcher: Matcher { under: Some("rack:r/c/s/l0/k0".into()), ..Matcher::default() },
+        start: w.now,
+        length: Span::hours(1),
+        every: None,
+        by: String::new(),
+        why: "fans are replaced".into(),
+    };
+    w.ok(Command::SetSilence { silence: Box::new(silence.clone()) });
+    let wrong = Silence { matcher: Matcher::default(), ..silence.clone() };
+    assert!(w.send(Command::SetSilence { silence: Box::new(wrong) }).is_err(), "all of it");
+    w.lose(&node(1));
+    w.sleep(Span::mins(5));
+    let all = open(&w);
+    assert!(!all.is_empty() && all.iter().all(|a| a.silenced.is_some()), "{all:#?}");
+    assert!(deliver(&mut w).is_empty());
+    restart(&mut w);
+    w.sleep(Span::mins(56));
+    assert!(w.engine.state().slo.silences.is_empty(), "its time is up");
+    let pages = open(&w).iter().filter(|a| a.urgency == Urgency::Page).count();
+    assert_eq!(deliver(&mut w).len(), pages, "what lasts longer is told");
+    assert!(w.send(Command::EndSilence { name: silence.name }).is_err());
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+fn errors(w: &mut World, good: u64, total: u64) {
+    let c =
+        Counted { sli: Sli::ApiAvailability, scope: Scope::default(), good, total, cause: None };
+    w.ok(Command::TellCounts { counts: vec![c] });
+}
+
+#[test]
+fn a_budget_that_burns_pages_once_and_is_over_when_it_does_not() {
+    let mut w = site(2);
+    for _ in 0..10 {
+        errors(&mut w, 1000, 1000);
+        w.sleep(Span::mins(1));
+    }
+    assert!(open(&w).is_empty(), "{:#?}", open(&w));
+    for _ in 0..10 {
+        errors(&mut w, 900, 1000);
+        w.sleep(Span::mins(1));
+    }
+    let all = open(&w);
+    assert_eq!(all.len(), 1, "{all:#?}");
+    assert_eq!((all[0].topic, all[0].kind.as_str()), (Topic::Objective, "api-availability"));
+    assert_eq!((all[0].urgency, all[0].owner.as_str()), (Urgency::Page, "control-plane"));
+    assert_eq!(all[0].link, "/slos/api-availability");
+    let raised = told(&w);
+    let now = w.now;
+    let standings = w.engine.state().standings(now);
+    let api = standings.iter().find(|s| s.objective.name.as_str() == "api-availability").unwrap();
+    assert!(api.status.is_spent() && !api.status.firing.is_empty());
+    restart(&mut w);
+    // Nothing fails any more: the page becomes a ticket about a spent budget, not a new alert.
+    for _ in 0..90 {
+        errors(&mut w, 1000, 1000);
+        w.sleep(Span::mins(1));
+    }
+    let all = open(&w);
+    assert_eq!((all.len(), all[0].urgency), (1, Urgency::Ticket), "{all:#?}");
+    assert_eq!(told(&w), raised, "one alert from beginning to end");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn objectives_are_set_replaced_and_given_up() {
+    let mut w = site(1);
+    let names = |w: &World| -> Vec<String> {
+        w.engine.state().slo.in_force().iter().map(|o| o.name.to_string()).collect()
+    };
+    assert_eq!(names(&w).len(), 16);
+    assert!(!w.engine.state().slo.is_stated());
+    let mine = r#"{"name":"mine","sli":"node_availability","target":"99%"}"#;
+    let mine = Arc::new(serde_json::from_str(mine).unwrap());
+    w.ok(Command::SetObjective { objective: mine });
+    assert!(names(&w).contains(&"mine".to_owned()) && w.engine.state().slo.is_stated());
+    w.ok(Command::DeleteObjective { name: "goodput".parse().unwrap() });
+    w.ok(Command::DeleteObjective { name: "mine".parse().unwrap() });
+    assert_eq!(names(&w).len(), 15);
+    let gone = w.send(Command::DeleteObjective { name: "mine".parse().unwrap() }).unwrap_err();
+    assert!(gone.hint.unwrap().contains("muster slo"));
+    let wrong = Objectives { defaults: 99, ..Objectives::default() };
+    let before = w.engine.state().digest();
+    assert!(w.send(Command::SetObjectives { objectives: Arc::new(wrong) }).is_err());
+    assert_eq!(w.engine.state().digest(), before, "a refusal changes nothing");
+    let none = Objectives { defaults: 0, ..Objectives::default() };
+    w.ok(Command::SetObjectives { objectives: Arc::new(none) });
+    assert!(names(&w).is_empty());
+    restart(&mut w);
+    assert!(names(&w).is_empty());
+}
+
+#[test]
+fn a_spent_budget_holds_automation_only_where_the_site_promised_it() {
+    let gated = |stated: bool| {
+        let mut w = site(20);
+        if stated {
+            let text = r#"{"defaults":0,"objectives":[{"name":"nodes","sli":"node_availability",
+                "target":"99%","window":"6h","gates":["automation"]}]}"#;
+            let all: Objectives = serde_json::from_str(text).unwrap();
+            assert!(all.objectives[0].gates.contains(&Gate::Automation));
+            w.ok(Command::SetObjectives { objectives: Arc::new(all) });
+        }
+        w.ok(Command::Cordon { node: node(0), reason: "x".into() });
+        w.sleep(Span::mins(30));
+        let early = w.engine.state().standings(w.now);
+        assert!(early.iter().all(|s| !s.status.broken), "half an hour is no window");
+        w.sleep(Span::hours(6));
+        let mut f = common::fault("xid-79", 0);
+        f.at = w.now;
+        w.ok(Command::FaultsSeen { node: node(5), faults: vec![f] });
+        w.sleep(Span::secs(5));
+        let health = &w.engine.state().health;
+        let r = health.live_remedies().find(|r| r.node == node(5)).cloned();
+        r.map(|r| r.why.clone()).unwrap_or_default()
+    };
+    assert!(gated(true).contains("the budget of nodes is spent"), "{}", gated(true));
+    assert!(!gated(false).contains("budget"));
+}
+
+#[test]
+fn what_is_told_from_outside_lasts_until_it_is_over() {
+    let mut w = site(1);
+    let c = conditions::cannot_write("disk full", w.now);
+    let until = Some(w.now + Span::mins(10));
+    w.ok(Command::TellCondition { condition: Box::new(c.clone()), until });
+    w.ok(Command::TellCondition { condition: Box::new(c.clone()), until });
+    w.sleep(Span::secs(2));
+    assert_eq!(open(&w).len(), 1);
+    w.ok(Command::ConditionOver { key: c.key.clone() });
+    w.sleep(Span::mins(4));
+    assert!(open(&w).is_empty());
+    // One that nobody takes back ends by itself.
+    let until = Some(w.now + Span::mins(1));
+    w.ok(Command::TellCondition { condition: Box::new(c), until });
+    w.sleep(Span::mins(5));
+    assert!(open(&w).is_empty());
+    // A certificate: nothing for weeks, then a ticket, then a page.
+    let ends = w.now + Span::hours(30 * 24);
+    w.ok(Command::CertificateSeen { entity: Entity::Site, ends });
+    w.pass(Span::hours(8 * 24));
+    assert!(open(&w).is_empty());
+    w.pass(Span::hours(2 * 24));
+    assert_eq!(open(&w)[0].urgency, Urgency::Ticket);
+    w.pass(Span::hours(19 * 24));
+    assert_eq!(open(&w)[0].urgency, Urgency::Page);
+}
+
+/// Random lives with restarts at random moments: the same alerts, the same state.
+#[test]
+fn restarts_at_any_moment_change_nothing() {
+    for seed in 0..6u64 {
+        let mut x = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut dice = move |n: u64| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x % n
+        };
+        let mut w = site(24);
+        w.ok(Command::SetRouting { routing: routing(ONCALL) });
+        for _ in 0..60 {
+            match dice(8) {
+                0 => w.lose(&node(dice(24) as usize)),
+                1 => w.connect(dice(24) as usize, 8, "boot", Vec::new()),
+                2 => errors(&mut w, dice(100), 100),
+                3 => {
+                    let job = w.submit(gang(1, 8));
+                    if w.job(job).attempt.is_some() {
+                        w.start(job);
+                        let n = w.nodes_of(job)[0].clone();
+                        w.report(job, &n, crash(0, 1));
+                    }
+                }
+                4 => restart(&mut w),
+                5 => drop(deliver(&mut w)),
+                _ => {}
+            }
+            w.sleep(Span::secs(dice(400)));
+            let groups: Vec<String> = open(&w).into_iter().map(|a| a.group).collect();
+            let mut once = groups.clone();
+            once.dedup();
+            assert_eq!(groups.len(), once.len(), "one open alert of a group");
+        }
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest(), "seed {seed}");
+    }
+}

@@ -1,0 +1,137 @@
+//! Which events the world told us, and which we chose.
+
+use super::Event;
+
+/// Whether an event is something the world told us or something we chose. A what-if replay
+/// feeds the inputs and lets another policy decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A submission, an observation, an operator's word.
+    Input,
+    /// Our own choice.
+    Decision,
+}
+
+impl Event {
+    /// Input or decision?
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        match self {
+            Event::JobPlaced { .. }
+            | Event::AttemptStarted { .. }
+            | Event::StopOrdered { .. }
+            | Event::AttemptEnded { .. }
+            | Event::JobRequeued { .. }
+            | Event::JobSucceeded { .. }
+            | Event::JobFailed { .. }
+            | Event::JobCancelled { .. }
+            | Event::JobsForgotten { .. }
+            | Event::SlotLost { .. }
+            | Event::NodeDrained { .. }
+            | Event::NodeReady { .. }
+            | Event::JobPromised { .. }
+            | Event::PromiseDropped { .. }
+            | Event::NoticeGiven { .. }
+            | Event::NoticeWithdrawn { .. }
+            | Event::JobResized { .. }
+            | Event::NodeCordoned { decided: true, .. }
+            | Event::NodeUncordoned { decided: true, .. }
+            | Event::QualificationAsked { on_join: true, .. }
+            | Event::QualificationEnded { expired: true, .. }
+            | Event::FindingOpened { decided: true, .. }
+            | Event::FindingChanged { decided: true, .. }
+            | Event::FindingClosed { decided: true, .. }
+            | Event::IncidentOpened { .. }
+            | Event::IncidentGrew { .. }
+            | Event::IncidentClosed { .. }
+            | Event::BreakerSet { word: false, .. }
+            | Event::RemedyChosen { .. }
+            | Event::RemedyStepped { .. }
+            | Event::RemedyEnded { word: false, .. }
+            | Event::ActAsked { .. }
+            | Event::ActEnded { expired: true, .. }
+            | Event::NodeStaged { word: false, .. }
+            | Event::GpusExcluded { word: false, .. }
+            | Event::ProbationSet { .. }
+            | Event::AutomationStopped { word: false, .. }
+            | Event::AttemptAttributed { .. }
+            | Event::NodeMarked { decided: true, .. }
+            | Event::JobHeld { decided: true, .. }
+            | Event::JobReleased { decided: true, .. }
+            | Event::RunbookStepDone { decided: true, .. }
+            | Event::RunbookWaits { .. }
+            | Event::RunbookEnded { word: false, .. }
+            | Event::AlertOpened { .. }
+            | Event::AlertChanged { .. }
+            | Event::AlertClosed { .. }
+            | Event::AlertsForgotten { .. }
+            | Event::SilenceEnded { expired: true, .. }
+            | Event::IdleWarned { .. } => Origin::Decision,
+            Event::SiteCreated { .. }
+            | Event::LeaderChanged { .. }
+            | Event::JobSubmitted { .. }
+            | Event::JobHeld { .. }
+            | Event::JobReleased { .. }
+            | Event::SlotStarted { .. }
+            | Event::SlotEnded { .. }
+            | Event::CheckpointAsked { .. }
+            | Event::CheckpointDone { .. }
+            | Event::NodeEnrolled { .. }
+            | Event::NodeBack { .. }
+            | Event::NodeInventoried { .. }
+            | Event::NodeLost { .. }
+            | Event::OrphanGone { .. }
+            | Event::NodeCordoned { .. }
+            | Event::NodeUncordoned { .. }
+            | Event::DrainStarted { .. }
+            | Event::NodeRetired { .. }
+            | Event::NodeReconciled { .. }
+            | Event::TopologySet { .. }
+            | Event::ProjectCreated { .. }
+            | Event::TokenCreated { .. }
+            | Event::TokenRevoked { .. }
+            | Event::SecretSet { .. }
+            | Event::JobUpdated { .. }
+            | Event::NodeMarked { .. }
+            | Event::PolicySet { .. }
+            | Event::QuotasSet { .. }
+            | Event::ReservationSet { .. }
+            | Event::ReservationDeleted { .. }
+            | Event::SecretDeleted { .. }
+            | Event::FaultSeen { .. }
+            | Event::QualificationAsked { .. }
+            | Event::QualificationEnded { .. }
+            | Event::QualificationCancelled { .. }
+            | Event::FindingOpened { .. }
+            | Event::FindingChanged { .. }
+            | Event::FindingClosed { .. }
+            | Event::BreakerSet { .. }
+            | Event::RemedyApproved { .. }
+            | Event::RemedyEnded { .. }
+            | Event::ActEnded { .. }
+            | Event::NodeStaged { .. }
+            | Event::GpusExcluded { .. }
+            | Event::AutomationStopped { .. }
+            | Event::AutomationResumed { .. }
+            | Event::RunbookSet { .. }
+            | Event::RunbookDeleted { .. }
+            | Event::RunbookStarted { .. }
+            | Event::RunbookStepDone { .. }
+            | Event::RunbookEnded { .. }
+            | Event::IncidentNoted { .. }
+            | Event::IncidentOwned { .. }
+            | Event::ObjectivesSet { .. }
+            | Event::RoutingSet { .. }
+            | Event::SilenceSet { .. }
+            | Event::SilenceEnded { .. }
+            | Event::CountsTold { .. }
+            | Event::ConditionTold { .. }
+            | Event::ConditionOver { .. }
+            | Event::CertificateSeen { .. }
+            | Event::AlertAcknowledged { .. }
+            | Event::AlertsTold { .. }
+            | Event::ReceiverFailed { .. }
+            | Event::AttemptProgressed { .. } => Origin::Input,
+        }
+    }
+}

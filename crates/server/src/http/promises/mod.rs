@@ -1,0 +1,74 @@
+//! Promises and alerts over HTTP (O1, O2).
+
+pub(crate) mod alerts;
+pub(crate) mod readiness;
+pub(crate) mod routing;
+pub(crate) mod silences;
+pub(crate) mod slos;
+
+use super::App;
+use super::error::{Failure, Reply};
+use super::metrics::Text;
+use muster_model::alert::{AlertState, Urgency};
+use muster_model::names::{Label, NameError};
+use muster_slo::{Series, rules};
+use std::collections::BTreeMap;
+
+/// Figures about promises and alerts. What names a project is left out: the page is open.
+pub(super) fn figures(app: &App, out: &mut Text) {
+    let now = app.brain().now();
+    let (counts, alerts) = app.brain().read(|s| {
+        let counts: Vec<_> = s
+            .slo
+            .in_force()
+            .iter()
+            .filter(|o| o.scope.project.is_none())
+            .map(|o| {
+                let series = Series { sli: o.sli, scope: o.scope.clone() };
+                (o.name.clone(), s.slo.book.ledger.ever(&series))
+            })
+            .collect();
+        let mut alerts: BTreeMap<(Urgency, &str), u64> = BTreeMap::new();
+        for urgency in [Urgency::Page, Urgency::Ticket] {
+            for state in ["firing", "acknowledged", "silenced"] {
+                alerts.insert((urgency, state), 0);
+            }
+        }
+        for a in s.slo.open() {
+            let state = match (&a.silenced, a.state) {
+                (Some(_), _) => "silenced",
+                (None, AlertState::Acknowledged) => "acknowledged",
+                _ => "firing",
+            };
+            *alerts.entry((a.urgency, state)).or_default() += 1;
+        }
+        (counts, alerts)
+    });
+    out.head(rules::GOOD, "counter", "Good ones that were counted for an objective.");
+    for (name, count) in &counts {
+        out.line(rules::GOOD, &[("objective", name.as_str())], count.good);
+    }
+    out.head(rules::ALL, "counter", "All that were counted for an objective.");
+    for (name, count) in &counts {
+        out.line(rules::ALL, &[("objective", name.as_str())], count.total);
+    }
+    out.head("muster_alerts", "gauge", "Open alerts by urgency and state.");
+    for ((urgency, state), n) in &alerts {
+        out.line("muster_alerts", &[("urgency", urgency.word()), ("state", state)], n);
+    }
+    let backlog = app.post().backlog(app.brain(), now);
+    out.head("muster_receiver_waiting", "gauge", "Alerts that a receiver has to be told of.");
+    for b in &backlog {
+        out.line("muster_receiver_waiting", &[("receiver", b.receiver.as_str())], b.alerts);
+    }
+    out.head("muster_receiver_failures", "gauge", "Failures of a receiver in a row.");
+    for b in &backlog {
+        let labels = [("receiver", b.receiver.as_str())];
+        out.line("muster_receiver_failures", &labels, b.line.failures);
+    }
+}
+
+/// The name that a path holds.
+fn label(text: &str) -> Reply<Label> {
+    text.parse().map_err(|e: NameError| Failure::bad(e.to_string()).field("name"))
+}

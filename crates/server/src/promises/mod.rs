@@ -1,0 +1,36 @@
+//! Promises and alerts at the edge (O1, O2): what the server counts about itself, and telling
+//! people. What is owed to whom is decided by `muster_slo::desk`; here it is sent.
+
+mod channels;
+mod count;
+mod post;
+mod smtp;
+mod standings;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use count::{Counter, Served};
+pub(crate) use post::Post;
+pub(crate) use standings::Standings;
+
+use crate::agents::Agents;
+use crate::brain::Brain;
+use tokio_util::sync::CancellationToken;
+
+/// The project whose secrets receivers may name.
+pub(crate) const SECRETS_OF: &str = "operators";
+
+/// Starts to count and to tell, until `stop`. `base` is the console's address in messages.
+pub(crate) fn start(
+    brain: &Brain,
+    agents: &Agents,
+    post: &Post,
+    counter: &Counter,
+    base: String,
+    stop: &CancellationToken,
+) -> Result<(), reqwest::Error> {
+    let sender = channels::Sender::new(brain.clone(), base)?;
+    tokio::spawn(post::run(brain.clone(), post.clone(), sender, stop.clone()));
+    tokio::spawn(count::run(brain.clone(), agents.clone(), counter.clone(), stop.clone()));
+    Ok(())
+}

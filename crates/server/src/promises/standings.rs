@@ -1,0 +1,46 @@
+//! How promises stand, worked out at most so often: it takes a look at every open job.
+
+use crate::brain::Brain;
+use muster_engine::Standing;
+use muster_model::ids::Seq;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What was worked out is shown for so long at least.
+const LEAST: Duration = Duration::from_secs(1);
+/// And for so many times as long as it took.
+const TIMES: u32 = 20;
+
+#[derive(Debug, Clone)]
+struct Kept {
+    until: Instant,
+    /// The objectives it was worked out for.
+    of: Seq,
+    all: Arc<Vec<Standing>>,
+}
+
+/// How promises stand.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Standings(Arc<Mutex<Option<Kept>>>);
+
+impl Standings {
+    /// How every promise stands, a moment ago at the latest.
+    pub(crate) fn get(&self, brain: &Brain) -> Arc<Vec<Standing>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = brain.read(|s| s.slo.objectives_at);
+        if let Some(k) = kept.as_ref().filter(|k| k.of == of && Instant::now() < k.until) {
+            return Arc::clone(&k.all);
+        }
+        let started = Instant::now();
+        let now = brain.now();
+        let all = Arc::new(brain.read(|s| s.standings(now)));
+        let until = Instant::now() + LEAST.max(started.elapsed() * TIMES);
+        *kept = Some(Kept { until, of, all: Arc::clone(&all) });
+        all
+    }
+
+    /// The next look works them out anew.
+    pub(crate) fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}

@@ -1,0 +1,358 @@
+//! Telling real listeners, from an alert in the log to what they hear.
+
+use super::channels::Sender;
+use super::count::{Counter, Served};
+use super::post::{self, Post};
+use super::smtp;
+use crate::brain::{Attach, Brain, BrainConfig};
+use axum::extract::State as Shared;
+use axum::http::{HeaderMap, StatusCode};
+use bytes::Bytes;
+use muster_model::alert::Routing;
+use muster_model::command::{Actor, Command, Request};
+use muster_model::names::NodeName;
+use muster_model::node::Inventory;
+use muster_model::slo::Sli;
+use muster_model::topology::{Location, Topology};
+use muster_model::units::{Bytes as Size, Span};
+use muster_store::StoreUrl;
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio_util::sync::CancellationToken;
+
+/// Longer than anything here takes; a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Kit {
+    brain: Brain,
+    post: Post,
+    stop: CancellationToken,
+    _dir: tempfile::TempDir,
+}
+
+fn node(i: usize) -> NodeName {
+    format!("n{i:03}").parse().unwrap()
+}
+
+/// A brain that makes alerts, with so many nodes on one of two leaves, and somebody who tells.
+async fn kit(nodes: usize) -> Kit {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let config = BrainConfig {
+        store: StoreUrl::Sqlite(path("muster.db")),
+        holder: "test".into(),
+        archive: path("archive"),
+        seal_key: path("seal.key"),
+        policy: muster_engine::Policy { promises: true, ..muster_engine::Policy::default() },
+        lease: Span::secs(10),
+        snapshot_every: 100_000,
+        retain: 100_000,
+    };
+    let brain = tokio::task::spawn_blocking(move || Brain::lead(&config, |_| {}));
+    let brain = brain.await.unwrap().unwrap();
+    let place = |i: usize| Location {
+        region: "r".into(),
+        cluster: "c".into(),
+        spine: "s".into(),
+        leaf: format!("l{}", i / 64),
+        rack: format!("k{}", i / 8),
+        nvlink: node(i).to_string(),
+        feed: "A".into(),
+        rails: Vec::new(),
+    };
+    let topology = Topology { nodes: (0..nodes).map(|i| (node(i), place(i))).collect() };
+    let none = muster_model::slo::Objectives { defaults: 0, ..Default::default() };
+    let mut commands = vec![
+        Command::CreateSite { site: "lab".into() },
+        Command::CreateProject { name: "operators".parse().unwrap(), description: "o".into() },
+        Command::CreateToken {
+            id: "t".into(),
+            name: "join".parse().unwrap(),
+            hash: String::new(),
+            usage: muster_model::tenant::TokenUse::Join { uses_left: None },
+            ttl: None,
+        },
+        Command::SetTopology { topology: Arc::new(topology) },
+        // A promise that breaks is an alert of its own.
+        Command::SetObjectives { objectives: Arc::new(none) },
+    ];
+    for i in 0..nodes {
+        let machine = format!("m{i}");
+        let (node, token) = (node(i), "t".into());
+        commands.push(Command::Enroll { node: node.clone(), machine: machine.clone(), token });
+        let inventory = Inventory { cpus: 8, memory: Size::gib(8), ..Inventory::default() };
+        commands.push(Command::NodeConnected {
+            node,
+            machine,
+            boot: "b".into(),
+            address: format!("10.0.0.{i}"),
+            host: format!("h{i}"),
+            inventory: Box::new(inventory),
+            observed: Vec::new(),
+            ahead: false,
+        });
+    }
+    for c in commands {
+        brain.system(c).await.unwrap();
+    }
+    let (post, stop) = (Post::default(), CancellationToken::new());
+    let sender = Sender::new(brain.clone(), "http://muster.example.org/".into()).unwrap();
+    tokio::spawn(post::run(brain.clone(), post.clone(), sender, stop.clone()));
+    Kit { brain, post, stop, _dir: dir }
+}
+
+impl Kit {
+    async fn route(&self, routing: Value) {
+        let routing: Routing = serde_json::from_value(routing).unwrap();
+        let command = Command::SetRouting { routing: Arc::new(routing) };
+        self.brain.system(command).await.unwrap();
+    }
+
+    async fn secret(&self, name: &str, value: &str) {
+        let (project, name) = ("operators".parse().unwrap(), name.parse().unwrap());
+        let command = Command::SetSecret { project, name };
+        let Command::SetSecret { project, name } = command.clone() else { return };
+        let attach =
+            Attach { payload: None, secret: Some((project, name, Some(value.to_owned()))) };
+        let (actor, at) = (Actor::system(), self.brain.now());
+        let request = Request { actor, at, key: None, if_version: None, command };
+        self.brain.call(request, attach).await.unwrap();
+    }
+
+    async fn lose_the_leaf(&self) {
+        let last_seen = self.brain.now();
+        for i in 64..128 {
+            self.brain.system(Command::NodeLost { node: node(i), last_seen }).await.unwrap();
+        }
+    }
+}
+
+async fn until<T>(what: &str, mut f: impl FnMut() -> Option<T>) -> T {
+    let end = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        if let Some(t) = f() {
+            return t;
+        }
+        assert!(tokio::time::Instant::now() < end, "{what} did not come");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// What came in: signature, body.
+type Heard = Arc<Mutex<Vec<(String, Bytes)>>>;
+
+/// An endpoint that takes what is posted, while it is there.
+async fn endpoint(there: Arc<AtomicBool>) -> (String, Heard) {
+    let heard = Heard::default();
+    let state = (heard.clone(), there);
+    let handler = |Shared((heard, there)): Shared<(Heard, Arc<AtomicBool>)>,
+                   headers: HeaderMap,
+                   body: Bytes| async move {
+        if !there.load(Ordering::Acquire) {
+            return StatusCode::BAD_GATEWAY;
+        }
+        let sign = headers.get("muster-signature").map(|v| v.to_str().unwrap().to_owned());
+        heard.lock().unwrap().push((sign.unwrap_or_default(), body));
+        StatusCode::OK
+    };
+    let app = axum::Router::new().fallback(axum::routing::post(handler)).with_state(state);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    (url, heard)
+}
+
+fn pages(heard: &Heard) -> Vec<Value> {
+    let all = heard.lock().unwrap();
+    let of = |(_, b): &(String, Bytes)| -> Value { serde_json::from_slice(b).unwrap() };
+    all.iter().map(of).flat_map(|v| v["alerts"].as_array().cloned().unwrap_or_default()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_leaf_is_one_signed_page_also_for_a_receiver_that_was_away() {
+    let k = kit(128).await;
+    let there = Arc::new(AtomicBool::new(false));
+    let (url, heard) = endpoint(there.clone()).await;
+    k.secret("hook-key", "hush\n").await;
+    k.secret("chat-url", &format!("{url}/chat")).await;
+    k.route(json!({
+        "receivers": [
+            {"name": "oncall", "by": {"webhook": {"url": url, "sign": "hook-key"}}},
+            {"name": "chat", "by": {"slack": {"url_secret": "chat-url"}}},
+            {"name": "lost", "by": {"slack": {"url_secret": "no-such"}}}],
+        "routes": [{"match": {"urgency": "page"}, "to": ["oncall", "chat", "lost"], "wait": "3s"}]}))
+        .await;
+    k.lose_the_leaf().await;
+    // It is away: what waits is seen, and why.
+    let away = until("a failure", || {
+        let all = k.post.backlog(&k.brain, k.brain.now());
+        all.into_iter().find(|b| b.receiver.as_str() == "oncall" && b.line.failures > 1)
+    })
+    .await;
+    assert_eq!(away.alerts, 1);
+    assert!(away.line.error.contains("502"), "{}", away.line.error);
+    let all = k.post.backlog(&k.brain, k.brain.now());
+    let lost = all.iter().find(|b| b.receiver.as_str() == "lost").unwrap();
+    assert!(lost.line.error.contains("muster secret set no-such"), "{}", lost.line.error);
+    there.store(true, Ordering::Release);
+    until("the chat and the page", || (heard.lock().unwrap().len() >= 2).then_some(())).await;
+    let told = pages(&heard);
+    assert_eq!(told.len(), 1, "one page, not 64: {told:#?}");
+    assert_eq!((&told[0]["news"], &told[0]["kind"]), (&json!("firing"), &json!("leaf-loss")));
+    assert_eq!(told[0]["members"].as_array().unwrap().len(), 64);
+    assert_eq!(told[0]["instructions"], "http://muster.example.org/runbooks/leaf-loss");
+    let (sign, body) = heard.lock().unwrap().iter().find(|(s, _)| !s.is_empty()).cloned().unwrap();
+    assert_eq!(sign, crate::acts::signature(b"hush", &body));
+    // The log knows who was told; another server would not tell them again.
+    until("the record", || {
+        k.brain.read(|s| {
+            let a = s.slo.open().find(|a| a.kind == "leaf-loss")?;
+            (s.slo.desk.told_of(&a.id).count() == 2).then_some(())
+        })
+    })
+    .await;
+    k.stop.cancel();
+}
+
+/// A mail server that takes everything; what it heard.
+async fn mail_server() -> (String, Arc<Mutex<String>>) {
+    let heard = Arc::new(Mutex::new(String::new()));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let said = heard.clone();
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let said = said.clone();
+            tokio::spawn(async move {
+                let mut io = BufReader::new(socket);
+                io.get_mut().write_all(b"220 here\r\n").await.unwrap();
+                let (mut line, mut data) = (String::new(), false);
+                while {
+                    line.clear();
+                    io.read_line(&mut line).await.unwrap()
+                } > 0
+                {
+                    said.lock().unwrap().push_str(&line);
+                    let answer: &[u8] = match line.trim_end() {
+                        "." if data => {
+                            data = false;
+                            b"250 taken\r\n"
+                        }
+                        _ if data => continue,
+                        "DATA" => {
+                            data = true;
+                            b"354 go on\r\n"
+                        }
+                        "QUIT" => b"221 bye\r\n",
+                        l if l.starts_with("EHLO") => {
+                            b"250-here\r\n250-8BITMIME\r\n250 AUTH PLAIN\r\n"
+                        }
+                        l if l.starts_with("AUTH PLAIN AG9wcwBwdw==") => b"235 yes\r\n",
+                        l if l.contains("nobody@") => b"550 no such user\r\n",
+                        _ => b"250 ok\r\n",
+                    };
+                    io.get_mut().write_all(answer).await.unwrap();
+                }
+            });
+        }
+    });
+    (address, heard)
+}
+
+#[tokio::test]
+async fn mail_is_sent_whole_and_a_refusal_is_told() {
+    let (server, heard) = mail_server().await;
+    let to = vec!["ops@example.org".to_owned(), "b@example.org".to_owned()];
+    let text = "[page] leaf is lost\r\n.hidden\r\n";
+    let mail = smtp::Mail { from: "m@example.org", to: &to, subject: "größer\r\nBcc: x", text };
+    smtp::send(&server, Some(("ops", "pw")), &mail).await.unwrap();
+    let said = heard.lock().unwrap().clone();
+    assert!(said.contains("RCPT TO:<ops@example.org>") && said.contains("RCPT TO:<b@example.org>"));
+    assert!(said.contains("Subject: =?utf-8?B?"), "{said}");
+    assert!(said.contains("\r\n..hidden\r\n") && !said.contains("\nBcc"), "{said}");
+    let to = vec!["nobody@example.org".to_owned()];
+    let mail = smtp::Mail { from: "m@example.org", to: &to, subject: "s", text };
+    let e = smtp::send(&server, None, &mail).await.unwrap_err().to_string();
+    assert!(e.contains("550 no such user") && e.contains("RCPT TO"), "{e}");
+    let e = smtp::send("127.0.0.1:1", None, &mail).await.unwrap_err().to_string();
+    assert!(e.contains("cannot be reached"), "{e}");
+    assert!(smtp::send("nonsense", None, &mail).await.is_err());
+}
+
+/// The real thing, where it is installed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_alertmanager_gets_one_page_for_a_lost_leaf_and_then_its_end() {
+    let Some(program) = ["/usr/bin/prometheus-alertmanager", "/usr/local/bin/alertmanager"]
+        .into_iter()
+        .find(|p| std::path::Path::new(p).exists())
+    else {
+        eprintln!("skipped: there is no Alertmanager on this machine");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = dir.path().join("am.yml");
+    std::fs::write(&config, "route: {receiver: none}\nreceivers: [{name: none}]\n").unwrap();
+    let mut child = tokio::process::Command::new(program)
+        .arg(format!("--config.file={}", config.display()))
+        .arg(format!("--storage.path={}", dir.path().join("data").display()))
+        .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+        .arg("--cluster.listen-address=")
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let k = kit(128).await;
+    let url = format!("http://127.0.0.1:{port}");
+    k.route(json!({
+        "receivers": [{"name": "am", "by": {"alertmanager": {"url": url}}}],
+        "routes": [{"match": {"urgency": "page"}, "to": ["am"], "wait": "3s"}]}))
+        .await;
+    k.lose_the_leaf().await;
+    let client = reqwest::Client::new();
+    let end = tokio::time::Instant::now() + PATIENCE;
+    let all = loop {
+        let got = client.get(format!("{url}/api/v2/alerts")).send().await;
+        if let Ok(answer) = got
+            && let Ok(Value::Array(all)) = answer.json::<Value>().await
+            && !all.is_empty()
+        {
+            break all;
+        }
+        assert!(tokio::time::Instant::now() < end, "no alert came");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    assert_eq!(all.len(), 1, "one page, not 64: {all:#?}");
+    let (labels, notes) = (&all[0]["labels"], &all[0]["annotations"]);
+    assert_eq!((&labels["alertname"], &labels["severity"]), (&json!("leaf-loss"), &json!("page")));
+    assert_eq!(notes["runbook"], "http://muster.example.org/runbooks/leaf-loss");
+    assert!(notes["affected"].as_str().unwrap().contains("node:n064"), "{notes}");
+    assert!(all[0]["generatorURL"].as_str().unwrap().contains("/incidents/"));
+    k.stop.cancel();
+    child.kill().await.unwrap();
+}
+
+#[test]
+fn answers_are_counted_by_the_limits_that_objectives_have() {
+    let c = Counter::default();
+    let slow = Sli::ApiLatency { under: Span::secs(1) };
+    let admission = Sli::Admission { under: Span::secs(1) };
+    c.ask(vec![Sli::ApiAvailability, slow, admission]);
+    let ms = Duration::from_millis;
+    c.served(Served { submits: false, status: 200, took: ms(10) });
+    c.served(Served { submits: false, status: 200, took: ms(1500) });
+    c.served(Served { submits: true, status: 503, took: ms(10) });
+    c.served(Served { submits: true, status: 422, took: ms(10) });
+    let mut counts: Vec<(Sli, u64, u64)> =
+        c.take().into_iter().map(|c| (c.sli, c.good, c.total)).collect();
+    counts.sort();
+    let want = [(admission, 0, 1), (Sli::ApiAvailability, 2, 3), (slow, 1, 3)];
+    let mut want = want.to_vec();
+    want.sort();
+    assert_eq!(counts, want);
+    assert!(c.take().is_empty());
+}
