@@ -11,5 +11,6 @@ pub mod http;
 mod listen;
 pub mod logs;
 mod metering;
+pub mod remote;
 mod runbooks;
 pub mod serve;
