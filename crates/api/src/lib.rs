@@ -12,6 +12,7 @@ pub mod event;
 pub mod explain;
 pub mod fabric;
 pub mod finding;
+pub mod fleet;
 pub mod hardware;
 pub mod health;
 pub mod inject;
@@ -55,6 +56,10 @@ pub use fabric::{
 pub use finding::{
     Breaker, BreakerList, Change, FailureMode, FailureModeList, Finding, FindingList, ForceBreaker,
     Incident, IncidentList, ReasonRequest,
+};
+pub use fleet::{
+    CapacityForecast, FleetBlame, FleetFigures, FleetJobs, FleetProject, FleetQuery, FleetReport,
+    FleetRow, FleetSku, FleetStep,
 };
 pub use hardware::{Fault, FaultList, Qualified, QualifyProgress, QualifyRequest, Qualifying};
 pub use health::{HealthSummary, TimelineEntry, TimelineKind, TimelineList};
@@ -125,6 +130,8 @@ pub enum Kind {
     JobReport,
     /// The last minutes of a job in figures.
     JobTelemetry,
+    /// What became of all GPUs.
+    FleetReport,
     /// The site's scheduling policy.
     Policy,
     /// Who is entitled to what.

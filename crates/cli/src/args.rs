@@ -114,6 +114,7 @@ pub(crate) enum Command {
     Project(cmd::project::ProjectCmd),
     Power(cmd::power::Power),
     Whoami(cmd::whoami::Whoami),
+    Export(cmd::export::Export),
     Doctor(cmd::doctor::Doctor),
     Completions(cmd::completions::Completions),
     /// Hosts the simulated fleet and this machine's agent for `up`

@@ -41,6 +41,8 @@ pub(crate) struct UpOptions {
     pub(crate) exporter: Option<SocketAddr>,
     /// What the console wears.
     pub(crate) brand: muster_server::brand::Brand,
+    /// What is sent to others.
+    pub(crate) outward: crate::cmd::outward::Outward,
 }
 
 /// What `muster server` was asked for.
@@ -59,6 +61,8 @@ pub(crate) struct ServerOptions {
     pub(crate) acts: muster_server::acts::ActsConfig,
     /// What the console wears.
     pub(crate) brand: muster_server::brand::Brand,
+    /// What is sent to others.
+    pub(crate) outward: crate::cmd::outward::Outward,
 }
 
 /// What `muster agent` was asked for.
@@ -179,6 +183,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         fabric_every: None,
         acts: muster_server::acts::ActsConfig::default(),
         brand: options.brand.clone(),
+        outward: options.outward.clone(),
     };
     let topology = match &options.topology {
         Some(path) => wire::topology_file(path)?,

@@ -157,6 +157,7 @@ pub(crate) async fn start_server(
     config.fabric_every = options.fabric_every;
     config.acts = options.acts.clone();
     config.brand = options.brand.clone();
+    config.remote = options.outward.remote();
     config.tune_from_environment();
     let mut told = false;
     let standby = move |holder: &str| {

@@ -71,6 +71,21 @@ fn a_life_with_a_lost_node_is_told_from_the_log_also_by_a_new_server() {
     let line = |l: &str| l.starts_with("Goodput:") && l.contains("ETTR");
     assert!(out.stdout.lines().any(line), "{}", out.stdout);
 
+    // The fleet's hours hold the same life.
+    let fleet = |c: &Cluster| c.json(&["report", "fleet", "--days", "1"]);
+    let f = fleet(&c);
+    let (total, job) = (&f["total"], &r["gpu_seconds"]);
+    for part in ["starting", "checkpointing", "lost", "restarting"] {
+        let (a, b) = (total["gpu_seconds"][part].as_f64(), job[part].as_f64());
+        assert!((a.unwrap() - b.unwrap()).abs() < 1.0, "{part}: {f:#} {r:#}");
+    }
+    assert_eq!(total["jobs"]["succeeded"], 1, "{f:#}");
+    assert_eq!(total["jobs"]["succeeded_first"], 0, "{f:#}");
+    assert_eq!((&f["complete"], &f["inventory"][0]["gpus"]), (&true.into(), &32.into()), "{f:#}");
+    let out = c.muster(&["report", "fleet"]);
+    out.code(0);
+    assert!(out.stdout.contains("not enough history"), "{}", out.stdout);
+
     // The figures are in the log: a server that was not there tells the same life.
     c.kill();
     c.restart();
@@ -83,6 +98,17 @@ fn a_life_with_a_lost_node_is_told_from_the_log_also_by_a_new_server() {
         assert_eq!(again["time_ms"][part], r["time_ms"][part], "{part}: {again:#}");
     }
     assert_eq!((&again["steps"], &again["efficiency"]), (&Value::Null, &Value::Null));
+    let g = fleet(&c);
+    for same in ["jobs", "interruptions"] {
+        assert_eq!(g["total"][same], f["total"][same], "{same}: {g:#}");
+    }
+    for part in ["queued", "checkpointing", "lost"] {
+        assert_eq!(
+            g["total"]["gpu_seconds"][part], f["total"]["gpu_seconds"][part],
+            "{part}: {g:#}"
+        );
+    }
+    assert_eq!(g["since"], f["since"], "{g:#}");
     assert!(r["watched_since"].is_null() && again["watched_since"].is_string(), "{again:#}");
 }
 

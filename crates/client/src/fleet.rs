@@ -2,9 +2,9 @@
 
 use crate::{Client, ClientError};
 use muster_api::{
-    CordonRequest, DrainRequest, EventList, EventsQuery, FaultList, FaultsQuery, Inject, Injected,
-    MigPlan, MigQuery, Node, NodeList, NodesQuery, PowerBy, PowerInventory, QualifyRequest,
-    ServerInfo, Topology,
+    CordonRequest, DrainRequest, EventList, EventsQuery, FaultList, FaultsQuery, FleetQuery,
+    FleetReport, FleetStep, Inject, Injected, MigPlan, MigQuery, Node, NodeList, NodesQuery,
+    PowerBy, PowerInventory, QualifyRequest, ServerInfo, Topology,
 };
 use reqwest::Method;
 
@@ -87,6 +87,21 @@ impl Client {
             .get(&["v1", "nodes", name, "mig"])
             .query(&[("gpu", Some(gpu.to_string())), ("profiles", Some(profiles))]);
         self.json(call).await
+    }
+
+    /// What became of all GPUs.
+    pub async fn fleet_report(&self, q: &FleetQuery) -> Result<FleetReport, ClientError> {
+        let step = match q.step {
+            FleetStep::Hour => "hour",
+            FleetStep::Day => "day",
+        };
+        let query = [
+            ("from", q.from.map(|t| t.to_string())),
+            ("to", q.to.map(|t| t.to_string())),
+            ("step", Some(step.to_owned())),
+            ("project", q.project.clone()),
+        ];
+        self.json(self.get(&["v1", "reports", "fleet"]).query(&query)).await
     }
 
     /// What nodes, racks or feeds draw, beside what they could and may.

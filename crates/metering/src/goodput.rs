@@ -94,7 +94,7 @@ fn word(v: Verdict) -> &'static str {
 }
 
 /// Did an attempt that ended so fail? What people and the scheduler stop has not.
-fn failed(v: Option<Verdict>) -> bool {
+pub(crate) fn failed(v: Option<Verdict>) -> bool {
     let failures =
         [Verdict::Application, Verdict::Infrastructure, Verdict::Platform, Verdict::Unknown];
     v.is_some_and(|v| failures.contains(&v))

@@ -6,19 +6,28 @@
 //! are millionths or thousandths.
 
 pub mod advice;
+pub mod days;
+pub mod fleet;
+pub mod forecast;
+mod going;
 pub mod goodput;
 pub mod life;
 pub mod parts;
 pub mod stage;
+mod supply;
 pub mod track;
 pub mod usage;
 pub mod voice;
 
 pub use advice::{Advice, AdviceKind, Asked, advice};
+pub use days::{Blame, Seen, Step, Supply, Work};
+pub use fleet::{Fleet, Report, Row, deaf};
+pub use forecast::{Forecast, Meets, Trend};
 pub use goodput::{AttemptParts, Goodput, Heard, goodput};
 pub use life::{Life, Lived, Lives, held_milli, wanted_milli};
 pub use parts::{Part, Parts};
 pub use stage::Stage;
+pub use supply::Counts;
 pub use track::{Band, Bins, Crowd, Means, Track};
 pub use usage::{GpuRow, Usage, Used};
 pub use voice::{Pace, Voice};

@@ -83,7 +83,7 @@ impl Lived {
 }
 
 /// Does an attempt that is stopped for this leave no other behind?
-fn ends_job(reason: &StopReason) -> bool {
+pub(crate) fn ends_job(reason: &StopReason) -> bool {
     matches!(reason, StopReason::Cancelled { .. } | StopReason::TimeLimit { .. })
 }
 
@@ -240,14 +240,23 @@ fn mig_milli(profile: &str, memory: u64) -> u64 {
 /// GPUs that a job waits for, in thousandths.
 #[must_use]
 pub fn wanted_milli(job: &Job) -> u64 {
-    let of = |g: &Group| match &g.part {
+    match (&*job.groups, job.size) {
+        // An elastic gang has one group.
+        ([g], Some(nodes)) => u64::from(nodes) * node_milli(g),
+        (all, _) => gang_milli(all),
+    }
+}
+
+/// GPUs of a whole gang as it is written, in thousandths.
+pub(crate) fn gang_milli(groups: &[Group]) -> u64 {
+    groups.iter().map(|g| u64::from(g.nodes) * node_milli(g)).sum()
+}
+
+/// GPUs of one node of a group, in thousandths.
+pub(crate) fn node_milli(g: &Group) -> u64 {
+    match &g.part {
         None => u64::from(g.gpus) * 1000,
         Some(GpuPart::Milli(m)) => u64::from(*m),
         Some(GpuPart::Mig(profile)) => mig_milli(profile, 0),
-    };
-    match (&*job.groups, job.size) {
-        // An elastic gang has one group.
-        ([g], Some(nodes)) => u64::from(nodes) * of(g),
-        (all, _) => all.iter().map(|g| u64::from(g.nodes) * of(g)).sum(),
     }
 }

@@ -1,5 +1,7 @@
 //! What time can go into.
 
+use serde::{Deserialize, Serialize};
+
 /// What a job's time can go into. Every moment of its life is exactly one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
@@ -50,7 +52,7 @@ impl Part {
 }
 
 /// An amount for each part: milliseconds, or GPU-microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Parts([u128; 7]);
 
 impl Parts {

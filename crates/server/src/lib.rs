@@ -12,5 +12,6 @@ mod listen;
 pub mod logs;
 mod metering;
 mod promises;
+pub mod remote;
 mod runbooks;
 pub mod serve;

@@ -6,6 +6,7 @@ use crate::brain::lead::StartError;
 use crate::brain::{Brain, BrainConfig, BrainError, clock};
 use crate::http::{self, App, HttpConfig};
 use crate::logs::{LogConfig, LogError, LogKeeper};
+use crate::remote::RemoteConfig;
 use muster_engine::Policy;
 use muster_link::LinkError;
 use muster_link::pki::Authority;
@@ -67,6 +68,8 @@ pub struct ServerConfig {
     pub brand: crate::brand::Brand,
     /// Where people reach the console, for links in messages; the API's own address when absent.
     pub public_url: Option<String>,
+    /// Where figures are sent; nowhere when absent.
+    pub remote: Option<RemoteConfig>,
 }
 
 impl ServerConfig {
@@ -90,6 +93,7 @@ impl ServerConfig {
             acts: ActsConfig::default(),
             brand: crate::brand::Brand::default(),
             public_url: None,
+            remote: None,
         }
     }
 }
@@ -162,6 +166,9 @@ pub enum ServeError {
     /// What is plugged in for remedies.
     #[error(transparent)]
     Acts(#[from] ActsError),
+    /// Where figures are sent.
+    #[error(transparent)]
+    Remote(#[from] crate::remote::RemoteError),
     /// HTTPS.
     #[error("the certificate or key for HTTPS cannot be used: {0}")]
     Tls(String),
@@ -245,8 +252,10 @@ impl Server {
         let logs = LogKeeper::open(&dir.join("logs"), LogConfig::default(), live)?;
         let listen = api.local_addr().map_err(io_error("the API's address"))?;
         let link_listen = link.local_addr().map_err(io_error("the link's address"))?;
+        let mut link_config = config.agents;
+        link_config.figures_file.get_or_insert_with(|| dir.join("fleet.json"));
         let agents =
-            agents::serve(link, brain.clone(), authority.clone(), logs.clone(), config.agents)?;
+            agents::serve(link, brain.clone(), authority.clone(), logs.clone(), link_config)?;
         let mut http_config = HttpConfig {
             cursor_key: http::load_or_create_key(&dir.join("cursor.key"))
                 .map_err(io_error("the key of cursors"))?,
@@ -273,6 +282,9 @@ impl Server {
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let base = config.public_url.unwrap_or_else(|| format!("{scheme}://{listen}"));
         app.keep_promises(base, &stop).map_err(|e| ServeError::Setup(e.to_string()))?;
+        if let Some(remote) = config.remote {
+            crate::remote::start(app.clone(), remote, stop.clone())?;
+        }
         let router = http::router(app);
         acts::start(brain.clone(), dir.clone(), config.acts, stop.clone())?;
         crate::runbooks::start(brain.clone(), agents.clone(), stop.clone());

@@ -12,6 +12,7 @@ pub(super) const PURE: &[&str] = &[
     "muster-metering",
     "muster-slo",
     "muster-runbook",
+    "muster-export",
     "muster-engine",
     "muster-simnode",
 ];
@@ -28,6 +29,7 @@ pub(super) const LAYERS: &[&[&str]] = &[
         "muster-client",
         "muster-api",
         "muster-gpu",
+        "muster-export",
     ],
     &["muster-engine"],
     &[

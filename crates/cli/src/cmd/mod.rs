@@ -11,6 +11,7 @@ pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod explain;
+pub(crate) mod export;
 pub(crate) mod fabric;
 pub(crate) mod failure_modes;
 pub(crate) mod faults;
@@ -23,6 +24,7 @@ pub(crate) mod job_args;
 pub(crate) mod logs;
 pub(crate) mod node;
 pub(crate) mod nodes;
+pub(crate) mod outward;
 pub(crate) mod policy;
 pub(crate) mod power;
 pub(crate) mod project;
@@ -61,6 +63,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Fail> {
     let ctx = Ctx::new(global);
     match command {
         Command::Completions(c) => c.run(),
+        Command::Export(c) => c.run(),
         // A store blocks, and must not be driven from an async task.
         Command::Store(c) => c.run(&ctx),
         Command::Sim(c) => c.run(&ctx),
@@ -126,6 +129,7 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
         | Command::Store(_)
         | Command::Sim(_)
         | Command::Completions(_)
+        | Command::Export(_)
         | Command::Fleet => unreachable!("handled before a client is needed"),
     }
 }

@@ -1,5 +1,6 @@
 //! `muster report`.
 
+pub(crate) mod fleet;
 pub(crate) mod job;
 
 use crate::ctx::Ctx;
@@ -11,7 +12,7 @@ use clap::{Args, Subcommand};
 /// Say where the time went
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  muster report job 42\n  muster report job 42_3\n  muster report job 42 -o json | jq .ettr"
+    after_help = "Examples:\n  muster report job 42\n  muster report job 42_3\n  muster report job 42 -o json | jq .ettr\n  muster report fleet\n  muster report fleet --days 1 --by hour -o json"
 )]
 pub(crate) struct Report {
     #[command(subcommand)]
@@ -26,12 +27,18 @@ enum What {
         /// Id or name
         name: String,
     },
+    /// What became of all GPUs by the day or hour, and when demand meets what is there
+    Fleet(fleet::FleetArgs),
 }
 
 impl Report {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let client = ctx.client()?;
         match self.what {
+            What::Fleet(args) => {
+                let report = client.fleet_report(&args.query()).await?;
+                ctx.show(&report, |r| fleet::text(r, colour::on()))?;
+            }
             What::Job { name } => {
                 let job = pick::job(&client, &name).await?;
                 let report = client.job_report(&job.id).await?;

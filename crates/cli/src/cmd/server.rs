@@ -42,6 +42,8 @@ pub(crate) struct Server {
     /// What the web console is called and looks like: a file with [brand]
     #[arg(long, env = "MUSTER_BRAND", value_name = "FILE")]
     brand: Option<PathBuf>,
+    #[command(flatten)]
+    outward: super::outward::Outward,
     /// Certificate of the API (PEM); without one it speaks plain HTTP
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -81,7 +83,7 @@ impl From<Plugs> for ActsConfig {
 impl Server {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let Server { listen, link_listen, data_dir, store, topology, .. } = self;
-        let Server { tls_cert, tls_key, fabric_every, plugs, brand, .. } = self;
+        let Server { tls_cert, tls_key, fabric_every, plugs, brand, outward, .. } = self;
         let data_dir = config::data_dir(data_dir)?;
         let store = store.unwrap_or_else(|| super::store::default_store(&data_dir));
         let tls = tls_cert.zip(tls_key);
@@ -95,6 +97,7 @@ impl Server {
             fabric_every,
             acts: plugs.into(),
             brand: crate::brand::load(&ctx.global, brand.as_deref())?,
+            outward,
         };
         crate::up::serve(options).await
     }

@@ -62,6 +62,8 @@ pub(crate) struct Up {
     /// What the web console is called and looks like: a file with [brand]
     #[arg(long, env = "MUSTER_BRAND", value_name = "FILE")]
     brand: Option<PathBuf>,
+    #[command(flatten)]
+    outward: super::outward::Outward,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -89,6 +91,7 @@ impl Up {
             no_local_node,
             exporter,
             brand,
+            outward,
         } = self;
         let brand = crate::brand::load(&ctx.global, brand.as_deref())?;
         let data_dir = config::data_dir(data_dir)?;
@@ -109,6 +112,7 @@ impl Up {
             local_node: !no_local_node,
             exporter,
             brand,
+            outward,
         })
         .await
     }

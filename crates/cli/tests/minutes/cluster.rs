@@ -64,6 +64,11 @@ impl Cluster {
         cluster
     }
 
+    /// Where the API is.
+    pub(crate) fn listen(&self) -> SocketAddr {
+        self.listen
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

@@ -63,6 +63,9 @@ pub struct AgentsConfig {
     pub handshakes: usize,
     /// Names and addresses of this server, for its certificate.
     pub names: Vec<String>,
+    /// Where the figures of the fleet are written down, so that a start need not read the whole
+    /// log again.
+    pub figures_file: Option<std::path::PathBuf>,
 }
 
 impl Default for AgentsConfig {
@@ -74,6 +77,7 @@ impl Default for AgentsConfig {
             certificate: Span::secs(30 * 24 * 3600),
             handshakes: 32,
             names: Vec::new(),
+            figures_file: None,
         }
     }
 }
@@ -192,7 +196,7 @@ pub fn serve(
         acts: acts::NodeActs::default(),
         signals: Timer::with(&FINE),
         health,
-        metering: Metering::start(brain.clone(), stop.clone()),
+        metering: Metering::start(brain.clone(), config.figures_file.clone(), stop.clone()),
         since: Mutex::new(now),
         started: (Instant::now(), now),
         next_session: AtomicU64::new(1),

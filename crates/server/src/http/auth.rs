@@ -200,6 +200,19 @@ impl FromRequestParts<App> for Reader {
     }
 }
 
+/// Somebody who may or may not show a token. A wrong one is refused.
+pub(crate) struct MaybeCaller(pub(crate) Option<Caller>);
+
+impl FromRequestParts<App> for MaybeCaller {
+    type Rejection = Failure;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Reply<Self> {
+        if !parts.headers.contains_key(header::AUTHORIZATION) {
+            return Ok(MaybeCaller(None));
+        }
+        Caller::from_request_parts(parts, app).await.map(|c| MaybeCaller(Some(c)))
+    }
+}
+
 /// Somebody who writes, with the headers that make it safe.
 pub(crate) struct Writer {
     pub(crate) caller: Caller,

@@ -9,6 +9,8 @@ mod events;
 mod extract;
 mod fabric;
 mod faults;
+mod figures;
+mod fleet;
 mod guard;
 mod health;
 mod jobs;
@@ -33,8 +35,10 @@ mod tests;
 mod ui;
 
 pub use limits::Rate;
+pub(crate) use metrics::Text;
 pub(crate) use nodes::STATES as NODE_STATES;
 pub use seal::load_or_create_key;
+pub(crate) use site::page as figures_page;
 
 use crate::agents::Agents;
 use crate::brain::Brain;
@@ -43,6 +47,7 @@ use crate::console::Console;
 use crate::fabric::Fabric;
 use crate::logs::LogKeeper;
 use crate::promises::{Counter, Post, Standings};
+use crate::remote::RemoteStats;
 use auth::Caller;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -135,6 +140,7 @@ struct Inner {
     callers: Buckets<String>,
     strangers: Buckets<IpAddr>,
     metrics: HttpMetrics,
+    remote: RemoteStats,
     room: Semaphore,
     streams: Arc<Semaphore>,
     turn: tokio::sync::Mutex<()>,
@@ -158,6 +164,7 @@ impl App {
             callers: Buckets::new(config.rate),
             strangers: Buckets::new(config.wrong_tokens),
             metrics: HttpMetrics::default(),
+            remote: RemoteStats::default(),
             room: Semaphore::new(config.concurrency.clamp(1, Semaphore::MAX_PERMITS)),
             streams: Arc::new(Semaphore::new(config.streams.min(Semaphore::MAX_PERMITS))),
             turn: tokio::sync::Mutex::new(()),
@@ -199,6 +206,18 @@ impl App {
     }
     fn http_metrics(&self) -> &HttpMetrics {
         &self.0.metrics
+    }
+    /// How sending figures goes.
+    pub(crate) fn remote(&self) -> &RemoteStats {
+        &self.0.remote
+    }
+    /// What this server is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.0.config.server
+    }
+    /// The clock.
+    pub(crate) fn now(&self) -> Time {
+        self.0.brain.now()
     }
     fn room(&self) -> &Semaphore {
         &self.0.room
@@ -357,6 +376,7 @@ fn documented() -> OpenApiRouter<App> {
         .routes(routes!(jobs::explain))
         .routes(routes!(report::report))
         .routes(routes!(telemetry::get))
+        .routes(routes!(fleet::report))
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::hold))
         .routes(routes!(jobs::release))

@@ -88,7 +88,7 @@ fn time(p: &Parts) -> TimeParts {
     }
 }
 
-fn gpu(p: &Parts) -> GpuParts {
+pub(super) fn gpu(p: &Parts) -> GpuParts {
     let of = |part| float(p.get(part)) / 1e6;
     GpuParts {
         queued: of(Part::Queued),

@@ -1,12 +1,12 @@
 //! The server itself: who asks, how it stands, figures.
 
-use super::auth::Reader;
+use super::auth::{MaybeCaller, Reader};
 use super::error::{Failure, Reply};
 use super::metrics::{JOB_STATES, Text};
 use super::{App, answer};
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::IntoResponse as _;
 use muster_api::node::state_word;
 use muster_api::{Kind, ServerInfo, StoreStatus, WhoAmI};
 use muster_model::job::JobState;
@@ -133,16 +133,25 @@ pub(crate) async fn readyz(State(app): State<App>) -> Reply<&'static str> {
     }
 }
 
-/// Figures for Prometheus.
+/// Figures for Prometheus. Who shows a token that is bound to no project is told those by project,
+/// too.
 #[utoipa::path(get, path = "/metrics", tag = "site",
     responses((status = 200, description = "Figures in the text format.", body = String, content_type = "text/plain")))]
-pub(crate) async fn metrics(State(app): State<App>) -> Response {
+pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller) -> Reply {
+    let projects = who.0.is_some_and(|c| c.actor.project.is_none());
+    let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    Ok(([(header::CONTENT_TYPE, media)], page(&app, projects)).into_response())
+}
+
+/// The page of figures.
+pub(crate) fn page(app: &App, projects: bool) -> String {
     let mut out = Text::default();
     out.head("muster_build_info", "gauge", "What is running.");
     out.line("muster_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
-    site_figures(&app, &mut out);
+    site_figures(app, &mut out);
+    super::figures::write(app, projects, &mut out);
     let stats = app.brain().stats();
-    out.one("muster_log_seq", "counter", "Durable end of the log.", app.brain().durable());
+    out.one("muster_log_seq", "gauge", "Durable end of the log.", app.brain().durable());
     out.one(
         "muster_leader",
         "gauge",
@@ -164,11 +173,11 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
         logs.lost,
     );
     store_figures(&stats, &mut out);
-    super::metrics::health_figures(&app, &mut out);
-    super::promises::figures(&app, &mut out);
+    super::metrics::health_figures(app, &mut out);
+    super::promises::figures(app, &mut out);
+    app.remote().write(&mut out);
     app.http_metrics().write(&mut out);
-    let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(header::CONTENT_TYPE, media)], out.0).into_response()
+    out.0
 }
 
 fn site_figures(app: &App, out: &mut Text) {

@@ -160,6 +160,12 @@ impl Attempts {
         self.0.range(all).map(|(k, a)| (k.attempt, a)).collect()
     }
 
+    /// Those that go on.
+    pub(super) fn going(&self) -> impl Iterator<Item = (AttemptKey, &Attempt)> {
+        let going = self.0.iter().filter(|(_, a)| matches!(a, Attempt::Going { .. }));
+        going.map(|(k, a)| (*k, a))
+    }
+
     /// Closes what is over and forgets what the site has forgotten.
     pub(super) fn tidy(&mut self, s: &State) {
         self.0.retain(|key, _| s.jobs.contains_key(&key.job));

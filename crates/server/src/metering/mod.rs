@@ -1,14 +1,17 @@
 //! The server's edge of metering: lives of jobs as the log tells them, and beside them what ranks
 //! and GPUs told since this server began.
 
+mod fleet;
 mod heard;
 mod read;
 mod recent;
+mod tally;
 
 use crate::agents::Columns;
-use crate::brain::Brain;
+use crate::brain::{Brain, Histogram};
+pub(crate) use fleet::{Gauges, Telling};
 use heard::Attempts;
-use muster_metering::{Goodput, Heard, Pace, Used, goodput};
+use muster_metering::{Counts, Forecast, Goodput, Heard, Pace, Report, Step, Used, goodput};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
@@ -17,7 +20,9 @@ use read::Reading;
 pub(crate) use recent::Recent;
 use recent::Recents;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+pub(crate) use tally::{CLASSES, OUTCOMES};
 use tokio_util::sync::CancellationToken;
 
 /// What an attempt told, and whether from its beginning.
@@ -45,6 +50,30 @@ struct Inner {
     reading: tokio::sync::Mutex<Reading>,
     attempts: Mutex<Attempts>,
     recents: Mutex<Recents>,
+    fleet: tokio::sync::Mutex<fleet::Reading>,
+    lasts: Mutex<fleet::Lasts>,
+    gauges: Mutex<Arc<Gauges>>,
+    tally: tally::Tally,
+}
+
+impl Inner {
+    fn lasts(&self) -> MutexGuard<'_, fleet::Lasts> {
+        // Nothing panics while holding it.
+        self.lasts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What became of all GPUs, and from when on that is known.
+#[derive(Debug, Clone)]
+pub(crate) struct FleetFigures {
+    pub(crate) report: Report,
+    pub(crate) supply: Counts,
+    pub(crate) forecast: Forecast,
+    pub(crate) since: Time,
+    pub(crate) seen_since: Option<Time>,
+    pub(crate) now: Time,
+    /// The log was read to its end.
+    pub(crate) complete: bool,
 }
 
 /// Who used what. Cheap to clone.
@@ -52,16 +81,21 @@ struct Inner {
 pub(crate) struct Metering(Arc<Inner>);
 
 impl Metering {
-    /// Begins to read the log; ends with `stop`.
-    pub(crate) fn start(brain: Brain, stop: CancellationToken) -> Metering {
+    /// Begins to read the log; ends with `stop`. What became of all GPUs is written down in a file.
+    pub(crate) fn start(brain: Brain, file: Option<PathBuf>, stop: CancellationToken) -> Metering {
         let inner = Arc::new(Inner {
             since: brain.now(),
             reading: tokio::sync::Mutex::new(Reading::begin(brain.durable())),
             attempts: Mutex::default(),
             recents: Mutex::default(),
+            fleet: tokio::sync::Mutex::new(fleet::Reading::new(file)),
+            lasts: Mutex::default(),
+            gauges: Mutex::default(),
+            tally: tally::Tally::new(brain.durable()),
             brain,
         });
-        tokio::spawn(read::follow(inner.clone(), stop));
+        tokio::spawn(read::follow(inner.clone(), stop.clone()));
+        tokio::spawn(fleet::follow(inner.clone(), stop));
         Metering(inner)
     }
 
@@ -121,6 +155,7 @@ impl Metering {
 
     /// A node told of its GPUs.
     pub(crate) fn row(&self, node: &NodeName, at: Time, columns: &Columns, values: &[f32]) {
+        self.0.lasts().row(node, self.0.brain.now(), columns, values);
         let held = self.0.brain.read(|s| heard::held(s, node));
         if !held.is_empty() {
             self.attempts().row(node, at, columns, values, &held);
@@ -165,5 +200,50 @@ impl Metering {
         let first = goodput.attempts.first().and_then(|a| began(a.no));
         let since = Some(self.0.since).filter(|t| first.is_some_and(|f| f < *t));
         Figures { goodput, since, used, pace }
+    }
+
+    /// What became of all GPUs between two moments; without an end, up to now.
+    pub(crate) async fn fleet(
+        &self,
+        span: impl FnOnce(Time) -> (Time, Time),
+        step: Step,
+        project: Option<&str>,
+    ) -> FleetFigures {
+        let mut reading = self.0.fleet.lock().await;
+        let complete = reading.catch_up(&self.0).await;
+        let fleet = &reading.fleet;
+        // What was not read yet did not happen: its time stops there.
+        let now = if complete { self.0.brain.now().max(fleet.at()) } else { fleet.at() };
+        let heard = fleet::hearing(&self.0);
+        let report = fleet.report(now, span(now), step, project, &|k| heard.get(&k).cloned());
+        FleetFigures {
+            report,
+            supply: fleet.supply(),
+            forecast: fleet.forecast(now),
+            since: fleet.since(),
+            seen_since: fleet.seen_since(),
+            now,
+            complete,
+        }
+    }
+
+    /// What became of GPUs in the last day, as it was when last looked at.
+    pub(crate) fn gauges(&self) -> Arc<Gauges> {
+        self.0.gauges.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Jobs that came and ended since this server began.
+    pub(crate) fn counts(&self) -> tally::Counts {
+        self.0.tally.counts()
+    }
+
+    /// How long jobs waited for their first place, by priority class.
+    pub(crate) fn waits(&self) -> Vec<(&'static str, Histogram)> {
+        self.0.tally.waits()
+    }
+
+    /// How telemetry stands now.
+    pub(crate) fn telling(&self) -> Telling {
+        self.0.lasts().telling(self.0.brain.now())
     }
 }

@@ -3,6 +3,7 @@
 mod brand;
 mod console;
 mod fabric;
+mod fleet;
 mod hardware;
 mod health;
 mod matrix;

@@ -1,0 +1,203 @@
+//! What became of all GPUs, by the hour or by the day, and when demand meets what is there.
+
+use crate::{GpuParts, Kind, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::{IntoParams, ToSchema};
+
+/// How long each row of a report is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FleetStep {
+    /// An hour; those of the last 31 days are kept.
+    Hour,
+    /// A day from midnight to midnight UTC; those of the last 400 are kept.
+    #[default]
+    Day,
+}
+
+/// `GET /v1/reports/fleet`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct FleetQuery {
+    /// From here on; a week before the end when not given. Rows are whole hours or days.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Timestamp>,
+    /// Up to here; now when not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Timestamp>,
+    /// How long each row is.
+    pub step: FleetStep,
+    /// Only the jobs of this project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+}
+
+/// What became of all GPUs. What is not known is null; nothing is made up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FleetReport {
+    /// Always `FleetReport`.
+    pub kind: Kind,
+    /// Whose jobs; null for all.
+    pub project: Option<String>,
+    /// How long each row is.
+    pub step: FleetStep,
+    /// Where the rows begin.
+    pub from: Timestamp,
+    /// Where they end.
+    pub to: Timestamp,
+    /// What was before this is not known: the site began, or its older log is archived.
+    pub since: Timestamp,
+    /// What GPUs told of themselves is known from here on; null when they never did.
+    pub telemetry_since: Option<Timestamp>,
+    /// The log was read to its end. False for a while after a server's start on a long log.
+    pub complete: bool,
+    /// All rows together.
+    pub total: FleetFigures,
+    /// Hours or days, oldest first.
+    pub rows: Vec<FleetRow>,
+    /// All rows together by project, the most GPU time first.
+    pub projects: Vec<FleetProject>,
+    /// GPUs as they stand now, by kind. Empty for who may see one project only.
+    pub inventory: Vec<FleetSku>,
+    /// When demand meets what is in service; null for who may see one project only.
+    pub forecast: Option<CapacityForecast>,
+}
+
+/// One hour or day.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FleetRow {
+    /// Where it begins.
+    pub from: Timestamp,
+    /// Where it ends: the last one now.
+    pub to: Timestamp,
+    /// Its figures.
+    #[serde(flatten)]
+    pub figures: FleetFigures,
+}
+
+/// The jobs of one project.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FleetProject {
+    /// Its name; `(others)` for those that are not told apart.
+    pub name: String,
+    /// Its figures. Those of the fleet itself are null.
+    #[serde(flatten)]
+    pub figures: FleetFigures,
+}
+
+/// What happened in some time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct FleetFigures {
+    /// Where GPU time went; `queued` is waited for, and `restarting` holds GPUs only in part. The
+    /// other parts with `restarting_waiting_gpu_seconds` taken off are `allocated_gpu_seconds`.
+    pub gpu_seconds: GpuParts,
+    /// GPUs that jobs held.
+    pub allocated_gpu_seconds: f64,
+    /// Of `restarting`, what was waited for without holding GPUs.
+    pub restarting_waiting_gpu_seconds: f64,
+    /// GPUs that were held, or waited for by jobs that could have started.
+    pub wanted_gpu_seconds: f64,
+    /// GPUs that could take work.
+    pub in_service_gpu_seconds: Option<f64>,
+    /// GPUs that could not, by why.
+    pub out_of_service_gpu_seconds: Option<BTreeMap<String, f64>>,
+    /// All there were.
+    pub inventory_gpu_seconds: Option<f64>,
+    /// Held of those in service (0 to 1).
+    pub allocation: Option<f64>,
+    /// In service of all there were (0 to 1).
+    pub availability: Option<f64>,
+    /// Productive GPU time of all that was held (0 to 1).
+    pub goodput: Option<f64>,
+    /// Effective training time ratio: productive GPU time of all, waiting included (0 to 1).
+    pub ettr: Option<f64>,
+    /// Jobs that came and ended.
+    pub jobs: FleetJobs,
+    /// Attempts that ended by a failure, by whose doing that was.
+    pub interruptions: FleetBlame,
+    /// Mean time between them of a job with all ranks up, in milliseconds.
+    pub mtbi_ms: Option<u64>,
+    /// Mean time from a failure until the work went on, in milliseconds.
+    pub recover_ms: Option<u64>,
+    /// How busy GPUs were, as they told (0 to 1).
+    pub utilisation: Option<f64>,
+    /// What all GPUs drew together, in watts, as they told.
+    pub power_watts: Option<f64>,
+}
+
+/// Jobs that came and ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct FleetJobs {
+    /// Came.
+    pub submitted: u64,
+    /// Ended well.
+    pub succeeded: u64,
+    /// Of them, those that did at their first attempt.
+    pub succeeded_first: u64,
+    /// Ended by somebody.
+    pub cancelled: u64,
+    /// Ended badly, by whose doing that was.
+    pub failed: FleetBlame,
+}
+
+/// Failures by whose doing they were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct FleetBlame {
+    /// The job's own.
+    pub application: u64,
+    /// The hardware's.
+    pub infrastructure: u64,
+    /// Muster's own.
+    pub platform: u64,
+    /// Nobody knows.
+    pub unknown: u64,
+}
+
+impl FleetBlame {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.application + self.infrastructure + self.platform + self.unknown
+    }
+}
+
+/// GPUs of one kind, as they stand now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FleetSku {
+    /// Which kind.
+    pub sku: String,
+    /// All there are.
+    pub gpus: u64,
+    /// Those that can take work.
+    pub in_service: u64,
+    /// Those that cannot, by why.
+    pub out_of_service: BTreeMap<String, u64>,
+}
+
+/// When demand meets what is in service, by a straight line through the last days.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CapacityForecast {
+    /// In a sentence.
+    pub summary: String,
+    /// Whole days that it rests on; at least 3 are needed, and the last 60 are looked at.
+    pub days: u64,
+    /// GPUs in service, as the mean of the last whole day.
+    pub capacity_gpus: f64,
+    /// GPUs that are held or could be used at once, by the line, at the end of the last whole
+    /// day. Null with too few days, as is all that follows.
+    pub demand_gpus: Option<f64>,
+    /// More of them every day.
+    pub growth_gpus_per_day: Option<f64>,
+    /// How far days lie off the line: their standard deviation, in GPUs.
+    pub spread_gpus: Option<f64>,
+    /// Demand has met what is in service already.
+    pub met: Option<bool>,
+    /// When the line meets what is in service; null when not within a year.
+    pub meets_at: Option<Timestamp>,
+    /// As early as this when demand lies above the line by its spread.
+    pub meets_earliest: Option<Timestamp>,
+    /// As late as this when it lies below; null when not within a year.
+    pub meets_latest: Option<Timestamp>,
+}

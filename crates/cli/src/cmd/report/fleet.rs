@@ -1,0 +1,171 @@
+//! The report of the whole fleet for people.
+
+use crate::output::colour::{Style, paint};
+use crate::output::facts::Facts;
+use crate::output::table::{Cell, Table, cell, number};
+use crate::output::time::length;
+use clap::{Args, ValueEnum};
+use muster_api::{FleetFigures, FleetQuery, FleetReport, FleetRow, FleetStep, Timestamp};
+use muster_model::units::{Span, Time};
+
+/// Which time, in which steps.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster report fleet\n  muster report fleet --days 1 --by hour\n  muster report fleet --days 30 --only nlp -o json | jq .total.goodput\n\n\
+Hours of the last 31 days and days of the last 400 are kept. GPU time is in GPU-hours."
+)]
+pub(super) struct FleetArgs {
+    /// So many days back from now
+    #[arg(long, value_name = "N", default_value = "7", value_parser = clap::value_parser!(u32).range(1..=400))]
+    days: u32,
+    /// How long each row is; days, or hours when one day is asked for
+    #[arg(long, value_enum)]
+    by: Option<By>,
+    /// Only the jobs of this project; all projects when not given
+    #[arg(long, value_name = "PROJECT")]
+    only: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum By {
+    Hour,
+    Day,
+}
+
+impl FleetArgs {
+    pub(super) fn query(&self) -> FleetQuery {
+        let step = match self.by {
+            Some(By::Hour) => FleetStep::Hour,
+            Some(By::Day) => FleetStep::Day,
+            None if self.days == 1 => FleetStep::Hour,
+            None => FleetStep::Day,
+        };
+        let ms = jiff::Timestamp::now().as_millisecond();
+        let from = Time(ms) - Span::hours(u64::from(self.days) * 24);
+        FleetQuery { from: Some(Timestamp(from)), to: None, step, project: self.only.clone() }
+    }
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".into(), |s| format!("{:.1}%", s * 100.0))
+}
+
+fn hours(gpu_seconds: f64) -> String {
+    format!("{:.1}", gpu_seconds / 3600.0)
+}
+
+fn kilowatts(watts: Option<f64>) -> String {
+    watts.map_or_else(|| "-".into(), |w| format!("{:.1} kW", w / 1000.0))
+}
+
+fn when(at: Timestamp, step: FleetStep) -> String {
+    let text = at.to_string();
+    match step {
+        FleetStep::Day => text.chars().take(10).collect(),
+        FleetStep::Hour => text.chars().take(16).collect::<String>().replace('T', " "),
+    }
+}
+
+/// One row of the table, without its name.
+fn cells(f: &FleetFigures) -> Vec<Cell> {
+    let failed = f.jobs.failed.total();
+    vec![
+        number(f.in_service_gpu_seconds.map_or_else(|| "-".into(), hours)),
+        number(hours(f.allocated_gpu_seconds)),
+        number(percent(f.allocation)),
+        number(percent(f.goodput)),
+        number(percent(f.ettr)),
+        number(hours(f.gpu_seconds.lost)),
+        number(hours(f.gpu_seconds.queued)),
+        number(f.jobs.succeeded),
+        number(failed).style(if failed > 0 { Style::Warn } else { Style::default() }),
+        number(f.interruptions.total()),
+        number(percent(f.utilisation)),
+        number(kilowatts(f.power_watts)),
+    ]
+}
+
+const HEAD: [&str; 12] = [
+    "IN SERVICE",
+    "HELD",
+    "ALLOC",
+    "GOODPUT",
+    "ETTR",
+    "LOST",
+    "QUEUED",
+    "OK",
+    "FAILED",
+    "INTERR",
+    "BUSY",
+    "POWER",
+];
+
+fn table(first: &'static str, rows: Vec<(String, &FleetFigures)>) -> String {
+    let head: Vec<&'static str> = [first].into_iter().chain(HEAD).collect();
+    let mut table = Table::new(&head);
+    for (name, f) in rows {
+        table.row([vec![cell(name)], cells(f)].concat());
+    }
+    table.render()
+}
+
+pub(super) fn text(r: &FleetReport, on: bool) -> String {
+    let mut f = Facts::new();
+    let whose =
+        r.project.as_ref().map_or_else(|| "All projects".into(), |p| format!("Project {p}"));
+    f.0.push_str(&format!("{}\n", paint(&whose, Style::Bold, on)));
+    f.0.push_str(&format!("  from {} to {}, in GPU-hours\n", r.from, r.to));
+    if r.since > r.from {
+        f.0.push_str(&format!("  known since {}\n", r.since));
+    }
+    if !r.complete {
+        f.0.push_str("  the server still reads its log: these figures are not complete yet\n");
+    }
+    f.0.push('\n');
+    let row = |row: &'_ FleetRow| when(row.from, r.step);
+    let mut rows: Vec<(String, &FleetFigures)> =
+        r.rows.iter().map(|x| (row(x), &x.figures)).collect();
+    rows.push(("total".into(), &r.total));
+    f.0.push_str(&table(if r.step == FleetStep::Day { "DAY" } else { "HOUR" }, rows));
+    if r.projects.len() > 1 {
+        f.0.push('\n');
+        let rows = r.projects.iter().map(|p| (p.name.clone(), &p.figures)).collect();
+        f.0.push_str(&table("PROJECT", rows));
+    }
+    summary(&mut f, r, on);
+    f.0
+}
+
+fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
+    let t = &r.total;
+    f.section("Together", on);
+    let span = |ms: Option<u64>| ms.map_or_else(|| "-".into(), |ms| length(Span(ms)));
+    let (b, i) = (&t.jobs.failed, &t.interruptions);
+    f.text(&format!("MTBI {}, back after {} (means)", span(t.mtbi_ms), span(t.recover_ms)));
+    let blame = |a, h, p, u| format!("{a} the job's own, {h} hardware, {p} platform, {u} unknown");
+    let interrupted = blame(i.application, i.infrastructure, i.platform, i.unknown);
+    f.text(&format!("interruptions: {interrupted}"));
+    let failed = blame(b.application, b.infrastructure, b.platform, b.unknown);
+    f.text(&format!("jobs failed: {failed}"));
+    f.text(&format!(
+        "jobs succeeded: {}, {} of them at once; cancelled: {}",
+        t.jobs.succeeded, t.jobs.succeeded_first, t.jobs.cancelled
+    ));
+    for s in &r.inventory {
+        let out: Vec<String> =
+            s.out_of_service.iter().map(|(cause, n)| format!("{n} {cause}")).collect();
+        let out = if out.is_empty() { "none out".into() } else { out.join(", ") };
+        f.text(&format!("{} {}: {} in service, {out}", s.gpus, s.sku, s.in_service));
+    }
+    if let Some(c) = &r.forecast {
+        f.section("Forecast", on);
+        f.text(&c.summary);
+        if let (Some(demand), Some(growth), Some(spread)) =
+            (c.demand_gpus, c.growth_gpus_per_day, c.spread_gpus)
+        {
+            f.text(&format!(
+                "{demand:.1} GPUs wanted, {growth:+.1} a day, days lie {spread:.1} off the line"
+            ));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Rules for Prometheus and dashboards for Grafana, over the figures that servers and agents tell.
+//! Pure: text and JSON, nothing is fetched or written here.
+
+pub mod dashboards;
+pub mod grafana;
+pub mod names;
+pub mod rules;

@@ -1,0 +1,329 @@
+//! One job that goes on, and the time of it that is already told. Its time is given to hours and
+//! days as soon as it is known what it went into: whether work counts is known with the next
+//! checkpoint or with the end of its attempt. The parts are those of [`crate::goodput`].
+
+use crate::days::Calendar;
+use crate::goodput::{Heard, failed};
+use crate::life::wanted_milli;
+use crate::parts::Part;
+use muster_model::job::{Checkpoint, Job, Verdict};
+use muster_model::units::{Span, Time};
+use serde::{Deserialize, Serialize};
+
+/// What a stretch of time is given to.
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Held(Part),
+    Waits { barred: bool },
+    Back,
+}
+
+/// An attempt that goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Attempt {
+    pub(crate) no: u32,
+    milli: u64,
+    placed_at: Time,
+    started_at: Option<Time>,
+    /// Its work is under way, and told up to some moment.
+    works: bool,
+    saved_at: Option<Time>,
+    /// Time that checkpoints took and that found no room yet.
+    owed: u64,
+    stop_at: Option<Time>,
+    stops_job: bool,
+}
+
+/// The stretch between the order to stop and the last rank's end: what it was is known when it is
+/// known whether the job goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Leaving {
+    until: Time,
+    milli: u64,
+    stops_job: bool,
+}
+
+/// A job that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Going {
+    pub(crate) project: String,
+    /// GPUs it waits for, in thousandths.
+    pub(crate) wanted: u64,
+    /// The same of one node, for a gang of one kind of node.
+    pub(crate) unit: Option<u64>,
+    /// Told up to here.
+    at: Time,
+    /// The failure that it comes back from.
+    hit: Option<Time>,
+    held: bool,
+    /// It waits for other jobs.
+    depends: bool,
+    pub(crate) attempts: u32,
+    /// How its last attempt ended, and when.
+    pub(crate) last: Option<(u32, Verdict, Time)>,
+    pub(crate) attempt: Option<Attempt>,
+    leaving: Option<Leaving>,
+}
+
+impl Going {
+    pub(crate) fn new(project: String, wanted: u64, unit: Option<u64>, at: Time) -> Going {
+        Going {
+            project,
+            wanted,
+            unit,
+            at,
+            hit: None,
+            held: false,
+            depends: false,
+            attempts: 0,
+            last: None,
+            attempt: None,
+            leaving: None,
+        }
+    }
+
+    pub(crate) fn barred(mut self, held: bool, depends: bool) -> Going {
+        (self.held, self.depends) = (held, depends);
+        self
+    }
+
+    /// A job as it stands when the telling begins.
+    pub(crate) fn of(job: &Job, at: Time) -> Going {
+        let unit = match &*job.groups {
+            [g] => Some(crate::life::node_milli(g)),
+            _ => None,
+        };
+        let mut out = Going::new(job.project.to_string(), wanted_milli(job), unit, at)
+            .barred(job.held.is_some(), !job.depends.is_empty());
+        out.attempts = job.attempts;
+        let last = job.past.last();
+        out.last = last.map(|p| (p.no, p.verdict, p.ended_at));
+        out.hit = last.filter(|p| failed(Some(p.verdict))).map(|p| p.ended_at);
+        out.attempt = job.attempt.as_ref().map(|a| Attempt {
+            no: a.no,
+            milli: crate::life::held_milli(&a.placement),
+            placed_at: a.placed_at,
+            started_at: a.started_at,
+            works: a.started_at.is_some(),
+            saved_at: job.checkpoint.as_ref().filter(|c| c.attempt == a.no).map(|c| c.at),
+            owed: 0,
+            stop_at: a.stop.as_ref().map(|s| s.at),
+            stops_job: a.stop.as_ref().is_some_and(|s| crate::life::ends_job(&s.reason)),
+        });
+        if out.attempt.as_ref().is_some_and(|a| a.works) {
+            out.hit = None;
+        }
+        out
+    }
+
+    /// Everything up to a moment is this.
+    fn give(&mut self, c: &mut Calendar, to: Time, milli: u64, what: What) {
+        let (from, to) = (self.at, to.max(self.at));
+        c.spread(from, to, |b, ms| {
+            let w = b.work(&self.project);
+            let amount = u128::from(ms) * u128::from(milli);
+            match what {
+                What::Held(part) => w.held.add(part, amount),
+                What::Back => w.back += amount,
+                What::Waits { barred } => {
+                    w.queued += amount;
+                    w.barred += if barred { amount } else { 0 };
+                }
+            }
+        });
+        self.at = to;
+    }
+
+    /// Work up to a moment, but for the stretches in which nothing was done.
+    fn work(&mut self, c: &mut Calendar, to: Time, milli: u64, part: Part, heard: Option<&Heard>) {
+        for (from, until) in heard.map_or(&[][..], |h| &h.idle) {
+            if *until > self.at && *from < to {
+                self.give(c, (*from).min(to), milli, What::Held(part));
+                self.give(c, (*until).min(to), milli, What::Held(Part::Idle));
+            }
+        }
+        self.give(c, to, milli, What::Held(part));
+    }
+
+    fn waits(&mut self, c: &mut Calendar, to: Time, milli: u64) {
+        let what = match self.hit {
+            Some(_) => What::Back,
+            None => What::Waits { barred: self.held || self.depends },
+        };
+        self.give(c, to, milli, what);
+    }
+
+    fn starts(&self) -> What {
+        What::Held(if self.hit.is_some() { Part::Restarting } else { Part::Starting })
+    }
+
+    /// It is held, or not any more.
+    pub(crate) fn hold(&mut self, c: &mut Calendar, at: Time, held: bool) {
+        if self.attempt.is_none() && self.leaving.is_none() {
+            self.waits(c, at, self.wanted);
+        }
+        self.held = held;
+    }
+
+    /// It wants another number of nodes.
+    pub(crate) fn resize(&mut self, nodes: u32) {
+        if let Some(unit) = self.unit {
+            self.wanted = unit * u64::from(nodes);
+        }
+    }
+
+    pub(crate) fn place(&mut self, c: &mut Calendar, at: Time, no: u32, milli: u64) {
+        self.leave(c, Part::Restarting);
+        self.waits(c, at, milli);
+        self.attempts = self.attempts.max(no);
+        self.attempt = Some(Attempt {
+            no,
+            milli,
+            placed_at: at,
+            started_at: None,
+            works: false,
+            saved_at: None,
+            owed: 0,
+            stop_at: None,
+            stops_job: false,
+        });
+    }
+
+    pub(crate) fn start(&mut self, c: &mut Calendar, at: Time) {
+        let starts = self.starts();
+        let Some(a) = &mut self.attempt else { return };
+        a.started_at = Some(at);
+        let milli = a.milli;
+        self.give(c, at, milli, starts);
+    }
+
+    /// Its work went on from a moment: until then it was starting.
+    pub(crate) fn begin_work(&mut self, c: &mut Calendar, at: Time) {
+        let starts = self.starts();
+        let Some(a) = self.attempt.as_mut().filter(|a| a.started_at.is_some() && !a.works) else {
+            return;
+        };
+        a.works = true;
+        let milli = a.milli;
+        self.give(c, at, milli, starts);
+        if let Some(hit) = self.hit.take() {
+            let took = self.at.since(hit).0;
+            c.at(self.at, |b| {
+                let w = b.work(&self.project);
+                w.recovering += took;
+                w.returns += 1;
+            });
+        }
+    }
+
+    pub(crate) fn save(&mut self, c: &mut Calendar, k: &Checkpoint, heard: Option<&Heard>) {
+        let Some(a) = self.attempt.as_ref().filter(|a| a.no == k.attempt) else { return };
+        let Some(started) = a.started_at else { return };
+        let work = heard.and_then(|h| h.working_at).filter(|w| *w <= k.at);
+        self.begin_work(c, work.unwrap_or(started).max(started));
+        let Some(a) = self.attempt.as_mut() else { return };
+        // What is told late, or twice by several ranks, must not count twice.
+        let most = k.at.since(a.saved_at.unwrap_or(started)).0;
+        a.owed = a.owed.saturating_add(k.blocked_ms.unwrap_or(0).min(most));
+        a.saved_at = Some(a.saved_at.map_or(k.at, |t| t.max(k.at)));
+        let blocked = a.owed.min(k.at.since(self.at).0);
+        a.owed -= blocked;
+        let milli = a.milli;
+        let to = k.at.max(self.at);
+        self.work(c, to - Span(blocked), milli, Part::Productive, heard);
+        self.give(c, to, milli, What::Held(Part::Checkpointing));
+    }
+
+    pub(crate) fn stop(&mut self, at: Time, ends_job: bool) {
+        if let Some(a) = &mut self.attempt {
+            a.stop_at.get_or_insert(at);
+            a.stops_job |= ends_job;
+        }
+    }
+
+    /// Its attempt is over, or is told of as far as it is.
+    pub(crate) fn end(
+        &mut self,
+        c: &mut Calendar,
+        at: Time,
+        verdict: Option<Verdict>,
+        heard: Option<&Heard>,
+    ) {
+        let starts = self.starts();
+        let Some(a) = self.attempt.clone() else { return };
+        let stop = a.stop_at.map_or(at, |t| t.min(at));
+        let mut worked = false;
+        if let Some(started) = a.started_at {
+            let work = heard.and_then(|h| h.working_at).unwrap_or(started);
+            self.begin_work(c, work.max(started).min(stop));
+            worked = true;
+            let runs = verdict.is_none() && a.stop_at.is_none();
+            let kept = runs || verdict == Some(Verdict::Success);
+            let part = if kept { Part::Productive } else { Part::Lost };
+            self.work(c, stop, a.milli, part, heard);
+            c.spread(started, stop, |b, ms| b.work(&self.project).up += ms);
+        } else {
+            self.give(c, stop, a.milli, starts);
+        }
+        self.attempt = None;
+        self.leaving = Some(Leaving { until: at, milli: a.milli, stops_job: a.stops_job });
+        let Some(verdict) = verdict else { return };
+        self.last = Some((a.no, verdict, at));
+        // One that never came up is part of the way back from what was before it.
+        self.hit = match failed(Some(verdict)) {
+            true => self.hit.filter(|_| !worked).or(a.stop_at).or(Some(at)),
+            false => None,
+        };
+        c.at(at, |b| {
+            if let Some(n) = b.work(&self.project).interrupted.of(verdict) {
+                *n += 1;
+            }
+        });
+    }
+
+    /// What came between the order to stop and the end of the last rank.
+    fn leave(&mut self, c: &mut Calendar, part: Part) {
+        if let Some(l) = self.leaving.take() {
+            self.give(c, l.until, l.milli, What::Held(part));
+        }
+    }
+
+    /// It goes back to the queue.
+    pub(crate) fn requeue(&mut self, c: &mut Calendar) {
+        self.leave(c, Part::Restarting);
+    }
+
+    /// It is over.
+    pub(crate) fn over(&mut self, c: &mut Calendar, at: Time) {
+        self.leave(c, Part::Lost);
+        self.waits(c, at, self.wanted);
+    }
+
+    /// It was over, and goes on after all.
+    pub(crate) fn again(&mut self, verdict: Verdict) {
+        if failed(Some(verdict)) {
+            self.hit = self.hit.or(Some(self.at));
+        }
+    }
+
+    /// The same as far as it is now, with what may still change told as it looks now.
+    pub(crate) fn until_now(&self, c: &mut Calendar, now: Time, heard: Option<&Heard>) {
+        let mut g = self.clone();
+        if g.attempt.is_some() {
+            g.end(c, now, None, heard);
+        }
+        let ends = g.leaving.is_some_and(|l| l.stops_job);
+        g.leave(c, if ends { Part::Lost } else { Part::Restarting });
+        g.waits(c, now, g.wanted);
+    }
+
+    /// An attempt was judged anew.
+    pub(crate) fn judge(&mut self, no: u32, verdict: Verdict) {
+        if let Some(last) = self.last.as_mut().filter(|l| l.0 == no) {
+            last.1 = verdict;
+            if self.attempt.is_none() {
+                self.hit = failed(Some(verdict)).then(|| self.hit.unwrap_or(last.2));
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Which GPUs there are, and which of them could take work, as the log tells.
+
+use crate::days::Calendar;
+use muster_model::event::{Event, Record};
+use muster_model::names::NodeName;
+use muster_model::node::{Inventory, Node, NodeRole, Stage};
+use muster_model::placement::GpuSet;
+use muster_model::slo::Cause;
+use muster_model::units::Time;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How a node stands, as far as it matters for its GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stand {
+    sku: String,
+    present: GpuSet,
+    /// Those it had and does not tell of any more.
+    missing: GpuSet,
+    excluded: GpuSet,
+    stage: Stage,
+    reachable: bool,
+    cordoned: bool,
+    protected: bool,
+    testing: bool,
+    role: NodeRole,
+}
+
+fn gpus(i: &Inventory) -> GpuSet {
+    let bits = i.gpus.iter().filter(|g| g.index < 64);
+    GpuSet(bits.fold(0, |set, g| set | 1 << g.index))
+}
+
+impl Stand {
+    fn fresh() -> Stand {
+        Stand {
+            sku: String::new(),
+            present: GpuSet::EMPTY,
+            missing: GpuSet::EMPTY,
+            excluded: GpuSet::EMPTY,
+            stage: Stage::Enrolled,
+            reachable: false,
+            cordoned: false,
+            protected: false,
+            testing: false,
+            role: NodeRole::Normal,
+        }
+    }
+
+    pub(crate) fn of(n: &Node) -> Stand {
+        let missing = n.missing_gpus.iter().filter(|g| g.index < 64);
+        let present = gpus(&n.inventory);
+        Stand {
+            sku: n.sku().to_owned(),
+            present,
+            missing: GpuSet(missing.fold(0, |set, g| set | 1 << g.index)).minus(present),
+            excluded: n.excluded_gpus,
+            stage: n.stage,
+            reachable: n.reachable,
+            cordoned: n.cordon.is_some(),
+            protected: n.protected,
+            testing: n.qualifying.is_some(),
+            role: n.role,
+        }
+    }
+
+    /// How its GPUs count: not at all before it first serves and after it is retired; otherwise in
+    /// service, or out of it and why. The same as for the promise of node availability.
+    pub(crate) fn service(&self) -> Option<Result<(), Cause>> {
+        let out = |cause| Some(Err(cause));
+        match self.stage {
+            Stage::Enrolled | Stage::Retired => None,
+            Stage::Repairing => out(Cause::Repair),
+            Stage::Suspect | Stage::Quarantined => out(Cause::Quarantine),
+            _ if !self.reachable => out(Cause::Unreachable),
+            _ if self.protected => out(Cause::Platform),
+            _ if self.testing => out(Cause::Test),
+            Stage::Draining | Stage::Drained => out(Cause::Operator),
+            Stage::Ready if self.cordoned => out(Cause::Operator),
+            Stage::Ready if self.role == NodeRole::Suspect => out(Cause::Quarantine),
+            Stage::Ready => Some(Ok(())),
+        }
+    }
+
+    /// Its GPUs by how they count.
+    fn counts(&self) -> Vec<(Option<Cause>, u64)> {
+        let Some(how) = self.service() else { return Vec::new() };
+        let n = |set: GpuSet| u64::from(set.len());
+        let excluded = self.excluded.and(self.present);
+        let rest = n(self.present.minus(excluded));
+        let all = match how {
+            Ok(()) => vec![(None, rest), (Some(Cause::Quarantine), n(excluded))],
+            Err(cause) => vec![(Some(cause), n(self.present))],
+        };
+        let missing = (Some(Cause::Hardware), n(self.missing));
+        all.into_iter().chain([missing]).filter(|(_, n)| *n > 0).collect()
+    }
+
+    fn inventoried(&mut self, i: &Inventory) {
+        let now = gpus(i);
+        self.missing = self.present.or(self.missing).minus(now);
+        self.present = now;
+        if let Some(g) = i.gpus.first() {
+            self.sku.clone_from(&g.sku);
+        } else if self.sku.is_empty() {
+            "cpu".clone_into(&mut self.sku);
+        }
+    }
+}
+
+/// GPUs that stand alike: by kind, and by why they are out of service.
+pub type Counts = BTreeMap<String, BTreeMap<Option<Cause>, u64>>;
+
+/// All nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Nodes {
+    nodes: BTreeMap<NodeName, Stand>,
+    /// Counted until then.
+    at: Time,
+    /// Follows from the nodes.
+    #[serde(skip)]
+    counts: Option<Counts>,
+}
+
+fn counted(nodes: &BTreeMap<NodeName, Stand>) -> Counts {
+    let mut out = Counts::new();
+    for s in nodes.values() {
+        for (how, n) in s.counts() {
+            *out.entry(s.sku.clone()).or_default().entry(how).or_default() += n;
+        }
+    }
+    out
+}
+
+impl Nodes {
+    pub(crate) fn begin<'a>(at: Time, nodes: impl IntoIterator<Item = &'a Node>) -> Nodes {
+        let nodes = nodes.into_iter().map(|n| (n.name.clone(), Stand::of(n))).collect();
+        Nodes { nodes, at, counts: None }
+    }
+
+    /// GPUs as they stand now.
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts.clone().unwrap_or_else(|| counted(&self.nodes))
+    }
+
+    /// Puts the time since it was last counted into a calendar, and stays as it is.
+    pub(crate) fn spread(&self, to: Time, calendar: &mut Calendar) {
+        let counts = self.counts();
+        // Before the first record there was nothing.
+        if self.at == Time(0) || counts.is_empty() {
+            return;
+        }
+        calendar.spread(self.at, to, |b, ms| {
+            for (sku, hows) in &counts {
+                let supply = b.supply(sku);
+                for (how, n) in hows {
+                    *supply.of(*how) += u128::from(*n) * 1000 * u128::from(ms);
+                }
+            }
+        });
+    }
+
+    /// Counts the time up to a moment.
+    pub(crate) fn settle(&mut self, to: Time, calendar: &mut Calendar) {
+        if to > self.at {
+            self.spread(to, calendar);
+            self.at = to;
+        }
+    }
+
+    fn change(
+        &mut self,
+        r: &Record,
+        node: &NodeName,
+        c: &mut Calendar,
+        f: impl FnOnce(&mut Stand),
+    ) {
+        let Some(stand) = self.nodes.get(node) else { return };
+        let before = stand.clone();
+        let mut now = before.clone();
+        f(&mut now);
+        self.put(r.at, node, Some(before), now, c);
+    }
+
+    fn put(&mut self, at: Time, node: &NodeName, was: Option<Stand>, now: Stand, c: &mut Calendar) {
+        let (old, new) = (was.as_ref().map(Stand::counts).unwrap_or_default(), now.counts());
+        let same = was.as_ref().is_some_and(|w| w.sku == now.sku) && old == new;
+        if !same {
+            if self.counts.is_none() {
+                self.counts = Some(counted(&self.nodes));
+            }
+            self.settle(at, c);
+            let counts = self.counts.get_or_insert_default();
+            if let Some(was) = &was {
+                let hows = counts.entry(was.sku.clone()).or_default();
+                for (how, n) in old {
+                    let left = hows.entry(how).or_default();
+                    *left = left.saturating_sub(n);
+                }
+                hows.retain(|_, n| *n > 0);
+            }
+            let hows = counts.entry(now.sku.clone()).or_default();
+            for (how, n) in new {
+                *hows.entry(how).or_default() += n;
+            }
+            counts.retain(|_, hows| !hows.is_empty());
+        }
+        self.nodes.insert(node.clone(), now);
+    }
+
+    /// Folds one record in.
+    pub(crate) fn apply(&mut self, r: &Record, c: &mut Calendar) {
+        let stage = |s: Stage| move |n: &mut Stand| n.stage = s;
+        match &r.event {
+            Event::NodeEnrolled { node, .. } => {
+                let was = self.nodes.get(node).cloned();
+                // The same machine that enrols again keeps its life.
+                if was.as_ref().is_none_or(|n| n.stage == Stage::Retired) {
+                    self.put(r.at, node, was, Stand::fresh(), c);
+                }
+            }
+            Event::NodeBack { node, protected, .. } => self.change(r, node, c, |n| {
+                n.reachable = true;
+                n.protected = *protected;
+            }),
+            Event::NodeInventoried { node, inventory } => {
+                self.change(r, node, c, |n| n.inventoried(inventory));
+            }
+            Event::NodeLost { node, .. } => self.change(r, node, c, |n| n.reachable = false),
+            Event::NodeCordoned { node, .. } => self.change(r, node, c, |n| n.cordoned = true),
+            Event::NodeUncordoned { node, .. } => self.change(r, node, c, |n| n.cordoned = false),
+            Event::DrainStarted { node, .. } => self.change(r, node, c, stage(Stage::Draining)),
+            Event::NodeDrained { node } => self.change(r, node, c, stage(Stage::Drained)),
+            Event::NodeReady { node, .. } => self.change(r, node, c, stage(Stage::Ready)),
+            Event::NodeStaged { node, stage: s, .. } => self.change(r, node, c, stage(*s)),
+            Event::NodeRetired { node } => self.change(r, node, c, |n| {
+                n.stage = Stage::Retired;
+                n.reachable = false;
+            }),
+            Event::NodeReconciled { node } => self.change(r, node, c, |n| n.protected = false),
+            Event::NodeMarked { node, role, .. } => self.change(r, node, c, |n| n.role = *role),
+            Event::QualificationAsked { node, .. } => self.change(r, node, c, |n| n.testing = true),
+            Event::QualificationEnded { node, .. } | Event::QualificationCancelled { node, .. } => {
+                self.change(r, node, c, |n| n.testing = false);
+            }
+            Event::GpusExcluded { node, gpus, .. } => {
+                self.change(r, node, c, |n| n.excluded = *gpus);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! Hours and days of a site add up to the lives of its jobs and to the time of its GPUs.
+
+#[allow(dead_code, reason = "other tests need the rest")]
+mod common;
+
+use common::{START, job, placed};
+use muster_metering::days::{DAY, HOUR};
+use muster_metering::{Fleet, Lives, Part, Parts, Report, Seen, Step, Work, deaf, goodput};
+use muster_model::event::{Event, Record, SCHEMA};
+use muster_model::ids::{AttemptKey, JobId, Seq};
+use muster_model::job::{Checkpoint, Job, JobState, StopReason, Verdict};
+use muster_model::node::{Gpu, Inventory};
+use muster_model::placement::GpuSet;
+use muster_model::slo::Cause;
+use muster_model::topology::Location;
+use muster_model::units::{Bytes, Span, Time};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const JOB: JobId = JobId(7);
+/// A whole hour and day.
+const ZERO: Time = Time(20_000 * DAY);
+
+/// A log that is written as it is read.
+#[derive(Default)]
+struct Log {
+    seq: u64,
+    fleet: Fleet,
+    lives: Lives,
+}
+
+impl Log {
+    fn tell(&mut self, at: Time, event: Event) {
+        self.seq += 1;
+        let r = Record {
+            seq: Seq(self.seq),
+            at,
+            v: SCHEMA,
+            org: "default".into(),
+            project: None,
+            actor: "test".into(),
+            key: None,
+            event,
+        };
+        self.fleet.apply(&r, &deaf);
+        // What was read already changes nothing.
+        self.fleet.apply(&r, &deaf);
+        self.lives.apply(&r);
+    }
+
+    fn report(&self, now: Time, step: Step) -> Report {
+        self.fleet.report(now, (Time(0), now), step, None, &deaf)
+    }
+}
+
+fn key(attempt: u32) -> AttemptKey {
+    AttemptKey { job: JOB, attempt }
+}
+
+fn submitted(job: &Job) -> Event {
+    Event::JobSubmitted {
+        id: job.id,
+        name: job.name.clone(),
+        project: job.project.clone(),
+        user: job.user.clone(),
+        spec: job.spec.clone(),
+        groups: job.groups.clone(),
+        depends: job.depends.clone(),
+        array: Vec::new(),
+        held: false,
+    }
+}
+
+fn started(no: u32) -> Event {
+    Event::AttemptStarted { key: key(no), deadline: None }
+}
+
+fn stopped(no: u32, ends: bool) -> Event {
+    let reason = match ends {
+        true => StopReason::Cancelled { by: "ann".into() },
+        false => StopReason::NodeLost { node: "n1".parse().unwrap() },
+    };
+    Event::StopOrdered { key: key(no), reason, grace: Span::secs(30), fence_until: None }
+}
+
+fn ended(no: u32, verdict: Verdict) -> Event {
+    Event::AttemptEnded { key: key(no), verdict, reason: String::new() }
+}
+
+fn saved(no: u32, at: Time, blocked: u64) -> Event {
+    let checkpoint = Checkpoint {
+        attempt: no,
+        step: None,
+        path: None,
+        bytes: None,
+        blocked_ms: Some(blocked),
+        at,
+    };
+    Event::CheckpointDone { job: JOB, checkpoint }
+}
+
+fn requeued() -> Event {
+    Event::JobRequeued { job: JOB, reason: String::new(), not_before: Time(0) }
+}
+
+fn sum(r: &Report) -> Work {
+    let mut all = Work::default();
+    r.rows.iter().for_each(|row| all.add(&row.work));
+    all
+}
+
+fn gpu_seconds(p: &Parts) -> BTreeMap<&'static str, u128> {
+    let of = |part: Part| (part.word(), p.get(part) / 1_000_000);
+    Part::ALL.into_iter().map(of).filter(|(_, s)| *s > 0).collect()
+}
+
+fn failed(job: JobId) -> Event {
+    Event::JobFailed { job, reason: String::new(), exit_code: 1 }
+}
+
+#[test]
+fn a_life_is_told_by_the_hour() {
+    let (mut log, job) = (Log::default(), job(JOB, 2));
+    let at = |min: u64| ZERO + Span::mins(min);
+    log.tell(at(0), submitted(&job));
+    log.tell(at(30), placed(key(1), 2));
+    log.tell(at(40), started(1));
+    log.tell(at(100), saved(1, at(100), 60_000));
+    log.tell(at(130), stopped(1, false));
+    log.tell(at(131), ended(1, Verdict::Infrastructure));
+    log.tell(at(131), requeued());
+    // It waits for its way back now.
+    let r = log.report(at(140), Step::Hour);
+    let rows: Vec<_> = r.rows.iter().map(|row| gpu_seconds(&row.work.parts())).collect();
+    assert_eq!(
+        rows,
+        [
+            BTreeMap::from([("queued", 3600), ("starting", 1200), ("productive", 2400)]),
+            BTreeMap::from([("productive", 4680), ("checkpointing", 120), ("lost", 2400)]),
+            BTreeMap::from([("lost", 1200), ("restarting", 1200)]),
+        ]
+    );
+    let last = &r.rows[2];
+    assert_eq!((last.from, last.to), (at(120), at(140)));
+    assert_eq!((last.work.interrupted.infrastructure, last.work.interrupted.total()), (1, 1));
+    assert_eq!(last.work.back, 2000 * 9 * 60_000, "held no GPUs on its way back");
+    log.tell(at(150), placed(key(2), 2));
+    log.tell(at(152), started(2));
+    log.tell(at(170), ended(2, Verdict::Success));
+    log.tell(at(170), Event::JobSucceeded { job: JOB });
+    let r = log.report(at(600), Step::Day);
+    assert_eq!(r.rows.len(), 1);
+    let w = r.rows[0].work;
+    assert_eq!((w.submitted, w.succeeded, w.first, w.failed.total()), (1, 1, 0, 0));
+    assert_eq!(w.recover(), Some(Span::mins(22)));
+    assert_eq!(w.mtbi(), Some(Span::mins(90 + 18)));
+    assert_eq!(r.projects, BTreeMap::from([("default".to_owned(), w)]));
+    let other = log.fleet.report(at(600), (ZERO, at(600)), Step::Day, Some("else"), &deaf);
+    assert_eq!(sum(&other), Work::default());
+}
+
+#[test]
+fn held_jobs_and_those_that_wait_for_others_are_no_demand() {
+    let (mut log, mut j) = (Log::default(), job(JOB, 4));
+    let at = |min: u64| ZERO + Span::mins(min);
+    log.tell(at(0), submitted(&j));
+    log.tell(at(10), Event::JobHeld { job: JOB, by: "ann".into(), decided: false });
+    log.tell(at(40), Event::JobReleased { job: JOB, decided: false });
+    let w = sum(&log.report(at(60), Step::Hour));
+    assert_eq!((w.queued, w.barred), (4000 * 60 * 60_000, 4000 * 30 * 60_000));
+    assert_eq!(w.wanted(), 4000 * 30 * 60_000);
+    j.id = JobId(8);
+    let on = muster_model::job::Dependency {
+        job: JOB,
+        count: 1,
+        condition: muster_model::job::Condition::Ok,
+    };
+    j.depends = vec![on].into();
+    log.tell(at(60), submitted(&j));
+    let w = sum(&log.report(at(90), Step::Hour));
+    assert_eq!(w.barred, 4000 * 60 * 60_000);
+}
+
+#[test]
+fn a_failure_that_is_judged_anew_counts_once_and_a_job_may_go_on_after_it() {
+    let (mut log, job) = (Log::default(), job(JOB, 1));
+    let at = |min: u64| ZERO + Span::mins(min);
+    log.tell(at(0), submitted(&job));
+    log.tell(at(0), placed(key(1), 1));
+    log.tell(at(0), started(1));
+    log.tell(at(10), ended(1, Verdict::Application));
+    log.tell(at(10), failed(JOB));
+    let w = sum(&log.report(at(11), Step::Hour));
+    assert_eq!((w.failed.application, w.interrupted.application), (1, 1));
+    let event = Event::AttemptAttributed {
+        key: key(1),
+        verdict: Verdict::Infrastructure,
+        findings: vec![3],
+        reason: String::new(),
+    };
+    log.tell(at(12), event);
+    let w = sum(&log.report(at(12), Step::Hour));
+    assert_eq!((w.failed.application, w.failed.infrastructure), (0, 1));
+    assert_eq!((w.interrupted.application, w.interrupted.infrastructure), (0, 1));
+    log.tell(at(12), requeued());
+    let w = sum(&log.report(at(20), Step::Hour));
+    assert_eq!((w.failed.total(), w.interrupted.total()), (0, 1));
+    assert_eq!(w.back, 1000 * 10 * 60_000, "from its failure on");
+}
+
+fn gpus(n: u32) -> Box<Inventory> {
+    let gpu = |index| Gpu {
+        index,
+        sku: "h100-sxm".into(),
+        uuid: format!("GPU-{index}"),
+        serial: None,
+        memory: Bytes(80 << 30),
+        pci: None,
+        numa: None,
+        mig: None,
+        facts: None,
+    };
+    Box::new(Inventory { gpus: (0..n).map(gpu).collect(), ..Inventory::default() })
+}
+
+fn hours(r: &Report) -> Vec<BTreeMap<&'static str, u128>> {
+    let whole = |v: u128| v / 1000 / HOUR as u128;
+    let of = |row: &muster_metering::Row| {
+        let mut out = BTreeMap::new();
+        for s in row.supply.values() {
+            *out.entry("in").or_default() += whole(s.in_service);
+            for (cause, v) in &s.out {
+                *out.entry(cause.word()).or_default() += whole(*v);
+            }
+        }
+        out.retain(|_, v| *v > 0);
+        out
+    };
+    r.rows.iter().map(of).collect()
+}
+
+#[test]
+fn gpus_are_in_service_or_out_of_it_for_a_reason() {
+    let mut log = Log::default();
+    let at = |h: u64| ZERO + Span::hours(h);
+    let node = || "n1".parse().unwrap();
+    log.tell(
+        at(0),
+        Event::NodeEnrolled {
+            node: node(),
+            machine: "m".into(),
+            token: "t".into(),
+            location: Location::unplaced(&node()),
+        },
+    );
+    log.tell(at(0), Event::NodeInventoried { node: node(), inventory: gpus(8) });
+    let back = Event::NodeBack {
+        node: node(),
+        boot: "b".into(),
+        address: String::new(),
+        host: String::new(),
+        orphans: Default::default(),
+        protected: false,
+    };
+    log.tell(at(0), back.clone());
+    // It serves from its second hour on.
+    log.tell(at(1), Event::NodeReady { node: node(), reason: String::new() });
+    log.tell(at(2), Event::NodeLost { node: node(), last_seen: at(2) });
+    log.tell(at(3), back);
+    log.tell(
+        at(4),
+        Event::GpusExcluded {
+            node: node(),
+            gpus: GpuSet(0b11),
+            reason: String::new(),
+            word: false,
+        },
+    );
+    log.tell(at(5), Event::NodeInventoried { node: node(), inventory: gpus(7) });
+    log.tell(at(6), Event::DrainStarted { node: node(), reason: String::new() });
+    log.tell(at(7), Event::NodeRetired { node: node() });
+    let r = log.report(at(9), Step::Hour);
+    assert_eq!(
+        hours(&r),
+        [
+            BTreeMap::new(),
+            BTreeMap::from([("in", 8)]),
+            BTreeMap::from([("unreachable", 8)]),
+            BTreeMap::from([("in", 8)]),
+            BTreeMap::from([("in", 6), ("quarantine", 2)]),
+            BTreeMap::from([("in", 5), ("quarantine", 2), ("hardware", 1)]),
+            BTreeMap::from([("operator", 7), ("hardware", 1)]),
+            BTreeMap::new(),
+            BTreeMap::new(),
+        ]
+    );
+    let day = log.report(at(9), Step::Day);
+    assert_eq!(day.rows[0].supply["h100-sxm"].total(), 48_000 * HOUR as u128);
+    assert!(log.fleet.supply().is_empty());
+    assert_eq!(day.rows[0].supply["h100-sxm"].out[&Cause::Operator], 7_000 * HOUR as u128);
+}
+
+#[test]
+fn it_is_written_down_and_taken_up_again() {
+    let (mut log, j) = (Log::default(), job(JOB, 2));
+    let at = |min: u64| ZERO + Span::mins(min);
+    log.tell(at(0), submitted(&j));
+    log.tell(at(5), placed(key(1), 2));
+    log.tell(at(6), started(1));
+    log.fleet
+        .saw(at(7), &Seen { looks: 1, util_gpus: 2, util: 1800, power_gpus: 2, power: 900_000 });
+    let text = serde_json::to_string(&log.fleet).unwrap();
+    let again: Fleet = serde_json::from_str(&text).unwrap();
+    let ask = |f: &Fleet| f.report(at(90), (ZERO, at(90)), Step::Hour, None, &deaf);
+    assert_eq!(ask(&again), ask(&log.fleet));
+    log.fleet = again;
+    log.tell(at(80), ended(1, Verdict::Success));
+    log.tell(at(80), Event::JobSucceeded { job: JOB });
+    let r = log.report(at(90), Step::Hour);
+    assert_eq!(sum(&r).first, 1);
+    assert_eq!((r.rows[0].seen.busy(), r.rows[0].seen.drew()), (Some(900), Some(900_000)));
+    assert_eq!(log.fleet.seen_since(), Some(at(7)));
+}
+
+#[test]
+fn a_site_that_was_there_before_is_told_from_then_on() {
+    let mut j = job(JOB, 2);
+    j.submitted_at = START;
+    let f = Fleet::begin(Seq(9), ZERO, [&j], []);
+    assert_eq!((f.seq(), f.since()), (Seq(9), ZERO));
+    let now = ZERO + Span::hours(2);
+    let r = f.report(now, (Time(0), now), Step::Hour, None, &deaf);
+    assert_eq!(r.rows.len(), 2);
+    assert_eq!(sum(&r).queued, 2000 * 2 * HOUR as u128);
+}
+
+/// One attempt: the wait, until it is up, until its first step, its work between checkpoints with
+/// what each took, until the order to stop, until its end, GPUs, and how it ended.
+type Try = (u64, Option<u64>, Option<u64>, Vec<(u64, u64)>, u64, Option<u64>, u32, u8);
+
+fn attempt() -> impl Strategy<Value = Try> {
+    let long = 0u64..9_000_000;
+    (
+        long.clone(),
+        proptest::option::weighted(0.8, 0u64..900_000),
+        proptest::option::of(0u64..900_000),
+        proptest::collection::vec((long.clone(), 0u64..100_000), 0..4),
+        long,
+        proptest::option::of(0u64..200_000),
+        0u32..9,
+        0u8..7,
+    )
+}
+
+fn verdict(n: u8) -> Verdict {
+    [
+        Verdict::Success,
+        Verdict::Application,
+        Verdict::Infrastructure,
+        Verdict::Operator,
+        Verdict::Scheduler,
+        Verdict::Platform,
+        Verdict::Unknown,
+    ][usize::from(n)]
+}
+
+fn live(log: &mut Log, tries: &[Try], fate: u8, tail: u64) -> (Job, Time) {
+    let mut job = job(JOB, 3);
+    job.submitted_at = ZERO + Span(12_345_678);
+    let mut at = job.submitted_at;
+    log.tell(at, submitted(&job));
+    for (n, (wait, up, first, saves, work, leave, gpus, v)) in tries.iter().enumerate() {
+        let no = n as u32 + 1;
+        let last = n + 1 == tries.len();
+        at = at + Span(*wait);
+        log.tell(at, placed(key(no), *gpus));
+        if let Some(up) = up {
+            at = at + Span(*up);
+            log.tell(at, started(no));
+            if let Some(first) = first {
+                at = at + Span(*first);
+                log.tell(at, Event::AttemptProgressed { key: key(no) });
+            }
+            for (work, took) in saves {
+                at = at + Span(*work);
+                log.tell(at, saved(no, at, *took));
+            }
+        }
+        at = at + Span(*work);
+        if last && fate == 0 {
+            return (job, at + Span(tail));
+        }
+        if let Some(leave) = leave {
+            log.tell(at, stopped(no, false));
+            at = at + Span(*leave);
+        }
+        log.tell(at, ended(no, verdict(*v)));
+        if !last || fate == 1 {
+            log.tell(at, requeued());
+        }
+    }
+    match fate {
+        0 | 1 => return (job, at + Span(tail)),
+        2 => (job.state, _) = (JobState::Failed, log.tell(at, failed(JOB))),
+        _ => {
+            at = at + Span(if tries.is_empty() { tail } else { 0 });
+            let event = Event::JobCancelled { job: JOB, reason: String::new() };
+            (job.state, _) = (JobState::Cancelled, log.tell(at, event));
+        }
+    }
+    job.ended_at = Some(at);
+    (job, at + Span(tail))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    /// Whatever happens to a job, its hours and its days add up to its life, part by part.
+    #[test]
+    fn hours_and_days_add_up_to_lives(
+        tries in proptest::collection::vec(attempt(), 0..6),
+        fate in 0u8..4,
+        tail in 0u64..9_000_000,
+    ) {
+        let mut log = Log::default();
+        let (job, now) = live(&mut log, &tries, fate, tail);
+        let g = goodput(&job, log.lives.get(JOB), &BTreeMap::new(), now);
+        for step in [Step::Hour, Step::Day] {
+            let w = sum(&log.report(now, step));
+            prop_assert_eq!(w.parts(), g.gpu, "{:?} {:#?}", step, g);
+            prop_assert_eq!(w.held.total(), g.held_gpu);
+            prop_assert_eq!(u128::from(w.up), u128::from(g.up.0));
+            prop_assert_eq!(w.interrupted.total(), u64::from(g.interruptions));
+            prop_assert_eq!(w.recover(), g.recover);
+        }
+    }
+}

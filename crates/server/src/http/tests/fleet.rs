@@ -1,0 +1,83 @@
+//! What became of all GPUs, over HTTP.
+
+use super::site;
+use serde_json::{Value, json};
+
+fn near(a: &Value, b: f64) -> bool {
+    (a.as_f64().unwrap() - b).abs() < 0.01
+}
+
+fn parts(v: &Value) -> f64 {
+    v["gpu_seconds"].as_object().unwrap().values().map(|v| v.as_f64().unwrap()).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fleet_is_told_by_hour_and_day_and_adds_up() {
+    let s = site().await;
+    let spec = json!({"name": "train", "gang": {"gpus": 4}, "run": {"command": ["train"]}});
+    let got = s.post(&s.user, "/v1/jobs", &spec).await;
+    assert_eq!(got.status, 201, "{:?}", got.body);
+    s.held_job(&s.other).await;
+    for step in ["hour", "day"] {
+        let got = s.get(&s.admin, &format!("/v1/reports/fleet?step={step}")).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+        let r = got.json();
+        assert_eq!((&r["kind"], &r["step"]), (&json!("FleetReport"), &json!(step)));
+        assert_eq!((&r["complete"], &r["project"]), (&json!(true), &Value::Null));
+        let rows = r["rows"].as_array().unwrap();
+        assert!(!rows.is_empty() && rows.len() <= 2, "{r:#}");
+        let total = &r["total"];
+        let sum: f64 = rows.iter().map(parts).sum();
+        assert!(near(&json!(sum), parts(total)), "{r:#}");
+        let free = |v: &Value| {
+            v["gpu_seconds"]["queued"].as_f64().unwrap()
+                + v["restarting_waiting_gpu_seconds"].as_f64().unwrap()
+        };
+        assert!(near(&total["allocated_gpu_seconds"], parts(total) - free(total)), "{r:#}");
+        assert_eq!(total["jobs"]["submitted"], 2);
+        assert_eq!(
+            r["inventory"],
+            json!([{"sku": "h100-sxm", "gpus": 8, "in_service": 8,
+            "out_of_service": {}}])
+        );
+        assert_eq!(r["forecast"]["demand_gpus"], Value::Null);
+        assert!(r["forecast"]["summary"].as_str().unwrap().contains("not enough history"));
+        let projects = r["projects"].as_array().unwrap();
+        assert_eq!(projects.len(), 2, "{r:#}");
+    }
+    // An operator's word takes GPUs out of service.
+    let got = s.post(&s.operator, "/v1/nodes/n1/cordon", &json!({"reason": "test"})).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let r = s.get(&s.admin, "/v1/reports/fleet").await.json();
+    assert_eq!(r["inventory"][0]["out_of_service"], json!({"operator": 8}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_project_is_told_only_its_own() {
+    let s = site().await;
+    s.held_job(&s.user).await;
+    s.held_job(&s.other).await;
+    let r = s.get(&s.viewer, "/v1/reports/fleet").await.json();
+    assert_eq!((&r["project"], &r["total"]["jobs"]["submitted"]), (&json!("alpha"), &json!(1)));
+    assert_eq!((&r["inventory"], &r["forecast"]), (&json!([]), &Value::Null));
+    assert_eq!(r["total"]["in_service_gpu_seconds"], Value::Null);
+    assert_eq!(r["projects"][0]["name"], "alpha");
+    let r = s.get(&s.admin, "/v1/reports/fleet?project=beta").await.json();
+    assert_eq!((&r["project"], &r["total"]["jobs"]["submitted"]), (&json!("beta"), &json!(1)));
+    for (token, query, status) in [
+        (&s.viewer, "project=beta", 403),
+        (&s.admin, "project=nowhere", 404),
+        (&s.admin, "project=No%20name", 400),
+        (&s.admin, "step=week", 400),
+        (&s.admin, "from=yesterday", 400),
+        (&s.admin, "from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", 400),
+    ] {
+        let got = s.get(token, &format!("/v1/reports/fleet?{query}")).await;
+        assert_eq!(got.status.as_u16(), status, "{query}: {:?}", got.body);
+        got.error();
+    }
+    // A time of which nothing is known has no rows.
+    let q = "from=2001-01-01T00:00:00Z&to=2001-01-02T00:00:00Z&step=hour";
+    let r = s.get(&s.admin, &format!("/v1/reports/fleet?{q}")).await.json();
+    assert_eq!(r["rows"], json!([]));
+}

@@ -1,0 +1,363 @@
+//! What became of all GPUs: the fold over the log, kept in a file so that a start need not read the
+//! whole log again, and beside it what GPUs told of themselves.
+
+use super::{Inner, heard};
+use crate::agents::Columns;
+use crate::brain::{Brain, BrainError};
+use muster_engine::State;
+use muster_metering::{Counts, Fleet, Heard, Seen, Step, Supply, Work, deaf};
+use muster_model::ids::{AttemptKey, Epoch, Seq};
+use muster_model::names::NodeName;
+use muster_model::units::{Span, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// Records read at a time.
+const PAGE: usize = 4096;
+/// Pages that somebody who asks waits for.
+const PATIENCE: usize = 16;
+/// Between two looks at a log that keeps growing.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Between two times that it is written down.
+const SAVE: Duration = Duration::from_secs(300);
+/// Between two looks at what GPUs told.
+const LOOK: Duration = Duration::from_secs(60);
+/// Between two looks at the last day.
+const GAUGE: Duration = Duration::from_secs(10);
+/// What is older says nothing of now.
+const FRESH: Span = Span::secs(90);
+/// What is older is forgotten.
+const STALE: Span = Span::mins(10);
+
+/// As it is written down.
+#[derive(Serialize, Deserialize)]
+struct Written<F> {
+    site: String,
+    /// Under which lead its last record was written: a log that was restored from a backup has
+    /// another at that place.
+    epoch: Epoch,
+    fleet: F,
+}
+
+/// The fold, and where it is written down.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    pub(super) fleet: Fleet,
+    /// The file was looked for.
+    opened: bool,
+    file: Option<PathBuf>,
+    saved: Seq,
+}
+
+/// The lead under which a record was written.
+fn epoch_at(s: &State, seq: Seq) -> Epoch {
+    let before = s.leads.iter().rev().find(|(first, _)| *first <= seq);
+    before.map_or(Epoch(0), |(_, epoch)| *epoch)
+}
+
+/// What was written down, if it is of this log.
+fn written(brain: &Brain, file: &Path) -> Option<Fleet> {
+    let text = match std::fs::read(file) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            tracing::warn!(%error, "the figures of the fleet cannot be read; the log is read anew");
+            return None;
+        }
+    };
+    let w: Written<Fleet> = serde_json::from_slice(&text)
+        .inspect_err(|error| {
+            tracing::warn!(%error, "the figures of the fleet make no sense; the log is read anew");
+        })
+        .ok()?;
+    let seq = w.fleet.seq();
+    let fits = brain.read(|s| {
+        let site = s.site.clone().unwrap_or_default().to_string();
+        w.site == site && seq <= s.seq && w.epoch == epoch_at(s, seq)
+    });
+    if !fits {
+        tracing::info!("the figures of the fleet are of another log; this one is read anew");
+    }
+    fits.then_some(w.fleet)
+}
+
+impl Reading {
+    pub(super) fn new(file: Option<PathBuf>) -> Reading {
+        Reading { file, ..Reading::default() }
+    }
+
+    async fn open(&mut self, brain: &Brain) {
+        if self.opened {
+            return;
+        }
+        self.opened = true;
+        let Some(file) = self.file.clone() else { return };
+        let brain = brain.clone();
+        let found = tokio::task::spawn_blocking(move || written(&brain, &file)).await;
+        if let Ok(Some(fleet)) = found {
+            self.saved = fleet.seq();
+            self.fleet = fleet;
+        }
+    }
+
+    /// Reads a page on. True when there is nothing more to read.
+    async fn page(&mut self, inner: &Inner) -> bool {
+        self.open(&inner.brain).await;
+        match inner.brain.records(self.fleet.seq(), PAGE).await {
+            Ok(page) => {
+                let ear = |key| ear(inner, key);
+                page.iter().for_each(|r| self.fleet.apply(r, &ear));
+                inner.brain.read(|s| page.iter().for_each(|r| inner.tally.count(r, s)));
+                page.len() < PAGE
+            }
+            Err(BrainError::Archived { behind }) if behind > self.fleet.seq() => {
+                // What is missing cannot be told: it begins with the site as it stands.
+                self.fleet = inner.brain.read(|s| {
+                    let jobs = s.jobs.values().map(|j| &**j);
+                    Fleet::begin(s.seq, s.at, jobs, s.nodes.values().map(|n| &**n))
+                });
+                false
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the log cannot be read now");
+                true
+            }
+        }
+    }
+
+    /// Reads on as far as somebody waits for it. True when it is at the end of the log.
+    pub(super) async fn catch_up(&mut self, inner: &Inner) -> bool {
+        for _ in 0..PATIENCE {
+            if self.page(inner).await {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Writes it down when it moved. It can be read from the log again: a server that cannot
+    /// write goes on.
+    async fn save(&mut self, brain: &Brain) {
+        let Some(file) = self.file.clone().filter(|_| self.saved < self.fleet.seq()) else {
+            return;
+        };
+        let seq = self.fleet.seq();
+        let (site, epoch) =
+            brain.read(|s| (s.site.clone().unwrap_or_default().to_string(), epoch_at(s, seq)));
+        let text = serde_json::to_vec(&Written { site, epoch, fleet: &self.fleet });
+        let write = move || -> std::io::Result<()> {
+            let new = file.with_extension("new");
+            std::fs::write(&new, text.map_err(std::io::Error::other)?)?;
+            std::fs::rename(&new, &file)
+        };
+        match tokio::task::spawn_blocking(write).await {
+            Ok(Ok(())) => self.saved = seq,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the figures of the fleet cannot be written down");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// When an attempt was placed, as far as the state knows.
+fn placed(s: &State, key: AttemptKey) -> Option<Time> {
+    let job = s.jobs.get(&key.job)?;
+    let current = job.attempt.as_ref().filter(|a| a.no == key.attempt).map(|a| a.placed_at);
+    current.or_else(|| job.past.iter().find(|p| p.no == key.attempt).map(|p| p.placed_at))
+}
+
+/// What is known of an attempt beside the log. Its first step only when this server was there.
+pub(super) fn ear(inner: &Inner, key: AttemptKey) -> Option<Heard> {
+    let whole = inner.brain.read(|s| placed(s, key)).is_some_and(|at| at >= inner.since);
+    let now = inner.brain.now();
+    let attempts = inner.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+    let told = attempts.of(key.job);
+    let (_, a) = told.iter().find(|(no, _)| *no == key.attempt)?;
+    Some(Heard { working_at: a.first().filter(|_| whole), idle: a.idle(now) })
+}
+
+/// Keeps up with the log, looks at what GPUs told, and writes both down now and then.
+pub(super) async fn follow(inner: Arc<Inner>, stop: CancellationToken) {
+    let (mut saved, mut looked) = (Instant::now(), Instant::now());
+    let mut gauged: Option<Instant> = None;
+    loop {
+        // One page at a time: who asks in between need not wait for a whole log.
+        let more = {
+            let mut reading = inner.fleet.lock().await;
+            let ended = reading.page(&inner).await;
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                if let Some(seen) = inner.lasts().look(inner.brain.now()) {
+                    reading.fleet.saw(inner.brain.now(), &seen);
+                }
+            }
+            if gauged.is_none_or(|at| at.elapsed() >= GAUGE) && ended {
+                gauged = Some(Instant::now());
+                let gauges = Arc::new(gauges(&reading.fleet, inner.brain.now()));
+                *inner.gauges.lock().unwrap_or_else(PoisonError::into_inner) = gauges;
+            }
+            if saved.elapsed() >= SAVE {
+                saved = Instant::now();
+                reading.save(&inner.brain).await;
+            }
+            !ended
+        };
+        if more && !stop.is_cancelled() {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = stop.cancelled() => {
+                let mut reading = inner.fleet.lock().await;
+                reading.page(&inner).await;
+                reading.save(&inner.brain).await;
+                return;
+            }
+        }
+    }
+}
+
+/// What became of GPUs in the last day.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gauges {
+    /// All projects together.
+    pub(crate) day: Work,
+    /// By project.
+    pub(crate) projects: BTreeMap<String, Work>,
+    /// All kinds of GPUs together.
+    pub(crate) supply: Supply,
+    /// GPUs as they stand.
+    pub(crate) counts: Counts,
+}
+
+fn gauges(fleet: &Fleet, now: Time) -> Gauges {
+    // Whole hours: the last 23 and what has passed of this one.
+    let from = now - Span::hours(23);
+    let r = fleet.report(now, (from, now), Step::Hour, None, &deaf);
+    let mut out = Gauges { projects: r.projects, counts: fleet.supply(), ..Gauges::default() };
+    for row in &r.rows {
+        out.day.add(&row.work);
+        row.supply.values().for_each(|s| out.supply.add(s));
+    }
+    out
+}
+
+/// What a node's GPUs last told.
+#[derive(Debug, Clone, Copy, Default)]
+struct Last {
+    at: Time,
+    seen: Seen,
+}
+
+/// What all told last.
+#[derive(Debug, Default)]
+pub(super) struct Lasts(BTreeMap<NodeName, Last>);
+
+/// How telemetry stands now.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Telling {
+    /// Nodes that told of their GPUs lately.
+    pub(crate) nodes: u64,
+    /// Nodes that did before and do not any more.
+    pub(crate) silent: u64,
+    /// The age of the oldest of those that do.
+    pub(crate) oldest: Span,
+    /// What they told together.
+    pub(crate) seen: Seen,
+}
+
+impl Lasts {
+    pub(super) fn row(&mut self, node: &NodeName, now: Time, columns: &Columns, values: &[f32]) {
+        let place = |name: &str| columns.iter().position(|c| c == name);
+        let (util, power) = (place("util"), place("power"));
+        let mut seen = Seen { looks: 1, ..Seen::default() };
+        for gpu in values.chunks(columns.len().max(1)) {
+            let get = |at: Option<usize>, times: f32| {
+                let v = f64::from(*gpu.get(at?)? * times);
+                // A float fits when it is in range; its fraction is of no matter.
+                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                (0.0..1e9).contains(&v).then_some(v as u64)
+            };
+            if let Some(v) = get(util, 10.0) {
+                seen.util_gpus += 1;
+                seen.util += v.min(1000);
+            }
+            if let Some(v) = get(power, 1000.0) {
+                seen.power_gpus += 1;
+                seen.power += u128::from(v);
+            }
+        }
+        self.0.insert(node.clone(), Last { at: now, seen });
+    }
+
+    /// How it stands now.
+    pub(super) fn telling(&self, now: Time) -> Telling {
+        let mut out = Telling::default();
+        for l in self.0.values() {
+            let age = now.since(l.at);
+            if age > FRESH {
+                out.silent += 1;
+                continue;
+            }
+            out.nodes += 1;
+            out.oldest = out.oldest.max(age);
+            out.seen.add(&l.seen);
+        }
+        out.seen.looks = 1;
+        out
+    }
+
+    /// One look at all that was told lately; none when nothing was.
+    fn look(&mut self, now: Time) -> Option<Seen> {
+        self.0.retain(|_, l| now.since(l.at) <= STALE);
+        let t = self.telling(now);
+        (t.seen.util_gpus + t.seen.power_gpus > 0).then_some(t.seen)
+    }
+}
+
+/// What is heard of attempts that go on, for one report.
+pub(super) fn hearing(inner: &Inner) -> BTreeMap<AttemptKey, Heard> {
+    let now = inner.brain.now();
+    let all: BTreeMap<AttemptKey, Heard> = {
+        let attempts = inner.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        attempts.going().map(|(k, a)| (k, heard_of(a, now))).collect()
+    };
+    inner.brain.read(|s| {
+        let whole = |k: AttemptKey| placed(s, k).is_some_and(|at| at >= inner.since);
+        all.into_iter()
+            .map(|(k, h)| (k, Heard { working_at: h.working_at.filter(|_| whole(k)), ..h }))
+            .collect()
+    })
+}
+
+fn heard_of(a: &heard::Attempt, now: Time) -> Heard {
+    Heard { working_at: a.first(), idle: a.idle(now) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_gpus_tell_is_added_up_as_long_as_it_is_fresh() {
+        let columns: Columns = ["power", "util"].map(String::from).to_vec().into();
+        let mut all = Lasts::default();
+        assert!(all.look(Time(0)).is_none());
+        let (a, b): (NodeName, NodeName) = ("a".parse().unwrap(), "b".parse().unwrap());
+        all.row(&a, Time(0), &columns, &[100.0, 50.0, f32::NAN, 150.0]);
+        all.row(&b, Time(80_000), &columns, &[300.0, f32::NAN]);
+        let s = all.look(Time(85_000)).unwrap();
+        assert_eq!((s.looks, s.util_gpus, s.util), (1, 2, 1500), "no GPU is more than busy");
+        assert_eq!((s.power_gpus, s.power), (2, 400_000));
+        let t = all.telling(Time(100_000));
+        assert_eq!((t.nodes, t.silent, t.oldest), (1, 1, Span::secs(20)));
+        assert_eq!(all.look(Time(10_000_000)), None);
+        assert!(all.0.is_empty());
+    }
+}

@@ -1,0 +1,120 @@
+//! Counters for Prometheus about jobs, since this server began: what only grows, in contrast to
+//! reports, in which ends may be judged anew.
+
+use crate::brain::stats::{Histogram, Timer};
+use muster_engine::State;
+use muster_model::event::{Event, Record};
+use muster_model::ids::{JobId, Seq};
+use muster_model::job::Verdict;
+use muster_model::spec::Priority;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Bounds for waiting, in seconds: from a second to three days.
+const WAIT: [f64; 12] =
+    [1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 7200.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0];
+
+/// Priority classes with their words.
+pub(crate) const CLASSES: [(Priority, &str); 4] = [
+    (Priority::Low, "low"),
+    (Priority::Normal, "normal"),
+    (Priority::High, "high"),
+    (Priority::Critical, "critical"),
+];
+
+/// How jobs can end.
+pub(crate) const OUTCOMES: [&str; 6] =
+    ["succeeded", "application", "infrastructure", "platform", "unknown", "cancelled"];
+
+fn word(v: Verdict) -> &'static str {
+    match v {
+        Verdict::Success => "succeeded",
+        Verdict::Application => "application",
+        Verdict::Infrastructure => "infrastructure",
+        Verdict::Platform => "platform",
+        Verdict::Unknown => "unknown",
+        Verdict::Operator | Verdict::Scheduler => "cancelled",
+    }
+}
+
+/// Counts since this server began.
+#[derive(Debug)]
+pub(super) struct Tally {
+    /// What is older was before.
+    after: Seq,
+    waits: [Timer; 4],
+    counts: Mutex<Counts>,
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counts {
+    /// Jobs by how they ended.
+    pub(crate) ended: BTreeMap<&'static str, u64>,
+    /// Those that ended well at their first attempt.
+    pub(crate) first: u64,
+    /// Attempts that ended by a failure.
+    pub(crate) interrupted: BTreeMap<&'static str, u64>,
+    /// Jobs that came.
+    pub(crate) submitted: u64,
+    /// Attempts that were stopped for others.
+    pub(crate) preempted: u64,
+}
+
+impl Tally {
+    pub(super) fn new(after: Seq) -> Tally {
+        Tally {
+            after,
+            waits: std::array::from_fn(|_| Timer::with(&WAIT)),
+            counts: Mutex::default(),
+        }
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How long jobs of each class waited for their first place.
+    pub(super) fn waits(&self) -> Vec<(&'static str, Histogram)> {
+        CLASSES.iter().zip(&self.waits).map(|((_, word), t)| (*word, t.read())).collect()
+    }
+
+    /// Counts a record that the state holds already.
+    pub(super) fn count(&self, r: &Record, s: &State) {
+        if r.seq <= self.after {
+            return;
+        }
+        let mut c = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        match &r.event {
+            Event::JobSubmitted { array, .. } => c.submitted += array.len().max(1) as u64,
+            Event::JobPlaced { key, .. } if key.attempt == 1 => {
+                let Some(job) = s.jobs.get(&key.job) else { return };
+                let waited = Duration::from_millis(r.at.since(job.submitted_at).0);
+                if let Some(n) = CLASSES.iter().position(|(p, _)| *p == job.spec.priority) {
+                    self.waits[n].observe(waited);
+                }
+            }
+            Event::AttemptEnded { verdict, .. } => match verdict {
+                Verdict::Scheduler => c.preempted += 1,
+                Verdict::Success | Verdict::Operator => {}
+                v => *c.interrupted.entry(word(*v)).or_default() += 1,
+            },
+            Event::JobSucceeded { job } => {
+                *c.ended.entry("succeeded").or_default() += 1;
+                c.first += u64::from(s.jobs.get(job).is_some_and(|j| j.attempts <= 1));
+            }
+            Event::JobFailed { job, .. } => {
+                *c.ended.entry(last(s, *job)).or_default() += 1;
+            }
+            Event::JobCancelled { .. } => *c.ended.entry("cancelled").or_default() += 1,
+            _ => {}
+        }
+    }
+}
+
+/// Whose doing the end of a job's last attempt was.
+fn last(s: &State, job: JobId) -> &'static str {
+    let past = s.jobs.get(&job).and_then(|j| j.past.last());
+    past.map_or("application", |p| word(p.verdict))
+}
