@@ -65,7 +65,7 @@ pub enum Event {
         /// The gang with defaults filled in.
         groups: Arc<[Group]>,
         /// Jobs that must end first.
-        #[serde(default, skip_serializing_if = "empty")]
+        #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
         depends: Arc<[Dependency]>,
         /// Indices of the array; empty for a single job.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -798,8 +798,4 @@ pub enum Event {
         /// Their ids.
         ids: Vec<String>,
     },
-}
-
-fn empty<T>(v: &Arc<[T]>) -> bool {
-    v.is_empty()
 }
