@@ -46,6 +46,8 @@ const SHOTS = [
   node && ['gpu', `/nodes/${node}/gpus/${sick?.gpu ?? 0}`],
   ['events', '/events'],
   ['topology', '/topology'],
+  ['slos', '/slos'],
+  ['executive', '/executive'],
   ['simulator', '/simulator', { reports: true }],
   ['reservations', '/reservations'],
   ['quotas', '/quotas'],

@@ -322,6 +322,8 @@ const PAGES = [
   `/debug/jobs/${id}`,
   '/topology',
   '/simulator',
+  '/executive',
+  '/slos',
   '/reservations',
   '/quotas',
   '/nonsense',

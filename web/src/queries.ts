@@ -189,3 +189,48 @@ export const logBegins = () =>
       return typeof page === 'string' ? null : (page.items[0]?.at ?? null);
     },
   });
+
+/** What became of the fleet in the last days, by the hour where that is kept. */
+export const fleetReport = (days: number) =>
+  queryOptions({
+    queryKey: ['report', days],
+    queryFn: async () => {
+      const from = new Date(Date.now() - days * 86_400_000).toISOString();
+      const query = { from, step: days > 7 ? ('day' as const) : ('hour' as const) };
+      return must(await api.GET('/v1/reports/fleet', { params: { query } }));
+    },
+    placeholderData: keepPreviousData,
+    // An hour's row grows slowly; the log tells of too much to follow it.
+    refetchInterval: 300_000,
+  });
+
+export const slos = () =>
+  queryOptions({
+    queryKey: ['slo', 'list'],
+    queryFn: async () => must(await api.GET('/v1/slos')),
+    // Budgets move with the clock.
+    refetchInterval: 60_000,
+  });
+
+export const slo = (name: string) =>
+  queryOptions({
+    queryKey: ['slo', 'one', name],
+    queryFn: async () => must(await api.GET('/v1/slos/{name}', { params: { path: { name } } })),
+    refetchInterval: 60_000,
+  });
+
+export const alerts = () =>
+  queryOptions({
+    queryKey: ['slo', 'alerts'],
+    queryFn: async () => must(await api.GET('/v1/alerts', { params: { query: { open: true, limit: 100 } } })),
+  });
+
+export const silences = () =>
+  queryOptions({ queryKey: ['slo', 'silences'], queryFn: async () => must(await api.GET('/v1/silences')) });
+
+export const receivers = () =>
+  queryOptions({
+    queryKey: ['slo', 'receivers'],
+    queryFn: async () => must(await api.GET('/v1/receivers')),
+    refetchInterval: 60_000,
+  });

@@ -2,6 +2,7 @@ import { createRootRoute, createRoute, createRouter, Link } from '@tanstack/reac
 import { MODES, type Mode } from './map/colors';
 import { DebugPage } from './pages/debug';
 import { EventsPage } from './pages/events';
+import { ExecutivePage } from './pages/executive';
 import { FleetPage } from './pages/fleet';
 import { GpuPage } from './pages/gpu';
 import { IncidentPage } from './pages/incident';
@@ -14,6 +15,7 @@ import { QuotasPage } from './pages/quotas';
 import { ReservationsPage } from './pages/reservations';
 import { RunbookPage, RunbookRunPage, RunbooksPage } from './pages/runbooks';
 import { SimulatorPage } from './pages/simulator';
+import { SlosPage } from './pages/slos';
 import { SubmitPage } from './pages/submit';
 import { TopologyPage } from './pages/topology';
 import { Empty, Problem } from './ui/parts';
@@ -103,6 +105,20 @@ const topology = createRoute({
   }),
 });
 const simulator = createRoute({ getParentRoute: () => root, path: '/simulator', component: SimulatorPage });
+const executive = createRoute({
+  getParentRoute: () => root,
+  path: '/executive',
+  component: ExecutivePage,
+  validateSearch: (s: Record<string, unknown>): { days?: 30 | 90 } => ({
+    days: s.days === 30 || s.days === 90 ? s.days : undefined,
+  }),
+});
+const slos = createRoute({
+  getParentRoute: () => root,
+  path: '/slos',
+  component: SlosPage,
+  validateSearch: (s: Record<string, unknown>): { name?: string } => ({ name: text(s.name) }),
+});
 const reservations = createRoute({
   getParentRoute: () => root,
   path: '/reservations',
@@ -158,6 +174,8 @@ export const router = createRouter({
     events,
     topology,
     simulator,
+    slos,
+    executive,
     reservations,
     quotas,
     incident,

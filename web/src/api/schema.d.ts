@@ -28,7 +28,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Figures for Prometheus. */
+        /**
+         * Figures for Prometheus. Who shows a token that is bound to no project is told those by project,
+         *     too.
+         */
         get: operations["get_metrics"];
         put?: never;
         post?: never;
@@ -49,6 +52,57 @@ export interface paths {
         get: operations["get_readyz"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List alerts, worst first. */
+        get: operations["get_alerts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/alerts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get an alert. */
+        get: operations["get_alerts_id"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/alerts/{id}/acknowledge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say that you look after an alert: reminders and escalation end, until it becomes more urgent. */
+        post: operations["post_alerts_id_acknowledge"];
         delete?: never;
         options?: never;
         head?: never;
@@ -998,6 +1052,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/objectives": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get what the site promises, as it was said. */
+        get: operations["get_objectives"];
+        /**
+         * Set what the site promises: the whole of it.
+         * @description Counting begins when an objective is set; what was counted for one that is gone is dropped.
+         */
+        put: operations["put_objectives"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objectives/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Set one objective: new, or in place of the one of that name. */
+        put: operations["put_objectives_name"];
+        post?: never;
+        /** Give up an objective. One that comes with Muster is left out from then on. */
+        delete: operations["delete_objectives_name"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/policy": {
         parameters: {
             query?: never;
@@ -1065,6 +1158,40 @@ export interface paths {
         get: operations["get_quotas"];
         /** Set the tree of quotas: the whole of it. */
         put: operations["put_quotas"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/readiness": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Go through the checklists of operators: what is there, what is missing, how to mend it. */
+        get: operations["get_readiness"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/receivers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List receivers, how each is doing, and what waits for it. */
+        get: operations["get_receivers"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -1180,6 +1307,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/reports/fleet": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Say what became of all GPUs, by the hour or by the day, and when demand meets what is there. */
+        get: operations["get_reports_fleet"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/reservations": {
         parameters: {
             query?: never;
@@ -1214,6 +1358,24 @@ export interface paths {
         post?: never;
         /** Delete a reservation. */
         delete: operations["delete_reservations_name"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/routing": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get who is told of what. */
+        get: operations["get_routing"];
+        /** Set who is told of what: the whole of it. */
+        put: operations["put_routing"];
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1412,6 +1574,78 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/silences": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List silences in order of their names. */
+        get: operations["get_silences"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/silences/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Keep some alerts quiet for a time. They are still shown; what lasts longer is told at its end. */
+        put: operations["put_silences_name"];
+        post?: never;
+        /** End a silence. */
+        delete: operations["delete_silences_name"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/slos": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what is promised and how it stands: budgets, burn rates, what breaks.
+         * @description A token that is bound to a project sees what was promised to that project.
+         */
+        get: operations["get_slos"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/slos/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get one promise, with its counts hour by hour. */
+        get: operations["get_slos_name"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tokens": {
         parameters: {
             query?: never;
@@ -1533,6 +1767,23 @@ export interface components {
              */
             waiting: number;
         };
+        /** @description `POST /v1/alerts/{id}/acknowledge`. */
+        AcknowledgeRequest: {
+            /**
+             * @description What whoever looks after it says.
+             * @default
+             */
+            note: string;
+        };
+        /** @description Who looks after an alert. */
+        Acknowledged: {
+            /** @description When. */
+            at: components["schemas"]["Timestamp"];
+            /** @description Who. */
+            by: string;
+            /** @description What they said. */
+            note: string;
+        };
         /** @description Something that is done once, outside. */
         Act: {
             /** @description When it was asked for. */
@@ -1592,6 +1843,66 @@ export interface components {
             name?: string | null;
             /** @description Why it goes first. */
             why: string;
+        };
+        /** @description Something that somebody has to be told of: one cause, however many things suffer from it. */
+        Alert: {
+            /** @description What that is part of, nearest first. */
+            above: string[];
+            acknowledged?: components["schemas"]["Acknowledged"] | null;
+            /** @description What the trouble is about: the cause, not what suffers from it. */
+            cause: string;
+            /** @description When it last changed. */
+            changed_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description Conditions in all.
+             */
+            count: number;
+            /** @description Where the evidence is: a page of the console. */
+            evidence: string;
+            /** @description Names it among all alerts that ever were. */
+            id: string;
+            /** @description A stable code: a failure mode, the name of an objective. */
+            kind: string;
+            /**
+             * Format: int32
+             * @description How often it was passed on because nobody looked after it.
+             */
+            level: number;
+            /** @description What is affected (at most 64 are named). */
+            members: string[];
+            /** @description It became a part of another alert, of this group. */
+            merged_into?: string | null;
+            /** @description Who answers for it; empty where nobody is named. */
+            owner: string;
+            /** @description The project it concerns, if it concerns one only. */
+            project?: string | null;
+            /** @description When it was raised. */
+            raised_at: components["schemas"]["Timestamp"];
+            resolved_at?: components["schemas"]["Timestamp"] | null;
+            /** @description What to do: a page of the console. */
+            runbook: string;
+            /** @description The silence that keeps it quiet. */
+            silenced?: string | null;
+            /** @description When it began. */
+            since: components["schemas"]["Timestamp"];
+            /** @description `firing`, `acknowledged` or `resolved`. */
+            state: string;
+            /** @description In a sentence. */
+            summary: string;
+            /** @description Who was told of it. */
+            told: components["schemas"]["ToldReceiver"][];
+            /** @description What it was concluded from. */
+            topic: components["schemas"]["Topic"];
+            /** @description How soon somebody has to look. */
+            urgency: components["schemas"]["Urgency"];
+        };
+        /** @description Alerts, worst first: open before over, pages before tickets, newest first. */
+        AlertList: {
+            /** @description Where the next page begins. */
+            cursor?: string | null;
+            /** @description The alerts. */
+            items: components["schemas"]["Alert"][];
         };
         /** @description `POST /v1/runbook-runs/{id}/answer`. */
         AnswerRunbook: {
@@ -1797,6 +2108,11 @@ export interface components {
          * @enum {string}
          */
         Basis: "limits" | "preemption" | "swap" | "resize" | "move";
+        /**
+         * @description Whose failures count.
+         * @enum {string}
+         */
+        Blame: "platform" | "any";
         /** @description `GET /v1/brand`: what the console wears, also before anybody has logged in. */
         Brand: {
             dark?: components["schemas"]["BrandColours"] | null;
@@ -1863,11 +2179,91 @@ export interface components {
          * @enum {string}
          */
         BreakerState: "closed" | "half_open" | "open";
+        /** @description How fast a budget is spent. */
+        BurnRate: {
+            /**
+             * Format: double
+             * @description One spends it exactly over the objective's window; null without data.
+             */
+            rate?: number | null;
+            /** @description Over this long. */
+            window: components["schemas"]["Span"];
+        };
+        /** @description When a budget is spent too fast. */
+        BurnRule: {
+            /** @description So many times as fast as spends the budget exactly over its window. */
+            factor: components["schemas"]["Factor"];
+            /** @description At every minute of the last so long. */
+            for?: components["schemas"]["Span"];
+            /**
+             * Format: int64
+             * @description With at least so many bad ones in the long window: a single failure on a quiet site is a
+             *     large share. Not for indicators that count time.
+             */
+            least?: number;
+            /** @description Over this long. */
+            long: components["schemas"]["Span"];
+            /** @description And still over this long, so that it ends soon after the cause. */
+            short: components["schemas"]["Span"];
+            /** @description What it leads to. */
+            urgency: components["schemas"]["Urgency"];
+        };
         /**
          * @description An amount of memory. Written `512GiB`, `16GB`, `4096`.
          * @example 512GiB
          */
         Bytes: string;
+        /** @description When demand meets what is in service, by a straight line through the last days. */
+        CapacityForecast: {
+            /**
+             * Format: double
+             * @description GPUs in service, as the mean of the last whole day.
+             */
+            capacity_gpus: number;
+            /**
+             * Format: int64
+             * @description Whole days that it rests on; at least 3 are needed, and the last 60 are looked at.
+             */
+            days: number;
+            /**
+             * Format: double
+             * @description GPUs that are held or could be used at once, by the line, at the end of the last whole
+             *     day. Null with too few days, as is all that follows.
+             */
+            demand_gpus?: number | null;
+            /**
+             * Format: double
+             * @description More of them every day.
+             */
+            growth_gpus_per_day?: number | null;
+            meets_at?: components["schemas"]["Timestamp"] | null;
+            meets_earliest?: components["schemas"]["Timestamp"] | null;
+            meets_latest?: components["schemas"]["Timestamp"] | null;
+            /** @description Demand has met what is in service already. */
+            met?: boolean | null;
+            /**
+             * Format: double
+             * @description How far days lie off the line: their standard deviation, in GPUs.
+             */
+            spread_gpus?: number | null;
+            /** @description In a sentence. */
+            summary: string;
+        };
+        /**
+         * @description Whose doing a bad one was.
+         * @enum {string}
+         */
+        Cause: "hardware" | "platform" | "application" | "operator" | "scheduler" | "unreachable" | "quarantine" | "repair" | "test" | "room" | "slow" | "starting" | "lost" | "unknown";
+        /** @description How many were bad for a reason. */
+        CauseCount: {
+            /** @description Why. */
+            cause: components["schemas"]["Cause"];
+            /**
+             * Format: int64
+             * @description How many, or how many milliseconds.
+             */
+            count: number;
+        };
         /** @description A change that came shortly before an incident. It may have nothing to do with it. */
         Change: {
             /** @description Who did it. */
@@ -1878,6 +2274,57 @@ export interface components {
             event: string;
             /** @description In words. */
             text: string;
+        };
+        /** @description How a receiver is reached. Secrets are named, never written here. */
+        Channel: {
+            /** @description An Alertmanager; told again and again while the alert lasts, as it expects. */
+            alertmanager: {
+                /** @description Its address, like `http://alertmanager:9093`. */
+                url: string;
+            };
+        } | {
+            /** @description Any HTTP endpoint; gets JSON. */
+            webhook: {
+                /** @description The secret that the body is signed with (HMAC-SHA-256). */
+                sign?: string | null;
+                /** @description Where to. */
+                url: string;
+            };
+        } | {
+            /** @description An endpoint that takes Slack's messages. */
+            slack: {
+                /** @description The secret that holds its address. */
+                url_secret: string;
+            };
+        } | {
+            /** @description Mail. */
+            smtp: {
+                /** @description Sender. */
+                from: string;
+                /** @description The secret that holds the password. */
+                password_secret?: string | null;
+                /** @description Host and port. */
+                server: string;
+                /** @description Recipients. */
+                to: string[];
+                /** @description Name to log in with. */
+                user?: string | null;
+            };
+        };
+        /** @description An hour of a chart. */
+        ChartPoint: {
+            /** @description The hour that ends then. */
+            at: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description Good ones in it.
+             */
+            good: number;
+            /**
+             * Format: int64
+             * @description All in it.
+             */
+            total: number;
         };
         /** @description One check of one thing. */
         Check: {
@@ -2232,6 +2679,13 @@ export interface components {
             /** @description For people. */
             message: string;
         };
+        /** @description Who else is told when nobody looks after an alert. */
+        Escalation: {
+            /** @description So long after it became loud. */
+            after: components["schemas"]["Span"];
+            /** @description Names of receivers. */
+            to: string[];
+        };
         /** @description When a job will probably start. */
         Estimate: {
             /** @description When. */
@@ -2523,6 +2977,11 @@ export interface components {
          * @enum {string}
          */
         FabricVerdict: "ok" | "slow" | "failed" | "skipped";
+        /**
+         * @description How many times too fast, in thousandths. Written `14.4x`.
+         * @example 14.4x
+         */
+        Factor: string;
         /** @description A way of failing: how it is found, and what is done about it. */
         FailureMode: {
             /** @description What is at fault. */
@@ -2708,6 +3167,222 @@ export interface components {
             /** @description The findings. */
             items: components["schemas"]["Finding"][];
         };
+        /** @description A rule that holds. */
+        FiringRule: {
+            /**
+             * Format: double
+             * @description Faster than this.
+             */
+            factor: number;
+            /** @description Over this long. */
+            long: components["schemas"]["Span"];
+            /**
+             * Format: double
+             * @description How fast over the long window.
+             */
+            long_rate: number;
+            /** @description And still over this long. */
+            short: components["schemas"]["Span"];
+            /**
+             * Format: double
+             * @description And over the short one.
+             */
+            short_rate: number;
+            /** @description What it leads to. */
+            urgency: components["schemas"]["Urgency"];
+        };
+        /** @description Failures by whose doing they were. */
+        FleetBlame: {
+            /**
+             * Format: int64
+             * @description The job's own.
+             */
+            application: number;
+            /**
+             * Format: int64
+             * @description The hardware's.
+             */
+            infrastructure: number;
+            /**
+             * Format: int64
+             * @description Muster's own.
+             */
+            platform: number;
+            /**
+             * Format: int64
+             * @description Nobody knows.
+             */
+            unknown: number;
+        };
+        /** @description What happened in some time. */
+        FleetFigures: {
+            /**
+             * Format: double
+             * @description GPUs that jobs held.
+             */
+            allocated_gpu_seconds: number;
+            /**
+             * Format: double
+             * @description Held of those in service (0 to 1).
+             */
+            allocation?: number | null;
+            /**
+             * Format: double
+             * @description In service of all there were (0 to 1).
+             */
+            availability?: number | null;
+            /**
+             * Format: double
+             * @description Effective training time ratio: productive GPU time of all, waiting included (0 to 1).
+             */
+            ettr?: number | null;
+            /**
+             * Format: double
+             * @description Productive GPU time of all that was held (0 to 1).
+             */
+            goodput?: number | null;
+            /**
+             * @description Where GPU time went; `queued` is waited for, and `restarting` holds GPUs only in part. The
+             *     other parts with `restarting_waiting_gpu_seconds` taken off are `allocated_gpu_seconds`.
+             */
+            gpu_seconds: components["schemas"]["GpuParts"];
+            /**
+             * Format: double
+             * @description GPUs that could take work.
+             */
+            in_service_gpu_seconds?: number | null;
+            /** @description Attempts that ended by a failure, by whose doing that was. */
+            interruptions: components["schemas"]["FleetBlame"];
+            /**
+             * Format: double
+             * @description All there were.
+             */
+            inventory_gpu_seconds?: number | null;
+            /** @description Jobs that came and ended. */
+            jobs: components["schemas"]["FleetJobs"];
+            /**
+             * Format: int64
+             * @description Mean time between them of a job with all ranks up, in milliseconds.
+             */
+            mtbi_ms?: number | null;
+            /** @description GPUs that could not, by why. */
+            out_of_service_gpu_seconds?: {
+                [key: string]: number;
+            } | null;
+            /**
+             * Format: double
+             * @description What all GPUs drew together, in watts, as they told.
+             */
+            power_watts?: number | null;
+            /**
+             * Format: int64
+             * @description Mean time from a failure until the work went on, in milliseconds.
+             */
+            recover_ms?: number | null;
+            /**
+             * Format: double
+             * @description Of `restarting`, what was waited for without holding GPUs.
+             */
+            restarting_waiting_gpu_seconds: number;
+            /**
+             * Format: double
+             * @description How busy GPUs were, as they told (0 to 1).
+             */
+            utilisation?: number | null;
+            /**
+             * Format: double
+             * @description GPUs that were held, or waited for by jobs that could have started.
+             */
+            wanted_gpu_seconds: number;
+        };
+        /** @description Jobs that came and ended. */
+        FleetJobs: {
+            /**
+             * Format: int64
+             * @description Ended by somebody.
+             */
+            cancelled: number;
+            /** @description Ended badly, by whose doing that was. */
+            failed: components["schemas"]["FleetBlame"];
+            /**
+             * Format: int64
+             * @description Came.
+             */
+            submitted: number;
+            /**
+             * Format: int64
+             * @description Ended well.
+             */
+            succeeded: number;
+            /**
+             * Format: int64
+             * @description Of them, those that did at their first attempt.
+             */
+            succeeded_first: number;
+        };
+        /** @description The jobs of one project. */
+        FleetProject: components["schemas"]["FleetFigures"] & {
+            /** @description Its name; `(others)` for those that are not told apart. */
+            name: string;
+        };
+        /** @description What became of all GPUs. What is not known is null; nothing is made up. */
+        FleetReport: {
+            /** @description The log was read to its end. False for a while after a server's start on a long log. */
+            complete: boolean;
+            forecast?: components["schemas"]["CapacityForecast"] | null;
+            /** @description Where the rows begin. */
+            from: components["schemas"]["Timestamp"];
+            /** @description GPUs as they stand now, by kind. Empty for who may see one project only. */
+            inventory: components["schemas"]["FleetSku"][];
+            /** @description Always `FleetReport`. */
+            kind: components["schemas"]["Kind"];
+            /** @description Whose jobs; null for all. */
+            project?: string | null;
+            /** @description All rows together by project, the most GPU time first. */
+            projects: components["schemas"]["FleetProject"][];
+            /** @description Hours or days, oldest first. */
+            rows: components["schemas"]["FleetRow"][];
+            /** @description What was before this is not known: the site began, or its older log is archived. */
+            since: components["schemas"]["Timestamp"];
+            /** @description How long each row is. */
+            step: components["schemas"]["FleetStep"];
+            telemetry_since?: components["schemas"]["Timestamp"] | null;
+            /** @description Where they end. */
+            to: components["schemas"]["Timestamp"];
+            /** @description All rows together. */
+            total: components["schemas"]["FleetFigures"];
+        };
+        /** @description One hour or day. */
+        FleetRow: components["schemas"]["FleetFigures"] & {
+            /** @description Where it begins. */
+            from: components["schemas"]["Timestamp"];
+            /** @description Where it ends: the last one now. */
+            to: components["schemas"]["Timestamp"];
+        };
+        /** @description GPUs of one kind, as they stand now. */
+        FleetSku: {
+            /**
+             * Format: int64
+             * @description All there are.
+             */
+            gpus: number;
+            /**
+             * Format: int64
+             * @description Those that can take work.
+             */
+            in_service: number;
+            /** @description Those that cannot, by why. */
+            out_of_service: {
+                [key: string]: number;
+            };
+            /** @description Which kind. */
+            sku: string;
+        };
+        /**
+         * @description How long each row of a report is.
+         * @enum {string}
+         */
+        FleetStep: "hour" | "day";
         /** @description `POST /v1/breakers/force`. */
         ForceBreaker: {
             /** @description Which, as `kind:name`. */
@@ -2772,6 +3447,11 @@ export interface components {
              */
             sku: string | null;
         };
+        /**
+         * @description What stops while a budget is spent.
+         * @enum {string}
+         */
+        Gate: "automation" | "rollouts";
         /** @description A GPU. What a device does not tell is absent, never zero. */
         Gpu: {
             facts?: components["schemas"]["GpuFacts"] | null;
@@ -3008,6 +3688,11 @@ export interface components {
             /** @description SKU of the GPUs, when it matters; several that will do are joined by `|`. */
             sku?: string | null;
         };
+        /**
+         * @description What messages are held together by.
+         * @enum {string}
+         */
+        GroupBy: "urgency" | "topic" | "kind" | "owner" | "project" | "alert";
         /** @description One group of a gang as written. */
         GroupSpec: {
             /**
@@ -3945,7 +4630,7 @@ export interface components {
          * @description What an object is.
          * @enum {string}
          */
-        Kind: "Job" | "JobArray" | "Node" | "Project" | "Token" | "Secret" | "Topology" | "Explanation" | "JobReport" | "JobTelemetry" | "Policy" | "Quotas" | "Reservation" | "Defrag" | "MigPlan" | "PowerInventory" | "Health" | "FabricTest" | "Server";
+        Kind: "Job" | "JobArray" | "Node" | "Project" | "Token" | "Secret" | "Topology" | "Explanation" | "JobReport" | "JobTelemetry" | "FleetReport" | "Policy" | "Quotas" | "Reservation" | "Defrag" | "MigPlan" | "PowerInventory" | "Health" | "FabricTest" | "Objectives" | "Slo" | "Silence" | "Routing" | "Receiver" | "Readiness" | "Server";
         /** @description A node in its rack. */
         LayoutNode: {
             /**
@@ -4173,6 +4858,41 @@ export interface components {
             hazard: number | null;
             /** @default null */
             role: components["schemas"]["NodeRole"] | null;
+        };
+        /**
+         * @description Which alerts are meant: all that is given must fit; nothing given fits all. Texts may hold `*`
+         *     for any run of characters.
+         */
+        Matcher: {
+            /**
+             * @description The thing itself, like `node:hgx-*`.
+             * @default null
+             */
+            entity: string | null;
+            /**
+             * @description A code, like `gpu-*`.
+             * @default null
+             */
+            kind: string | null;
+            /**
+             * @description Whose.
+             * @default null
+             */
+            owner: string | null;
+            /**
+             * @description The project.
+             * @default null
+             */
+            project: string | null;
+            /** @default null */
+            topic: components["schemas"]["Topic"] | null;
+            /**
+             * @description The thing itself or what it is part of, like `rack:eu/c1/s1/l2/r7`.
+             * @default null
+             */
+            under: string | null;
+            /** @default null */
+            urgency: components["schemas"]["Urgency"] | null;
         };
         /** @description A job that would have to leave. */
         MigLeaver: {
@@ -4514,6 +5234,47 @@ export interface components {
             /** @description Its memory. */
             memory: components["schemas"]["Bytes"];
         };
+        /** @description A promise: an indicator, how much of it, over what time. */
+        Objective: {
+            /** @description When the budget is spent too fast; the site's rules when absent. */
+            burn?: components["schemas"]["BurnRule"][] | null;
+            /** @description What it is for. */
+            description?: string;
+            /** @description What stops while the budget is spent. */
+            gates?: components["schemas"]["Gate"][];
+            /** @description Its name; unique. */
+            name: string;
+            /** @description Who answers for it. */
+            owner?: string;
+            /** @description For whom. */
+            scope?: components["schemas"]["Scope"];
+            /** @description What is measured. */
+            sli: components["schemas"]["Sli"];
+            /** @description At least so much of it is good. */
+            target: components["schemas"]["Ppm"];
+            /** @description Over what time. */
+            window?: components["schemas"]["Window"];
+        };
+        /** @description The objectives of a site: those that come with Muster, and its own. */
+        Objectives: {
+            /**
+             * Format: int32
+             * @description Version of the set that comes with Muster; 0 for none of it. A newer Muster changes nothing
+             *     until this is changed.
+             * @default 1
+             */
+            defaults: number;
+            /**
+             * @description The site's own. One with the name of a default stands in its place.
+             * @default []
+             */
+            objectives: components["schemas"]["Objective"][];
+            /**
+             * @description Names of that set that do not apply.
+             * @default []
+             */
+            without: string[];
+        };
         /**
          * @description What is asked of a node that joins.
          * @enum {string}
@@ -4709,6 +5470,11 @@ export interface components {
              */
             nodes: number;
         };
+        /**
+         * @description A share in parts per million. Written `99.9%`.
+         * @example 99.9%
+         */
+        Ppm: string;
         /** @description Who may be stopped for whom. */
         Preemption: {
             /**
@@ -5019,6 +5785,30 @@ export interface components {
             /** @description Mean length of its steps by stretch, in milliseconds; empty when it told of none. */
             step_ms: (number | null)[];
         };
+        /** @description The checklists of operators, each point answered. */
+        Readiness: {
+            /** @description The points. */
+            checks: components["schemas"]["ReadinessCheck"][];
+            /** @description Always `Readiness`. */
+            kind: components["schemas"]["Kind"];
+            /** @description Nothing is missing. What is unknown keeps nobody from being ready. */
+            ready: boolean;
+        };
+        /** @description A point of a checklist. */
+        ReadinessCheck: {
+            /** @description A stable code. */
+            check: string;
+            /** @description What was found. */
+            found: string;
+            /** @description `before production` or `in production`. */
+            list: string;
+            /** @description How to mend it; empty where nothing is to be mended. */
+            mend: string;
+            /** @description `ok`, `missing` or `unknown`. */
+            state: string;
+            /** @description What is asked. */
+            what: string;
+        };
         /** @description `POST` with nothing but a reason. */
         ReasonRequest: {
             /**
@@ -5026,6 +5816,52 @@ export interface components {
              * @default
              */
             reason: string;
+        };
+        /** @description Somebody who is told. */
+        Receiver: {
+            /** @description How it is reached. */
+            by: components["schemas"]["Channel"];
+            /** @description Its name; unique. */
+            name: string;
+            /** @description It is told when an alert is over, too. */
+            resolved?: boolean;
+        };
+        /** @description Receivers, in the order of the routing. */
+        ReceiverList: {
+            /** @description Always null: there is one page. */
+            cursor?: string | null;
+            /** @description The receivers. */
+            items: components["schemas"]["ReceiverState"][];
+        };
+        /** @description Somebody who is told, and what waits for them. */
+        ReceiverState: {
+            /** @description `alertmanager`, `webhook`, `slack` or `smtp`. */
+            by: string;
+            down_since?: components["schemas"]["Timestamp"] | null;
+            /** @description What it said last. */
+            error: string;
+            /**
+             * Format: int32
+             * @description Failures in a row.
+             */
+            failures: number;
+            /** @description Its name again. */
+            id: string;
+            /** @description Always `Receiver`. */
+            kind: components["schemas"]["Kind"];
+            /** @description Its name. */
+            name: string;
+            next_try?: components["schemas"]["Timestamp"] | null;
+            oldest?: components["schemas"]["Timestamp"] | null;
+            /** @description It is told when an alert is over, too. */
+            resolved: boolean;
+            /** @description `ok` or `failing`. */
+            state: string;
+            /**
+             * Format: int64
+             * @description Alerts that it has to be told of.
+             */
+            waiting: number;
         };
         /**
          * @description How long it took from a fault until the work went on, and where the time went. What has not
@@ -5353,6 +6189,36 @@ export interface components {
          * @enum {string}
          */
         Role: "viewer" | "user" | "operator" | "admin";
+        /** @description Which alerts go to whom. */
+        Route: {
+            /** @description Who else is told when nobody looks after it, in order of time. */
+            escalate?: components["schemas"]["Escalation"][];
+            /** @description Later routes are looked at, too. */
+            go_on?: boolean;
+            /** @description What one message holds together. */
+            group_by?: components["schemas"]["GroupBy"][];
+            /** @description Which alerts; all when nothing is said. */
+            match?: components["schemas"]["Matcher"];
+            /** @description Told again after so long while nobody looks after it. */
+            repeat?: components["schemas"]["Span"];
+            /** @description Names of receivers. */
+            to: string[];
+            /** @description Not told before it has lasted so long: what is over or explained by then was noise. */
+            wait?: components["schemas"]["Span"];
+        };
+        /** @description Who is told of what. */
+        Routing: {
+            /**
+             * @description Who can be told.
+             * @default []
+             */
+            receivers: components["schemas"]["Receiver"][];
+            /**
+             * @description Which alerts go to whom; the first that fits, and those after it where it says `go_on`.
+             * @default []
+             */
+            routes: components["schemas"]["Route"][];
+        };
         /** @description What is done about a failure mode somewhere. */
         Rule: {
             /** @description Failure mode; a final `*` stands for anything, and absent for all. */
@@ -5565,6 +6431,19 @@ export interface components {
          * @enum {string}
          */
         RunbookWord: "go" | "yes" | "no" | "skip" | "choose";
+        /** @description What an objective is narrowed to; nothing for the whole site. */
+        Scope: {
+            /**
+             * @description One pool of nodes.
+             * @default null
+             */
+            pool: string | null;
+            /**
+             * @description One project.
+             * @default null
+             */
+            project: string | null;
+        };
         /** @description Names of a project's secrets. */
         SecretList: {
             /** @description Where the next page starts; null on the last one. */
@@ -5636,6 +6515,17 @@ export interface components {
             /** @description What an operator should know: skewed clocks, missing isolation, a full disk. */
             warnings: string[];
         };
+        /** @description `PUT /v1/objectives`. What `GET` gave is taken back as it is. */
+        SetObjectives: {
+            kind?: components["schemas"]["Kind"] | null;
+            /** @description The whole of it. */
+            objectives: components["schemas"]["Objectives"];
+            /**
+             * Format: int64
+             * @description Not looked at: the version the caller saw goes into `If-Match`.
+             */
+            version?: number | null;
+        };
         /** @description `PUT /v1/policy`. What `GET` gave is taken back as it is. */
         SetPolicy: {
             kind?: components["schemas"]["Kind"] | null;
@@ -5679,6 +6569,17 @@ export interface components {
             /** @description When it (first) begins. */
             start: components["schemas"]["Timestamp"];
         };
+        /** @description `PUT /v1/routing`. What `GET` gave is taken back as it is. */
+        SetRouting: {
+            kind?: components["schemas"]["Kind"] | null;
+            /** @description The whole of it. */
+            routing: components["schemas"]["Routing"];
+            /**
+             * Format: int64
+             * @description Not looked at: the version the caller saw goes into `If-Match`.
+             */
+            version?: number | null;
+        };
         /** @description `PUT /v1/runbooks/{name}`. */
         SetRunbook: {
             /** @description The whole text. */
@@ -5688,6 +6589,17 @@ export interface components {
         SetSecret: {
             /** @description The value. Never logged, never answered. */
             value: string;
+        };
+        /** @description `PUT /v1/silences/{name}`. */
+        SetSilence: {
+            every?: components["schemas"]["Span"] | null;
+            /** @description How long it lasts. */
+            length: components["schemas"]["Span"];
+            /** @description Which alerts: all that is given must fit; `*` stands for any run of characters. */
+            match: components["schemas"]["Matcher"];
+            start?: components["schemas"]["Timestamp"] | null;
+            /** @description Why. */
+            why?: string;
         };
         /** @description Where nodes stand, as it is sent. What `GET` gave is taken back as it is. */
         SetTopology: {
@@ -5728,6 +6640,41 @@ export interface components {
              */
             total: number;
         };
+        /** @description A time in which some alerts are not told. */
+        Silence: {
+            /** @description Who made it. */
+            by: string;
+            every?: components["schemas"]["Span"] | null;
+            /** @description Its name again: silences are named by it. */
+            id: string;
+            /** @description Always `Silence`. */
+            kind: components["schemas"]["Kind"];
+            /** @description How long it lasts. */
+            length: components["schemas"]["Span"];
+            /** @description Which alerts. */
+            match: components["schemas"]["Matcher"];
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: int64
+             * @description Open alerts that it keeps quiet now.
+             */
+            silences: number;
+            /** @description When it (first) begins. */
+            start: components["schemas"]["Timestamp"];
+            /** @description `scheduled`, `active` or `over`. */
+            state: string;
+            /** @description Why. */
+            why: string;
+            window?: components["schemas"]["Window"] | null;
+        };
+        /** @description Silences, in order of their names. */
+        SilenceList: {
+            /** @description Always null: there is one page. */
+            cursor?: string | null;
+            /** @description The silences. */
+            items: components["schemas"]["Silence"][];
+        };
         /** @description Pretended work: it lives on the simulated node's clock and starts no process. */
         Simulate: {
             checkpoint?: components["schemas"]["Span"] | null;
@@ -5745,6 +6692,23 @@ export interface components {
             /** @description From the start of the ranks to the first step: rendezvous, loading. */
             startup?: components["schemas"]["Span"];
             step?: components["schemas"]["Span"] | null;
+        };
+        /** @description What the site promises: `GET /v1/objectives`. */
+        SiteObjectives: {
+            /** @description Always `Objectives`. */
+            kind: components["schemas"]["Kind"];
+            /** @description The whole of it. */
+            objectives: components["schemas"]["Objectives"];
+            /**
+             * @description The site said so itself. Otherwise these are the promises that come with Muster, and they
+             *     stop nothing.
+             */
+            stated: boolean;
+            /**
+             * Format: int64
+             * @description Stands for its content; goes into `If-Match`.
+             */
+            version: number;
         };
         /** @description The site's scheduling policy. Every field has a default that is safe. */
         SitePolicy: {
@@ -5887,6 +6851,171 @@ export interface components {
              *     }
              */
             remedies: components["schemas"]["Remedies"];
+        };
+        /** @description Who is told of what: `GET /v1/routing`. */
+        SiteRouting: {
+            /** @description Always `Routing`. */
+            kind: components["schemas"]["Kind"];
+            /** @description The whole of it. Secrets are named, never shown. */
+            routing: components["schemas"]["Routing"];
+            /**
+             * Format: int64
+             * @description Stands for its content; goes into `If-Match`.
+             */
+            version: number;
+        };
+        /** @description What is measured: a share of good ones among all. What each counts is in `docs/observe.md`. */
+        Sli: {
+            /** @description Submissions that were durably accepted in time. Told by the server. */
+            admission: {
+                /** @description In time. */
+                under: components["schemas"]["Span"];
+            };
+        } | {
+            /** @description Jobs that were given their nodes in time, from the moment they could have been. */
+            queue_wait: {
+                class?: components["schemas"]["Priority"] | null;
+                tier?: components["schemas"]["Tier"] | null;
+                /** @description In time. */
+                under: components["schemas"]["Span"];
+            };
+        } | {
+            /** @description Attempts with every rank up in time, from the moment they were given their nodes. */
+            start: {
+                /** @description In time. */
+                under: components["schemas"]["Span"];
+            };
+        } | {
+            /** @description Jobs that ended well. */
+            job_success: {
+                /** @description Whose failures count. */
+                blame?: components["schemas"]["Blame"];
+                /** @description Only first attempts are looked at, so that retries hide nothing. */
+                first?: boolean;
+            };
+        } | {
+            /** @description Gangs that ran again in time after hardware failed them, from the fault on. */
+            recovery: {
+                /** @description In time. */
+                under: components["schemas"]["Span"];
+            };
+        } | "node_availability" | "goodput" | {
+            /**
+             * @description Time gangs ran, beside a cost for each time the platform interrupted one: a target `t` asks
+             *     for a mean time between interruptions of at least `cost * t / (1 - t)`.
+             */
+            interruptions: {
+                /** @description What each one counts as. */
+                cost: components["schemas"]["Span"];
+            };
+        } | {
+            /** @description Answers of inference services that came in time. Told by the services. */
+            inference_latency: {
+                /** @description In time. */
+                under: components["schemas"]["Span"];
+            };
+        } | "inference_availability" | {
+            /** @description Looks at nodes whose newest telemetry was fresh. Told by the server. */
+            telemetry_freshness: {
+                /** @description Not older than this. */
+                under: components["schemas"]["Span"];
+            };
+        } | "api_availability" | {
+            /** @description API requests that were answered in time. Told by the server. */
+            api_latency: {
+                /** @description In time. */
+                under: components["schemas"]["Span"];
+            };
+        };
+        /** @description A promise, and how it stands. */
+        Slo: {
+            /** @description The alert that is open about it. */
+            alert?: string | null;
+            /**
+             * Format: int64
+             * @description Bad ones that the budget allows among them.
+             */
+            allowed: number;
+            /**
+             * Format: double
+             * @description The share of the budget that is left, from 1 down to 0; null without data.
+             */
+            budget_left?: number | null;
+            /**
+             * Format: double
+             * @description The share that is spent; more than 1 when the promise is broken.
+             */
+            budget_spent?: number | null;
+            /** @description How fast it is spent, over each window that a rule looks at. */
+            burn: components["schemas"]["BurnRate"][];
+            /** @description Why the bad ones were bad, most first. */
+            causes: components["schemas"]["CauseCount"][];
+            /** @description Hour by hour; only where one objective is asked for. */
+            chart?: components["schemas"]["ChartPoint"][];
+            /** @description What it is for. */
+            description: string;
+            /** @description Rules that hold now. */
+            firing: components["schemas"]["FiringRule"][];
+            /** @description What stops while the budget is spent. */
+            gates: components["schemas"]["Gate"][];
+            /** @description It stops that now. */
+            gating: boolean;
+            /**
+             * Format: int64
+             * @description Good ones in the window.
+             */
+            good: number;
+            /**
+             * Format: double
+             * @description The share of good ones; null without data.
+             */
+            good_share?: number | null;
+            /** @description The same for people: `99.975%`. */
+            good_text?: string | null;
+            /** @description Its name again: objectives are named by it. */
+            id: string;
+            /** @description Always `Slo`. */
+            kind: components["schemas"]["Kind"];
+            mean_time?: components["schemas"]["Span"] | null;
+            /** @description Its name. */
+            name: string;
+            /** @description Who answers for it. */
+            owner: string;
+            /** @description For whom; the whole site when empty. */
+            scope: components["schemas"]["Scope"];
+            /** @description What is measured. */
+            sli: components["schemas"]["Sli"];
+            spent_in?: components["schemas"]["Span"] | null;
+            /** @description `no_data`, `kept`, `burning` (its budget is spent too fast) or `spent`. */
+            state: string;
+            /** @description At least so much of it is good: `99.9%`. */
+            target: string;
+            /**
+             * Format: int32
+             * @description The same in parts per million.
+             */
+            target_ppm: number;
+            /**
+             * Format: int64
+             * @description All in the window.
+             */
+            total: number;
+            /** @description `events`: jobs, attempts, requests are counted; `time`: milliseconds of nodes, GPUs, gangs. */
+            unit: string;
+            /**
+             * Format: int64
+             * @description Sequence number of the record that set the objectives.
+             */
+            version: number;
+            /** @description Over what time: `28d` or `month`. */
+            window: string;
+        };
+        /** @description Promises, in order of their names. */
+        SloList: {
+            /** @description Always null: there is one page. */
+            cursor?: string | null;
+            /** @description The promises. */
+            items: components["schemas"]["Slo"][];
         };
         /** @description A gang's share of one node. */
         Slot: {
@@ -6351,6 +7480,20 @@ export interface components {
             /** @description The tokens. */
             items: components["schemas"]["Token"][];
         };
+        /** @description What a receiver was last told of an alert. */
+        ToldReceiver: {
+            /** @description When. */
+            at: components["schemas"]["Timestamp"];
+            /** @description That it is over. */
+            over: boolean;
+            /** @description Which. */
+            receiver: string;
+        };
+        /**
+         * @description What a condition was concluded from.
+         * @enum {string}
+         */
+        Topic: "finding" | "incident" | "objective" | "capacity" | "budget" | "certificate" | "drift" | "automation" | "control_plane";
         /** @description Where nodes stand. */
         Topology: {
             /** @description Always `Topology`. */
@@ -6387,6 +7530,11 @@ export interface components {
             /** @default null */
             time_limit: components["schemas"]["Span"] | null;
         };
+        /**
+         * @description How soon somebody has to look. Ordered: a later one is more urgent.
+         * @enum {string}
+         */
+        Urgency: "ticket" | "page";
         /**
          * @description Whose doing an attempt's end was.
          * @enum {string}
@@ -6631,6 +7779,125 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_alerts: {
+        parameters: {
+            query?: {
+                /** @description Only open ones (`true`) or those that are over (`false`); all when absent. */
+                open?: boolean;
+                /** @description Only `page` or `ticket`. */
+                urgency?: string;
+                /** @description At most so many. */
+                limit?: number;
+                /** @description Where the last page ended. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of alerts. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_alerts_id: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path: {
+                /** @description Its id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The alert. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alert"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    post_alerts_id_acknowledge: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Its id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["AcknowledgeRequest"] | null;
+            };
+        };
+        responses: {
+            /** @description The alert as it stands now. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alert"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };
@@ -8838,6 +10105,160 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    get_objectives: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The objectives. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SiteObjectives"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    put_objectives: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetObjectives"];
+            };
+        };
+        responses: {
+            /** @description As it stands now. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SiteObjectives"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    put_objectives_name: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The objective's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Objective"];
+            };
+        };
+        responses: {
+            /** @description How it stands. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Slo"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    delete_objectives_name: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The objective's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            204: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     get_policy: {
         parameters: {
             query?: never;
@@ -9090,6 +10511,67 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    get_readiness: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The checklists. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Readiness"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_receivers: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The receivers. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReceiverList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     get_remedies: {
         parameters: {
             query?: {
@@ -9337,6 +10819,46 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    get_reports_fleet: {
+        parameters: {
+            query?: {
+                /** @description From here on; a week before the end when not given. Rows are whole hours or days. */
+                from?: components["schemas"]["Timestamp"];
+                /** @description Up to here; now when not given. */
+                to?: components["schemas"]["Timestamp"];
+                /** @description How long each row is. */
+                step?: components["schemas"]["FleetStep"];
+                /** @description Only the jobs of this project. */
+                project?: string;
+            };
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What became of all GPUs. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FleetReport"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     get_reservations: {
         parameters: {
             query?: never;
@@ -9477,6 +10999,79 @@ export interface operations {
             403: components["responses"]["NotAllowed"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_routing: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Receivers and routes. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SiteRouting"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    put_routing: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetRouting"];
+            };
+        };
+        responses: {
+            /** @description As it stands now. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SiteRouting"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Senseless"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
@@ -10031,6 +11626,185 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_silences: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The silences. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SilenceList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    put_silences_name: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The silence's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetSilence"];
+            };
+        };
+        responses: {
+            /** @description As it stands now. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Silence"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    delete_silences_name: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The silence's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            204: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_slos: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The promises. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SloList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_slos_name: {
+        parameters: {
+            query?: {
+                /** @description The chart's hours, at most 2160; the objective's window when absent. */
+                hours?: number;
+            };
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path: {
+                /** @description The objective's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The promise. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Slo"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

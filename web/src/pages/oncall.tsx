@@ -7,6 +7,7 @@ import { useAsk } from '../ui/ask';
 import { Ago, Empty, Loaded, Panel, State, tidy, Word } from '../ui/parts';
 import { automation as automationWords } from '../words';
 import { Failing, Hot, Pending } from './oncall-work';
+import { Alerts, Burning } from './slo-parts';
 
 const STEPS: Record<string, string> = {
   proposed: 'held back by a limit or the policy',
@@ -41,9 +42,11 @@ export function OncallPage() {
       <div className="columns wide-left">
         <div>
           <Waiting />
+          <Alerts short />
           <Incidents />
         </div>
         <div>
+          <Burning />
           <Automation />
           <Breakers />
           <UnderWay />

@@ -6,6 +6,9 @@ test('every page has a letter of its own', () => {
 });
 
 test('search finds pages by their names and by what is on them', () => {
+  expect(pageNamed('slo')?.to).toBe('/slos');
+  expect(pageNamed('silences')?.to).toBe('/slos');
+  expect(pageNamed('Exec')?.to).toBe('/executive');
   expect(pageNamed('Topo')?.to).toBe('/topology');
   expect(pageNamed('twin')?.to).toBe('/simulator');
   expect(pageNamed('r')).toBeNull();

@@ -5,6 +5,8 @@ export const PAGES = [
   { to: '/runbooks', key: 'b', label: 'Runbooks', also: 'steps playbook' },
   { to: '/jobs', key: 'j', label: 'Jobs', also: 'queue' },
   { to: '/nodes', key: 'n', label: 'Nodes', also: 'machines' },
+  { to: '/slos', key: 's', label: 'SLOs', also: 'alerts silences burn budget objectives promises' },
+  { to: '/executive', key: 'x', label: 'Executive', also: 'report utilisation capacity forecast inventory' },
   { to: '/topology', key: 't', label: 'Topology', also: 'racks leaves links network' },
   { to: '/reservations', key: 'r', label: 'Reservations', also: 'maintenance calendar' },
   { to: '/quotas', key: 'q', label: 'Quotas', also: 'shares' },

@@ -1,0 +1,312 @@
+import { useQuery } from '@tanstack/react-query';
+import { useNavigate, useSearch } from '@tanstack/react-router';
+import { api, once, type Schemas } from '../api/client';
+import { receivers, silences, slo, slos } from '../queries';
+import { burn, left } from '../slo/burn';
+import { useAct } from '../ui/act';
+import { useAsk } from '../ui/ask';
+import { Ago, count, Empty, Loaded, Panel, Word } from '../ui/parts';
+import { Plot } from '../ui/plot';
+import { Alerts, Budget, sloTone } from './slo-parts';
+
+type Slo = Schemas['Slo'];
+
+const ORDER: Record<string, number> = { spent: 0, burning: 1, kept: 2, no_data: 3 };
+
+export function SlosPage() {
+  const query = useQuery(slos());
+  const { name } = useSearch({ from: '/slos' });
+  return (
+    <main className="page" id="page">
+      <div className="head">
+        <h1>Promises</h1>
+        {query.data && <Tally items={query.data.items} />}
+      </div>
+      <div className="columns wide-left">
+        <div>
+          <Loaded query={query}>
+            {(page) =>
+              page.items.length === 0 ? (
+                <Panel title="Objectives">
+                  <Empty title="Nothing is promised">
+                    <p>
+                      An objective says what share of jobs, nodes or time is to be good, and over how long:{' '}
+                      <code>muster slo</code>.
+                    </p>
+                  </Empty>
+                </Panel>
+              ) : (
+                <>
+                  {name && <One name={name} />}
+                  <Panel title="Objectives" note="worst first">
+                    {[...page.items]
+                      .sort(
+                        (a, b) =>
+                          (ORDER[a.state] ?? 9) - (ORDER[b.state] ?? 9) ||
+                          (a.budget_left ?? 2) - (b.budget_left ?? 2) ||
+                          a.name.localeCompare(b.name),
+                      )
+                      .map((s) => (
+                        <SloItem key={s.name} slo={s} chosen={s.name === name} />
+                      ))}
+                  </Panel>
+                </>
+              )
+            }
+          </Loaded>
+        </div>
+        <div>
+          <Alerts />
+          <Silences />
+          <Receivers />
+        </div>
+      </div>
+    </main>
+  );
+}
+
+function Tally({ items }: { items: Slo[] }) {
+  const of = (state: string) => items.filter((s) => s.state === state).length;
+  return (
+    <span className="dim">
+      {count(items.length, 'objective')}: {of('kept')} kept, {of('burning')} burning, {of('spent')} spent,{' '}
+      {of('no_data')} without data
+    </span>
+  );
+}
+
+const rate = (v: number | null | undefined) =>
+  v === null || v === undefined ? 'no data' : v.toLocaleString('en', { maximumFractionDigits: 1 });
+
+function SloItem({ slo: s, chosen }: { slo: Slo; chosen: boolean }) {
+  const navigate = useNavigate({ from: '/slos' });
+  return (
+    <div className={chosen ? 'item chosen' : 'item'}>
+      <h3>
+        {sloTone(s)}
+        <button
+          type="button"
+          className="quiet flat link"
+          aria-expanded={chosen}
+          onClick={() => void navigate({ search: { name: chosen ? undefined : s.name }, replace: true })}
+        >
+          {s.name}
+        </button>
+        <span className="dim">
+          {s.good_text ?? 'no data'} of {s.target} over {s.window}
+        </span>
+        <span className="grow" />
+        <Budget of={s} />
+      </h3>
+      <p className="dim">
+        {s.description}
+        {s.owner && ` Owner: ${s.owner}.`}
+        {s.spent_in && ` At this pace spent in ${s.spent_in}.`}
+        {s.gating && ` It holds back: ${s.gates.join(', ')}.`}
+      </p>
+      {s.firing.map((f) => (
+        <p key={`${f.long}${f.urgency}`}>
+          <Word tone={f.urgency === 'page' ? 'worst' : 'warn'}>{f.urgency}</Word> spends its budget{' '}
+          {rate(f.long_rate)} times too fast over {f.long}, {rate(f.short_rate)} times over {f.short}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+/** One objective over its window: how fast its budget is spent, what is left, and why. */
+function One({ name }: { name: string }) {
+  const query = useQuery(slo(name));
+  return (
+    <Loaded query={query}>
+      {(s) => {
+        const points = s.chart ?? [];
+        const at = points.map((p) => Date.parse(p.at));
+        const rates = burn(points, s.target_ppm).map((v) => (v === null ? null : Math.min(v, 100)));
+        const whole = (s.causes ?? []).reduce((n, c) => n + c.count, 0);
+        return (
+          <Panel title={s.name} note={`${s.good_text ?? 'no data'} of ${s.target} over ${s.window}`}>
+            {points.every((p) => p.total === 0) ? (
+              <Empty title="Nothing was counted yet">
+                <p>The chart begins with the first job, attempt or hour that this objective counts.</p>
+              </Empty>
+            ) : (
+              <div className="body">
+                <Plot
+                  title="Budget left"
+                  at={at}
+                  height={130}
+                  most={1}
+                  say={(v) => `${Math.round(v * 100)} %`}
+                  lines={[
+                    {
+                      label: 'budget left',
+                      tone: '--accent',
+                      values: left(points, s.budget_spent, s.allowed).map((v) =>
+                        v === null ? null : Math.max(0, Math.min(1, v)),
+                      ),
+                    },
+                  ]}
+                />
+                <Plot
+                  title="Burn rate"
+                  at={at}
+                  height={130}
+                  say={(v) => `${v.toLocaleString('en', { maximumFractionDigits: 1 })}x`}
+                  across={{ at: 1, label: 'as fast as the window allows' }}
+                  lines={[{ label: 'burn rate by the hour', tone: '--bad', values: rates }]}
+                />
+                <dl className="facts">
+                  {s.burn.map((b) => (
+                    <Fact key={b.window} word={`over ${b.window}`} text={`${rate(b.rate)} times`} />
+                  ))}
+                  <Fact
+                    word="counted"
+                    text={
+                      s.unit === 'time'
+                        ? `${(s.total / 3_600_000).toLocaleString('en', { maximumFractionDigits: 0 })} hours, ${((s.total - s.good) / 3_600_000).toLocaleString('en', { maximumFractionDigits: 1 })} of them bad`
+                        : `${s.total.toLocaleString('en')}, ${(s.total - s.good).toLocaleString('en')} of them bad, ${s.allowed.toLocaleString('en')} allowed`
+                    }
+                  />
+                  {s.mean_time && <Fact word="between two" text={s.mean_time} />}
+                  {whole > 0 && (
+                    <Fact
+                      word="spent by"
+                      text={s.causes
+                        .map((c) => `${c.cause} ${((100 * c.count) / whole).toFixed(0)} %`)
+                        .join(', ')}
+                    />
+                  )}
+                </dl>
+              </div>
+            )}
+          </Panel>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function Fact({ word, text }: { word: string; text: string }) {
+  return (
+    <>
+      <dt>{word}</dt>
+      <dd>{text}</dd>
+    </>
+  );
+}
+
+function Silences() {
+  const query = useQuery(silences());
+  const ask = useAsk();
+  const { act, busy } = useAct();
+  return (
+    <Loaded query={query}>
+      {(page) => {
+        const open = page.items.filter((s) => s.state !== 'over');
+        return (
+          <Panel title="Silences" note={open.length ? `${open.length}` : ''}>
+            {open.length === 0 ? (
+              <Empty title="Nothing is kept quiet">
+                <p>
+                  An alert's button silences it for four hours; windows that repeat are made with the CLI.
+                </p>
+              </Empty>
+            ) : (
+              open.map((s) => (
+                <div className="item" key={s.name}>
+                  <h3>
+                    <Word tone={s.state === 'active' ? 'warn' : 'plain'}>{s.state}</Word>
+                    <span>{s.name}</span>
+                    <span className="dim">
+                      {Object.entries(s.match)
+                        .filter(([, v]) => v)
+                        .map(([k, v]) => `${k} ${String(v)}`)
+                        .join(', ') || 'everything'}
+                    </span>
+                  </h3>
+                  <p className="dim">
+                    {s.why} {s.by.replace(/^user:/, '')};{' '}
+                    {s.window && (
+                      <>
+                        until <Ago at={s.window.end} />
+                      </>
+                    )}
+                    {s.silences > 0 && `; keeps ${count(s.silences, 'alert')} quiet`}
+                  </p>
+                  <div className="actions">
+                    <button
+                      type="button"
+                      disabled={busy}
+                      onClick={async () => {
+                        const yes = await ask({
+                          title: `End the silence ${s.name}`,
+                          text: 'Alerts that it kept quiet are told again.',
+                          act: 'End it',
+                        });
+                        if (yes === null) return;
+                        const params = { path: { name: s.name }, header: once() };
+                        void act(() => api.DELETE('/v1/silences/{name}', { params }), 'The silence is over');
+                      }}
+                    >
+                      End
+                    </button>
+                  </div>
+                </div>
+              ))
+            )}
+          </Panel>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function Receivers() {
+  const query = useQuery(receivers());
+  return (
+    <Panel title="Receivers" note="who is told, and what waits for them">
+      <Loaded query={query}>
+        {(page) =>
+          page.items.length === 0 ? (
+            <Empty title="Nobody is told yet">
+              <p>
+                Alerts go to Alertmanager, a webhook, Slack or mail once the routing names them:{' '}
+                <code>muster alerts</code>.
+              </p>
+            </Empty>
+          ) : (
+            page.items.map((r) => (
+              <div className="item" key={r.name}>
+                <h3>
+                  <Word tone={r.state === 'ok' ? 'ok' : 'bad'}>{r.state}</Word>
+                  <span>{r.name}</span>
+                  <span className="dim">{r.by}</span>
+                  <span className="dim">
+                    {r.waiting === 0 ? 'nothing waits' : `${count(r.waiting, 'alert')} wait`}
+                    {r.oldest && (
+                      <>
+                        , the oldest since <Ago at={r.oldest} />
+                      </>
+                    )}
+                  </span>
+                </h3>
+                {r.failures > 0 && (
+                  <p>
+                    {r.failures} failures in a row: {r.error}
+                    {r.next_try && (
+                      <span className="dim">
+                        {' '}
+                        tried again <Ago at={r.next_try} />
+                      </span>
+                    )}
+                  </p>
+                )}
+              </div>
+            ))
+          )
+        }
+      </Loaded>
+    </Panel>
+  );
+}
