@@ -2,6 +2,7 @@
 //! goes wrong and how it is said, and a `kill -9` that loses nothing.
 
 mod minutes {
+    #[allow(dead_code, reason = "other tests need the rest")]
     pub(crate) mod cluster;
 }
 

@@ -8,6 +8,8 @@ mod fifth;
 mod fourth;
 #[path = "golden/second.rs"]
 mod second;
+#[path = "golden/sixth.rs"]
+mod sixth;
 #[path = "golden/third.rs"]
 mod third;
 
@@ -311,6 +313,7 @@ fn the_golden_logs_hold_every_kind_of_event() {
         fourth::live().log
     });
     newest.extend(fifth::live().log);
+    newest.extend(sixth::live().log);
     let seen: BTreeSet<String> = newest.iter().map(kind).collect();
     let source = include_str!("../../model/src/event.rs");
     let body = &source[source.find("pub enum Event").unwrap()..];

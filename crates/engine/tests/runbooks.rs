@@ -277,6 +277,19 @@ fn every_book_on_the_shelf_can_be_rehearsed() {
 }
 
 #[test]
+fn whatever_an_alert_can_be_about_has_a_book() {
+    let w = World::new(2, 8);
+    let books = &w.engine.state().runbooks;
+    let topics =
+        ["automation-stopped", "approvals-wait", "cannot-write", "no-spares", "certificate-ends"];
+    for kind in muster_health::modes::MODES.iter().map(|m| m.code).chain(topics) {
+        assert!(books.find(kind).is_some(), "no book serves {kind}");
+    }
+    assert_eq!(books.find("approvals-wait").as_deref(), Some("automation-stopped"));
+    assert_eq!(books.find("no-such-thing"), None);
+}
+
+#[test]
 fn a_book_of_the_sites_own_counts_before_the_one_beneath_it() {
     let mut w = World::new(1, 8);
     let text =

@@ -78,3 +78,15 @@ fn dashboards_hold_together() {
         }
     }
 }
+
+#[test]
+fn the_runbook_of_every_alert_is_on_the_shelf() {
+    let books = muster_runbook::shelf::books();
+    for r in rules::platform().iter().chain(&rules::promises(&[])).flat_map(|g| &g.rules) {
+        for (_, word) in r.labels.iter().filter(|(name, _)| *name == "runbook") {
+            let serves =
+                books.iter().any(|b| b.name == *word || b.topics.iter().any(|topic| topic == word));
+            assert!(serves, "no book serves {word}");
+        }
+    }
+}

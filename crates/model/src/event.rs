@@ -1,7 +1,7 @@
 //! What happened. Past tense; the only way state changes; readable for ever.
 //!
-//! Rules for this file: never rename or remove a variant or a field; a new field has a
-//! default; a new variant is written only once every server of the site knows it.
+//! Never rename or remove a variant or a field; a new field has a default; a new variant is
+//! written only once every server of the site knows it.
 
 mod origin;
 mod record;
@@ -577,8 +577,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         expired: bool,
     },
-    /// A node entered another stage of its life by the control plane's decision, or an
-    /// operator's word.
+    /// A node entered another stage, by the control plane's decision or an operator's word.
     NodeStaged {
         /// Which.
         node: NodeName,

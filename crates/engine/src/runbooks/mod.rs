@@ -77,10 +77,10 @@ impl RunbookShelf {
         names.filter_map(read).collect()
     }
 
-    /// Names of the books that serve a failure mode: the site's own first.
+    /// Names of the books that serve a failure mode or a topic: the site's own first.
     #[must_use]
     pub fn for_mode(&self, mode: &str) -> Vec<String> {
-        let serves = |b: &Book| b.modes.iter().any(|m| m == mode);
+        let serves = |b: &Book| b.modes.iter().chain(&b.topics).any(|m| m == mode);
         let mut out: Vec<(bool, String)> = self
             .all()
             .into_iter()
@@ -89,6 +89,16 @@ impl RunbookShelf {
             .collect();
         out.sort();
         out.into_iter().map(|(_, n)| n).collect()
+    }
+
+    /// The book of this name, or the first that serves what is called so: an alert names what is
+    /// wrong, and several things share a book.
+    #[must_use]
+    pub fn find(&self, word: &str) -> Option<String> {
+        if self.text(word).is_some() {
+            return Some(word.to_owned());
+        }
+        self.for_mode(word).into_iter().next()
     }
 }
 

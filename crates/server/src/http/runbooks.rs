@@ -83,8 +83,9 @@ fn brief(b: &Book, version: Option<u64>) -> Runbook {
 }
 
 fn whole(s: &Site, name: &str) -> Option<Runbook> {
-    let (text, version) = s.runbooks.text(name)?;
-    let b = muster_runbook::parse(name, &text).ok()?;
+    let name = s.runbooks.find(name)?;
+    let (text, version) = s.runbooks.text(&name)?;
+    let b = muster_runbook::parse(&name, &text).ok()?;
     let none = BTreeMap::new();
     Some(Runbook {
         intro: b.intro.clone(),

@@ -1,0 +1,74 @@
+//! Promises, alerts and who is told.
+
+use crate::common::World;
+use muster_engine::{Engine, Policy};
+use muster_model::alert::{Matcher, Routing, Silence};
+use muster_model::command::Command;
+use muster_model::entity::Entity;
+use muster_model::slo::{Counted, Objectives, Scope, Sli};
+use muster_model::units::Span;
+use muster_slo::conditions;
+use std::sync::Arc;
+
+/// A life with everything of it.
+pub(crate) fn live() -> World {
+    let mut w = World::new(2, 8);
+    w.engine =
+        Engine::new(w.engine.state().clone(), Policy { promises: true, ..Policy::default() });
+    w.pass(Span::secs(1));
+    let counted = Counted {
+        sli: Sli::ApiAvailability,
+        scope: Scope::default(),
+        good: 9,
+        total: 9,
+        cause: None,
+    };
+    w.ok(Command::TellCounts { counts: vec![counted] });
+    let none = Objectives { defaults: 0, ..Objectives::default() };
+    w.ok(Command::SetObjectives { objectives: Arc::new(none) });
+    let text = r#"{"receivers":[{"name":"oncall","by":{"webhook":{"url":"http://x"}}}],
+        "routes":[{"match":{"urgency":"page"},"to":["oncall"]}]}"#;
+    let routing: Routing = serde_json::from_str(text).unwrap();
+    w.ok(Command::SetRouting { routing: Arc::new(routing) });
+    let name: muster_model::names::Label = "fans".parse().unwrap();
+    let silence = Silence {
+        name: name.clone(),
+        matcher: Matcher { under: Some("rack:r/c/s/l0/k0".into()), ..Matcher::default() },
+        start: w.now,
+        length: Span::hours(1),
+        every: None,
+        by: String::new(),
+        why: "fans are replaced".into(),
+    };
+    w.ok(Command::SetSilence { silence: Box::new(silence) });
+    w.ok(Command::EndSilence { name });
+    let ends = w.now + Span::hours(365 * 24);
+    w.ok(Command::CertificateSeen { entity: Entity::Site, ends });
+    let c = conditions::cannot_write("disk full", w.now);
+    let until = Some(w.now + Span::hours(1));
+    w.ok(Command::TellCondition { condition: Box::new(c.clone()), until });
+    w.sleep(Span::mins(1));
+    let id = w.engine.state().slo.open().next().expect("an alert").id.clone();
+    let error = "refused".to_owned();
+    w.ok(Command::ReceiverFailed { receiver: "oncall".parse().unwrap(), error });
+    w.sleep(Span::mins(1));
+    deliver(&mut w);
+    w.ok(Command::AcknowledgeAlert { id, note: "on it".into() });
+    w.ok(Command::ConditionOver { key: c.key });
+    w.sleep(Span::mins(5));
+    deliver(&mut w);
+    w.pass(Span::hours(36 * 24));
+    w.sleep(Span::mins(2));
+    w
+}
+
+/// Tells all that is owed now, as a server would.
+fn deliver(w: &mut World) {
+    loop {
+        let slo = &w.engine.state().slo;
+        let Some(letter) = slo.desk.due(w.now, &slo.alerts, &slo.routing).into_iter().next() else {
+            return;
+        };
+        w.ok(Command::AlertsTold { receiver: letter.to, alerts: letter.alerts });
+    }
+}
