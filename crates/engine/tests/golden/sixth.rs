@@ -54,11 +54,14 @@ pub(crate) fn live() -> World {
     w.sleep(Span::mins(1));
     deliver(&mut w);
     w.ok(Command::AcknowledgeAlert { id, note: "on it".into() });
-    w.ok(Command::ConditionOver { key: c.key });
+    w.ok(Command::ConditionOver { key: c.key.clone() });
     w.sleep(Span::mins(5));
     deliver(&mut w);
     w.pass(Span::hours(36 * 24));
-    w.sleep(Span::mins(2));
+    // What was over long ago is forgotten with the next look.
+    let until = Some(w.now + Span::hours(1));
+    w.ok(Command::TellCondition { condition: Box::new(c), until });
+    w.sleep(Span::mins(1));
     w
 }
 

@@ -101,6 +101,10 @@ fn complete_operation(path: &str, method: &str, op: &mut Value) {
     } else {
         op["security"] = json!([]);
     }
+    if path == "/metrics" {
+        // A token is not needed, but a wrong one is said to be wrong.
+        statuses.push(401);
+    }
     if path.contains('{') {
         statuses.push(404);
     }

@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 enum Who {
     /// Everybody, without a token.
     Anybody,
+    /// Everybody; whoever shows a token sees more, and a wrong one is said to be wrong.
+    Open,
     /// Every token; what they see differs.
     Tokens,
     /// Those who may read the job's project; the job is not there for others.
@@ -23,12 +25,12 @@ enum Who {
 }
 
 fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
-    use Who::{Admins, Anybody, JobReaders, JobSteerers, Operators, Tokens, Users};
+    use Who::{Admins, Anybody, JobReaders, JobSteerers, Open, Operators, Tokens, Users};
     let no = Value::Null;
     vec![
         ("get", "/healthz", Anybody, no.clone()),
         ("get", "/readyz", Anybody, no.clone()),
-        ("get", "/metrics", Anybody, no.clone()),
+        ("get", "/metrics", Open, no.clone()),
         ("get", "/v1/brand", Anybody, no.clone()),
         ("get", "/v1/brand/logo", Anybody, no.clone()),
         ("get", "/v1/jobs", Tokens, no.clone()),
@@ -154,7 +156,7 @@ fn window() -> Value {
 /// What the endpoint must answer to this caller; none means that it is let in.
 fn refusal(who: Who, caller: &str) -> Option<u16> {
     match (who, caller) {
-        (Who::Anybody, _) => None,
+        (Who::Anybody, _) | (Who::Open, "nobody") => None,
         (_, "nobody" | "stranger") => Some(401),
         (Who::JobReaders, "other") => Some(404),
         (Who::JobSteerers, "viewer") => Some(403),
