@@ -228,6 +228,9 @@ fn front_matter(lines: &[(usize, &str)]) -> Read<Book> {
     Ok(book)
 }
 
+/// A line of a block: its number, the word before the colon and what follows.
+type Line<'a> = (usize, &'a str, &'a str);
+
 /// A step whose end was not read yet.
 struct Draft<'a> {
     no: u32,
@@ -235,7 +238,7 @@ struct Draft<'a> {
     word: &'a str,
     title: &'a str,
     text: String,
-    block: Option<(usize, Vec<(usize, &'a str, &'a str)>)>,
+    block: Option<(usize, Vec<Line<'a>>)>,
 }
 
 impl<'a> Draft<'a> {

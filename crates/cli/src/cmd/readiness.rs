@@ -24,7 +24,7 @@ impl ReadinessCmd {
         if self.missing {
             all.checks.retain(|c| c.state == "missing");
         }
-        ctx.show(&all, |r| text(r))?;
+        ctx.show(&all, text)?;
         Ok(u8::from(!all.ready))
     }
 }

@@ -261,7 +261,7 @@ fn telemetry(metering: &crate::metering::Metering, out: &mut Text) {
     let oldest = super::metrics::seconds(t.oldest.0 * 1000);
     let help = "Age of the oldest of what fresh nodes told.";
     out.one("muster_telemetry_oldest_seconds", "gauge", help, oldest);
-    let busy = t.seen.busy().map_or(f64::NAN, |v| gpus(v));
+    let busy = t.seen.busy().map_or(f64::NAN, gpus);
     let help = "How busy GPUs are, as they tell (0 to 1).";
     out.one("muster_gpu_utilisation", "gauge", help, shown(busy));
     let drew = t.seen.drew().map_or(0, |mw| mw / 1000);
