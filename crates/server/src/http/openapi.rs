@@ -102,8 +102,8 @@ fn complete_operation(path: &str, method: &str, op: &mut Value) {
         op["security"] = json!([]);
     }
     if path == "/metrics" {
-        // A token is not needed, but a wrong one is said to be wrong.
-        statuses.push(401);
+        // A token is not needed; what is shown is looked at, and counted, like any other.
+        statuses.extend([400, 401, 429]);
     }
     if path.contains('{') {
         statuses.push(404);
