@@ -50,7 +50,8 @@ fn exit_codes_come_back_and_refusals_say_why() {
     c.muster(&["cancel", "4242"]).code(3);
     c.muster(&["logs", "4242"]).code(3);
 
-    let wrong = format!("{}x", &c.token[..c.token.len() - 1]);
+    let (rest, last) = c.token.split_at(c.token.len() - 1);
+    let wrong = format!("{rest}{}", if last == "x" { "y" } else { "x" });
     c.muster(&["--token", &wrong, "ps"]).code(4);
     let out = c.muster(&["--server", "http://127.0.0.1:1", "--token", &c.token, "ps"]);
     out.code(6);

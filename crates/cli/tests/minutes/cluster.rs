@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -32,6 +32,8 @@ impl Said {
 /// A cluster on this machine; nothing of it outlives the test.
 pub(crate) struct Cluster {
     dir: tempfile::TempDir,
+    /// Its addresses are nobody else's, also while its server is away.
+    _held: [UdpSocket; 2],
     listen: SocketAddr,
     link: SocketAddr,
     nodes: u32,
@@ -49,9 +51,10 @@ impl Cluster {
     /// The same with more arguments.
     pub(crate) fn start_with(nodes: u32, more: &[&str]) -> Cluster {
         let dir = tempfile::Builder::new().prefix("muster-up-").tempdir().expect("a directory");
-        let (listen, link) = (free_address(), free_address());
+        let ((listen, one), (link, two)) = (free_address(), free_address());
         let mut cluster = Cluster {
             dir,
+            _held: [one, two],
             listen,
             link,
             nodes,
@@ -100,9 +103,9 @@ impl Cluster {
             .command()
             .env_remove("MUSTER_SERVER")
             .env_remove("MUSTER_TOKEN")
-            // Nodes that crash are missed soon.
+            // Nodes that crash are missed soon, those on a machine that is busy are not.
             .env("MUSTER_HEARTBEAT", "1s")
-            .env("MUSTER_LOST_AFTER", "5s")
+            .env("MUSTER_LOST_AFTER", "10s")
             .args(["up", "--no-context", "--no-local-node", "--nodes", &self.nodes.to_string()])
             .args(["--listen", &self.listen.to_string(), "--link-listen", &self.link.to_string()])
             .arg("--data-dir")
@@ -275,16 +278,21 @@ fn marked(dir: &Path) -> Vec<i32> {
     pids
 }
 
-/// An address that nobody uses, below the range of ephemeral ports.
-fn free_address() -> SocketAddr {
+/// An address that nobody uses, and what keeps other tests from it until this one ends.
+///
+/// Below the range of ephemeral ports, so that no outgoing connection takes it. Whoever has the
+/// port of the same number for datagrams has it, across processes: that nobody listens may only
+/// mean that another test's server has not come up yet.
+fn free_address() -> (SocketAddr, UdpSocket) {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
         let base = u16::try_from(std::process::id() % 8_000).expect("in range");
         let port = 10_000 + (base + step * 7) % 10_000;
         let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let Ok(held) = UdpSocket::bind(address) else { continue };
         if TcpListener::bind(address).is_ok() {
-            return address;
+            return (address, held);
         }
     }
 }
