@@ -3,9 +3,9 @@
 use crate::days::Calendar;
 use muster_model::event::{Event, Record};
 use muster_model::names::NodeName;
-use muster_model::node::{Inventory, Node, NodeRole, Stage};
+use muster_model::node::{Inventory, Node, Stage};
 use muster_model::placement::GpuSet;
-use muster_model::slo::Cause;
+use muster_model::slo::{Cause, Footing};
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,12 +18,7 @@ pub(crate) struct Stand {
     /// Those it had and does not tell of any more.
     missing: GpuSet,
     excluded: GpuSet,
-    stage: Stage,
-    reachable: bool,
-    cordoned: bool,
-    protected: bool,
-    testing: bool,
-    role: NodeRole,
+    footing: Footing,
 }
 
 fn gpus(i: &Inventory) -> GpuSet {
@@ -38,12 +33,7 @@ impl Stand {
             present: GpuSet::EMPTY,
             missing: GpuSet::EMPTY,
             excluded: GpuSet::EMPTY,
-            stage: Stage::Enrolled,
-            reachable: false,
-            cordoned: false,
-            protected: false,
-            testing: false,
-            role: NodeRole::Normal,
+            footing: Footing::FRESH,
         }
     }
 
@@ -55,36 +45,13 @@ impl Stand {
             present,
             missing: GpuSet(missing.fold(0, |set, g| set | 1 << g.index)).minus(present),
             excluded: n.excluded_gpus,
-            stage: n.stage,
-            reachable: n.reachable,
-            cordoned: n.cordon.is_some(),
-            protected: n.protected,
-            testing: n.qualifying.is_some(),
-            role: n.role,
-        }
-    }
-
-    /// How its GPUs count: not at all before it first serves and after it is retired; otherwise in
-    /// service, or out of it and why. The same as for the promise of node availability.
-    pub(crate) fn service(&self) -> Option<Result<(), Cause>> {
-        let out = |cause| Some(Err(cause));
-        match self.stage {
-            Stage::Enrolled | Stage::Retired => None,
-            Stage::Repairing => out(Cause::Repair),
-            Stage::Suspect | Stage::Quarantined => out(Cause::Quarantine),
-            _ if !self.reachable => out(Cause::Unreachable),
-            _ if self.protected => out(Cause::Platform),
-            _ if self.testing => out(Cause::Test),
-            Stage::Draining | Stage::Drained => out(Cause::Operator),
-            Stage::Ready if self.cordoned => out(Cause::Operator),
-            Stage::Ready if self.role == NodeRole::Suspect => out(Cause::Quarantine),
-            Stage::Ready => Some(Ok(())),
+            footing: Footing::from(n),
         }
     }
 
     /// Its GPUs by how they count.
     fn counts(&self) -> Vec<(Option<Cause>, u64)> {
-        let Some(how) = self.service() else { return Vec::new() };
+        let Some(how) = self.footing.service() else { return Vec::new() };
         let n = |set: GpuSet| u64::from(set.len());
         let excluded = self.excluded.and(self.present);
         let rest = n(self.present.minus(excluded));
@@ -210,38 +177,50 @@ impl Nodes {
 
     /// Folds one record in.
     pub(crate) fn apply(&mut self, r: &Record, c: &mut Calendar) {
-        let stage = |s: Stage| move |n: &mut Stand| n.stage = s;
+        let stage = |s: Stage| move |n: &mut Stand| n.footing.stage = s;
         match &r.event {
             Event::NodeEnrolled { node, .. } => {
                 let was = self.nodes.get(node).cloned();
                 // The same machine that enrols again keeps its life.
-                if was.as_ref().is_none_or(|n| n.stage == Stage::Retired) {
+                if was.as_ref().is_none_or(|n| n.footing.stage == Stage::Retired) {
                     self.put(r.at, node, was, Stand::fresh(), c);
                 }
             }
             Event::NodeBack { node, protected, .. } => self.change(r, node, c, |n| {
-                n.reachable = true;
-                n.protected = *protected;
+                n.footing.reachable = true;
+                n.footing.protected = *protected;
             }),
             Event::NodeInventoried { node, inventory } => {
                 self.change(r, node, c, |n| n.inventoried(inventory));
             }
-            Event::NodeLost { node, .. } => self.change(r, node, c, |n| n.reachable = false),
-            Event::NodeCordoned { node, .. } => self.change(r, node, c, |n| n.cordoned = true),
-            Event::NodeUncordoned { node, .. } => self.change(r, node, c, |n| n.cordoned = false),
+            Event::NodeLost { node, .. } => {
+                self.change(r, node, c, |n| n.footing.reachable = false)
+            }
+            Event::NodeCordoned { node, .. } => {
+                self.change(r, node, c, |n| n.footing.cordoned = true)
+            }
+            Event::NodeUncordoned { node, .. } => {
+                self.change(r, node, c, |n| n.footing.cordoned = false)
+            }
             Event::DrainStarted { node, .. } => self.change(r, node, c, stage(Stage::Draining)),
             Event::NodeDrained { node } => self.change(r, node, c, stage(Stage::Drained)),
             Event::NodeReady { node, .. } => self.change(r, node, c, stage(Stage::Ready)),
             Event::NodeStaged { node, stage: s, .. } => self.change(r, node, c, stage(*s)),
             Event::NodeRetired { node } => self.change(r, node, c, |n| {
-                n.stage = Stage::Retired;
-                n.reachable = false;
+                n.footing.stage = Stage::Retired;
+                n.footing.reachable = false;
             }),
-            Event::NodeReconciled { node } => self.change(r, node, c, |n| n.protected = false),
-            Event::NodeMarked { node, role, .. } => self.change(r, node, c, |n| n.role = *role),
-            Event::QualificationAsked { node, .. } => self.change(r, node, c, |n| n.testing = true),
+            Event::NodeReconciled { node } => {
+                self.change(r, node, c, |n| n.footing.protected = false)
+            }
+            Event::NodeMarked { node, role, .. } => {
+                self.change(r, node, c, |n| n.footing.role = *role)
+            }
+            Event::QualificationAsked { node, .. } => {
+                self.change(r, node, c, |n| n.footing.testing = true)
+            }
             Event::QualificationEnded { node, .. } | Event::QualificationCancelled { node, .. } => {
-                self.change(r, node, c, |n| n.testing = false);
+                self.change(r, node, c, |n| n.footing.testing = false);
             }
             Event::GpusExcluded { node, gpus, .. } => {
                 self.change(r, node, c, |n| n.excluded = *gpus);

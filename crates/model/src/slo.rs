@@ -4,11 +4,13 @@
 //! stored is never rounded.
 
 mod check;
+mod footing;
 mod share;
 mod sli;
 #[cfg(test)]
 mod tests;
 
+pub use footing::Footing;
 pub use share::{Factor, FactorError, Ppm, PpmError};
 pub use sli::{Blame, Scope, Sli, Unit};
 

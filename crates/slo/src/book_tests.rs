@@ -386,11 +386,10 @@ fn nodes_of_an_older_snapshot_are_taken_up() {
 
 #[test]
 fn a_node_is_out_for_one_reason() {
-    use crate::fleet::service;
     let with = |f: &dyn Fn(&mut Node)| {
         let mut n = node("n", "a");
         f(&mut n);
-        service(&n)
+        muster_model::slo::Footing::from(&n).service()
     };
     assert_eq!(with(&|_| {}), Some(Ok(())));
     assert_eq!(with(&|n| n.cordon = Some("x".into())), Some(Err(Cause::Operator)));

@@ -2,30 +2,11 @@
 
 use crate::ledger::{Ledger, Series};
 use muster_model::names::NodeName;
-use muster_model::node::{Node, NodeRole, Stage};
-use muster_model::slo::{Cause, Sli};
+use muster_model::node::Node;
+use muster_model::slo::{Cause, Footing, Sli};
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// How a node counts: not at all before it first serves and after it is retired; otherwise in
-/// service, or out of it and why.
-#[must_use]
-pub fn service(n: &Node) -> Option<Result<(), Cause>> {
-    let out = |cause| Some(Err(cause));
-    match n.stage {
-        Stage::Enrolled | Stage::Retired => None,
-        Stage::Repairing => out(Cause::Repair),
-        Stage::Suspect | Stage::Quarantined => out(Cause::Quarantine),
-        _ if !n.reachable => out(Cause::Unreachable),
-        _ if n.protected => out(Cause::Platform),
-        _ if n.qualifying.is_some() => out(Cause::Test),
-        Stage::Draining | Stage::Drained => out(Cause::Operator),
-        Stage::Ready if n.cordon.is_some() => out(Cause::Operator),
-        Stage::Ready if n.role == NodeRole::Suspect => out(Cause::Quarantine),
-        Stage::Ready => Some(Ok(())),
-    }
-}
 
 /// A node as it counts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -60,8 +41,9 @@ impl Fleet {
 
     /// A node may stand differently since a moment. What was before has to be counted first.
     pub fn set(&mut self, node: &Node) {
-        let now =
-            service(node).map(|how| Standing { pool: node.pool().to_owned(), out: how.err() });
+        let now = Footing::from(node)
+            .service()
+            .map(|how| Standing { pool: node.pool().to_owned(), out: how.err() });
         let before = self.nodes.get(&node.name).cloned();
         if before == now {
             return;
