@@ -287,6 +287,14 @@ fn whatever_an_alert_can_be_about_has_a_book() {
     }
     assert_eq!(books.find("approvals-wait").as_deref(), Some("automation-stopped"));
     assert_eq!(books.find("no-such-thing"), None);
+    // And can be followed by that word: the run is of the book.
+    let mut w = w;
+    let vars = BTreeMap::from([("node".to_owned(), node(1).to_string())]);
+    let start = |name: &str, vars| Command::StartRunbook { name: name.into(), vars, auto: false };
+    let Answer::Begun { id } = w.ok(start("telemetry-stale", vars)) else { panic!("no run") };
+    assert_eq!(w.engine.state().runbooks.runs[&id].book, "agent-hang");
+    let none = w.send(start("no-such-thing", BTreeMap::new())).unwrap_err();
+    assert_eq!(none.code, RefusalCode::NotFound);
 }
 
 #[test]

@@ -75,14 +75,17 @@ fn set(e: &mut Engine, name: &str, text: &Arc<str>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The book of this name, and that it can be followed with these variables.
+/// The book of this name or for what is called so, and that it can be followed with these
+/// variables.
 pub(super) fn open(
     e: &Engine,
     name: &str,
     vars: &BTreeMap<String, String>,
 ) -> Result<(Book, Arc<str>, Option<u64>), Refusal> {
-    let (text, version) = e.state.runbooks.text(name).ok_or_else(|| no_book(name))?;
-    let book = read(name, &text)?;
+    let shelf = &e.state.runbooks;
+    let found = shelf.find(name).and_then(|n| Some((shelf.text(&n)?, n)));
+    let ((text, version), name) = found.ok_or_else(|| no_book(name))?;
+    let book = read(&name, &text)?;
     let (missing, strange) = book.check_vars(vars);
     if let Some(v) = missing.first() {
         return Err(Refusal::new(RefusalCode::Invalid, format!("runbook {name} needs `{v}`"))
@@ -117,7 +120,7 @@ fn start(
     let (id, now) = (e.state.seq.next().0, e.state.now);
     let run = Run {
         id,
-        book: name.to_owned(),
+        book: book.name.clone(),
         text,
         version,
         by: RunActor::from(&req.actor),

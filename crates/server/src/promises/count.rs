@@ -127,9 +127,9 @@ fn freshness(brain: &Brain, agents: &Agents, now: Time) -> Vec<Counted> {
         // just come has a minute to speak.
         let heard = s.nodes.values().filter(|n| n.reachable && n.stage == Stage::Ready);
         let names: Vec<_> = heard.map(|n| n.name.clone()).collect();
-        (limits, if limits_empty(s) { Vec::new() } else { names })
+        (limits, names)
     });
-    if nodes.is_empty() {
+    if limits.is_empty() || nodes.is_empty() {
         return Vec::new();
     }
     let ages: Vec<Option<Span>> = nodes.iter().map(|n| agents.figures_age(n, now)).collect();
@@ -140,10 +140,6 @@ fn freshness(brain: &Brain, agents: &Agents, now: Time) -> Vec<Counted> {
         counted(Sli::TelemetryFreshness { under: *under }, good, total)
     };
     limits.iter().map(of).collect()
-}
-
-fn limits_empty(s: &muster_engine::State) -> bool {
-    !s.slo.in_force().iter().any(|o| matches!(o.sli, Sli::TelemetryFreshness { .. }))
 }
 
 /// Tells the log what was counted until `stop`.

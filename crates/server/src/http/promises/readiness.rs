@@ -15,6 +15,14 @@ use muster_model::qualification::Outcome;
 use muster_model::tenant::Role;
 use muster_slo::readiness::{Site, checks, is_ready};
 
+/// An alert's link leads to a runbook that is there, or out of Muster to the site's own.
+fn has_book(s: &Engine, link: &str) -> bool {
+    match link.strip_prefix("/runbooks/") {
+        Some(name) => s.runbooks.find(name).is_some(),
+        None => !link.is_empty(),
+    }
+}
+
 fn facts(s: &Engine) -> Site {
     let nodes =
         || s.nodes.values().filter(|n| !matches!(n.stage, Stage::Enrolled | Stage::Retired));
@@ -46,7 +54,7 @@ fn facts(s: &Engine) -> Site {
         receivers: count(s.slo.routing.receivers.len()),
         paged: s.slo.routing.routes_of(&seen).iter().any(|r| !r.to.is_empty()),
         alerts: count(s.slo.open().count()),
-        without_runbook: count(s.slo.open().filter(|a| a.runbook.is_empty()).count()),
+        without_runbook: count(s.slo.open().filter(|a| !has_book(s, &a.runbook)).count()),
         quotas: !s.quotas.tree.is_empty(),
         limits: s.policy.limits.max_time.is_some(),
         preemption: s.policy.preemption.enabled,
