@@ -20,6 +20,7 @@ pub mod job;
 pub mod logs;
 pub mod mig;
 pub mod node;
+pub mod period;
 pub mod policy;
 pub mod power;
 pub mod query;
@@ -68,6 +69,10 @@ pub use job::{Attempt, Job, JobArray, JobList, Notice, Progress, Promise, Slot, 
 pub use logs::{LogLine, LogStream};
 pub use mig::{MigLeaver, MigPlan, MigPlanSlice, MigQuery};
 pub use node::{AgentInfo, Node, NodeJob, NodeList, NodeUse, Topology};
+pub use period::{
+    KindCount, NodeCount, PeriodAlerts, PeriodIncident, PeriodKind, PeriodObjective, PeriodQuery,
+    PeriodReport, VersionCount,
+};
 pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob, whole_policy};
 pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use query::{
@@ -132,6 +137,8 @@ pub enum Kind {
     JobTelemetry,
     /// What became of all GPUs.
     FleetReport,
+    /// What a week or a month was like.
+    PeriodReport,
     /// The site's scheduling policy.
     Policy,
     /// Who is entitled to what.

@@ -4,7 +4,8 @@ use crate::{Client, ClientError};
 use muster_api::{
     CordonRequest, DrainRequest, EventList, EventsQuery, FaultList, FaultsQuery, FleetQuery,
     FleetReport, FleetStep, Inject, Injected, MigPlan, MigQuery, Node, NodeList, NodesQuery,
-    PowerBy, PowerInventory, QualifyRequest, ServerInfo, Topology,
+    PeriodKind, PeriodQuery, PeriodReport, PowerBy, PowerInventory, QualifyRequest, ServerInfo,
+    Topology,
 };
 use reqwest::Method;
 
@@ -87,6 +88,16 @@ impl Client {
             .get(&["v1", "nodes", name, "mig"])
             .query(&[("gpu", Some(gpu.to_string())), ("profiles", Some(profiles))]);
         self.json(call).await
+    }
+
+    /// What a week or a month was like.
+    pub async fn period_report(&self, q: PeriodQuery) -> Result<PeriodReport, ClientError> {
+        let period = match q.period {
+            PeriodKind::Week => "week",
+            PeriodKind::Month => "month",
+        };
+        let query = [("period", Some(period.to_owned())), ("back", q.back.map(|n| n.to_string()))];
+        self.json(self.get(&["v1", "reports", "period"]).query(&query)).await
     }
 
     /// What became of all GPUs.

@@ -39,7 +39,7 @@ const ALERTS: [Alert; 13] = [
         "no server tells its figures", "server-down"),
     ("MusterNoLeader", "max(muster_leader) < 1", 1, Urgency::Page,
         "no server decides: nothing is started, stopped or healed", "no-leader"),
-    ("MusterCannotWrite", "increase(muster_reloads_total[5m]) > 0", 0, Urgency::Page,
+    ("MusterCannotWrite", "max(muster_write_stuck_seconds) > 15 or increase(muster_reloads_total[5m]) > 0", 0, Urgency::Page,
         "the log did not take a write", "cannot-write"),
     ("MusterAppendsSlow", "muster:append_seconds:p99_5m > 0.5", 10, Urgency::Ticket,
         "one append in a hundred takes more than half a second", "appends-slow"),

@@ -12,10 +12,11 @@ use muster_link::LinkError;
 use muster_link::pki::Authority;
 use muster_link::token::{ApiToken, JoinToken, hash};
 use muster_model::command::{Command, Refusal};
+use muster_model::entity::Entity;
 use muster_model::ids::SiteId;
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::topology::Topology;
-use muster_model::units::Span;
+use muster_model::units::{Span, Time};
 use muster_store::StoreUrl;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -282,6 +283,9 @@ impl Server {
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let base = config.public_url.unwrap_or_else(|| format!("{scheme}://{listen}"));
         app.keep_promises(base, &stop).map_err(|e| ServeError::Setup(e.to_string()))?;
+        let certificates = certificates_end(authority.ca_pem(), config.tls.as_ref())?;
+        let command = Command::CertificateSeen { entity: Entity::Site, ends: certificates };
+        brain.system(command).await.map_err(setup)?;
         if let Some(remote) = config.remote {
             crate::remote::start(app.clone(), remote, stop.clone())?;
         }
@@ -495,4 +499,16 @@ impl From<Refusal> for ServeError {
     fn from(r: Refusal) -> ServeError {
         ServeError::Setup(r.message)
     }
+}
+
+/// When the first of the server's own certificates ends: that which signs nodes', or that of the API.
+fn certificates_end(ca: &str, tls: Option<&TlsFiles>) -> Result<Time, ServeError> {
+    let bad = |what: &str, e: &dyn std::fmt::Display| ServeError::Tls(format!("{what}: {e}"));
+    let mut ends = muster_link::tls::not_after(ca).map_err(|e| bad("the authority", &e))?;
+    if let Some(files) = tls {
+        let name = files.cert.display().to_string();
+        let text = std::fs::read_to_string(&files.cert).map_err(|e| bad(&name, &e))?;
+        ends = ends.min(muster_link::tls::not_after(&text).map_err(|e| bad(&name, &e))?);
+    }
+    Ok(ends)
 }

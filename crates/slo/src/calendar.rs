@@ -1,4 +1,4 @@
-//! Months, in UTC.
+//! Months and weeks, in UTC.
 
 use muster_model::units::{Span, Time};
 
@@ -42,6 +42,62 @@ pub fn month(t: Time) -> (Time, Span) {
     (Time(first.saturating_mul(DAY)), Span::hours(24 * days(year, month).unsigned_abs()))
 }
 
+/// A stretch of the calendar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Period {
+    /// From Monday to Monday.
+    Week,
+    /// From the first to the first.
+    Month,
+}
+
+impl Period {
+    /// Where the one that a moment is in begins and ends.
+    #[must_use]
+    pub fn around(self, t: Time) -> (Time, Time) {
+        match self {
+            Period::Week => {
+                // 1970 began on a Thursday.
+                let day = t.0.div_euclid(DAY);
+                let monday = day - (day + 3).rem_euclid(7);
+                (Time(monday.saturating_mul(DAY)), Time((monday + 7).saturating_mul(DAY)))
+            }
+            Period::Month => {
+                let (start, length) = month(t);
+                (start, start + length)
+            }
+        }
+    }
+
+    /// The one so many before that of a moment.
+    #[must_use]
+    pub fn back(self, t: Time, n: u32) -> (Time, Time) {
+        let mut at = self.around(t);
+        for _ in 0..n {
+            at = self.around(Time(at.0.0.saturating_sub(1)));
+        }
+        at
+    }
+
+    /// What people call the one that begins here: `2026-W46`, `2026-11`.
+    #[must_use]
+    pub fn name(self, start: Time) -> String {
+        match self {
+            Period::Week => {
+                // A week belongs to the year that its Thursday is in.
+                let thursday = Time(start.0.saturating_add(3 * DAY));
+                let (year, month, day, _) = date(thursday);
+                let before: i64 = (0..month).map(|m| days(year, m)).sum();
+                format!("{year:04}-W{:02}", (before + day) / 7 + 1)
+            }
+            Period::Month => {
+                let (year, month, _, _) = date(start);
+                format!("{year:04}-{:02}", month + 1)
+            }
+        }
+    }
+}
+
 /// A moment as machines exchange it: `2026-02-14T12:00:00.000Z`.
 #[must_use]
 pub fn rfc3339(t: Time) -> String {
@@ -57,6 +113,27 @@ pub fn rfc3339(t: Time) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn weeks_and_months_have_the_names_of_the_calendar() {
+        let at = |s: i64| Time(s * 1000);
+        // By `date -u -d … +%s` and `date -u -d … +%G-W%V`.
+        for (now, back, week, month) in [
+            (1_794_787_200, 0, "2026-W47", "2026-11"), // Monday, 2026-11-16
+            (1_794_787_199, 0, "2026-W46", "2026-11"),
+            (1_794_787_200, 1, "2026-W46", "2026-10"),
+            (1_767_225_600, 0, "2026-W01", "2026-01"), // Thursday, 2026-01-01
+            (1_767_225_600, 1, "2025-W52", "2025-12"),
+            (1_609_459_200, 0, "2020-W53", "2021-01"), // Friday, 2021-01-01
+            (0, 0, "1970-W01", "1970-01"),
+        ] {
+            let name = |p: Period| p.name(p.back(at(now), back).0);
+            assert_eq!((name(Period::Week).as_str(), name(Period::Month).as_str()), (week, month));
+        }
+        let (from, to) = Period::Week.around(at(1_794_787_199));
+        assert_eq!((from, to), (at(1_794_182_400), at(1_794_787_200)));
+        assert_eq!(Period::Week.around(to).0, to, "the end is the next one's");
+    }
 
     #[test]
     fn months_begin_when_they_do() {

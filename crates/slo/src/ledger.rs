@@ -75,6 +75,8 @@ pub enum Reach {
     Last(Span),
     /// From a moment on, in whole hours.
     From(Time),
+    /// From a moment to another, in whole hours.
+    Between(Time, Time),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -330,6 +332,9 @@ fn hours(reach: Reach, now: Time) -> (i64, i64) {
             (end - (n / HOUR + i64::from(n % HOUR != 0)) + 1, end)
         }
         Reach::From(t) => (t.0.div_euclid(HOUR).saturating_add(1), end),
+        Reach::Between(from, to) => {
+            (from.0.div_euclid(HOUR).saturating_add(1), bucket(to, HOUR).min(end))
+        }
     }
 }
 

@@ -2,17 +2,19 @@
 
 pub(crate) mod fleet;
 pub(crate) mod job;
+pub(crate) mod period;
 
 use crate::ctx::Ctx;
 use crate::fail::Fail;
 use crate::output::colour;
 use crate::pick;
 use clap::{Args, Subcommand};
+use muster_api::PeriodKind;
 
 /// Say where the time went
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  muster report job 42\n  muster report job 42_3\n  muster report job 42 -o json | jq .ettr\n  muster report fleet\n  muster report fleet --days 1 --by hour -o json"
+    after_help = "Examples:\n  muster report job 42\n  muster report job 42_3\n  muster report job 42 -o json | jq .ettr\n  muster report fleet\n  muster report fleet --days 1 --by hour -o json\n  muster report weekly\n  muster report monthly --back 0"
 )]
 pub(crate) struct Report {
     #[command(subcommand)]
@@ -29,6 +31,10 @@ enum What {
     },
     /// What became of all GPUs by the day or hour, and when demand meets what is there
     Fleet(fleet::FleetArgs),
+    /// What a week was like: figures beside those of the week before, promises, incidents
+    Weekly(period::PeriodArgs),
+    /// What a month was like: the same, with versions and capacity
+    Monthly(period::PeriodArgs),
 }
 
 impl Report {
@@ -38,6 +44,14 @@ impl Report {
             What::Fleet(args) => {
                 let report = client.fleet_report(&args.query()).await?;
                 ctx.show(&report, |r| fleet::text(r, colour::on()))?;
+            }
+            What::Weekly(args) => {
+                let report = client.period_report(args.query(PeriodKind::Week)).await?;
+                ctx.show(&report, |r| period::text(r, colour::on()))?;
+            }
+            What::Monthly(args) => {
+                let report = client.period_report(args.query(PeriodKind::Month)).await?;
+                ctx.show(&report, |r| period::text(r, colour::on()))?;
             }
             What::Job { name } => {
                 let job = pick::job(&client, &name).await?;

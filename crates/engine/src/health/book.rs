@@ -158,6 +158,16 @@ impl HealthBook {
         self.index.incidents.iter().filter_map(|id| self.incidents.get(id))
     }
 
+    /// Were incidents or findings that were over after this moment left out of the working state?
+    #[must_use]
+    pub fn forgot_since(&self, from: Time) -> bool {
+        let full = |over: &BTreeSet<(Time, u64)>, kept: usize| {
+            over.len() >= kept && over.first().is_some_and(|(at, _)| *at > from)
+        };
+        full(&self.index.closed_incidents, INCIDENTS_KEPT)
+            || full(&self.index.closed_findings, FINDINGS_KEPT)
+    }
+
     /// Remedies of a node that go on, oldest first.
     pub fn remedies_of(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Remedy>> {
         let ids = self.index.remedies.get(node).into_iter().flatten();

@@ -33,7 +33,10 @@ pub(crate) fn run(
         std::thread::sleep(Duration::from_millis(100));
         if renewed.elapsed() >= every {
             match store.renew_lease(epoch, config.lease) {
-                Ok(()) => renewed = Instant::now(),
+                Ok(()) => {
+                    renewed = Instant::now();
+                    shared.took();
+                }
                 Err(e @ StoreError::StaleLease { .. }) => return Some(e),
                 // Appends are fenced by themselves; a store that is away for a moment is no reason
                 // to give up the lead.

@@ -76,6 +76,7 @@ impl Brain {
             stats: stats::Counters::default(),
             seal,
             down: Mutex::new(None),
+            stuck: Mutex::new(None),
             over: watch::Sender::new(false),
         });
         let engine = Engine::new(state, config.policy.clone());

@@ -27,13 +27,13 @@ use muster_model::ids::{Epoch, JobId, Seq};
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::spec::RunSpec;
 use muster_model::units::{Span, Time};
-use muster_store::StoreUrl;
 use muster_store::seal::SealKey;
+use muster_store::{StoreError, StoreUrl};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tokio::sync::{broadcast, oneshot, watch};
 
 /// What the brain needs to start.
@@ -116,7 +116,55 @@ pub(crate) struct Shared {
     stats: stats::Counters,
     seal: SealKey,
     down: Mutex<Option<String>>,
+    stuck: Mutex<Option<Stuck>>,
     over: watch::Sender<bool>,
+}
+
+/// Something is to be written and is not.
+struct Stuck {
+    since: Time,
+    /// When it was last tried.
+    tried: Time,
+    /// What came of it; none while the store has not answered.
+    error: Option<String>,
+}
+
+/// An append that failed so long ago, and was not tried again since, says nothing about now.
+const STALE: Span = Span::secs(5);
+
+impl Shared {
+    fn stuck(&self) -> MutexGuard<'_, Option<Stuck>> {
+        self.stuck.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something is being written. Since when nothing was stays as it is.
+    fn writing(&self) {
+        let mut stuck = self.stuck();
+        let now = clock();
+        let since = stuck.as_ref().map_or(now, |s| s.since);
+        *stuck = Some(Stuck { since, tried: now, error: None });
+    }
+
+    /// What came of it.
+    fn wrote(&self, result: Result<(), &StoreError>) {
+        let mut stuck = self.stuck();
+        match result {
+            Ok(()) => *stuck = None,
+            Err(e) => {
+                if let Some(s) = &mut *stuck {
+                    s.error = Some(e.to_string());
+                }
+            }
+        }
+    }
+
+    /// The store took something else: good news where nothing was tried lately.
+    fn took(&self) {
+        let mut stuck = self.stuck();
+        if stuck.as_ref().is_some_and(|s| s.error.is_some() && clock().since(s.tried) > STALE) {
+            *stuck = None;
+        }
+    }
 }
 
 /// A handle on the brain. Cheap to clone.
@@ -185,6 +233,14 @@ impl Brain {
     #[must_use]
     pub fn now(&self) -> Time {
         clock()
+    }
+
+    /// Since when nothing could be written although something was to be, and why; none while
+    /// writing works.
+    #[must_use]
+    pub fn stuck(&self) -> Option<(Time, String)> {
+        let none = || "the store does not answer".to_owned();
+        self.shared.stuck().as_ref().map(|s| (s.since, s.error.clone().unwrap_or_else(none)))
     }
 
     /// Does this server decide?

@@ -105,7 +105,11 @@ fn commit(
         secrets: std::mem::take(&mut round.secrets),
     };
     let started = Instant::now();
-    store.append(&batch)?;
+    // Said before it is tried: a store may also never answer.
+    shared.writing();
+    let appended = store.append(&batch);
+    shared.wrote(appended.as_ref().map(|_| ()));
+    appended?;
     shared.stats.append.observe(started.elapsed());
     shared.stats.records.fetch_add(batch.entries.len() as u64, Ordering::Relaxed);
     hit("brain.before_ack");

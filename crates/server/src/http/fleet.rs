@@ -126,7 +126,12 @@ fn all(row: &Row) -> Supply {
     sum
 }
 
-fn told(f: &Figures, step: FleetStep, project: Option<String>, whole: bool) -> FleetReport {
+pub(super) fn told(
+    f: &Figures,
+    step: FleetStep,
+    project: Option<String>,
+    whole: bool,
+) -> FleetReport {
     let rows = &f.report.rows;
     let (mut work, mut supply, mut seen) = (Work::default(), Supply::default(), Seen::default());
     for r in rows {

@@ -21,6 +21,7 @@ mod mig;
 mod nodes;
 mod openapi;
 mod paging;
+mod period;
 mod policy;
 mod power;
 mod promises;
@@ -377,6 +378,7 @@ fn documented() -> OpenApiRouter<App> {
         .routes(routes!(report::report))
         .routes(routes!(telemetry::get))
         .routes(routes!(fleet::report))
+        .routes(routes!(period::report))
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::hold))
         .routes(routes!(jobs::release))

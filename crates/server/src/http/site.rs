@@ -164,6 +164,9 @@ pub(crate) fn page(app: &App, projects: bool) -> String {
         "Agents connected to this server.",
         app.agents().count(),
     );
+    let stuck = app.brain().stuck().map_or(0, |(since, _)| app.brain().now().since(since).0);
+    let help = "For how long something was to be written and was not.";
+    out.one("muster_write_stuck_seconds", "gauge", help, super::metrics::seconds(stuck * 1000));
     let logs = app.logs().stats();
     out.one("muster_output_bytes", "gauge", "Job output kept on disk.", logs.bytes);
     out.one(

@@ -3,6 +3,7 @@
 
 mod channels;
 mod count;
+mod own;
 mod post;
 mod smtp;
 mod standings;
@@ -15,6 +16,7 @@ pub(crate) use standings::Standings;
 
 use crate::agents::Agents;
 use crate::brain::Brain;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// The project whose secrets receivers may name.
@@ -29,7 +31,10 @@ pub(crate) fn start(
     base: String,
     stop: &CancellationToken,
 ) -> Result<(), reqwest::Error> {
-    let sender = channels::Sender::new(brain.clone(), base)?;
+    let sender = Arc::new(channels::Sender::new(brain.clone(), base)?);
+    let own =
+        own::run(brain.clone(), Arc::clone(&sender), (own::PATIENCE, own::PAUSE), stop.clone());
+    tokio::spawn(own);
     tokio::spawn(post::run(brain.clone(), post.clone(), sender, stop.clone()));
     tokio::spawn(count::run(brain.clone(), agents.clone(), counter.clone(), stop.clone()));
     Ok(())

@@ -78,10 +78,9 @@ fn due(brain: &Brain, post: &Post, busy: &BTreeSet<Label>) -> (Vec<Parcel>, Dura
 }
 
 /// Tells what is owed until `stop`.
-pub(super) async fn run(brain: Brain, post: Post, sender: Sender, stop: CancellationToken) {
+pub(super) async fn run(brain: Brain, post: Post, sender: Arc<Sender>, stop: CancellationToken) {
     let mut durable = brain.watch();
     *post.desk() = brain.read(|s| s.slo.desk.clone());
-    let sender = Arc::new(sender);
     let mut busy: BTreeSet<Label> = BTreeSet::new();
     let mut tasks: JoinSet<(Label, Option<Outcome>)> = JoinSet::new();
     loop {

@@ -2,6 +2,7 @@
 
 use super::channels::Sender;
 use super::count::{Counter, Served};
+use super::own;
 use super::post::{self, Post};
 use super::smtp;
 use crate::brain::{Attach, Brain, BrainConfig};
@@ -30,7 +31,7 @@ struct Kit {
     brain: Brain,
     post: Post,
     stop: CancellationToken,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 fn node(i: usize) -> NodeName {
@@ -100,8 +101,8 @@ async fn kit(nodes: usize) -> Kit {
     }
     let (post, stop) = (Post::default(), CancellationToken::new());
     let sender = Sender::new(brain.clone(), "http://muster.example.org/".into()).unwrap();
-    tokio::spawn(post::run(brain.clone(), post.clone(), sender, stop.clone()));
-    Kit { brain, post, stop, _dir: dir }
+    tokio::spawn(post::run(brain.clone(), post.clone(), Arc::new(sender), stop.clone()));
+    Kit { brain, post, stop, dir }
 }
 
 impl Kit {
@@ -214,6 +215,39 @@ async fn a_lost_leaf_is_one_signed_page_also_for_a_receiver_that_was_away() {
         })
     })
     .await;
+    k.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_write_calls_somebody_all_the_same() {
+    let k = kit(1).await;
+    let (url, heard) = endpoint(Arc::new(AtomicBool::new(true))).await;
+    k.secret("hook-key", "hush").await;
+    k.route(json!({
+        "receivers": [{"name": "oncall", "by": {"webhook": {"url": url, "sign": "hook-key"}}}],
+        "routes": [{"match": {"topic": "control_plane"}, "to": ["oncall"], "wait": "0s"}]}))
+        .await;
+    // Impatient, so that the test need not be.
+    let soon = (Span::secs(1), Duration::from_millis(50));
+    let sender =
+        Arc::new(Sender::new(k.brain.clone(), "http://muster.example.org".into()).unwrap());
+    tokio::spawn(own::run(k.brain.clone(), sender, soon, k.stop.clone()));
+    let lock = rusqlite::Connection::open(k.dir.path().join("muster.db")).unwrap();
+    lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let (brain, last_seen) = (k.brain.clone(), k.brain.now());
+    let written =
+        tokio::spawn(
+            async move { brain.system(Command::NodeLost { node: node(0), last_seen }).await },
+        );
+    let page =
+        until("a page", || pages(&heard).into_iter().find(|p| p["kind"] == "cannot-write")).await;
+    assert_eq!((&page["news"], &page["urgency"]), (&json!("firing"), &json!("page")));
+    assert_eq!(page["instructions"], "http://muster.example.org/runbooks/control-plane");
+    assert!(k.brain.stuck().is_some());
+    lock.execute_batch("ROLLBACK").unwrap();
+    until("the store", || k.brain.stuck().is_none().then_some(())).await;
+    let _ = written.await.unwrap();
+    assert_eq!(pages(&heard).len(), 1, "told once");
     k.stop.cancel();
 }
 

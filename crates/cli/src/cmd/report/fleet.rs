@@ -46,11 +46,11 @@ impl FleetArgs {
     }
 }
 
-fn percent(share: Option<f64>) -> String {
+pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".into(), |s| format!("{:.1}%", s * 100.0))
 }
 
-fn hours(gpu_seconds: f64) -> String {
+pub(super) fn hours(gpu_seconds: f64) -> String {
     format!("{:.1}", gpu_seconds / 3600.0)
 }
 

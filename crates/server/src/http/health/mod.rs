@@ -8,6 +8,7 @@ pub(crate) mod incidents;
 pub(crate) mod record;
 mod rehearse;
 pub(crate) mod remedies;
+mod story;
 pub(crate) mod summary;
 pub(crate) mod timeline;
 

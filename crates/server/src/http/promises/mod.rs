@@ -6,6 +6,8 @@ pub(crate) mod routing;
 pub(crate) mod silences;
 pub(crate) mod slos;
 
+pub(super) use slos::percent;
+
 use super::App;
 use super::error::{Failure, Reply};
 use super::metrics::Text;

@@ -81,3 +81,40 @@ async fn a_project_is_told_only_its_own() {
     let r = s.get(&s.admin, &format!("/v1/reports/fleet?{q}")).await.json();
     assert_eq!(r["rows"], json!([]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_week_and_a_month_are_told_with_what_was_promised() {
+    let s = site().await;
+    s.held_job(&s.user).await;
+    for (query, period, over) in [
+        ("period=week&back=0", "week", false),
+        ("period=month&back=0", "month", false),
+        ("period=month", "month", true),
+        ("", "week", true),
+    ] {
+        let got = s.get(&s.admin, &format!("/v1/reports/period?{query}")).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+        let r = got.json();
+        assert_eq!((&r["kind"], &r["period"]), (&json!("PeriodReport"), &json!(period)), "{r:#}");
+        assert_eq!((&r["over"], &r["complete"]), (&json!(over), &json!(true)), "{r:#}");
+        // The site began just now: nothing is made up for the time before.
+        assert_eq!(r["before"], Value::Null, "{r:#}");
+        let submitted = if over { 0 } else { 1 };
+        assert_eq!(r["fleet"]["jobs"]["submitted"], submitted, "{r:#}");
+        assert!(!r["objectives"].as_array().unwrap().is_empty(), "{r:#}");
+        for o in r["objectives"].as_array().unwrap() {
+            assert_eq!(o["kept"].is_null(), o["total"] == 0, "{o:#}");
+        }
+        assert_eq!(r["inventory"][0]["gpus"], 8, "{r:#}");
+        assert!(r["name"].as_str().unwrap().starts_with("20"), "{r:#}");
+    }
+    for (token, query, status) in [
+        (&s.viewer, "", 403),
+        (&s.admin, "period=year", 400),
+        (&s.admin, "back=61", 400),
+        (&s.admin, "back=-1", 400),
+    ] {
+        let got = s.get(token, &format!("/v1/reports/period?{query}")).await;
+        assert_eq!(got.status.as_u16(), status, "{query}: {:?}", got.body);
+    }
+}

@@ -59,6 +59,7 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("get", "/v1/nodes/{name}/mig", Operators, no.clone()),
         ("get", "/v1/power", Operators, no.clone()),
         ("get", "/v1/reports/fleet", Tokens, no.clone()),
+        ("get", "/v1/reports/period", Operators, no.clone()),
         ("get", "/v1/faults", Tokens, no.clone()),
         ("get", "/v1/fabric/tests", Operators, no.clone()),
         ("post", "/v1/fabric/tests", Operators, json!({"rounds": 2})),

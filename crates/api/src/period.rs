@@ -1,0 +1,171 @@
+//! What a week or a month was like: the report that operators read on Mondays, and leadership once
+//! a month.
+
+use crate::{
+    CapacityForecast, CauseCount, FleetFigures, FleetProject, FleetSku, Kind, Timestamp, schema,
+};
+use muster_model::entity::Entity;
+use muster_model::finding::Severity;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::{IntoParams, ToSchema};
+
+/// How long a report's time is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PeriodKind {
+    /// From Monday to Monday, in UTC.
+    #[default]
+    Week,
+    /// A month, in UTC.
+    Month,
+}
+
+/// `GET /v1/reports/period`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct PeriodQuery {
+    /// A week or a month.
+    pub period: PeriodKind,
+    /// So many of them back; 0 is the one that still goes on. The last whole one when not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 0, maximum = 60)]
+    pub back: Option<u32>,
+}
+
+/// What a week or a month was like. What is not known is null; nothing is made up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PeriodReport {
+    /// Always `PeriodReport`.
+    pub kind: Kind,
+    /// `2026-W46`, `2026-11`.
+    pub name: String,
+    /// A week or a month.
+    pub period: PeriodKind,
+    /// Where it begins.
+    pub from: Timestamp,
+    /// Where it ends: now, for one that still goes on.
+    pub to: Timestamp,
+    /// It is over.
+    pub over: bool,
+    /// What was before this is not known.
+    pub since: Timestamp,
+    /// The log was read to its end.
+    pub complete: bool,
+    /// What became of all GPUs.
+    pub fleet: FleetFigures,
+    /// The same of the week or month before; null when nothing is known of it.
+    pub before: Option<FleetFigures>,
+    /// By project, the most GPU time first.
+    pub projects: Vec<FleetProject>,
+    /// What was promised, and what was kept of it in this time.
+    pub objectives: Vec<PeriodObjective>,
+    /// Incidents that began in this time, or still went on in it, the worst first.
+    pub incidents: Vec<PeriodIncident>,
+    /// Older incidents or findings are forgotten: there may have been more.
+    pub cut: bool,
+    /// Findings that were opened, by kind, the most first; as far as they are remembered.
+    pub findings: Vec<KindCount>,
+    /// Nodes with the most findings, the most first.
+    pub nodes: Vec<NodeCount>,
+    /// Alerts that were raised.
+    pub alerts: PeriodAlerts,
+    /// Remedies by how they ended.
+    pub remedies: BTreeMap<String, u64>,
+    /// Versions as they are now, to be looked at: drivers, firmware, kernels.
+    pub versions: Vec<VersionCount>,
+    /// GPUs as they stand now, by kind.
+    pub inventory: Vec<FleetSku>,
+    /// When demand meets what is there, as it looks now.
+    pub forecast: Option<CapacityForecast>,
+}
+
+/// What was kept of a promise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PeriodObjective {
+    /// Its name.
+    pub name: String,
+    /// What is promised: `99.5%`.
+    pub target: String,
+    /// Good ones.
+    pub good: u64,
+    /// Of so many.
+    pub total: u64,
+    /// What was kept; null without data, and for a time that is not remembered by the hour any
+    /// more (90 days).
+    pub kept_text: Option<String>,
+    /// Was it kept?
+    pub kept: Option<bool>,
+    /// Why those that were bad were bad, the most first.
+    pub causes: Vec<CauseCount>,
+}
+
+/// An incident of a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PeriodIncident {
+    /// Its number.
+    pub id: u64,
+    /// What happened: a failure mode.
+    pub kind: String,
+    /// What its findings have in common.
+    #[schema(value_type = String)]
+    pub cause: Entity,
+    /// How bad it was.
+    #[schema(value_type = schema::Severity)]
+    pub severity: Severity,
+    /// In a sentence.
+    pub summary: String,
+    /// When it began.
+    pub began_at: Timestamp,
+    /// When it was over.
+    pub closed_at: Option<Timestamp>,
+    /// Who took it on.
+    pub owner: Option<String>,
+    /// Findings that are part of it.
+    pub findings: u64,
+}
+
+/// So many of a kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KindCount {
+    /// Which.
+    pub kind: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// So many about a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeCount {
+    /// Which.
+    pub node: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// So many nodes with a version of something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct VersionCount {
+    /// Of what: `driver`, `kernel`, …
+    pub what: String,
+    /// Which.
+    pub version: String,
+    /// On so many nodes.
+    pub nodes: u64,
+}
+
+/// Alerts of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct PeriodAlerts {
+    /// Those for which somebody was woken.
+    pub pages: u64,
+    /// Those that could wait.
+    pub tickets: u64,
+    /// Pages that somebody took on.
+    pub acknowledged: u64,
+    /// How long that took in the middle, in milliseconds.
+    pub acknowledged_median_ms: Option<u64>,
+    /// Those that were kept quiet.
+    pub silenced: u64,
+}

@@ -1,0 +1,230 @@
+//! The report of a week or a month for people.
+
+use super::fleet::{hours, percent};
+use crate::output::colour::{Style, paint};
+use crate::output::facts::Facts;
+use crate::output::table::{Cell, Table, cell, number};
+use crate::output::time::length;
+use clap::Args;
+use muster_api::{FleetFigures, PeriodKind, PeriodQuery, PeriodReport};
+use muster_model::units::Span;
+
+/// Which week or month.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster report weekly\n  muster report weekly --back 0      the week that still goes on\n  muster report monthly --back 2 -o json | jq .fleet.goodput\n\n\
+Weeks begin on Monday, months on the first, in UTC. Promises are known by the hour for 90 days."
+)]
+pub(super) struct PeriodArgs {
+    /// So many back; 0 is the one that still goes on
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=60))]
+    back: u32,
+}
+
+impl PeriodArgs {
+    pub(super) fn query(&self, period: PeriodKind) -> PeriodQuery {
+        PeriodQuery { period, back: Some(self.back) }
+    }
+}
+
+/// A figure, how it was before, and whether that is worse.
+struct Line {
+    name: &'static str,
+    now: String,
+    before: String,
+    worse: bool,
+}
+
+/// Less than this is no change.
+const NOISE: f64 = 0.005;
+
+fn lines(now: &FleetFigures, before: Option<&FleetFigures>) -> Vec<Line> {
+    // Told as text; worse where it went the wrong way by more than a little.
+    let line = |name, text: &dyn Fn(&FleetFigures) -> String, worse| Line {
+        name,
+        now: text(now),
+        before: before.map_or_else(|| "-".into(), text),
+        worse,
+    };
+    let fell = |f: &dyn Fn(&FleetFigures) -> Option<f64>| {
+        let was = before.and_then(f);
+        matches!((f(now), was), (Some(a), Some(b)) if a < b - NOISE)
+    };
+    let span = |ms: Option<u64>| ms.map_or_else(|| "-".into(), |ms| length(Span(ms)));
+    let ended = |f: &FleetFigures| f.jobs.succeeded + f.jobs.failed.total();
+    let success = |f: &FleetFigures| share(f.jobs.succeeded, ended(f));
+    let platform = |f: &FleetFigures| f.jobs.failed.infrastructure + f.jobs.failed.platform;
+    let mtbi = |f: &FleetFigures| {
+        f.mtbi_ms.map(|v| f64::from(u32::try_from(v / 1000).unwrap_or(u32::MAX)))
+    };
+    vec![
+        line("allocation", &|f| percent(f.allocation), fell(&|f| f.allocation)),
+        line("GPUs busy", &|f| percent(f.utilisation), fell(&|f| f.utilisation)),
+        line("availability", &|f| percent(f.availability), fell(&|f| f.availability)),
+        line("goodput", &|f| percent(f.goodput), fell(&|f| f.goodput)),
+        line("ETTR", &|f| percent(f.ettr), fell(&|f| f.ettr)),
+        line("GPU-hours held", &|f| hours(f.allocated_gpu_seconds), false),
+        line("GPU-hours lost", &|f| hours(f.gpu_seconds.lost), false),
+        line("jobs submitted", &|f| f.jobs.submitted.to_string(), false),
+        line("jobs that succeeded", &|f| percent(success(f)), fell(&success)),
+        line("failed by their own", &|f| f.jobs.failed.application.to_string(), false),
+        line(
+            "failed by us",
+            &|f| platform(f).to_string(),
+            before.is_some_and(|b| platform(now) > platform(b)),
+        ),
+        line("interruptions", &|f| f.interruptions.total().to_string(), false),
+        line("MTBI of a job", &|f| span(f.mtbi_ms), fell(&mtbi)),
+        line("back after", &|f| span(f.recover_ms), false),
+    ]
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts of jobs for people")]
+fn share(of: u64, all: u64) -> Option<f64> {
+    (all > 0).then(|| of as f64 / all as f64)
+}
+
+fn warn(text: impl Into<String>, is: bool) -> Cell {
+    let style = if is { Style::Warn } else { Style::default() };
+    number(text.into()).style(style)
+}
+
+pub(super) fn text(r: &PeriodReport, on: bool) -> String {
+    let mut f = Facts::new();
+    let what = match r.period {
+        PeriodKind::Week => "Week",
+        PeriodKind::Month => "Month",
+    };
+    f.0.push_str(&format!("{}\n", paint(&format!("{what} {}", r.name), Style::Bold, on)));
+    let so_far = if r.over { "" } else { ", and still going on" };
+    f.0.push_str(&format!("  from {} to {}{so_far}\n", r.from, r.to));
+    if r.since > r.from {
+        f.0.push_str(&format!("  known since {}\n", r.since));
+    }
+    if !r.complete {
+        f.0.push_str("  the server still reads its log: these figures are not complete yet\n");
+    }
+    f.section("Figures", on);
+    let mut t = Table::new(&["", "THIS", "BEFORE"]);
+    for l in lines(&r.fleet, r.before.as_ref()) {
+        t.row(vec![cell(l.name), warn(l.now, l.worse), number(l.before)]);
+    }
+    f.table(&t, on);
+    promises(&mut f, r, on);
+    incidents(&mut f, r, on);
+    failures(&mut f, r, on);
+    fleet(&mut f, r, on);
+    f.0
+}
+
+fn promises(f: &mut Facts, r: &PeriodReport, on: bool) {
+    f.section("Promises", on);
+    if r.objectives.is_empty() {
+        f.text("none are in force");
+        return;
+    }
+    let mut t = Table::new(&["OBJECTIVE", "TARGET", "KEPT", "", "WHY NOT"]);
+    for o in &r.objectives {
+        let how = match o.kept {
+            None => cell("no data"),
+            Some(true) => cell("kept").style(Style::Good),
+            Some(false) => cell("broken").style(Style::Bad),
+        };
+        let why: Vec<&str> = o.causes.iter().take(2).map(|c| c.cause.word()).collect();
+        let kept = o.kept_text.clone().unwrap_or_else(|| "-".into());
+        t.row(vec![cell(&o.name), number(&o.target), number(kept), how, cell(why.join(", "))]);
+    }
+    f.table(&t, on);
+}
+
+fn incidents(f: &mut Facts, r: &PeriodReport, on: bool) {
+    f.section("Incidents and alerts", on);
+    let a = &r.alerts;
+    let took =
+        a.acknowledged_median_ms.map(|ms| format!(", in the middle after {}", length(Span(ms))));
+    f.text(&format!(
+        "{} pages ({} taken on{}), {} tickets, {} silenced",
+        a.pages,
+        a.acknowledged,
+        took.unwrap_or_default(),
+        a.tickets,
+        a.silenced
+    ));
+    if r.incidents.is_empty() {
+        f.text("no incident");
+    } else {
+        let mut t = Table::new(&["ID", "SEVERITY", "KIND", "CAUSE", "BEGAN", "LASTED", "OWNER"]);
+        for i in &r.incidents {
+            let lasted =
+                i.closed_at.map_or_else(|| "open".to_owned(), |c| length(c.0.since(i.began_at.0)));
+            t.row(vec![
+                number(i.id),
+                cell(i.severity.word()),
+                cell(&i.kind),
+                cell(i.cause.to_string()),
+                cell(i.began_at.to_string().chars().take(16).collect::<String>().replace('T', " ")),
+                number(lasted),
+                cell(i.owner.as_deref().unwrap_or("-")),
+            ]);
+        }
+        f.table(&t, on);
+    }
+    if r.cut {
+        f.text("older ones are forgotten: there may have been more");
+    }
+}
+
+fn listed(pairs: impl Iterator<Item = (String, u64)>) -> String {
+    pairs.map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ")
+}
+
+fn failures(f: &mut Facts, r: &PeriodReport, on: bool) {
+    f.section("What failed", on);
+    let kinds = listed(r.findings.iter().take(8).map(|k| (k.kind.clone(), k.count)));
+    f.text(&format!("findings: {}", if kinds.is_empty() { "none".into() } else { kinds }));
+    let nodes = listed(r.nodes.iter().take(8).map(|n| (n.node.clone(), n.count)));
+    if !nodes.is_empty() {
+        f.text(&format!("most on: {nodes}"));
+    }
+    let remedies = listed(r.remedies.iter().map(|(k, v)| (k.clone(), *v)));
+    f.text(&format!("remedies: {}", if remedies.is_empty() { "none".into() } else { remedies }));
+    if r.projects.is_empty() {
+        return;
+    }
+    let mut t =
+        Table::new(&["PROJECT", "GPU-HOURS", "GOODPUT", "OK", "FAILED", "OF THEM OURS", "INTERR"]);
+    for p in r.projects.iter().take(20) {
+        let j = &p.figures.jobs;
+        let ours = j.failed.infrastructure + j.failed.platform;
+        t.row(vec![
+            cell(&p.name),
+            number(hours(p.figures.allocated_gpu_seconds)),
+            number(percent(p.figures.goodput)),
+            number(j.succeeded),
+            number(j.failed.total()),
+            warn(ours.to_string(), ours > 0),
+            number(p.figures.interruptions.total()),
+        ]);
+    }
+    f.table(&t, on);
+}
+
+fn fleet(f: &mut Facts, r: &PeriodReport, on: bool) {
+    f.section("Fleet, as it is now", on);
+    for s in &r.inventory {
+        let out = listed(s.out_of_service.iter().map(|(cause, n)| (cause.clone(), *n)));
+        let out = if out.is_empty() { "none out".into() } else { format!("out: {out}") };
+        f.text(&format!("{} {}: {} in service, {out}", s.gpus, s.sku, s.in_service));
+    }
+    if let Some(c) = &r.forecast {
+        f.text(&c.summary);
+    }
+    let mut t = Table::new(&["VERSION OF", "", "NODES"]);
+    for v in &r.versions {
+        t.row(vec![cell(&v.what), cell(&v.version), number(v.nodes)]);
+    }
+    if !r.versions.is_empty() {
+        f.table(&t, on);
+    }
+    f.text("money: not known, nothing is metered in it yet");
+}

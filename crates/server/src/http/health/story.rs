@@ -1,0 +1,279 @@
+//! What the log tells of an incident, and what it cost: a fold over records.
+
+use super::timeline::{self, About};
+use muster_api::{IncidentEntry, IncidentImpact};
+use muster_engine::State as Site;
+use muster_model::Record;
+use muster_model::alert::{News, Urgency};
+use muster_model::event::Event;
+use muster_model::finding::{Finding, Incident};
+use muster_model::ids::JobId;
+use muster_model::job::StopReason;
+use muster_model::names::{NodeName, ProjectName};
+use muster_model::remedy::Act;
+use muster_model::units::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Entries of a record.
+const ENTRIES: usize = 1000;
+/// Nodes whose stories are told.
+const NODES: usize = 64;
+/// What happened so shortly before the first finding belongs to it.
+const BEFORE: Span = Span::mins(10);
+
+fn said(news: News) -> &'static str {
+    match news {
+        News::Firing => "of it",
+        News::Worse => "that it is worse",
+        News::Still => "that it still is so",
+        News::Over => "that it is over",
+    }
+}
+
+/// Everything that the log tells of an incident.
+pub(super) struct Story {
+    pub(super) incident: Arc<Incident>,
+    findings: BTreeMap<u64, Arc<Finding>>,
+    abouts: Vec<About>,
+    gpus: BTreeMap<NodeName, u64>,
+    pub(super) entries: Vec<IncidentEntry>,
+    jobs: BTreeMap<JobId, Option<ProjectName>>,
+    down: BTreeMap<NodeName, Time>,
+    lost_ms: u64,
+    pages: u32,
+    runs: BTreeSet<u64>,
+    alerts: BTreeSet<String>,
+    pub(super) cut: bool,
+}
+
+impl Story {
+    pub(super) fn new(s: &Site, incident: Arc<Incident>) -> Story {
+        let of = incident.findings.iter().filter_map(|f| s.health.findings.get(f));
+        let findings: BTreeMap<u64, Arc<Finding>> = of.map(|f| (f.id, f.clone())).collect();
+        let mut nodes: BTreeSet<NodeName> =
+            findings.values().filter_map(|f| f.seen.entity.node().cloned()).collect();
+        while nodes.len() > NODES {
+            nodes.pop_last();
+        }
+        let gpus = |n: &NodeName| {
+            s.nodes.get(n).map_or(0, |n| n.inventory.gpus.len() + n.missing_gpus.len()) as u64
+        };
+        Story {
+            gpus: nodes.iter().map(|n| (n.clone(), gpus(n))).collect(),
+            abouts: nodes.iter().map(|n| About::new(s, n)).collect(),
+            incident,
+            findings,
+            entries: Vec::new(),
+            jobs: BTreeMap::new(),
+            down: BTreeMap::new(),
+            lost_ms: 0,
+            pages: 0,
+            runs: BTreeSet::new(),
+            alerts: BTreeSet::new(),
+            cut: false,
+        }
+    }
+
+    /// Nodes that it is about.
+    pub(super) fn nodes(&self) -> BTreeSet<NodeName> {
+        self.gpus.keys().cloned().collect()
+    }
+
+    fn from(&self) -> Time {
+        self.incident.began_at - BEFORE
+    }
+
+    /// What comes after its end belongs to it only where it names it.
+    fn to(&self) -> Option<Time> {
+        self.incident.closed.as_ref().map(|c| c.at)
+    }
+
+    fn add(&mut self, r: &Record, what: &str, node: Option<&NodeName>, text: String) {
+        if self.entries.len() >= ENTRIES {
+            self.cut = true;
+            return;
+        }
+        let node = node.map(ToString::to_string);
+        let (what, actor) = (what.to_owned(), r.actor.clone());
+        self.entries.push(IncidentEntry { at: r.at.into(), what, node, actor, text });
+    }
+
+    pub(super) fn read(&mut self, r: &Record) {
+        let id = self.incident.id;
+        match &r.event {
+            Event::IncidentOpened { incident } if incident.id == id => {
+                self.add(r, "incident", None, format!("opened: {}", incident.summary));
+            }
+            Event::IncidentGrew { id: i, summary, .. } if *i == id => {
+                self.add(r, "incident", None, format!("grew: {summary}"));
+            }
+            Event::IncidentClosed { id: i, why } if *i == id => {
+                self.add(r, "incident", None, format!("closed: {why}"));
+            }
+            Event::IncidentNoted { id: i, text } if *i == id => {
+                self.add(r, "note", None, text.clone());
+            }
+            Event::IncidentOwned { id: i, owner } if *i == id => {
+                let text = match owner {
+                    Some(who) => format!("taken on by {who}"),
+                    None => "let go by its owner".to_owned(),
+                };
+                self.add(r, "incident", None, text);
+            }
+            Event::RunbookStarted { run } => {
+                let node = run.vars.get("node").and_then(|n| n.parse::<NodeName>().ok());
+                let here = node.as_ref().is_some_and(|n| self.gpus.contains_key(n));
+                let named = run.vars.get("incident").is_some_and(|i| *i == id.to_string());
+                if here && self.within(r.at) || named {
+                    self.runs.insert(run.id);
+                    let text = format!("run {} of {} began", run.id, run.book);
+                    self.add(r, "runbook", node.as_ref(), text);
+                }
+            }
+            Event::RunbookStepDone { run, done, .. } if self.runs.contains(run) => {
+                let what = [done.did.as_str(), done.saw.as_str(), done.note.as_str()];
+                let what: Vec<&str> = what.into_iter().filter(|t| !t.is_empty()).collect();
+                let text = format!(
+                    "run {run}, step {}: {} {}",
+                    done.step,
+                    done.chose.as_deref().unwrap_or(done.outcome.word()),
+                    what.join("; ")
+                );
+                self.add(r, "runbook", None, text.trim().to_owned());
+            }
+            Event::RunbookEnded { run, outcome, why, .. } if self.runs.contains(run) => {
+                self.add(r, "runbook", None, format!("run {run} is {}: {why}", outcome.word()));
+            }
+            Event::AlertOpened { alert } if self.tells_of(&alert.link) => {
+                self.alerts.insert(alert.id.clone());
+                self.pages += u32::from(alert.urgency == Urgency::Page);
+                let text = format!("{}: {}", alert.urgency.word(), alert.summary);
+                self.add(r, "alert", None, text);
+            }
+            Event::AlertAcknowledged { id, acknowledgement } if self.alerts.contains(id) => {
+                let a = acknowledgement;
+                let note = if a.note.is_empty() { String::new() } else { format!(": {}", a.note) };
+                self.add(r, "alert", None, format!("acknowledged by {}{note}", a.by));
+            }
+            Event::AlertsTold { receiver, alerts } => {
+                let mine = alerts.iter().filter(|(id, _)| self.alerts.contains(id));
+                let told: Vec<News> = mine.map(|(_, news)| *news).collect();
+                for news in told {
+                    self.add(r, "alert", None, format!("{receiver} was told {}", said(news)));
+                }
+            }
+            Event::AlertClosed { alert } if self.alerts.contains(&alert.id) => {
+                self.add(r, "alert", None, "over".to_owned());
+            }
+            _ if self.within(r.at) => self.read_within(r),
+            _ => {}
+        }
+    }
+
+    /// Is this the address of the incident, or of a finding of it?
+    fn tells_of(&self, link: &str) -> bool {
+        let number = |prefix| link.strip_prefix(prefix).and_then(|n| n.parse::<u64>().ok());
+        number("/incidents/") == Some(self.incident.id)
+            || number("/findings/").is_some_and(|f| self.findings.contains_key(&f))
+    }
+
+    fn within(&self, at: Time) -> bool {
+        at >= self.from() && self.to().is_none_or(|end| at <= end)
+    }
+
+    fn read_within(&mut self, r: &Record) {
+        match &r.event {
+            Event::ActAsked { act } => {
+                if let Act::Page { title, detail } = &act.act {
+                    self.pages += 1;
+                    self.add(r, "page", None, format!("{title}: {detail}"));
+                    return;
+                }
+            }
+            Event::BreakerSet { breaker, .. } if breaker.entity == self.incident.cause => {
+                let text = format!(
+                    "breaker {} is {}: {}",
+                    breaker.entity,
+                    breaker.state.word(),
+                    breaker.reason
+                );
+                self.add(r, "breaker", None, text);
+                return;
+            }
+            Event::FindingOpened { finding, .. }
+                if self.findings.contains_key(&finding.id)
+                    && finding.seen.entity.node().is_none() =>
+            {
+                let e = &finding.seen.entity;
+                self.add(r, "finding", None, format!("{} on {e}", finding.seen.kind));
+                return;
+            }
+            Event::AutomationStopped { reason, .. } => {
+                self.add(r, "automation", None, format!("stopped: {reason}"));
+                return;
+            }
+            Event::StopOrdered { key, reason, .. } => {
+                let (StopReason::NodeLost { node }
+                | StopReason::Drain { node }
+                | StopReason::Sick { node, .. }) = reason
+                else {
+                    return;
+                };
+                if self.gpus.contains_key(node) {
+                    self.jobs.insert(key.job, r.project.clone());
+                }
+            }
+            Event::NodeLost { node, .. } => self.goes_down(node, r.at),
+            Event::NodeStaged { node, stage, .. } => {
+                if *stage == muster_model::node::Stage::Ready {
+                    self.comes_up(node, r.at);
+                } else {
+                    self.goes_down(node, r.at);
+                }
+            }
+            Event::NodeBack { node, .. } | Event::NodeReady { node, .. } => {
+                self.comes_up(node, r.at);
+            }
+            _ => {}
+        }
+        let told =
+            self.abouts.iter().find_map(|a| timeline::told(r, a).map(|e| (a.node().clone(), e)));
+        if let Some((node, e)) = told {
+            self.add(r, e.what.word(), Some(&node), e.text);
+        }
+    }
+
+    fn goes_down(&mut self, node: &NodeName, at: Time) {
+        if self.gpus.contains_key(node) {
+            self.down.entry(node.clone()).or_insert(at);
+        }
+    }
+
+    fn comes_up(&mut self, node: &NodeName, at: Time) {
+        if let Some(since) = self.down.remove(node) {
+            let gpus = self.gpus.get(node).copied().unwrap_or(0);
+            self.lost_ms = self.lost_ms.saturating_add(at.since(since).0.saturating_mul(gpus));
+        }
+    }
+
+    pub(super) fn impact(&mut self, now: Time) -> IncidentImpact {
+        let end = self.to().unwrap_or(now);
+        let still: Vec<NodeName> = self.down.keys().cloned().collect();
+        for n in still {
+            self.comes_up(&n, end);
+        }
+        let i = &self.incident;
+        let projects: BTreeSet<String> =
+            self.jobs.values().flatten().map(ToString::to_string).collect();
+        IncidentImpact {
+            seconds: end.since(i.began_at).0 / 1000,
+            seconds_to_detect: i.opened_at.since(i.began_at).0 / 1000,
+            nodes: self.gpus.keys().map(ToString::to_string).collect(),
+            gpu_milli_hours: self.lost_ms / 3600,
+            jobs: self.jobs.keys().map(|j| j.0).collect(),
+            projects: projects.into_iter().collect(),
+            pages: self.pages,
+        }
+    }
+}

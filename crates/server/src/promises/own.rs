@@ -1,0 +1,88 @@
+//! The server's own trouble: that the log cannot be written cannot be told by way of the log. It is
+//! decided and remembered here, by the same rules, and told to the same people.
+
+use super::channels::Sender;
+use crate::brain::Brain;
+use muster_model::alert::{Alert, Condition};
+use muster_model::entity::Entity;
+use muster_model::units::{Span, Time};
+use muster_slo::decide::{self, HOLD, Site};
+use muster_slo::{Change, Desk, conditions};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// A write that fails for less than this is not worth waking anybody.
+pub(super) const PATIENCE: Span = Span::secs(15);
+/// Between two looks.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
+
+/// Looks until `stop`, and tells people when nothing can be written for so long.
+pub(super) async fn run(
+    brain: Brain,
+    sender: Arc<Sender>,
+    (patience, pause): (Span, Duration),
+    stop: CancellationToken,
+) {
+    let mut desk = Desk::default();
+    // By group, as decisions want them; those that are over stay until everybody knows.
+    let mut alerts: BTreeMap<String, Alert> = BTreeMap::new();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => return,
+        }
+        let now = brain.now();
+        let stuck = brain.stuck().filter(|(since, _)| now.since(*since) >= patience);
+        if stuck.is_none() && alerts.is_empty() {
+            continue;
+        }
+        let found: Vec<_> =
+            stuck.iter().map(|(since, why)| conditions::cannot_write(why, *since)).collect();
+        let routing = brain.read(|s| s.slo.routing.clone());
+        for change in changes(&brain, now, &found, &alerts) {
+            match &change {
+                Change::Raised(a) => tracing::error!(summary = a.summary, "people are called"),
+                Change::Changed(_) => {}
+                Change::Resolved(_) => tracing::info!("the log can be written again"),
+            }
+            let a = change.alert().clone();
+            alerts.insert(a.group.clone(), a);
+        }
+        let by_id: BTreeMap<String, Alert> =
+            alerts.values().map(|a| (a.id.clone(), a.clone())).collect();
+        desk.tidy(&by_id, &routing);
+        for letter in desk.due(now, &by_id, &routing) {
+            let Some(receiver) = routing.receiver(&letter.to) else { continue };
+            match sender.send(receiver, &letter, &by_id).await {
+                Ok(()) => desk.sent(now, &letter, &by_id),
+                Err(e) => {
+                    tracing::warn!(receiver = %letter.to, error = e, "a receiver could not be told");
+                    desk.failed(now, &letter.to, &e);
+                }
+            }
+        }
+        if desk.next_due(&by_id, &routing).is_none() {
+            alerts.retain(|_, a| a.is_open());
+        }
+    }
+}
+
+fn changes(
+    brain: &Brain,
+    now: Time,
+    found: &[Condition],
+    alerts: &BTreeMap<String, Alert>,
+) -> Vec<Change> {
+    brain.read(|s| {
+        let silences: Vec<_> = s.slo.silences.values().cloned().collect();
+        let (routing, above) = (&s.slo.routing, &|_: &Entity| Vec::new());
+        decide::decide(
+            now,
+            found,
+            alerts,
+            &Site { silences: &silences, routing, above, hold: HOLD },
+        )
+    })
+}
