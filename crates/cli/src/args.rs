@@ -15,6 +15,7 @@ use std::path::PathBuf;
     after_help = "Examples:\n  muster up                                    a cluster on this machine\n  \
 muster run --nodes 2 --gpus 8 -- nvidia-smi  run a gang and see its output\n  \
 muster ps                                    what runs and what waits\n  \
+muster top                                   the site, live\n  \
 muster explain 42                            why job 42 waits\n\n\
 Exit codes: 0 done; 1 it failed; 2 wrong usage; 3 not found; 4 not allowed;\n\
 5 refused by policy or conflict; 6 server unreachable."
@@ -70,6 +71,7 @@ pub(crate) enum Command {
     Run(cmd::run::Run),
     Submit(cmd::submit::Submit),
     Ps(cmd::ps::Ps),
+    Top(cmd::top::Top),
     Get(cmd::get::Get),
     Describe(cmd::describe::Describe),
     Logs(cmd::logs::Logs),

@@ -4,6 +4,7 @@
 //! away for a moment; streams go on where they broke off.
 
 mod admin;
+mod console;
 mod error;
 mod fabric;
 mod fleet;
@@ -16,6 +17,9 @@ mod runbooks;
 mod scheduling;
 mod sse;
 
+pub use console::{
+    ConsoleLayout, Frame, FrameBody, Frames, GpuCell, Hints, LayoutNode, LayoutRack,
+};
 pub use error::ClientError;
 pub use health::RemedyWord;
 pub use http::{Builder, Client};

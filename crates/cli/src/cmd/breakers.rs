@@ -130,13 +130,13 @@ pub(crate) fn table(breakers: &[Breaker], now: Time) -> Table {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::args::Cli;
     use clap::Parser;
     use muster_model::units::Span;
 
-    fn breaker() -> Breaker {
+    pub(crate) fn breaker() -> Breaker {
         Breaker {
             entity: "leaf:eu/c1/s1/l2".parse().expect("an entity"),
             state: BreakerState::Open,

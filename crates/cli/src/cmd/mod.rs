@@ -45,6 +45,7 @@ pub(crate) mod slo;
 pub(crate) mod store;
 pub(crate) mod submit;
 pub(crate) mod token;
+pub(crate) mod top;
 pub(crate) mod topology;
 pub(crate) mod up;
 pub(crate) mod update;
@@ -80,6 +81,7 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
         Command::Run(c) => c.run(ctx).await,
         Command::Submit(c) => c.run(ctx).await,
         Command::Ps(c) => c.run(ctx).await,
+        Command::Top(c) => c.run(ctx).await,
         Command::Get(c) => c.run(ctx).await,
         Command::Describe(c) => c.run(ctx).await,
         Command::Logs(c) => c.run(ctx).await,

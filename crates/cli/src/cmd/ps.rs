@@ -140,7 +140,7 @@ fn gpus(job: &Job) -> String {
 }
 
 /// How long it has run, or did.
-fn ran(job: &Job, now: Time) -> Option<Span> {
+pub(crate) fn ran(job: &Job, now: Time) -> Option<Span> {
     let end = job.ended_at.map_or(now, |t| t.0);
     let start = match &job.attempt {
         Some(a) => a.started_at,
@@ -163,7 +163,7 @@ fn notice(n: &Notice, now: Time, zone: &TimeZone) -> String {
 }
 
 /// Why it waits, or why it ended; where it runs otherwise.
-fn reason(job: &Job, now: Time, zone: &TimeZone) -> String {
+pub(crate) fn reason(job: &Job, now: Time, zone: &TimeZone) -> String {
     if let Some(by) = &job.held
         && !job.state.is_final()
     {

@@ -105,9 +105,55 @@ fn sequence(bytes: &[u8]) -> Sequence {
     if bytes.len() > MAX_SEQUENCE { Sequence::Other } else { Sequence::Unfinished }
 }
 
+/// Text from outside as one line of plain characters: no colours, nothing that moves the cursor,
+/// turns the line around or takes no room. For screens that are drawn cell by cell.
+pub(crate) fn plain(text: &str) -> String {
+    let fine = |c: char| !c.is_control() && !unseen(c);
+    if text.chars().all(fine) {
+        return text.to_owned();
+    }
+    let mut cleaner = Cleaner::default();
+    let mut bytes = cleaner.push(text.as_bytes());
+    bytes.extend(cleaner.finish());
+    let text = String::from_utf8_lossy(&bytes);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            // Only colours are left of what begins with it, and they end with an `m`.
+            '\x1b' => while rest.next().is_some_and(|c| c != 'm') {},
+            '\t' => out.push_str("    "),
+            c if fine(c) => out.push(c),
+            c if unseen(c) => {}
+            _ => out.push(' '),
+        }
+    }
+    out
+}
+
+/// Marks of direction and other characters that are not seen but change what is.
+fn unseen(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{ad}' | '\u{61c}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plain_text_is_one_line_without_any_sequence() {
+        for (text, want) in [
+            ("hgx-01", "hgx-01"),
+            ("\x1b[1;31mréd\x1b[0m\tok", "réd    ok"),
+            ("\x1b[2Jgone\x1b]0;title\x07", "␛[2Jgone␛]0;title^G"),
+            ("a\r\nb", "a  b"),
+            ("\u{9b}2J\u{202e}txt.exe\u{200b}", "<9b>2Jtxt.exe"),
+            ("cut \x1b[3", "cut ␛[3"),
+        ] {
+            assert_eq!(plain(text), want, "{text:?}");
+            assert!(!plain(text).chars().any(char::is_control));
+        }
+    }
 
     fn clean(text: &[u8]) -> String {
         let whole = {

@@ -1,7 +1,7 @@
 //! The report of one job for people: 80 columns, whatever the terminal has.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::output::bar::part;
 use crate::output::colour::{Style, paint};

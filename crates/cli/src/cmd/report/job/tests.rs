@@ -20,7 +20,7 @@ fn attempt(no: u32, time_ms: TimeParts, verdict: Option<Verdict>) -> AttemptRepo
     }
 }
 
-fn report() -> JobReport {
+pub(crate) fn report() -> JobReport {
     let time_ms = TimeParts {
         queued: 60_000,
         starting: 9_420,
