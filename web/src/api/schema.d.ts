@@ -1324,6 +1324,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/reports/period": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Say what a week or a month was like. */
+        get: operations["get_reports_period"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/reservations": {
         parameters: {
             query?: never;
@@ -4630,7 +4647,17 @@ export interface components {
          * @description What an object is.
          * @enum {string}
          */
-        Kind: "Job" | "JobArray" | "Node" | "Project" | "Token" | "Secret" | "Topology" | "Explanation" | "JobReport" | "JobTelemetry" | "FleetReport" | "Policy" | "Quotas" | "Reservation" | "Defrag" | "MigPlan" | "PowerInventory" | "Health" | "FabricTest" | "Objectives" | "Slo" | "Silence" | "Routing" | "Receiver" | "Readiness" | "Server";
+        Kind: "Job" | "JobArray" | "Node" | "Project" | "Token" | "Secret" | "Topology" | "Explanation" | "JobReport" | "JobTelemetry" | "FleetReport" | "PeriodReport" | "Policy" | "Quotas" | "Reservation" | "Defrag" | "MigPlan" | "PowerInventory" | "Health" | "FabricTest" | "Objectives" | "Slo" | "Silence" | "Routing" | "Receiver" | "Readiness" | "Server";
+        /** @description So many of a kind. */
+        KindCount: {
+            /**
+             * Format: int64
+             * @description How many.
+             */
+            count: number;
+            /** @description Which. */
+            kind: string;
+        };
         /** @description A node in its rack. */
         LayoutNode: {
             /**
@@ -5166,6 +5193,16 @@ export interface components {
              */
             version: number;
         };
+        /** @description So many about a node. */
+        NodeCount: {
+            /**
+             * Format: int64
+             * @description How many.
+             */
+            count: number;
+            /** @description Which. */
+            node: string;
+        };
         /** @description A job on a node. */
         NodeJob: {
             /** @description GPUs it holds here, by index. */
@@ -5357,6 +5394,136 @@ export interface components {
             started_at?: components["schemas"]["Timestamp"] | null;
             /** @description Whose doing. */
             verdict: components["schemas"]["Verdict"];
+        };
+        /** @description Alerts of a report. */
+        PeriodAlerts: {
+            /**
+             * Format: int64
+             * @description Pages that somebody took on.
+             */
+            acknowledged: number;
+            /**
+             * Format: int64
+             * @description How long that took in the middle, in milliseconds.
+             */
+            acknowledged_median_ms?: number | null;
+            /**
+             * Format: int64
+             * @description Those for which somebody was woken.
+             */
+            pages: number;
+            /**
+             * Format: int64
+             * @description Those that were kept quiet.
+             */
+            silenced: number;
+            /**
+             * Format: int64
+             * @description Those that could wait.
+             */
+            tickets: number;
+        };
+        /** @description An incident of a report. */
+        PeriodIncident: {
+            /** @description When it began. */
+            began_at: components["schemas"]["Timestamp"];
+            /** @description What its findings have in common. */
+            cause: string;
+            closed_at?: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: int64
+             * @description Findings that are part of it.
+             */
+            findings: number;
+            /**
+             * Format: int64
+             * @description Its number.
+             */
+            id: number;
+            /** @description What happened: a failure mode. */
+            kind: string;
+            /** @description Who took it on. */
+            owner?: string | null;
+            /** @description How bad it was. */
+            severity: components["schemas"]["Severity"];
+            /** @description In a sentence. */
+            summary: string;
+        };
+        /**
+         * @description How long a report's time is.
+         * @enum {string}
+         */
+        PeriodKind: "week" | "month";
+        /** @description What was kept of a promise. */
+        PeriodObjective: {
+            /** @description Why those that were bad were bad, the most first. */
+            causes: components["schemas"]["CauseCount"][];
+            /**
+             * Format: int64
+             * @description Good ones.
+             */
+            good: number;
+            /** @description Was it kept? */
+            kept?: boolean | null;
+            /**
+             * @description What was kept; null without data, and for a time that is not remembered by the hour any
+             *     more (90 days).
+             */
+            kept_text?: string | null;
+            /** @description Its name. */
+            name: string;
+            /** @description What is promised: `99.5%`. */
+            target: string;
+            /**
+             * Format: int64
+             * @description Of so many.
+             */
+            total: number;
+        };
+        /** @description What a week or a month was like. What is not known is null; nothing is made up. */
+        PeriodReport: {
+            /** @description Alerts that were raised. */
+            alerts: components["schemas"]["PeriodAlerts"];
+            before?: components["schemas"]["FleetFigures"] | null;
+            /** @description The log was read to its end. */
+            complete: boolean;
+            /** @description Older incidents or findings are forgotten: there may have been more. */
+            cut: boolean;
+            /** @description Findings that were opened, by kind, the most first; as far as they are remembered. */
+            findings: components["schemas"]["KindCount"][];
+            /** @description What became of all GPUs. */
+            fleet: components["schemas"]["FleetFigures"];
+            forecast?: components["schemas"]["CapacityForecast"] | null;
+            /** @description Where it begins. */
+            from: components["schemas"]["Timestamp"];
+            /** @description Incidents that began in this time, or still went on in it, the worst first. */
+            incidents: components["schemas"]["PeriodIncident"][];
+            /** @description GPUs as they stand now, by kind. */
+            inventory: components["schemas"]["FleetSku"][];
+            /** @description Always `PeriodReport`. */
+            kind: components["schemas"]["Kind"];
+            /** @description `2026-W46`, `2026-11`. */
+            name: string;
+            /** @description Nodes with the most findings, the most first. */
+            nodes: components["schemas"]["NodeCount"][];
+            /** @description What was promised, and what was kept of it in this time. */
+            objectives: components["schemas"]["PeriodObjective"][];
+            /** @description It is over. */
+            over: boolean;
+            /** @description A week or a month. */
+            period: components["schemas"]["PeriodKind"];
+            /** @description By project, the most GPU time first. */
+            projects: components["schemas"]["FleetProject"][];
+            /** @description Remedies by how they ended. */
+            remedies: {
+                [key: string]: number;
+            };
+            /** @description What was before this is not known. */
+            since: components["schemas"]["Timestamp"];
+            /** @description Where it ends: now, for one that still goes on. */
+            to: components["schemas"]["Timestamp"];
+            /** @description Versions as they are now, to be looked at: drivers, firmware, kernels. */
+            versions: components["schemas"]["VersionCount"][];
         };
         /** @description The site's scheduling policy. */
         Policy: {
@@ -7540,6 +7707,18 @@ export interface components {
          * @enum {string}
          */
         Verdict: "success" | "application" | "infrastructure" | "operator" | "scheduler" | "platform" | "unknown";
+        /** @description So many nodes with a version of something. */
+        VersionCount: {
+            /**
+             * Format: int64
+             * @description On so many nodes.
+             */
+            nodes: number;
+            /** @description Which. */
+            version: string;
+            /** @description Of what: `driver`, `kernel`, … */
+            what: string;
+        };
         /** @description A directory bound into the ranks' view. */
         Volume: {
             /** @description Path the ranks see. */
@@ -10852,6 +11031,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FleetReport"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_reports_period: {
+        parameters: {
+            query?: {
+                /** @description A week or a month. */
+                period?: components["schemas"]["PeriodKind"];
+                /** @description So many of them back; 0 is the one that still goes on. The last whole one when not given. */
+                back?: number;
+            };
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What it was like. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PeriodReport"];
                 };
             };
             400: components["responses"]["BadRequest"];
