@@ -9,6 +9,7 @@ mod fail;
 mod follow;
 mod output;
 mod pick;
+mod traces;
 mod up;
 mod wire;
 

@@ -43,6 +43,8 @@ pub(crate) struct UpOptions {
     pub(crate) brand: muster_server::brand::Brand,
     /// What is sent to others.
     pub(crate) outward: crate::cmd::outward::Outward,
+    /// What sends traces.
+    pub(crate) traces: Option<std::sync::Arc<crate::traces::Traces>>,
 }
 
 /// What `muster server` was asked for.
@@ -63,6 +65,8 @@ pub(crate) struct ServerOptions {
     pub(crate) brand: muster_server::brand::Brand,
     /// What is sent to others.
     pub(crate) outward: crate::cmd::outward::Outward,
+    /// What sends traces.
+    pub(crate) traces: Option<std::sync::Arc<crate::traces::Traces>>,
 }
 
 /// What `muster agent` was asked for.
@@ -184,6 +188,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         acts: muster_server::acts::ActsConfig::default(),
         brand: options.brand.clone(),
         outward: options.outward.clone(),
+        traces: options.traces.clone(),
     };
     let topology = match &options.topology {
         Some(path) => wire::topology_file(path)?,

@@ -158,6 +158,9 @@ pub(crate) async fn start_server(
     config.acts = options.acts.clone();
     config.brand = options.brand.clone();
     config.remote = options.outward.remote();
+    if let Some(traces) = &options.traces {
+        config.traces = muster_server::trace::Traces::to(traces.clone());
+    }
     config.tune_from_environment();
     let mut told = false;
     let standby = move |holder: &str| {

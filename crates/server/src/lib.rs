@@ -15,3 +15,4 @@ mod promises;
 pub mod remote;
 mod runbooks;
 pub mod serve;
+pub mod trace;

@@ -71,6 +71,8 @@ pub struct ServerConfig {
     pub public_url: Option<String>,
     /// Where figures are sent; nowhere when absent.
     pub remote: Option<RemoteConfig>,
+    /// Who listens to spans.
+    pub traces: crate::trace::Traces,
 }
 
 impl ServerConfig {
@@ -95,6 +97,7 @@ impl ServerConfig {
             brand: crate::brand::Brand::default(),
             public_url: None,
             remote: None,
+            traces: crate::trace::Traces::default(),
         }
     }
 }
@@ -269,6 +272,7 @@ impl Server {
             started_at: clock(),
             fabric_file: Some(dir.join("fabric.json")),
             brand: Arc::new(config.brand),
+            traces: config.traces,
             ..HttpConfig::default()
         };
         if let Some(n) = config.rate {

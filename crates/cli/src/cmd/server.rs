@@ -3,6 +3,7 @@
 use crate::config;
 use crate::ctx::Ctx;
 use crate::fail::Fail;
+use crate::traces::Traces;
 use crate::up::ServerOptions;
 use clap::Args;
 use muster_model::units::Span;
@@ -10,12 +11,14 @@ use muster_server::acts::ActsConfig;
 use muster_store::StoreUrl;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Run the server alone, for production
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster server --data-dir /var/lib/muster --listen 0.0.0.0:7070 --link-listen 0.0.0.0:7071 \\\n    \
 --tls-cert cert.pem --tls-key key.pem\n  muster server --store postgres://muster@db/muster\n  \
+muster server --otlp http://127.0.0.1:4318 --otlp-sample 0.05\n  \
 muster server --ticket-webhook https://tickets.example/muster --power-cycle-command 'ipmi-cycle {node}'"
 )]
 pub(crate) struct Server {
@@ -44,6 +47,8 @@ pub(crate) struct Server {
     brand: Option<PathBuf>,
     #[command(flatten)]
     outward: super::outward::Outward,
+    #[command(flatten)]
+    pub(super) traces: crate::traces::TraceArgs,
     /// Certificate of the API (PEM); without one it speaks plain HTTP
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -81,7 +86,7 @@ impl From<Plugs> for ActsConfig {
 }
 
 impl Server {
-    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+    pub(crate) async fn run(self, ctx: &Ctx, traces: Option<Arc<Traces>>) -> Result<u8, Fail> {
         let Server { listen, link_listen, data_dir, store, topology, .. } = self;
         let Server { tls_cert, tls_key, fabric_every, plugs, brand, outward, .. } = self;
         let data_dir = config::data_dir(data_dir)?;
@@ -98,6 +103,7 @@ impl Server {
             acts: plugs.into(),
             brand: crate::brand::load(&ctx.global, brand.as_deref())?,
             outward,
+            traces,
         };
         crate::up::serve(options).await
     }

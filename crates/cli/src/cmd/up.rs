@@ -3,11 +3,13 @@
 use crate::config;
 use crate::ctx::Ctx;
 use crate::fail::Fail;
+use crate::traces::Traces;
 use crate::up::UpOptions;
 use clap::Args;
 use muster_store::StoreUrl;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Start a whole cluster on this machine: server, store, simulated nodes and this machine itself
 #[derive(Debug, Args)]
@@ -64,6 +66,8 @@ pub(crate) struct Up {
     brand: Option<PathBuf>,
     #[command(flatten)]
     outward: super::outward::Outward,
+    #[command(flatten)]
+    pub(super) traces: crate::traces::TraceArgs,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -74,7 +78,7 @@ fn speed(text: &str) -> Result<f64, String> {
 }
 
 impl Up {
-    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+    pub(crate) async fn run(self, ctx: &Ctx, sent: Option<Arc<Traces>>) -> Result<u8, Fail> {
         let Up {
             nodes,
             gpus_per_node,
@@ -92,6 +96,7 @@ impl Up {
             exporter,
             brand,
             outward,
+            traces: _,
         } = self;
         let brand = crate::brand::load(&ctx.global, brand.as_deref())?;
         let data_dir = config::data_dir(data_dir)?;
@@ -113,6 +118,7 @@ impl Up {
             exporter,
             brand,
             outward,
+            traces: sent,
         })
         .await
     }

@@ -5,6 +5,7 @@ use super::{
     BACKLOG, Brain, BrainConfig, BrainError, Call, Committed, LoadError, Shared, clock, keeper,
     load, reader, secret_label, stats, writer,
 };
+use crate::trace;
 use muster_engine::Engine;
 use muster_model::command::{Actor, Answer, Command, Request};
 use muster_model::ids::{Epoch, Seq};
@@ -176,8 +177,11 @@ impl Thinking<'_> {
                 self.decide(call, &mut round);
             }
             let started = Instant::now();
-            more = self.engine.tick(clock());
+            let span = trace::cycle(self.engine.state().queue_len(), round.replies.len());
+            more = span.in_scope(|| self.engine.tick(clock()));
             round.records = self.engine.take();
+            trace::cycled(&span, &round.records, round.replies.len());
+            drop(span);
             round.touched = self.engine.take_touched();
             if round.records.is_empty() && round.replies.is_empty() {
                 continue;
@@ -206,7 +210,8 @@ impl Thinking<'_> {
     }
 
     fn decide(&mut self, call: Call, round: &mut Round) {
-        let Call { request, attach, reply } = call;
+        let Call { request, attach, reply, span } = call;
+        let _decides = trace::decide(&span).entered();
         self.shared.stats.requests.fetch_add(1, Ordering::Relaxed);
         let before = self.engine.seq();
         let result = self.engine.handle(&request);

@@ -96,6 +96,8 @@ pub(crate) struct Call {
     request: Request,
     attach: Attach,
     reply: oneshot::Sender<Result<Committed, BrainError>>,
+    /// Whoever waits for it.
+    span: tracing::Span,
 }
 
 /// Records kept in memory for followers of the log.
@@ -195,7 +197,8 @@ impl Brain {
     /// A refusal, or that the server cannot decide now.
     pub async fn call(&self, request: Request, attach: Attach) -> Result<Committed, BrainError> {
         let (reply, answer) = oneshot::channel();
-        match self.shared.calls.try_send(Call { request, attach, reply }) {
+        let span = tracing::Span::current();
+        match self.shared.calls.try_send(Call { request, attach, reply, span }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 return Err(BrainError::Unavailable(

@@ -104,10 +104,14 @@ fn commit(
         payloads: std::mem::take(&mut round.payloads),
         secrets: std::mem::take(&mut round.secrets),
     };
+    let span = crate::trace::commit(batch.entries.len(), round.replies.len());
     let started = Instant::now();
     // Said before it is tried: a store may also never answer.
     shared.writing();
-    let appended = store.append(&batch);
+    let appended = span.in_scope(|| store.append(&batch));
+    if appended.is_err() {
+        crate::trace::not_committed(&span);
+    }
     shared.wrote(appended.as_ref().map(|_| ()));
     appended?;
     shared.stats.append.observe(started.elapsed());

@@ -35,7 +35,10 @@ impl FromRequestParts<App> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Reply<Self> {
         match authenticate(&parts.headers, app) {
             Ok(caller) => match app.callers().take(&caller.token, Instant::now()) {
-                Ok(()) => Ok(caller),
+                Ok(()) => {
+                    app.traces().project(caller.actor.project.as_ref());
+                    Ok(caller)
+                }
                 Err(wait) => Err(Failure::rate_limited(wait)),
             },
             Err(Denied::Missing) => Err(Failure::unauthenticated("this needs a token")),

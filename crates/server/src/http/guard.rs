@@ -10,15 +10,20 @@ use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
+use tracing::Instrument as _;
 
 /// Lets a request in, or says why not; counts it either way.
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let response = handle(&app, request, next).await;
-    let route = route.as_ref().map_or("none", MatchedPath::as_str);
+    let name = route.as_ref().map_or("none", MatchedPath::as_str);
+    let span = app.traces().request(&request, name);
+    let response = handle(&app, request, next).instrument(span.clone()).await;
+    let route = name;
     let status = response.status();
+    app.traces().answered(&span, status.as_u16());
+    drop(span);
     if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
         tracing::error!(%method, route, status = status.as_u16(), "request failed");
     }

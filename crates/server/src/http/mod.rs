@@ -49,6 +49,7 @@ use crate::fabric::Fabric;
 use crate::logs::LogKeeper;
 use crate::promises::{Counter, Post, Standings};
 use crate::remote::RemoteStats;
+use crate::trace::Traces;
 use auth::Caller;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -102,6 +103,8 @@ pub struct HttpConfig {
     pub fabric_file: Option<std::path::PathBuf>,
     /// What the console wears.
     pub brand: Arc<Brand>,
+    /// Who listens to spans.
+    pub traces: Traces,
 }
 
 impl Default for HttpConfig {
@@ -122,6 +125,7 @@ impl Default for HttpConfig {
             started_at: Time(0),
             fabric_file: None,
             brand: Arc::default(),
+            traces: Traces::default(),
         }
     }
 }
@@ -195,6 +199,9 @@ impl App {
     }
     fn config(&self) -> &HttpConfig {
         &self.0.config
+    }
+    fn traces(&self) -> &Traces {
+        &self.0.config.traces
     }
     fn sealer(&self) -> &Sealer {
         &self.0.sealer

@@ -167,6 +167,14 @@ pub(crate) fn page(app: &App, projects: bool) -> String {
     let stuck = app.brain().stuck().map_or(0, |(since, _)| app.brain().now().since(since).0);
     let help = "For how long something was to be written and was not.";
     out.one("muster_write_stuck_seconds", "gauge", help, super::metrics::seconds(stuck * 1000));
+    if let Some(f) = app.traces().figures() {
+        let help = "Spans that the collector took.";
+        out.one("muster_traces_sent_total", "counter", help, f.sent);
+        let name = "muster_traces_dropped_total";
+        out.head(name, "counter", "Spans that were dropped, and why.");
+        out.line(name, &[("why", "full")], f.full);
+        out.line(name, &[("why", "refused")], f.refused);
+    }
     let logs = app.logs().stats();
     out.one("muster_output_bytes", "gauge", "Job output kept on disk.", logs.bytes);
     out.one(

@@ -51,7 +51,8 @@ pub(super) async fn follow(client: Client, tx: Sender<Msg>) {
     loop {
         let why = match stream(&client, &tx, &mut pause).await {
             Ok(()) => "the server ended the stream".to_owned(),
-            Err(e) => said(e),
+            // The innermost cause says most, and there is little room.
+            Err(e) => said(e).rsplit(": ").next().unwrap_or_default().to_owned(),
         };
         if tx.send(Msg::Link(Link::Away { since: now(), why })).await.is_err() {
             return;
