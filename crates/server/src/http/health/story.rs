@@ -277,3 +277,145 @@ impl Story {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::alert::{Acknowledgement, Alert, AlertState, Topic};
+    use muster_model::entity::Entity;
+    use muster_model::finding::{Closed, Severity};
+    use muster_model::ids::{AttemptKey, Seq};
+    use muster_model::node::Stage;
+
+    const MIN: i64 = 60_000;
+
+    fn record(at: i64, project: Option<&str>, event: Event) -> Record {
+        let project = project.map(|p| p.parse().unwrap());
+        Record {
+            seq: Seq(1),
+            at: Time(at),
+            v: 1,
+            org: String::new(),
+            project,
+            actor: "system".into(),
+            key: None,
+            event,
+        }
+    }
+
+    fn alert(link: &str, urgency: Urgency) -> Box<Alert> {
+        Box::new(Alert {
+            id: "a1".into(),
+            group: "g".into(),
+            topic: Topic::Incident,
+            kind: "leaf-loss".into(),
+            cause: Entity::Site,
+            above: Vec::new(),
+            urgency,
+            state: AlertState::Firing,
+            summary: "leaf l1 is lost".into(),
+            owner: String::new(),
+            project: None,
+            runbook: String::new(),
+            link: link.into(),
+            members: Vec::new(),
+            count: 1,
+            since: Time(0),
+            raised_at: Time(0),
+            changed_at: Time(0),
+            loud_since: None,
+            silenced: None,
+            gone_since: None,
+            level: 0,
+            acknowledged: None,
+            resolved_at: None,
+            merged_into: None,
+        })
+    }
+
+    #[test]
+    fn what_an_incident_cost_and_who_was_called_is_counted_once() {
+        let node: NodeName = "n1".parse().unwrap();
+        let incident = Incident {
+            id: 7,
+            cause: Entity::Site,
+            kind: "leaf-loss".into(),
+            severity: Severity::Critical,
+            summary: "lost".into(),
+            began_at: Time(60 * MIN),
+            opened_at: Time(61 * MIN),
+            findings: vec![5],
+            count: 1,
+            owner: None,
+            notes: Vec::new(),
+            closed: Some(Closed { at: Time(180 * MIN), why: "it is back".into() }),
+        };
+        let mut s = Story::new(&Site::default(), Arc::new(incident));
+        s.gpus.insert(node.clone(), 8);
+        let lost = || Event::NodeLost { node: node.clone(), last_seen: Time(59 * MIN) };
+        let key = AttemptKey { job: JobId(3), attempt: 1 };
+        let stop = |reason| Event::StopOrdered { key, reason, grace: Span(0), fence_until: None };
+        let ack = Acknowledgement { by: "ana".into(), at: Time(63 * MIN), note: "on it".into() };
+        for r in [
+            // Long before, about others, of others.
+            record(MIN, None, lost()),
+            record(
+                62 * MIN,
+                None,
+                Event::AlertOpened { alert: alert("/incidents/8", Urgency::Page) },
+            ),
+            record(
+                62 * MIN,
+                Some("nlp"),
+                stop(StopReason::NodeLost { node: "n9".parse().unwrap() }),
+            ),
+            // Its own.
+            record(60 * MIN, None, lost()),
+            record(61 * MIN, None, lost()),
+            record(61 * MIN, Some("nlp"), stop(StopReason::NodeLost { node: node.clone() })),
+            record(
+                62 * MIN,
+                None,
+                Event::AlertOpened { alert: alert("/incidents/7", Urgency::Page) },
+            ),
+            record(
+                62 * MIN,
+                None,
+                Event::AlertsTold {
+                    receiver: "oncall".parse().unwrap(),
+                    alerts: vec![("a1".into(), News::Firing), ("other".into(), News::Firing)],
+                },
+            ),
+            record(
+                63 * MIN,
+                None,
+                Event::AlertAcknowledged { id: "a1".into(), acknowledgement: ack },
+            ),
+            record(
+                120 * MIN,
+                None,
+                Event::NodeStaged {
+                    node: node.clone(),
+                    stage: Stage::Ready,
+                    reason: "tested".into(),
+                    until: None,
+                    word: false,
+                },
+            ),
+            // It goes down again until the end.
+            record(150 * MIN, None, lost()),
+        ] {
+            s.read(&r);
+        }
+        let impact = s.impact(Time(1000 * MIN));
+        assert_eq!(impact.gpu_milli_hours, 8 * (1000 + 500), "an hour and half of one");
+        assert_eq!((impact.jobs, impact.projects), (vec![3], vec!["nlp".to_owned()]));
+        assert_eq!((impact.pages, impact.seconds, impact.seconds_to_detect), (1, 7200, 60));
+        let told: Vec<&str> =
+            s.entries.iter().filter(|e| e.what == "alert").map(|e| e.text.as_str()).collect();
+        assert_eq!(
+            told,
+            ["page: leaf l1 is lost", "oncall was told of it", "acknowledged by ana: on it"]
+        );
+    }
+}
