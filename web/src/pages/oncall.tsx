@@ -442,9 +442,9 @@ function UnderWay() {
     <Loaded query={query}>
       {(page) => {
         const going = page.items.filter(
-          (r) => r.state !== 'ended' && r.step !== 'approval' && r.step !== 'proposed',
+          (r) => r.step !== 'ended' && r.step !== 'approval' && r.step !== 'proposed',
         );
-        const ended = page.items.filter((r) => r.state === 'ended').slice(0, 5);
+        const ended = page.items.filter((r) => r.step === 'ended').slice(0, 5);
         return (
           <Panel title="Remedies under way" note={going.length ? `${going.length}` : ''}>
             {going.length === 0 && <Empty title="None" />}
