@@ -151,7 +151,7 @@ export function RemedyItem({ remedy }: { remedy: Remedy }) {
       <p>
         {remedy.why} <span className="dim">{remedy.kind}</span>
       </p>
-      {remedy.state !== 'ended' && <RemedyButtons remedy={remedy} />}
+      {remedy.step !== 'ended' && <RemedyButtons remedy={remedy} />}
     </div>
   );
 }
