@@ -248,6 +248,22 @@ fn a_collector_that_never_answers_holds_nothing_up() {
 }
 
 #[test]
+fn with_a_sample_of_nothing_only_callers_who_ask_for_it_are_traced() {
+    let collector = Collector::start();
+    let c = Cluster::start_with(1, &["--otlp", &collector.url, "--otlp-sample", "0"]);
+    let id = c.submit(&["--gpus", "1", "--", "true"]);
+    until("it ends", || c.json(&["get", "job", &id])["state"] == "succeeded");
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    for (span, flag) in [("b7ad6b7169203331", "00"), ("b7ad6b7169203332", "01")] {
+        let parent = format!("traceparent: 00-{trace}-{span}-{flag}\r\n");
+        ask(&c, &c.token, "/v1/whoami", &parent);
+    }
+    until("the one that was asked for is there", || !collector.spans().is_empty());
+    let spans = collector.spans();
+    assert!(spans.iter().all(|s| s.parent_span_id.last() == Some(&0x32)), "{spans:?}");
+}
+
+#[test]
 fn without_the_flag_there_are_no_traces_and_wrong_flags_are_refused() {
     let c = Cluster::start(1);
     assert!(!ask(&c, &c.token, "/metrics", "").contains("muster_traces"));

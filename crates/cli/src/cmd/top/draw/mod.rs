@@ -5,6 +5,7 @@ mod incidents;
 mod ink;
 mod item;
 mod job;
+mod map;
 mod queue;
 
 use super::model::{Link, Model, View};
