@@ -1,15 +1,12 @@
 // Pictures of every page, dark and light: node e2e/shots.mjs DIRECTORY [BEGINNING-OF-A-NAME]
-// MUSTER_STORY=1 gives a site of simulated nodes some life first.
+// They are taken of `muster up --demo`, which has a week behind it.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { base, browser, call, page } from './browser.mjs';
-import { story } from './story.mjs';
 
 const out = process.argv[2] ?? 'shots';
 const only = process.argv[3];
 mkdirSync(out, { recursive: true });
-
-if (process.env.MUSTER_STORY) await story();
 
 const jobs = (await call('GET', '/v1/jobs?limit=200')).items;
 const size = (j) => j.groups.reduce((n, g) => n + g.nodes * g.gpus, 0);
@@ -18,7 +15,12 @@ const gangs = jobs.filter((j) => j.state === 'running' && size(j) >= 16).sort((a
 const running = gangs[0] ?? jobs.find((j) => j.state === 'running') ?? jobs[0];
 const queued = jobs.find((j) => j.state === 'queued' && !j.held);
 const retried = jobs.find((j) => j.past.length > 0);
-const sick = (await call('GET', '/v1/findings?limit=50')).items.find((f) => f.node && f.state === 'open');
+const findings = (await call('GET', '/v1/findings?limit=200')).items.filter((f) => f.state === 'open');
+// A GPU that is there has figures to show; one off the bus has none.
+const sick =
+  findings.find((f) => f.kind === 'driver-hang') ?? findings.find((f) => f.node && f.severity === 'critical');
+const incident = (await call('GET', '/v1/incidents?limit=50')).items.find((i) => i.state === 'open');
+const run = (await call('GET', '/v1/runbook-runs?limit=50')).items[0];
 const nodes = (await call('GET', '/v1/nodes?limit=5')).items;
 const node = sick?.node ?? nodes.find((n) => n.gpus_total > 0)?.name;
 
@@ -44,6 +46,10 @@ const SHOTS = [
   ['nodes', '/nodes'],
   node && ['node', `/nodes/${node}`],
   node && ['gpu', `/nodes/${node}/gpus/${sick?.gpu ?? 0}`],
+  incident && ['incident', `/incidents/${incident.id}`],
+  ['runbooks', '/runbooks'],
+  ['runbook', '/runbooks/gpu-off-bus'],
+  run && ['run', `/runbook-runs/${run.id}`],
   ['events', '/events'],
   ['topology', '/topology'],
   ['slos', '/slos'],
@@ -92,7 +98,7 @@ for (const scheme of ['dark', 'light']) {
     });
     if (options?.reports) await load(p);
     await p.waitForTimeout(600);
-    await p.screenshot({ path: `${out}/${name}-${scheme}.png` });
+    await p.screenshot({ path: `${out}/console-${name}-${scheme}.png` });
     const wide = await p.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     if (wide > 0) p.problems.push(`it is ${wide} px wider than the window`);
     for (const problem of p.problems) {

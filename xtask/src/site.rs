@@ -68,7 +68,8 @@ impl Site {
             .context("no free name for a log")?;
         let mut daemon = Daemon::spawn("muster", command, &log)?;
         let (port, token_file) = (self.port, self.data_dir().join("admin.token"));
-        self.token = daemon.wait_ready(Duration::from_secs(60), |d| {
+        // A demonstration has to live through its week first.
+        self.token = daemon.wait_ready(Duration::from_secs(180), |d| {
             if !d.output().contains("muster ready at") || !answers(port, "/readyz") {
                 return None;
             }

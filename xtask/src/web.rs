@@ -25,7 +25,7 @@ pub struct Options {
 #[derive(Debug, clap::Args)]
 pub struct Shots {
     /// Where the pictures go.
-    #[arg(long, value_name = "DIR", default_value = "target/shots")]
+    #[arg(long, value_name = "DIR", default_value = "docs/images")]
     to: PathBuf,
     /// Only pages whose name begins like this.
     #[arg(long, value_name = "NAME")]
@@ -50,17 +50,17 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes pictures of every page of a site with some life on it.
+/// Takes pictures of every page of a site with a week behind it.
 pub fn shots(options: &Shots) -> Result<ExitCode> {
     packages()?;
     chromium()?;
-    let site = site("32")?;
+    let site = started(&["up", "--demo", "--seed", "1", "--no-context"])?;
     let to = root().join(&options.to);
     let mut command = node("e2e/shots.mjs", &site);
-    command.arg(&to).args(&options.only).env("MUSTER_STORY", "1");
+    command.arg(&to).args(&options.only);
     command.env("MUSTER_BINARY", target_dir().join("debug/muster"));
     command.env("MUSTER_SCENARIO", root().join("scenarios/quota-war.toml"));
-    let (status, _) = proc::tee(&mut command, Duration::from_secs(15 * 60))?;
+    let (status, _) = proc::tee(&mut command, Duration::from_secs(30 * 60))?;
     eprintln!("pictures are in {}", to.display());
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -149,9 +149,12 @@ fn chromium() -> Result<()> {
 
 /// A site of the development build, which has the console in it.
 fn site(nodes: &str) -> Result<Site> {
+    started(&["up", "--nodes", nodes, "--no-context"])
+}
+
+fn started(args: &[&str]) -> Result<Site> {
     let binary = target_dir().join("debug/muster");
-    let args = ["up", "--nodes", nodes, "--no-context"];
-    let site = Site::start(&binary, &std::env::temp_dir(), &args, &[])
+    let site = Site::start(&binary, &std::env::temp_dir(), args, &[])
         .context("cannot start a site for the console")?;
     let page = get(site.port(), "/")?;
     if !page.contains("id=\"root\"") {

@@ -220,7 +220,7 @@ impl Body {
             }
             Devices::Simulated(s) => {
                 let isolation = self.config.cgroups.isolation().to_owned();
-                let can = ["qualify", "reset", "reboot"].map(str::to_owned).into();
+                let can = crate::hosts::SIM_CAN.map(str::to_owned).into();
                 Inventory { isolation, can, ..s.inventory() }
             }
         }

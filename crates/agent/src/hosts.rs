@@ -13,9 +13,10 @@ use crate::simulated::{Gangs, SimClock, Simulated};
 use crate::watch::Watcher;
 use muster_link::token::JoinToken;
 use muster_model::names::NodeName;
-use muster_simnode::SimConfig;
+use muster_simnode::{Past, SimConfig};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{ToSocketAddrs, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -74,7 +75,43 @@ pub struct FleetConfig {
     pub end_ranks: bool,
     /// Control groups; found out when absent.
     pub cgroups: Option<Arc<Cgroups>>,
+    /// What nodes have behind them when they are switched on; nothing when absent.
+    pub past: BTreeMap<NodeName, Past>,
 }
+
+/// What the simulated nodes of a fleet say about where they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SimHost {
+    /// What comes before a node's name in the identity of its machine, with its dash.
+    pub machine: String,
+    /// The operating-system instance.
+    pub host: String,
+    /// Address of all of them.
+    pub address: String,
+    /// How ranks are kept apart.
+    pub isolation: String,
+    /// What they can be asked for.
+    pub can: BTreeSet<String>,
+}
+
+/// What the nodes of the fleet that keeps its things in `state` say about where they are.
+///
+/// # Errors
+/// When the state directory cannot be used.
+pub fn sim_host(state: &Path) -> Result<SimHost, AgentError> {
+    std::fs::create_dir_all(state).map_err(AgentError::file("create", state))?;
+    Ok(SimHost {
+        machine: format!("{}-", identity::machine(state)?),
+        host: identity::host(),
+        address: SIM_ADDRESS.into(),
+        isolation: Cgroups::detect().isolation().to_owned(),
+        can: SIM_CAN.map(str::to_owned).into(),
+    })
+}
+
+const SIM_ADDRESS: &str = "127.0.0.1";
+/// What a simulated node can be asked for.
+pub(crate) const SIM_CAN: [&str; 3] = ["qualify", "reset", "reboot"];
 
 fn cgroups(given: Option<Arc<Cgroups>>) -> Arc<Cgroups> {
     let groups = given.unwrap_or_else(|| Arc::new(Cgroups::detect()));
@@ -189,7 +226,10 @@ pub async fn run_sim_fleet(
         };
         // What ran before is found again even in a light fleet.
         let lazy = config.light && !runner.state.join("runs").exists();
-        let simulated = Simulated::new(config.seed, sim, node.as_str(), clock, gangs.clone());
+        let mut simulated = Simulated::new(config.seed, sim, node.as_str(), clock, gangs.clone());
+        if let Some(past) = config.past.get(&node) {
+            simulated.take_up(past);
+        }
         let body =
             Body::new(Devices::Simulated(Box::new(simulated)), runner, watcher.clone(), lazy)
                 .map_err(AgentError::file("open", &config.state))?;
@@ -198,7 +238,7 @@ pub async fn run_sim_fleet(
             token: config.token.clone(),
             machine: format!("{machine}-{node}"),
             host: host.clone(),
-            address: "127.0.0.1".into(),
+            address: SIM_ADDRESS.into(),
             store,
             dials: dials.clone(),
             end_ranks: config.end_ranks,

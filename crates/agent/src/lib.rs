@@ -28,4 +28,6 @@ mod watch;
 
 pub use error::AgentError;
 pub use hooks::Hooks;
-pub use hosts::{FleetConfig, LOG_CAP, NodeConfig, run_node, run_node_with, run_sim_fleet};
+pub use hosts::{
+    FleetConfig, LOG_CAP, NodeConfig, SimHost, run_node, run_node_with, run_sim_fleet, sim_host,
+};

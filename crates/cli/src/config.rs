@@ -129,6 +129,13 @@ pub(crate) fn default_data_dir() -> PathBuf {
     }
 }
 
+/// Where `up --demo` keeps everything.
+pub(crate) fn demo_data_dir() -> PathBuf {
+    let mut name = default_data_dir().into_os_string();
+    name.push("-demo");
+    PathBuf::from(name)
+}
+
 /// The data directory as a path that means the same from everywhere: ranks start elsewhere.
 pub(crate) fn data_dir(given: Option<PathBuf>) -> Result<PathBuf, Fail> {
     let dir = given.unwrap_or_else(default_data_dir);

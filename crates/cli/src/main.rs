@@ -5,6 +5,7 @@ mod brand;
 mod cmd;
 mod config;
 mod ctx;
+mod demo;
 mod fail;
 mod follow;
 mod output;

@@ -31,7 +31,10 @@ pub(crate) struct UpOptions {
     pub(crate) link_listen: SocketAddr,
     pub(crate) data_dir: PathBuf,
     pub(crate) store: StoreUrl,
-    pub(crate) seed: u64,
+    /// Makes everything repeatable; 1 when absent.
+    pub(crate) seed: Option<u64>,
+    /// With a week behind it.
+    pub(crate) demo: bool,
     pub(crate) speed: f64,
     /// Write a context into the user's settings.
     pub(crate) context: bool,
@@ -112,6 +115,9 @@ pub(crate) struct FleetConfig {
     pub(crate) light: bool,
     /// Where the agents keep their things.
     pub(crate) data_dir: PathBuf,
+    /// A file with what the simulated nodes have behind them.
+    #[serde(default)]
+    pub(crate) past: Option<PathBuf>,
 }
 
 /// A server that serves.
@@ -190,10 +196,14 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         outward: options.outward.clone(),
         traces: options.traces.clone(),
     };
-    let topology = match &options.topology {
-        Some(path) => wire::topology_file(path)?,
-        None => generated(&options),
+    let fleet_dir = options.data_dir.join("fleet");
+    let demo = demonstration(&options, &fleet_dir).await?;
+    let topology = match (&demo, &options.topology) {
+        (Some(demo), _) => demo.topology.clone(),
+        (None, Some(path)) => wire::topology_file(path)?,
+        (None, None) => generated(&options),
     };
+    let seed = demo.as_ref().map_or(options.seed.unwrap_or(1), |d| d.seed);
     let names: Vec<NodeName> = topology.nodes.keys().cloned().collect();
     let expected = names.len() + usize::from(options.local_node);
     let started = wire::start_server(&server, Some(topology), true).await?;
@@ -207,25 +217,32 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         gpus_per_node: options.gpus_per_node,
         mig_gpus: options.mig_gpus,
         sku: options.sku.clone(),
-        seed: options.seed,
+        seed,
         speed: options.speed,
         local_node: options.local_node,
         exporter: options.exporter,
-        data_dir: options.data_dir.join("fleet"),
+        data_dir: fleet_dir,
+        past: demo.as_ref().and_then(|d| d.past.clone()),
     })
     .await?;
     let mut known = false;
     if options.context
         && let Some(path) = config::user_config()
     {
-        match config::write_context(&path, "local", &started.url, &started.token_file) {
+        let name = if demo.is_some() { "demo" } else { "local" };
+        match config::write_context(&path, name, &started.url, &started.token_file) {
             Ok(()) => known = true,
             Err(e) => output::note(&format!("note: {}", e.message)),
         }
     }
     // Whoever types the first command should find the nodes there.
     started.nodes_joined(expected, NODES_JOIN).await;
-    output::print(&welcome(&called(), &started.url, &started.token_file, known))?;
+    let tour: &[&str] = if demo.is_some() { &TOUR } else { &FIRST };
+    output::print(&welcome(&called(), &started.url, &started.token_file, known, tour))?;
+    if demo.is_some() {
+        // It ends with this process.
+        tokio::spawn(crate::demo::go_on(started.url.clone(), started.token_file.clone(), seed));
+    }
     tokio::select! {
         ended = until_end(started.stop, started.served) => ended,
         ended = fleet.wait() => {
@@ -234,6 +251,35 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         }
     }
 }
+
+/// The site with a week behind it, where one is asked for.
+async fn demonstration(
+    options: &UpOptions,
+    fleet: &Path,
+) -> Result<Option<crate::demo::Demo>, Fail> {
+    if !options.demo {
+        if crate::demo::is_demo(&options.data_dir) {
+            let dir = options.data_dir.display();
+            return Err(Fail::usage(format!("{dir} was made by `muster up --demo`"))
+                .hint("add --demo to take it up again, or choose another with --data-dir"));
+        }
+        return Ok(None);
+    }
+    let (dir, store) = (options.data_dir.clone(), options.store.clone());
+    let (fleet, seed) = (fleet.to_path_buf(), options.seed);
+    let made =
+        tokio::task::spawn_blocking(move || crate::demo::prepare(&dir, &store, &fleet, seed));
+    match made.await {
+        Ok(demo) => demo.map(Some),
+        Err(e) => Err(Fail::failed(format!("the demonstration broke down: {e}"))),
+    }
+}
+
+/// What to try first on a site that is empty.
+const FIRST: [&str; 3] =
+    ["nodes", "run --nodes 2 --gpus 8 -- sh -c 'echo rank $RANK of $WORLD_SIZE'", "topology"];
+/// What to look at first on a site with a week behind it.
+const TOUR: [&str; 4] = ["health", "ps", "report fleet", "slo"];
 
 /// The usual tree for so many nodes of that kind.
 fn generated(options: &UpOptions) -> Topology {
@@ -252,19 +298,15 @@ fn called() -> String {
 }
 
 /// What is printed when everything serves.
-fn welcome(me: &str, url: &str, token_file: &Path, known: bool) -> String {
+fn welcome(me: &str, url: &str, token_file: &Path, known: bool, tour: &[&str]) -> String {
     let file = token_file.display();
     let log_in = if known {
         format!("you are logged in; the token is in {file}")
     } else {
         format!("log in:  export MUSTER_SERVER={url} MUSTER_TOKEN=$(cat {file})")
     };
-    format!(
-        "muster ready at {url}\n{log_in}\n\ntry, in another terminal:\n  \
-         {me} nodes\n  \
-         {me} run --nodes 2 --gpus 8 -- sh -c 'echo rank $RANK of $WORLD_SIZE'\n  \
-         {me} topology\n"
-    )
+    let tour: String = tour.iter().map(|c| format!("  {me} {c}\n")).collect();
+    format!("muster ready at {url}\n{log_in}\n\ntry, in another terminal:\n{tour}")
 }
 
 /// Waits for the server's end, or for Ctrl-C or SIGTERM.
@@ -360,7 +402,8 @@ mod tests {
 
     #[test]
     fn the_welcome_names_the_address_how_to_log_in_and_three_commands() {
-        let text = welcome("muster", "http://127.0.0.1:7070", Path::new("/d/admin.token"), false);
+        let text =
+            welcome("muster", "http://127.0.0.1:7070", Path::new("/d/admin.token"), false, &FIRST);
         assert!(text.starts_with("muster ready at http://127.0.0.1:7070\n"), "{text}");
         assert!(text.contains("MUSTER_TOKEN=$(cat /d/admin.token)"), "{text}");
         assert_eq!(text.lines().filter(|l| l.starts_with("  muster ")).count(), 3, "{text}");
@@ -392,6 +435,7 @@ mod tests {
             local_node: true,
             exporter: None,
             data_dir: "/d/fleet".into(),
+            past: Some("/d/fleet/past.json".into()),
         };
         let text = serde_json::to_string(&config).expect("plain data");
         assert_eq!(serde_json::from_str::<FleetConfig>(&text).expect("plain data"), config);

@@ -231,6 +231,7 @@ pub(crate) async fn run_fleet(config: FleetConfig) -> Result<(), Fail> {
         light: config.light,
         end_ranks: false,
         cgroups: None,
+        past: crate::demo::past(config.past.as_deref()),
     };
     let none = fleet.nodes.is_empty();
     let simulated = async {

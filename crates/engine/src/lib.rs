@@ -56,6 +56,9 @@ pub struct Policy {
     pub ports: (u16, u16),
     /// Objectives are judged and alerts are made. Counting goes on without it.
     pub promises: bool,
+    /// Objectives are judged this often, in whole minutes; less often on a site with very many
+    /// open jobs.
+    pub judged_every: Span,
 }
 
 impl Default for Policy {
@@ -69,6 +72,7 @@ impl Default for Policy {
             ports: (20_000, 29_999),
             // A twin of a site wakes nobody.
             promises: false,
+            judged_every: Span::mins(1),
         }
     }
 }

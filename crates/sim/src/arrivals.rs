@@ -59,6 +59,13 @@ impl Source {
             Source::Stream(s) => s.next(),
         }
     }
+
+    /// The next job of a stream has the number after this.
+    pub(crate) fn count_from(&mut self, n: u64) {
+        if let Source::Stream(s) = self {
+            s.count = n;
+        }
+    }
 }
 
 /// Something that is asked for ever ends with the scenario.

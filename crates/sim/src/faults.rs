@@ -6,7 +6,7 @@ use crate::chance::{Chance, exp, millis};
 use crate::fleet::Fleet;
 use crate::scenario::{Cause, Delay, Incident, Mode, Response, Scenario, Scope};
 use crate::traces::titan;
-use crate::twin::{Ev, START, Twin};
+use crate::twin::{Ev, Twin};
 use muster_model::command::Command;
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
@@ -164,10 +164,10 @@ impl Twin<'_> {
             self.next_false_sign(ix);
         }
         for (i, x) in self.s.failures.incidents.iter().enumerate() {
-            self.at(START + x.at, Ev::Trouble(Trouble::Incident(i)));
+            self.at(self.start + x.at, Ev::Trouble(Trouble::Incident(i)));
         }
         for i in 0..self.faults.recorded.len() {
-            let at = START + self.faults.recorded[i].0;
+            let at = self.start + self.faults.recorded[i].0;
             self.at(at, Ev::Trouble(Trouble::Recorded(i)));
         }
     }
@@ -187,7 +187,7 @@ impl Twin<'_> {
             if at > self.end {
                 return;
             }
-            let age = at.since(START);
+            let age = at.since(self.start);
             let now = infant(self.s, age) * incidents(self.s, &f.hit, ix, age);
             if life.chance.happens(now / most) {
                 break;

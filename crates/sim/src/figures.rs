@@ -2,7 +2,7 @@
 
 use crate::books::Page;
 use crate::outcome::{History, Outcome, Prediction, SizeClass, SpareFigures, Spread, Waterfall};
-use crate::twin::{START, Twin, seconds};
+use crate::twin::{Twin, seconds};
 use muster_health::{Expect, ettr};
 use muster_model::units::Span;
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ impl Twin<'_> {
     /// Everything there is to tell.
     pub(crate) fn figures(&mut self) -> (Outcome, History) {
         let s = self.s;
-        let lived = self.end.since(START);
+        let lived = self.end.since(self.start);
         let books = &self.books;
         let whole = u128::from(self.faults.total_milli / 1000) * u128::from(lived.0);
         let total = sums(books.pages.values());
@@ -174,7 +174,7 @@ impl Twin<'_> {
             jobs_completed: books.pages.values().filter(done).count() as u64,
             makespan_s: last_end.map_or(seconds(lived), |t| {
                 let open = books.pages.values().any(|p| p.ended.is_none());
-                if open { seconds(lived) } else { seconds(t.since(START)) }
+                if open { seconds(lived) } else { seconds(t.since(self.start)) }
             }),
             gpu_allocation_ratio: ratio(total.held as f64, whole as f64),
             gpu_utilization: ratio(total.used, whole as f64),

@@ -29,7 +29,7 @@ pub(crate) struct Gang {
     told: Time,
     untold: bool,
     end: Option<Account>,
-    leaving: bool,
+    pub(crate) leaving: bool,
     /// Drain this node once the checkpoint that was asked for is there.
     pub(crate) then_drain: Option<(u32, Why)>,
 }
@@ -149,6 +149,9 @@ impl Twin<'_> {
             self.break_gang(key, &why);
         }
         self.job_hazard(key);
+        if self.story.is_some() {
+            self.first_step_after(key, work.startup);
+        }
     }
 
     fn first_broken(&self, key: AttemptKey) -> Option<Why> {
@@ -163,6 +166,8 @@ impl Twin<'_> {
         if work.checkpoint.is_none() && job.spec.checkpoint.is_some() {
             work.checkpoint = placement.checkpoint_every;
         }
+        // Single steps are nobody's business here.
+        work.step = None;
         Some(work)
     }
 
@@ -251,11 +256,16 @@ impl Twin<'_> {
         let drain = g.then_drain.take();
         let saved = self.gangs.saved.get(&key.job).copied().unwrap_or_default();
         let job = self.engine.state().jobs.get(&key.job);
-        let cost = job.and_then(|j| j.spec.simulate.as_ref()).map(|s| s.checkpoint_cost.0);
+        let work = job.and_then(|j| j.spec.simulate.as_ref());
+        let cost = work.map(|s| s.checkpoint_cost.0);
+        let step = work.and_then(|s| s.step).map_or(1000, |s| s.0.max(1));
+        let dir = job.and_then(|j| j.spec.checkpoint.as_ref()).map(|c| c.dir.clone());
+        let told = self.story.as_ref().and(dir);
+        let path = told.map(|dir| format!("{dir}/step-{}", saved.0 / step));
         self.tell(Command::CheckpointDone {
             key,
-            step: Some(saved.0 / 1000),
-            path: None,
+            step: Some(saved.0 / step),
+            path,
             bytes: None,
             blocked_ms: cost,
         });

@@ -7,6 +7,7 @@ mod books;
 pub mod causes;
 mod chance;
 pub mod compare;
+pub mod demo;
 mod faults;
 mod figures;
 mod fleet;
@@ -23,6 +24,6 @@ mod twin;
 pub use figures::{share, spread};
 pub use fleet::{mean_repair, spares_wanted};
 pub use run::{Options, SimError, run};
-pub use twin::START;
+pub use twin::{Hosted, START};
 
 pub(crate) use run::scenario_projects;

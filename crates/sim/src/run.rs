@@ -6,7 +6,7 @@ use crate::fleet::{self, Fleet};
 use crate::outcome::{History, Outcome};
 use crate::scenario::{Scenario, Workload};
 use crate::traces::{self, TraceError};
-use crate::twin::Twin;
+use crate::twin::{Setting, Twin};
 use muster_model::command::Refusal;
 use muster_model::event::Record;
 use muster_specs::FileError;
@@ -121,7 +121,8 @@ fn lived(
         }
     };
     let (mut outcome, history) = {
-        let mut twin = Twin::new(s, fleet, sources, faults, options.until_done, &mut keep)?;
+        let mut twin =
+            Twin::new(s, fleet, sources, faults, Setting::usual(options.until_done), &mut keep)?;
         twin.live();
         twin.figures()
     };

@@ -21,7 +21,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-/// When every simulated life begins: the first moment of 2026.
+/// When every simulated life begins that says nothing else: the first moment of 2026.
 pub const START: Time = Time(1_767_225_600_000);
 
 /// Something that will happen.
@@ -39,6 +39,47 @@ pub(crate) enum Ev {
     Arrive(usize),
     /// Look at everything.
     Sample,
+    /// A beat of the story that is told.
+    Story(usize),
+}
+
+/// Who the simulated machines say they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hosted {
+    /// What comes before a node's name in the identity of its machine, with its dash.
+    pub machine: String,
+    /// The operating-system instance and the address of all of them; each its own when absent.
+    pub shared: Option<(String, String)>,
+    /// How ranks are kept apart there.
+    pub isolation: String,
+    /// What their agents can be asked for.
+    pub can: BTreeSet<String>,
+}
+
+impl Default for Hosted {
+    fn default() -> Hosted {
+        Hosted {
+            machine: "sim-".into(),
+            shared: None,
+            isolation: String::new(),
+            can: BTreeSet::new(),
+        }
+    }
+}
+
+/// When a life begins, where, and what is told of it.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    pub(crate) start: Time,
+    pub(crate) hosted: Hosted,
+    pub(crate) until_done: bool,
+    pub(crate) story: Option<Box<crate::demo::Story>>,
+}
+
+impl Setting {
+    pub(crate) fn usual(until_done: bool) -> Setting {
+        Setting { start: START, hosted: Hosted::default(), until_done, story: None }
+    }
 }
 
 /// What happens to each line of the log.
@@ -47,8 +88,11 @@ pub(crate) type Sink<'a> = &'a mut dyn FnMut(&Record);
 pub(crate) struct Twin<'a> {
     pub(crate) s: &'a Scenario,
     pub(crate) engine: Engine,
+    pub(crate) start: Time,
     pub(crate) now: Time,
     pub(crate) end: Time,
+    hosted: Hosted,
+    pub(crate) story: Option<Box<crate::demo::Story>>,
     queue: BinaryHeap<Reverse<(Time, u64, Ev)>>,
     order: u64,
     pub(crate) fleet: &'a Fleet,
@@ -96,17 +140,27 @@ impl<'a> Twin<'a> {
         fleet: &'a Fleet,
         sources: Vec<Source>,
         faults: Faults,
-        until_done: bool,
+        setting: Setting,
         sink: Sink<'a>,
     ) -> Result<Twin<'a>, SimError> {
-        // Ended jobs are on our own pages; the engine keeps a few for those that wait for them.
-        let policy = Policy { keep_ended: 1000, ..Policy::default() };
+        let Setting { start, hosted, until_done, story } = setting;
+        let policy = if story.is_some() {
+            // The log goes on in a real server, which keeps promises. Judging them is what takes
+            // most of the time here.
+            Policy { promises: true, judged_every: Span::mins(15), ..Policy::default() }
+        } else {
+            // Ended jobs are on our own pages; the engine keeps a few for those that wait for them.
+            Policy { keep_ended: 1000, ..Policy::default() }
+        };
         let n = fleet.machines.len();
         let mut twin = Twin {
             s,
             engine: Engine::new(State::default(), policy),
-            now: START,
-            end: START + s.length,
+            start,
+            now: start,
+            end: start + s.length,
+            hosted,
+            story,
             queue: BinaryHeap::new(),
             order: 0,
             fleet,
@@ -148,8 +202,9 @@ impl<'a> Twin<'a> {
             ttl: None,
         })?;
         for name in crate::scenario_projects(s) {
+            let about = self.story.as_ref().map_or("", |_| crate::demo::about(&name));
             let name = name.parse().map_err(|e| SimError::new(format!("{e}")))?;
-            self.must(Command::CreateProject { name, description: String::new() })?;
+            self.must(Command::CreateProject { name, description: about.to_owned() })?;
         }
         self.must(Command::SetTopology { topology: Arc::new(self.fleet.topology.clone()) })?;
         self.must(Command::SetPolicy { policy: Arc::new(s.policy.clone()) })?;
@@ -158,24 +213,13 @@ impl<'a> Twin<'a> {
         }
         let fleet = self.fleet;
         for (i, m) in (0u32..).zip(&fleet.machines) {
-            let node = SimNode::new(s.seed, m.config.clone(), m.name.as_str(), START);
-            let (name, machine) = (m.name.clone(), format!("sim-{}", m.name));
-            self.must(Command::Enroll {
-                node: name.clone(),
-                machine: machine.clone(),
-                token: "sim".into(),
-            })?;
-            self.must(Command::NodeConnected {
-                node: name.clone(),
-                machine,
-                boot: node.boot(),
-                address: m.name.to_string(),
-                host: m.name.to_string(),
-                inventory: Box::new(node.inventory()),
-                observed: Vec::new(),
-                ahead: false,
-            })?;
+            let node = SimNode::new(s.seed, m.config.clone(), m.name.as_str(), self.start);
+            let machine = format!("{}{}", self.hosted.machine, m.name);
+            let node_name = m.name.clone();
+            self.must(Command::Enroll { node: node_name, machine, token: "sim".into() })?;
             self.nodes.push(node);
+            let connected = self.connected(i, Vec::new());
+            self.must(connected)?;
             if m.spare {
                 self.mark_spare(i)?;
             }
@@ -183,10 +227,34 @@ impl<'a> Twin<'a> {
         for r in &s.reservations {
             // In a file, starts are told from the beginning of the scenario.
             let mut r = r.clone();
-            r.start = START + Span(u64::try_from(r.start.0).unwrap_or(0));
+            r.start = self.start + Span(u64::try_from(r.start.0).unwrap_or(0));
             self.must(Command::SetReservation { reservation: Arc::new(r) })?;
         }
         Ok(())
+    }
+
+    /// What the agent of a node says when it connects.
+    pub(crate) fn connected(
+        &self,
+        ix: u32,
+        observed: Vec<(AttemptKey, muster_model::command::Observed)>,
+    ) -> Command {
+        let (name, node) = (self.name(ix), &self.nodes[ix as usize]);
+        let own = || (name.to_string(), name.to_string());
+        let (host, address) = self.hosted.shared.clone().unwrap_or_else(own);
+        let mut inventory = node.inventory();
+        inventory.isolation.clone_from(&self.hosted.isolation);
+        inventory.can.clone_from(&self.hosted.can);
+        Command::NodeConnected {
+            node: name.clone(),
+            machine: format!("{}{name}", self.hosted.machine),
+            boot: node.boot(),
+            address,
+            host,
+            inventory: Box::new(inventory),
+            observed,
+            ahead: false,
+        }
     }
 
     fn mark_spare(&mut self, node: u32) -> Result<(), SimError> {
@@ -226,14 +294,14 @@ impl<'a> Twin<'a> {
 
     /// The first few refusals are told with the figures: a scenario that asks for what the site
     /// refuses does not do so in silence.
-    fn note_refusal(&mut self, r: &Refusal) {
+    pub(crate) fn note_refusal(&mut self, r: &Refusal) {
         self.refusals += 1;
         if self.refused.len() < 20 {
             self.refused.push(r.to_string());
         }
     }
 
-    fn must(&mut self, command: Command) -> Result<Answer, SimError> {
+    pub(crate) fn must(&mut self, command: Command) -> Result<Answer, SimError> {
         let done = self.ask(Actor::system(), command).map_err(SimError::from);
         self.drain();
         done
@@ -245,7 +313,7 @@ impl<'a> Twin<'a> {
             self.coming(i);
         }
         self.start_faults();
-        self.at(START, Ev::Sample);
+        self.at(self.start, Ev::Sample);
         loop {
             self.settle();
             let queued = self.queue.peek().map(|Reverse((t, ..))| *t);
@@ -295,6 +363,9 @@ impl<'a> Twin<'a> {
         for r in records {
             self.records += 1;
             (self.sink)(&r);
+            if self.story.is_some() {
+                self.hear(&r);
+            }
             self.answer(r.event);
         }
         any
@@ -325,6 +396,7 @@ impl<'a> Twin<'a> {
             Ev::Node(ix) => self.node_wakes(ix),
             Ev::Trouble(t) => self.trouble(t),
             Ev::Sample => self.sample(),
+            Ev::Story(i) => self.beat(i),
         }
     }
 
@@ -332,7 +404,7 @@ impl<'a> Twin<'a> {
     fn coming(&mut self, i: usize) {
         self.next[i] = self.sources[i].next();
         if let Some(a) = &self.next[i] {
-            let at = START + a.at;
+            let at = self.start + a.at;
             if at > self.end {
                 self.next[i] = None;
             } else {
@@ -342,7 +414,10 @@ impl<'a> Twin<'a> {
     }
 
     fn arrive(&mut self, i: usize) {
-        let Some(a) = self.next[i].take() else { return };
+        let Some(mut a) = self.next[i].take() else { return };
+        if self.story.is_some() {
+            crate::demo::dress(&mut a.spec);
+        }
         let actor = Actor { name: format!("user:{}", a.user), role: Role::User, project: None };
         let class = class(&a);
         let gpus = gang_gpus(&a);
@@ -409,7 +484,7 @@ impl<'a> Twin<'a> {
             .sum();
         let c = self.counts;
         self.samples.push(Sample {
-            at_s: seconds(self.now.since(START)),
+            at_s: seconds(self.now.since(self.start)),
             allocated: c.held / 1000,
             in_service: (self.faults.total_milli - c.out.min(self.faults.total_milli)) / 1000,
             waiting: u64::try_from(state.queue_len()).unwrap_or(u64::MAX),
@@ -430,7 +505,7 @@ impl<'a> Twin<'a> {
     pub(crate) fn mark_fault(&mut self, node: u32, cause: &Why, hit: bool) {
         if self.marks.len() < MARKS {
             self.marks.push(FaultMark {
-                at_s: seconds(self.now.since(START)),
+                at_s: seconds(self.now.since(self.start)),
                 node,
                 name: self.name(node).to_string(),
                 cause: cause.to_string(),

@@ -7,6 +7,7 @@ mod condition;
 mod devices;
 mod fault;
 mod host;
+mod past;
 mod qualify;
 mod random;
 mod stages;
@@ -15,6 +16,7 @@ mod work;
 
 pub use devices::{SimConfig, Sku};
 pub use fault::{BOOT_TAKES, Effect, Fault, RESET_TAKES};
+pub use past::{Ongoing, Past};
 pub use qualify::TestStep;
 pub use random::Random;
 pub use stages::Stages;

@@ -18,7 +18,7 @@ use muster_model::node::Inventory;
 use muster_model::qualification::{Level, Qualification};
 use muster_model::spec::OnPartition;
 use muster_model::units::{Span, Time};
-use muster_simnode::{COLUMNS, RESET_TAKES, SimConfig, SimEvent, SimNode, Stages, What};
+use muster_simnode::{COLUMNS, Past, RESET_TAKES, SimConfig, SimEvent, SimNode, Stages, What};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,6 +78,29 @@ struct Pretended {
     voices: Vec<VoiceReport>,
     /// The newest checkpoint that was told; the next connection hears it again.
     done: Option<VoiceReport>,
+}
+
+impl Pretended {
+    /// A share that has just begun, of a gang on so many nodes.
+    fn new(rank: u32, gpus: u64, shares: u32) -> Pretended {
+        Pretended {
+            rank,
+            gpus,
+            speaks: rank == 0,
+            pace: PACE * (shares / GANG_STEPS).max(1),
+            gang: SOUND,
+            why: None,
+            checkpoints: None,
+            on_partition: OnPartition::default(),
+            running_told: false,
+            end: None,
+            end_told: false,
+            step: None,
+            step_told: None,
+            voices: Vec::new(),
+            done: None,
+        }
+    }
 }
 
 pub(crate) struct Simulated {
@@ -226,26 +249,22 @@ impl Simulated {
         self.node.resume(key, &simulate, detail.slot.gpus.0, saved, self.clock.at(now));
         self.gangs_seen = None;
         let shares = u32::try_from(detail.nodes.len()).unwrap_or(u32::MAX);
-        self.work.insert(
-            key,
-            Pretended {
-                rank: detail.slot.first_rank,
-                gpus: detail.slot.gpus.0,
-                speaks: detail.slot.first_rank == 0,
-                pace: PACE * (shares / GANG_STEPS).max(1),
-                gang: SOUND,
-                why: None,
-                checkpoints: detail.checkpoint.as_ref().map(|c| c.dir.clone()),
-                on_partition: detail.on_partition,
-                running_told: false,
-                end: None,
-                end_told: false,
-                step: None,
-                step_told: None,
-                voices: Vec::new(),
-                done: None,
-            },
-        );
+        let mut share = Pretended::new(detail.slot.first_rank, detail.slot.gpus.0, shares);
+        share.checkpoints = detail.checkpoint.as_ref().map(|c| c.dir.clone());
+        share.on_partition = detail.on_partition;
+        self.work.insert(key, share);
+    }
+
+    /// Takes up a life that was lived elsewhere: what the node suffers from, and its work.
+    pub(crate) fn take_up(&mut self, past: &Past) {
+        self.node.take_up(past, self.clock.start);
+        self.gangs_seen = None;
+        for w in &past.work {
+            let mut share = Pretended::new(w.rank, w.gpus, w.shares);
+            share.checkpoints.clone_from(&w.checkpoints);
+            share.on_partition = w.on_partition;
+            self.work.insert(w.key, share);
+        }
     }
 
     pub(crate) fn active(&self) -> impl Iterator<Item = AttemptKey> {

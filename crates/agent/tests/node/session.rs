@@ -99,6 +99,7 @@ pub(crate) fn fleet(server: &Server, state: &Path, nodes: u32, speed: f64, joine
         seed: 1,
         shim: shim(),
         most_ranks: None,
+        past: std::collections::BTreeMap::new(),
         light: true,
         end_ranks: true,
         cgroups: Some(Arc::new(Cgroups::none())),

@@ -15,10 +15,18 @@ use std::sync::Arc;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster up\n  muster up --nodes 64 --sku h100-sxm\n  muster up --topology site.toml --seed 7\n  \
-muster up --nodes 0 --data-dir ./data    this machine only\n\n\
+muster up --nodes 0 --data-dir ./data    this machine only\n  \
+muster up --demo                         a fleet with a week behind it\n  \
+muster up --demo --seed 7 --data-dir ./seven    another story\n\n\
+--demo lives through seven days of 64 simulated nodes in some seconds (the same engine, in virtual\n\
+time) and then goes on from there: tenants, faults, repairs, a rollout and an incident that waits for\n\
+you. It has a data directory of its own, and the same seed tells the same story.\n\n\
 Work goes on while it is stopped; started again with the same data directory it takes up where it was."
 )]
 pub(crate) struct Up {
+    /// A fleet with a week of jobs, faults and repairs behind it, and an incident in progress
+    #[arg(long, conflicts_with_all = ["nodes", "gpus_per_node", "mig_gpus", "sku", "topology", "speed"])]
+    demo: bool,
     /// Simulated nodes
     #[arg(long, default_value_t = 16, value_name = "N")]
     nodes: u32,
@@ -46,9 +54,9 @@ pub(crate) struct Up {
     /// Where the log is kept [default: sqlite:DATA_DIR/muster.db]
     #[arg(long, env = "MUSTER_STORE", value_name = "URL", hide_env_values = true)]
     store: Option<StoreUrl>,
-    /// Makes the simulated nodes repeatable
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    seed: u64,
+    /// Makes the simulated nodes, and the story of --demo, repeatable [default: 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// How fast the simulated nodes' clock runs
     #[arg(long, default_value_t = 1.0, value_name = "X", value_parser = speed)]
     speed: f64,
@@ -80,6 +88,7 @@ fn speed(text: &str) -> Result<f64, String> {
 impl Up {
     pub(crate) async fn run(self, ctx: &Ctx, sent: Option<Arc<Traces>>) -> Result<u8, Fail> {
         let Up {
+            demo,
             nodes,
             gpus_per_node,
             mig_gpus,
@@ -99,7 +108,9 @@ impl Up {
             traces: _,
         } = self;
         let brand = crate::brand::load(&ctx.global, brand.as_deref())?;
-        let data_dir = config::data_dir(data_dir)?;
+        // A demonstration never mixes with somebody's own site.
+        let own = demo.then(config::demo_data_dir);
+        let data_dir = config::data_dir(data_dir.or(own))?;
         let store = store.unwrap_or_else(|| super::store::default_store(&data_dir));
         crate::up::run(UpOptions {
             nodes,
@@ -112,9 +123,11 @@ impl Up {
             data_dir,
             store,
             seed,
+            demo,
             speed,
             context: !no_context,
-            local_node: !no_local_node,
+            // Its nodes are all simulated.
+            local_node: !no_local_node && !demo,
             exporter,
             brand,
             outward,

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 const EVERY: Span = Span::secs(1);
 /// And the longest pause between two looks.
 const SELDOM: Span = Span::secs(15);
-/// Objectives are judged this often, less often on a site with very many open jobs.
-const JUDGED_EVERY: Span = Span::mins(1);
+/// Things are counted by the minute.
+const MINUTE: i64 = 60_000;
 /// Open jobs for which one more minute passes between two judgements.
 const JOBS_A_MINUTE: usize = 20_000;
 /// Alerts that are over are kept for so long in the working state, for reports.
@@ -60,10 +60,9 @@ impl Engine {
     fn next_judged(&self) -> Time {
         let Some(last) = self.watch.judged_at else { return Time(0) };
         let many = self.state.open_job_count() / JOBS_A_MINUTE;
-        let every = Span(JUDGED_EVERY.0.saturating_mul(1 + many as u64));
+        let every = Span(self.policy.judged_every.0.saturating_mul(1 + many as u64));
         // At whole minutes, which is how things are counted.
-        let minute = i64::try_from(JUDGED_EVERY.0).unwrap_or(i64::MAX);
-        Time(last.0.div_euclid(minute).saturating_mul(minute)) + every
+        Time(last.0.div_euclid(MINUTE).saturating_mul(MINUTE)) + every
     }
 
     fn next_look(&self) -> Option<Time> {

@@ -1,0 +1,141 @@
+//! The week behind `muster up --demo`.
+
+use muster_model::event::{Event, Record};
+use muster_model::units::{Span, Time};
+use muster_sim::Hosted;
+use muster_sim::demo::{Coming, Live, NEW_DRIVER, Week, week};
+use std::collections::BTreeSet;
+
+const END: Time = Time(1_900_000_000_000);
+
+fn lived(seed: u64, end: Time) -> Week {
+    week(seed, end, Hosted { can: ["qualify".into()].into(), ..Hosted::default() }).unwrap()
+}
+
+fn records(w: &Week) -> Vec<Record> {
+    w.log.iter().map(|l| serde_json::from_slice(&l.body).unwrap()).collect()
+}
+
+/// The lines of the log with every time told from its end. Names of alerts are made from the time
+/// they began; here they are numbered.
+fn lines(w: &Week, end: Time) -> Vec<String> {
+    let mut alerts: Vec<String> = Vec::new();
+    for r in records(w) {
+        if let Event::AlertOpened { alert } = r.event {
+            alerts.push(alert.id);
+        }
+    }
+    let each = |l: &muster_sim::demo::Line| {
+        // Whole milliseconds of these weeks; no other number is as large.
+        let near = (end.0 - 900_000_000)..(end.0 + 8_000_000_000);
+        let (mut out, mut number) = (String::new(), String::new());
+        for c in String::from_utf8_lossy(&l.body).chars().chain(['\n']) {
+            if c.is_ascii_digit() {
+                number.push(c);
+                continue;
+            }
+            match number.parse::<i64>() {
+                Ok(n) if near.contains(&n) => out.push_str(&(n - end.0).to_string()),
+                _ => out.push_str(&number),
+            }
+            number.clear();
+            out.push(c);
+        }
+        if out.contains("alert") {
+            for (i, id) in alerts.iter().enumerate() {
+                out = out.replace(id, &format!("alert-{i}"));
+            }
+        }
+        out
+    };
+    w.log.iter().map(each).collect()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_story_whenever_it_ends() {
+    let first = lived(1, END);
+    let later = END + Span::hours(24 * 40 + 3);
+    let again = lived(1, later);
+    let (told, told_again) = (lines(&first, END), lines(&again, later));
+    for (a, b) in told.iter().zip(&told_again) {
+        assert_eq!(a, b);
+    }
+    assert_eq!(told.len(), told_again.len());
+    assert_eq!(first.past, again.past);
+    assert_ne!(told, lines(&lived(2, END), END));
+}
+
+#[test]
+fn the_week_has_everything_that_a_page_shows() {
+    let w = lived(1, END);
+    assert_eq!(w.refused, Vec::<String>::new());
+    let all = records(&w);
+    let kinds: BTreeSet<String> = all
+        .iter()
+        .filter_map(|r| serde_json::to_value(r).ok()?.get("kind")?.as_str().map(str::to_owned))
+        .collect();
+    for kind in [
+        "job_succeeded",
+        "job_failed",
+        "job_requeued",
+        "checkpoint_done",
+        "fault_seen",
+        "finding_opened",
+        "finding_closed",
+        "incident_opened",
+        "incident_closed",
+        "remedy_chosen",
+        "remedy_ended",
+        "act_asked",
+        "qualification_ended",
+        "node_lost",
+        "node_back",
+        "drain_started",
+        "node_drained",
+        "alert_opened",
+        "alert_closed",
+        "alert_acknowledged",
+        "breaker_set",
+        "runbook_started",
+        "silence_set",
+        "counts_told",
+        "incident_noted",
+    ] {
+        assert!(kinds.contains(kind), "{kind} is missing");
+    }
+    let over = all.iter().filter(|r| matches!(r.event, Event::JobSucceeded { .. })).count();
+    assert!((1000..4000).contains(&over), "{over} jobs ended well");
+    assert!(w.log.len() < 80_000, "{} records", w.log.len());
+    assert_eq!(w.past.len(), 64);
+}
+
+#[test]
+fn it_ends_in_the_middle_of_something() {
+    let w = lived(1, END);
+    let mut state = muster_engine::State::default();
+    for r in records(&w) {
+        state.apply(&r).unwrap();
+    }
+    let open: Vec<_> = state.health.open_incidents().collect();
+    assert!(open.iter().any(|i| i.cause.to_string().contains(NEW_DRIVER)), "{open:?}");
+    let waits = |r: &&std::sync::Arc<muster_model::remedy::Remedy>| {
+        r.step == muster_model::remedy::RemedyStep::Approval
+    };
+    assert!(state.health.live_remedies().filter(waits).count() >= 1);
+    assert!(state.jobs.values().filter(|j| j.attempt.is_some()).count() > 20);
+    // What the log says runs is what the nodes take up.
+    for (node, past) in &w.past {
+        let log: BTreeSet<_> = state.attempts_on(node).filter_map(|j| j.attempt_key()).collect();
+        let here: BTreeSet<_> = past.work.iter().map(|o| o.key).collect();
+        assert!(here.is_subset(&log), "{node}: {here:?} but the log has {log:?}");
+    }
+}
+
+#[test]
+fn work_goes_on_coming_from_the_same_seed() {
+    let first: Vec<Coming> = Live::new(1).unwrap().take(200).collect();
+    let again: Vec<Coming> = Live::new(1).unwrap().take(200).collect();
+    assert_eq!(first, again);
+    assert!(first.windows(2).all(|w| w[0].after <= w[1].after));
+    assert!(first[199].after < Span::hours(3), "{:?}", first[199].after);
+}

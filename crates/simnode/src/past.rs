@@ -1,0 +1,143 @@
+//! What a simulated node has behind it, so that another process can take its life up: how often
+//! it was restarted, what it suffers from, and what it works on.
+
+use crate::{Fault, SimNode};
+use muster_model::ids::AttemptKey;
+use muster_model::spec::{OnPartition, Simulate};
+use muster_model::units::{Span, Time};
+use serde::{Deserialize, Serialize};
+
+/// A life so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Past {
+    /// Restarts.
+    pub boots: u64,
+    /// What it suffers from.
+    pub faults: Vec<Fault>,
+    /// Pretended work that goes on.
+    pub work: Vec<Ongoing>,
+}
+
+/// A node's share of pretended work that goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ongoing {
+    /// The attempt.
+    pub key: AttemptKey,
+    /// What it pretends.
+    pub work: Simulate,
+    /// GPUs it has there, as a set.
+    pub gpus: u64,
+    /// Its first rank there.
+    pub rank: u32,
+    /// Nodes of the whole gang.
+    pub shares: u32,
+    /// Where its checkpoints are.
+    pub checkpoints: Option<String>,
+    /// What it does when no server is heard.
+    pub on_partition: OnPartition,
+    /// Useful time so far.
+    pub done: Span,
+}
+
+impl SimNode {
+    /// How often it was restarted.
+    #[must_use]
+    pub fn boots(&self) -> u64 {
+        self.boots
+    }
+
+    /// Faults that a sound node must have to be as this one is, as far as they last.
+    #[must_use]
+    pub fn ailments(&self) -> Vec<Fault> {
+        let mut all = Vec::new();
+        for d in &self.devices {
+            let (gpu, c) = (d.index, &d.condition);
+            let per = |hourly: u64, of: u64| u32::try_from(hourly / of).unwrap_or(u32::MAX);
+            let mut has = |is: bool, fault: Fault| all.extend(is.then_some(fault));
+            let (sbe, replay) = (per(c.sbe.per_hour(), 3600), per(c.replay.per_hour(), 60));
+            let links = per(c.links.per_hour(), 3600);
+            has(c.slow_percent > 0, Fault::SlowGpu { gpu, percent: c.slow_percent });
+            has(c.hot, Fault::Thermal { gpu });
+            has(c.low_clocks > 0, Fault::LowClocks { gpu, percent: c.low_clocks });
+            has(sbe > 0, Fault::EccRate { gpu, per_s: sbe });
+            has(replay > 0, Fault::Replay { gpu, per_min: replay });
+            has(c.narrow, Fault::PcieDowngrade { gpu });
+            has(links > 0, Fault::NvlinkErrors { gpu, per_s: links });
+            let (pending, failed) = (c.pending, c.failed);
+            has(pending || failed, Fault::Remap { gpu, pending, failed });
+            has(c.wrong, Fault::WrongResults { gpu });
+            // The last one: a GPU that is not there has nothing else.
+            has(c.lost, Fault::LoseGpu { gpu });
+        }
+        if self.host.brake {
+            all.push(Fault::PowerBrake);
+        }
+        let other = self.versions.iter();
+        all.extend(other.map(|(component, version)| Fault::Version {
+            component: component.clone(),
+            version: version.clone(),
+        }));
+        all
+    }
+
+    /// Takes a life up: work goes on where it was, without starting again.
+    pub fn take_up(&mut self, past: &Past, now: Time) {
+        self.boots = past.boots;
+        for fault in &past.faults {
+            // What it tells of them was told before.
+            self.apply(fault, now);
+        }
+        for w in &past.work {
+            let work = Simulate { startup: Span(0), ..w.work.clone() };
+            self.resume(w.key, &work, w.gpus, w.done, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SimConfig, What};
+    use muster_model::ids::JobId;
+
+    #[test]
+    fn a_life_is_taken_up_where_it_was() {
+        let config = SimConfig::default();
+        let start = Time(1_000_000);
+        let key = AttemptKey { job: JobId(7), attempt: 2 };
+        let work = Simulate { run: Span::mins(10), ..Simulate::default() };
+        let mut first = SimNode::new(1, config.clone(), "n1", start);
+        first.reboot(start);
+        first.apply(&Fault::Thermal { gpu: 3 }, start);
+        first.apply(&Fault::EccRate { gpu: 2, per_s: 4 }, start);
+        first.apply(&Fault::Xid { gpu: 5, code: 79 }, start);
+        let driver =
+            Fault::Version { component: "driver".into(), version: "580.105.08".to_owned() };
+        first.apply(&driver, start);
+        let past = Past {
+            boots: first.boots(),
+            faults: first.ailments(),
+            work: vec![Ongoing {
+                key,
+                work,
+                gpus: 3,
+                rank: 0,
+                shares: 1,
+                checkpoints: None,
+                on_partition: OnPartition::default(),
+                done: Span::mins(4),
+            }],
+        };
+        assert_eq!(past.faults.len(), 4, "{:?}", past.faults);
+        let text = serde_json::to_string(&past).expect("plain data");
+        let past: Past = serde_json::from_str(&text).expect("plain data");
+        let mut second = SimNode::new(1, config, "n1", start);
+        second.take_up(&past, start);
+        assert_eq!(second.boot(), first.boot());
+        assert_eq!(second.inventory(), first.inventory());
+        assert_eq!(second.ailments(), first.ailments());
+        assert_eq!(second.advance(start + Span::mins(5)), []);
+        let events = second.advance(start + Span::mins(7));
+        assert!(events.iter().any(|e| e.what == What::Ended { code: 0 }), "{events:?}");
+    }
+}
