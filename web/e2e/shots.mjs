@@ -4,17 +4,23 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { base, browser, call, page } from './browser.mjs';
 
+// Charts need something to draw.
+const SETTLES_MS = 90_000;
+
 const out = process.argv[2] ?? 'shots';
 const only = process.argv[3];
 mkdirSync(out, { recursive: true });
+if (!only) await new Promise((r) => setTimeout(r, SETTLES_MS));
 
-const jobs = (await call('GET', '/v1/jobs?limit=200')).items;
+const jobs = (await call('GET', '/v1/jobs?limit=500')).items;
 const size = (j) => j.groups.reduce((n, g) => n + g.nodes * g.gpus, 0);
 // The smallest gang of several nodes: its ranks can be told apart on a picture.
 const gangs = jobs.filter((j) => j.state === 'running' && size(j) >= 16).sort((a, b) => size(a) - size(b));
+// One with many ranks, for the heat map.
+const large = gangs.find((j) => size(j) >= 64) ?? gangs[0];
 const running = gangs[0] ?? jobs.find((j) => j.state === 'running') ?? jobs[0];
 const queued = jobs.find((j) => j.state === 'queued' && !j.held);
-const retried = jobs.find((j) => j.past.length > 0);
+const retried = jobs.find((j) => j.past.length > 1 && size(j) >= 16) ?? jobs.find((j) => j.past.length > 0);
 const findings = (await call('GET', '/v1/findings?limit=200')).items.filter((f) => f.state === 'open');
 // A GPU that is there has figures to show; one off the bus has none.
 const sick =
@@ -27,10 +33,8 @@ const node = sick?.node ?? nodes.find((n) => n.gpus_total > 0)?.name;
 const SHOTS = [
   ['login', '/', { loggedIn: false }],
   ['fleet', '/'],
-  ['fleet-util', '/?by=util'],
-  ['fleet-temp', '/?by=temp'],
-  ['fleet-job', '/?by=job'],
-  ['fleet-search', `/?find=${nodes[0]?.location.rack ?? ''}`],
+  ['fleet-util', '/?by=util', { once: true }],
+  ['fleet-job', '/?by=job', { once: true }],
   ['oncall', '/oncall'],
   [
     'oncall-phone',
@@ -41,7 +45,7 @@ const SHOTS = [
   running && ['job', `/jobs/${running.id}`],
   queued && ['job-waits', `/jobs/${queued.id}`],
   retried && ['job-retried', `/jobs/${retried.id}`],
-  running && ['debug', `/debug/jobs/${running.id}`],
+  large && ['debug', `/debug/jobs/${large.id}`],
   ['submit', '/jobs/new'],
   ['nodes', '/nodes'],
   node && ['node', `/nodes/${node}`],
@@ -88,6 +92,8 @@ let wrong = 0;
 for (const scheme of ['dark', 'light']) {
   for (const [name, path, options] of SHOTS) {
     if (only && !name.startsWith(only)) continue;
+    // One of the same page is enough.
+    if (options?.once && scheme === 'light') continue;
     const p = await page(chromium, { scheme, ...options });
     await p.goto(base + path);
     await p.waitForLoadState('domcontentloaded');

@@ -7,6 +7,9 @@ use muster_model::spec::{OnPartition, Simulate};
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
+/// After this a device's temperature does not change any more.
+const LONG: Span = Span::mins(20);
+
 /// A life so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Past {
@@ -90,6 +93,16 @@ impl SimNode {
         for w in &past.work {
             let work = Simulate { startup: Span(0), ..w.work.clone() };
             self.resume(w.key, &work, w.gpus, w.done, now);
+        }
+        self.warm_up();
+    }
+
+    /// What has worked for long is as warm as that makes it.
+    fn warm_up(&mut self) {
+        let (sku, brake) = (self.config.sku.figures(), self.host.brake);
+        let loads: Vec<_> = self.devices.iter().map(|d| self.load(d.index)).collect();
+        for (d, load) in self.devices.iter_mut().zip(loads) {
+            d.thermal.pass(&sku, load, &d.condition, brake, LONG);
         }
     }
 }

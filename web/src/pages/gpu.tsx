@@ -3,7 +3,7 @@ import { Link, useParams } from '@tanstack/react-router';
 import { node as nodeQuery } from '../queries';
 import { Empty, Loaded, Panel, State } from '../ui/parts';
 import { Telemetry, Timeline } from './node';
-import { FindingItem } from './oncall';
+import { FindingItem, WORST } from './oncall';
 
 export function GpuPage() {
   const { name, gpu: text } = useParams({ from: '/nodes/$name/gpus/$gpu' });
@@ -15,9 +15,9 @@ export function GpuPage() {
         {(n) => {
           const here = n.inventory.gpus?.find((g) => g.index === gpu);
           const job = n.jobs.find((j) => j.gpus.includes(gpu));
-          const found = (n.findings ?? []).filter(
-            (f) => f.gpu === gpu || f.gpu === null || f.gpu === undefined,
-          );
+          const found = (n.findings ?? [])
+            .filter((f) => f.gpu === gpu || f.gpu === null || f.gpu === undefined)
+            .sort((a, b) => WORST[a.severity] - WORST[b.severity]);
           const facts = here?.facts;
           const rows: [string, string | number | null | undefined][] = [
             ['SKU', here?.sku],

@@ -64,14 +64,14 @@ function Story({ made }: { made: Made }) {
                     <Clock at={e.at} />
                   </td>
                   <td>{e.what}</td>
-                  <td>
+                  <td className="nowrap">
                     {e.node && (
                       <Link to="/nodes/$name" params={{ name: e.node }}>
                         {e.node}
                       </Link>
                     )}
                   </td>
-                  <td className="dim">{e.actor}</td>
+                  <td className="dim nowrap">{e.actor}</td>
                   <td>{e.text}</td>
                 </tr>
               ))}

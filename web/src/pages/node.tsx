@@ -11,7 +11,7 @@ import { useAsk } from '../ui/ask';
 import { Chart } from '../ui/chart';
 import { Ago, bytes, Clock, Empty, Loaded, Panel, Scroll, State } from '../ui/parts';
 import { useTheme } from '../ui/theme';
-import { FindingItem, RemedyItem } from './oncall';
+import { FindingItem, RemedyItem, WORST } from './oncall';
 
 type Node = Schemas['Node'];
 
@@ -52,7 +52,9 @@ function Shown({ node: n }: { node: Node }) {
           )}
           <Panel title="Open findings" note={n.findings?.length ? `${n.findings.length}` : ''}>
             {n.findings?.length ? (
-              n.findings.map((f) => <FindingItem key={f.id} finding={f} hideNode />)
+              n.findings
+                .toSorted((a, b) => WORST[a.severity] - WORST[b.severity])
+                .map((f) => <FindingItem key={f.id} finding={f} hideNode />)
             ) : (
               <Empty title="Nothing is known to be wrong here" />
             )}

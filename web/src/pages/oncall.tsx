@@ -22,7 +22,8 @@ const STEPS: Record<string, string> = {
 /** A remedy that only watches waits for nobody. */
 const watches = (r: Remedy) => r.action === 'watch' && r.step === 'proposed';
 
-const WORST: Record<string, number> = { critical: 0, degraded: 1, warning: 2, info: 3 };
+/** Findings and incidents by how bad they are, the worst first. */
+export const WORST: Record<string, number> = { critical: 0, degraded: 1, warning: 2, info: 3 };
 
 export function OncallPage() {
   const site = useQuery(health());

@@ -4,7 +4,7 @@ import { api, once, type Schemas } from '../api/client';
 import { alerts, slos } from '../queries';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { Ago, Empty, Loaded, Panel, type Tone, Word } from '../ui/parts';
+import { Ago, brief, Empty, Loaded, Panel, type Tone, Word } from '../ui/parts';
 
 type Slo = Schemas['Slo'];
 type Alert = Schemas['Alert'];
@@ -175,7 +175,7 @@ export function Burning() {
             </Link>
             <span className="dim">
               {s.good_text} of {s.target}
-              {s.spent_in && `, spent in ${s.spent_in}`}
+              {s.spent_in && s.state !== 'spent' && `, spent in ${brief(s.spent_in)}`}
             </span>
             <span className="grow" />
             <Budget of={s} />

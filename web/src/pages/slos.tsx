@@ -5,7 +5,7 @@ import { receivers, silences, slo, slos } from '../queries';
 import { burn, left } from '../slo/burn';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { Ago, count, Empty, Loaded, Panel, Word } from '../ui/parts';
+import { Ago, brief, count, Empty, Loaded, Panel, Word } from '../ui/parts';
 import { Plot } from '../ui/plot';
 import { Alerts, Budget, sloTone } from './slo-parts';
 
@@ -99,9 +99,9 @@ function SloItem({ slo: s, chosen }: { slo: Slo; chosen: boolean }) {
         <Budget of={s} />
       </h3>
       <p className="dim">
-        {s.description}
+        {s.description && `${s.description}.`}
         {s.owner && ` Owner: ${s.owner}.`}
-        {s.spent_in && ` At this pace spent in ${s.spent_in}.`}
+        {s.spent_in && s.state !== 'spent' && ` At this pace spent in ${brief(s.spent_in)}.`}
         {s.gating && ` It holds back: ${s.gates.join(', ')}.`}
       </p>
       {s.firing.map((f) => (

@@ -111,7 +111,8 @@ export function Chart({
       {
         width: at.clientWidth,
         height,
-        padding: [6, 6, 0, 0],
+        // Room for half of the last time of day.
+        padding: [6, 26, 0, 0],
         cursor: { drag: { x: false, y: false } },
         legend: { show: false },
         plugins: [marker(happened)],

@@ -119,6 +119,16 @@ export function span(ms: number): string {
   return `${Math.round(s / 86400)} d`;
 }
 
+/** A length of time as the API writes it, such as `14d16h22m29s790ms`, as far as people read it. */
+export function brief(length: string): string {
+  return (
+    length
+      .match(/\d+(?:ms|[wdhms])/g)
+      ?.slice(0, 2)
+      .join(' ') ?? length
+  );
+}
+
 /** A moment as its distance from now; the exact time when pointed at. */
 export function Ago({ at }: { at: string | null | undefined }) {
   const [, tick] = useState(0);
