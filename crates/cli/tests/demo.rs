@@ -33,7 +33,7 @@ fn a_week_lies_behind_it_and_goes_on() {
     let c = Cluster::demo(&["--seed", "1"]);
     let first = running(&c);
     assert!(first.len() > 15, "{first:?}");
-    let over = items(&c.muster(&["ps", "-a", "--limit", "2000", "-o", "json"]));
+    let over = items(&c.muster(&["ps", "-a", "--limit", "5000", "-o", "json"]));
     assert!(over.len() > 1000, "{} jobs", over.len());
     let projects: BTreeSet<&str> = over.iter().map(|j| text(j, "project")).collect();
     assert!(projects.len() >= 5, "{projects:?}");
