@@ -194,13 +194,13 @@ impl Nodes {
                 self.change(r, node, c, |n| n.inventoried(inventory));
             }
             Event::NodeLost { node, .. } => {
-                self.change(r, node, c, |n| n.footing.reachable = false)
+                self.change(r, node, c, |n| n.footing.reachable = false);
             }
             Event::NodeCordoned { node, .. } => {
-                self.change(r, node, c, |n| n.footing.cordoned = true)
+                self.change(r, node, c, |n| n.footing.cordoned = true);
             }
             Event::NodeUncordoned { node, .. } => {
-                self.change(r, node, c, |n| n.footing.cordoned = false)
+                self.change(r, node, c, |n| n.footing.cordoned = false);
             }
             Event::DrainStarted { node, .. } => self.change(r, node, c, stage(Stage::Draining)),
             Event::NodeDrained { node } => self.change(r, node, c, stage(Stage::Drained)),
@@ -211,13 +211,13 @@ impl Nodes {
                 n.footing.reachable = false;
             }),
             Event::NodeReconciled { node } => {
-                self.change(r, node, c, |n| n.footing.protected = false)
+                self.change(r, node, c, |n| n.footing.protected = false);
             }
             Event::NodeMarked { node, role, .. } => {
-                self.change(r, node, c, |n| n.footing.role = *role)
+                self.change(r, node, c, |n| n.footing.role = *role);
             }
             Event::QualificationAsked { node, .. } => {
-                self.change(r, node, c, |n| n.footing.testing = true)
+                self.change(r, node, c, |n| n.footing.testing = true);
             }
             Event::QualificationEnded { node, .. } | Event::QualificationCancelled { node, .. } => {
                 self.change(r, node, c, |n| n.footing.testing = false);
