@@ -55,7 +55,11 @@ fn a_week_lies_behind_it_and_goes_on() {
     let events = items(&c.muster(&["events", "--limit", "100000", "-o", "json"]));
     let start = events.iter().position(|e| text(e, "kind") == "leader_changed").expect("a start");
     let alarms = ["node_lost", "slot_lost", "node_inventoried", "node_back"];
-    for e in &events[start..] {
+    // Up to the first fault of the story that goes on: by then a slow machine may have come to it.
+    let after = &events[start..];
+    let fault = |e: &Value| ["fault_seen", "finding_opened"].contains(&text(e, "kind"));
+    let own = after.iter().position(fault).unwrap_or(after.len());
+    for e in &after[..own] {
         assert!(!alarms.contains(&text(e, "kind")), "the start itself raised {e}");
         let gone = e.to_string().contains("ranks are gone");
         assert!(!gone, "work was forgotten: {e}");

@@ -125,7 +125,7 @@ impl Cluster {
             .env_remove("MUSTER_TOKEN")
             // Nodes that crash are missed soon, those on a machine that is busy are not.
             .env("MUSTER_HEARTBEAT", "1s")
-            .env("MUSTER_LOST_AFTER", "10s")
+            .env("MUSTER_LOST_AFTER", if self.is_demo() { "60s" } else { "10s" })
             .args(["up", "--no-context", "--no-local-node"])
             .args(if self.is_demo() {
                 vec![]
