@@ -47,7 +47,7 @@ pub(crate) enum Beat {
     Repaired(u32),
     /// An attempt makes its first step.
     FirstStep(AttemptKey),
-    /// What services and the server counted about themselves.
+    /// What the server counted about itself.
     Counts,
     /// The next rack gets the new driver.
     Wave(usize),

@@ -270,15 +270,11 @@ impl Twin<'_> {
         self.plan(self.now + BOOT_TAKES + Span::mins(1), Beat::Says(FLEET, qualify));
     }
 
-    /// What the server and the services counted about themselves in the last minutes.
+    /// What the server counted about itself in the last minutes.
     fn counts(&mut self) {
         let at = self.now.since(self.start);
         let day = crate::arrivals::daytime(at.0 as f64);
         let rough = |mean: f64| (mean * (1.0 + 0.4 * day)) as u64;
-        // For half an hour on the fourth day the chat service answered slowly.
-        let slow = at >= Span::hours(86) && at < Span::mins(86 * 60 + 35);
-        let asked = rough(41_000.0);
-        let (late, later) = if slow { (asked / 9, asked / 14) } else { (asked / 60, asked / 400) };
         let calls = rough(2_600.0);
         let bad = self.below(40) as u64;
         let nodes = self.engine.state().nodes.len() as u64 * 5;
@@ -295,9 +291,6 @@ impl Twin<'_> {
             one(Sli::ApiLatency { under: Span::secs(1) }, calls, bad / 8, Cause::Slow),
             one(Sli::Admission { under: Span::secs(1) }, rough(9.0), 0, Cause::Slow),
             one(Sli::TelemetryFreshness { under: Span::mins(1) }, nodes, stale, Cause::Slow),
-            one(Sli::InferenceLatency { under: Span(200) }, asked, late, Cause::Slow),
-            one(Sli::InferenceLatency { under: Span(300) }, asked, later, Cause::Slow),
-            one(Sli::InferenceAvailability, asked, asked / 9_000, Cause::Platform),
         ];
         self.tell(Command::TellCounts { counts });
         self.plan(self.now + COUNTS_EVERY, Beat::Counts);
