@@ -1,15 +1,15 @@
 //! Projects, tokens, secrets and who asks.
 
-use crate::{Kind, Timestamp, schema};
+use crate::{Kind, Timestamp};
 use muster_model::tenant as m;
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use utoipa::ToSchema;
 
 /// A project.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Project {
     /// Its name again.
     pub id: String,
@@ -26,7 +26,8 @@ pub struct Project {
 }
 
 /// All projects the caller may see.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProjectList {
     /// The projects.
     pub items: Vec<Project>,
@@ -35,20 +36,22 @@ pub struct ProjectList {
 }
 
 /// `POST /v1/projects`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateProject {
     /// Its name.
-    #[schema(max_length = 63)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 63))]
     pub name: String,
     /// What it is for.
     #[serde(default)]
-    #[schema(max_length = 1000)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub description: String,
 }
 
 /// A token, without its secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Token {
     /// Public part.
     pub id: String,
@@ -63,7 +66,7 @@ pub struct Token {
     /// True for a token that enrols agents.
     pub join: bool,
     /// What it may do; null for a join token.
-    #[schema(value_type = Option<schema::Role>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Role>))]
     pub role: Option<Role>,
     /// The one project it is bound to; null means all.
     pub project: Option<String>,
@@ -76,7 +79,8 @@ pub struct Token {
 }
 
 /// All tokens.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TokenList {
     /// The tokens.
     pub items: Vec<Token>,
@@ -85,35 +89,37 @@ pub struct TokenList {
 }
 
 /// `POST /v1/tokens`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
     /// What a person calls it.
-    #[schema(max_length = 128)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 128))]
     pub name: String,
     /// What it may do; `user` when absent. Not for join tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::Role>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Role>))]
     pub role: Option<Role>,
     /// The one project it is bound to; all when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 63)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 63))]
     pub project: Option<String>,
     /// How long it works; a join token without one works for an hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::Span>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub ttl: Option<Span>,
     /// For enrolling agents instead of calling the API.
     #[serde(default)]
     pub join: bool,
     /// How many nodes may join with it; any number when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub uses: Option<u32>,
 }
 
 /// Answer to `POST /v1/tokens`: the only time the secret is shown.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TokenCreated {
     /// The token.
     #[serde(flatten)]
@@ -129,7 +135,8 @@ impl fmt::Debug for TokenCreated {
 }
 
 /// A secret, without its value: that never leaves again except to the ranks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SecretName {
     /// `PROJECT/NAME`.
     pub id: String,
@@ -146,7 +153,8 @@ pub struct SecretName {
 }
 
 /// Names of a project's secrets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SecretList {
     /// The names.
     pub items: Vec<SecretName>,
@@ -155,11 +163,12 @@ pub struct SecretList {
 }
 
 /// `PUT /v1/secrets/{name}`.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetSecret {
     /// The value. Never logged, never answered.
-    #[schema(max_length = 65536, write_only)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 65536, write_only))]
     pub value: String,
 }
 
@@ -170,12 +179,13 @@ impl fmt::Debug for SetSecret {
 }
 
 /// Who the caller is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WhoAmI {
     /// `user:NAME`.
     pub name: String,
     /// What they may do.
-    #[schema(value_type = schema::Role)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Role))]
     pub role: Role,
     /// The one project they are bound to; null means all.
     pub project: Option<String>,

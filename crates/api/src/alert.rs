@@ -1,15 +1,15 @@
 //! What somebody has to be told of, when not, and who is told.
 
-use crate::{Kind, Timestamp, Window, schema};
+use crate::{Kind, Timestamp, Window};
 use muster_model::alert::{self as m, Matcher, Topic, Urgency};
 use muster_model::names::Label;
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use utoipa::ToSchema;
 
 /// Something that somebody has to be told of: one cause, however many things suffer from it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Alert {
     /// Names it among all alerts that ever were.
     pub id: String,
@@ -18,10 +18,10 @@ pub struct Alert {
     /// `firing`, `acknowledged` or `resolved`.
     pub state: String,
     /// What it was concluded from.
-    #[schema(value_type = schema::Topic)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Topic))]
     pub topic: Topic,
     /// How soon somebody has to look.
-    #[schema(value_type = schema::Urgency)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Urgency))]
     pub urgency: Urgency,
     /// In a sentence.
     pub summary: String,
@@ -62,7 +62,8 @@ pub struct Alert {
 }
 
 /// Who looks after an alert.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Acknowledged {
     /// Who.
     pub by: String,
@@ -73,7 +74,8 @@ pub struct Acknowledged {
 }
 
 /// What a receiver was last told of an alert.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToldReceiver {
     /// Which.
     pub receiver: String,
@@ -123,7 +125,8 @@ impl Alert {
 }
 
 /// Alerts, worst first: open before over, pages before tickets, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AlertList {
     /// The alerts.
     pub items: Vec<Alert>,
@@ -132,16 +135,18 @@ pub struct AlertList {
 }
 
 /// `POST /v1/alerts/{id}/acknowledge`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct AcknowledgeRequest {
     /// What whoever looks after it says.
-    #[schema(max_length = 1000)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub note: String,
 }
 
 /// A time in which some alerts are not told.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Silence {
     /// Its name again: silences are named by it.
     pub id: String,
@@ -153,15 +158,15 @@ pub struct Silence {
     pub state: String,
     /// Which alerts.
     #[serde(rename = "match")]
-    #[schema(value_type = schema::Matcher)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Matcher))]
     pub matcher: Matcher,
     /// When it (first) begins.
     pub start: Timestamp,
     /// How long it lasts.
-    #[schema(value_type = schema::Span)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub length: Span,
     /// Begins again after so long.
-    #[schema(value_type = Option<schema::Span>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub every: Option<Span>,
     /// The window that goes on, or the next one.
     pub window: Option<Window>,
@@ -201,7 +206,8 @@ impl Silence {
 }
 
 /// Silences, in order of their names.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SilenceList {
     /// The silences.
     pub items: Vec<Silence>,
@@ -210,26 +216,27 @@ pub struct SilenceList {
 }
 
 /// `PUT /v1/silences/{name}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetSilence {
     /// Which alerts: all that is given must fit; `*` stands for any run of characters.
     #[serde(rename = "match")]
-    #[schema(value_type = schema::Matcher)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Matcher))]
     pub matcher: Matcher,
     /// When it (first) begins; now when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Timestamp>,
     /// How long it lasts.
-    #[schema(value_type = schema::Span)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub length: Span,
     /// Begins again after so long, until it is ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::Span>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub every: Option<Span>,
     /// Why.
     #[serde(default)]
-    #[schema(max_length = 1000)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub why: String,
 }
 
@@ -250,25 +257,27 @@ impl SetSilence {
 }
 
 /// Who is told of what: `GET /v1/routing`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 // The model's own document is called `Routing` in the description.
-#[schema(as = SiteRouting)]
+#[cfg_attr(feature = "openapi", schema(as = SiteRouting))]
 pub struct Routing {
     /// Always `Routing`.
     pub kind: Kind,
     /// Stands for its content; goes into `If-Match`.
     pub version: u64,
     /// The whole of it. Secrets are named, never shown.
-    #[schema(value_type = schema::Routing)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Routing))]
     pub routing: Arc<m::Routing>,
 }
 
 /// `PUT /v1/routing`. What `GET` gave is taken back as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetRouting {
     /// The whole of it.
-    #[schema(value_type = schema::Routing)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Routing))]
     pub routing: Arc<m::Routing>,
     /// Always `Routing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -279,8 +288,9 @@ pub struct SetRouting {
 }
 
 /// Somebody who is told, and what waits for them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = ReceiverState)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = ReceiverState))]
 pub struct Receiver {
     /// Its name again.
     pub id: String,
@@ -309,7 +319,8 @@ pub struct Receiver {
 }
 
 /// Receivers, in the order of the routing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReceiverList {
     /// The receivers.
     pub items: Vec<Receiver>,

@@ -1,10 +1,10 @@
 //! What the console is called and looks like.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// `GET /v1/brand`: what the console wears, also before anybody has logged in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Brand {
     /// What the console is called.
     pub name: String,
@@ -19,7 +19,8 @@ pub struct Brand {
 }
 
 /// A link.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BrandLink {
     /// What it is called.
     pub text: String,
@@ -28,7 +29,8 @@ pub struct BrandLink {
 }
 
 /// Colours for one ground.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BrandColours {
     /// Links, buttons and what is chosen, `#rrggbb`.
     pub accent: String,

@@ -2,17 +2,18 @@
 
 use muster_model::command::{Refusal, RefusalCode};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// Body of every answer that is not a success.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorBody {
     /// What went wrong.
     pub error: ErrorInfo,
 }
 
 /// What went wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorInfo {
     /// For programs: `invalid`, `not_found`, `not_allowed`, `unauthenticated`, `conflict`,
     /// `policy`, `unsupported`, `too_large`, `rate_limited`, `unavailable` or `internal`.

@@ -3,10 +3,10 @@
 use crate::Timestamp;
 use muster_model::event::{Origin, Record};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// Something that happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Event {
     /// Its place in the log; 0 where a caller bound to a project may not know it.
     #[serde(default)]
@@ -22,12 +22,13 @@ pub struct Event {
     /// Who caused it.
     pub actor: String,
     /// The particulars, in the log's own shape (times in milliseconds since 1970).
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub data: serde_json::Value,
 }
 
 /// Input or decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EventOrigin {
     /// A submission, an observation, an operator's word.
@@ -37,7 +38,8 @@ pub enum EventOrigin {
 }
 
 /// A page of events, oldest first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EventList {
     /// The events.
     pub items: Vec<Event>,

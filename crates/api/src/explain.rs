@@ -2,10 +2,10 @@
 
 use crate::{Kind, Timestamp};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// Why a job waits, and what would make it start sooner. Also the answer to a dry run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Explanation {
     /// Always `Explanation`.
     pub kind: Kind,
@@ -32,7 +32,8 @@ pub struct Explanation {
 }
 
 /// One thing that a gang needs, and what it leaves.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Constraint {
     /// In a word: `sku`, `gpus`, `topology`, …
     pub name: String,
@@ -47,7 +48,8 @@ pub struct Constraint {
 }
 
 /// A job that goes first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Ahead {
     /// Its id.
     pub id: String,
@@ -58,7 +60,8 @@ pub struct Ahead {
 }
 
 /// When a job will probably start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Estimate {
     /// When.
     pub at: Timestamp,

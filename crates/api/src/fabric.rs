@@ -2,10 +2,10 @@
 
 use crate::{Kind, Timestamp};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// `POST /v1/fabric/tests`. Without nodes and without a domain, all nodes that are idle.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct FabricRequest {
     /// These nodes.
@@ -17,22 +17,22 @@ pub struct FabricRequest {
     /// Rounds in which everybody is paired, before suspects are paired again; 0 means that all
     /// meet all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 4096)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 4096))]
     pub rounds: Option<u32>,
     /// Seconds that the test of one pair takes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 60)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 60))]
     pub seconds: Option<u32>,
     /// Connections side by side.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 32)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 32))]
     pub streams: Option<u32>,
     /// Nodes that have work as well; it is disturbed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub busy: bool,
     /// Says who meets whom; chosen when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 4_294_967_295_u64)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 4_294_967_295_u64))]
     pub seed: Option<u32>,
     /// The past of these paths does not count any more: the network was changed on purpose.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -44,7 +44,8 @@ pub struct FabricRequest {
 }
 
 /// How far a test is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FabricState {
     /// Another one goes on.
@@ -58,7 +59,8 @@ pub enum FabricState {
 }
 
 /// What came of the test of a pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FabricVerdict {
     /// As fast as it should be, or there is nothing yet to compare it with.
@@ -72,7 +74,8 @@ pub enum FabricVerdict {
 }
 
 /// The test of one pair.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FabricPair {
     /// In which round.
     pub round: u32,
@@ -107,7 +110,8 @@ pub struct FabricPair {
 }
 
 /// How a node stands after a test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FabricStanding {
     /// A pair with it was fast.
@@ -121,7 +125,8 @@ pub enum FabricStanding {
 }
 
 /// A node after a test.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FabricNode {
     /// Its name.
     pub name: String,
@@ -137,7 +142,8 @@ pub struct FabricNode {
 }
 
 /// A test of the network.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FabricTest {
     /// Its number.
     pub id: String,
@@ -174,7 +180,8 @@ pub struct FabricTest {
 }
 
 /// Tests of the network, newest first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FabricTestList {
     /// The tests; pairs and nodes are left out.
     pub items: Vec<FabricTest>,

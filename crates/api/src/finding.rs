@@ -1,7 +1,7 @@
 //! What is wrong with what: findings, incidents, breakers, and the map of failure modes.
 
+use crate::Timestamp;
 use crate::record::IncidentNote;
-use crate::{Timestamp, schema};
 use muster_model::breaker as b;
 use muster_model::breaker::{BreakerState, Probe};
 use muster_model::entity::Entity;
@@ -11,10 +11,10 @@ use muster_model::finding::Severity;
 use muster_model::remedy::{Action, Leave};
 use muster_model::units::Span;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// Something that was found to be wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Finding {
     /// Its number.
     pub id: String,
@@ -26,7 +26,7 @@ pub struct Finding {
     /// `open` or `closed`.
     pub state: String,
     /// What it is about, as `kind:name`.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub entity: Entity,
     /// The node it is on, if it is on one.
     pub node: Option<String>,
@@ -39,7 +39,7 @@ pub struct Finding {
     /// Its rank.
     pub rank: Option<u32>,
     /// How bad it is.
-    #[schema(value_type = schema::Severity)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Severity))]
     pub severity: Severity,
     /// How sure the detector is, in thousandths.
     pub confidence: u16,
@@ -123,7 +123,8 @@ fn word(closed: Option<&m::Closed>) -> &'static str {
 }
 
 /// A page of findings, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FindingList {
     /// The findings.
     pub items: Vec<Finding>,
@@ -132,7 +133,8 @@ pub struct FindingList {
 }
 
 /// Findings with one cause.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Incident {
     /// Its number.
     pub id: String,
@@ -144,10 +146,10 @@ pub struct Incident {
     /// `open` or `closed`.
     pub state: String,
     /// What its findings have in common, as `kind:name`.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub cause: Entity,
     /// How bad it is.
-    #[schema(value_type = schema::Severity)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Severity))]
     pub severity: Severity,
     /// In a sentence.
     pub summary: String,
@@ -181,7 +183,8 @@ pub struct Incident {
 }
 
 /// A change that came shortly before an incident. It may have nothing to do with it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Change {
     /// When.
     pub at: Timestamp,
@@ -238,7 +241,8 @@ impl Incident {
 }
 
 /// A page of incidents, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IncidentList {
     /// The incidents.
     pub items: Vec<Incident>,
@@ -247,13 +251,14 @@ pub struct IncidentList {
 }
 
 /// A breaker that is not closed, or that remembers having been open.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Breaker {
     /// What it protects work from, as `kind:name`.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub entity: Entity,
     /// Where it stands.
-    #[schema(value_type = schema::BreakerState)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::BreakerState))]
     pub state: BreakerState,
     /// Since when.
     pub since: Timestamp,
@@ -262,7 +267,7 @@ pub struct Breaker {
     /// When a probe is tried next.
     pub probe_at: Option<Timestamp>,
     /// How long the next wait for a probe is.
-    #[schema(value_type = schema::Span)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub back_off: Span,
     /// How often it opened since it last stayed closed for a day.
     pub trips: u32,
@@ -313,7 +318,8 @@ impl Breaker {
 }
 
 /// All breakers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BreakerList {
     /// The breakers: open ones first.
     pub items: Vec<Breaker>,
@@ -322,51 +328,54 @@ pub struct BreakerList {
 }
 
 /// `POST /v1/breakers/force`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ForceBreaker {
     /// Which, as `kind:name`.
-    #[schema(max_length = 600)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 600))]
     pub entity: String,
     /// Held there; null: it follows its own rules again.
     #[serde(default)]
-    #[schema(value_type = Option<schema::BreakerState>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::BreakerState>))]
     pub state: Option<BreakerState>,
     /// Why.
     #[serde(default)]
-    #[schema(max_length = 1000)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: String,
 }
 
 /// `POST` with nothing but a reason.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ReasonRequest {
     /// Why.
-    #[schema(max_length = 1000)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: String,
 }
 
 /// A way of failing: how it is found, and what is done about it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FailureMode {
     /// Stable code.
     pub code: String,
     /// In a few words.
     pub title: String,
     /// What is at fault.
-    #[schema(value_type = schema::FaultClass)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::FaultClass))]
     pub class: FaultClass,
     /// How bad it usually is.
-    #[schema(value_type = schema::Severity)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Severity))]
     pub severity: Severity,
     /// How it is found.
     pub detector: String,
     /// What is done, from the lightest to the heaviest, unless the policy says otherwise.
-    #[schema(value_type = Vec<schema::Action>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Action>))]
     pub ladder: Vec<Action>,
     /// How work leaves.
-    #[schema(value_type = schema::Leave)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Leave))]
     pub leave: Leave,
     /// The drill that practises it.
     pub drill: String,
@@ -386,7 +395,8 @@ pub struct FailureMode {
 }
 
 /// The map of failure modes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FailureModeList {
     /// The failure modes.
     pub items: Vec<FailureMode>,

@@ -3,10 +3,10 @@
 use crate::{GpuParts, Kind, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use utoipa::{IntoParams, ToSchema};
 
 /// How long each row of a report is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FleetStep {
     /// An hour; those of the last 31 days are kept.
@@ -17,8 +17,9 @@ pub enum FleetStep {
 }
 
 /// `GET /v1/reports/fleet`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct FleetQuery {
     /// From here on; a week before the end when not given. Rows are whole hours or days.
@@ -35,7 +36,8 @@ pub struct FleetQuery {
 }
 
 /// What became of all GPUs. What is not known is null; nothing is made up.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetReport {
     /// Always `FleetReport`.
     pub kind: Kind,
@@ -66,7 +68,8 @@ pub struct FleetReport {
 }
 
 /// One hour or day.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetRow {
     /// Where it begins.
     pub from: Timestamp,
@@ -78,7 +81,8 @@ pub struct FleetRow {
 }
 
 /// The jobs of one project.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetProject {
     /// Its name; `(others)` for those that are not told apart.
     pub name: String,
@@ -88,7 +92,8 @@ pub struct FleetProject {
 }
 
 /// What happened in some time.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetFigures {
     /// Where GPU time went; `queued` is waited for, and `restarting` holds GPUs only in part. The
     /// other parts with `restarting_waiting_gpu_seconds` taken off are `allocated_gpu_seconds`.
@@ -128,7 +133,8 @@ pub struct FleetFigures {
 }
 
 /// Jobs that came and ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetJobs {
     /// Came.
     pub submitted: u64,
@@ -143,7 +149,8 @@ pub struct FleetJobs {
 }
 
 /// Failures by whose doing they were.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetBlame {
     /// The job's own.
     pub application: u64,
@@ -164,7 +171,8 @@ impl FleetBlame {
 }
 
 /// GPUs of one kind, as they stand now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetSku {
     /// Which kind.
     pub sku: String,
@@ -177,7 +185,8 @@ pub struct FleetSku {
 }
 
 /// When demand meets what is in service, by a straight line through the last days.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CapacityForecast {
     /// In a sentence.
     pub summary: String,

@@ -1,15 +1,15 @@
 //! What is wrong with hardware: faults that nodes told of, and tests of nodes.
 
-use crate::{Timestamp, schema};
+use crate::Timestamp;
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
 use muster_model::qualification as m;
 use muster_model::qualification::{Check, Level, Outcome};
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// A fault that a node told of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Fault {
     /// The node.
     pub node: String,
@@ -20,13 +20,13 @@ pub struct Fault {
     /// `xid-79`, `oom`, …: stable.
     pub code: String,
     /// What is at fault.
-    #[schema(value_type = schema::FaultClass)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::FaultClass))]
     pub class: FaultClass,
     /// What it asks for.
-    #[schema(value_type = schema::FaultAction)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::FaultAction))]
     pub action: FaultAction,
     /// Where it was read.
-    #[schema(value_type = schema::FaultSource)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::FaultSource))]
     pub source: FaultSource,
     /// How often, since it was told before.
     pub count: u64,
@@ -67,7 +67,8 @@ impl Fault {
 }
 
 /// A page of faults, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FaultList {
     /// The faults.
     pub items: Vec<Fault>,
@@ -76,11 +77,12 @@ pub struct FaultList {
 }
 
 /// `POST /v1/nodes/{name}/qualify`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct QualifyRequest {
     /// How thoroughly.
-    #[schema(value_type = schema::QualifyLevel)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QualifyLevel))]
     pub level: Level,
 }
 
@@ -91,12 +93,13 @@ impl Default for QualifyRequest {
 }
 
 /// A test of a node that goes on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Qualifying {
     /// Names this test.
     pub id: String,
     /// How thoroughly.
-    #[schema(value_type = schema::QualifyLevel)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QualifyLevel))]
     pub level: Level,
     /// When it was asked for.
     pub asked_at: Timestamp,
@@ -107,7 +110,8 @@ pub struct Qualifying {
 }
 
 /// How far a test is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QualifyProgress {
     /// Checks done.
     pub done: u32,
@@ -122,25 +126,26 @@ pub struct QualifyProgress {
 }
 
 /// A test of a node that came to an end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Qualified {
     /// Names this test.
     pub id: String,
     /// How thoroughly.
-    #[schema(value_type = schema::QualifyLevel)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QualifyLevel))]
     pub level: Level,
     /// What came of it.
-    #[schema(value_type = schema::QualifyOutcome)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QualifyOutcome))]
     pub outcome: Outcome,
     /// When it began, by the node's clock.
     pub started_at: Timestamp,
     /// When its end was written down.
     pub ended_at: Timestamp,
     /// How long it took.
-    #[schema(value_type = schema::Span)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub took: Span,
     /// Every check, in order; empty in lists of nodes.
-    #[schema(value_type = Vec<schema::QualifyCheck>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::QualifyCheck>))]
     pub checks: Vec<Check>,
 }
 

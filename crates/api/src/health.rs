@@ -1,13 +1,13 @@
 //! How the site stands, worst first, and what happened to a node.
 
-use crate::{Automation, Breaker, Finding, Incident, Kind, Remedy, Timestamp, schema};
+use crate::{Automation, Breaker, Finding, Incident, Kind, Remedy, Timestamp};
 use muster_model::finding::Severity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use utoipa::ToSchema;
 
 /// `GET /v1/health`: how the site stands, worst first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HealthSummary {
     /// Always `Health`.
     pub kind: Kind,
@@ -39,7 +39,8 @@ pub struct HealthSummary {
 }
 
 /// What an entry of a timeline is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TimelineKind {
     /// A fault that the node told of.
@@ -75,7 +76,8 @@ impl TimelineKind {
 }
 
 /// Something that happened to a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TimelineEntry {
     /// When.
     pub at: Timestamp,
@@ -86,14 +88,15 @@ pub struct TimelineEntry {
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,
     /// How bad a finding is.
-    #[schema(value_type = Option<schema::Severity>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Severity>))]
     pub severity: Option<Severity>,
     /// In words.
     pub text: String,
 }
 
 /// What happened to a node, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TimelineList {
     /// The entries.
     pub items: Vec<TimelineEntry>,

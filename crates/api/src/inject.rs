@@ -2,10 +2,10 @@
 
 pub use muster_model::inject::Inject;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// Answer to an injected fault.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Injected {
     /// The node.
     pub node: String,

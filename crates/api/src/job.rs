@@ -1,6 +1,6 @@
 //! Jobs.
 
-use crate::{Kind, Recovery, Timestamp, schema};
+use crate::{Kind, Recovery, Timestamp};
 use muster_model::job as m;
 use muster_model::job::{ArrayTask, Basis, Dependency, JobState, SlotEnd, StopReason, Verdict};
 use muster_model::placement::{Fabric, HeldPart};
@@ -8,10 +8,10 @@ use muster_model::spec::{Group, JobSpec};
 use muster_model::topology::Level;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use utoipa::ToSchema;
 
 /// A job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Job {
     /// `42`, or `42_3` for a task of an array.
     pub id: String,
@@ -22,7 +22,7 @@ pub struct Job {
     /// Its name.
     pub name: String,
     /// Where it stands.
-    #[schema(value_type = schema::JobState)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
     /// Sequence number of the last record that changed it; goes into `If-Match`.
     pub version: u64,
@@ -31,16 +31,16 @@ pub struct Job {
     /// Who submitted it.
     pub user: String,
     /// As submitted; secrets are names only.
-    #[schema(value_type = schema::JobSpec)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobSpec))]
     pub spec: Arc<JobSpec>,
     /// The gang with every default filled in.
-    #[schema(value_type = Vec<schema::Group>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Group>))]
     pub groups: Arc<[Group]>,
     /// Its place in an array.
-    #[schema(value_type = Option<schema::ArrayTask>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::ArrayTask>))]
     pub array: Option<ArrayTask>,
     /// Jobs that must end first.
-    #[schema(value_type = Vec<schema::Dependency>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Dependency>))]
     pub depends: Arc<[Dependency]>,
     /// When it was submitted.
     pub submitted_at: Timestamp,
@@ -91,14 +91,15 @@ pub struct Job {
 }
 
 /// A start that was promised to a waiting job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Promise {
     /// Not later than this.
     pub at: Timestamp,
     /// Nodes that are kept for it.
     pub nodes: Vec<String>,
     /// What it rests on.
-    #[schema(value_type = schema::Basis)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Basis))]
     pub basis: Basis,
     /// When it was first promised a start.
     pub since: Timestamp,
@@ -107,10 +108,11 @@ pub struct Promise {
 }
 
 /// An attempt will be stopped, and has time to write a checkpoint first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Notice {
     /// Why, for programs.
-    #[schema(value_type = schema::StopReason)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::StopReason))]
     pub reason: StopReason,
     /// Why, for people.
     pub message: String,
@@ -121,12 +123,13 @@ pub struct Notice {
 }
 
 /// An attempt that goes on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Attempt {
     /// Counts from 1.
     pub no: u32,
     /// `starting`, `running` or `stopping`.
-    #[schema(value_type = schema::JobState)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
     /// When it was placed.
     pub placed_at: Timestamp,
@@ -137,10 +140,10 @@ pub struct Attempt {
     /// The narrowest domain that holds the gang.
     pub domain: String,
     /// That domain's level.
-    #[schema(value_type = schema::Level)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Level))]
     pub level: Level,
     /// What a collective of the whole gang runs over.
-    #[schema(value_type = schema::Fabric)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Fabric))]
     pub fabric: Fabric,
     /// The same for people.
     pub fabric_words: String,
@@ -157,24 +160,26 @@ pub struct Attempt {
 }
 
 /// An attempt is being stopped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Stop {
     /// Why, for programs.
-    #[schema(value_type = schema::StopReason)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::StopReason))]
     pub reason: StopReason,
     /// Why, for people.
     pub message: String,
     /// Since when.
     pub at: Timestamp,
     /// Time between SIGTERM and SIGKILL.
-    #[schema(value_type = schema::Span)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub grace: muster_model::units::Span,
     /// No other attempt starts before this.
     pub fence_until: Option<Timestamp>,
 }
 
 /// A gang's share of one node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Slot {
     /// The node.
     pub node: String,
@@ -191,20 +196,21 @@ pub struct Slot {
     /// Logical processors held.
     pub cpus: u32,
     /// Memory held.
-    #[schema(value_type = schema::Bytes)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Bytes))]
     pub memory: muster_model::units::Bytes,
     /// Only this part of the one GPU named in `gpus`; null for whole GPUs.
-    #[schema(value_type = Option<schema::HeldPart>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::HeldPart>))]
     pub part: Option<HeldPart>,
     /// `pending`, `running`, `lost` or `ended`.
     pub state: String,
     /// How it ended, once it has.
-    #[schema(value_type = Option<schema::SlotEnd>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::SlotEnd>))]
     pub end: Option<SlotEnd>,
 }
 
 /// An attempt that is over.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PastAttempt {
     /// Counts from 1.
     pub no: u32,
@@ -217,7 +223,7 @@ pub struct PastAttempt {
     /// When it ended.
     pub ended_at: Timestamp,
     /// Whose doing.
-    #[schema(value_type = schema::Verdict)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Verdict))]
     pub verdict: Verdict,
     /// In words.
     pub reason: String,
@@ -227,7 +233,8 @@ pub struct PastAttempt {
 }
 
 /// A checkpoint that the job said it has written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Checkpoint {
     /// Attempt that wrote it.
     pub attempt: u32,
@@ -244,7 +251,8 @@ pub struct Checkpoint {
 }
 
 /// The newest step a job reported through `MUSTER_REPORT`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Progress {
     /// Step number.
     pub step: u64,
@@ -259,7 +267,8 @@ pub struct Progress {
 }
 
 /// A page of jobs, newest first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobList {
     /// The jobs.
     pub items: Vec<Job>,
@@ -268,7 +277,8 @@ pub struct JobList {
 }
 
 /// What a submission made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum Submitted {
     /// Several jobs. First, because a job lacks `count` and `items` and cannot be taken for one.
@@ -289,7 +299,8 @@ impl Submitted {
 }
 
 /// Several jobs that were submitted as one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobArray {
     /// The array's id: its first task's number.
     pub id: String,
@@ -298,7 +309,7 @@ pub struct JobArray {
     /// Name of every task.
     pub name: String,
     /// State of the task that is least far.
-    #[schema(value_type = schema::JobState)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
     /// Sequence number of the record that made them.
     pub version: u64,
@@ -309,7 +320,8 @@ pub struct JobArray {
 }
 
 /// A task of an array, in short.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ArrayItem {
     /// `42_3`.
     pub id: String,
@@ -318,7 +330,7 @@ pub struct ArrayItem {
     /// Its index.
     pub index: u32,
     /// Where it stands.
-    #[schema(value_type = schema::JobState)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
 }
 

@@ -32,6 +32,9 @@ pub mod remedy;
 pub mod report;
 pub mod reservation;
 pub mod runbook;
+#[cfg(feature = "samples")]
+pub mod samples;
+#[cfg(feature = "openapi")]
 mod schema;
 pub mod server;
 pub mod slo;
@@ -110,10 +113,10 @@ pub use telemetry::{
 pub use time::Timestamp;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// What an object is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Kind {
     /// A job.
     Job,

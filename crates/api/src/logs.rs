@@ -1,10 +1,10 @@
 //! Output of ranks as it travels over HTTP.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// One line of the `application/x-ndjson` answer: a piece of a rank's output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogLine {
     /// Attempt that said it.
     pub attempt: u32,
@@ -26,9 +26,8 @@ pub struct LogLine {
 }
 
 /// Stdout or stderr.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LogStream {
     /// Standard output.

@@ -2,11 +2,11 @@
 
 use crate::{Kind, Timestamp};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 /// `GET /v1/nodes/{name}/mig`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct MigQuery {
     /// Index of the GPU; the first when absent.
@@ -16,7 +16,8 @@ pub struct MigQuery {
 }
 
 /// A slice of a GPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MigPlanSlice {
     /// Its profile, such as `3g.71gb`.
     pub profile: String,
@@ -27,7 +28,8 @@ pub struct MigPlanSlice {
 }
 
 /// A job that would have to leave.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MigLeaver {
     /// `42`, or `42_3`.
     pub job: String,
@@ -44,7 +46,8 @@ pub struct MigLeaver {
 }
 
 /// What would be done with one GPU. Nothing has changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MigPlan {
     /// Always `MigPlan`.
     pub kind: Kind,

@@ -1,6 +1,6 @@
 //! Nodes and where they stand.
 
-use crate::{Fault, Finding, Kind, Qualified, Qualifying, Remedy, Timestamp, schema};
+use crate::{Fault, Finding, Kind, Qualified, Qualifying, Remedy, Timestamp};
 use muster_model::entity::Entity;
 use muster_model::job::JobState;
 use muster_model::node as m;
@@ -10,10 +10,10 @@ use muster_model::topology::Location;
 use muster_model::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use utoipa::ToSchema;
 
 /// A node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Node {
     /// Its name again: nodes are named by it.
     pub id: String,
@@ -27,7 +27,7 @@ pub struct Node {
     /// Sequence number of the last record that changed it; goes into `If-Match`.
     pub version: u64,
     /// Stage of life.
-    #[schema(value_type = schema::Stage)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Stage))]
     pub stage: Stage,
     /// True while its agent is heard.
     pub reachable: bool,
@@ -36,12 +36,12 @@ pub struct Node {
     /// True while its agent has seen more of the log than the server has.
     pub protected: bool,
     /// What it is kept for.
-    #[schema(value_type = schema::NodeRole)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::NodeRole))]
     pub role: NodeRole,
     /// How likely it is to fail, in thousandths a month.
     pub hazard: u32,
     /// Where it stands.
-    #[schema(value_type = schema::Location)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Location))]
     pub location: Location,
     /// Address that ranks reach it under.
     pub address: String,
@@ -60,13 +60,13 @@ pub struct Node {
     /// Logical processors that jobs hold.
     pub cpus_used: u32,
     /// Memory it offers.
-    #[schema(value_type = schema::Bytes)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Bytes))]
     pub memory_total: Bytes,
     /// Memory that jobs hold.
-    #[schema(value_type = schema::Bytes)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Bytes))]
     pub memory_used: Bytes,
     /// What is in it.
-    #[schema(value_type = schema::Inventory)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Inventory))]
     pub inventory: Inventory,
     /// What holds something there.
     pub jobs: Vec<NodeJob>,
@@ -100,7 +100,7 @@ pub struct Node {
     pub probation: Option<Timestamp>,
     /// The open breaker that keeps work away from it, as `kind:name`.
     #[serde(default)]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub breaker: Option<Entity>,
     /// The remedy that is under way: its number.
     #[serde(default)]
@@ -121,7 +121,8 @@ pub struct Node {
 }
 
 /// A job on a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NodeJob {
     /// `42`, or `42_3`.
     pub id: String,
@@ -130,14 +131,15 @@ pub struct NodeJob {
     /// Who owns it.
     pub project: String,
     /// Where it stands.
-    #[schema(value_type = schema::JobState)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
     /// GPUs it holds here, by index.
     pub gpus: Vec<u32>,
 }
 
 /// What the server has heard of an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentInfo {
     /// Its version.
     pub version: String,
@@ -161,7 +163,8 @@ pub struct NodeUse {
 }
 
 /// A page of nodes in order of their names.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NodeList {
     /// The nodes.
     pub items: Vec<Node>,
@@ -170,16 +173,33 @@ pub struct NodeList {
 }
 
 /// Where nodes stand.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Topology {
     /// Always `Topology`.
     pub kind: Kind,
     /// Sequence number of the record that set it; goes into `If-Match`.
     pub version: u64,
     /// Place of each node, also of those that have not joined yet.
-    #[schema(value_type = BTreeMap<String, schema::Location>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::Location>))]
     pub nodes: BTreeMap<String, Location>,
 }
+
+/// Every word that [`state_word`] says.
+pub const NODE_STATES: [&str; 12] = [
+    "ready",
+    "cordoned",
+    "draining",
+    "drained",
+    "lost",
+    "protected",
+    "qualifying",
+    "suspect",
+    "quarantined",
+    "repairing",
+    "enrolled",
+    "retired",
+];
 
 /// A node's separate axes in one word for people: the one that matters most.
 #[must_use]

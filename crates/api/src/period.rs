@@ -8,10 +8,10 @@ use muster_model::entity::Entity;
 use muster_model::finding::Severity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use utoipa::{IntoParams, ToSchema};
 
 /// How long a report's time is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PeriodKind {
     /// From Monday to Monday, in UTC.
@@ -22,20 +22,22 @@ pub enum PeriodKind {
 }
 
 /// `GET /v1/reports/period`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct PeriodQuery {
     /// A week or a month.
     pub period: PeriodKind,
     /// So many of them back; 0 is the one that still goes on. The last whole one when not given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 0, maximum = 60)]
+    #[cfg_attr(feature = "openapi", param(minimum = 0, maximum = 60))]
     pub back: Option<u32>,
 }
 
 /// What a week or a month was like. What is not known is null; nothing is made up.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PeriodReport {
     /// Always `PeriodReport`.
     pub kind: Kind,
@@ -82,7 +84,8 @@ pub struct PeriodReport {
 }
 
 /// What was kept of a promise.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PeriodObjective {
     /// Its name.
     pub name: String,
@@ -102,17 +105,18 @@ pub struct PeriodObjective {
 }
 
 /// An incident of a report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PeriodIncident {
     /// Its number.
     pub id: u64,
     /// What happened: a failure mode.
     pub kind: String,
     /// What its findings have in common.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub cause: Entity,
     /// How bad it was.
-    #[schema(value_type = schema::Severity)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Severity))]
     pub severity: Severity,
     /// In a sentence.
     pub summary: String,
@@ -127,7 +131,8 @@ pub struct PeriodIncident {
 }
 
 /// So many of a kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KindCount {
     /// Which.
     pub kind: String,
@@ -136,7 +141,8 @@ pub struct KindCount {
 }
 
 /// So many about a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NodeCount {
     /// Which.
     pub node: String,
@@ -145,7 +151,8 @@ pub struct NodeCount {
 }
 
 /// So many nodes with a version of something.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct VersionCount {
     /// Of what: `driver`, `kernel`, …
     pub what: String,
@@ -156,7 +163,8 @@ pub struct VersionCount {
 }
 
 /// Alerts of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PeriodAlerts {
     /// Those for which somebody was woken.
     pub pages: u64,

@@ -1,23 +1,23 @@
 //! The site's scheduling policy, and what operators say of waiting jobs and of nodes.
 
-use crate::{Kind, schema};
+use crate::Kind;
 use muster_model::node::NodeRole;
 use muster_model::policy::SitePolicy;
 use muster_model::spec::Priority;
 use muster_model::units::Span;
 use serde::{Deserialize, Serialize, Serializer};
 use std::sync::Arc;
-use utoipa::ToSchema;
 
 /// The site's scheduling policy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Policy {
     /// Always `Policy`.
     pub kind: Kind,
     /// Stands for its content; goes into `If-Match`.
     pub version: u64,
     /// The whole of it, every default filled in.
-    #[schema(value_type = schema::SitePolicy)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::SitePolicy))]
     #[serde(serialize_with = "whole")]
     pub policy: Arc<SitePolicy>,
 }
@@ -38,11 +38,12 @@ fn whole<S: Serializer>(policy: &Arc<SitePolicy>, to: S) -> Result<S::Ok, S::Err
 }
 
 /// `PUT /v1/policy`. What `GET` gave is taken back as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetPolicy {
     /// The whole of it; what is left out gets its default.
-    #[schema(value_type = schema::SitePolicy)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::SitePolicy))]
     pub policy: Arc<SitePolicy>,
     /// Always `Policy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,29 +54,31 @@ pub struct SetPolicy {
 }
 
 /// `PATCH /v1/jobs/{id}`: what changes about a waiting job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct UpdateJob {
     /// Its new priority class.
-    #[schema(value_type = Option<schema::Priority>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Priority>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
     /// Its new time limit.
-    #[schema(value_type = Option<schema::Span>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Span>,
 }
 
 /// `POST /v1/nodes/{name}/mark`: what changes about a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct MarkRequest {
     /// What it is kept for.
-    #[schema(value_type = Option<schema::NodeRole>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::NodeRole>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<NodeRole>,
     /// How likely it is to fail, in thousandths a month.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 1000))]
     pub hazard: Option<u32>,
 }

@@ -2,11 +2,11 @@
 
 use muster_model::job::JobState;
 use serde::{Deserialize, Serialize};
-use utoipa::IntoParams;
 
 /// `POST /v1/jobs`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct SubmitQuery {
     /// Only say what would happen.
@@ -14,8 +14,9 @@ pub struct SubmitQuery {
 }
 
 /// `GET /v1/jobs`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct JobsQuery {
     /// Only jobs in this state; several are separated by commas; `active` means not yet ended.
@@ -32,7 +33,7 @@ pub struct JobsQuery {
     pub name: Option<String>,
     /// At most so many.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,8 +41,9 @@ pub struct JobsQuery {
 }
 
 /// `GET /v1/nodes`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct NodesQuery {
     /// Only nodes in this state (the one word of `state`).
@@ -49,7 +51,7 @@ pub struct NodesQuery {
     pub state: Option<String>,
     /// At most so many.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,8 +59,9 @@ pub struct NodesQuery {
 }
 
 /// `GET /v1/faults`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct FaultsQuery {
     /// Only this node's.
@@ -72,7 +75,7 @@ pub struct FaultsQuery {
     pub job: Option<u64>,
     /// At most so many.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,8 +83,9 @@ pub struct FaultsQuery {
 }
 
 /// `GET /v1/events`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct EventsQuery {
     /// Only events after this one: a sequence number, or the cursor of a page.
@@ -89,35 +93,37 @@ pub struct EventsQuery {
     pub after: Option<String>,
     /// At most so many.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
 
 /// `GET /v1/jobs/{id}/logs`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct LogsQuery {
     /// Only this rank's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<u64>, maximum = 4294967295u64)]
+    #[cfg_attr(feature = "openapi", param(value_type = Option<u64>, maximum = 4294967295u64))]
     pub rank: Option<u32>,
     /// This attempt's; the newest when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<u64>, maximum = 4294967295u64)]
+    #[cfg_attr(feature = "openapi", param(value_type = Option<u64>, maximum = 4294967295u64))]
     pub attempt: Option<u32>,
     /// Stay and send what comes, until the job has ended.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub follow: bool,
     /// Only the last so many lines of each rank.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<u64>, maximum = 4294967295u64)]
+    #[cfg_attr(feature = "openapi", param(value_type = Option<u64>, maximum = 4294967295u64))]
     pub tail: Option<u32>,
 }
 
 /// `…?project=`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct ProjectQuery {
     /// The project; the caller's own when absent.
@@ -126,8 +132,9 @@ pub struct ProjectQuery {
 }
 
 /// `GET /v1/findings`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct FindingsQuery {
     /// Only open ones (`true`) or closed ones (`false`); all when absent.
@@ -147,7 +154,7 @@ pub struct FindingsQuery {
     pub job: Option<u64>,
     /// At most so many.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -155,8 +162,9 @@ pub struct FindingsQuery {
 }
 
 /// `GET /v1/incidents`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct IncidentsQuery {
     /// Only open ones (`true`) or closed ones (`false`); all when absent.
@@ -164,7 +172,7 @@ pub struct IncidentsQuery {
     pub open: Option<bool>,
     /// At most so many.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -172,8 +180,9 @@ pub struct IncidentsQuery {
 }
 
 /// `GET /v1/alerts`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct AlertsQuery {
     /// Only open ones (`true`) or those that are over (`false`); all when absent.
@@ -184,7 +193,7 @@ pub struct AlertsQuery {
     pub urgency: Option<String>,
     /// At most so many.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -192,19 +201,21 @@ pub struct AlertsQuery {
 }
 
 /// `GET /v1/slos/{name}`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct SloQuery {
     /// The chart's hours, at most 2160; the objective's window when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 2160)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 2160))]
     pub hours: Option<u32>,
 }
 
 /// `GET /v1/remedies`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct RemediesQuery {
     /// Only those that go on (`true`) or have ended (`false`); all when absent.
@@ -215,7 +226,7 @@ pub struct RemediesQuery {
     pub node: Option<String>,
     /// At most so many.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -223,8 +234,9 @@ pub struct RemediesQuery {
 }
 
 /// `GET /v1/runbook-runs`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct RunsQuery {
     /// Only those that go on (`true`) or are over (`false`); all when absent.
@@ -238,7 +250,7 @@ pub struct RunsQuery {
     pub node: Option<String>,
     /// At most so many.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
     /// Where the last page ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -246,13 +258,14 @@ pub struct RunsQuery {
 }
 
 /// `GET /v1/nodes/{name}/timeline`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct TimelineQuery {
     /// At most so many.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 1000)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub limit: Option<u32>,
 }
 

@@ -1,35 +1,36 @@
 //! Quotas, and entitlement against what was received.
 
-use crate::{Kind, schema};
+use crate::Kind;
 use muster_model::quota as m;
 use muster_model::quota::QueueOrder;
 use muster_model::spec::Tier;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use utoipa::ToSchema;
 
 /// The tree of quotas, and how it is used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 // The model's own tree is called `Quotas` in the description.
-#[schema(as = QuotasWithReport)]
+#[cfg_attr(feature = "openapi", schema(as = QuotasWithReport))]
 pub struct Quotas {
     /// Always `Quotas`.
     pub kind: Kind,
     /// Stands for the tree's content; goes into `If-Match`.
     pub version: u64,
     /// The tree. A token that is bound to a project sees the way from its project to the root.
-    #[schema(value_type = schema::Quotas)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Quotas))]
     pub quotas: Arc<m::Quotas>,
     /// How it is used.
     pub report: QuotaReport,
 }
 
 /// `PUT /v1/quotas`. What `GET` gave is taken back as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetQuotas {
     /// The whole tree.
-    #[schema(value_type = schema::Quotas)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Quotas))]
     pub quotas: Arc<m::Quotas>,
     /// Always `Quotas`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,12 +40,13 @@ pub struct SetQuotas {
     pub version: Option<i64>,
     /// Not looked at.
     #[serde(default, skip_serializing)]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub report: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 /// Who is entitled to what, and has had how much.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QuotaReport {
     /// Nodes of the tree, parents before their children.
     pub quotas: Vec<QuotaRow>,
@@ -53,7 +55,8 @@ pub struct QuotaReport {
 }
 
 /// One node of the tree. GPUs and parts are in thousandths.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QuotaRow {
     /// Its name.
     pub name: String,
@@ -64,7 +67,7 @@ pub struct QuotaRow {
     /// Its weight among its siblings.
     pub shares: u32,
     /// May jobs pass each other here?
-    #[schema(value_type = schema::QueueOrder)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QueueOrder))]
     pub order: QueueOrder,
     /// Projects that hang on it.
     pub projects: Vec<String>,
@@ -81,12 +84,13 @@ pub struct QuotaRow {
 }
 
 /// A limit and how it is used; GPUs in thousandths.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LimitRow {
     /// Which SKU; null for all.
     pub sku: Option<String>,
     /// Which tier; null for all.
-    #[schema(value_type = Option<schema::Tier>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Tier>))]
     pub tier: Option<Tier>,
     /// May always have.
     pub nominal_milli: u64,
@@ -101,7 +105,8 @@ pub struct LimitRow {
 }
 
 /// A project, or one of its users. GPUs and parts are in thousandths.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AccountRow {
     /// The project.
     pub project: String,

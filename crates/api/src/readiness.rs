@@ -2,10 +2,10 @@
 
 use crate::Kind;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// The checklists of operators, each point answered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Readiness {
     /// Always `Readiness`.
     pub kind: Kind,
@@ -16,7 +16,8 @@ pub struct Readiness {
 }
 
 /// A point of a checklist.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReadinessCheck {
     /// A stable code.
     pub check: String,

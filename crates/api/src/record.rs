@@ -3,30 +3,32 @@
 use crate::finding::Incident;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// `POST /v1/incidents/{id}/note`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NoteRequest {
     /// What is to be remembered.
-    #[schema(max_length = 2000)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 2000))]
     pub text: String,
 }
 
 /// `POST /v1/incidents/{id}/own`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnRequest {
     /// Who takes it on; null: whoever asks.
-    #[schema(max_length = 128)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 128))]
     pub owner: Option<String>,
     /// Nobody any more.
     pub release: bool,
 }
 
 /// What somebody wrote down.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IncidentNote {
     /// When.
     pub at: Timestamp,
@@ -37,7 +39,8 @@ pub struct IncidentNote {
 }
 
 /// Everything about an incident.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IncidentRecord {
     /// The incident, with its findings and what was changed before it.
     pub incident: Incident,
@@ -52,7 +55,8 @@ pub struct IncidentRecord {
 }
 
 /// What an incident cost.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IncidentImpact {
     /// From its first signal to its end, or until now, in seconds.
     pub seconds: u64,
@@ -71,7 +75,8 @@ pub struct IncidentImpact {
 }
 
 /// Something that happened.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IncidentEntry {
     /// When.
     pub at: Timestamp,

@@ -4,11 +4,11 @@ use crate::Timestamp;
 use muster_model::job as m;
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// How long it took from a fault until the work went on, and where the time went. What has not
 /// happened yet is null.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Recovery {
     /// The attempt that was hit.
     pub attempt: u32,

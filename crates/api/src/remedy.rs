@@ -1,14 +1,14 @@
 //! What is done about findings: remedies, acts, and how automation stands.
 
-use crate::{Timestamp, schema};
+use crate::Timestamp;
 use muster_model::remedy as m;
 use muster_model::remedy::{Action, Leave, Mode, Remedies, RemedyOutcome, RemedyStep};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use utoipa::ToSchema;
 
 /// What is done about a finding.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Remedy {
     /// Its number.
     pub id: String,
@@ -23,20 +23,20 @@ pub struct Remedy {
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,
     /// What is done in the end.
-    #[schema(value_type = schema::Action)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Action))]
     pub action: Action,
     /// The same in words.
     pub action_words: String,
     /// Its place on the ladder, from 0.
     pub rung: u32,
     /// Who decides on the act itself.
-    #[schema(value_type = schema::RemedyMode)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::RemedyMode))]
     pub mode: Mode,
     /// How work leaves.
-    #[schema(value_type = schema::Leave)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Leave))]
     pub leave: Leave,
     /// Where it stands.
-    #[schema(value_type = schema::RemedyStep)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::RemedyStep))]
     pub step: RemedyStep,
     /// Why it stands there.
     pub why: String,
@@ -54,22 +54,24 @@ pub struct Remedy {
     #[serde(default)]
     pub taken: Vec<TakenStep>,
     /// How it ended.
-    #[schema(value_type = Option<schema::RemedyOutcome>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::RemedyOutcome>))]
     pub outcome: Option<RemedyOutcome>,
 }
 
 /// A step that a remedy took.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TakenStep {
     /// When.
     pub at: Timestamp,
     /// Which.
-    #[schema(value_type = schema::RemedyStep)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::RemedyStep))]
     pub step: RemedyStep,
 }
 
 /// Something that is done once, outside.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Act {
     /// Its number.
     pub id: String,
@@ -205,7 +207,8 @@ pub fn outcome_words(outcome: RemedyOutcome) -> &'static str {
 }
 
 /// A page of remedies, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RemedyList {
     /// The remedies.
     pub items: Vec<Remedy>,
@@ -214,7 +217,8 @@ pub struct RemedyList {
 }
 
 /// How the control plane's own hand stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Automation {
     /// `running`, `stopped`, or `off` by the policy.
     pub state: String,
@@ -227,7 +231,7 @@ pub struct Automation {
     /// When it was last resumed.
     pub resumed_at: Option<Timestamp>,
     /// Who decides, by action.
-    #[schema(value_type = BTreeMap<String, schema::RemedyMode>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::schema::RemedyMode>))]
     pub modes: BTreeMap<String, Mode>,
     /// Nodes of the fleet.
     pub nodes: u32,
@@ -242,7 +246,8 @@ pub struct Automation {
 }
 
 /// A node that automation took out of service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TakenNode {
     /// When.
     pub at: Timestamp,
@@ -251,35 +256,38 @@ pub struct TakenNode {
 }
 
 /// `POST /v1/nodes/{name}/repaired`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RepairedRequest {
     /// What was done.
-    #[schema(max_length = 1000)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub note: String,
 }
 
 /// `POST /v1/nodes/{name}/exclude`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ExcludeRequest {
     /// All GPUs that shall take no work, by index; empty lets all work again.
-    #[schema(max_items = 64)]
+    #[cfg_attr(feature = "openapi", schema(max_items = 64))]
     pub gpus: Vec<u32>,
     /// Why.
-    #[schema(max_length = 1000)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: String,
 }
 
 /// `POST /v1/remedies/dry-run`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RemedyDryRun {
     /// Over so many days of the log.
-    #[schema(minimum = 1, maximum = 366)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 366))]
     pub days: u32,
     /// Under this policy; under the site's own when absent.
-    #[schema(value_type = Option<schema::Remedies>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Remedies>))]
     pub policy: Option<Remedies>,
 }
 
@@ -290,7 +298,8 @@ impl Default for RemedyDryRun {
 }
 
 /// What would have been done over the last days.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RemedyDryRunReport {
     /// The first moment of the log that was read.
     pub from: Timestamp,
@@ -313,7 +322,8 @@ pub struct RemedyDryRunReport {
 }
 
 /// A remedy that would have been chosen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DryRemedy {
     /// When.
     pub at: Timestamp,
@@ -326,10 +336,10 @@ pub struct DryRemedy {
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,
     /// What would be done.
-    #[schema(value_type = schema::Action)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Action))]
     pub action: Action,
     /// Who would decide.
-    #[schema(value_type = schema::RemedyMode)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::RemedyMode))]
     pub mode: Mode,
     /// What would hold it back.
     pub held: Option<String>,

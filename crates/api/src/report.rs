@@ -1,14 +1,14 @@
 //! Where a job's time went, what it did with its GPUs, and what would have been enough.
 
-use crate::{Kind, Timestamp, schema};
+use crate::{Kind, Timestamp};
 use muster_model::job::{JobState, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use utoipa::ToSchema;
 
 /// Where a job's time went, what it did with its GPUs, and what would have been enough. What is
 /// not known is null; nothing is made up.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobReport {
     /// The job: `42`, or `42_3` for a task of an array.
     pub id: String,
@@ -19,7 +19,7 @@ pub struct JobReport {
     /// The job's name.
     pub name: String,
     /// Where the job stands.
-    #[schema(value_type = schema::JobState)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
     pub state: JobState,
     /// The job's version.
     pub version: u64,
@@ -78,7 +78,8 @@ pub struct JobReport {
 }
 
 /// Parts of a life, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TimeParts {
     /// It waited for its turn or for room.
     pub queued: u64,
@@ -113,7 +114,8 @@ impl TimeParts {
 }
 
 /// Parts of a life, in GPU-seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GpuParts {
     /// Waited for.
     pub queued: f64,
@@ -148,7 +150,8 @@ impl GpuParts {
 }
 
 /// One attempt, with the wait before it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AttemptReport {
     /// Counts from 1; one more than were made for a job that waits.
     pub no: u32,
@@ -163,7 +166,7 @@ pub struct AttemptReport {
     /// The same in GPU-seconds.
     pub gpu_seconds: GpuParts,
     /// Whose doing its end was.
-    #[schema(value_type = Option<schema::Verdict>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Verdict>))]
     pub verdict: Option<Verdict>,
     /// Why it ended, as far as that is still known.
     pub reason: Option<String>,
@@ -175,7 +178,8 @@ pub struct AttemptReport {
 
 /// What an attempt did with its GPUs, from the telemetry that this server heard. Shares from 0 to
 /// 1, over all its GPUs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Efficiency {
     /// Which attempt.
     pub attempt: u32,
@@ -216,7 +220,8 @@ pub struct Efficiency {
 }
 
 /// What an attempt told of its steps to this server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StepsReport {
     /// Which attempt.
     pub attempt: u32,
@@ -243,7 +248,8 @@ pub struct StepsReport {
 }
 
 /// One stage of a step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StageReport {
     /// As the job calls it.
     pub name: String,
@@ -256,7 +262,8 @@ pub struct StageReport {
 }
 
 /// One piece of advice.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AdviceLine {
     /// `cpu`, `fewer_gpus`, `slice`, `waits` or `stage`.
     pub about: String,

@@ -1,15 +1,15 @@
 //! Reservations, and moves that would make room.
 
-use crate::{Kind, Timestamp, schema};
+use crate::{Kind, Timestamp};
 use muster_model::names::{Label, NameError, ProjectName};
 use muster_model::reservation as m;
 use muster_model::reservation::{Over, Overrun};
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// A window of time in which nodes belong to somebody, or to nobody.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Reservation {
     /// Its name again: reservations are named by it.
     pub id: String,
@@ -28,18 +28,18 @@ pub struct Reservation {
     /// Why, for people.
     pub reason: String,
     /// What was asked for.
-    #[schema(value_type = schema::Over)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Over))]
     pub over: Over,
     /// When it (first) begins.
     pub start: Timestamp,
     /// How long it lasts.
-    #[schema(value_type = schema::Span)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub length: Span,
     /// Begins again after so long.
-    #[schema(value_type = Option<schema::Span>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub every: Option<Span>,
     /// What happens to work of others that still runs when it begins.
-    #[schema(value_type = schema::Overrun)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Overrun))]
     pub overrun: Overrun,
     /// Spot work of others may use what stays idle in it.
     pub lend: bool,
@@ -50,7 +50,8 @@ pub struct Reservation {
 }
 
 /// From when to when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Window {
     /// Begin.
     pub start: Timestamp,
@@ -59,7 +60,8 @@ pub struct Window {
 }
 
 /// The reservations the caller may see, in order of their names.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReservationList {
     /// The reservations.
     pub items: Vec<Reservation>,
@@ -68,7 +70,8 @@ pub struct ReservationList {
 }
 
 /// `PUT /v1/reservations/{name}`. What `GET` gave is taken back as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetReservation {
     /// Whose work may run in it; none for maintenance: nobody's.
@@ -76,23 +79,23 @@ pub struct SetReservation {
     pub projects: Vec<String>,
     /// Why, for people.
     #[serde(default)]
-    #[schema(max_length = 1000)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: String,
     /// Which nodes.
-    #[schema(value_type = schema::Over)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Over))]
     pub over: Over,
     /// When it (first) begins.
     pub start: Timestamp,
     /// How long it lasts.
-    #[schema(value_type = schema::Span)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub length: Span,
     /// Begins again after so long, until it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::Span>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub every: Option<Span>,
     /// What happens to work of others that still runs when it begins.
     #[serde(default)]
-    #[schema(value_type = schema::Overrun)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Overrun))]
     pub overrun: Overrun,
     /// Spot work of others may use what stays idle in it, and leaves when it is wanted.
     #[serde(default)]
@@ -124,7 +127,8 @@ pub struct SetReservation {
 }
 
 /// Moves of checkpointable work that would let waiting gangs start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DefragReport {
     /// Always `Defrag`.
     pub kind: Kind,
@@ -137,7 +141,8 @@ pub struct DefragReport {
 }
 
 /// Moves that would let one waiting gang start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MoveProposal {
     /// The gang that would start.
     pub gang: String,
@@ -152,7 +157,8 @@ pub struct MoveProposal {
 }
 
 /// One job that would be moved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Move {
     /// Which.
     pub job: String,

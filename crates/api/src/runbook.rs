@@ -4,10 +4,10 @@ use crate::time::Timestamp;
 use muster_model::runbook::{RunOutcome, StepOutcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use utoipa::ToSchema;
 
 /// A runbook.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Runbook {
     /// Stable name.
     pub name: String,
@@ -38,7 +38,8 @@ pub struct Runbook {
 }
 
 /// One step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookStep {
     /// Its number, from 1.
     pub no: u32,
@@ -59,7 +60,8 @@ pub struct RunbookStep {
 }
 
 /// What can be said to a question.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookChoice {
     /// The words.
     pub text: String,
@@ -68,7 +70,8 @@ pub struct RunbookChoice {
 }
 
 /// All runbooks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookList {
     /// The books, by name.
     pub items: Vec<Runbook>,
@@ -77,16 +80,18 @@ pub struct RunbookList {
 }
 
 /// `PUT /v1/runbooks/{name}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetRunbook {
     /// The whole text.
-    #[schema(max_length = 65536)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 65536))]
     pub text: String,
 }
 
 /// `POST /v1/runbooks/{name}/run` and `/dry-run`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct StartRunbook {
     /// What it is about, such as `node`.
@@ -96,7 +101,8 @@ pub struct StartRunbook {
 }
 
 /// A run of a runbook.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookRun {
     /// Its number.
     pub id: String,
@@ -133,7 +139,8 @@ pub struct RunbookRun {
 }
 
 /// A step that is behind a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookStepDone {
     /// Its number.
     pub step: u32,
@@ -144,7 +151,7 @@ pub struct RunbookStepDone {
     /// Who took it.
     pub by: String,
     /// What came of it.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub outcome: StepOutcome,
     /// What was seen.
     pub saw: String,
@@ -157,7 +164,8 @@ pub struct RunbookStepDone {
 }
 
 /// Runs, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookRunList {
     /// The runs.
     pub items: Vec<RunbookRun>,
@@ -166,7 +174,8 @@ pub struct RunbookRunList {
 }
 
 /// A word at a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunbookWord {
     /// Look now, or do it now.
@@ -182,7 +191,8 @@ pub enum RunbookWord {
 }
 
 /// `POST /v1/runbook-runs/{id}/answer`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AnswerRunbook {
     /// The step that is meant.
@@ -191,26 +201,28 @@ pub struct AnswerRunbook {
     pub word: RunbookWord,
     /// One of the choices of a question.
     #[serde(default)]
-    #[schema(max_length = 600)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 600))]
     pub choose: Option<String>,
     /// What there is to say to it.
     #[serde(default)]
-    #[schema(max_length = 600)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 600))]
     pub note: String,
 }
 
 /// What a run would see and do. Nothing was done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookDryRun {
     /// Steps in the order in which they would be taken.
     pub steps: Vec<RunbookDryStep>,
     /// How it would end, if people say what the book assumes.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub outcome: RunOutcome,
 }
 
 /// What a step would see and do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookDryStep {
     /// Its number.
     pub step: u32,
@@ -219,7 +231,7 @@ pub struct RunbookDryStep {
     /// What it is about.
     pub title: String,
     /// What would come of it.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub outcome: StepOutcome,
     /// What it sees.
     pub saw: String,

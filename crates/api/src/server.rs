@@ -2,10 +2,10 @@
 
 use crate::{Kind, Timestamp};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// `GET /v1/server`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServerInfo {
     /// Always `Server`.
     pub kind: Kind,
@@ -38,7 +38,8 @@ pub struct ServerInfo {
 }
 
 /// State of the log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StoreStatus {
     /// `sqlite` or `postgres`.
     pub kind: String,
@@ -51,20 +52,22 @@ pub struct StoreStatus {
 }
 
 /// `POST /v1/nodes/{name}/cordon`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct CordonRequest {
     /// Why.
-    #[schema(max_length = 1000)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: String,
 }
 
 /// `POST /v1/nodes/{name}/drain`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct DrainRequest {
     /// Why.
-    #[schema(max_length = 1000)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: String,
     /// Stop and requeue what runs there instead of letting it end.
     pub stop: bool,

@@ -1,17 +1,17 @@
 //! What the site promises, and how much of it is left.
 
-use crate::{Kind, Timestamp, schema};
+use crate::{Kind, Timestamp};
 use muster_model::alert::Urgency;
 use muster_model::slo::{self as m, Cause, Gate, Scope, Sli};
 use muster_model::units::Span;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use utoipa::ToSchema;
 
 /// What the site promises: `GET /v1/objectives`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 // The model's own document is called `Objectives` in the description.
-#[schema(as = SiteObjectives)]
+#[cfg_attr(feature = "openapi", schema(as = SiteObjectives))]
 pub struct Objectives {
     /// Always `Objectives`.
     pub kind: Kind,
@@ -21,16 +21,17 @@ pub struct Objectives {
     /// stop nothing.
     pub stated: bool,
     /// The whole of it.
-    #[schema(value_type = schema::Objectives)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Objectives))]
     pub objectives: Arc<m::Objectives>,
 }
 
 /// `PUT /v1/objectives`. What `GET` gave is taken back as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetObjectives {
     /// The whole of it.
-    #[schema(value_type = schema::Objectives)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Objectives))]
     pub objectives: Arc<m::Objectives>,
     /// Always `Objectives`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +45,8 @@ pub struct SetObjectives {
 }
 
 /// A promise, and how it stands.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Slo {
     /// Its name again: objectives are named by it.
     pub id: String,
@@ -61,10 +63,10 @@ pub struct Slo {
     /// What it is for.
     pub description: String,
     /// What is measured.
-    #[schema(value_type = schema::Sli)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Sli))]
     pub sli: Sli,
     /// For whom; the whole site when empty.
-    #[schema(value_type = schema::Scope)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Scope))]
     pub scope: Scope,
     /// `events`: jobs, attempts, requests are counted; `time`: milliseconds of nodes, GPUs, gangs.
     pub unit: String,
@@ -93,17 +95,17 @@ pub struct Slo {
     /// Rules that hold now.
     pub firing: Vec<FiringRule>,
     /// Spent in so long, if it goes on being spent as fast as in the last hour.
-    #[schema(value_type = Option<schema::Span>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub spent_in: Option<Span>,
     /// Why the bad ones were bad, most first.
     pub causes: Vec<CauseCount>,
     /// What stops while the budget is spent.
-    #[schema(value_type = Vec<schema::Gate>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Gate>))]
     pub gates: Vec<Gate>,
     /// It stops that now.
     pub gating: bool,
     /// For interruptions: the mean time between two of them.
-    #[schema(value_type = Option<schema::Span>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub mean_time: Option<Span>,
     /// The alert that is open about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,28 +116,30 @@ pub struct Slo {
 }
 
 /// How fast a budget is spent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BurnRate {
     /// Over this long.
-    #[schema(value_type = schema::Span)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub window: Span,
     /// One spends it exactly over the objective's window; null without data.
     pub rate: Option<f64>,
 }
 
 /// A rule that holds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FiringRule {
     /// Faster than this.
     pub factor: f64,
     /// Over this long.
-    #[schema(value_type = schema::Span)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub long: Span,
     /// And still over this long.
-    #[schema(value_type = schema::Span)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub short: Span,
     /// What it leads to.
-    #[schema(value_type = schema::Urgency)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Urgency))]
     pub urgency: Urgency,
     /// How fast over the long window.
     pub long_rate: f64,
@@ -144,17 +148,19 @@ pub struct FiringRule {
 }
 
 /// How many were bad for a reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CauseCount {
     /// Why.
-    #[schema(value_type = schema::Cause)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Cause))]
     pub cause: Cause,
     /// How many, or how many milliseconds.
     pub count: u64,
 }
 
 /// An hour of a chart.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ChartPoint {
     /// The hour that ends then.
     pub at: Timestamp,
@@ -165,7 +171,8 @@ pub struct ChartPoint {
 }
 
 /// Promises, in order of their names.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SloList {
     /// The promises.
     pub items: Vec<Slo>,

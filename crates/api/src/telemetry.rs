@@ -2,16 +2,16 @@
 
 use crate::{Kind, Timestamp};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 /// `GET /v1/jobs/{id}/telemetry?…`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(default, deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct JobTelemetryQuery {
     /// Names of figures, separated by commas; the usual ones when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(example = "util,mem_used,power")]
+    #[cfg_attr(feature = "openapi", param(example = "util,mem_used,power"))]
     pub fields: Option<String>,
     /// Which attempt; the newest that was heard when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,13 +24,14 @@ pub struct JobTelemetryQuery {
     pub from: Option<u32>,
     /// So many ranks are told one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 256)]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 256))]
     pub ranks: Option<u32>,
 }
 
 /// The last minutes of an attempt, rank beside rank, all in the same stretches of time. What is not
 /// told is null. They are kept in memory only: a server that was just started knows little.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobTelemetry {
     /// Always `JobTelemetry`.
     pub kind: Kind,
@@ -71,7 +72,8 @@ pub struct JobTelemetry {
 }
 
 /// A figure.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TelemetryField {
     /// Its name.
     pub name: String,
@@ -82,7 +84,8 @@ pub struct TelemetryField {
 }
 
 /// One rank.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RankLine {
     /// Global rank.
     pub rank: u32,
@@ -97,7 +100,8 @@ pub struct RankLine {
 }
 
 /// One GPU of a rank.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GpuLine {
     /// Its index on the node.
     pub gpu: u32,
@@ -107,7 +111,8 @@ pub struct GpuLine {
 }
 
 /// The least, the middle and the most, by stretch.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TelemetryBand {
     /// The least.
     pub low: Vec<Option<f32>>,
@@ -118,7 +123,8 @@ pub struct TelemetryBand {
 }
 
 /// Something that happened.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TelemetryMark {
     /// When.
     pub at: Timestamp,

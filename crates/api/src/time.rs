@@ -4,11 +4,11 @@ use muster_model::units::Time;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
-use utoipa::ToSchema;
 
 /// A moment, written as RFC 3339 in UTC with milliseconds: `2026-01-31T12:00:00.000Z`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
-#[schema(value_type = String, format = DateTime, example = "2026-01-31T12:00:00.000Z")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime, example = "2026-01-31T12:00:00.000Z"))]
 pub struct Timestamp(pub Time);
 
 impl From<Time> for Timestamp {

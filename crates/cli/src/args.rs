@@ -1,8 +1,8 @@
 //! What may be typed.
 
 use crate::cmd;
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use clap::{Parser, Subcommand};
+use muster_terminal::args::Global;
 
 /// Runs a GPU cluster, and work on it.
 #[derive(Debug, Parser)]
@@ -27,51 +27,16 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Flags that every command takes.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Global options")]
-pub(crate) struct Global {
-    /// The server's address
-    #[arg(long, global = true, env = "MUSTER_SERVER", value_name = "URL")]
-    pub(crate) server: Option<String>,
-    /// The token to show
-    #[arg(long, global = true, env = "MUSTER_TOKEN", value_name = "TOKEN", hide_env_values = true)]
-    pub(crate) token: Option<String>,
-    /// The project to work in
-    #[arg(long, global = true, env = "MUSTER_PROJECT", value_name = "PROJECT")]
-    pub(crate) project: Option<String>,
-    /// How to print: json and yaml give one document on stdout
-    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
-    pub(crate) output: Format,
-    /// Read the settings from this file
-    #[arg(long, global = true, env = "MUSTER_CONFIG", value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Certificates (PEM) that the server's own must follow from
-    #[arg(long, global = true, env = "MUSTER_CA", value_name = "FILE")]
-    pub(crate) ca: Option<PathBuf>,
-}
-
-/// How to print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people.
-    Table,
-    /// One JSON document.
-    Json,
-    /// One YAML document.
-    Yaml,
-}
-
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Up(cmd::up::Up),
-    Server(cmd::server::Server),
-    Agent(cmd::agent::Agent),
+    Up(muster_up::Up),
+    Server(muster_up::Server),
+    Agent(muster_up::Agent),
     Run(cmd::run::Run),
     Submit(cmd::submit::Submit),
     Ps(cmd::ps::Ps),
-    Top(cmd::top::Top),
+    Top(muster_top::Top),
     Get(cmd::get::Get),
     Describe(cmd::describe::Describe),
     Logs(cmd::logs::Logs),
@@ -108,9 +73,9 @@ pub(crate) enum Command {
     Silence(cmd::silence::SilenceCmd),
     Routing(cmd::routing::RoutingCmd),
     FailureModes(cmd::failure_modes::FailureModes),
-    Gameday(cmd::gameday::Gameday),
+    Gameday(muster_gameday::Gameday),
     Store(cmd::store::StoreCmd),
-    Sim(cmd::sim::SimCmd),
+    Sim(muster_simcli::SimCmd),
     Token(cmd::token::TokenCmd),
     Secret(cmd::secret::SecretCmd),
     Project(cmd::project::ProjectCmd),

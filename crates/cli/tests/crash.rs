@@ -6,18 +6,16 @@
 //! often the agents are (a tenth of that), `MUSTER_CRASH_SEED` with which seed (1; `fresh` takes
 //! one from the clock), `MUSTER_CRASH_KEEP` keeps the directory.
 
-mod crash {
-    pub(crate) mod api;
-    pub(crate) mod audit;
-    pub(crate) mod load;
-    pub(crate) mod log;
-    pub(crate) mod ranks;
-    pub(crate) mod rng;
-    pub(crate) mod run;
-    pub(crate) mod site;
-    pub(crate) mod sleepers;
-    pub(crate) mod work;
-}
+pub(crate) mod api;
+pub(crate) mod audit;
+pub(crate) mod load;
+pub(crate) mod log;
+pub(crate) mod ranks;
+pub(crate) mod rng;
+pub(crate) mod run;
+pub(crate) mod site;
+pub(crate) mod sleepers;
+pub(crate) mod work;
 
 /// A SQLite file, or a database on a real PostgreSQL server.
 #[path = "../../store/tests/common/mod.rs"]
@@ -25,7 +23,7 @@ mod stores;
 
 #[test]
 fn kills_of_the_server_lose_and_repeat_nothing_on_sqlite() {
-    crash::run::run("sqlite", None);
+    run::run("sqlite", None);
 }
 
 #[test]
@@ -37,5 +35,5 @@ fn kills_of_the_server_lose_and_repeat_nothing_on_postgresql() {
         );
         return;
     };
-    crash::run::run("postgresql", Some(site.url.clone()));
+    run::run("postgresql", Some(site.url.clone()));
 }

@@ -1,12 +1,7 @@
 //! `muster up --demo` with the real binary: a week is there, an incident goes on, work that ran
 //! runs on, and nothing is raised by the start itself.
 
-mod minutes {
-    #[allow(dead_code, reason = "other tests need the rest")]
-    pub(crate) mod cluster;
-}
-
-use minutes::cluster::{Cluster, Said, until};
+use crate::minutes::cluster::{Cluster, Said, until};
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -1,12 +1,7 @@
 //! Every query of the dashboards and every rule, asked of a real Prometheus that scrapes a site,
 //! and the same site's figures written to it.
 
-mod minutes {
-    #[allow(dead_code, reason = "other tests need the rest")]
-    pub(crate) mod cluster;
-}
-
-use minutes::cluster::{Cluster, until};
+use crate::minutes::cluster::{Cluster, until};
 use muster_export::names::{family, named};
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -1,11 +1,9 @@
 //! Tests of the network, with real agents in network namespaces of their own: one link is made
 //! slow, or loses packets, and its node is named while the others are not.
 
-mod fabric {
-    pub(crate) mod net;
-}
+mod net;
 
-use fabric::net::{Net, RATE, skip};
+use net::{Net, RATE, skip};
 use std::sync::{Mutex, PoisonError};
 
 /// One network at a time: they share the processors.

@@ -1,12 +1,7 @@
 //! A stranger's first minutes with the real binary: a cluster in one command, work on it, what
 //! goes wrong and how it is said, and a `kill -9` that loses nothing.
 
-mod minutes {
-    #[allow(dead_code, reason = "other tests need the rest")]
-    pub(crate) mod cluster;
-}
-
-use minutes::cluster::{Cluster, processes, until};
+use crate::minutes::cluster::{Cluster, processes, until};
 use serde_json::Value;
 
 #[test]

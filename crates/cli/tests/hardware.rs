@@ -1,11 +1,6 @@
 //! Tests of nodes and faults of GPUs, with the real binary on simulated nodes.
 
-#[allow(dead_code, reason = "another test uses the rest")]
-mod minutes {
-    pub(crate) mod cluster;
-}
-
-use minutes::cluster::{Cluster, until};
+use crate::minutes::cluster::{Cluster, until};
 
 /// Quick tests are over in a second or two.
 fn cluster(nodes: u32) -> (Cluster, Vec<String>) {

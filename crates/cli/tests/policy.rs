@@ -1,12 +1,7 @@
 //! What the site's policy does to work that really runs: room is made for work that ranks higher,
 //! and GPUs that are held for nothing come back. With the real binary and real ranks.
 
-#[allow(dead_code, reason = "another test uses the rest")]
-mod minutes {
-    pub(crate) mod cluster;
-}
-
-use minutes::cluster::{Cluster, until};
+use crate::minutes::cluster::{Cluster, until};
 
 fn write(c: &Cluster, name: &str, text: &str) -> String {
     let path = c.path(name);

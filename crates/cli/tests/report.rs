@@ -1,12 +1,7 @@
 //! Where a job's time went, with the real binary: work that saves, loses a node and
 //! comes back, and the report that is read from the log of it.
 
-mod minutes {
-    #[allow(dead_code, reason = "other tests need the rest")]
-    pub(crate) mod cluster;
-}
-
-use minutes::cluster::{Cluster, until};
+use crate::minutes::cluster::{Cluster, until};
 use serde_json::Value;
 
 /// The parts of a life cover it exactly.

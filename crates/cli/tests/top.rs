@@ -1,12 +1,7 @@
 //! `muster top` against a real site: every view as plain text, and on a real terminal that is
 //! as it was afterwards.
 
-mod minutes {
-    #[allow(dead_code, reason = "other tests need the rest")]
-    pub(crate) mod cluster;
-}
-
-use minutes::cluster::{Cluster, until};
+use crate::minutes::cluster::{Cluster, until};
 use std::path::Path;
 use std::process::{Command, Stdio};
 

@@ -1,12 +1,7 @@
 //! Traces of a real server, as a collector gets them: whole, with the caller's trace going on,
 //! and without anything that is nobody's business. A collector that is away changes nothing.
 
-mod minutes {
-    #[allow(dead_code, reason = "other tests need the rest")]
-    pub(crate) mod cluster;
-}
-
-use minutes::cluster::{Cluster, until};
+use crate::minutes::cluster::{Cluster, until};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;

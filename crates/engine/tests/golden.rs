@@ -1,7 +1,7 @@
 //! A log written by the first version must load in every later one, and add up to the same
 //! things. The files are never rewritten; a new version adds a new pair.
 
-mod common;
+use crate::common;
 #[path = "golden/fifth.rs"]
 mod fifth;
 #[path = "golden/fourth.rs"]

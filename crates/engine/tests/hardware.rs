@@ -1,6 +1,6 @@
 //! Faults that nodes tell of, and tests of nodes.
 
-mod common;
+use crate::common;
 
 use common::{World, fault, gang, inventory, node, replay, report};
 use muster_engine::{Engine, Policy, State};

@@ -2,7 +2,7 @@
 
 #[path = "health/causes.rs"]
 mod causes;
-mod common;
+use crate::common;
 #[path = "health/drift.rs"]
 mod drift;
 #[path = "health/lemons.rs"]

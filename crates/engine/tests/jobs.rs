@@ -1,6 +1,6 @@
 //! The life of jobs, from submission to every kind of end.
 
-mod common;
+use crate::common;
 
 use common::{World, crash, gang, node};
 use muster_model::command::{Actor, Command, IdempotencyKey, Observed, RefusalCode, Request};

@@ -1,6 +1,6 @@
 //! From what happens to what somebody is told: promises, alerts, silences, and restarts.
 
-mod common;
+use crate::common;
 
 use common::{World, crash, gang, node, replay};
 use muster_engine::{Engine, Policy, State};

@@ -1,6 +1,6 @@
 //! The same log always gives the same state; whatever happens, the invariants hold.
 
-mod common;
+use crate::common;
 #[path = "replay/ops.rs"]
 mod ops;
 

@@ -1,6 +1,6 @@
 //! Runs of runbooks: by a person, by the machine, with whose permissions, and over a restart.
 
-mod common;
+use crate::common;
 
 use common::{World, node, replay};
 use muster_engine::{Engine, Policy, State, rehearse};

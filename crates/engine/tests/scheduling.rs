@@ -1,7 +1,7 @@
 //! What the scheduler decides, as it shows in the log: promises, notices, sizes, reservations,
 //! rights and reasons. Each theme has a file of its own.
 
-mod common;
+use crate::common;
 
 #[path = "scheduling/elastic.rs"]
 mod elastic;

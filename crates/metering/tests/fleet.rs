@@ -1,7 +1,7 @@
 //! Hours and days of a site add up to the lives of its jobs and to the time of its GPUs.
 
 #[allow(dead_code, reason = "other tests need the rest")]
-mod common;
+use crate::common;
 
 use common::{START, job, placed};
 use muster_metering::days::{DAY, HOUR};

@@ -1,6 +1,6 @@
 //! The parts of a life cover it exactly, whatever happened; and known lives have known figures.
 
-mod common;
+use crate::common;
 
 use common::{At, job, lives, placed};
 use muster_metering::{Goodput, Heard, Lives, Part, goodput};

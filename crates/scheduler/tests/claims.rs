@@ -1,6 +1,6 @@
 //! Who makes room for whom, and what reservations, budgets of power and windows of starts do.
 
-mod common;
+use crate::common;
 
 use common::{Life, closed, fleet, gang, nvl};
 use muster_model::ids::JobId;

@@ -1,7 +1,7 @@
 //! Why a job waits: exactly one reason, which is looked at again from outside, and suggestions
 //! that do what they say.
 
-mod common;
+use crate::common;
 
 use common::shapes::{ALL, Kinds, QUOTAS, act, any_act, any_fleet, any_policy, cases, powered};
 use common::{Life, closed, fleet, gang, nvl};

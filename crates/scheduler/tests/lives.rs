@@ -1,7 +1,7 @@
 //! Random lives: what must always hold holds after every step, and in the end everybody who can
 //! run has run.
 
-mod common;
+use crate::common;
 
 use common::Life;
 use common::shapes::{ALL, Kinds, QUOTAS, act, any_act, any_fleet, any_policy, cases, powered};

@@ -1,6 +1,6 @@
 //! Parts of GPUs, elastic gangs, and the order of the queue.
 
-mod common;
+use crate::common;
 
 use common::{Life, fleet, gang, node};
 use muster_model::ids::JobId;

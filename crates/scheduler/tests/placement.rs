@@ -1,6 +1,6 @@
 //! Where gangs go: near each other, in even pieces, on the right kinds of nodes.
 
-mod common;
+use crate::common;
 
 use common::{Life, fleet, gang, name, node, nvl, with_gpus};
 use muster_model::node::NodeRole;

@@ -1,6 +1,6 @@
 //! Promised starts are kept: nobody starts later than was promised, whatever comes after.
 
-mod common;
+use crate::common;
 
 use common::shapes::{ALL, Act, Kinds, Named, act, any_act, any_fleet, any_policy, cases};
 use common::{Life, fleet, gang};

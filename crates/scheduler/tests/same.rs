@@ -1,7 +1,7 @@
 //! The same input gives the same plan, whatever the order in which things came, and an index
 //! built step by step answers like a fresh one.
 
-mod common;
+use crate::common;
 
 use common::shapes::{ALL, Kinds, QUOTAS, act, any_act, any_fleet, any_policy, cases};
 use common::{Life, fleet, gang};

@@ -1,7 +1,7 @@
 //! Every sequence of events on tiny clusters, to a depth: all that must hold, holds in every
 //! state that can be reached.
 
-mod common;
+use crate::common;
 
 use common::{Build, Life, fleet, gang, name, with_gpus};
 use muster_model::topology::Level;

@@ -1,7 +1,7 @@
 //! Nobody waits for ever: a stream of small jobs does not keep a big gang from starting, and two
 //! gangs that cannot run together run one after the other.
 
-mod common;
+use crate::common;
 
 use common::{Life, fleet, gang};
 use muster_model::policy::{BackfillMode, SitePolicy};

@@ -1,18 +1,13 @@
-//! The brain's real body: loop, HTTP API, agent link, logs, web page.
+//! The brain's real body: the loop, the agent link, job output, and what reads the log.
 
 pub mod acts;
 pub mod agents;
 pub mod brain;
-pub mod brand;
 pub mod console;
 pub mod fabric;
 pub mod health;
-pub mod http;
-mod listen;
 pub mod logs;
-mod metering;
-mod promises;
-pub mod remote;
-mod runbooks;
-pub mod serve;
+pub mod metering;
+pub mod promises;
+pub mod runbooks;
 pub mod trace;

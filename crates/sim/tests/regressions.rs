@@ -1,20 +1,6 @@
 //! Lives that once ended badly, in their shortest form, as `system` prints them.
 
-#![allow(clippy::pedantic, dead_code, reason = "a test; the modules are those of `system`")]
-
-#[path = "system/acts.rs"]
-mod acts;
-#[path = "system/agent.rs"]
-mod agent;
-#[path = "system/play.rs"]
-mod play;
-#[path = "system/shrink.rs"]
-mod shrink;
-#[path = "system/spec.rs"]
-mod spec;
-#[path = "system/world.rs"]
-mod world;
-
+use crate::system::{acts, shrink, spec};
 use acts::Act::*;
 use acts::{Life, Step};
 use spec::Ask;

@@ -7,20 +7,12 @@
 //! `cargo xtask soak sim` does); `MUSTER_SIM_TRACE=1` prints every record. A life that ends badly
 //! is shrunk and printed as a test for `regressions.rs`.
 
-#![allow(clippy::pedantic, reason = "a test")]
-
-#[path = "system/acts.rs"]
-mod acts;
-#[path = "system/agent.rs"]
-mod agent;
-#[path = "system/play.rs"]
-mod play;
-#[path = "system/shrink.rs"]
-mod shrink;
-#[path = "system/spec.rs"]
-mod spec;
-#[path = "system/world.rs"]
-mod world;
+pub(crate) mod acts;
+pub(crate) mod agent;
+pub(crate) mod play;
+pub(crate) mod shrink;
+pub(crate) mod spec;
+pub(crate) mod world;
 
 use acts::Life;
 use std::time::{Duration, Instant};

@@ -21,6 +21,14 @@ pub struct StoreUrlError {
     why: String,
 }
 
+impl StoreUrl {
+    /// The store that a data directory holds when no other is named.
+    #[must_use]
+    pub fn in_data_dir(data_dir: &std::path::Path) -> StoreUrl {
+        StoreUrl::Sqlite(data_dir.join("muster.db"))
+    }
+}
+
 impl FromStr for StoreUrl {
     type Err = StoreUrlError;
     fn from_str(s: &str) -> Result<Self, StoreUrlError> {

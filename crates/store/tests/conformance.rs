@@ -1,6 +1,6 @@
 //! What every store must do, whichever database it is in.
 
-mod common;
+use crate::common;
 
 use common::{Site, batch, contents, entry, filled, lead, secret, snapshot, until};
 use muster_model::{Epoch, JobId, Seq, Span, Time};

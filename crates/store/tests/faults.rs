@@ -1,6 +1,6 @@
 //! What goes wrong must be said: damage, a full disk, a lost connection, a crash in the middle.
 
-mod common;
+use crate::common;
 
 use common::{Site, batch, contents, entry, filled, lead, snapshot};
 use muster_model::{Epoch, JobId, Seq};

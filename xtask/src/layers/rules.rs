@@ -20,8 +20,10 @@ pub(super) const PURE: &[&str] = &[
 /// The house from top to bottom. A package may depend on packages of lower layers only.
 pub(super) const LAYERS: &[&[&str]] = &[
     &["muster-cli"],
-    &["muster-machine"],
-    &["muster-server", "muster-agent", "muster-monitor", "muster-sim"],
+    &["muster-up", "muster-top", "muster-gameday", "muster-simcli"],
+    &["muster-terminal", "muster-serve", "muster-machine"],
+    &["muster-http"],
+    &["muster-server", "muster-agent", "muster-monitor", "muster-sim", "muster-brand"],
     &[
         "muster-executors",
         "muster-store",
@@ -30,6 +32,7 @@ pub(super) const LAYERS: &[&[&str]] = &[
         "muster-api",
         "muster-gpu",
         "muster-export",
+        "muster-console",
     ],
     &["muster-engine"],
     &[

@@ -1,15 +1,15 @@
 //! `muster alerts`: what somebody has to be told of.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output;
-use crate::output::colour::on;
-use crate::output::facts::Facts;
-use crate::output::table::{Table, cell, number, state};
-use crate::output::time::{full, relative};
 use clap::{Args, Subcommand};
 use muster_api::{Alert, AlertsQuery};
 use muster_model::units::Time;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::colour::on;
+use muster_terminal::output::facts::Facts;
+use muster_terminal::output::table::{Table, cell, number, state};
+use muster_terminal::output::time::{full, relative};
 
 /// List alerts, worst first; show one, or say that you look after it
 #[derive(Debug, Args)]

@@ -1,15 +1,15 @@
 //! `muster automation`: how far the control plane's own hand may go.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output::colour::on;
-use crate::output::facts::Facts;
-use crate::output::table::{Table, cell};
-use crate::output::time::{full, relative};
 use clap::{Args, Subcommand};
 use muster_api::Automation;
 use muster_model::remedy::{Action, Mode};
 use muster_model::units::Time;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output::colour::on;
+use muster_terminal::output::facts::Facts;
+use muster_terminal::output::table::{Table, cell};
+use muster_terminal::output::time::{full, relative};
 
 /// Say how automation stands and how far it may go, stop it, or let it go on
 #[derive(Debug, Args)]

@@ -1,16 +1,16 @@
 //! `muster breakers`: what takes no work until a probe passes.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output;
-use crate::output::colour::Style;
-use crate::output::table::{Table, cell, number};
-use crate::output::time::relative;
 use clap::{Args, Subcommand, ValueEnum};
 use muster_api::{Breaker, ForceBreaker};
 use muster_model::breaker::BreakerState;
 use muster_model::entity::Entity;
 use muster_model::units::Time;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::colour::Style;
+use muster_terminal::output::table::{Table, cell, number};
+use muster_terminal::output::time::relative;
 
 /// List circuit breakers: parts of the site that take no work until a probe passes
 #[derive(Debug, Args)]
@@ -134,23 +134,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::args::Cli;
     use clap::Parser;
+    use muster_api::samples::breaker;
     use muster_model::units::Span;
-
-    pub(crate) fn breaker() -> Breaker {
-        Breaker {
-            entity: "leaf:eu/c1/s1/l2".parse().expect("an entity"),
-            state: BreakerState::Open,
-            since: Time(60_000).into(),
-            reason: "incident 40: 6 of 8 nodes of the leaf are lost".into(),
-            probe_at: Some(Time(300_000).into()),
-            back_off: Span::mins(10),
-            trips: 1,
-            pinned: None,
-            because_of: Some("40".into()),
-            probe: None,
-            nodes: 8,
-        }
-    }
 
     #[test]
     fn breakers_fit_eighty_columns_and_say_when_a_probe_comes() {

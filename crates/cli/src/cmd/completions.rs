@@ -1,9 +1,9 @@
 //! `muster completions`.
 
 use crate::args::Cli;
-use crate::fail::Fail;
-use crate::output;
 use clap::{Args, CommandFactory};
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
 
 /// Print a shell's completions
 #[derive(Debug, Args)]

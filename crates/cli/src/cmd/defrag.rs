@@ -1,12 +1,12 @@
 //! `muster defrag`: moves that would let waiting gangs start.
 
-use crate::ctx::Ctx;
-use crate::fail::Fail;
-use crate::output;
-use crate::output::time;
 use clap::Args;
 use muster_api::DefragReport;
 use muster_model::units::Span;
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::time;
 
 /// Show which moves of running work would let waiting gangs start; moves nothing
 #[derive(Debug, Args)]

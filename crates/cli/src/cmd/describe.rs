@@ -4,15 +4,15 @@ mod job;
 mod node;
 mod story;
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output::colour;
-use crate::pick;
 use clap::{Args, Subcommand};
 use muster_api::{
     Event, Fault, FaultsQuery, Finding, FindingsQuery, Job, JobReport, TimelineEntry,
 };
 use muster_client::Client;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output::colour;
+use muster_terminal::pick;
 
 /// Describe a job or a node for people
 #[derive(Debug, Args)]

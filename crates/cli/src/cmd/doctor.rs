@@ -2,13 +2,13 @@
 
 mod machine;
 
-use crate::config::{default_data_dir, user_config};
-use crate::ctx::{Ctx, now};
-use crate::fail::{FAILED, Fail};
-use crate::output::colour::{self, Style, paint};
 use clap::Args;
 use muster_client::{Client, ClientError};
 use muster_model::units::Time;
+use muster_terminal::config::{default_data_dir, user_config};
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::{FAILED, Fail};
+use muster_terminal::output::colour::{self, Style, paint};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,13 +1,13 @@
 //! `muster events`.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output::table::{Table, cell, number};
-use crate::output::time;
 use crate::{follow, output};
 use clap::Args;
 use muster_api::{Event, EventList, EventsQuery};
 use muster_model::units::Time;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output::table::{Table, cell, number};
+use muster_terminal::output::time;
 
 /// Show what happened: the log
 #[derive(Debug, Args)]

@@ -2,15 +2,15 @@
 
 mod fault;
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output::colour::{self, Style, paint};
-use crate::output::table::{Table, cell, number};
-use crate::output::time;
-use crate::pick;
 use clap::Args;
 use muster_api::Explanation;
 use muster_model::units::Time;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output::colour::{self, Style, paint};
+use muster_terminal::output::table::{Table, cell, number};
+use muster_terminal::output::time;
+use muster_terminal::pick;
 use std::path::PathBuf;
 
 /// Say why a job waits and what would help; or what a fault is and what to do
@@ -76,7 +76,7 @@ impl Explain {
 
 /// For people.
 pub(crate) fn text(e: &Explanation) -> String {
-    text_for(e, now(), crate::output::width(), colour::on())
+    text_for(e, now(), muster_terminal::output::width(), colour::on())
 }
 
 fn text_for(e: &Explanation, now: Time, width: Option<usize>, on: bool) -> String {

@@ -1,9 +1,9 @@
 //! `muster export`.
 
-use crate::fail::Fail;
-use crate::output;
 use clap::{Args, Subcommand};
 use muster_export::{dashboards, rules};
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
 use std::path::{Path, PathBuf};
 
 /// Make rules for Prometheus and dashboards for Grafana

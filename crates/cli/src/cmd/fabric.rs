@@ -1,16 +1,16 @@
 //! `muster fabric`: tests of the network between nodes.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::{FAILED, Fail};
-use crate::output;
-use crate::output::table::{Table, cell, number, state};
-use crate::output::time::relative;
 use clap::{Args, Subcommand};
 use muster_api::{
     FabricPair, FabricRequest, FabricStanding, FabricState, FabricTest, FabricTestList,
     FabricVerdict,
 };
 use muster_specs::hostlist;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::{FAILED, Fail};
+use muster_terminal::output;
+use muster_terminal::output::table::{Table, cell, number, state};
+use muster_terminal::output::time::relative;
 use std::time::Duration;
 
 /// How often the server is asked how far a test is.

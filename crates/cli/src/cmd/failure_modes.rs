@@ -1,15 +1,15 @@
 //! `muster failure-modes`: the map of what can go wrong.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output;
-use crate::output::table::{Table, cell, number};
-use crate::output::time::relative;
 use clap::Args;
 use muster_api::FailureMode;
 use muster_health::modes::MODES;
 use muster_model::remedy::{Action, Mode, Remedies};
 use muster_model::units::Time;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::table::{Table, cell, number};
+use muster_terminal::output::time::relative;
 
 /// List what can go wrong: how it is found, what is done about it, and when it was last seen
 #[derive(Debug, Args)]

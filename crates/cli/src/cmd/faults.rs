@@ -1,14 +1,14 @@
 //! `muster faults`.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output::table::{Table, cell, number};
-use crate::output::time::relative;
 use crate::{output, pick};
 use clap::Args;
 use muster_api::{Fault, FaultList, FaultsQuery};
 use muster_client::Client;
 use muster_model::units::Time;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output::table::{Table, cell, number};
+use muster_terminal::output::time::relative;
 
 /// List faults that nodes told of, newest first
 #[derive(Debug, Args)]

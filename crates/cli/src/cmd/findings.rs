@@ -1,16 +1,16 @@
 //! `muster findings`: what was found to be wrong.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output::colour::{Style, on};
-use crate::output::facts::Facts;
-use crate::output::table::{Cell, Table, cell, number};
-use crate::output::time::{full, relative};
 use crate::{output, pick};
 use clap::{Args, Subcommand, ValueEnum};
 use muster_api::{Finding, FindingsQuery};
 use muster_model::finding::Severity;
 use muster_model::units::Time;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output::colour::{Style, on};
+use muster_terminal::output::facts::Facts;
+use muster_terminal::output::table::{Cell, Table, cell, number};
+use muster_terminal::output::time::{full, relative};
 
 /// List what was found to be wrong, or show one finding
 #[derive(Debug, Args)]
@@ -206,32 +206,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::args::Cli;
     use clap::Parser;
-
-    pub(crate) fn finding(id: u64) -> Finding {
-        Finding {
-            id: id.to_string(),
-            kind: "gpu-off-bus".into(),
-            title: "A GPU fell off the bus".into(),
-            state: "open".into(),
-            entity: "gpu:hgx-01/3".parse().expect("an entity"),
-            node: Some("hgx-01".into()),
-            gpu: Some(3),
-            job: Some(42),
-            attempt: Some("42.1".into()),
-            rank: Some(3),
-            severity: Severity::Critical,
-            confidence: 980,
-            first_seen: Time(58_000).into(),
-            last_seen: Time(60_000).into(),
-            count: 2,
-            evidence: vec!["xid-79: GPU has fallen off the bus\u{7}".into(), "rank 3 ended".into()],
-            opened_at: Time(60_000).into(),
-            incident: None,
-            remedy: Some("31".into()),
-            closed_at: None,
-            closed_why: None,
-        }
-    }
+    use muster_api::samples::finding;
 
     #[test]
     fn findings_fit_eighty_columns() {

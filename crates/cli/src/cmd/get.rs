@@ -1,10 +1,10 @@
 //! `muster get KIND [NAME]`.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::{Fail, NOT_FOUND};
-use crate::pick;
 use clap::{Args, ValueEnum};
 use muster_api::{FaultsQuery, JobsQuery, NodeList};
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::{Fail, NOT_FOUND};
+use muster_terminal::pick;
 
 /// Get objects: jobs, nodes, projects, tokens, secrets, events, faults, reservations, quotas or the
 /// policy

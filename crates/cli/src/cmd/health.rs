@@ -1,13 +1,13 @@
 //! `muster health`: how the site stands, worst first.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output::colour::{self, Style, paint};
-use crate::output::facts::Facts;
-use crate::output::plural;
 use clap::Args;
 use muster_api::HealthSummary;
 use muster_model::units::Time;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output::colour::{self, Style, paint};
+use muster_terminal::output::facts::Facts;
+use muster_terminal::output::plural;
 
 /// Say how the site stands: what is wrong, and what waits for an operator
 #[derive(Debug, Args)]
@@ -125,10 +125,10 @@ mod tests {
         let mut s = summary();
         s.state = "bad".into();
         s.reasons = vec!["1 remedy waits for approval".into()];
-        s.waiting = vec![super::super::remedies::tests::remedy(31)];
-        s.findings = vec![super::super::findings::tests::finding(12)];
+        s.waiting = vec![muster_api::samples::remedy(31)];
+        s.findings = vec![muster_api::samples::finding(12)];
         s.findings_open = 4;
-        s.incidents = vec![super::super::incident::tests::incident()];
+        s.incidents = vec![muster_api::samples::incident()];
         let text = text(&s, Time(120_000), false);
         let order = [
             "waits for an operator",

@@ -1,15 +1,15 @@
 //! `muster incident`: findings with one cause.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output;
-use crate::output::colour::on;
-use crate::output::facts::Facts;
-use crate::output::table::{Table, cell, number};
-use crate::output::time::{full, relative};
 use clap::{Args, Subcommand};
 use muster_api::{Incident, IncidentRecord, IncidentsQuery, OwnRequest};
 use muster_model::units::Time;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::colour::on;
+use muster_terminal::output::facts::Facts;
+use muster_terminal::output::table::{Table, cell, number};
+use muster_terminal::output::time::{full, relative};
 
 /// List incidents, show one, write about it, or get a draft of its report
 #[derive(Debug, Args)]
@@ -213,30 +213,8 @@ fn text(i: &Incident, now: Time, on: bool) -> String {
 pub(crate) mod tests {
     use super::*;
     use muster_api::Change;
+    use muster_api::samples::incident;
     use muster_model::finding::Severity;
-
-    pub(crate) fn incident() -> Incident {
-        Incident {
-            id: "40".into(),
-            kind: "leaf-loss".into(),
-            title: "Many nodes of one leaf fail at once".into(),
-            state: "open".into(),
-            cause: "leaf:eu/c1/s1/l2".parse().expect("an entity"),
-            severity: Severity::Critical,
-            summary: "6 of 8 nodes of leaf eu/c1/s1/l2 are lost within 40 s".into(),
-            began_at: Time(60_000).into(),
-            opened_at: Time(90_000).into(),
-            count: 6,
-            finding_ids: vec!["12".into()],
-            findings: Vec::new(),
-            changes: Vec::new(),
-            owner: None,
-            owned_at: None,
-            notes: Vec::new(),
-            closed_at: None,
-            closed_why: None,
-        }
-    }
 
     #[test]
     fn incidents_fit_eighty_columns() {
@@ -248,7 +226,7 @@ pub(crate) mod tests {
     #[test]
     fn an_incident_is_told_with_what_was_changed_before() {
         let mut i = incident();
-        i.findings = vec![super::super::findings::tests::finding(12)];
+        i.findings = vec![muster_api::samples::finding(12)];
         i.changes = vec![Change {
             at: Time(0).into(),
             event: "policy_set".into(),

@@ -1,10 +1,10 @@
 //! The flags that describe a job, shared by `run` and `submit`.
 
-use crate::ctx::Ctx;
-use crate::fail::Fail;
 use clap::Args;
 use muster_model::spec::JobSpec;
 use muster_specs::JobFlags;
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
 
 /// The flags that describe a job.
 #[derive(Debug, Clone, Default, Args)]

@@ -1,7 +1,6 @@
 //! The commands, one family a file.
 
 pub(crate) mod act;
-pub(crate) mod agent;
 pub(crate) mod alerts;
 pub(crate) mod automation;
 pub(crate) mod breakers;
@@ -16,7 +15,6 @@ pub(crate) mod fabric;
 pub(crate) mod failure_modes;
 pub(crate) mod faults;
 pub(crate) mod findings;
-pub(crate) mod gameday;
 pub(crate) mod get;
 pub(crate) mod health;
 pub(crate) mod incident;
@@ -24,7 +22,6 @@ pub(crate) mod job_args;
 pub(crate) mod logs;
 pub(crate) mod node;
 pub(crate) mod nodes;
-pub(crate) mod outward;
 pub(crate) mod policy;
 pub(crate) mod power;
 pub(crate) mod project;
@@ -38,16 +35,12 @@ pub(crate) mod routing;
 pub(crate) mod run;
 pub(crate) mod runbook;
 pub(crate) mod secret;
-pub(crate) mod server;
 pub(crate) mod silence;
-pub(crate) mod sim;
 pub(crate) mod slo;
 pub(crate) mod store;
 pub(crate) mod submit;
 pub(crate) mod token;
-pub(crate) mod top;
 pub(crate) mod topology;
-pub(crate) mod up;
 pub(crate) mod update;
 pub(crate) mod wait;
 pub(crate) mod watch;
@@ -55,13 +48,8 @@ pub(crate) mod whatif;
 pub(crate) mod whoami;
 
 use crate::args::{Cli, Command};
-use crate::ctx::Ctx;
-use crate::fail::Fail;
-use crate::traces::Traces;
-use std::sync::Arc;
-use tracing_subscriber::Layer as _;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
 
 /// Carries the command out; the exit code is the answer.
 pub(crate) fn run(cli: Cli) -> Result<u8, Fail> {
@@ -73,10 +61,10 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Fail> {
         // A store blocks, and must not be driven from an async task.
         Command::Store(c) => c.run(&ctx),
         Command::Sim(c) => c.run(&ctx),
-        Command::Up(c) => traced("warn", c.traces.open()?, |t| c.run(&ctx, t)),
-        Command::Server(c) => traced("info", c.traces.open()?, |t| c.run(&ctx, t)),
-        Command::Agent(c) => serving("info")?.block_on(c.run(&ctx)),
-        Command::Fleet => serving("warn")?.block_on(crate::up::fleet()),
+        Command::Up(c) => muster_up::up(c, &ctx),
+        Command::Server(c) => muster_up::server(c, &ctx),
+        Command::Agent(c) => muster_up::agent(c, &ctx),
+        Command::Fleet => muster_up::fleet(),
         other => asking()?.block_on(client_command(&ctx, other)),
     }
 }
@@ -144,51 +132,6 @@ async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
 /// One thread is enough to ask, and starts soonest.
 fn asking() -> Result<tokio::runtime::Runtime, Fail> {
     tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Fail::failed(format!("cannot start: {e}")))
-}
-
-/// Serves, with spans sent to a collector if somebody wants that.
-fn traced<F: Future<Output = Result<u8, Fail>>>(
-    level: &str,
-    traces: Option<Arc<Traces>>,
-    serve: impl FnOnce(Option<Arc<Traces>>) -> F,
-) -> Result<u8, Fail> {
-    let Some(traces) = traces else { return serving(level)?.block_on(serve(None)) };
-    let lines = tracing_subscriber::fmt::layer()
-        .with_ansi(crate::output::is_terminal_err())
-        .with_writer(std::io::stderr)
-        .with_filter(filter(level));
-    let _ = tracing_subscriber::registry().with(lines).with(traces.layer()).try_init();
-    let ended = runtime()?.block_on(serve(Some(Arc::clone(&traces))));
-    traces.stop();
-    ended
-}
-
-/// What is told on stderr. Spans for collectors are not, and cost nothing where there is none.
-fn filter(level: &str) -> tracing_subscriber::EnvFilter {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("MUSTER_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
-    match format!("{}=off", muster_server::trace::TARGET).parse() {
-        Ok(silent) => filter.add_directive(silent),
-        Err(_) => filter,
-    }
-}
-
-/// `level` is what is told unless `MUSTER_LOG` says otherwise: `up` is for somebody who looks at
-/// the terminal, a server's log is for a file.
-fn serving(level: &str) -> Result<tokio::runtime::Runtime, Fail> {
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter(level))
-        .with_ansi(crate::output::is_terminal_err())
-        .with_writer(std::io::stderr)
-        .try_init();
-    runtime()
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime, Fail> {
-    tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|e| Fail::failed(format!("cannot start: {e}")))

@@ -1,12 +1,12 @@
 //! `muster nodes`.
 
-use crate::ctx::Ctx;
-use crate::fail::Fail;
-use crate::output::bar::bar;
-use crate::output::table::{Table, cell, number, state};
 use clap::Args;
 use muster_api::{Node, NodeList};
 use muster_model::node::NodeRole;
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+use muster_terminal::output::bar::bar;
+use muster_terminal::output::table::{Table, cell, number, state};
 
 /// List nodes
 #[derive(Debug, Args)]
@@ -34,7 +34,9 @@ impl Nodes {
         }
         let items = client.all_nodes(self.state.as_deref()).await?;
         if ctx.is_table() && items.is_empty() && self.state.is_none() {
-            crate::output::note("no nodes; `muster token create --join NAME` lets one in");
+            muster_terminal::output::note(
+                "no nodes; `muster token create --join NAME` lets one in",
+            );
         }
         ctx.show(&NodeList { items, cursor: None }, |l| table(&l.items).render())?;
         Ok(0)

@@ -1,13 +1,13 @@
 //! `muster policy`: what operators choose about scheduling.
 
-use crate::ctx::Ctx;
-use crate::fail::Fail;
-use crate::output;
-use crate::output::table::{Table, cell};
 use clap::{Args, Subcommand};
 use muster_api::{Kind, Policy};
 use muster_model::policy::{Idle, Limits, SitePolicy};
 use muster_model::units::Span;
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::table::{Table, cell};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! `muster power`.
 
-use crate::ctx::Ctx;
-use crate::fail::Fail;
-use crate::output::bar::part;
-use crate::output::table::{Table, cell, number};
 use clap::{Args, ValueEnum};
 use muster_api::{PowerBy, PowerInventory};
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+use muster_terminal::output::bar::part;
+use muster_terminal::output::table::{Table, cell, number};
 
 /// Show what nodes, racks or feeds draw, beside what they could and may
 #[derive(Debug, Args)]

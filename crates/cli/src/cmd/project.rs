@@ -1,10 +1,10 @@
 //! `muster project …`.
 
-use crate::ctx::Ctx;
-use crate::fail::Fail;
-use crate::output::table::{Table, cell};
 use clap::{Args, Subcommand};
 use muster_api::{CreateProject, Project};
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+use muster_terminal::output::table::{Table, cell};
 
 /// Make and list projects
 #[derive(Debug, Args)]

@@ -1,9 +1,5 @@
 //! `muster ps`: jobs.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output::table::{Table, cell, number, state};
-use crate::output::time;
 use clap::Args;
 use jiff::tz::TimeZone;
 use muster_api::{Job, JobList, JobsQuery, Notice, Promise};
@@ -11,6 +7,10 @@ use muster_client::Client;
 use muster_model::job::JobState;
 use muster_model::spec::GpuPart;
 use muster_model::units::{Span, Time};
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output::table::{Table, cell, number, state};
+use muster_terminal::output::time;
 
 /// List jobs: those that have not ended, and those that just did
 #[derive(Debug, Args)]
@@ -54,11 +54,11 @@ impl Ps {
         }
         let list = self.list(ctx, &client).await?;
         if list.cursor.is_some() {
-            crate::output::note("note: there are more; raise --limit to see them");
+            muster_terminal::output::note("note: there are more; raise --limit to see them");
         }
         ctx.show(&list, |l| table(&l.items, now()).render())?;
         if ctx.is_table() && list.items.is_empty() {
-            crate::output::note(
+            muster_terminal::output::note(
                 "no jobs; `muster run -- hostname` starts one, `muster ps -a` shows old ones",
             );
         }
@@ -135,155 +135,19 @@ fn gpus(job: &Job) -> String {
     match job.groups.iter().find_map(|g| g.part.as_ref()) {
         // How large a slice is depends on the GPU it is cut from.
         Some(GpuPart::Mig(profile)) => profile.clone(),
-        _ => crate::output::gpus(shared),
-    }
-}
-
-/// How long it has run, or did.
-pub(crate) fn ran(job: &Job, now: Time) -> Option<Span> {
-    let end = job.ended_at.map_or(now, |t| t.0);
-    let start = match &job.attempt {
-        Some(a) => a.started_at,
-        None => job.started_at.filter(|_| job.state.is_final()),
-    };
-    start.map(|s| end.since(s.0))
-}
-
-/// When a promised job starts.
-fn starts(p: &Promise, now: Time, zone: &TimeZone) -> String {
-    if p.at.0 <= now {
-        return "starts any moment".into();
-    }
-    format!("starts by {}", time::clock(now, p.at, zone))
-}
-
-/// Why a running job will be stopped.
-fn notice(n: &Notice, now: Time, zone: &TimeZone) -> String {
-    format!("stops by {}: {}", time::clock(now, n.until, zone), n.message)
-}
-
-/// Why it waits, or why it ended; where it runs otherwise.
-pub(crate) fn reason(job: &Job, now: Time, zone: &TimeZone) -> String {
-    if let Some(by) = &job.held
-        && !job.state.is_final()
-    {
-        return format!("held by {by}");
-    }
-    if let Some(p) = job.promise.as_ref().filter(|_| job.state == JobState::Queued) {
-        return starts(p, now, zone);
-    }
-    if let Some(waiting) = &job.waiting {
-        return waiting.clone();
-    }
-    match &job.attempt {
-        Some(a) => match &a.stop {
-            Some(stop) => stop.message.clone(),
-            None if a.notice.is_some() => {
-                a.notice.as_ref().map(|n| notice(n, now, zone)).unwrap_or_default()
-            }
-            None => {
-                let names: Vec<&str> = a.slots.iter().map(|s| s.node.as_str()).collect();
-                muster_specs::hostlist::compress(names)
-            }
-        },
-        None => job.reason.clone().unwrap_or_default(),
+        _ => muster_terminal::output::gpus(shared),
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use muster_api::samples::{job, running};
     use muster_api::{Attempt, Kind, Slot};
     use muster_model::placement::Fabric;
     use muster_model::spec::{Group, JobSpec};
     use muster_model::topology::Level;
     use muster_model::units::Bytes;
-
-    pub(crate) fn job(number: u64, state: JobState) -> Job {
-        Job {
-            id: number.to_string(),
-            number,
-            kind: Kind::Job,
-            name: "train".into(),
-            state,
-            version: 9,
-            project: "default".into(),
-            user: "user:alice".into(),
-            spec: JobSpec::default().into(),
-            groups: vec![Group {
-                name: String::new(),
-                nodes: 2,
-                gpus: 8,
-                ranks: 8,
-                cpus: 8,
-                memory: Bytes(0),
-                sku: None,
-                part: None,
-            }]
-            .into(),
-            array: None,
-            depends: Vec::new().into(),
-            submitted_at: Time(0).into(),
-            started_at: None,
-            ended_at: None,
-            reason: None,
-            exit_code: None,
-            held: None,
-            not_before: None,
-            attempts: 0,
-            infrastructure_failures: 0,
-            application_failures: 0,
-            attempt: None,
-            past: Vec::new(),
-            checkpoint: None,
-            checkpoint_asked: None,
-            promise: None,
-            size: None,
-            preemptions: 0,
-            idle_warned: None,
-            progress: None,
-            waiting: None,
-            recovery: None,
-            sickened: Vec::new(),
-        }
-    }
-
-    fn slot(node: &str) -> Slot {
-        Slot {
-            node: node.into(),
-            group: 0,
-            node_rank: 0,
-            first_rank: 0,
-            ranks: 8,
-            gpus: (0..8).collect(),
-            cpus: 8,
-            memory: Bytes(0),
-            part: None,
-            state: "running".into(),
-            end: None,
-        }
-    }
-
-    pub(crate) fn running(number: u64) -> Job {
-        let mut running = job(number, JobState::Running);
-        running.attempt = Some(Attempt {
-            no: 1,
-            state: JobState::Running,
-            placed_at: Time(50_000).into(),
-            started_at: Some(Time(60_000).into()),
-            deadline: None,
-            domain: "leaf-1".into(),
-            level: Level::Leaf,
-            fabric: Fabric::Rail,
-            fabric_words: Fabric::Rail.words().into(),
-            cap_watts: None,
-            port: 29500,
-            slots: vec![slot("hgx-01"), slot("hgx-02")],
-            stop: None,
-            notice: None,
-        });
-        running
-    }
 
     #[test]
     fn jobs_are_listed_with_why_they_wait_or_where_they_run() {
@@ -335,9 +199,9 @@ pub(crate) mod tests {
         let mut j = job(1, JobState::Failed);
         for (code, want) in [(Some(7), 7), (None, 1), (Some(0), 1), (Some(-1), 1), (Some(300), 1)] {
             j.exit_code = code;
-            assert_eq!(crate::follow::exit_code(&j), want, "{code:?}");
+            assert_eq!(muster_terminal::follow::exit_code(&j), want, "{code:?}");
         }
-        assert_eq!(crate::follow::exit_code(&job(1, JobState::Succeeded)), 0);
-        assert_eq!(crate::follow::exit_code(&job(1, JobState::Cancelled)), 1);
+        assert_eq!(muster_terminal::follow::exit_code(&job(1, JobState::Succeeded)), 0);
+        assert_eq!(muster_terminal::follow::exit_code(&job(1, JobState::Cancelled)), 1);
     }
 }

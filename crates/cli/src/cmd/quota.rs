@@ -1,11 +1,11 @@
 //! `muster quota`: who is entitled to what, and has had how much.
 
-use crate::ctx::Ctx;
-use crate::fail::Fail;
-use crate::output::table::{Table, cell, number};
-use crate::output::{self, gpus, percent};
 use clap::{Args, Subcommand};
 use muster_api::{AccountRow, LimitRow, QuotaRow, Quotas};
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+use muster_terminal::output::table::{Table, cell, number};
+use muster_terminal::output::{self, gpus, percent};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! `muster readiness`: is the site ready for what it promises?
 
-use crate::ctx::Ctx;
-use crate::fail::Fail;
-use crate::output::table::{Table, cell, state};
 use clap::Args;
 use muster_api::Readiness;
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+use muster_terminal::output::table::{Table, cell, state};
 
 /// Go through the checklists of operators: what is there, what is missing, how to mend it
 #[derive(Debug, Args)]

@@ -1,13 +1,5 @@
 //! `muster remedies`: what is done about findings.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output;
-use crate::output::colour::{Style, on};
-use crate::output::facts::Facts;
-use crate::output::plural;
-use crate::output::table::{Table, cell, number};
-use crate::output::time::{full, relative};
 use clap::{Args, Subcommand};
 use muster_api::{Finding, FindingsQuery, RemediesQuery, Remedy, RemedyDryRun, RemedyDryRunReport};
 use muster_client::RemedyWord;
@@ -15,6 +7,14 @@ use muster_health::modes::mode as mode_of;
 use muster_model::fault::FaultClass;
 use muster_model::remedy::{Action, Mode};
 use muster_model::units::Time;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::colour::{Style, on};
+use muster_terminal::output::facts::Facts;
+use muster_terminal::output::plural;
+use muster_terminal::output::table::{Table, cell, number};
+use muster_terminal::output::time::{full, relative};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -363,36 +363,9 @@ pub(crate) mod tests {
     use super::*;
     use crate::args::Cli;
     use clap::Parser;
+    use muster_api::samples::remedy;
     use muster_api::{Act, DryRemedy, TakenStep};
     use muster_model::remedy::{Leave, RemedyStep};
-
-    pub(crate) fn remedy(id: u64) -> Remedy {
-        Remedy {
-            id: id.to_string(),
-            kind: "gpu-off-bus".into(),
-            state: "waits for approval".into(),
-            finding: "12".into(),
-            node: "hgx-01".into(),
-            gpu: Some(3),
-            action: Action::Reboot,
-            action_words: "reboot the node".into(),
-            rung: 0,
-            mode: Mode::Approve,
-            leave: Leave::Now,
-            step: RemedyStep::Approval,
-            why: "nothing runs there; an operator has to approve the reboot".into(),
-            at: Time(61_000).into(),
-            since: Time(90_000).into(),
-            until: None,
-            approved: None,
-            act: None,
-            taken: vec![
-                TakenStep { at: Time(61_000).into(), step: RemedyStep::Moving },
-                TakenStep { at: Time(90_000).into(), step: RemedyStep::Approval },
-            ],
-            outcome: None,
-        }
-    }
 
     #[test]
     fn remedies_fit_eighty_columns_and_say_what_is_late() {
@@ -424,7 +397,7 @@ pub(crate) mod tests {
             kind: "app-fault".into(),
             title: "A program misused a GPU".into(),
             job: Some(job),
-            ..super::super::findings::tests::finding(id)
+            ..muster_api::samples::finding(id)
         };
         let mut all: Vec<Remedy> = (8..40).map(watch).collect();
         let mut found: Vec<Finding> = (8..40).map(|id| finding(id, 7)).collect();

@@ -4,12 +4,12 @@ pub(crate) mod fleet;
 pub(crate) mod job;
 pub(crate) mod period;
 
-use crate::ctx::Ctx;
-use crate::fail::Fail;
-use crate::output::colour;
-use crate::pick;
 use clap::{Args, Subcommand};
 use muster_api::PeriodKind;
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+use muster_terminal::output::colour;
+use muster_terminal::pick;
 
 /// Say where the time went
 #[derive(Debug, Args)]

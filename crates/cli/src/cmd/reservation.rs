@@ -1,10 +1,5 @@
 //! `muster reservation`: windows in which nodes belong to somebody, or to nobody.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output;
-use crate::output::table::{Table, cell, number, state};
-use crate::output::time;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use muster_api::{Reservation, ReservationList, SetReservation, Timestamp};
 use muster_client::Client;
@@ -13,6 +8,11 @@ use muster_model::reservation as m;
 use muster_model::reservation::{Over, Overrun};
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::table::{Table, cell, number, state};
+use muster_terminal::output::time;
 use std::path::{Path, PathBuf};
 
 /// List, make and delete reservations and maintenance windows

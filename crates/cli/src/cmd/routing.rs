@@ -1,13 +1,13 @@
 //! `muster routing`: who is told of which alerts, and what waits for them.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output;
-use crate::output::table::{Table, cell, number, state};
-use crate::output::time::relative;
 use clap::{Args, Subcommand};
 use muster_api::ReceiverList;
 use muster_model::units::Time;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::table::{Table, cell, number, state};
+use muster_terminal::output::time::relative;
 use std::path::PathBuf;
 use std::sync::Arc;
 

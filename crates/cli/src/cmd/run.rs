@@ -1,15 +1,15 @@
 //! `muster run`: submit, wait with a reason, stream, return the job's exit code.
 
 use super::job_args::JobArgs;
-use crate::ctx::Ctx;
-use crate::fail::Fail;
-use crate::follow::{self, Printer};
-use crate::output;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use muster_api::{Job, LogsQuery, Submitted};
 use muster_client::{Client, JobAction};
 use muster_model::job::JobState;
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+use muster_terminal::follow::{self, Printer};
+use muster_terminal::output;
 use std::io::IsTerminal;
 use std::time::Duration;
 

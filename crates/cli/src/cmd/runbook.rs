@@ -3,12 +3,12 @@
 mod follow;
 mod show;
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output;
-use crate::output::colour::on;
 use clap::{Args, Subcommand, ValueEnum};
 use muster_api::{AnswerRunbook, RunbookWord, RunsQuery, StartRunbook};
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::colour::on;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -1,11 +1,11 @@
 //! `muster secret …`.
 
-use crate::ctx::Ctx;
-use crate::fail::Fail;
-use crate::output;
-use crate::output::table::{Table, cell};
 use clap::{Args, Subcommand};
 use muster_api::{SecretName, SetSecret};
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::table::{Table, cell};
 use std::io::{IsTerminal, Read};
 
 /// Store, list and delete a project's secrets

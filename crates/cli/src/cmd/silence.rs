@@ -1,16 +1,16 @@
 //! `muster silence`: times in which some alerts are not told.
 
 use super::reservation::start;
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output;
-use crate::output::table::{Table, cell, number, state};
-use crate::output::time;
 use clap::{Args, Subcommand};
 use muster_api::{SetSilence, Silence};
 use muster_model::alert::{Matcher, Urgency};
 use muster_model::names::Label;
 use muster_model::units::{Span, Time};
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::table::{Table, cell, number, state};
+use muster_terminal::output::time;
 
 /// List, make and end times in which some alerts are not told
 #[derive(Debug, Args)]

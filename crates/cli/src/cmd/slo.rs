@@ -1,15 +1,15 @@
 //! `muster slo`: what is promised, and how much of it is left.
 
-use crate::ctx::Ctx;
-use crate::fail::Fail;
-use crate::output;
-use crate::output::bar;
-use crate::output::colour::on;
-use crate::output::facts::Facts;
-use crate::output::table::{Table, cell, number, state};
-use crate::output::time::short;
 use clap::{Args, Subcommand};
 use muster_api::{Slo, SloList};
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::bar;
+use muster_terminal::output::colour::on;
+use muster_terminal::output::facts::Facts;
+use muster_terminal::output::table::{Table, cell, number, state};
+use muster_terminal::output::time::short;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! `muster store …`: the log itself, without a server.
 
-use crate::config::default_data_dir;
-use crate::ctx::Ctx;
-use crate::fail::{FAILED, Fail};
-use crate::output;
 use clap::{Args, Subcommand};
 use muster_store::{CopyReport, StoreError, StoreUrl};
+use muster_terminal::config::default_data_dir;
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::{FAILED, Fail};
+use muster_terminal::output;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 
@@ -53,18 +53,10 @@ enum Verb {
     },
 }
 
-/// Name of the embedded store's file in the data directory.
-pub(crate) const STORE_FILE: &str = "muster.db";
-
-/// The store that a data directory holds.
-pub(crate) fn default_store(data_dir: &Path) -> StoreUrl {
-    StoreUrl::Sqlite(data_dir.join(STORE_FILE))
-}
-
 impl StoreCmd {
     pub(crate) fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let dir = self.data_dir.unwrap_or_else(default_data_dir);
-        let url = self.store.unwrap_or_else(|| default_store(&dir));
+        let url = self.store.unwrap_or_else(|| StoreUrl::in_data_dir(&dir));
         match self.verb {
             Verb::Check => {
                 let mut store = open_existing(&url)?;
@@ -111,7 +103,7 @@ impl StoreCmd {
                     return Err(Fail::usage(format!("{} exists already", file.display()))
                         .hint("name a new file"));
                 }
-                let target = crate::config::private_file(&file)
+                let target = muster_terminal::config::private_file(&file)
                     .map_err(|e| Fail::failed(format!("cannot write {}: {e}", file.display())))?;
                 let mut out = std::io::BufWriter::new(target);
                 let report = muster_store::export(store.as_mut(), &mut out).map_err(failed)?;
@@ -165,8 +157,11 @@ fn open_existing(url: &StoreUrl) -> Result<Box<dyn muster_store::Store>, Fail> {
     if let StoreUrl::Sqlite(path) = url
         && !path.exists()
     {
-        return Err(Fail::new(crate::fail::NOT_FOUND, format!("there is no store at {url}"))
-            .hint("--store or --data-dir names another; `muster up` makes one"));
+        return Err(Fail::new(
+            muster_terminal::fail::NOT_FOUND,
+            format!("there is no store at {url}"),
+        )
+        .hint("--store or --data-dir names another; `muster up` makes one"));
     }
     muster_store::open(url).map_err(failed)
 }

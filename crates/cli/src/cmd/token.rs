@@ -1,14 +1,14 @@
 //! `muster token …`.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::{Fail, NOT_FOUND};
-use crate::output;
-use crate::output::table::{Table, cell, state};
-use crate::output::time::relative;
 use clap::{Args, Subcommand, ValueEnum};
 use muster_api::{CreateToken, Token};
 use muster_model::tenant::Role;
 use muster_model::units::{Span, Time};
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::{Fail, NOT_FOUND};
+use muster_terminal::output;
+use muster_terminal::output::table::{Table, cell, state};
+use muster_terminal::output::time::relative;
 
 /// Make, list and revoke tokens
 #[derive(Debug, Args)]

@@ -1,12 +1,12 @@
 //! `muster topology`.
 
-use crate::ctx::Ctx;
-use crate::fail::Fail;
-use crate::output::{self, bar::bar};
 use clap::{Args, Subcommand};
 use muster_api::Node;
 use muster_model::topology::{Level, Topology};
 use muster_specs::draw;
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+use muster_terminal::output::{self, bar::bar};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -1,10 +1,6 @@
 //! `muster whatif`: answers without side effects.
 
 use super::job_args::JobArgs;
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output;
-use crate::output::table::{Table, cell, number};
 use clap::{Args, Subcommand};
 use muster_api::EventsQuery;
 use muster_model::event::{Record, SCHEMA};
@@ -13,6 +9,10 @@ use muster_model::units::Span;
 use muster_sim::report::Run;
 use muster_sim::site::{Answer, CHANGES, Change, Life, Plan, Site};
 use muster_sim::{SimError, site};
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::table::{Table, cell, number};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -93,7 +93,7 @@ impl Twin {
     async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let changes: Vec<Change> =
             self.change.iter().map(|c| change(c)).collect::<Result<_, _>>()?;
-        super::sim::report::can_write(self.report.as_deref())?;
+        muster_simcli::report::can_write(self.report.as_deref())?;
         let site = match self.from.as_deref() {
             Some("live") => live(ctx).await?,
             Some(file) => read(Path::new(file))?,
@@ -101,7 +101,7 @@ impl Twin {
         };
         let mut base = site.plan(&[], self.horizon).map_err(wrong)?;
         let mut other = site.plan(&changes, self.horizon).map_err(wrong)?;
-        let threads = super::sim::pool::threads(None);
+        let threads = muster_simcli::pool::threads(None);
         let seeds = self.fit(&mut base, &mut other, threads.get())?;
         // Both lives of a seed are work of their own, so that all cores have some.
         let work: Vec<(u64, bool)> = (1..=seeds).flat_map(|s| [(s, false), (s, true)]).collect();
@@ -109,7 +109,7 @@ impl Twin {
             let plan = if *changed { &other } else { &base };
             plan.live(*seed).map_err(wrong)
         };
-        let lives = super::sim::pool::each(&work, threads, live)?;
+        let lives = muster_simcli::pool::each(&work, threads, live)?;
         let mut lives = lives.into_iter();
         let mut pairs: Vec<(Life, Life)> = Vec::new();
         while let (Some(b), Some(c)) = (lives.next(), lives.next()) {
@@ -129,8 +129,8 @@ impl Twin {
                 outcome: &c.outcome,
                 history: &c.history,
             };
-            let page = muster_sim::report::page(&[now, then], &super::sim::report::command());
-            super::sim::report::write(file, &page)?;
+            let page = muster_sim::report::page(&[now, then], &muster_simcli::report::command());
+            muster_simcli::report::write(file, &page)?;
         }
         ctx.show(&answer, text)?;
         Ok(0)
@@ -219,8 +219,11 @@ async fn live(ctx: &Ctx) -> Result<Site, Fail> {
 fn record(e: muster_api::Event) -> Result<Record, Fail> {
     let seq = e.seq;
     if seq == 0 {
-        return Err(Fail::new(crate::fail::REFUSED, "this token sees one project, not the site")
-            .hint("use a token that is not bound to a project, or a log with --from LOG"));
+        return Err(Fail::new(
+            muster_terminal::fail::REFUSED,
+            "this token sees one project, not the site",
+        )
+        .hint("use a token that is not bound to a project, or a log with --from LOG"));
     }
     let mut data = e.data;
     // Hashes of tokens are not told; nothing of what follows rests on them.

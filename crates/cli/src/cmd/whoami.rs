@@ -1,9 +1,9 @@
 //! `muster whoami`.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::Fail;
-use crate::output::time::relative;
 use clap::Args;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::Fail;
+use muster_terminal::output::time::relative;
 
 /// Say who the server takes you for
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 //! Findings with one cause.
 
+use super::*;
 use crate::common::{crash, gang, node};
-use crate::*;
 use muster_model::breaker::BreakerState;
 use muster_model::job::JobState;
 use muster_model::units::Span;

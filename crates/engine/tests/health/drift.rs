@@ -1,7 +1,7 @@
 //! Nodes that are set up differently from their peers (F8).
 
+use super::*;
 use crate::common::{inventory, node, replay};
-use crate::*;
 use muster_model::finding::Finding;
 use muster_model::units::Span;
 

@@ -1,7 +1,7 @@
 //! Nodes that fail more often than their work explains (H10).
 
+use super::*;
 use crate::common::{gang, node, number, replay};
-use crate::*;
 use muster_engine::{Engine, Policy, SNAPSHOT_FORMAT, State};
 use muster_model::job::JobState;
 use muster_model::node::NodeRole;

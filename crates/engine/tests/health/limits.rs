@@ -1,7 +1,7 @@
 //! How far automation goes: limits, storms, the last of a reservation (H9).
 
+use super::*;
 use crate::common::{gang, node, replay};
-use crate::*;
 use muster_model::units::Span;
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The life of one fault.
 
+use super::*;
 use crate::common::{crash, gang, node, number, replay};
-use crate::*;
 use muster_engine::{Engine, Policy};
 use muster_model::job::{JobState, StopReason, Verdict};
 use muster_model::node::NodeRole;
@@ -286,7 +286,7 @@ fn a_gpu_that_does_not_answer_is_remembered_until_it_is_back_or_replaced() {
             let own = gpus.iter().find(|(i, _)| *i == g.index).map_or("", |(_, uuid)| *uuid);
             g.uuid = own.to_owned();
         }
-        crate::tells(w, 1, "boot", all, Vec::new());
+        super::tells(w, 1, "boot", all, Vec::new());
     };
     let missing = |w: &World| -> Vec<(u32, String)> {
         let all = &of(w, &node(1)).missing_gpus;

@@ -1,7 +1,7 @@
 //! Operators' words: approve, deny, undo, return, exclude, force; and modes of the policy.
 
+use super::*;
 use crate::common::{gang, node};
-use crate::*;
 use muster_model::breaker::BreakerState;
 use muster_model::command::RefusalCode;
 use muster_model::placement::GpuSet;

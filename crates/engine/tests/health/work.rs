@@ -1,7 +1,7 @@
 //! Breakers of images, templates and nodes: failures that nothing else explains (H7).
 
+use super::*;
 use crate::common::{gang, node, replay};
-use crate::*;
 use muster_engine::{Engine, Policy, SNAPSHOT_FORMAT, State};
 use muster_model::breaker::{BreakerState, Probe};
 use muster_model::job::{JobState, SlotEnd};

@@ -1,6 +1,6 @@
 //! One thing at a time: what is found, what is not, and that it is over again.
 
-use crate::fleet::{Fleet, Job, Trouble, What};
+use super::fleet::{Fleet, Job, Trouble, What};
 use muster_health::watch::{Signals, Watch, WatchConfig};
 use muster_model::entity::Entity;
 use muster_model::finding::{SeenFinding, Severity};
@@ -278,7 +278,7 @@ fn a_row_that_is_looked_at_again_and_again_is_one_row() {
     let mut w = Watch::new(WatchConfig::default());
     let names: Vec<NodeName> = (0..4).map(|n| format!("n{n}").parse().expect("a name")).collect();
     let job = Job::on(vec![0, 1, 2, 3]);
-    let runs = [std::sync::Arc::new(crate::fleet::running(0, &job, &names))];
+    let runs = [std::sync::Arc::new(super::fleet::running(0, &job, &names))];
     let columns = ["util".to_owned(), "sm_clock".to_owned()];
     let row = |w: &mut Watch, node: usize, secs: i64, busy: bool| {
         let gpus = if busy { [98.0, 1980.0] } else { [0.0, 345.0] }.repeat(8);

@@ -1,6 +1,6 @@
 //! Whatever is told, the watch goes on, remembers a bounded amount, and blames no healthy node.
 
-use crate::fleet::{COLUMNS, Fleet, Job, Rng};
+use super::fleet::{COLUMNS, Fleet, Job, Rng};
 use muster_health::watch::{RankAt, Running, Signals, StepSeen, Watch, WatchConfig};
 use muster_model::entity::Entity;
 use muster_model::ids::{AttemptKey, JobId};

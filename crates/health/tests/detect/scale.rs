@@ -1,6 +1,6 @@
 //! What a large fleet costs. Not run by itself: `cargo test -p muster-health --test detect -- --ignored --nocapture`.
 
-use crate::fleet::{COLUMNS, Rng};
+use super::fleet::{COLUMNS, Rng};
 use muster_health::watch::{RankAt, Running, Signals, StepSeen, Watch, WatchConfig};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::NodeName;

@@ -1,6 +1,6 @@
 //! A scored life of a fleet: faults and look-alikes at random. Printed with `--nocapture`.
 
-use crate::fleet::{Fleet, Job, Rng, Trouble, What};
+use super::fleet::{Fleet, Job, Rng, Trouble, What};
 use muster_health::watch::{Watch, WatchConfig};
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;

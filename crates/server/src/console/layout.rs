@@ -9,7 +9,6 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::cmp::Ordering;
 use std::sync::Arc;
-use utoipa::ToSchema;
 
 /// States of a GPU beside those of its node.
 pub(super) const EXCLUDED: &str = "excluded";
@@ -17,7 +16,8 @@ pub(super) const MISSING: &str = "missing";
 
 /// Where every GPU of a frame stands. A node's GPUs follow each other by index; a node without
 /// GPUs takes one place.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ConsoleLayout {
     /// Frames carry the version of the layout they are for.
     pub version: u64,
@@ -32,7 +32,8 @@ pub struct ConsoleLayout {
 }
 
 /// A rack and where it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LayoutRack {
     /// Region.
     pub region: String,
@@ -49,7 +50,8 @@ pub struct LayoutRack {
 }
 
 /// A node in its rack.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LayoutNode {
     /// Its name.
     pub name: String,

@@ -36,7 +36,7 @@ const POWER_STEP: u16 = 10;
 
 /// States in the order of their numbers: those of nodes, then those of single GPUs.
 pub(super) fn states() -> impl Iterator<Item = &'static str> {
-    crate::http::NODE_STATES.iter().copied().chain([EXCLUDED, MISSING])
+    muster_api::node::NODE_STATES.iter().copied().chain([EXCLUDED, MISSING])
 }
 
 fn state(word: &str) -> u8 {

@@ -1,7 +1,7 @@
 //! What happens in a random life, and how a life is made from its seed. Numbers in acts are taken
 //! modulo what there is to choose from, so that any part of a list of acts is a life too.
 
-use crate::spec::Ask;
+use super::spec::Ask;
 use muster_simnode::Random;
 
 /// One thing that happens: milliseconds after the one before, and what.

@@ -1,8 +1,8 @@
 //! How each act is carried out. Refusals are part of life.
 
-use crate::acts::Act;
-use crate::spec;
-use crate::world::{Ev, World};
+use super::acts::Act;
+use super::spec;
+use super::world::{Ev, World};
 use muster_model::command::{Actor, Command};
 use muster_model::ids::JobId;
 use muster_model::node::{NodeRole, Stage};

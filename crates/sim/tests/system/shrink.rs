@@ -1,7 +1,7 @@
 //! From a life that ends badly to the shortest one that still does.
 
-use crate::acts::Life;
-use crate::world::World;
+use super::acts::Life;
+use super::world::World;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
 //! A whole site in one thread: the engine, its log, a server that forgets, connections that fail,
 //! and machines. After every event everything that must be true is checked.
 
-use crate::acts::Life;
-use crate::agent::{Agent, Order, Said, Told};
-use crate::spec;
+use super::acts::Life;
+use super::agent::{Agent, Order, Said, Told};
+use super::spec;
 use muster_engine::invariants::step_problems;
 use muster_engine::{Engine, Policy, State};
 use muster_model::command::{Actor, Answer, Command, Observed, Refusal, RefusalCode, Request};

@@ -1,14 +1,14 @@
 //! A job for people.
 
 use super::{Beside, story};
-use crate::output::facts::Facts;
-use crate::output::table::{Table, cell, number, state};
-use crate::output::time::{full, length, relative};
 use muster_api::{Job, Recovery};
 use muster_model::job::{Basis, Verdict};
 use muster_model::placement::HeldPart;
 use muster_model::spec::GpuPart;
 use muster_model::units::Time;
+use muster_terminal::output::facts::Facts;
+use muster_terminal::output::table::{Table, cell, number, state};
+use muster_terminal::output::time::{full, length, relative};
 
 pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
     let mut f = Facts::new();
@@ -84,7 +84,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
             number(g.nodes),
             number(match &g.part {
                 None => g.gpus.to_string(),
-                Some(GpuPart::Milli(m)) => crate::output::gpus(u64::from(*m)),
+                Some(GpuPart::Milli(m)) => muster_terminal::output::gpus(u64::from(*m)),
                 Some(GpuPart::Mig(profile)) => profile.clone(),
             }),
             number(g.ranks),
@@ -109,7 +109,11 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
                 cell(match &s.part {
                     None => gpus.join(","),
                     Some(HeldPart::Milli(m)) => {
-                        format!("{} of {}", crate::output::gpus(u64::from(*m)), gpus.join(","))
+                        format!(
+                            "{} of {}",
+                            muster_terminal::output::gpus(u64::from(*m)),
+                            gpus.join(",")
+                        )
                     }
                     Some(HeldPart::Mig { profile, .. }) => {
                         format!("{profile} of {}", gpus.join(","))
@@ -235,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_job_is_described_with_its_attempts_and_why_each_ended() {
-        let mut job = ps::tests::job(42, JobState::Queued);
+        let mut job = muster_api::samples::job(42, JobState::Queued);
         job.waiting = Some("waits for 2 nodes".into());
         job.attempts = 1;
         job.past = vec![muster_api::job::PastAttempt {
@@ -266,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_promise_a_notice_and_the_fabric_are_described() {
-        let mut job = ps::tests::job(42, JobState::Queued);
+        let mut job = muster_api::samples::job(42, JobState::Queued);
         job.preemptions = 2;
         job.promise = Some(muster_api::Promise {
             at: Time(60_000).into(),
@@ -284,7 +288,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
-        let mut running = ps::tests::running(43);
+        let mut running = muster_api::samples::running(43);
         if let Some(a) = &mut running.attempt {
             a.cap_watts = Some(550);
             a.slots[0].part = Some(HeldPart::Mig { profile: "3g.40gb".into(), start: 0, size: 4 });
@@ -308,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_recovery_is_told_in_seconds_by_part() {
-        let mut job = ps::tests::running(43);
+        let mut job = muster_api::samples::running(43);
         let at = |ms| muster_api::Timestamp(Time(ms));
         job.recovery = Some(Recovery {
             attempt: 1,
@@ -328,7 +332,8 @@ mod tests {
             load_ms: None,
             total_ms: 9_000,
         });
-        let beside = Beside { findings: vec![findings::tests::finding(7)], ..Beside::default() };
+        let beside =
+            Beside { findings: vec![muster_api::samples::finding(7)], ..Beside::default() };
         let text = text(&job, &beside, Time(30_000), false);
         for part in [
             "Recovery of attempt 1",

@@ -1,13 +1,13 @@
 //! A node for people.
 
 use crate::cmd::{faults, findings, node as steer, nodes, remedies};
-use crate::output::bar::bar;
-use crate::output::facts::Facts;
-use crate::output::size;
-use crate::output::table::{Table, cell, number, state};
-use crate::output::time::{full, relative};
 use muster_api::{Node, TimelineEntry};
 use muster_model::units::Time;
+use muster_terminal::output::bar::bar;
+use muster_terminal::output::facts::Facts;
+use muster_terminal::output::size;
+use muster_terminal::output::table::{Table, cell, number, state};
+use muster_terminal::output::time::{full, relative};
 
 pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) -> String {
     let mut f = Facts::new();
@@ -227,8 +227,8 @@ mod tests {
         node.stage_until = Some(Time(100_000).into());
         node.breaker = Some("leaf:a/b/c/d".parse().expect("an entity"));
         node.generation = 2;
-        node.findings = vec![findings::tests::finding(12)];
-        node.remedy_detail = Some(remedies::tests::remedy(31));
+        node.findings = vec![muster_api::samples::finding(12)];
+        node.remedy_detail = Some(muster_api::samples::remedy(31));
         let times = [TimelineEntry {
             at: Time(60_000).into(),
             what: TimelineKind::Finding,

@@ -2,8 +2,8 @@
 
 use super::{Beside, job};
 use crate::cmd::events;
-use crate::output::table::{Table, cell};
 use muster_api::{Job, Timestamp};
+use muster_terminal::output::table::{Table, cell};
 use std::collections::BTreeSet;
 
 /// One line of a story.
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_story_is_told_in_the_order_it_happened() {
-        let mut job = ps::tests::job(42, JobState::Queued);
+        let mut job = muster_api::samples::job(42, JobState::Queued);
         job.past = vec![muster_api::job::PastAttempt {
             no: 1,
             nodes: vec!["hgx-01".into(), "hgx-02".into()],
@@ -177,7 +177,7 @@ mod tests {
             findings: vec!["12".into()],
         }];
         let beside = Beside {
-            findings: vec![findings::tests::finding(12)],
+            findings: vec![muster_api::samples::finding(12)],
             faults: vec![faults::tests::fault("xid-79")],
             ..Beside::default()
         };

@@ -172,11 +172,18 @@ fn expiry(file: &Path, end: Time, now: Time) -> Check {
     } else if left < Span::mins(60) {
         warn(
             name,
-            format!("{} ends in {}", file.display(), crate::output::time::length(left)),
+            format!("{} ends in {}", file.display(), muster_terminal::output::time::length(left)),
             "agents renew by themselves: is this one running, and does it reach the server?",
         )
     } else {
-        ok(name, format!("{} is good for {}", file.display(), crate::output::time::length(left)))
+        ok(
+            name,
+            format!(
+                "{} is good for {}",
+                file.display(),
+                muster_terminal::output::time::length(left)
+            ),
+        )
     }
 }
 

@@ -1,13 +1,13 @@
 //! `muster explain xid 79`: what a fault is, without a server.
 
-use crate::fail::{Fail, NOT_FOUND};
-use crate::output::colour::{self, Style, paint};
 use muster_health::faults::{
     Blame, Catalogue, Code, Context, Reader, Rule, Seen, View, action_words, blame_words,
     class_words,
 };
 use muster_model::fault::{FaultAction, FaultClass};
 use muster_model::units::Time;
+use muster_terminal::fail::{Fail, NOT_FOUND};
+use muster_terminal::output::colour::{self, Style, paint};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(train.action, FaultAction::ResetWhenIdle);
         std::fs::write(&file, "[[fault]]\ncode = \"xid-63\"\nactoin = 1\n").expect("written");
         let fail = explain("xid", "63", &at("dev")).expect_err("a bad file");
-        assert_eq!(fail.code, crate::fail::USAGE);
+        assert_eq!(fail.code, muster_terminal::fail::USAGE);
         assert!(fail.message.contains("faults.toml:3:"), "{}", fail.message);
     }
 }

@@ -1,13 +1,13 @@
 //! `muster node inject`: make a simulated node fail.
 
-use crate::ctx::Ctx;
-use crate::fail::Fail;
-use crate::pick;
 use clap::Args;
 use muster_api::Inject as Fault;
 use muster_model::ids::AttemptKey;
 use muster_model::units::Span;
 use muster_specs::error::closest;
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+use muster_terminal::pick;
 
 /// Every fault and what it takes.
 const KINDS: &[(&str, &str)] = &[
@@ -113,7 +113,7 @@ impl Inject {
             Err(e) => return Err(pick::mend_node(&client, &node, e).await),
         };
         ctx.show(&done, |d| format!("node {}: {}\n", d.node, d.message))?;
-        Ok(if done.ok { 0 } else { crate::fail::FAILED })
+        Ok(if done.ok { 0 } else { muster_terminal::fail::FAILED })
     }
 
     /// The node and what is to befall it.

@@ -1,13 +1,13 @@
 //! `muster node mig`: how a GPU would be cut into slices.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::{Fail, REFUSED};
-use crate::output::table::{Table, cell, number};
-use crate::output::time::relative;
 use crate::{output, pick};
 use clap::Args;
 use muster_api::{MigPlan, MigQuery};
 use muster_model::units::Time;
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::{Fail, REFUSED};
+use muster_terminal::output::table::{Table, cell, number};
+use muster_terminal::output::time::relative;
 
 /// Show how a GPU would be cut into MIG slices, and who would have to leave
 #[derive(Debug, Args)]

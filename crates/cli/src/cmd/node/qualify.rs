@@ -1,15 +1,15 @@
 //! `muster node qualify`: tests nodes before they take work.
 
-use crate::ctx::{Ctx, now};
-use crate::fail::{FAILED, Fail};
-use crate::output::table::{Table, cell, number, state};
-use crate::output::time::{length, relative};
 use crate::{output, pick};
 use clap::{Args, ValueEnum};
 use muster_api::{DrainRequest, Node, NodeList, Qualified, QualifyRequest, Qualifying};
 use muster_client::{Client, ClientError};
 use muster_model::qualification::{self as q, Check, Outcome};
 use muster_model::units::{Span, Time};
+use muster_terminal::ctx::{Ctx, now};
+use muster_terminal::fail::{FAILED, Fail};
+use muster_terminal::output::table::{Table, cell, number, state};
+use muster_terminal::output::time::{length, relative};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

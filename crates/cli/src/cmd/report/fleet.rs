@@ -1,12 +1,12 @@
 //! The report of the whole fleet for people.
 
-use crate::output::colour::{Style, paint};
-use crate::output::facts::Facts;
-use crate::output::table::{Cell, Table, cell, number};
-use crate::output::time::length;
 use clap::{Args, ValueEnum};
 use muster_api::{FleetFigures, FleetQuery, FleetReport, FleetRow, FleetStep, Timestamp};
 use muster_model::units::{Span, Time};
+use muster_terminal::output::colour::{Style, paint};
+use muster_terminal::output::facts::Facts;
+use muster_terminal::output::table::{Cell, Table, cell, number};
+use muster_terminal::output::time::length;
 
 /// Which time, in which steps.
 #[derive(Debug, Args)]

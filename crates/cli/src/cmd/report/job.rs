@@ -3,14 +3,14 @@
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::output::bar::part;
-use crate::output::colour::{Style, paint};
-use crate::output::facts::Facts;
-use crate::output::table::{Table, cell, number};
-use crate::output::time::length;
 use muster_api::{AttemptReport, Efficiency, JobReport, StepsReport};
 use muster_model::job::Verdict;
 use muster_model::units::Span;
+use muster_terminal::output::bar::part;
+use muster_terminal::output::colour::{Style, paint};
+use muster_terminal::output::facts::Facts;
+use muster_terminal::output::table::{Table, cell, number};
+use muster_terminal::output::time::length;
 
 /// Cells of a bar.
 const BAR: u32 = 32;

@@ -1,13 +1,13 @@
 //! The report of a week or a month for people.
 
 use super::fleet::{hours, percent};
-use crate::output::colour::{Style, paint};
-use crate::output::facts::Facts;
-use crate::output::table::{Cell, Table, cell, number};
-use crate::output::time::length;
 use clap::Args;
 use muster_api::{FleetFigures, PeriodKind, PeriodQuery, PeriodReport};
 use muster_model::units::Span;
+use muster_terminal::output::colour::{Style, paint};
+use muster_terminal::output::facts::Facts;
+use muster_terminal::output::table::{Cell, Table, cell, number};
+use muster_terminal::output::time::length;
 
 /// Which week or month.
 #[derive(Debug, Args)]

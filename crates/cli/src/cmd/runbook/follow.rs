@@ -1,12 +1,12 @@
 //! Step by step on a terminal.
 
 use super::show;
-use crate::ctx::now;
-use crate::fail::Fail;
-use crate::output;
-use crate::output::colour::on;
 use muster_api::{AnswerRunbook, RunbookRun, RunbookStep, RunbookWord};
 use muster_client::Client;
+use muster_terminal::ctx::now;
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use muster_terminal::output::colour::on;
 use std::io::BufRead as _;
 
 /// What was typed, as an answer to a step; none: it means nothing.

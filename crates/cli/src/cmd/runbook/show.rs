@@ -1,10 +1,10 @@
 //! Books and runs for people.
 
-use crate::output::facts::Facts;
-use crate::output::table::{Table, cell, number, state};
-use crate::output::time::{full, relative};
 use muster_api::{Runbook, RunbookDryRun, RunbookRun, RunbookStep};
 use muster_model::units::Time;
+use muster_terminal::output::facts::Facts;
+use muster_terminal::output::table::{Table, cell, number, state};
+use muster_terminal::output::time::{full, relative};
 
 pub(super) fn books(items: &[Runbook]) -> Table {
     let mut t = Table::new(&["NAME", "URGENCY", "STEPS", "ABOUT", "TITLE"]);

@@ -1,0 +1,30 @@
+//! The verbs of `muster`: argument parsing and printing.
+
+mod args;
+mod cmd;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Does what the arguments of this process say.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Ranks are started through this binary; nothing else may happen before.
+    let first = std::env::args_os().nth(1);
+    if first.as_ref().is_some_and(|a| a == muster_agent::shim::SHIM_ARG) {
+        muster_agent::shim::main();
+    }
+    // So is work on GPUs, which may crash or hang.
+    if first.is_some_and(|a| a == muster_machine::child::ARG) {
+        muster_machine::child::main();
+    }
+    let cli = args::Cli::parse();
+    let terminal = muster_terminal::output::is_terminal_err();
+    match cmd::run(cli) {
+        Ok(code) => ExitCode::from(code),
+        Err(fail) => {
+            eprint!("{}", fail.render(terminal));
+            ExitCode::from(fail.code)
+        }
+    }
+}

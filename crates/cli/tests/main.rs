@@ -1,0 +1,17 @@
+//! Every integration test of the crate in one program: it is linked once.
+
+mod agent_local;
+mod crash;
+mod demo;
+mod export;
+mod fabric;
+mod first_minutes;
+mod gameday;
+mod hardware;
+mod minutes;
+mod policy;
+mod report;
+mod sim;
+mod straggler;
+mod top;
+mod traces;

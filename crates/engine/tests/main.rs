@@ -1,0 +1,11 @@
+//! Every integration test of the crate in one program: it is linked once.
+
+mod common;
+mod golden;
+mod hardware;
+mod health;
+mod jobs;
+mod promises;
+mod replay;
+mod runbooks;
+mod scheduling;

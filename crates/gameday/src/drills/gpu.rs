@@ -1,0 +1,193 @@
+//! Drills for GPUs.
+
+use super::{at_work, drill, gang, gpu3, long_at_work, node, noted, second, sick};
+use crate::scene::{After, Blow, Drill, Expect, Scene, Setting, Want, What, blow};
+use muster_api::Inject;
+use muster_model::remedy::{Action, RemedyStep};
+use std::time::Duration;
+
+fn xid(s: &Scene, code: u32) -> Vec<Blow> {
+    vec![blow(second(s), Inject::Xid { gpu: 3, code })]
+}
+
+fn line(s: &Scene, text: &str) -> Vec<Blow> {
+    vec![blow(second(s), Inject::KernelLine { text: text.to_owned() })]
+}
+
+/// A GPU of a node that nobody uses.
+fn idle(kind: &'static str, remedy: Want) -> Expect {
+    Expect { kind: Some(kind), about: gpu3, verdict: "gpu", remedy, job: After::Any }
+}
+
+#[expect(clippy::too_many_lines, reason = "one entry after the other")]
+pub(super) fn drills() -> Vec<Drill> {
+    let tested = Want::Reaches(Action::Drain, RemedyStep::Testing);
+    vec![
+        drill(
+            "gpu-off-bus",
+            "a GPU falls off the bus under a gang; a spare takes over, people repair the node",
+            Setting { nodes: 6, jobs: vec![gang(5)], spares: 1, saved: true, ..Setting::default() },
+            |s| xid(s, 79),
+            Expect {
+                job: After::OnSpare,
+                ..sick("gpu-off-bus", gpu3, Want::Repaired(Action::Reboot))
+            },
+        ),
+        drill(
+            "gpu-missing",
+            "a GPU is gone without a word",
+            at_work(),
+            |s| vec![blow(second(s), Inject::LoseGpu { gpu: 3 })],
+            sick("gpu-missing", gpu3, Want::Approved(Action::Reboot)),
+        ),
+        drill(
+            "driver-verdict",
+            "the driver itself asks for a reset of a GPU",
+            at_work(),
+            |s| xid(s, 154),
+            sick("gpu-reset-needed", gpu3, Want::Approved(Action::ResetGpu)),
+        ),
+        drill(
+            "gpu-fault",
+            "a GPU fails so that only a restart of its node helps",
+            at_work(),
+            |s| xid(s, 151),
+            sick("gpu-fault", gpu3, Want::Approved(Action::Reboot)),
+        ),
+        drill(
+            "driver-hang",
+            "the firmware of a GPU stops to answer",
+            at_work(),
+            |s| xid(s, 119),
+            sick("driver-hang", gpu3, Want::Approved(Action::ResetGpu)),
+        ),
+        drill(
+            "ecc-storm",
+            "uncorrectable errors in a GPU's memory kill the rank there",
+            at_work(),
+            |s| vec![blow(second(s), Inject::EccUncorrectable { gpu: 3 })],
+            sick("ecc-uncorrectable", gpu3, Want::Approved(Action::ResetGpu)),
+        ),
+        drill(
+            "ecc-rate",
+            "correctable errors come by the dozen each second",
+            at_work(),
+            |s| vec![blow(second(s), Inject::EccRate { gpu: 3, per_s: 30 })],
+            noted("ecc-rate", gpu3, "gpu"),
+        ),
+        drill(
+            "remap-pending",
+            "rows of an idle GPU wait for a reset",
+            Setting::default(),
+            |s| vec![blow(second(s), Inject::Remap { gpu: 3, pending: true, failed: false })],
+            idle("row-remap-pending", Want::Approved(Action::ResetGpu)),
+        ),
+        drill(
+            "remap-failure",
+            "rows of a GPU can no longer be replaced; people replace it",
+            at_work(),
+            |s| vec![blow(second(s), Inject::Remap { gpu: 3, pending: false, failed: true })],
+            sick("row-remap-failure", gpu3, Want::Repaired(Action::Replace)),
+        ),
+        drill(
+            "pcie-replay",
+            "the bus of a GPU repeats packets",
+            at_work(),
+            |s| vec![blow(second(s), Inject::Replay { gpu: 3, per_min: 120 })],
+            noted("pcie-replay", gpu3, "gpu"),
+        ),
+        drill(
+            "pcie-downgrade",
+            "the bus of a GPU has lost lanes",
+            at_work(),
+            |s| vec![blow(second(s), Inject::PcieDowngrade { gpu: 3 })],
+            sick("pcie-downgrade", gpu3, tested),
+        ),
+        drill(
+            "nvlink-errors",
+            "links between GPUs fail",
+            at_work(),
+            |s| vec![blow(second(s), Inject::NvlinkErrors { gpu: 3, per_s: 300 })],
+            sick("nvlink-errors", gpu3, Want::Approved(Action::ResetGpu)),
+        ),
+        drill(
+            "nvswitch-fault",
+            "a switch between GPUs fails",
+            at_work(),
+            |s| {
+                line(
+                    s,
+                    "nvidia-nvswitch1: SXid (PCI:0000:84:00.0): 12028, Fatal, Link 32 egress non-posted PRIV error (First)",
+                )
+            },
+            sick("nvswitch-fault", node, Want::Approved(Action::Reboot)),
+        ),
+        drill(
+            "thermal",
+            "a GPU is cooled badly and slows down under load",
+            long_at_work(),
+            |s| vec![blow(second(s), Inject::Thermal { gpu: 3 })],
+            sick("thermal", gpu3, tested),
+        ),
+        drill(
+            "power-brake",
+            "a power supply slows all GPUs of a node",
+            long_at_work(),
+            |s| vec![blow(second(s), Inject::PowerBrake)],
+            sick("power-brake", node, tested),
+        ),
+        drill(
+            "clocks-low",
+            "the clocks of a GPU stay low and nothing says why",
+            long_at_work(),
+            |s| vec![blow(second(s), Inject::LowClocks { gpu: 3, percent: 30 })],
+            sick("clocks-low", gpu3, tested),
+        ),
+        drill(
+            "hazard",
+            "memory and bus of a GPU show what comes before a failure",
+            at_work(),
+            |s| {
+                vec![
+                    blow(second(s), Inject::EccRate { gpu: 3, per_s: 30 }),
+                    blow(second(s), Inject::Replay { gpu: 3, per_min: 200 }),
+                ]
+            },
+            noted("hazard", gpu3, "gpu"),
+        ),
+        drill(
+            "wrong-results",
+            "a GPU computes wrong results; a test finds it and people replace it",
+            Setting::default(),
+            |s| {
+                let test =
+                    Blow { node: second(s).to_owned(), what: What::Qualify, wait: Duration::ZERO };
+                vec![blow(second(s), Inject::WrongResults { gpu: 3 }), test]
+            },
+            Expect {
+                kind: Some("wrong-results"),
+                about: node,
+                verdict: "node",
+                remedy: Want::Repaired(Action::Replace),
+                job: After::Any,
+            },
+        ),
+        drill(
+            "failed-qualification",
+            "a slow GPU is found by a test",
+            Setting::default(),
+            |s| {
+                let test =
+                    Blow { node: second(s).to_owned(), what: What::Qualify, wait: Duration::ZERO };
+                vec![blow(second(s), Inject::SlowGpu { gpu: 3, percent: 40 }), test]
+            },
+            Expect {
+                kind: Some("failed-qualification"),
+                about: node,
+                verdict: "node",
+                remedy: Want::Reaches(Action::Replace, RemedyStep::Approval),
+                job: After::Any,
+            },
+        ),
+    ]
+}

@@ -1,0 +1,184 @@
+//! Drills in which the work itself is slow, stuck or broken.
+
+use super::{at_work, drill, gang, gpu3, job, long_at_work, node, second};
+use crate::scene::{After, Blow, Drill, Expect, Scene, Setting, Want, What, Work, blow};
+use muster_api::Inject;
+use muster_model::remedy::{Action, RemedyStep};
+use std::time::Duration;
+
+fn on_all(s: &Scene, fault: impl Fn() -> Inject) -> Vec<Blow> {
+    s.all_of_job().into_iter().map(|n| blow(n, fault())).collect()
+}
+
+/// It is the job: no node is touched and it goes on.
+fn of_job(kind: &'static str) -> Expect {
+    Expect {
+        kind: Some(kind),
+        about: job,
+        verdict: "job",
+        remedy: Want::Untouched,
+        job: After::GoesOn,
+    }
+}
+
+#[expect(clippy::too_many_lines, reason = "one entry after the other")]
+pub(super) fn drills() -> Vec<Drill> {
+    vec![
+        drill(
+            "slow-rank",
+            "one rank of a gang computes slowly",
+            long_at_work(),
+            |s| vec![blow(second(s), Inject::SlowWork { key: s.key(), percent: 40 })],
+            Expect {
+                kind: Some("straggler"),
+                about: |s| format!("gpu:{}/0", second(s)),
+                verdict: "infrastructure",
+                remedy: Want::Reaches(Action::Drain, RemedyStep::Testing),
+                job: After::Again,
+            },
+        ),
+        drill(
+            "slow-job",
+            "all ranks of a gang become slower alike",
+            // A job's own past takes longer to learn than that of its ranks.
+            Setting { warm: Duration::from_secs(30), ..at_work() },
+            |s| on_all(s, || Inject::SlowWork { key: s.key(), percent: 40 }),
+            of_job("job-slow"),
+        ),
+        drill(
+            "loader-starved",
+            "a job waits for its data",
+            long_at_work(),
+            |s| on_all(s, || Inject::StarveLoader { key: s.key() }),
+            of_job("loader-starved"),
+        ),
+        drill(
+            "hang",
+            "one rank stops inside a collective and all others wait",
+            long_at_work(),
+            |s| vec![blow(second(s), Inject::HangWork { key: s.key() })],
+            Expect {
+                kind: Some("hang"),
+                about: job,
+                verdict: "unknown",
+                remedy: Want::Reaches(Action::RestartJob, RemedyStep::Moving),
+                job: After::Again,
+            },
+        ),
+        drill(
+            "rank-killed",
+            "ranks are killed and nothing says why",
+            at_work(),
+            |s| vec![blow(second(s), Inject::KillRanks { key: s.key() })],
+            Expect {
+                kind: None,
+                about: job,
+                verdict: "unknown",
+                remedy: Want::Untouched,
+                job: After::Again,
+            },
+        ),
+        drill(
+            "app-crash-spray",
+            "a job crashes and leaves errors on all its nodes",
+            at_work(),
+            |s| {
+                let mut blows: Vec<Blow> = Vec::new();
+                for n in s.all_of_job() {
+                    blows.extend((0..8).map(|gpu| blow(n, Inject::Xid { gpu, code: 31 })));
+                }
+                blows.push(blow(second(s), Inject::KillRanks { key: s.key() }));
+                blows
+            },
+            Expect {
+                kind: Some("app-spray"),
+                about: job,
+                verdict: "application",
+                remedy: Want::Untouched,
+                job: After::Again,
+            },
+        ),
+        drill(
+            "xid45-flood",
+            "every GPU of many nodes tells of the end of somebody's program",
+            at_work(),
+            |s| {
+                let some = s.nodes.iter().take(12);
+                some.flat_map(|n| (0..8).map(|gpu| blow(&n.name, Inject::Xid { gpu, code: 45 })))
+                    .collect()
+            },
+            Expect {
+                kind: None,
+                about: job,
+                verdict: "none",
+                remedy: Want::Untouched,
+                job: After::GoesOn,
+            },
+        ),
+        drill(
+            "app-fault",
+            "a program touches memory of a GPU that is not its own",
+            at_work(),
+            |s| vec![blow(second(s), Inject::Xid { gpu: 3, code: 31 })],
+            Expect {
+                kind: Some("app-fault"),
+                about: gpu3,
+                verdict: "gpu",
+                remedy: Want::Untouched,
+                job: After::GoesOn,
+            },
+        ),
+        drill(
+            "oom",
+            "the kernel kills a program that used too much memory",
+            at_work(),
+            |s| {
+                let text = "Memory cgroup out of memory: Killed process 18245 (python3) total-vm:41932800kB, anon-rss:16738412kB, file-rss:71936kB, shmem-rss:12kB, UID:1001 pgtables:34012kB oom_score_adj:0";
+                vec![blow(second(s), Inject::KernelLine { text: text.into() })]
+            },
+            Expect {
+                kind: Some("oom"),
+                about: node,
+                verdict: "node",
+                remedy: Want::Untouched,
+                job: After::GoesOn,
+            },
+        ),
+        drill(
+            "crash-loop",
+            "a job ends with an error as often as it is started",
+            Setting {
+                jobs: vec![Work { nodes: 1, fails: Some(3), retries: 5 }],
+                ..Setting::default()
+            },
+            |_| Vec::new(),
+            Expect {
+                kind: Some("crash-loop"),
+                about: job,
+                verdict: "application",
+                remedy: Want::Untouched,
+                job: After::Held,
+            },
+        ),
+        drill(
+            "node-killer",
+            "the nodes of one job fail one after another",
+            Setting { nodes: 24, jobs: vec![gang(2)], ..Setting::default() },
+            |_| {
+                let after = |secs| Blow {
+                    node: String::new(),
+                    what: What::CrashUnderJob,
+                    wait: Duration::from_secs(secs),
+                };
+                vec![after(0), after(2), after(2), after(2)]
+            },
+            Expect {
+                kind: Some("node-killer"),
+                about: job,
+                verdict: "job",
+                remedy: Want::Watched,
+                job: After::Held,
+            },
+        ),
+    ]
+}

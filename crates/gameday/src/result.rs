@@ -1,0 +1,261 @@
+//! What a drill showed, and whether that was right.
+
+use super::scene::{Expect, Want};
+use muster_model::units::Time;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// The result of a drill.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Outcome {
+    pub(crate) name: String,
+    /// From the blow until it was found.
+    pub(crate) detected_ms: Option<u64>,
+    /// Whose doing it was said to be.
+    pub(crate) verdict: Option<String>,
+    pub(crate) verdict_right: bool,
+    /// What was done, and how far it got.
+    pub(crate) remedy: Option<String>,
+    pub(crate) remedy_right: bool,
+    /// From the blow until work went on, where it had stopped.
+    pub(crate) recovered_ms: Option<u64>,
+    /// Work that was done for nothing or not at all, by the server's clock.
+    pub(crate) lost_gpu_seconds: f64,
+    /// Nodes that were well and were taken out of service.
+    pub(crate) healthy_drained: u32,
+    pub(crate) passed: bool,
+    /// What was wrong, for people.
+    #[serde(skip)]
+    pub(crate) why: String,
+}
+
+impl Outcome {
+    /// A drill that could not be played.
+    pub(crate) fn broken(name: &str, why: String) -> Outcome {
+        Outcome {
+            name: name.to_owned(),
+            detected_ms: None,
+            verdict: None,
+            verdict_right: false,
+            remedy: None,
+            remedy_right: false,
+            recovered_ms: None,
+            lost_gpu_seconds: 0.0,
+            healthy_drained: 0,
+            passed: false,
+            why,
+        }
+    }
+}
+
+/// What was seen so far.
+#[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that was seen or not")]
+pub(crate) struct Sight {
+    pub(crate) detected_ms: Option<u64>,
+    /// The kind of thing that the finding blames.
+    pub(crate) blamed: Option<String>,
+    /// The right failure mode was found on this instead.
+    pub(crate) elsewhere: Option<String>,
+    /// The verdict on the attempt that was hit.
+    pub(crate) verdict: Option<String>,
+    /// The remedy that was wanted, as far as it got.
+    pub(crate) remedy: Option<String>,
+    /// It got as far as it should.
+    pub(crate) remedied: bool,
+    /// The last remedy that took a node.
+    pub(crate) acted: Option<String>,
+    /// What for.
+    pub(crate) acted_for: String,
+    pub(crate) stopped: bool,
+    pub(crate) drained: BTreeSet<String>,
+    pub(crate) saved_at: Option<Time>,
+    pub(crate) saved_step: Option<u64>,
+    /// The next attempt did not go on from the checkpoint.
+    pub(crate) anew: bool,
+    pub(crate) recovered_ms: Option<u64>,
+    pub(crate) lost_gpu_ms: u64,
+    pub(crate) ended: bool,
+    pub(crate) held: bool,
+    /// The attempt of the beginning goes on.
+    pub(crate) same: bool,
+    pub(crate) on_spare: bool,
+}
+
+/// Verdicts on attempts; all other words name what is blamed.
+const ON_ATTEMPTS: [&str; 7] =
+    ["application", "infrastructure", "platform", "unknown", "scheduler", "operator", "success"];
+
+/// Nodes that automation may take within an hour however small the fleet is.
+const LIMIT: usize = 2;
+
+impl Sight {
+    fn verdict(&self, expect: &Expect) -> Option<&String> {
+        let on_attempt = ON_ATTEMPTS.contains(&expect.verdict);
+        if on_attempt { self.verdict.as_ref() } else { self.blamed.as_ref() }
+    }
+
+    fn verdict_right(&self, expect: &Expect) -> bool {
+        if expect.verdict == "none" {
+            return self.verdict.is_none() && self.blamed.is_none();
+        }
+        self.verdict(expect).is_some_and(|v| v == expect.verdict)
+    }
+
+    fn remedy_right(&self, expect: &Expect) -> bool {
+        match expect.remedy {
+            Want::Untouched | Want::Watched => self.acted.is_none(),
+            Want::Reaches(..) | Want::Approved(_) | Want::Repaired(_) => self.remedied,
+            Want::Stopped => self.stopped,
+        }
+    }
+
+    /// Has all that must happen happened?
+    pub(crate) fn complete(&self, expect: &Expect) -> bool {
+        (expect.kind.is_none() || self.detected_ms.is_some())
+            && self.verdict_right(expect)
+            && self.remedy_right(expect)
+            && expect.job.is_so(self)
+    }
+
+    pub(crate) fn outcome(&self, name: &str, expect: &Expect) -> Outcome {
+        let (verdict_right, remedy_right) = (self.verdict_right(expect), self.remedy_right(expect));
+        let remedy = match expect.remedy {
+            Want::Stopped if self.stopped => Some("held: automation stopped itself".to_owned()),
+            _ => self.remedy.clone().or_else(|| self.acted.clone()),
+        };
+        let mut why: Vec<String> = Vec::new();
+        if let (Some(kind), None) = (expect.kind, self.detected_ms) {
+            why.push(match &self.elsewhere {
+                Some(e) => format!("{kind} was found on {e}"),
+                None => format!("{kind} was not found"),
+            });
+        }
+        if !verdict_right {
+            let said = self.verdict(expect).map_or("nothing", String::as_str);
+            why.push(format!("verdict {said} instead of {}", expect.verdict));
+        }
+        if !remedy_right {
+            let done = remedy.as_deref().unwrap_or("nothing was done");
+            let mut said = format!("wanted {:?}: {done}", expect.remedy);
+            if self.acted.is_some() {
+                let _ = write!(said, " for {}", self.acted_for);
+            }
+            why.push(said);
+        }
+        if self.anew {
+            why.push("the job began anew instead of at its checkpoint".into());
+        }
+        if !expect.job.is_so(self) {
+            why.push(format!("the job: wanted {:?}", expect.job));
+        }
+        // Until automation sees that it is fooled, its limits hold: two nodes of a small fleet.
+        let allowed = if expect.remedy == Want::Stopped { LIMIT } else { 0 };
+        if self.drained.len() > allowed {
+            let names: Vec<&str> = self.drained.iter().map(String::as_str).collect();
+            why.push(format!("healthy nodes taken: {}", names.join(", ")));
+        }
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        let lost_gpu_seconds = self.lost_gpu_ms as f64 / 1000.0;
+        Outcome {
+            name: name.to_owned(),
+            detected_ms: self.detected_ms,
+            verdict: self.verdict(expect).cloned(),
+            verdict_right,
+            remedy,
+            remedy_right,
+            recovered_ms: self.recovered_ms,
+            lost_gpu_seconds,
+            healthy_drained: u32::try_from(self.drained.len()).unwrap_or(u32::MAX),
+            passed: why.is_empty(),
+            why: why.join("; "),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::After;
+    use muster_model::remedy::{Action, RemedyStep};
+
+    fn wanted() -> Expect {
+        Expect {
+            kind: Some("thermal"),
+            about: |_| "gpu:n1/3".into(),
+            verdict: "infrastructure",
+            remedy: Want::Reaches(Action::Drain, RemedyStep::Testing),
+            job: After::Again,
+        }
+    }
+
+    fn good() -> Sight {
+        Sight {
+            detected_ms: Some(1200),
+            blamed: Some("gpu".into()),
+            verdict: Some("infrastructure".into()),
+            remedy: Some("drain: being tested".into()),
+            remedied: true,
+            recovered_ms: Some(1500),
+            lost_gpu_ms: 48_000,
+            ..Sight::default()
+        }
+    }
+
+    #[test]
+    fn all_of_it_must_be_right() {
+        let o = good().outcome("thermal", &wanted());
+        assert!(o.passed && good().complete(&wanted()), "{o:?}");
+        assert_eq!((o.lost_gpu_seconds, o.healthy_drained), (48.0, 0));
+        let fails = |sight: Sight, word: &str| {
+            let o = sight.outcome("thermal", &wanted());
+            assert!(!o.passed && o.why.contains(word), "{word}: {o:?}");
+        };
+        fails(Sight { detected_ms: None, ..good() }, "was not found");
+        let elsewhere = Some("gpu:n2/3".into());
+        fails(Sight { detected_ms: None, elsewhere, ..good() }, "gpu:n2/3");
+        fails(Sight { verdict: Some("application".into()), ..good() }, "application");
+        fails(Sight { remedied: false, ..good() }, "wanted Reaches");
+        fails(Sight { recovered_ms: None, ..good() }, "the job");
+        fails(Sight { anew: true, ..good() }, "checkpoint");
+        fails(Sight { drained: ["n9".to_owned()].into(), ..good() }, "n9");
+    }
+
+    #[test]
+    fn where_nothing_may_be_done_anything_is_wrong() {
+        let quiet = Expect {
+            kind: None,
+            verdict: "none",
+            remedy: Want::Untouched,
+            job: After::GoesOn,
+            ..wanted()
+        };
+        let calm = Sight { same: true, ..Sight::default() };
+        assert!(calm.outcome("xid45-flood", &quiet).passed);
+        let acted = Sight { acted: Some("drain: being tested".into()), ..calm.clone() };
+        assert!(!acted.outcome("xid45-flood", &quiet).remedy_right);
+        let blamed = Sight { blamed: Some("gpu".into()), ..calm };
+        assert!(!blamed.outcome("xid45-flood", &quiet).verdict_right);
+    }
+
+    #[test]
+    fn a_lying_detector_may_cost_what_the_limits_allow_and_no_more() {
+        let storm = Expect {
+            kind: Some("detector-storm"),
+            verdict: "site",
+            remedy: Want::Stopped,
+            job: After::Any,
+            ..wanted()
+        };
+        let taken = |n: usize| Sight {
+            detected_ms: Some(20),
+            blamed: Some("site".into()),
+            stopped: true,
+            drained: (0..n).map(|i| format!("n{i}")).collect(),
+            ..Sight::default()
+        };
+        assert!(taken(LIMIT).outcome("poisoned-detector", &storm).passed);
+        assert!(!taken(LIMIT + 1).outcome("poisoned-detector", &storm).passed);
+    }
+}

@@ -1,0 +1,3 @@
+//! Every integration test of the crate in one program: it is linked once.
+
+mod nvml;

@@ -1,0 +1,203 @@
+//! What the web console lives on: where every GPU stands, and one stream of what changes.
+
+use super::auth::{Caller, Reader};
+use super::error::{Failure, Reply};
+use super::extract::{Query, Segment, stream_body};
+use super::{App, answer, mark};
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use bytes::Bytes;
+use muster_api::Timestamp;
+use muster_model::names::{NameError, NodeName};
+use muster_server::console::{ConsoleLayout, NoPicture, PastError};
+use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+impl From<NoPicture> for Failure {
+    fn from(e: NoPicture) -> Failure {
+        Failure::unavailable(e.to_string())
+    }
+}
+
+impl From<PastError> for Failure {
+    fn from(e: PastError) -> Failure {
+        match e {
+            PastError::Brain(e) => e.into(),
+            PastError::Archived | PastError::TooMuch { .. } => {
+                Failure::new(StatusCode::GONE, "gone", e.to_string())
+            }
+            PastError::Before => Failure::bad(e.to_string()).field("at"),
+            PastError::Broken => {
+                tracing::error!("the log does not add up when it is lived again");
+                Failure::internal()
+            }
+        }
+    }
+}
+
+/// The stream is the console's own and may change with it: the description does not list it.
+pub(crate) fn routes() -> Router<App> {
+    Router::new().route("/v1/console/frames", get(frames)).route("/v1/console/past", get(past))
+}
+
+/// Get which index of the console's frames is which GPU.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/console/layout", tag = "console",
+    responses((status = 200, description = "Nodes and racks in order.", body = ConsoleLayout))))]
+pub(crate) async fn layout(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    let (version, json) = app.console().layout().await?;
+    let mut response = (StatusCode::OK, json).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Ok(v) = HeaderValue::try_from(format!("\"{version}\"")) {
+        headers.insert(header::ETAG, v);
+    }
+    mark(headers, &app, &caller, app.brain().durable());
+    Ok(response)
+}
+
+/// The picture as it changes: frames of bytes, as `console::frame` writes them.
+async fn frames(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    let permit = app.stream_permit()?;
+    let seat = app.console().watch(&caller.actor.project).await?;
+    // The channel is the only buffer: a reader that does not take what is in it is cut off.
+    let (tx, rx) = mpsc::channel::<Result<Bytes, std::io::Error>>(4);
+    let stream = tokio_stream::wrappers::ReceiverStream::new(rx);
+    let mut response = Response::new(stream_body(stream));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    mark(headers, &app, &caller, app.brain().durable());
+    tokio::spawn(produce(app, caller, seat, tx, permit));
+    Ok(response)
+}
+
+/// Which moment.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+struct PastQuery {
+    /// The moment.
+    #[cfg_attr(feature = "openapi", param(value_type = String, format = DateTime))]
+    at: Timestamp,
+}
+
+/// The whole picture of a moment that has passed, as frames.
+async fn past(State(app): State<App>, Reader(caller): Reader, Query(q): Query<PastQuery>) -> Reply {
+    let bytes = app.console().at(q.at.0, &caller.actor.project).await?;
+    let mut response = bytes.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    mark(headers, &app, &caller, app.brain().durable());
+    Ok(response)
+}
+
+async fn produce(
+    app: App,
+    caller: Caller,
+    mut seat: muster_server::console::Seat,
+    tx: mpsc::Sender<Result<Bytes, std::io::Error>>,
+    _permit: OwnedSemaphorePermit,
+) {
+    let patience = app.config().slow_reader;
+    let mut next = seat.first.clone();
+    loop {
+        if tx.send_timeout(Ok(next), patience).await.is_err() {
+            return;
+        }
+        let frame = tokio::select! {
+            frame = seat.frames.recv() => frame,
+            () = tx.closed() => return,
+        };
+        next = match frame {
+            Ok(frame) => frame,
+            Err(RecvError::Lagged(_)) => {
+                let Ok(new) = app.console().watch(&caller.actor.project).await else { return };
+                seat = new;
+                seat.first.clone()
+            }
+            Err(RecvError::Closed) => return,
+        };
+        if !super::events::still_valid(&app, &caller) {
+            return;
+        }
+    }
+}
+
+/// Which rows.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+pub(crate) struct TelemetryQuery {
+    /// Only rows that were taken later than this.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = DateTime))]
+    after: Option<Timestamp>,
+}
+
+/// The last minutes of a node in figures, oldest first. They are kept in memory only: a server
+/// that was just started knows little.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub(crate) struct NodeTelemetry {
+    /// Names of the figures of a GPU: temperatures in degrees, clocks in MHz, power in watts,
+    /// memory in MiB, traffic in MB/s, shares of time in percent.
+    gpu_columns: Vec<String>,
+    /// Names of the host's figures.
+    host_columns: Vec<String>,
+    /// The rows.
+    rows: Vec<TelemetryRow>,
+}
+
+/// One look of a node at itself. What a device does not tell is null.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub(crate) struct TelemetryRow {
+    /// When, by the node's clock.
+    at: Timestamp,
+    /// One list per GPU, by index, with one figure per column.
+    gpus: Vec<Vec<Option<f32>>>,
+    /// One figure per column of the host.
+    host: Vec<Option<f32>>,
+}
+
+fn told(figures: &[f32]) -> Vec<Option<f32>> {
+    figures.iter().map(|f| Some(*f).filter(|f| f.is_finite())).collect()
+}
+
+/// Get the last minutes of a node in figures.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/nodes/{name}/telemetry", tag = "nodes", params(TelemetryQuery,
+    ("name" = String, Path, description = "The node's name.")),
+    responses((status = 200, description = "Figures, oldest first.", body = NodeTelemetry))))]
+pub(crate) async fn telemetry(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(name): Segment,
+    Query(q): Query<TelemetryQuery>,
+) -> Reply {
+    let name: NodeName =
+        name.parse().map_err(|e: NameError| Failure::bad(e.to_string()).field("name"))?;
+    let found = app.brain().read(|s| s.nodes.contains_key(&name).then_some(s.seq));
+    let seq = found.ok_or_else(|| {
+        Failure::not_found(format!("there is no node {name}")).hint("GET /v1/nodes lists them")
+    })?;
+    let window = app.agents().telemetry(&name).unwrap_or_default();
+    let width = window.gpu_columns.len().max(1);
+    let newer = |at: Timestamp| q.after.is_none_or(|after| at > after);
+    let rows = window.rows.iter().filter(|r| newer(r.at.into())).map(|r| TelemetryRow {
+        at: r.at.into(),
+        gpus: r.gpus.chunks(width).map(told).collect(),
+        host: told(&r.host),
+    });
+    let body = NodeTelemetry {
+        gpu_columns: window.gpu_columns.to_vec(),
+        host_columns: window.host_columns.to_vec(),
+        rows: rows.collect(),
+    };
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
+}

@@ -1,0 +1,153 @@
+//! One shape for everything that goes wrong.
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use muster_api::error::{code_status, code_word};
+use muster_api::{ErrorBody, ErrorInfo};
+use muster_model::Refusal;
+use muster_server::brain::BrainError;
+use std::time::Duration;
+
+/// An answer that is not what was asked for. Says what, where and how to mend it.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure(Box<Inside>);
+
+#[derive(Debug, Clone)]
+struct Inside {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    field: Option<String>,
+    hint: Option<String>,
+    header: Option<(HeaderName, HeaderValue)>,
+}
+
+/// What a handler gives.
+pub(crate) type Reply<T = Response> = Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(
+        status: StatusCode,
+        code: &'static str,
+        message: impl Into<String>,
+    ) -> Failure {
+        Failure(Box::new(Inside {
+            status,
+            code,
+            message: message.into(),
+            field: None,
+            hint: None,
+            header: None,
+        }))
+    }
+    /// The request cannot be understood.
+    pub(crate) fn bad(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::BAD_REQUEST, "invalid", message)
+    }
+    /// The request is understood and makes no sense.
+    pub(crate) fn senseless(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
+    }
+    pub(crate) fn not_found(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+    pub(crate) fn not_allowed(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::FORBIDDEN, "not_allowed", message)
+    }
+    pub(crate) fn conflict(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::CONFLICT, "conflict", message)
+    }
+    pub(crate) fn unauthenticated(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
+            .hint("send `Authorization: Bearer TOKEN`; `muster up` writes one to admin.token in its data directory")
+            .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"muster\""))
+    }
+    pub(crate) fn not_acceptable(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", message)
+    }
+    pub(crate) fn too_large(limit: usize) -> Failure {
+        Failure::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            format!("the body is larger than {limit} bytes"),
+        )
+        .hint("keep data in a volume and name it in the spec")
+        .header(header::CONNECTION, HeaderValue::from_static("close"))
+    }
+    pub(crate) fn rate_limited(wait: Duration) -> Failure {
+        Failure::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", "too many requests")
+            .hint("wait as long as Retry-After says")
+            .retry_after(wait)
+    }
+    pub(crate) fn unavailable(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+            .retry_after(Duration::from_secs(1))
+    }
+    pub(crate) fn internal() -> Failure {
+        Failure::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the server failed to handle this request; its log says why",
+        )
+    }
+
+    #[must_use]
+    pub(crate) fn field(mut self, field: impl Into<String>) -> Failure {
+        self.0.field = Some(field.into());
+        self
+    }
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.0.hint = Some(hint.into());
+        self
+    }
+    #[must_use]
+    pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Failure {
+        self.0.header = Some((name, value));
+        self
+    }
+    fn retry_after(self, wait: Duration) -> Failure {
+        let seconds = wait.as_millis().div_ceil(1000).max(1);
+        let value =
+            HeaderValue::try_from(seconds.to_string()).unwrap_or(HeaderValue::from_static("1"));
+        self.header(header::RETRY_AFTER, value)
+    }
+    #[cfg(test)]
+    pub(crate) fn status(&self) -> StatusCode {
+        self.0.status
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(r: Refusal) -> Failure {
+        let status = StatusCode::from_u16(code_status(r.code)).unwrap_or(StatusCode::CONFLICT);
+        let Refusal { code, message, field, hint } = r;
+        let code = code_word(code);
+        Failure(Box::new(Inside { status, code, message, field, hint, header: None }))
+    }
+}
+
+impl From<BrainError> for Failure {
+    fn from(e: BrainError) -> Failure {
+        match e {
+            BrainError::Refused(r) => r.into(),
+            BrainError::Archived { .. } => {
+                Failure::new(StatusCode::GONE, "gone", "this part of the log is archived")
+            }
+            BrainError::Unavailable(why) => Failure::unavailable(why)
+                .hint("try again; with the same Idempotency-Key a repeated write is done once"),
+        }
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let Inside { status, code, message, field, hint, header } = *self.0;
+        let body = ErrorBody { error: ErrorInfo { code: code.into(), message, field, hint } };
+        let mut response = (status, axum::Json(body)).into_response();
+        if let Some((name, value)) = header {
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+}

@@ -1,0 +1,247 @@
+//! The log: pages of it, or a stream that goes on. Nothing is skipped or repeated.
+
+use super::auth::{Caller, Reader};
+use super::error::{Failure, Reply};
+use super::extract::{LAST_EVENT_ID, Query, accepts, asks_for, stream_body, text_header};
+use super::{App, answer, mark, paging};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use muster_api::event::EventOrigin;
+use muster_api::{Event, EventsQuery, Timestamp};
+use muster_model::{Record, Seq};
+use muster_server::brain::BrainError;
+use serde::Serialize;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+/// Records read from the log at a time.
+const BATCH: usize = 512;
+/// Records looked at for one page: a tenant's own may be far apart.
+const SCANNED_AT_MOST: usize = 16_384;
+
+const MUSTER_OLDEST: HeaderName = HeaderName::from_static("muster-oldest");
+
+/// Something that happened.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = LogEvent))]
+pub(crate) struct View {
+    /// Its place: goes into `after` or `Last-Event-ID` to go on behind it.
+    cursor: String,
+    /// Its place in the log; not for tokens that are bound to a project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+    /// When.
+    at: Timestamp,
+    /// What: `job_submitted`, `job_placed`, `node_lost`, …
+    kind: String,
+    /// Whether the world told us (`input`) or we chose (`decision`).
+    origin: EventOrigin,
+    /// Project it belongs to.
+    project: Option<String>,
+    /// Who caused it.
+    actor: String,
+    /// The particulars, in the log's own shape (times in milliseconds since 1970).
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    data: serde_json::Value,
+}
+
+/// A page of the log, oldest first.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = LogEventList))]
+pub(crate) struct Page {
+    /// The events.
+    items: Vec<View>,
+    /// Goes into `after` for the next page; null when this page reached the log's end.
+    cursor: Option<String>,
+}
+
+/// The record as this caller may see it; none when it is not theirs.
+fn view(app: &App, caller: &Caller, record: &Record) -> Option<View> {
+    if let Some(own) = &caller.actor.project
+        && record.project.as_ref() != Some(own)
+    {
+        return None;
+    }
+    let Event { seq, at, kind, origin, project, actor, data } = Event::of(record);
+    let seq = caller.actor.project.is_none().then_some(seq);
+    Some(View {
+        cursor: caller.position(app, record.seq),
+        seq,
+        at,
+        kind,
+        origin,
+        project,
+        actor,
+        data,
+    })
+}
+
+/// Where a reader goes on.
+struct Place {
+    after: Seq,
+    /// They named the place themselves, so what is missing behind it must be told.
+    named: bool,
+}
+
+fn start(app: &App, caller: &Caller, headers: &HeaderMap, q: &EventsQuery) -> Reply<Place> {
+    let last = text_header(headers, &LAST_EVENT_ID)?;
+    let (text, field) = match (last, q.after.as_deref()) {
+        (Some(id), _) => (id, "last-event-id"),
+        (None, Some(after)) => (after, "after"),
+        (None, None) => return Ok(Place { after: Seq(0), named: false }),
+    };
+    let after = caller.open_position(app, text).ok_or_else(|| {
+        Failure::bad(format!("{field} is not a place in the log"))
+            .field(field)
+            .hint("send the `cursor` of an event, or 0 for the beginning")
+    })?;
+    if after > app.brain().durable() {
+        return Err(Failure::bad(format!("{field} is past the end of the log")).field(field));
+    }
+    Ok(Place { after, named: true })
+}
+
+/// Records behind a place. When the place is archived, those who named it are told; the others
+/// get the oldest that are kept.
+async fn read(app: &App, caller: &Caller, from: &Place) -> Reply<Vec<Arc<Record>>> {
+    match app.brain().records(from.after, BATCH).await {
+        Ok(records) => Ok(records),
+        Err(BrainError::Archived { behind }) if !from.named => {
+            Ok(app.brain().records(behind, BATCH).await?)
+        }
+        Err(BrainError::Archived { behind }) => {
+            let oldest = caller.position(app, behind);
+            let value = HeaderValue::try_from(&oldest).unwrap_or(HeaderValue::from_static("0"));
+            Err(Failure::new(StatusCode::GONE, "gone", "this part of the log is archived")
+                .hint(format!("what is kept begins behind {oldest}"))
+                .header(MUSTER_OLDEST, value))
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Read the log, or follow it with `Accept: text/event-stream`.
+///
+/// Without `after` it begins with the oldest event that is kept. A stream resumes behind
+/// `Last-Event-ID`. Tokens that are bound to a project see their project's events only.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/events", tag = "events", params(EventsQuery),
+    responses((status = 200, description = "A page of events, or a stream of them.", content(
+        (Page = "application/json"), (String = "text/event-stream"))))))]
+pub(crate) async fn events(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Query(q): Query<EventsQuery>,
+    headers: HeaderMap,
+) -> Reply {
+    let limit = paging::limit(q.limit)?;
+    let from = start(&app, &caller, &headers, &q)?;
+    if asks_for(&headers, "text/event-stream") {
+        return follow(app, caller, from).await;
+    }
+    if !accepts(&headers, &["application/json"]) {
+        return Err(Failure::not_acceptable(
+            "events come as application/json or text/event-stream",
+        ));
+    }
+    page(&app, &caller, from, limit).await
+}
+
+async fn page(app: &App, caller: &Caller, mut from: Place, limit: usize) -> Reply {
+    let (mut items, mut scanned) = (Vec::new(), 0);
+    let end = app.brain().durable();
+    let mut at_end = false;
+    'pages: while !at_end && scanned < SCANNED_AT_MOST {
+        let records = read(app, caller, &from).await?;
+        at_end = records.is_empty();
+        for record in records {
+            if items.len() == limit {
+                break 'pages;
+            }
+            scanned += 1;
+            from = Place { after: record.seq, named: true };
+            items.extend(view(app, caller, &record));
+        }
+        at_end |= from.after >= end;
+    }
+    let cursor = (!at_end).then(|| caller.position(app, from.after));
+    Ok(answer(app, caller, StatusCode::OK, end, None, &Page { items, cursor }))
+}
+
+async fn follow(app: App, caller: Caller, from: Place) -> Reply {
+    let permit = app.stream_permit()?;
+    // A place that is archived is told with its status, before the stream begins.
+    read(&app, &caller, &from).await?;
+    let end = app.brain().durable();
+    // The channel is the only buffer: a reader that does not take what is in it is cut off.
+    let (tx, rx) = mpsc::channel::<Result<Bytes, std::io::Error>>(8);
+    let stream = tokio_stream::wrappers::ReceiverStream::new(rx);
+    let mut response = Response::new(stream_body(stream));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    mark(headers, &app, &caller, end);
+    tokio::spawn(produce(app, caller, from, tx, permit));
+    Ok(response.into_response())
+}
+
+/// Is the token still good?
+pub(crate) fn still_valid(app: &App, caller: &Caller) -> bool {
+    let now = app.brain().now();
+    app.brain().read(|s| {
+        s.tokens.get(&caller.token).is_some_and(|t| t.expires_at.is_none_or(|at| at > now))
+    })
+}
+
+async fn produce(
+    app: App,
+    caller: Caller,
+    mut from: Place,
+    tx: mpsc::Sender<Result<Bytes, std::io::Error>>,
+    _permit: OwnedSemaphorePermit,
+) {
+    let patience = app.config().slow_reader;
+    let send = |text: String| tx.send_timeout(Ok(Bytes::from(text)), patience);
+    let mut durable = app.brain().watch();
+    if send("retry: 1000\n\n".into()).await.is_err() {
+        return;
+    }
+    loop {
+        durable.mark_unchanged();
+        if !still_valid(&app, &caller) {
+            return;
+        }
+        // A failure ends the stream; the reader comes back with its last id and is told why.
+        let Ok(records) = read(&app, &caller, &from).await else { return };
+        let full = records.len() == BATCH;
+        let mut text = String::new();
+        for record in records {
+            from = Place { after: record.seq, named: true };
+            let Some(view) = view(&app, &caller, &record) else { continue };
+            let Ok(json) = serde_json::to_string(&view) else { return };
+            text.push_str("id: ");
+            text.push_str(&view.cursor);
+            text.push_str("\ndata: ");
+            text.push_str(&json);
+            text.push_str("\n\n");
+        }
+        if !text.is_empty() && send(text).await.is_err() {
+            return;
+        }
+        if full {
+            continue;
+        }
+        tokio::select! {
+            changed = durable.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(app.config().keep_alive) => {
+                if send(": still here\n\n".into()).await.is_err() {
+                    return;
+                }
+            }
+            () = tx.closed() => return,
+        }
+    }
+}

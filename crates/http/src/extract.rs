@@ -1,0 +1,358 @@
+//! What requests bring: bodies, queries, path segments and headers, each with a clear refusal.
+
+use super::App;
+use super::error::{Failure, Reply};
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt as _;
+use muster_model::Seq;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// A body in JSON, with the bytes it came as. It may have `TIMES` the usual limit.
+pub(crate) struct JsonBody<T, const TIMES: usize = 1> {
+    pub(crate) value: T,
+    pub(crate) raw: Bytes,
+}
+
+/// What tells of a whole site at once: 100,000 nodes take about 16 MiB.
+pub(crate) const WHOLE_SITE: usize = 32;
+
+impl<T: DeserializeOwned, const TIMES: usize> FromRequest<App> for JsonBody<T, TIMES> {
+    type Rejection = Failure;
+    async fn from_request(request: Request, app: &App) -> Reply<Self> {
+        check_json_type(request.headers())?;
+        let raw = read_body(request, app.config().body_limit.saturating_mul(TIMES)).await?;
+        Ok(JsonBody { value: parse(&raw)?, raw })
+    }
+}
+
+/// A body in JSON that may be left out.
+pub(crate) struct OptionalBody<T> {
+    pub(crate) value: T,
+    pub(crate) raw: Bytes,
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
+    type Rejection = Failure;
+    async fn from_request(request: Request, app: &App) -> Reply<Self> {
+        let typed = check_json_type(request.headers());
+        let raw = read_body(request, app.config().body_limit).await?;
+        if raw.is_empty() {
+            return Ok(OptionalBody { value: T::default(), raw });
+        }
+        typed?;
+        Ok(OptionalBody { value: parse(&raw)?, raw })
+    }
+}
+
+fn check_json_type(headers: &HeaderMap) -> Reply<()> {
+    let given = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let essence = given.split(';').next().unwrap_or("").trim();
+    if essence.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    let message = if given.is_empty() {
+        "the body has no Content-Type".to_owned()
+    } else {
+        format!("the body is `{}`", shown(given))
+    };
+    Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+        .hint("send JSON with `Content-Type: application/json`"))
+}
+
+/// Reads a body up to the limit. A larger one is answered at once; what the client still sends is
+/// thrown away for a while, so that it gets to read the answer instead of a reset connection.
+async fn read_body(request: Request, limit: usize) -> Reply<Bytes> {
+    let declared = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+    let mut stream = request.into_body().into_data_stream();
+    if declared.is_some_and(|n| n > limit as u64) {
+        discard(stream);
+        return Err(Failure::too_large(limit));
+    }
+    let mut first: Option<Bytes> = None;
+    let mut whole = BytesMut::new();
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|_| Failure::bad("the body ended early"))?;
+        if first.as_ref().map_or(0, Bytes::len) + whole.len() + chunk.len() > limit {
+            discard(stream);
+            return Err(Failure::too_large(limit));
+        }
+        // Nearly every body comes in one piece, and then is not copied.
+        match first.take() {
+            None if whole.is_empty() => first = Some(chunk),
+            Some(f) => {
+                whole.extend_from_slice(&f);
+                whole.extend_from_slice(&chunk);
+            }
+            None => whole.extend_from_slice(&chunk),
+        }
+    }
+    Ok(first.unwrap_or_else(|| whole.freeze()))
+}
+
+const DISCARDED_AT_MOST: usize = 16 << 20;
+
+fn discard(mut stream: axum::body::BodyDataStream) {
+    tokio::spawn(tokio::time::timeout(Duration::from_secs(5), async move {
+        let mut seen = 0;
+        while let Some(Ok(chunk)) = stream.next().await {
+            seen += chunk.len();
+            if seen > DISCARDED_AT_MOST {
+                return;
+            }
+        }
+    }));
+}
+
+/// Parses JSON; only when that fails is it parsed again, to say where.
+pub(crate) fn parse<T: DeserializeOwned>(raw: &[u8]) -> Reply<T> {
+    match serde_json::from_slice(raw) {
+        Ok(value) => Ok(value),
+        Err(e) if !e.is_data() => Err(Failure::bad(format!("the body is not valid JSON: {e}"))
+            .hint("check the text at that line and column")),
+        Err(e) => {
+            let mut d = serde_json::Deserializer::from_slice(raw);
+            let path = match serde_path_to_error::deserialize::<_, T>(&mut d) {
+                Err(e) => e.path().to_string(),
+                Ok(_) => String::new(),
+            };
+            let failure = Failure::senseless(shown_message(&e.to_string()));
+            Err(if path.is_empty() || path == "." { failure } else { failure.field(path) })
+        }
+    }
+}
+
+/// A query string. Parameters that do not exist are refused, so that a slip is seen.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + IntoParams> FromRequestParts<App> for Query<T> {
+    type Rejection = Failure;
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Reply<Self> {
+        if let Some(query) = parts.uri.query().filter(|q| !q.is_empty()) {
+            check_names::<T>(query)?;
+        }
+        axum::extract::Query::try_from_uri(&parts.uri).map(|q| Query(q.0)).map_err(|e| {
+            let text = e.body_text();
+            let why = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+            let failure = Failure::bad(format!("bad query string: {}", shown_message(why)));
+            // `limit: invalid digit found in string` names the parameter first.
+            match why.split_once(": ") {
+                Some((name, _)) if !name.contains(' ') => failure.field(shown(name)),
+                _ => failure,
+            }
+        })
+    }
+}
+
+/// The documented parameters are the ones that exist.
+fn check_names<T: IntoParams>(query: &str) -> Reply<()> {
+    let known: Vec<String> = T::into_params(|| None).into_iter().map(|p| p.name).collect();
+    for pair in query.split('&').filter(|p| !p.is_empty()) {
+        let name = pair.split('=').next().unwrap_or("");
+        if !known.iter().any(|k| k == name) {
+            return Err(Failure::bad(format!("there is no parameter `{}` here", shown(name)))
+                .field(shown(name))
+                .hint(format!("known are: {}", known.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+/// The one variable segment of a path.
+pub(crate) struct Segment(pub(crate) String);
+
+impl FromRequestParts<App> for Segment {
+    type Rejection = Failure;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Reply<Self> {
+        axum::extract::Path::<String>::from_request_parts(parts, app)
+            .await
+            .map(|p| Segment(p.0))
+            .map_err(|_| Failure::bad("the path is not valid UTF-8"))
+    }
+}
+
+/// A header that may come once.
+fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Reply<Option<&'a str>> {
+    let mut all = headers.get_all(name).iter();
+    let Some(value) = all.next() else { return Ok(None) };
+    let bad = |why: &str| Failure::bad(format!("header {name} {why}")).field(name.as_str());
+    if all.next().is_some() {
+        return Err(bad("comes more than once"));
+    }
+    value.to_str().map(Some).map_err(|_| bad("holds characters that are not visible ASCII"))
+}
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Durable sequence an answer follows from.
+pub(crate) const MUSTER_SEQ: HeaderName = HeaderName::from_static("muster-seq");
+/// Sequence that a read demands.
+pub(crate) const MUSTER_MIN_SEQ: HeaderName = HeaderName::from_static("muster-min-seq");
+/// Last event a reader has seen.
+pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// The caller's idempotency key.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Reply<Option<&str>> {
+    let Some(key) = one(headers, &IDEMPOTENCY_KEY)? else { return Ok(None) };
+    if (1..=128).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic()) {
+        return Ok(Some(key));
+    }
+    Err(Failure::bad("Idempotency-Key must be 1 to 128 visible ASCII characters without spaces")
+        .field("idempotency-key")
+        .hint("a random UUID will do"))
+}
+
+/// The version the caller insists on: `"42"`, `42` or `*` (any).
+pub(crate) fn if_match(headers: &HeaderMap) -> Reply<Option<Seq>> {
+    let Some(text) = one(headers, &header::IF_MATCH)? else { return Ok(None) };
+    let text = text.trim();
+    if text == "*" {
+        return Ok(None);
+    }
+    let bare = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text);
+    match number(bare) {
+        Some(n) => Ok(Some(Seq(n))),
+        None => Err(Failure::bad("If-Match must hold one version, such as \"42\"")
+            .field("if-match")
+            .hint("send the ETag of the answer you saw")),
+    }
+}
+
+/// A header's text as it came.
+pub(crate) fn text_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Reply<Option<&'a str>> {
+    Ok(one(headers, name)?.map(str::trim).filter(|t| !t.is_empty()))
+}
+
+/// Digits only: `+5`, which Rust's parser takes, is not a number here.
+pub(crate) fn number(text: &str) -> Option<u64> {
+    (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
+}
+
+/// Does the caller ask for this media type by name?
+pub(crate) fn asks_for(headers: &HeaderMap, media: &str) -> bool {
+    headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|v| v.to_str().ok())
+        .flat_map(|v| v.split(','))
+        .any(|part| part.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case(media))
+}
+
+/// Would the caller take one of these media types?
+pub(crate) fn accepts(headers: &HeaderMap, media: &[&str]) -> bool {
+    let mut any = false;
+    for part in headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|v| v.to_str().ok())
+        .flat_map(|v| v.split(','))
+    {
+        let mut bits = part.split(';').map(str::trim);
+        let range = bits.next().unwrap_or("");
+        if range.is_empty() {
+            continue;
+        }
+        any = true;
+        if bits.any(|b| matches!(b, "q=0" | "q=0.0" | "q=0.00" | "q=0.000")) {
+            continue;
+        }
+        let fits = |m: &&str| {
+            range == "*/*"
+                || range.eq_ignore_ascii_case(m)
+                || range.strip_suffix("/*").is_some_and(|t| m.split('/').next() == Some(t))
+        };
+        if media.iter().any(fits) {
+            return true;
+        }
+    }
+    !any
+}
+
+/// Text of the caller's for use in an answer: short, and without control characters.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(80).flat_map(char::escape_debug).collect()
+}
+
+fn shown_message(text: &str) -> String {
+    let mut out: String =
+        text.chars().take(400).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if text.chars().count() > 400 {
+        out.push('…');
+    }
+    out
+}
+
+/// A body that streams pieces as they come.
+pub(crate) fn stream_body<S>(stream: S) -> Body
+where
+    S: futures::Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static,
+{
+    Body::from_stream(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+    use muster_model::spec::JobSpec;
+
+    fn headers(pairs: &[(&'static str, &'static [u8])]) -> HeaderMap {
+        let mut h = HeaderMap::new();
+        for (k, v) in pairs {
+            h.append(*k, HeaderValue::from_bytes(v).unwrap());
+        }
+        h
+    }
+
+    #[test]
+    fn versions_are_read_in_both_spellings() {
+        let read = |v: &'static [u8]| if_match(&headers(&[("if-match", v)]));
+        assert_eq!(read(b"\"42\"").unwrap(), Some(Seq(42)));
+        assert_eq!(read(b"42").unwrap(), Some(Seq(42)));
+        assert_eq!(read(b"*").unwrap(), None);
+        for bad in [&b"\"a\""[..], b"", b"-1", b"+1", b"1, 2", b"99999999999999999999", b"\xff"] {
+            assert!(read(bad).is_err(), "{bad:?}");
+        }
+        assert!(if_match(&headers(&[("if-match", b"1"), ("if-match", b"2")])).is_err());
+    }
+
+    #[test]
+    fn idempotency_keys_are_visible_ascii() {
+        let read = |v: &'static [u8]| {
+            idempotency_key(&headers(&[("idempotency-key", v)])).map(|k| k.map(str::to_owned))
+        };
+        assert_eq!(read(b"a-1").unwrap().as_deref(), Some("a-1"));
+        for bad in [&b""[..], b"a b", b"\xc3\xa9", &[b'x'; 129]] {
+            assert!(read(bad).is_err());
+        }
+    }
+
+    #[test]
+    fn media_ranges_are_understood() {
+        let h = headers(&[("accept", b"text/html, application/*;q=0.8")]);
+        assert!(accepts(&h, &["application/json"]));
+        assert!(!accepts(&h, &["text/event-stream"]));
+        assert!(accepts(&HeaderMap::new(), &["application/json"]));
+        assert!(!accepts(&headers(&[("accept", b"application/json;q=0")]), &["application/json"]));
+        assert!(asks_for(&headers(&[("accept", b"text/event-stream")]), "text/event-stream"));
+        assert!(!asks_for(&headers(&[("accept", b"*/*")]), "text/event-stream"));
+    }
+
+    #[test]
+    fn a_bad_body_is_told_with_its_place() {
+        let e = parse::<JobSpec>(b"{\n \"gang\": {\"nodes\": -1}}").map(|_| ()).unwrap_err();
+        assert_eq!(e.status(), 422);
+        let text = format!("{e:?}");
+        assert!(text.contains("gang.nodes") && text.contains("line 2"), "{text}");
+        let e = parse::<JobSpec>(b"{\"gang\": ").map(|_| ()).unwrap_err();
+        assert_eq!(e.status(), 400);
+        let e = format!("{:?}", parse::<JobSpec>(b"{\"nmae\": \"a\"}").map(|_| ()).unwrap_err());
+        assert!(e.contains("nmae"), "{e}");
+    }
+}

@@ -1,0 +1,316 @@
+//! Figures for Prometheus about the fleet, the queue and what became of both. Their number is
+//! bounded by kinds of GPUs, priority classes and projects, never by GPUs, nodes or jobs. Figures
+//! by project are only for who shows a token: see [`super::site::metrics`].
+
+use super::App;
+use super::metrics::Text;
+use muster_engine::State;
+use muster_metering::{Part, Work, wanted_milli};
+use muster_model::job::JobState;
+use muster_model::node::{Node, Stage};
+use muster_model::spec::Priority;
+use muster_server::metering::{CLASSES, Gauges, OUTCOMES};
+use std::collections::BTreeMap;
+
+/// Kinds of GPUs, and projects, that are told apart.
+const NAMES: usize = 64;
+/// Under this name the others are told.
+const OTHERS: &str = "(others)";
+/// Shares of those who wait for which their wait is told.
+const QUANTILES: [(usize, &str); 4] = [(50, "0.5"), (90, "0.9"), (99, "0.99"), (100, "1")];
+
+fn named<'a, T: Default>(map: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
+    let known = map.contains_key(name) || map.len() < NAMES;
+    map.entry(if known { name } else { OTHERS }.to_owned()).or_default()
+}
+
+/// Can it take work now?
+fn offered(n: &Node) -> bool {
+    n.stage == Stage::Ready
+        && n.reachable
+        && n.cordon.is_none()
+        && n.qualifying.is_none()
+        && !n.protected
+}
+
+/// Jobs that wait.
+#[derive(Default)]
+struct Waiting {
+    jobs: u64,
+    milli: u64,
+}
+
+#[derive(Default)]
+struct Look {
+    /// By kind of GPU: used, free, out.
+    gpus: BTreeMap<String, [u64; 3]>,
+    /// By priority class; held ones apart.
+    queue: BTreeMap<(Priority, bool), Waiting>,
+    /// How long they wait, in seconds.
+    waits: BTreeMap<Priority, Vec<u64>>,
+    /// By project: GPUs held and waited for, in thousandths, and jobs that run and wait.
+    projects: BTreeMap<String, [u64; 4]>,
+}
+
+fn look(s: &State, now: muster_model::Time) -> Look {
+    let mut out = Look::default();
+    for n in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
+        let all = u64::from(n.gpu_set().len());
+        if all == 0 {
+            continue;
+        }
+        let used = u64::from(s.used_gpus(&n.name).len()).min(all);
+        let rest = all - used;
+        let gone = if offered(n) { u64::from(n.excluded_gpus.len()).min(rest) } else { rest };
+        let g = named(&mut out.gpus, n.sku());
+        (g[0], g[1], g[2]) = (g[0] + used, g[1] + rest - gone, g[2] + gone);
+    }
+    for j in s.jobs.values().filter(|j| !j.state.is_final()) {
+        let project = named(&mut out.projects, j.project.as_str());
+        if j.state == JobState::Queued {
+            let milli = wanted_milli(j);
+            let held = j.held.is_some();
+            let w = out.queue.entry((j.spec.priority, held)).or_default();
+            w.jobs += 1;
+            w.milli += milli;
+            if !held {
+                out.waits
+                    .entry(j.spec.priority)
+                    .or_default()
+                    .push(now.since(j.submitted_at).0 / 1000);
+                project[1] += milli;
+                project[3] += 1;
+            }
+        } else if let Some(a) = &j.attempt {
+            project[0] += muster_metering::held_milli(&a.placement);
+            project[2] += 1;
+        }
+    }
+    out.waits.values_mut().for_each(|w| w.sort_unstable());
+    out
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a figure for a graph")]
+fn gpus(milli: u64) -> f64 {
+    milli as f64 / 1e3
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a figure for a graph")]
+fn gpu_seconds(v: u128) -> f64 {
+    v as f64 / 1e6
+}
+
+/// Writes them; those by project only where they may be seen.
+pub(crate) fn write(app: &App, projects: bool, out: &mut Text) {
+    let now = app.brain().now();
+    let l = app.brain().read(|s| look(s, now));
+    fleet(&l, out);
+    queue(&l, out);
+    let metering = app.agents().metering();
+    jobs(metering, out);
+    let gauges = metering.gauges();
+    lately(&gauges, out);
+    telemetry(metering, out);
+    if projects {
+        by_project(&l, &gauges, out);
+    }
+}
+
+fn fleet(l: &Look, out: &mut Text) {
+    out.head("muster_sku_gpus", "gauge", "GPUs by kind and use; out are those that take no work.");
+    for (sku, counts) in &l.gpus {
+        for (state, n) in ["used", "free", "out"].iter().zip(counts) {
+            out.line("muster_sku_gpus", &[("sku", sku), ("state", state)], n);
+        }
+    }
+}
+
+fn queue(l: &Look, out: &mut Text) {
+    out.head("muster_queue_jobs", "gauge", "Jobs that wait, by priority; held ones apart.");
+    out_queue(l, out, "muster_queue_jobs", |w| w.jobs.to_string());
+    out.head("muster_queue_gpus", "gauge", "GPUs that are waited for.");
+    out_queue(l, out, "muster_queue_gpus", |w| gpus(w.milli).to_string());
+    let name = "muster_queue_wait_seconds";
+    out.head(name, "gauge", "How long jobs that wait now have waited, for shares of them.");
+    for (class, word) in CLASSES {
+        let waits = l.waits.get(&class).map_or(&[][..], Vec::as_slice);
+        for (percent, quantile) in QUANTILES {
+            let at = (waits.len() * percent).div_ceil(100).saturating_sub(1);
+            let v = waits.get(at).copied().unwrap_or(0);
+            out.line(name, &[("priority", word), ("share", quantile)], v);
+        }
+    }
+}
+
+fn out_queue(l: &Look, out: &mut Text, name: &str, f: impl Fn(&Waiting) -> String) {
+    let none = Waiting::default();
+    for (class, word) in CLASSES {
+        for (held, is) in [(false, "false"), (true, "true")] {
+            let w = l.queue.get(&(class, held)).unwrap_or(&none);
+            out.line(name, &[("priority", word), ("held", is)], f(w));
+        }
+    }
+}
+
+fn jobs(metering: &muster_server::metering::Metering, out: &mut Text) {
+    let c = metering.counts();
+    out.one("muster_jobs_submitted_total", "counter", "Jobs that came.", c.submitted);
+    let name = "muster_jobs_ended_total";
+    out.head(name, "counter", "Jobs that ended, by whose doing that was.");
+    for outcome in OUTCOMES {
+        out.line(name, &[("outcome", outcome)], c.ended.get(outcome).copied().unwrap_or(0));
+    }
+    out.one(
+        "muster_jobs_succeeded_first_total",
+        "counter",
+        "Jobs that ended well at their first attempt.",
+        c.first,
+    );
+    let name = "muster_interruptions_total";
+    out.head(name, "counter", "Attempts that ended by a failure, by whose doing that was.");
+    for cause in &OUTCOMES[1..5] {
+        out.line(name, &[("cause", cause)], c.interrupted.get(cause).copied().unwrap_or(0));
+    }
+    out.one(
+        "muster_preemptions_total",
+        "counter",
+        "Attempts that were stopped for others.",
+        c.preempted,
+    );
+    let name = "muster_job_wait_seconds";
+    out.head(name, "histogram", "Time from a job's submission to its first place.");
+    for (class, h) in metering.waits() {
+        out.histogram(name, &[("priority", class)], &h);
+    }
+}
+
+/// What became of GPUs in the last day.
+fn lately(g: &Gauges, out: &mut Text) {
+    let w = &g.day;
+    let name = "muster_gpu_seconds_1d";
+    out.head(name, "gauge", "Where GPU time of the last 24 h went; queued was waited for.");
+    let parts = w.parts();
+    for part in Part::ALL {
+        out.line(name, &[("part", part.word())], gpu_seconds(parts.get(part)));
+    }
+    let (held, serving) = (w.held.total(), g.supply.in_service);
+    let ratio = |v: Option<u32>| v.map_or(f64::NAN, |v| f64::from(v) / 1e6);
+    let of = |a: u128, b: u128| if b == 0 { f64::NAN } else { gpu_seconds(a) / gpu_seconds(b) };
+    for (name, help, v) in [
+        (
+            "muster_goodput_1d",
+            "Productive of all GPU time that was held in 24 h.",
+            ratio(w.goodput()),
+        ),
+        (
+            "muster_ettr_1d",
+            "Productive of all GPU time of 24 h, waiting included.",
+            ratio(w.ettr()),
+        ),
+        ("muster_allocation_1d", "Held of all GPU time in service in 24 h.", of(held, serving)),
+        (
+            "muster_availability_1d",
+            "In service of all GPU time there was in 24 h.",
+            of(serving, g.supply.total()),
+        ),
+    ] {
+        out.one(name, "gauge", help, shown(v));
+    }
+    let seconds = |v: Option<muster_model::Span>| {
+        v.map_or_else(|| "NaN".into(), |s| super::metrics::seconds(s.0 * 1000))
+    };
+    out.one(
+        "muster_mtbi_seconds_1d",
+        "gauge",
+        "Mean time between interruptions of a job in 24 h.",
+        seconds(w.mtbi()),
+    );
+    out.one(
+        "muster_recovery_mean_seconds_1d",
+        "gauge",
+        "Mean time from a failure until the work went on in 24 h.",
+        seconds(w.recover()),
+    );
+    out.head("muster_gpus_in_service", "gauge", "GPUs that could take work.");
+    for (sku, hows) in &g.counts {
+        let n = hows.get(&None).copied().unwrap_or(0);
+        out.line("muster_gpus_in_service", &[("sku", sku)], n);
+    }
+    out.head("muster_gpus_out_of_service", "gauge", "GPUs that could not, and why.");
+    for (sku, hows) in &g.counts {
+        for (how, n) in hows {
+            if let Some(cause) = how {
+                let labels = [("sku", sku.as_str()), ("cause", cause.word())];
+                out.line("muster_gpus_out_of_service", &labels, n);
+            }
+        }
+    }
+}
+
+fn shown(v: f64) -> String {
+    if v.is_nan() { "NaN".into() } else { format!("{v:.6}") }
+}
+
+fn telemetry(metering: &muster_server::metering::Metering, out: &mut Text) {
+    let t = metering.telling();
+    let name = "muster_telemetry_nodes";
+    out.head(name, "gauge", "Nodes that tell of their GPUs, and that did and do not any more.");
+    for (state, n) in [("fresh", t.nodes), ("silent", t.silent)] {
+        out.line(name, &[("state", state)], n);
+    }
+    let oldest = super::metrics::seconds(t.oldest.0 * 1000);
+    let help = "Age of the oldest of what fresh nodes told.";
+    out.one("muster_telemetry_oldest_seconds", "gauge", help, oldest);
+    let busy = t.seen.busy().map_or(f64::NAN, gpus);
+    let help = "How busy GPUs are, as they tell (0 to 1).";
+    out.one("muster_gpu_utilisation", "gauge", help, shown(busy));
+    let drew = t.seen.drew().map_or(0, |mw| mw / 1000);
+    out.one("muster_gpu_power_watts", "gauge", "What all GPUs draw, as they tell.", drew);
+}
+
+fn by_project(l: &Look, g: &Gauges, out: &mut Text) {
+    for (name, help, n) in [
+        ("muster_project_gpus_held", "GPUs that a project holds.", 0),
+        ("muster_project_gpus_queued", "GPUs that a project waits for.", 1),
+    ] {
+        out.head(name, "gauge", help);
+        for (project, v) in &l.projects {
+            out.line(name, &[("project", project)], gpus(v[n]));
+        }
+    }
+    let name = "muster_project_jobs";
+    out.head(name, "gauge", "Jobs of a project that hold something, and that wait.");
+    for (project, v) in &l.projects {
+        for (state, n) in [("placed", v[2]), ("queued", v[3])] {
+            out.line(name, &[("project", project), ("state", state)], n);
+        }
+    }
+    let name = "muster_project_gpu_seconds_1d";
+    out.head(name, "gauge", "Where GPU time of a project went in the last 24 h.");
+    for (project, w) in &g.projects {
+        let parts = w.parts();
+        for part in Part::ALL {
+            let labels = [("project", project.as_str()), ("part", part.word())];
+            out.line(name, &labels, gpu_seconds(parts.get(part)));
+        }
+    }
+    let name = "muster_project_jobs_ended_1d";
+    out.head(name, "gauge", "Jobs of a project that ended in the last 24 h.");
+    for (project, w) in &g.projects {
+        for (outcome, n) in outcomes(w) {
+            out.line(name, &[("project", project), ("outcome", outcome)], n);
+        }
+    }
+}
+
+fn outcomes(w: &Work) -> [(&'static str, u64); 6] {
+    let f = &w.failed;
+    [
+        ("succeeded", w.succeeded),
+        ("application", f.application),
+        ("infrastructure", f.infrastructure),
+        ("platform", f.platform),
+        ("unknown", f.unknown),
+        ("cancelled", w.cancelled),
+    ]
+}

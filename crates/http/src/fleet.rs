@@ -1,0 +1,275 @@
+//! What became of all GPUs, and when demand meets what is there (O4, O9, W3).
+
+use super::auth::Reader;
+use super::error::{Failure, Reply};
+use super::extract::Query;
+use super::{App, answer};
+use axum::extract::State;
+use axum::http::StatusCode;
+use muster_api::{
+    CapacityForecast, FleetBlame, FleetFigures, FleetJobs, FleetProject, FleetQuery, FleetReport,
+    FleetRow, FleetSku, FleetStep, Kind, Timestamp,
+};
+use muster_metering::{Blame, Forecast, Meets, Row, Seen, Step, Supply, Work};
+use muster_model::names::ProjectName;
+use muster_model::units::{Span, Time};
+use muster_server::metering::FleetFigures as Figures;
+use std::collections::BTreeMap;
+
+/// How far back a report goes that does not say.
+const BACK: Span = Span::hours(7 * 24);
+
+/// Say what became of all GPUs, by the hour or by the day, and when demand meets what is there.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/reports/fleet", tag = "site", params(FleetQuery),
+    responses((status = 200, description = "What became of all GPUs.", body = FleetReport))))]
+pub(crate) async fn report(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Query(q): Query<FleetQuery>,
+) -> Reply {
+    if let (Some(from), Some(to)) = (q.from, q.to)
+        && from > to
+    {
+        return Err(Failure::bad("`from` is after `to`").field("from"));
+    }
+    let whole = caller.actor.project.is_none();
+    let project: Option<ProjectName> = match (&q.project, whole) {
+        (None, true) => None,
+        (asked, _) => Some(caller.project(asked.as_deref())?),
+    };
+    let (seq, known) =
+        app.brain().read(|s| (s.seq, project.as_ref().is_none_or(|p| s.projects.contains_key(p))));
+    if let Some(p) = project.as_ref().filter(|_| !known) {
+        return Err(Failure::not_found(format!("there is no project {p}")).field("project"));
+    }
+    let step = match q.step {
+        FleetStep::Hour => Step::Hour,
+        FleetStep::Day => Step::Day,
+    };
+    let span = |now: Time| {
+        let to = q.to.map_or(now, |t| t.0);
+        (q.from.map_or(to - BACK, |t| t.0), to)
+    };
+    let name = project.as_ref().map(ToString::to_string);
+    let figures = app.agents().metering().fleet(span, step, name.as_deref()).await;
+    let report = told(&figures, q.step, name, whole);
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &report))
+}
+
+/// Whole figures of a size that a float holds well enough.
+#[allow(clippy::cast_precision_loss)]
+fn float(v: u128) -> f64 {
+    v as f64
+}
+
+fn gpu_seconds(v: u128) -> f64 {
+    float(v) / 1e6
+}
+
+fn gpus(milli: u64) -> f64 {
+    float(milli.into()) / 1e3
+}
+
+fn share(of: u128, all: u128) -> Option<f64> {
+    (all > 0).then(|| float(of) / float(all))
+}
+
+fn blame(b: &Blame) -> FleetBlame {
+    FleetBlame {
+        application: b.application,
+        infrastructure: b.infrastructure,
+        platform: b.platform,
+        unknown: b.unknown,
+    }
+}
+
+fn figures(w: &Work, supply: Option<&Supply>, seen: &Seen) -> FleetFigures {
+    let held = w.held.total();
+    let out = |s: &Supply| {
+        s.out
+            .iter()
+            .map(|(c, v)| (c.word().to_owned(), gpu_seconds(*v)))
+            .collect::<BTreeMap<_, _>>()
+    };
+    FleetFigures {
+        gpu_seconds: super::report::gpu(&w.parts()),
+        allocated_gpu_seconds: gpu_seconds(held),
+        restarting_waiting_gpu_seconds: gpu_seconds(w.back),
+        wanted_gpu_seconds: gpu_seconds(w.wanted()),
+        in_service_gpu_seconds: supply.map(|s| gpu_seconds(s.in_service)),
+        out_of_service_gpu_seconds: supply.map(out),
+        inventory_gpu_seconds: supply.map(|s| gpu_seconds(s.total())),
+        // Nodes that drain may still hold work.
+        allocation: supply.and_then(|s| share(held, s.in_service)).map(|v| v.min(1.0)),
+        availability: supply.and_then(|s| share(s.in_service, s.total())),
+        goodput: w.goodput().map(|v| f64::from(v) / 1e6),
+        ettr: w.ettr().map(|v| f64::from(v) / 1e6),
+        jobs: FleetJobs {
+            submitted: w.submitted,
+            succeeded: w.succeeded,
+            succeeded_first: w.first,
+            cancelled: w.cancelled,
+            failed: blame(&w.failed),
+        },
+        interruptions: blame(&w.interrupted),
+        mtbi_ms: w.mtbi().map(|s| s.0),
+        recover_ms: w.recover().map(|s| s.0),
+        utilisation: seen.busy().map(|v| float(v.into()) / 1e3),
+        power_watts: seen.drew().map(|v| float(v) / 1e3),
+    }
+}
+
+/// All kinds of GPUs together.
+fn all(row: &Row) -> Supply {
+    let mut sum = Supply::default();
+    row.supply.values().for_each(|s| sum.add(s));
+    sum
+}
+
+pub(super) fn told(
+    f: &Figures,
+    step: FleetStep,
+    project: Option<String>,
+    whole: bool,
+) -> FleetReport {
+    let rows = &f.report.rows;
+    let (mut work, mut supply, mut seen) = (Work::default(), Supply::default(), Seen::default());
+    for r in rows {
+        work.add(&r.work);
+        supply.add(&all(r));
+        seen.add(&r.seen);
+    }
+    // A tenant is not told how much there is, nor what others do with it.
+    let none = Seen::default();
+    let row = |r: &Row| FleetRow {
+        from: r.from.into(),
+        to: r.to.into(),
+        figures: match whole {
+            true => figures(&r.work, Some(&all(r)), &r.seen),
+            false => figures(&r.work, None, &none),
+        },
+    };
+    let mut projects: Vec<(&String, &Work)> = f.report.projects.iter().collect();
+    projects.sort_by_key(|(name, w)| (std::cmp::Reverse(w.held.total()), *name));
+    let project_row = |(name, w): (&String, &Work)| FleetProject {
+        name: name.clone(),
+        figures: figures(w, None, &none),
+    };
+    FleetReport {
+        kind: Kind::FleetReport,
+        project,
+        step,
+        from: rows.first().map_or(f.now, |r| r.from).into(),
+        to: rows.last().map_or(f.now, |r| r.to).into(),
+        since: f.since.into(),
+        telemetry_since: f.seen_since.filter(|_| whole).map(Into::into),
+        complete: f.complete,
+        total: match whole {
+            true => figures(&work, Some(&supply), &seen),
+            false => figures(&work, None, &none),
+        },
+        rows: rows.iter().map(row).collect(),
+        projects: projects.into_iter().map(project_row).collect(),
+        inventory: if whole { inventory(f) } else { Vec::new() },
+        forecast: whole.then(|| forecast(&f.forecast)),
+    }
+}
+
+fn inventory(f: &Figures) -> Vec<FleetSku> {
+    let sku = |(sku, hows): (&String, &BTreeMap<_, u64>)| {
+        let out = hows.iter().filter_map(|(how, n): (&Option<muster_model::slo::Cause>, _)| {
+            how.map(|cause| (cause.word().to_owned(), *n))
+        });
+        FleetSku {
+            sku: sku.clone(),
+            gpus: hows.values().sum(),
+            in_service: hows.get(&None).copied().unwrap_or(0),
+            out_of_service: out.collect(),
+        }
+    };
+    f.supply.iter().map(sku).collect()
+}
+
+fn at(m: Meets) -> Option<Timestamp> {
+    match m {
+        Meets::At(t) => Some(t.into()),
+        Meets::Already | Meets::NotWithinAYear => None,
+    }
+}
+
+/// The day of a moment.
+fn day(t: Time) -> String {
+    Timestamp(t).to_string().chars().take(10).collect()
+}
+
+fn words(f: &Forecast) -> String {
+    let Some(t) = &f.trend else {
+        return format!(
+            "not enough history: {} whole day{} of the 3 that a line needs",
+            f.days,
+            if f.days == 1 { "" } else { "s" }
+        );
+    };
+    let capacity = gpus(f.capacity);
+    match t.meets {
+        Meets::Already => format!("demand has met the {capacity:.0} GPUs in service already"),
+        Meets::NotWithinAYear => {
+            format!("demand does not meet the {capacity:.0} GPUs in service within a year")
+        }
+        Meets::At(when) => {
+            let early = match t.earliest {
+                Meets::At(e) => day(e),
+                _ => "now".into(),
+            };
+            let late = match t.latest {
+                Meets::At(l) => day(l),
+                _ => "later than a year".into(),
+            };
+            let when = day(when);
+            format!("demand meets the {capacity:.0} GPUs in service on {when} ({early} to {late})")
+        }
+    }
+}
+
+fn forecast(f: &Forecast) -> CapacityForecast {
+    let t = f.trend.as_ref();
+    let signed = |v: i64| float(v.unsigned_abs().into()) / 1e3 * if v < 0 { -1.0 } else { 1.0 };
+    CapacityForecast {
+        summary: words(f),
+        days: f.days as u64,
+        capacity_gpus: gpus(f.capacity),
+        demand_gpus: t.map(|t| signed(t.level)),
+        growth_gpus_per_day: t.map(|t| signed(t.slope)),
+        spread_gpus: t.map(|t| gpus(t.spread)),
+        met: t.map(|t| t.meets == Meets::Already),
+        meets_at: t.and_then(|t| at(t.meets)),
+        meets_earliest: t.and_then(|t| at(t.earliest)),
+        meets_latest: t.and_then(|t| at(t.latest)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_metering::forecast::forecast as line;
+
+    #[test]
+    fn a_forecast_is_a_sentence() {
+        let day = 86_400_000;
+        let of = |wanted: &[u64]| {
+            let days: Vec<(Time, u64)> = wanted
+                .iter()
+                .enumerate()
+                .map(|(n, w)| (Time((n as i64 + 1) * day), w * 1000))
+                .collect();
+            forecast(&line(&days, 200_000)).summary
+        };
+        assert_eq!(of(&[1]), "not enough history: 1 whole day of the 3 that a line needs");
+        assert_eq!(of(&[9, 9, 9]), "demand does not meet the 200 GPUs in service within a year");
+        assert_eq!(of(&[190, 200, 210]), "demand has met the 200 GPUs in service already");
+        assert_eq!(
+            of(&[160, 170, 180]),
+            "demand meets the 200 GPUs in service on 1970-01-06 (1970-01-06 to 1970-01-06)"
+        );
+    }
+}

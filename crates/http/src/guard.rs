@@ -1,0 +1,79 @@
+//! What surrounds every request: figures, room, time and falls.
+
+use super::App;
+use super::error::Failure;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use futures::FutureExt as _;
+use muster_server::promises::Served;
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+use tracing::Instrument as _;
+
+/// Lets a request in, or says why not; counts it either way.
+pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let name = route.as_ref().map_or("none", MatchedPath::as_str);
+    let span = app.traces().request(&request, name);
+    let response = handle(&app, request, next).instrument(span.clone()).await;
+    let route = name;
+    let status = response.status();
+    app.traces().answered(&span, status.as_u16());
+    drop(span);
+    if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
+        tracing::error!(%method, route, status = status.as_u16(), "request failed");
+    }
+    let took = started.elapsed();
+    app.http_metrics().record(&method, route, status.as_u16(), took);
+    if route.starts_with("/v1/") {
+        let submits = method == Method::POST && route == "/v1/jobs";
+        app.counter().served(Served { submits, status: status.as_u16(), took });
+    }
+    response
+}
+
+async fn handle(app: &App, request: Request, next: Next) -> Response {
+    // Held until the head of the answer is known; streams have a limit of their own.
+    let Ok(_permit) = app.room().try_acquire() else {
+        return Failure::unavailable("the server is busy").into_response();
+    };
+    let work = AssertUnwindSafe(next.run(request)).catch_unwind();
+    match tokio::time::timeout(app.config().request_timeout, work).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(panic)) => {
+            let why = panic
+                .downcast_ref::<&str>()
+                .map(|s| (*s).to_owned())
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_default();
+            tracing::error!(panic = %why, "a request handler panicked");
+            Failure::internal().into_response()
+        }
+        Err(_) => Failure::unavailable("this took too long and was given up")
+            .hint("a write may still happen: repeat it with the same Idempotency-Key")
+            .into_response(),
+    }
+}
+
+/// No such path.
+pub(crate) async fn no_such_path(request: Request) -> Failure {
+    Failure::not_found(format!(
+        "there is nothing at {}",
+        super::extract::shown(request.uri().path())
+    ))
+    .hint("GET /openapi.json lists what there is")
+}
+
+/// The path is there, the method is not.
+pub(crate) async fn no_such_method(request: Request) -> Failure {
+    Failure::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        format!("{} is not possible here", super::extract::shown(request.method().as_str())),
+    )
+    .hint("the Allow header says what is")
+}

@@ -1,0 +1,126 @@
+//! What a policy would have done over the last days of the log.
+
+use super::rehearse::Rehearsal;
+use crate::auth::Writer;
+use crate::error::{Failure, Reply};
+use crate::extract::OptionalBody;
+use crate::{App, answer};
+use axum::extract::State;
+use axum::http::StatusCode;
+use muster_api::{RemedyDryRun, RemedyDryRunReport};
+use muster_model::remedy::Remedies;
+use muster_model::tenant::Role;
+use muster_model::units::{Span, Time};
+use muster_model::{Refusal, Seq};
+use muster_server::brain::BrainError;
+
+/// Newest records that are read: a longer stretch takes longer than a caller waits.
+const READ: u64 = 300_000;
+/// Records read at a time.
+const BATCH: usize = 2048;
+
+/// Say what a policy's remedies would have done over the last days of the log. Changes nothing.
+///
+/// Findings of that time (and, in a log of an older server, faults) are judged anew by the policy
+/// that is given, or the site's own. It is assumed that operators approve what waits, that a
+/// drained node is back after 30 minutes, one that is reset or restarted after an hour and one
+/// that is repaired after three days.
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/remedies/dry-run", tag = "health",
+    request_body = Option<RemedyDryRun>,
+    responses((status = 200, description = "What would have been done.", body = RemedyDryRunReport))))]
+pub(crate) async fn dry_run(
+    State(app): State<App>,
+    writer: Writer,
+    OptionalBody { value, .. }: OptionalBody<RemedyDryRun>,
+) -> Reply {
+    let caller = &writer.caller;
+    caller.over_site(Role::Viewer)?;
+    let RemedyDryRun { days, policy } = value;
+    if !(1..=366).contains(&days) {
+        return Err(
+            Failure::senseless(format!("{days} days; it must be between 1 and 366")).field("days")
+        );
+    }
+    let policy = match policy {
+        Some(p) => {
+            p.check().map_err(Refusal::from)?;
+            p
+        }
+        None => app.brain().read(|s| s.policy.remedies.clone()),
+    };
+    let to = app.brain().now();
+    let from = to - Span::hours(24 * u64::from(days));
+    let (seq, report) = rehearse(&app, policy, from, to).await?;
+    Ok(answer(&app, caller, StatusCode::OK, seq, None, &report))
+}
+
+async fn rehearse(
+    app: &App,
+    policy: Remedies,
+    from: Time,
+    to: Time,
+) -> Reply<(Seq, RemedyDryRunReport)> {
+    let end = app.brain().durable();
+    let mut life = app.brain().read(|s| Rehearsal::new(policy, s.nodes.values()));
+    let (mut after, mut cut) = begin(app, from, end).await?;
+    let mut first = None;
+    while after < end {
+        let records = match app.brain().records(after, BATCH).await {
+            Ok(records) => records,
+            // The archive grew meanwhile.
+            Err(BrainError::Archived { behind }) if behind > after => {
+                (after, cut) = (behind, true);
+                continue;
+            }
+            Err(e) => return Err(e.into()),
+        };
+        let Some(last) = records.last() else { break };
+        after = last.seq;
+        for r in records.iter().filter(|r| r.at >= from && r.seq <= end) {
+            first.get_or_insert(r.at);
+            life.read(r);
+        }
+        tokio::task::yield_now().await;
+    }
+    let Rehearsal { findings, by_action, held, out_at_once, storms, items, .. } = life;
+    let from = if cut { first.unwrap_or(from) } else { from };
+    let report = RemedyDryRunReport {
+        from: from.into(),
+        to: to.into(),
+        cut,
+        findings,
+        by_action,
+        held,
+        out_at_once,
+        storms,
+        items,
+    };
+    Ok((end, report))
+}
+
+/// The place in the log where the stretch begins, and whether it begins too late. Times never go
+/// back in the log, so that it is found by halving.
+async fn begin(app: &App, from: Time, end: Seq) -> Reply<(Seq, bool)> {
+    let least = end.0.saturating_sub(READ);
+    let (mut low, mut high) = (least, end.0);
+    let mut cut = false;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match app.brain().records(Seq(middle), 1).await {
+            Ok(records) => match records.first() {
+                Some(r) if r.at < from => low = middle + 1,
+                _ => high = middle,
+            },
+            Err(BrainError::Archived { behind }) if behind.0 > middle => {
+                (low, cut) = (behind.0.min(high), true);
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+    // Everything that may be read is younger than what was asked for.
+    if low == least && least > 0 {
+        let oldest = app.brain().records(Seq(least), 1).await?;
+        cut |= oldest.first().is_some_and(|r| r.at >= from);
+    }
+    Ok((Seq(low), cut))
+}

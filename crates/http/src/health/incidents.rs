@@ -1,0 +1,129 @@
+//! Findings with one cause, and what was changed shortly before.
+
+use super::{findings, id, missing, title};
+use crate::auth::Reader;
+use crate::error::Reply;
+use crate::extract::{Query, Segment};
+use crate::{App, answer, paging};
+use axum::extract::State;
+use axum::http::StatusCode;
+use muster_api::{Change, Event as ApiEvent, Incident, IncidentList, IncidentsQuery};
+use muster_model::event::Event;
+use muster_model::finding::Incident as ModelIncident;
+use muster_model::names::NodeName;
+use muster_model::tenant::Role;
+use muster_model::units::Span;
+use muster_model::{Record, Seq};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Records before an incident that are looked at for changes.
+const LOOKED_AT: u64 = 8192;
+/// Changes longer before it began are not shown.
+const BEFORE: Span = Span::hours(1);
+/// Changes shown with an incident.
+const CHANGES: usize = 32;
+
+pub(crate) fn view(i: &ModelIncident) -> Incident {
+    Incident::of(i, title(&i.kind))
+}
+
+/// List incidents, newest first.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/incidents", tag = "health", params(IncidentsQuery),
+    responses((status = 200, description = "A page of incidents.", body = IncidentList))))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Query(q): Query<IncidentsQuery>,
+) -> Reply {
+    caller.over_site(Role::Viewer)?;
+    let limit = paging::limit(q.limit)?;
+    let below: Option<u64> = paging::decode("incidents", q.cursor.as_deref())?;
+    let (seq, items, cursor) = app.brain().read(|s| {
+        let fits = |i: &Arc<ModelIncident>| q.open.is_none_or(|o| o == i.closed.is_none());
+        let (found, cursor) =
+            paging::newest("incidents", &s.health.incidents, (limit, below), fits);
+        (s.seq, found.into_iter().map(|i| view(i)).collect(), cursor)
+    });
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &IncidentList { items, cursor }))
+}
+
+/// Get an incident, with its findings and what was changed shortly before it began.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/incidents/{id}", tag = "health",
+    params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
+    responses((status = 200, description = "The incident.", body = Incident))))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(text): Segment,
+) -> Reply {
+    caller.over_site(Role::Viewer)?;
+    let id = id(&text, "incident")?;
+    let found = app.brain().read(|s| {
+        let i = s.health.incidents.get(&id)?;
+        let of: Vec<_> = i.findings.iter().filter_map(|f| s.health.findings.get(f)).collect();
+        let mut shown = view(i);
+        shown.findings = of.iter().map(|f| findings::view(f)).collect();
+        let nodes: BTreeSet<NodeName> =
+            of.iter().filter_map(|f| f.seen.entity.node().cloned()).collect();
+        Some((s.seq, shown, Arc::clone(i), nodes))
+    });
+    let (seq, mut shown, incident, nodes) =
+        found.ok_or_else(|| missing("incident", id, "/v1/incidents"))?;
+    shown.changes = changes(&app, &incident, &nodes).await;
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &shown))
+}
+
+/// Changes within the hour before. A part of the log that is archived is left out.
+pub(super) async fn changes(
+    app: &App,
+    i: &ModelIncident,
+    nodes: &BTreeSet<NodeName>,
+) -> Vec<Change> {
+    let mut after = Seq(i.id.saturating_sub(LOOKED_AT));
+    let from = i.began_at - BEFORE;
+    let mut out = Vec::new();
+    while after.0 < i.id {
+        let Ok(records) = app.brain().records(after, 1024).await else { break };
+        let Some(last) = records.last() else { break };
+        after = last.seq;
+        let near = records.iter().filter(|r| r.seq.0 < i.id && r.at >= from);
+        out.extend(near.filter_map(|r| change(r, nodes)));
+    }
+    let older = out.len().saturating_sub(CHANGES);
+    out.drain(..older);
+    out
+}
+
+/// Is it something that somebody changed about the site or these nodes?
+fn change(r: &Record, nodes: &BTreeSet<NodeName>) -> Option<Change> {
+    let here = |n: &NodeName| nodes.contains(n);
+    let text = match &r.event {
+        Event::PolicySet { .. } => "the scheduling policy was set".to_owned(),
+        Event::TopologySet { .. } => "the topology was set".into(),
+        Event::QuotasSet { .. } => "the quotas were set".into(),
+        Event::LeaderChanged { server, .. } => format!("server {server} took the lead"),
+        Event::ReservationSet { reservation, .. } => {
+            format!("reservation {} was set", reservation.name)
+        }
+        Event::ReservationDeleted { name } => format!("reservation {name} was deleted"),
+        Event::NodeInventoried { node, inventory } if here(node) => {
+            let versions: Vec<String> =
+                inventory.versions.iter().map(|(c, v)| format!("{c} {v}")).collect();
+            format!("what is in {node} changed: {}", versions.join(", "))
+        }
+        Event::NodeBack { node, .. } if here(node) => format!("{node} was heard again"),
+        Event::NodeCordoned { node, reason, decided: false } if here(node) => {
+            format!("{node} was cordoned: {reason}")
+        }
+        Event::NodeUncordoned { node, .. } if here(node) => format!("{node} was uncordoned"),
+        Event::DrainStarted { node, reason } if here(node) => {
+            format!("{node} was drained: {reason}")
+        }
+        Event::NodeReady { node, reason } if here(node) => {
+            format!("{node} came into service: {reason}")
+        }
+        _ => return None,
+    };
+    Some(Change { at: r.at.into(), event: ApiEvent::of(r).kind, text, actor: r.actor.clone() })
+}

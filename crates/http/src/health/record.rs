@@ -1,0 +1,214 @@
+//! The record of an incident (O14): what happened, what it cost, what people wrote; and a draft of
+//! the report that is written afterwards.
+
+use super::story::Story;
+use super::{findings, id, incidents, missing, order};
+use crate::auth::{Reader, Writer};
+use crate::error::{Failure, Reply};
+use crate::extract::{JsonBody, OptionalBody, Segment};
+use crate::{App, answer, mark};
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse as _;
+use muster_api::{Incident, IncidentRecord, NoteRequest, OwnRequest};
+use muster_model::tenant::Role;
+use muster_model::units::Span;
+use muster_model::{Command, Seq};
+use muster_server::brain::BrainError;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Newest records that are looked through.
+const LOOKED_AT: u64 = 200_000;
+/// Records read at a time.
+const BATCH: usize = 2048;
+
+async fn record_of(app: &App, id: u64) -> Reply<(Seq, IncidentRecord)> {
+    let found = app.brain().read(|s| {
+        let i = s.health.incidents.get(&id)?;
+        let mut shown = incidents::view(i);
+        let of = i.findings.iter().filter_map(|f| s.health.findings.get(f));
+        shown.findings = of.map(|f| findings::view(f)).collect();
+        let books = s.runbooks.for_mode(&i.kind);
+        Some((s.seq, Story::new(s, Arc::clone(i)), shown, books))
+    });
+    let (seq, mut story, mut shown, runbooks) =
+        found.ok_or_else(|| missing("incident", id, "/v1/incidents"))?;
+    shown.changes = incidents::changes(app, &story.incident, &story.nodes()).await;
+    // Findings were there before the incident was known as one.
+    let first = story.incident.findings.first().copied().unwrap_or(id).min(id);
+    let mut after = Seq(first.saturating_sub(256).max(seq.0.saturating_sub(LOOKED_AT)));
+    story.cut |= after.0 > first;
+    while after < seq {
+        let records = match app.brain().records(after, BATCH).await {
+            Ok(records) => records,
+            Err(BrainError::Archived { behind }) if behind > after => {
+                (after, story.cut) = (behind, true);
+                continue;
+            }
+            Err(e) => return Err(e.into()),
+        };
+        let Some(last) = records.last() else { break };
+        after = last.seq;
+        records.iter().for_each(|r| story.read(r));
+        tokio::task::yield_now().await;
+    }
+    let impact = story.impact(app.brain().now());
+    let (timeline, cut) = (story.entries, story.cut);
+    Ok((seq, IncidentRecord { incident: shown, runbooks, impact, timeline, cut }))
+}
+
+/// Get the record of an incident: its timeline, what it cost, and what people wrote.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/incidents/{id}/record", tag = "health",
+    params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
+    responses((status = 200, description = "The record.", body = IncidentRecord))))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(text): Segment,
+) -> Reply {
+    caller.over_site(Role::Viewer)?;
+    let (seq, record) = record_of(&app, id(&text, "incident")?).await?;
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &record))
+}
+
+/// Get a draft of the report on an incident, as Markdown.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/incidents/{id}/report", tag = "health",
+    params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
+    responses((status = 200, description = "The draft.", body = String, content_type = "text/markdown"))))]
+pub(crate) async fn report(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(text): Segment,
+) -> Reply {
+    caller.over_site(Role::Viewer)?;
+    let (seq, record) = record_of(&app, id(&text, "incident")?).await?;
+    let kind = [(header::CONTENT_TYPE, "text/markdown; charset=utf-8")];
+    let mut response = (StatusCode::OK, kind, draft(&record)).into_response();
+    mark(response.headers_mut(), &app, &caller, seq);
+    Ok(response)
+}
+
+/// Write something down about an incident.
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/incidents/{id}/note", tag = "health", request_body = NoteRequest,
+    params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
+    responses((status = 200, description = "The incident.", body = Incident))))]
+pub(crate) async fn note(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(text): Segment,
+    JsonBody { value, raw }: JsonBody<NoteRequest>,
+) -> Reply {
+    let id = id(&text, "incident")?;
+    told(&app, &writer, &raw, id, Command::NoteIncident { id, text: value.text }).await
+}
+
+/// Take an incident on, or let it go.
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/incidents/{id}/own", tag = "health",
+    request_body = Option<OwnRequest>,
+    params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
+    responses((status = 200, description = "The incident.", body = Incident))))]
+pub(crate) async fn own(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(text): Segment,
+    OptionalBody { value, raw }: OptionalBody<OwnRequest>,
+) -> Reply {
+    let id = id(&text, "incident")?;
+    let owner = match (value.release, value.owner) {
+        (true, Some(_)) => {
+            return Err(Failure::senseless("it names an owner and lets it go").field("release"));
+        }
+        (true, None) => None,
+        (false, owner) => Some(owner.unwrap_or_else(|| writer.caller.actor.name.clone())),
+    };
+    told(&app, &writer, &raw, id, Command::OwnIncident { id, owner }).await
+}
+
+async fn told(app: &App, writer: &Writer, raw: &[u8], id: u64, command: Command) -> Reply {
+    let seq = order(app, writer, raw, command).await?;
+    let found = app.brain().read(|s| s.health.incidents.get(&id).map(|i| incidents::view(i)));
+    let found = found.ok_or_else(|| missing("incident", id, "/v1/incidents"))?;
+    Ok(answer(app, &writer.caller, StatusCode::OK, seq, None, &found))
+}
+
+/// One line, whatever was in it.
+fn line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ").replace('|', "\\|")
+}
+
+/// What is known, in the order in which a report is written; what people must add is left open.
+fn draft(r: &IncidentRecord) -> String {
+    let (i, m) = (&r.incident, &r.impact);
+    let mut out = String::new();
+    let _ = writeln!(out, "# Incident {}: {}\n", i.id, line(&i.summary));
+    let _ =
+        writeln!(out, "Draft made from the log. What a person has to add is marked with TODO.\n");
+    let _ = writeln!(out, "| | |\n| --- | --- |");
+    let owner = i.owner.as_deref().unwrap_or("TODO: nobody took it on");
+    let ended = i.closed_at.map_or_else(|| "still open".to_owned(), |t| t.to_string());
+    for (k, v) in [
+        ("kind", format!("{} ({})", i.kind, i.title)),
+        ("cause", i.cause.to_string()),
+        ("severity", i.severity.word().to_owned()),
+        ("owner", owner.to_owned()),
+        ("began", i.began_at.to_string()),
+        ("known", format!("{} ({} s later)", i.opened_at, m.seconds_to_detect)),
+        ("ended", ended),
+        ("lasted", Span(m.seconds * 1000).to_string()),
+    ] {
+        let _ = writeln!(out, "| {k} | {} |", line(&v));
+    }
+    let _ = writeln!(out, "\n## Impact\n");
+    let _ = writeln!(
+        out,
+        "- {} nodes, {}.{:03} GPU-hours in which they could not work",
+        m.nodes.len(),
+        m.gpu_milli_hours / 1000,
+        m.gpu_milli_hours % 1000
+    );
+    let list = |l: &[String]| if l.is_empty() { "none".to_owned() } else { l.join(", ") };
+    let jobs: Vec<String> = m.jobs.iter().map(ToString::to_string).collect();
+    let _ = writeln!(out, "- jobs that were hit: {}", list(&jobs));
+    let _ = writeln!(out, "- projects to tell: {}", list(&m.projects));
+    let _ = writeln!(out, "- people were called {} times", m.pages);
+    let _ = writeln!(out, "- findings: {}", i.count);
+    let _ = writeln!(out, "\n## What happened\n\nTODO: in three sentences.\n");
+    let _ = writeln!(out, "## What was changed shortly before\n");
+    if i.changes.is_empty() {
+        let _ = writeln!(out, "Nothing that the log knows of.");
+    }
+    for c in &i.changes {
+        let _ = writeln!(out, "- {} {} ({})", c.at, line(&c.text), c.actor);
+    }
+    let _ = writeln!(
+        out,
+        "\n## Timeline\n\n| when | what | where | who | |\n| --- | --- | --- | --- | --- |"
+    );
+    for e in &r.timeline {
+        let node = e.node.as_deref().unwrap_or("");
+        let _ =
+            writeln!(out, "| {} | {} | {node} | {} | {} |", e.at, e.what, e.actor, line(&e.text));
+    }
+    if r.cut {
+        let _ = writeln!(out, "\nThere was more than is shown, or a part of the log is archived.");
+    }
+    let _ = writeln!(out, "\n## Notes\n");
+    if i.notes.is_empty() {
+        let _ = writeln!(out, "None were written.");
+    }
+    for n in &i.notes {
+        let _ = writeln!(out, "- {} {}: {}", n.at, n.by, line(&n.text));
+    }
+    let _ =
+        writeln!(out, "\n## Why it happened\n\nTODO\n\n## What went well, what did not\n\nTODO\n");
+    let _ = writeln!(out, "## Actions\n\n- [ ] TODO: what, who, until when");
+    if !r.runbooks.is_empty() {
+        let _ = writeln!(
+            out,
+            "- [ ] does the runbook still say the right thing: {}",
+            r.runbooks.join(", ")
+        );
+    }
+    out
+}

@@ -1,0 +1,102 @@
+//! What is done about findings, and an operator's word on it.
+
+use super::{id, missing, node_name, order, reason};
+use crate::auth::{Reader, Writer};
+use crate::error::Reply;
+use crate::extract::{OptionalBody, Query, Segment};
+use crate::jobs::Nothing;
+use crate::{App, answer, paging};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use muster_api::{ReasonRequest, RemediesQuery, Remedy, RemedyList};
+use muster_engine::State as Site;
+use muster_model::Command;
+use muster_model::remedy::Remedy as ModelRemedy;
+use muster_model::tenant::Role;
+use std::sync::Arc;
+
+/// The remedy as the API shows it, with its act.
+pub(crate) fn view(s: &Site, r: &ModelRemedy) -> Remedy {
+    let act = r.act.and_then(|id| s.health.acts.get(&id));
+    Remedy::of(r, act.map(|a| &**a))
+}
+
+/// List remedies, newest first.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/remedies", tag = "health", params(RemediesQuery),
+    responses((status = 200, description = "A page of remedies.", body = RemedyList))))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Query(q): Query<RemediesQuery>,
+) -> Reply {
+    caller.over_site(Role::Viewer)?;
+    let limit = paging::limit(q.limit)?;
+    let below: Option<u64> = paging::decode("remedies", q.cursor.as_deref())?;
+    let node = node_name(q.node.as_deref())?;
+    let (seq, items, cursor) = app.brain().read(|s| {
+        let fits = |r: &Arc<ModelRemedy>| {
+            q.open.is_none_or(|open| open == r.outcome.is_none())
+                && node.as_ref().is_none_or(|n| r.node == *n)
+        };
+        let (found, cursor) = paging::newest("remedies", &s.health.remedies, (limit, below), fits);
+        (s.seq, found.into_iter().map(|r| view(s, r)).collect(), cursor)
+    });
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &RemedyList { items, cursor }))
+}
+
+/// Get a remedy.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/remedies/{id}", tag = "health",
+    params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
+    responses((status = 200, description = "The remedy.", body = Remedy))))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(text): Segment,
+) -> Reply {
+    caller.over_site(Role::Viewer)?;
+    let id = id(&text, "remedy")?;
+    let (seq, found) =
+        app.brain().read(|s| (s.seq, s.health.remedies.get(&id).map(|r| view(s, r))));
+    let found = found.ok_or_else(|| missing("remedy", id, "/v1/remedies"))?;
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &found))
+}
+
+macro_rules! word {
+    ($(#[$doc:meta])* $name:ident, $path:literal, $body:ty, [$($request:tt)*], |$id:ident, $value:ident| $command:expr) => {
+        $(#[$doc])*
+        #[cfg_attr(feature = "openapi", utoipa::path(post, path = $path, tag = "health", $($request)*
+            params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
+            responses((status = 200, description = "The remedy as it stands now.", body = Remedy))))]
+        pub(crate) async fn $name(
+            State(app): State<App>,
+            writer: Writer,
+            Segment(text): Segment,
+            OptionalBody { value: $value, raw }: OptionalBody<$body>,
+        ) -> Reply<Response> {
+            writer.caller.over_site(Role::Operator)?;
+            let $id = id(&text, "remedy")?;
+            let command = $command;
+            let seq = order(&app, &writer, &raw, command).await?;
+            let now = app.brain().read(|s| s.health.remedies.get(&$id).map(|r| view(s, r)));
+            let now = now.ok_or_else(|| missing("remedy", $id, "/v1/remedies"))?;
+            Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &now))
+        }
+    };
+}
+
+word!(
+    /// Approve a remedy that waits: it is carried out.
+    approve, "/v1/remedies/{id}/approve", Nothing, [],
+    |id, _value| Command::ApproveRemedy { id }
+);
+word!(
+    /// Deny a remedy that waits: it is not carried out, and its node stays as it is.
+    deny, "/v1/remedies/{id}/deny", ReasonRequest, [request_body = Option<ReasonRequest>,],
+    |id, value| Command::DenyRemedy { id, reason: reason(value.reason, false)? }
+);
+word!(
+    /// Take back what a remedy did: its node serves as before.
+    undo, "/v1/remedies/{id}/undo", ReasonRequest, [request_body = Option<ReasonRequest>,],
+    |id, value| Command::UndoRemedy { id, reason: reason(value.reason, true)? }
+);

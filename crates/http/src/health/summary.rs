@@ -1,0 +1,166 @@
+//! How the site stands, worst first.
+
+use super::{automation, breakers, findings, incidents, remedies, sees};
+use crate::auth::{Caller, Reader};
+use crate::error::Reply;
+use crate::{App, answer};
+use axum::extract::State;
+use axum::http::StatusCode;
+use muster_api::node::state_word;
+use muster_api::{Finding, HealthSummary, Kind};
+use muster_engine::State as Site;
+use muster_model::finding::Severity;
+use muster_model::node::{NodeRole, Stage};
+use muster_model::units::Time;
+use std::collections::BTreeMap;
+
+/// Findings told in one summary.
+const FINDINGS: usize = 100;
+
+/// Say how the site stands, worst first: what is wrong, and what waits for an operator.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/health", tag = "health",
+    responses((status = 200, description = "How it stands.", body = HealthSummary))))]
+pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    let now = app.brain().now();
+    let (seq, shown) = app.brain().read(|s| (s.seq, view(s, &caller, now)));
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &shown))
+}
+
+fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
+    let whole = caller.actor.project.is_none();
+    let mut nodes: BTreeMap<String, u32> = BTreeMap::new();
+    let (mut spares, mut spares_left) = (0, 0);
+    for n in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
+        *nodes.entry(state_word(n).to_owned()).or_default() += 1;
+        if n.role == NodeRole::Spare {
+            spares += 1;
+            let free = state_word(n) == "ready" && n.breaker.is_none();
+            spares_left += u32::from(free && s.attempts_on(&n.name).next().is_none());
+        }
+    }
+    let mut open: Vec<Finding> = Vec::new();
+    let mut findings_open = 0;
+    for f in s.health.open().filter(|f| sees(s, caller, f)) {
+        findings_open += 1;
+        // Tenants see no incidents, so that nothing of theirs hides in one.
+        if f.incident.is_none() || !whole {
+            open.push(findings::view(f));
+        }
+    }
+    open.sort_by(|a, b| b.severity.cmp(&a.severity).then(b.opened_at.cmp(&a.opened_at)));
+    let mut out = HealthSummary {
+        kind: Kind::Health,
+        state: String::new(),
+        reasons: Vec::new(),
+        incidents: Vec::new(),
+        findings: open,
+        findings_open,
+        waiting: Vec::new(),
+        remedies_open: 0,
+        breakers: Vec::new(),
+        automation: None,
+        nodes,
+        spares_left,
+        spares,
+    };
+    if whole {
+        out.incidents = s.health.open_incidents().map(|i| incidents::view(i)).collect();
+        out.incidents.sort_by(|a, b| b.severity.cmp(&a.severity).then(a.began_at.cmp(&b.began_at)));
+        for r in s.health.live_remedies() {
+            out.remedies_open += 1;
+            let shown = remedies::view(s, r);
+            if shown.waits() {
+                out.waiting.push(shown);
+            }
+        }
+        out.waiting.sort_by_key(|r| r.since);
+        out.breakers = breakers::open(s);
+        out.automation = Some(automation::view(s, now));
+    }
+    judge(s, &mut out, whole, now);
+    out.findings.truncate(FINDINGS);
+    out
+}
+
+/// What it comes to, and why.
+fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
+    let (mut bad, mut attention) = (Vec::new(), Vec::new());
+    let some = |n: usize, one: &str, many: &str| {
+        if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
+    };
+    if let Some(a) = out.automation.as_ref().filter(|a| a.state == "stopped") {
+        bad.push(format!("automation is stopped: {}", a.reason.as_deref().unwrap_or("no reason")));
+    }
+    if !out.waiting.is_empty() {
+        let n = out.waiting.len();
+        bad.push(some(n, "remedy waits for approval", "remedies wait for approval"));
+    }
+    if whole {
+        let late = |until: Option<Time>| until.is_some_and(|u| u < now);
+        let n = s.health.live_remedies().filter(|r| late(r.until)).count();
+        if n > 0 {
+            bad.push(some(n, "remedy takes too long", "remedies take too long"));
+        }
+        let stuck = s.nodes.values().filter(|n| n.remedy.is_none() && late(n.stage_until)).count();
+        if stuck > 0 {
+            bad.push(some(
+                stuck,
+                "node stands too long in its stage",
+                "nodes stand too long in their stage",
+            ));
+        }
+        if out.spares > 0 && out.spares_left == 0 {
+            attention.push("no spare node is left".to_owned());
+        }
+    }
+    for i in &out.incidents {
+        attention.push(format!("incident {}: {}", i.id, i.summary));
+    }
+    // What is under way on a node counts for all that was found there.
+    let tended = |f: &&Finding| {
+        let id = |text: &Option<String>| text.as_ref().and_then(|t| t.parse::<u64>().ok());
+        let own = id(&f.remedy).and_then(|r| s.health.remedies.get(&r));
+        let node = f.node.as_ref().and_then(|n| n.parse().ok());
+        own.is_some_and(|r| r.outcome.is_none())
+            || node.is_some_and(|n| s.health.remedies_of(&n).next().is_some())
+    };
+    let critical = out.findings.iter().filter(|f| f.severity == Severity::Critical);
+    let (mended, alone): (Vec<_>, Vec<_>) = critical.partition(tended);
+    if !alone.is_empty() && whole {
+        bad.push(some(
+            alone.len(),
+            "critical finding has no remedy",
+            "critical findings have no remedy",
+        ));
+    } else if !alone.is_empty() {
+        attention.push(some(alone.len(), "critical finding", "critical findings"));
+    }
+    if !mended.is_empty() {
+        let n = mended.len();
+        attention.push(some(
+            n,
+            "critical finding is looked after",
+            "critical findings are looked after",
+        ));
+    }
+    let worth = [Severity::Warning, Severity::Degraded];
+    let rest = out.findings.iter().filter(|f| worth.contains(&f.severity)).count();
+    if rest > 0 {
+        attention.push(some(rest, "lesser finding", "lesser findings"));
+    }
+    if !out.breakers.is_empty() {
+        attention.push(some(
+            out.breakers.len(),
+            "breaker is not closed",
+            "breakers are not closed",
+        ));
+    }
+    out.state = match (bad.is_empty(), attention.is_empty()) {
+        (false, _) => "bad",
+        (true, false) => "attention",
+        (true, true) => "well",
+    }
+    .into();
+    out.reasons = bad;
+    out.reasons.append(&mut attention);
+}

@@ -1,0 +1,305 @@
+//! What happened to a node: faults, findings, remedies, stages, tests, jobs that were hit.
+
+use super::title;
+use crate::auth::Reader;
+use crate::error::{Failure, Reply};
+use crate::extract::{Query, Segment};
+use crate::{App, answer, paging};
+use axum::extract::State;
+use axum::http::StatusCode;
+use muster_api::remedy::outcome_words;
+use muster_api::{TimelineEntry, TimelineKind, TimelineList, TimelineQuery};
+use muster_engine::State as Site;
+use muster_model::event::Event;
+use muster_model::fault::SeenFault;
+use muster_model::finding::{Finding, SeenFinding, Severity};
+use muster_model::job::{SlotEnd, StopReason};
+use muster_model::names::{NameError, NodeName};
+use muster_model::remedy::{AskedAct, Remedy, RemedyStep};
+use muster_model::tenant::Role;
+use muster_model::units::Time;
+use muster_model::{Record, Seq};
+use muster_server::brain::BrainError;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Newest records of the log that are looked through.
+const LOOKED_AT: u64 = 20_000;
+/// Records read at a time.
+const BATCH: usize = 1024;
+
+/// List what happened to a node, newest first: the newest part of the log, and what is remembered
+/// of the time before.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/nodes/{name}/timeline", tag = "health", params(TimelineQuery,
+    ("name" = String, Path, description = "The node's name.")),
+    responses((status = 200, description = "What happened.", body = TimelineList))))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(name): Segment,
+    Query(q): Query<TimelineQuery>,
+) -> Reply {
+    caller.over_site(Role::Viewer)?;
+    let limit = paging::limit(q.limit)?;
+    let node: NodeName =
+        name.parse().map_err(|e: NameError| Failure::bad(e.to_string()).field("name"))?;
+    let found =
+        app.brain().read(|s| s.nodes.contains_key(&node).then(|| (s.seq, About::new(s, &node))));
+    let (seq, about) = found.ok_or_else(|| {
+        Failure::not_found(format!("there is no node {node}")).hint("GET /v1/nodes lists them")
+    })?;
+    // Only one way leads to each entry: the log tells in which order things happened, and what it
+    // does not reach comes from what is remembered.
+    let (mut items, from) = logged(&app, &about, seq).await?;
+    items.reverse();
+    let mut older = app.brain().read(|s| remembered(s, &node));
+    older.retain(|e| from.is_some_and(|from| e.at.0 < from));
+    older.sort_by_key(|e| std::cmp::Reverse(e.at));
+    items.extend(older);
+    items.truncate(limit);
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &TimelineList { items, cursor: None }))
+}
+
+fn entry(at: Time, what: TimelineKind, text: String) -> TimelineEntry {
+    TimelineEntry { at: at.into(), what, id: None, gpu: None, severity: None, text }
+}
+
+/// Records name findings, remedies and acts by number: those of one node.
+pub(super) struct About {
+    node: NodeName,
+    findings: BTreeMap<u64, Arc<Finding>>,
+    remedies: BTreeMap<u64, Arc<Remedy>>,
+    acts: BTreeMap<u64, Arc<AskedAct>>,
+}
+
+impl About {
+    pub(super) fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    pub(super) fn new(s: &Site, node: &NodeName) -> About {
+        let h = &s.health;
+        let findings = h.findings.iter().filter(|(_, f)| f.seen.entity.node() == Some(node));
+        let remedies = h.remedies.iter().filter(|(_, r)| r.node == *node);
+        let acts = h.acts.iter().filter(|(_, a)| a.act.node() == Some(node));
+        About {
+            node: node.clone(),
+            findings: findings.map(|(id, f)| (*id, Arc::clone(f))).collect(),
+            remedies: remedies.map(|(id, r)| (*id, Arc::clone(r))).collect(),
+            acts: acts.map(|(id, a)| (*id, Arc::clone(a))).collect(),
+        }
+    }
+}
+
+fn of_fault(at: Time, f: &SeenFault) -> TimelineEntry {
+    let hit = f.attempt.map(|a| format!(", hit {a}")).unwrap_or_default();
+    let times = if f.count > 1 { format!(" {} times", f.count) } else { String::new() };
+    let text = format!("{}{times}{hit}: {}", f.code, f.text);
+    TimelineEntry { gpu: f.gpu, ..entry(at, TimelineKind::Fault, text) }
+}
+
+fn of_finding(at: Time, id: u64, f: &SeenFinding, over: Option<&str>) -> TimelineEntry {
+    let text = match over {
+        Some(why) => format!("{} is over: {why}", f.kind),
+        None => {
+            let why = f.evidence.first().map(|e| format!(": {e}")).unwrap_or_default();
+            format!("{} ({}){why}", f.kind, title(&f.kind))
+        }
+    };
+    TimelineEntry {
+        id: Some(id.to_string()),
+        gpu: f.entity.gpu(),
+        severity: Some(if over.is_some() { Severity::Info } else { f.severity }),
+        ..entry(at, TimelineKind::Finding, text)
+    }
+}
+
+fn of_remedy(at: Time, r: &Remedy, text: String) -> TimelineEntry {
+    let id = Some(r.id.to_string());
+    TimelineEntry { id, gpu: r.gpu, ..entry(at, TimelineKind::Remedy, text) }
+}
+
+fn of_act(at: Time, a: &AskedAct, text: &str) -> TimelineEntry {
+    let id = Some(a.id.to_string());
+    let text = format!("{} {text}", a.act.word());
+    TimelineEntry { id, ..entry(at, TimelineKind::Act, text) }
+}
+
+fn chosen(r: &Remedy) -> String {
+    format!("chosen for {}: {}", r.kind, r.action.words())
+}
+
+fn because(what: &str, why: &str) -> String {
+    if why.is_empty() { what.to_owned() } else { format!("{what}: {why}") }
+}
+
+/// What the working state remembers of it.
+fn remembered(s: &Site, node: &NodeName) -> Vec<TimelineEntry> {
+    let mut out: Vec<TimelineEntry> = s.faults_of(node).map(|f| of_fault(f.at, &f.fault)).collect();
+    let about = About::new(s, node);
+    for f in about.findings.values() {
+        out.push(of_finding(f.opened_at, f.id, &f.seen, None));
+        if let Some(c) = &f.closed {
+            out.push(of_finding(c.at, f.id, &f.seen, Some(&c.why)));
+        }
+    }
+    for r in about.remedies.values() {
+        out.push(of_remedy(r.at, r, chosen(r)));
+        for (at, step) in r.taken.iter().filter(|(_, s)| *s != RemedyStep::Ended) {
+            out.push(of_remedy(*at, r, step.words().to_owned()));
+        }
+        if let Some(o) = r.outcome {
+            out.push(of_remedy(r.since, r, because(outcome_words(o), &r.why)));
+        }
+    }
+    for a in about.acts.values() {
+        out.push(of_act(a.at, a, "was asked for"));
+        if let Some(e) = &a.ended {
+            out.push(of_act(e.at, a, &ended(e.ok, &e.message)));
+        }
+    }
+    out
+}
+
+fn ended(ok: bool, message: &str) -> String {
+    because(if ok { "done" } else { "failed" }, message)
+}
+
+/// What the newest part of the log tells, oldest first; and when that part begins, where the log
+/// begins before it.
+async fn logged(app: &App, about: &About, end: Seq) -> Reply<(Vec<TimelineEntry>, Option<Time>)> {
+    let mut after = Seq(end.0.saturating_sub(LOOKED_AT));
+    let mut whole = after.0 == 0;
+    let (mut out, mut from) = (Vec::new(), None);
+    while after < end {
+        let records = match app.brain().records(after, BATCH).await {
+            Ok(records) => records,
+            // What is older lies in the archive.
+            Err(BrainError::Archived { behind }) if behind > after => {
+                (after, whole) = (behind, false);
+                continue;
+            }
+            Err(e) => return Err(e.into()),
+        };
+        let Some(last) = records.last() else { break };
+        after = last.seq;
+        from = from.or(records.first().map(|r| r.at));
+        out.extend(records.iter().filter_map(|r| told(r, about)));
+    }
+    Ok((out, from.filter(|_| !whole)))
+}
+
+pub(super) fn told(r: &Record, about: &About) -> Option<TimelineEntry> {
+    let remedy = |id: &u64| about.remedies.get(id);
+    match &r.event {
+        Event::FaultSeen { node, fault } if *node == about.node => Some(of_fault(r.at, fault)),
+        Event::FindingOpened { finding, .. } if finding.seen.entity.node() == Some(&about.node) => {
+            Some(of_finding(r.at, finding.id, &finding.seen, None))
+        }
+        Event::FindingClosed { id, why, .. } => {
+            about.findings.get(id).map(|f| of_finding(r.at, *id, &f.seen, Some(why)))
+        }
+        Event::RemedyChosen { remedy } if remedy.node == about.node => {
+            Some(of_remedy(r.at, remedy, chosen(remedy)))
+        }
+        Event::RemedyStepped { id, step, why, .. } => {
+            remedy(id).map(|m| of_remedy(r.at, m, because(step.words(), why)))
+        }
+        Event::RemedyApproved { id, by } => {
+            remedy(id).map(|m| of_remedy(r.at, m, format!("approved by {by}")))
+        }
+        Event::RemedyEnded { id, outcome, why, .. } => {
+            remedy(id).map(|m| of_remedy(r.at, m, because(outcome_words(*outcome), why)))
+        }
+        Event::ActAsked { act } if act.act.node() == Some(&about.node) => {
+            Some(of_act(r.at, act, "was asked for"))
+        }
+        Event::ActEnded { id, ok, message, .. } => {
+            about.acts.get(id).map(|a| of_act(r.at, a, &ended(*ok, message)))
+        }
+        _ => stage(r, &about.node)
+            .map(|text| entry(r.at, TimelineKind::Stage, text))
+            .or_else(|| test(r, &about.node).map(|text| entry(r.at, TimelineKind::Test, text)))
+            .or_else(|| hit(r, &about.node)),
+    }
+}
+
+/// It entered another stage, or another of its axes changed.
+fn stage(r: &Record, of: &NodeName) -> Option<String> {
+    let about = |n: &NodeName| n == of;
+    Some(match &r.event {
+        Event::NodeEnrolled { node, .. } if about(node) => "joined".into(),
+        Event::NodeStaged { node, stage, reason, .. } if about(node) => {
+            because(muster_lifecycle::word(*stage), reason)
+        }
+        Event::NodeReady { node, reason } if about(node) => because("ready", reason),
+        Event::DrainStarted { node, reason } if about(node) => because("draining", reason),
+        Event::NodeDrained { node } if about(node) => "drained".into(),
+        Event::NodeCordoned { node, reason, .. } if about(node) => because("cordoned", reason),
+        Event::NodeUncordoned { node, .. } if about(node) => "uncordoned".into(),
+        Event::NodeLost { node, .. } if about(node) => "lost: its agent is not heard".into(),
+        Event::NodeBack { node, boot, .. } if about(node) => format!("heard again, boot {boot}"),
+        Event::NodeRetired { node } if about(node) => "retired".into(),
+        Event::NodeMarked { node, role, hazard, .. } if about(node) => {
+            format!("kept for {} work, hazard {hazard} in 1000", role.word())
+        }
+        Event::GpusExcluded { node, gpus, reason, .. } if about(node) => {
+            let list: Vec<String> = gpus.iter().map(|g| g.to_string()).collect();
+            let what = if list.is_empty() {
+                "all GPUs take work".to_owned()
+            } else {
+                format!("GPUs {} take no work", list.join(","))
+            };
+            because(&what, reason)
+        }
+        Event::ProbationSet { node, until } if about(node) => match until {
+            Some(_) => "on probation".into(),
+            None => "probation is over".into(),
+        },
+        _ => return None,
+    })
+}
+
+fn test(r: &Record, of: &NodeName) -> Option<String> {
+    match &r.event {
+        Event::QualificationAsked { node, level, .. } if node == of => {
+            Some(format!("{} test asked for", format!("{level:?}").to_lowercase()))
+        }
+        Event::QualificationEnded { node, report, expired, .. } if node == of => {
+            let how = format!("{:?}", report.outcome).to_lowercase();
+            let late = if *expired { ", nothing was heard of it in time" } else { "" };
+            Some(format!("test {how}{late}"))
+        }
+        Event::QualificationCancelled { node, .. } if node == of => Some("test cancelled".into()),
+        _ => None,
+    }
+}
+
+/// A job there was hit.
+fn hit(r: &Record, of: &NodeName) -> Option<TimelineEntry> {
+    let (key, text) = match &r.event {
+        Event::StopOrdered { key, reason, .. } if stopped_by(reason, of) => {
+            (key, format!("attempt {key} is stopped: {reason}"))
+        }
+        Event::SlotEnded { key, node, end } if node == of => match end {
+            SlotEnd::Failed { exit } => (key, format!("attempt {key} failed here: {exit}")),
+            SlotEnd::NodeFault { reason } => {
+                (key, format!("attempt {key} was failed here: {reason}"))
+            }
+            SlotEnd::Ok | SlotEnd::Stopped | SlotEnd::Unstartable { .. } => return None,
+        },
+        _ => return None,
+    };
+    let id = Some(key.job.to_string());
+    Some(TimelineEntry { id, ..entry(r.at, TimelineKind::Job, text) })
+}
+
+/// Is the node the reason?
+fn stopped_by(reason: &StopReason, node: &NodeName) -> bool {
+    match reason {
+        StopReason::NodeLost { node: n }
+        | StopReason::Drain { node: n }
+        | StopReason::Sick { node: n, .. } => n == node,
+        _ => false,
+    }
+}

@@ -1,0 +1,464 @@
+//! Jobs.
+
+use super::auth::{Caller, Reader, Writer};
+use super::error::{Failure, Reply};
+use super::extract::{JsonBody, OptionalBody, Query, Segment, number, shown};
+use super::{App, answer, paging};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use muster_api::{
+    Explanation, Job, JobArray, JobList, JobsQuery, Kind, Progress, SubmitQuery, Submitted,
+    UpdateJob,
+};
+use muster_engine::State as Site;
+use muster_model::job::{Job as ModelJob, JobState};
+use muster_model::spec::JobSpec;
+use muster_model::tenant::Role;
+use muster_model::{Answer, Command, JobId, RefusalCode, Seq};
+use muster_server::agents::RankStep;
+use muster_server::brain::{Attach, BrainError, Committed};
+use serde::Deserialize;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Jobs looked at before others get their turn at the state.
+const SCANNED_AT_ONCE: usize = 10_000;
+
+/// List jobs, newest first.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs", tag = "jobs", params(JobsQuery),
+    responses((status = 200, description = "A page of jobs.", body = JobList))))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Query(q): Query<JobsQuery>,
+) -> Reply {
+    let limit = paging::limit(q.limit)?;
+    let mut below: Option<u64> = paging::decode("jobs", q.cursor.as_deref())?;
+    q.wants(JobState::Queued).map_err(|e| Failure::bad(e).field("state"))?;
+    let project = match (&q.project, &caller.actor.project) {
+        (None, own) => own.clone(),
+        (Some(p), _) => Some(caller.project(Some(p))?),
+    };
+    let fits = |j: &ModelJob| {
+        project.as_ref().is_none_or(|p| j.project == *p)
+            && q.user
+                .as_ref()
+                .is_none_or(|u| j.user == *u || j.user.strip_prefix("user:") == Some(u))
+            && q.name.as_ref().is_none_or(|n| j.name.as_str() == n)
+            && q.wants(j.state).unwrap_or(false)
+    };
+    let mut found: Vec<Arc<ModelJob>> = Vec::new();
+    loop {
+        let (seq, at_end) = app.brain().read(|s| {
+            let upper = below.map_or(Bound::Unbounded, |b| Bound::Excluded(JobId(b)));
+            let older = s.jobs.range((Bound::Unbounded, upper)).rev();
+            for (looked_at, (id, job)) in older.enumerate() {
+                if looked_at == SCANNED_AT_ONCE || found.len() > limit {
+                    return (s.seq, false);
+                }
+                below = Some(id.0);
+                if fits(job) {
+                    found.push(Arc::clone(job));
+                }
+            }
+            (s.seq, true)
+        });
+        if found.len() > limit || at_end {
+            // One more than asked for was looked for, to know whether there is a next page.
+            let more = found.len() > limit;
+            found.truncate(limit);
+            let cursor = found.last().filter(|_| more).map(|j| paging::encode("jobs", j.id.0));
+            let items = found.iter().map(|j| view(j)).collect();
+            return Ok(answer(
+                &app,
+                &caller,
+                StatusCode::OK,
+                seq,
+                None,
+                &JobList { items, cursor },
+            ));
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The job as the API shows it, with why it waits as far as that costs nothing to say.
+fn view(job: &ModelJob) -> Job {
+    let mut shown = Job::of(job);
+    if job.state == JobState::Queued {
+        let promised = shown.promise.as_ref().map(|p| p.at);
+        shown.waiting = Some(match (&job.held, promised, job.reason.as_deref()) {
+            (Some(by), _, _) => format!("held by {by}"),
+            (None, Some(at), _) => format!("promised a start by {at}"),
+            (None, None, Some(why)) if job.attempts > 0 => {
+                format!("waits to be tried again: {why}")
+            }
+            (None, None, _) => {
+                format!("waits for room; `muster explain {}` says more", job.display_id())
+            }
+        });
+    }
+    shown
+}
+
+/// The newest step that a rank of the job told; the lowest rank speaks for those that are level.
+fn progress(app: &App, job: &ModelJob) -> Option<Progress> {
+    let steps = app.agents().steps(job.attempt_key()?);
+    let newest = steps.into_iter().rev().max_by_key(|s| s.step)?;
+    let RankStep { rank, at, step, t, loss, .. } = newest;
+    Some(Progress { step, rank, t, loss, at: at.into() })
+}
+
+/// Submit a job, or an array of jobs.
+///
+/// With `dry_run=true` nothing is submitted: the answer says whether and when it would start.
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/jobs", tag = "jobs", params(SubmitQuery), request_body = JobSpec,
+    responses((status = 201, description = "What was made.", body = Submitted),
+              (status = 200, description = "What would happen (dry run).", body = Explanation))))]
+pub(crate) async fn submit(
+    State(app): State<App>,
+    writer: Writer,
+    Query(q): Query<SubmitQuery>,
+    JsonBody { value: mut spec, raw }: JsonBody<JobSpec>,
+) -> Reply {
+    let caller = &writer.caller;
+    caller.at_least(Role::User)?;
+    let project = caller.project(spec.project.as_ref().map(|p| p.as_str()))?;
+    spec.project = Some(project);
+    muster_model::resolve::check_run(&spec.run, spec.simulate.is_some())
+        .map_err(muster_model::Refusal::from)?;
+    if q.dry_run {
+        let now = app.brain().now();
+        let (seq, e) = app
+            .brain()
+            .read(|s| (s.seq, s.explain_spec(&spec, now).map(|e| explanation(s, caller, None, e))));
+        return Ok(answer(&app, caller, StatusCode::OK, seq, None, &e?));
+    }
+    let payload = Some(std::mem::take(&mut spec.run));
+    let request = writer.request(&app, &raw, Command::Submit { spec: Arc::new(spec) });
+    let Committed { answer: made, seq } =
+        app.brain().call(request, Attach { payload, ..Attach::default() }).await?;
+    let Answer::Submitted { first, count } = made else {
+        return Err(Failure::conflict("this Idempotency-Key was used for something else"));
+    };
+    let made = app.brain().read(|s| {
+        let head = s.jobs.get(&first)?;
+        Some(if head.array.is_some() {
+            let tasks = s.jobs.range(first..).take(count as usize).map(|(_, j)| &**j);
+            Submitted::Array(JobArray::of(tasks)?)
+        } else {
+            Submitted::Job(Box::new(Job::of(head)))
+        })
+    });
+    // Only a repeat under an old key can find its job gone.
+    let made = made.ok_or_else(|| {
+        Failure::not_found(format!("job {first} was made and has ended long ago"))
+    })?;
+    let version = match &made {
+        Submitted::Job(j) => j.version,
+        Submitted::Array(a) => a.version,
+    };
+    Ok(answer(&app, caller, StatusCode::CREATED, seq, Some(version), &made))
+}
+
+/// Which job a path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct JobName {
+    number: u64,
+    /// Index in the array that `number` is the parent of.
+    task: Option<u32>,
+}
+
+fn job_name(text: &str) -> Reply<JobName> {
+    let bad = || {
+        Failure::bad(format!("`{}` is not a job id", shown(text)))
+            .field("id")
+            .hint("a job id is a number such as 42, or 42_3 for a task of an array")
+    };
+    let (number_text, task) = match text.split_once('_') {
+        None => (text, None),
+        Some((n, t)) => (n, Some(number(t).and_then(|t| u32::try_from(t).ok()).ok_or_else(bad)?)),
+    };
+    Ok(JobName { number: number(number_text).ok_or_else(bad)?, task })
+}
+
+/// The job of that name, if the caller may know of it.
+fn find(site: &Site, caller: &Caller, name: JobName) -> Reply<Arc<ModelJob>> {
+    let first = JobId(name.number);
+    let found = match name.task {
+        None => site.jobs.get(&first),
+        Some(index) => site
+            .jobs
+            .range(first..)
+            .map(|(_, j)| j)
+            // Tasks have ids in a row and growing indices.
+            .take_while(|j| j.array.is_some_and(|a| a.parent == first && a.index <= index))
+            .find(|j| j.array.is_some_and(|a| a.index == index)),
+    };
+    found.filter(|j| caller.sees(&j.project)).cloned().ok_or_else(|| {
+        let id = name.task.map_or_else(|| first.to_string(), |t| format!("{first}_{t}"));
+        Failure::not_found(format!("there is no job {id}"))
+            .hint("jobs that ended long ago are only in the log: GET /v1/events")
+    })
+}
+
+/// The job a path names: for the other endpoints that hang on jobs.
+pub(crate) fn named(app: &App, caller: &Caller, text: &str) -> Reply<Arc<ModelJob>> {
+    let name = job_name(text)?;
+    app.brain().read(|s| find(s, caller, name))
+}
+
+/// Get a job.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs/{id}", tag = "jobs",
+    params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.", pattern = "^[0-9]+(_[0-9]+)?$")),
+    responses((status = 200, description = "The job.", body = Job))))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(id): Segment,
+) -> Reply {
+    let name = job_name(&id)?;
+    let now = app.brain().now();
+    let (seq, job, waiting) = app.brain().read(|s| {
+        let job = find(s, &caller, name)?;
+        let waits = job.state == JobState::Queued && job.held.is_none();
+        let waiting = waits.then(|| s.explain(job.id, now)).flatten().map(|e| e.summary);
+        Ok::<_, Failure>((s.seq, job, waiting))
+    })?;
+    let mut shown = view(&job);
+    shown.progress = progress(&app, &job);
+    if waiting.is_some() {
+        shown.waiting = waiting;
+    }
+    Ok(answer(&app, &caller, StatusCode::OK, seq, Some(shown.version), &shown))
+}
+
+/// Say why a job waits, and what would make it start sooner.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs/{id}/explain", tag = "jobs",
+    params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.", pattern = "^[0-9]+(_[0-9]+)?$")),
+    responses((status = 200, description = "Why it waits.", body = Explanation))))]
+pub(crate) async fn explain(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(id): Segment,
+) -> Reply {
+    let name = job_name(&id)?;
+    let now = app.brain().now();
+    let (seq, e) = app.brain().read(|s| {
+        let job = find(s, &caller, name)?;
+        let e = s.explain(job.id, now).unwrap_or_else(|| muster_scheduler::Explanation {
+            summary: match &job.reason {
+                Some(why) if job.state.is_final() => {
+                    format!("it does not wait: it {} ({why})", past(job.state))
+                }
+                _ => format!("it does not wait: it is {}", job.state),
+            },
+            ..Default::default()
+        });
+        Ok::<_, Failure>((s.seq, explanation(s, &caller, Some(&job), e)))
+    })?;
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &e))
+}
+
+fn past(state: JobState) -> &'static str {
+    match state {
+        JobState::Cancelled => "was cancelled",
+        other => other.word(),
+    }
+}
+
+/// The scheduler's words, with the names of others' jobs left out for those who may not know.
+fn explanation(
+    site: &Site,
+    caller: &Caller,
+    job: Option<&ModelJob>,
+    e: muster_scheduler::Explanation,
+) -> Explanation {
+    let state = match job {
+        Some(j) => j.state.word(),
+        None if e.impossible => "can never start",
+        None if e.starts_now => "would start",
+        None => "would wait",
+    };
+    let ahead = e.ahead.into_iter().map(|a| {
+        let other = site.jobs.get(&a.job).filter(|j| caller.sees(&j.project));
+        muster_api::Ahead {
+            id: other.map_or_else(|| "another project's".into(), |j| j.display_id()),
+            name: other.map(|j| j.name.to_string()),
+            why: a.why,
+        }
+    });
+    Explanation {
+        kind: Kind::Explanation,
+        job: job.map(ModelJob::display_id),
+        state: state.into(),
+        possible: !e.impossible,
+        summary: e.summary,
+        ahead: ahead.collect(),
+        ahead_count: e.ahead_count.into(),
+        constraints: e
+            .constraints
+            .into_iter()
+            .map(|c| muster_api::Constraint {
+                name: c.name,
+                detail: c.detail,
+                nodes_left: c.nodes_left.into(),
+                gpus_left: c.gpus_left,
+                binding: c.binding,
+            })
+            .collect(),
+        estimated_start: e
+            .estimate
+            .map(|e| muster_api::Estimate { at: e.at.into(), basis: e.basis }),
+        suggestions: e.suggestions,
+        would_go: e.would_go,
+    }
+}
+
+/// A body with nothing in it; `{}` is taken too.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// Does the same to a job, or to every task of an array when its plain number is given.
+async fn steer(
+    app: App,
+    writer: Writer,
+    id: &str,
+    body: &[u8],
+    command: impl Fn(JobId) -> Command,
+) -> Reply {
+    writer.caller.at_least(Role::User)?;
+    let name = job_name(id)?;
+    let (head, rest) = app.brain().read(|s| {
+        let head = find(s, &writer.caller, name)?;
+        let rest: Vec<JobId> = match head.array {
+            Some(a) if name.task.is_none() && a.parent == head.id => s
+                .jobs
+                .range((Bound::Excluded(head.id), Bound::Unbounded))
+                .take_while(|(_, j)| j.array.is_some_and(|o| o.parent == a.parent))
+                .map(|(id, _)| *id)
+                .collect(),
+            _ => Vec::new(),
+        };
+        Ok::<_, Failure>((head, rest))
+    })?;
+    let call = |job: JobId, task: bool| {
+        let mut request = writer.request(&app, body, command(job));
+        if task {
+            // One key may stand for one record only; a version belongs to the task that was seen.
+            request.if_version = None;
+            if let Some(key) = &mut request.key {
+                key.key = format!("{}/{job}", key.key);
+            }
+        }
+        app.brain().call(request, Attach::default())
+    };
+    let mut outcome = call(head.id, false).await;
+    for chunk in rest.chunks(256) {
+        for one in futures::future::join_all(chunk.iter().map(|id| call(*id, true))).await {
+            outcome = match (outcome, one) {
+                // Tasks that have already ended refuse; one that does not is enough.
+                (Err(BrainError::Refused(r)), one) if r.code == RefusalCode::Conflict => one,
+                (kept, Err(BrainError::Refused(r))) if r.code == RefusalCode::Conflict => kept,
+                (Err(e), _) | (_, Err(e)) => Err(e),
+                (Ok(a), Ok(b)) => Ok(if b.seq > a.seq { b } else { a }),
+            };
+        }
+    }
+    let seq: Seq = outcome?.seq;
+    let job = app.brain().read(|s| s.jobs.get(&head.id).cloned()).unwrap_or(head);
+    let shown = view(&job);
+    Ok(answer(&app, &writer.caller, StatusCode::OK, seq, Some(shown.version), &shown))
+}
+
+macro_rules! steering {
+    ($(#[$doc:meta])* $name:ident, $path:literal, $command:ident) => {
+        $(#[$doc])*
+        ///
+        /// The plain number of an array means every task of it.
+        #[cfg_attr(feature = "openapi", utoipa::path(post, path = $path, tag = "jobs",
+            params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.",
+                    pattern = "^[0-9]+(_[0-9]+)?$")),
+            responses((status = 200, description = "The job as it stands now.", body = Job))))]
+        pub(crate) async fn $name(
+            State(app): State<App>,
+            writer: Writer,
+            Segment(id): Segment,
+            OptionalBody { raw, .. }: OptionalBody<Nothing>,
+        ) -> Reply<Response> {
+            steer(app, writer, &id, &raw, |job| Command::$command { job }).await
+        }
+    };
+}
+
+steering!(
+    /// End a job.
+    cancel, "/v1/jobs/{id}/cancel", Cancel
+);
+steering!(
+    /// Keep a waiting job from starting.
+    hold, "/v1/jobs/{id}/hold", Hold
+);
+steering!(
+    /// Let a held job start again.
+    release, "/v1/jobs/{id}/release", Release
+);
+steering!(
+    /// Stop the attempt that goes on and try again, or queue an ended job anew.
+    requeue, "/v1/jobs/{id}/requeue", Requeue
+);
+steering!(
+    /// Ask a running job for a checkpoint.
+    checkpoint, "/v1/jobs/{id}/checkpoint", AskCheckpoint
+);
+
+/// Change the priority class or the time limit of a waiting job.
+///
+/// The plain number of an array means every task of it.
+#[cfg_attr(feature = "openapi", utoipa::path(patch, path = "/v1/jobs/{id}", tag = "jobs", request_body = UpdateJob,
+    params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.",
+            pattern = "^[0-9]+(_[0-9]+)?$")),
+    responses((status = 200, description = "The job as it stands now.", body = Job))))]
+pub(crate) async fn update(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(id): Segment,
+    JsonBody { value, raw }: JsonBody<UpdateJob>,
+) -> Reply {
+    writer.caller.at_least(Role::User)?;
+    let UpdateJob { priority, time_limit } = value;
+    if priority.is_none() && time_limit.is_none() {
+        return Err(
+            Failure::senseless("it changes nothing").hint("send `priority`, `time_limit` or both")
+        );
+    }
+    steer(app, writer, &id, &raw, |job| Command::UpdateJob { job, priority, time_limit }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn job_ids_are_numbers_with_an_optional_task() {
+        assert_eq!(job_name("42").unwrap(), JobName { number: 42, task: None });
+        assert_eq!(job_name("42_3").unwrap(), JobName { number: 42, task: Some(3) });
+        for bad in [
+            "",
+            "a",
+            "-1",
+            "+1",
+            "4 2",
+            "42_",
+            "_3",
+            "42_3_4",
+            "42.1",
+            "99999999999999999999",
+            "1_4294967296",
+        ] {
+            assert_eq!(job_name(bad).unwrap_err().status(), 400, "{bad}");
+        }
+    }
+}

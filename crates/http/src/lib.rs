@@ -1,0 +1,326 @@
+//! The HTTP API under `/v1`, its description, the figures and the web page.
+
+mod admin;
+mod auth;
+mod brand;
+mod console;
+mod endpoints;
+mod error;
+mod events;
+mod extract;
+mod fabric;
+mod faults;
+mod figures;
+mod fleet;
+mod guard;
+mod health;
+mod jobs;
+mod limits;
+mod logs;
+mod metrics;
+mod mig;
+mod nodes;
+#[cfg(feature = "openapi")]
+pub mod openapi;
+mod paging;
+mod period;
+mod policy;
+mod power;
+mod promises;
+pub mod remote;
+mod report;
+mod reservations;
+mod runbooks;
+mod seal;
+mod site;
+mod telemetry;
+#[cfg(test)]
+mod tests;
+mod ui;
+
+pub use limits::Rate;
+pub(crate) use metrics::Text;
+pub use seal::load_or_create_key;
+pub(crate) use site::page as figures_page;
+
+use crate::remote::RemoteStats;
+use auth::Caller;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use extract::MUSTER_SEQ;
+use limits::Buckets;
+use metrics::HttpMetrics;
+use muster_brand::Brand;
+use muster_model::{Seq, Time};
+use muster_server::agents::Agents;
+use muster_server::brain::Brain;
+use muster_server::console::Console;
+use muster_server::fabric::Fabric;
+use muster_server::logs::LogKeeper;
+use muster_server::promises::{Counter, Post, Standings};
+use muster_server::trace::Traces;
+use seal::Sealer;
+use serde::Serialize;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
+
+/// What operators may choose about the API.
+#[derive(Clone)]
+pub struct HttpConfig {
+    /// Largest body of a request, in bytes.
+    pub body_limit: usize,
+    /// Requests of one token.
+    pub rate: Rate,
+    /// Wrong tokens from one address.
+    pub wrong_tokens: Rate,
+    /// Requests under way at once.
+    pub concurrency: usize,
+    /// Streams (events, followed logs) open at once.
+    pub streams: usize,
+    /// Longest time until the head of an answer.
+    pub request_timeout: Duration,
+    /// How often an idle stream says that it is alive.
+    pub keep_alive: Duration,
+    /// A reader of a stream that takes nothing for so long is cut off.
+    pub slow_reader: Duration,
+    /// Key of tenants' positions in the log ([`load_or_create_key`]).
+    pub cursor_key: [u8; 32],
+    /// Hex SHA-256 of the site's authority, for join tokens; none when agents cannot join here.
+    pub join_pin: Option<String>,
+    /// What this server is called.
+    pub server: String,
+    /// `sqlite` or `postgres`.
+    pub store_kind: String,
+    /// When this server started.
+    pub started_at: Time,
+    /// Where the past of the network's paths is kept.
+    pub fabric_file: Option<std::path::PathBuf>,
+    /// What the console wears.
+    pub brand: Arc<Brand>,
+    /// Who listens to spans.
+    pub traces: Traces,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        HttpConfig {
+            body_limit: 1 << 20,
+            rate: Rate { per_second: 20_000, burst: 40_000 },
+            wrong_tokens: Rate { per_second: 5, burst: 100 },
+            concurrency: 4096,
+            streams: 4096,
+            request_timeout: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(15),
+            slow_reader: Duration::from_secs(30),
+            cursor_key: [0; 32],
+            join_pin: None,
+            server: "server".into(),
+            store_kind: "sqlite".into(),
+            started_at: Time(0),
+            fabric_file: None,
+            brand: Arc::default(),
+            traces: Traces::default(),
+        }
+    }
+}
+
+/// Everything a handler needs. Cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Inner>);
+
+struct Inner {
+    brain: Brain,
+    agents: Agents,
+    logs: LogKeeper,
+    fabric: Fabric,
+    console: Console,
+    config: HttpConfig,
+    sealer: Sealer,
+    callers: Buckets<String>,
+    strangers: Buckets<IpAddr>,
+    metrics: HttpMetrics,
+    remote: RemoteStats,
+    room: Semaphore,
+    streams: Arc<Semaphore>,
+    turn: tokio::sync::Mutex<()>,
+    standings: Standings,
+    post: Post,
+    counter: Counter,
+}
+
+impl App {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(brain: Brain, agents: Agents, logs: LogKeeper, config: HttpConfig) -> App {
+        let file = config.fabric_file.clone();
+        App(Arc::new(Inner {
+            fabric: Fabric::open(brain.clone(), agents.clone(), file),
+            console: Console::new(brain.clone(), agents.clone()),
+            brain,
+            agents,
+            logs,
+            sealer: Sealer::new(&config.cursor_key),
+            callers: Buckets::new(config.rate),
+            strangers: Buckets::new(config.wrong_tokens),
+            metrics: HttpMetrics::default(),
+            remote: RemoteStats::default(),
+            room: Semaphore::new(config.concurrency.clamp(1, Semaphore::MAX_PERMITS)),
+            streams: Arc::new(Semaphore::new(config.streams.min(Semaphore::MAX_PERMITS))),
+            turn: tokio::sync::Mutex::new(()),
+            standings: Standings::default(),
+            post: Post::default(),
+            counter: Counter::default(),
+            config,
+        }))
+    }
+
+    fn brain(&self) -> &Brain {
+        &self.0.brain
+    }
+    fn agents(&self) -> &Agents {
+        &self.0.agents
+    }
+    fn logs(&self) -> &LogKeeper {
+        &self.0.logs
+    }
+    /// Tests of the network.
+    #[must_use]
+    pub fn fabric(&self) -> &Fabric {
+        &self.0.fabric
+    }
+    fn console(&self) -> &Console {
+        &self.0.console
+    }
+    fn config(&self) -> &HttpConfig {
+        &self.0.config
+    }
+    fn traces(&self) -> &Traces {
+        &self.0.config.traces
+    }
+    fn sealer(&self) -> &Sealer {
+        &self.0.sealer
+    }
+    fn callers(&self) -> &Buckets<String> {
+        &self.0.callers
+    }
+    fn strangers(&self) -> &Buckets<IpAddr> {
+        &self.0.strangers
+    }
+    fn http_metrics(&self) -> &HttpMetrics {
+        &self.0.metrics
+    }
+    /// How sending figures goes.
+    pub(crate) fn remote(&self) -> &RemoteStats {
+        &self.0.remote
+    }
+    /// What this server is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.0.config.server
+    }
+    /// The clock.
+    pub(crate) fn now(&self) -> Time {
+        self.0.brain.now()
+    }
+    fn room(&self) -> &Semaphore {
+        &self.0.room
+    }
+
+    /// How promises stand.
+    fn standings(&self) -> &Standings {
+        &self.0.standings
+    }
+
+    /// What was told to whom.
+    fn post(&self) -> &Post {
+        &self.0.post
+    }
+
+    /// Counts how requests are answered.
+    fn counter(&self) -> &Counter {
+        &self.0.counter
+    }
+
+    /// Starts to count and to tell whom alerts concern. `base` is the console's address.
+    ///
+    /// # Errors
+    /// When there can be no HTTP client.
+    pub fn keep_promises(
+        &self,
+        base: String,
+        stop: &tokio_util::sync::CancellationToken,
+    ) -> Result<(), reqwest::Error> {
+        let (brain, agents) = (self.brain(), self.agents());
+        muster_server::promises::start(brain, agents, self.post(), self.counter(), base, stop)
+    }
+
+    /// Held while a document that is replaced as a whole is looked at and then written.
+    fn turn(&self) -> &tokio::sync::Mutex<()> {
+        &self.0.turn
+    }
+
+    /// Room for one more stream.
+    fn stream_permit(&self) -> error::Reply<tokio::sync::OwnedSemaphorePermit> {
+        Arc::clone(&self.0.streams)
+            .try_acquire_owned()
+            .map_err(|_| error::Failure::unavailable("too many streams are open"))
+    }
+}
+
+/// JSON with the position it follows from and, for one object, its version.
+fn answer<T: Serialize>(
+    app: &App,
+    caller: &Caller,
+    status: StatusCode,
+    seq: Seq,
+    version: Option<u64>,
+    body: &T,
+) -> Response {
+    let Ok(bytes) = serde_json::to_vec(body) else {
+        tracing::error!("an answer could not be written as JSON");
+        return error::Failure::internal().into_response();
+    };
+    let mut response = (status, bytes).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    mark(headers, app, caller, seq);
+    if let Some(v) = version
+        && let Ok(v) = HeaderValue::try_from(format!("\"{v}\""))
+    {
+        headers.insert(header::ETAG, v);
+    }
+    response
+}
+
+/// Says which part of the log an answer follows from.
+fn mark(headers: &mut axum::http::HeaderMap, app: &App, caller: &Caller, seq: Seq) {
+    if let Ok(v) = HeaderValue::try_from(caller.position(app, seq)) {
+        headers.insert(MUSTER_SEQ, v);
+    }
+}
+
+/// The API's description, as `GET /openapi.json` gives it. `cargo xtask web` writes it from the
+/// handlers, and a test compares the two.
+pub const OPENAPI: &str = include_str!("../openapi.json");
+
+/// Everything that is served over HTTP.
+pub fn router(app: App) -> axum::Router {
+    let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+    // Small answers are not worth it, and streams must not wait for a block to fill.
+    let worth_it = SizeAbove::new(1024)
+        .and(NotForContentType::SSE)
+        .and(NotForContentType::const_new("application/x-ndjson"))
+        .and(NotForContentType::const_new("application/octet-stream"));
+    endpoints::router()
+        .route("/openapi.json", axum::routing::get(move || async move { (json, OPENAPI) }))
+        .merge(console::routes())
+        .merge(ui::routes())
+        .fallback(ui::page_or_nothing)
+        .method_not_allowed_fallback(guard::no_such_method)
+        .layer(CompressionLayer::new().gzip(true).compress_when(worth_it))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), guard::guard))
+        .with_state(app)
+}

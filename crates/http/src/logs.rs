@@ -1,0 +1,384 @@
+//! What ranks print.
+
+use super::auth::{Caller, Reader};
+use super::error::{Failure, Reply};
+use super::extract::{Query, Segment, accepts, asks_for, stream_body};
+use super::{App, jobs, mark};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use base64::Engine as _;
+use bytes::Bytes;
+use muster_api::{LogLine, LogStream, LogsQuery};
+use muster_link::messages::Stream;
+use muster_model::{AttemptKey, JobId};
+use muster_server::logs::{Follow, LogError, LogKeeper, LogPiece};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+/// How far back the last lines of a stream are looked for.
+const TAIL_BYTES: usize = 1 << 20;
+/// Most lines of a tail.
+const TAIL_LINES: u32 = 100_000;
+/// Pause between two looks at a job whose log moves fast.
+const LOOK: Duration = Duration::from_millis(20);
+
+const NDJSON: &str = "application/x-ndjson";
+const PLAIN: &str = "text/plain";
+
+/// Read what a job's ranks print, or follow it.
+///
+/// Each line of the answer is a piece of one rank's output. With `Accept: text/plain` and a
+/// `rank`, the answer is that rank's output byte for byte. Without `attempt` it is the newest
+/// attempt's; followed, it goes on with the next attempt until the job has ended.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs/{id}/logs", tag = "jobs",
+    params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.", pattern = "^[0-9]+(_[0-9]+)?$"), LogsQuery),
+    responses((status = 200, description = "Pieces of output, one a line; or the bytes themselves.", content(
+        (String = "application/x-ndjson"), (String = "text/plain"))))))]
+pub(crate) async fn logs(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(id): Segment,
+    Query(q): Query<LogsQuery>,
+    headers: HeaderMap,
+) -> Reply {
+    let job = jobs::named(&app, &caller, &id)?;
+    let plain = asks_for(&headers, PLAIN);
+    if !plain && !accepts(&headers, &[NDJSON]) {
+        return Err(Failure::not_acceptable(format!(
+            "output comes as {NDJSON}, or with a rank as {PLAIN}"
+        )));
+    }
+    if plain && q.rank.is_none() {
+        return Err(Failure::bad("plain text is for one rank's output")
+            .field("rank")
+            .hint("add ?rank=0"));
+    }
+    if let Some(n) = q.attempt
+        && (n == 0 || n > job.attempts)
+    {
+        return Err(Failure::not_found(format!("job {id} has had {} attempts", job.attempts))
+            .field("attempt"));
+    }
+    if q.tail.is_some_and(|n| n > TAIL_LINES) {
+        return Err(Failure::bad(format!("tail is at most {TAIL_LINES} lines")).field("tail"));
+    }
+    let permit = app.stream_permit()?;
+    let (tx, rx) = mpsc::channel(8);
+    let mut response = Response::new(stream_body(tokio_stream::wrappers::ReceiverStream::new(rx)));
+    let headers = response.headers_mut();
+    let media = if plain { "text/plain; charset=utf-8" } else { NDJSON };
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    mark(headers, &app, &caller, app.brain().durable());
+    let out = Out { tx, plain, patience: app.config().slow_reader, carry: BTreeMap::new() };
+    tokio::spawn(produce(app, caller, job.id, q, out, permit));
+    Ok(response)
+}
+
+/// Where an attempt, and its job, stand.
+struct Standing {
+    /// Newest attempt; 0 before the first.
+    newest: u32,
+    /// The one asked about goes on.
+    going_on: bool,
+    /// There will be no other.
+    ended: bool,
+}
+
+fn standing(app: &App, caller: &Caller, job: JobId, attempt: u32) -> Option<Standing> {
+    app.brain().read(|s| {
+        let job = s.jobs.get(&job).filter(|_| s.tokens.contains_key(&caller.token))?;
+        let going_on = job.attempt.as_ref().is_some_and(|a| a.no == attempt);
+        Some(Standing { newest: job.attempts, going_on, ended: job.state.is_final() })
+    })
+}
+
+async fn produce(
+    app: App,
+    caller: Caller,
+    job: JobId,
+    q: LogsQuery,
+    mut out: Out,
+    _permit: OwnedSemaphorePermit,
+) {
+    let Some(now) = standing(&app, &caller, job, 0) else { return };
+    let mut attempt = q.attempt.unwrap_or(now.newest);
+    let mut durable = app.brain().watch();
+    let mut tail = q.tail;
+    // A job that was never started has no attempt yet: wait for the first.
+    while attempt == 0 {
+        durable.mark_unchanged();
+        let Some(now) = standing(&app, &caller, job, 0) else { return };
+        attempt = now.newest;
+        if attempt == 0 && (!q.follow || now.ended || !wait(&app, &mut durable, &out).await) {
+            return;
+        }
+    }
+    loop {
+        let key = AttemptKey { job, attempt };
+        let followed =
+            follow(&app, &caller, key, q.rank, tail.take(), q.follow, &mut durable, &mut out).await;
+        match followed {
+            Ok(true) if q.follow && q.attempt.is_none() => {}
+            Ok(_) => return,
+            Err(e) => {
+                tracing::warn!(%key, error = %e, "kept output cannot be read");
+                out.note(attempt, format!("the server cannot read this output: {e}")).await;
+                return;
+            }
+        }
+        // That attempt is over; is there, or will there be, another one?
+        loop {
+            durable.mark_unchanged();
+            let Some(now) = standing(&app, &caller, job, attempt) else { return };
+            if now.newest > attempt {
+                attempt += 1;
+                break;
+            }
+            if now.ended || !wait(&app, &mut durable, &out).await {
+                return;
+            }
+        }
+    }
+}
+
+/// Waits for the log to move. False when there is nobody left to wait for.
+async fn wait(
+    app: &App,
+    durable: &mut tokio::sync::watch::Receiver<muster_model::Seq>,
+    out: &Out,
+) -> bool {
+    tokio::select! {
+        moved = durable.changed() => {
+            tokio::time::sleep(LOOK).await;
+            moved.is_ok()
+        }
+        () = tokio::time::sleep(app.config().keep_alive) => out.alive().await,
+        () = out.tx.closed() => false,
+    }
+}
+
+/// Sends an attempt's output. True when it was all; false when the reader is gone.
+#[allow(clippy::too_many_arguments)]
+async fn follow(
+    app: &App,
+    caller: &Caller,
+    key: AttemptKey,
+    rank: Option<u32>,
+    tail: Option<u32>,
+    stay: bool,
+    durable: &mut tokio::sync::watch::Receiver<muster_model::Seq>,
+    out: &mut Out,
+) -> Result<bool, LogError> {
+    let mut pieces = app.logs().follow(key, rank);
+    if let Some(lines) = tail {
+        seek_tail(app.logs(), &mut pieces, key, rank, lines as usize).await?;
+    }
+    loop {
+        durable.mark_unchanged();
+        // Asked before the output is read: every byte of an attempt is kept before its end is in
+        // the log, so that what is read after the end was seen is all of it.
+        let Some(now) = standing(app, caller, key.job, key.attempt) else { return Ok(false) };
+        while let Some(piece) = pieces.ready().await? {
+            if !out.piece(key.attempt, piece).await {
+                return Ok(false);
+            }
+        }
+        if !stay || !now.going_on {
+            return Ok(out.flush(key.attempt).await);
+        }
+        tokio::select! {
+            piece = pieces.next() => if !out.piece(key.attempt, piece?).await {
+                return Ok(false);
+            },
+            going = wait(app, durable, out) => if !going {
+                return Ok(false);
+            },
+        }
+    }
+}
+
+/// Puts each stream of the attempt at the beginning of its last lines.
+async fn seek_tail(
+    keeper: &LogKeeper,
+    pieces: &mut Follow,
+    key: AttemptKey,
+    rank: Option<u32>,
+    lines: usize,
+) -> Result<(), LogError> {
+    for stream in keeper.ranks(key).await? {
+        if rank.is_some_and(|r| r != stream.rank) {
+            continue;
+        }
+        let mut window = (lines.saturating_mul(256)).clamp(4096, TAIL_BYTES);
+        loop {
+            let last = keeper.tail(key, stream.rank, stream.stream, window).await?;
+            let found = tail_start(&last.data, lines);
+            // Looked far enough back, or there is no more.
+            if found.is_some() || window >= TAIL_BYTES || last.data.len() < window {
+                let skip = found.unwrap_or(0) as u64;
+                pieces.seek(stream.rank, stream.stream, last.offset + skip);
+                break;
+            }
+            window = (window * 4).min(TAIL_BYTES);
+        }
+    }
+    Ok(())
+}
+
+/// Where the last `lines` lines begin; none when there are fewer.
+fn tail_start(data: &[u8], lines: usize) -> Option<usize> {
+    if lines == 0 {
+        return Some(data.len());
+    }
+    // The newline at the very end closes the last line and begins none.
+    let body = data.strip_suffix(b"\n").unwrap_or(data);
+    let nth = body.iter().enumerate().rev().filter(|(_, b)| **b == b'\n').nth(lines - 1);
+    nth.map(|(i, _)| i + 1)
+}
+
+/// Where the pieces go.
+struct Out {
+    tx: mpsc::Sender<Result<Bytes, std::io::Error>>,
+    plain: bool,
+    patience: Duration,
+    /// The first bytes of a character whose rest has not come yet, with their offset.
+    carry: BTreeMap<(u32, Stream), (u64, Vec<u8>)>,
+}
+
+impl Out {
+    async fn send(&self, bytes: Bytes) -> bool {
+        bytes.is_empty() || self.tx.send_timeout(Ok(bytes), self.patience).await.is_ok()
+    }
+
+    /// An empty line is nothing to a reader of lines, and keeps the connection open.
+    async fn alive(&self) -> bool {
+        self.plain || self.send(Bytes::from_static(b"\n")).await
+    }
+
+    async fn note(&self, attempt: u32, note: String) -> bool {
+        if self.plain {
+            return self.send(Bytes::from(format!("[muster: {note}]\n"))).await;
+        }
+        let line = LogLine { note: Some(note), ..line(attempt, 0, Stream::Stdout, 0) };
+        self.send(Bytes::from(json_line(&line))).await
+    }
+
+    async fn piece(&mut self, attempt: u32, piece: LogPiece) -> bool {
+        if self.plain {
+            let note = piece.note().map(Bytes::from).unwrap_or_default();
+            return self.send(note).await && self.send(piece.data).await;
+        }
+        let text = self.lines(attempt, &piece);
+        self.send(Bytes::from(text)).await
+    }
+
+    fn lines(&mut self, attempt: u32, piece: &LogPiece) -> Vec<u8> {
+        let mut text = Vec::new();
+        let blank = |offset| line(attempt, piece.rank, piece.stream, offset);
+        let place = (piece.rank, piece.stream);
+        let (mut offset, mut data) = (piece.offset, piece.data.to_vec());
+        if let Some((at, start)) = self.carry.remove(&place) {
+            if piece.dropped == 0 && at + start.len() as u64 == offset {
+                data.splice(..0, start);
+                offset = at;
+            } else {
+                push_bytes(&mut text, blank(at), &start);
+            }
+        }
+        if piece.dropped > 0 {
+            let note = format!("{} bytes were dropped here", piece.dropped);
+            text.extend(json_line(&LogLine { note: Some(note), ..blank(piece.offset) }));
+        }
+        let rest = match std::str::from_utf8(&data) {
+            Ok(_) => data.len(),
+            Err(e) if e.error_len().is_none() => e.valid_up_to(),
+            Err(_) => data.len(),
+        };
+        push_bytes(&mut text, blank(offset), &data[..rest]);
+        if rest < data.len() {
+            self.carry.insert(place, (offset + rest as u64, data.split_off(rest)));
+        }
+        text
+    }
+
+    /// What was held back for the rest of a character that never came.
+    async fn flush(&mut self, attempt: u32) -> bool {
+        let mut text = Vec::new();
+        for ((rank, stream), (offset, start)) in std::mem::take(&mut self.carry) {
+            push_bytes(&mut text, line(attempt, rank, stream, offset), &start);
+        }
+        self.send(Bytes::from(text)).await
+    }
+}
+
+fn line(attempt: u32, rank: u32, stream: Stream, offset: u64) -> LogLine {
+    let stream = match stream {
+        Stream::Stdout => LogStream::Stdout,
+        Stream::Stderr => LogStream::Stderr,
+    };
+    LogLine { attempt, rank, stream, offset, text: None, data: None, note: None }
+}
+
+/// As text when it is, in base64 when it is not.
+fn push_bytes(out: &mut Vec<u8>, mut line: LogLine, data: &[u8]) {
+    if data.is_empty() {
+        return;
+    }
+    match std::str::from_utf8(data) {
+        Ok(t) => line.text = Some(t.to_owned()),
+        Err(_) => line.data = Some(base64::engine::general_purpose::STANDARD.encode(data)),
+    }
+    out.extend(json_line(&line));
+}
+
+fn json_line(line: &LogLine) -> Vec<u8> {
+    let mut out = serde_json::to_vec(line).unwrap_or_default();
+    out.push(b'\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(out: &mut Out, offset: u64, dropped: u64, data: &[u8]) -> Vec<LogLine> {
+        let data = Bytes::copy_from_slice(data);
+        let text =
+            out.lines(1, &LogPiece { rank: 0, stream: Stream::Stdout, dropped, offset, data });
+        text.split(|b| *b == b'\n')
+            .filter(|l| !l.is_empty())
+            .map(|l| serde_json::from_slice(l).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_character_cut_in_two_arrives_whole() {
+        let (tx, _rx) = mpsc::channel(1);
+        let mut out =
+            Out { tx, plain: false, patience: Duration::from_secs(1), carry: BTreeMap::new() };
+        let first = lines(&mut out, 0, 0, b"caf\xc3");
+        assert_eq!((first[0].text.as_deref(), first[0].offset), (Some("caf"), 0));
+        let second = lines(&mut out, 4, 0, b"\xa9\n");
+        assert_eq!((second[0].text.as_deref(), second[0].offset), (Some("é\n"), 3));
+        let binary = lines(&mut out, 6, 0, b"\xff\xfe\0");
+        assert!(binary[0].text.is_none() && binary[0].data.is_some());
+        lines(&mut out, 9, 0, b"\xc3");
+        let after_hole = lines(&mut out, 20, 10, b"on\n");
+        assert!(after_hole[0].data.is_some(), "the half is not lost");
+        assert!(after_hole[1].note.as_deref().unwrap().contains("10 bytes"));
+        assert_eq!(after_hole[2].text.as_deref(), Some("on\n"));
+    }
+
+    #[test]
+    fn the_last_lines_are_found() {
+        assert_eq!(tail_start(b"a\nb\nc\n", 2), Some(2));
+        assert_eq!(tail_start(b"a\nb\nc", 1), Some(4));
+        assert_eq!(tail_start(b"a\nb\n", 3), None);
+        assert_eq!(tail_start(b"a\n", 0), Some(2));
+        assert_eq!(tail_start(b"", 1), None);
+    }
+}

@@ -1,0 +1,381 @@
+//! Nodes, and where they stand.
+
+use super::auth::{Caller, Reader, Writer};
+use super::error::{Failure, Reply};
+use super::extract::{JsonBody, OptionalBody, Query, Segment, WHOLE_SITE};
+use super::jobs::Nothing;
+use super::policy::{content_version, same_version};
+use super::{App, answer, faults, health, paging};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use muster_api::node::{NODE_STATES, state_word};
+use muster_api::{
+    AgentInfo, CordonRequest, DrainRequest, ExcludeRequest, Inject, Injected, Kind, MarkRequest,
+    Node, NodeJob, NodeList, NodeUse, NodesQuery, QualifyProgress, QualifyRequest, ReasonRequest,
+    RepairedRequest, Topology,
+};
+use muster_engine::State as Site;
+use muster_model::job::SlotState;
+use muster_model::names::{NameError, NodeName};
+use muster_model::node::Node as ModelNode;
+use muster_model::placement::GpuSet;
+use muster_model::tenant::Role;
+use muster_model::topology::Location;
+use muster_model::{Command, Seq};
+use muster_server::brain::Attach;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// List nodes in order of their names.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/nodes", tag = "nodes", params(NodesQuery),
+    responses((status = 200, description = "A page of nodes.", body = NodeList))))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Query(q): Query<NodesQuery>,
+) -> Reply {
+    let limit = paging::limit(q.limit)?;
+    let after: Option<NodeName> = paging::decode("nodes", q.cursor.as_deref())?;
+    if let Some(s) = q.state.as_deref().filter(|s| !NODE_STATES.contains(s)) {
+        let message = format!("`{}` is not a state of a node", super::extract::shown(s));
+        return Err(Failure::bad(message)
+            .field("state")
+            .hint(format!("use one of {}", NODE_STATES.join(", "))));
+    }
+    let (seq, mut found) = app.brain().read(|s| {
+        let lower = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let found: Vec<(Arc<ModelNode>, NodeUse)> = s
+            .nodes
+            .range::<NodeName, _>((lower, Bound::Unbounded))
+            .map(|(_, n)| n)
+            .filter(|n| q.state.as_deref().is_none_or(|state| state == state_word(n)))
+            .take(limit + 1)
+            .map(|n| (Arc::clone(n), in_use(s, &caller, n)))
+            .collect();
+        (s.seq, found)
+    });
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let cursor = found.last().filter(|_| more).map(|(n, _)| paging::encode("nodes", &n.name));
+    let items = found.into_iter().map(|(n, used)| view(&app, &n, used)).collect();
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &NodeList { items, cursor }))
+}
+
+fn view(app: &App, node: &ModelNode, used: NodeUse) -> Node {
+    let agent = app.agents().session(&node.name).map(|s| AgentInfo {
+        version: s.version,
+        last_heard: s.last_heard.into(),
+        skew_ms: s.skew_ms,
+    });
+    let mut out = Node::of(node, used, agent);
+    if let (Some(shown), Some(q)) = (&mut out.qualifying, node.qualifying)
+        && let Some(p) = app.agents().test_progress(&node.name).filter(|p| p.id == q.id)
+    {
+        shown.progress = Some(QualifyProgress {
+            done: p.done,
+            of: p.of,
+            doing: p.doing,
+            eta_s: p.eta_s,
+            at: p.at.into(),
+        });
+    }
+    out
+}
+
+/// What jobs hold on a node. Other projects' jobs are shown without a name to those who may not
+/// know of them.
+fn in_use(site: &Site, caller: &Caller, node: &ModelNode) -> NodeUse {
+    let mut out = NodeUse { gpus: site.used_gpus(&node.name), ..NodeUse::default() };
+    for job in site.attempts_on(&node.name) {
+        let Some(attempt) = &job.attempt else { continue };
+        let held = attempt.placement.slots.iter().zip(&attempt.slots);
+        let held = held
+            .filter(|(s, state)| s.node == node.name && !matches!(state, SlotState::Ended { .. }));
+        let mut gpus = Vec::new();
+        for (slot, _) in held {
+            out.cpus += slot.cpus;
+            out.memory.0 += slot.memory.0;
+            gpus.extend(slot.gpus.iter());
+        }
+        let seen = caller.sees(&job.project);
+        let told = |text: String| if seen { text } else { "another project's".into() };
+        out.jobs.push(NodeJob {
+            id: told(job.display_id()),
+            name: told(job.name.to_string()),
+            project: told(job.project.to_string()),
+            state: job.state,
+            gpus,
+        });
+    }
+    out
+}
+
+fn node_name(text: &str) -> Reply<NodeName> {
+    text.parse().map_err(|e: NameError| Failure::bad(e.to_string()).field("name"))
+}
+
+fn find(app: &App, caller: &Caller, name: &NodeName) -> Reply<(Seq, Node)> {
+    let found = app.brain().read(|s| {
+        let node = s.nodes.get(name)?;
+        let faults = s.faults_of(name).filter(|f| faults::sees(caller, f));
+        let faults = faults.map(|f| faults::view(f)).collect();
+        let open = s.health.open_on(name).filter(|f| health::sees(s, caller, f));
+        let findings = open.map(|f| health::findings::view(f)).collect();
+        let remedy = node.remedy.filter(|_| caller.actor.project.is_none());
+        let remedy = remedy.and_then(|id| s.health.remedies.get(&id));
+        let remedy = remedy.map(|r| health::remedies::view(s, r));
+        let wrong = (faults, findings, remedy);
+        Some((s.seq, Arc::clone(node), in_use(s, caller, node), wrong))
+    });
+    match found {
+        Some((seq, node, used, (faults, findings, remedy))) => {
+            let mut shown = view(app, &node, used);
+            shown.qualified = node.qualified.as_deref().map(Into::into);
+            shown.faults = faults;
+            shown.findings = findings;
+            shown.remedy_detail = remedy;
+            Ok((seq, shown))
+        }
+        None => {
+            Err(Failure::not_found(format!("there is no node {name}"))
+                .hint("GET /v1/nodes lists them"))
+        }
+    }
+}
+
+/// Get a node.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/nodes/{name}", tag = "nodes",
+    params(("name" = String, Path, description = "The node's name.")),
+    responses((status = 200, description = "The node.", body = Node))))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(name): Segment,
+) -> Reply {
+    let (seq, node) = find(&app, &caller, &node_name(&name)?)?;
+    Ok(answer(&app, &caller, StatusCode::OK, seq, Some(node.version), &node))
+}
+
+async fn steer(
+    app: App,
+    writer: Writer,
+    name: &str,
+    raw: &[u8],
+    command: impl FnOnce(NodeName) -> Command,
+) -> Reply {
+    writer.caller.over_site(Role::Operator)?;
+    let name = node_name(name)?;
+    let request = writer.request(&app, raw, command(name.clone()));
+    let done = app.brain().call(request, Attach::default()).await?;
+    let (_, node) = find(&app, &writer.caller, &name)?;
+    Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(node.version), &node))
+}
+
+fn reason(given: String) -> Reply<String> {
+    if given.chars().count() > 1000 {
+        return Err(Failure::senseless("a reason has 1000 characters at most").field("reason"));
+    }
+    Ok(given)
+}
+
+macro_rules! steering {
+    ($(#[$doc:meta])* $name:ident, $path:literal, $body:ty, |$node:ident, $value:ident| $command:expr) => {
+        steering!(@ $(#[$doc])* $name, $path, $body, [request_body = Option<$body>,], |$node, $value| $command);
+    };
+    ($(#[$doc:meta])* $name:ident, $path:literal, |$node:ident| $command:expr) => {
+        steering!(@ $(#[$doc])* $name, $path, Nothing, [], |$node, _value| $command);
+    };
+    (@ $(#[$doc:meta])* $name:ident, $path:literal, $body:ty, [$($request:tt)*], |$node:ident, $value:ident| $command:expr) => {
+        $(#[$doc])*
+        #[cfg_attr(feature = "openapi", utoipa::path(post, path = $path, tag = "nodes", $($request)*
+            params(("name" = String, Path, description = "The node's name.")),
+            responses((status = 200, description = "The node as it stands now.", body = Node))))]
+        pub(crate) async fn $name(
+            State(app): State<App>,
+            writer: Writer,
+            Segment(name): Segment,
+            OptionalBody { value: $value, raw }: OptionalBody<$body>,
+        ) -> Reply<Response> {
+            let command = move |$node: NodeName| -> Reply<Command> { Ok($command) };
+            // What is wrong with the body is told only to those who may do this at all.
+            writer.caller.over_site(Role::Operator)?;
+            let wanted = command(node_name(&name)?)?;
+            steer(app, writer, &name, &raw, move |_| wanted).await
+        }
+    };
+}
+
+steering!(
+    /// Give a node no new work; what runs there is not touched.
+    cordon, "/v1/nodes/{name}/cordon", CordonRequest,
+    |node, body| Command::Cordon { node, reason: reason(body.reason)? }
+);
+steering!(
+    /// Give a cordoned node work again.
+    uncordon, "/v1/nodes/{name}/uncordon", |node| Command::Uncordon { node }
+);
+steering!(
+    /// Give a node no new work and let what runs there leave: by itself, or at once with `stop`.
+    drain, "/v1/nodes/{name}/drain", DrainRequest,
+    |node, body| Command::Drain { node, reason: reason(body.reason)?, stop: body.stop }
+);
+steering!(
+    /// Give a drained node work again.
+    undrain, "/v1/nodes/{name}/undrain", |node| Command::Undrain { node }
+);
+steering!(
+    /// Forget a node that will not come back.
+    retire, "/v1/nodes/{name}/retire", |node| Command::Retire { node }
+);
+steering!(
+    /// After a restored backup: let the server decide again about a node that is ahead of it.
+    reconcile, "/v1/nodes/{name}/reconcile", |node| Command::Reconcile { node }
+);
+
+steering!(
+    /// Say what a node is kept for, and how likely it is to fail.
+    mark, "/v1/nodes/{name}/mark", MarkRequest,
+    |node, body| marked(node, body)?
+);
+
+steering!(
+    /// Test a node before it takes more work; it must hold none.
+    qualify, "/v1/nodes/{name}/qualify", QualifyRequest,
+    |node, body| Command::Qualify { node, level: body.level }
+);
+steering!(
+    /// End the test of a node; it takes work again as it did before.
+    cancel_qualification, "/v1/nodes/{name}/cancel-qualification",
+    |node| Command::CancelQualification { node }
+);
+
+steering!(
+    /// People repaired a node: it is tested, and returns when it passes.
+    repaired, "/v1/nodes/{name}/repaired", RepairedRequest,
+    |node, body| Command::Repaired { node, note: reason(body.note)? }
+);
+steering!(
+    /// Return a node to service although it passed no test.
+    return_untested, "/v1/nodes/{name}/return", ReasonRequest,
+    |node, body| Command::ReturnUntested { node, reason: health::reason(body.reason, true)? }
+);
+steering!(
+    /// Say which GPUs of a node take no work; the rest of it goes on.
+    exclude, "/v1/nodes/{name}/exclude", ExcludeRequest,
+    |node, body| excluded(node, body)?
+);
+
+fn excluded(node: NodeName, body: ExcludeRequest) -> Reply<Command> {
+    let ExcludeRequest { gpus, reason } = body;
+    if let Some(g) = gpus.iter().find(|g| **g >= 64) {
+        return Err(Failure::senseless(format!("a node has no GPU {g}"))
+            .field("gpus")
+            .hint("give indices as in `GET /v1/nodes/NODE`"));
+    }
+    let reason = health::reason(reason, !gpus.is_empty())?;
+    let set = gpus.iter().fold(0, |set, g| set | 1 << g);
+    Ok(Command::ExcludeGpus { node, gpus: GpuSet(set), reason })
+}
+
+fn marked(node: NodeName, body: MarkRequest) -> Reply<Command> {
+    let MarkRequest { role, hazard } = body;
+    if role.is_none() && hazard.is_none() {
+        return Err(Failure::senseless("it says neither `role` nor `hazard`")
+            .hint("send one of them, like {\"role\": \"spare\"}"));
+    }
+    Ok(Command::MarkNode { node, role, hazard })
+}
+
+/// Make a simulated node fail.
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/nodes/{name}/inject", tag = "nodes", request_body = Inject,
+    params(("name" = String, Path, description = "The node's name.")),
+    responses((status = 200, description = "Handed on to the node.", body = Injected))))]
+pub(crate) async fn inject(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(name): Segment,
+    JsonBody { value, .. }: JsonBody<Inject>,
+) -> Reply {
+    writer.caller.over_site(Role::Operator)?;
+    let name = node_name(&name)?;
+    let (_, node) = find(&app, &writer.caller, &name)?;
+    if !node.inventory.simulated {
+        return Err(Failure::conflict(format!(
+            "node {name} is real; faults are for simulated nodes"
+        )));
+    }
+    possible(&value)?;
+    let message = app.agents().inject(&name, value).await.map_err(Failure::conflict)?;
+    let injected = Injected { node: name.to_string(), ok: true, message };
+    Ok(answer(&app, &writer.caller, StatusCode::OK, app.brain().durable(), None, &injected))
+}
+
+/// Refuses what no node can be.
+fn possible(asked: &Inject) -> Reply<()> {
+    if let Inject::SlowGpu { percent: 100.., .. } | Inject::LowClocks { percent: 100.., .. } = asked
+    {
+        return Err(Failure::senseless("a GPU is slower by 99 percent at most").field("percent"));
+    }
+    Ok(())
+}
+
+fn topology_view(t: &muster_model::topology::Topology) -> Topology {
+    Topology {
+        kind: Kind::Topology,
+        version: content_version(t),
+        nodes: t.nodes.iter().map(|(n, l)| (n.to_string(), l.clone())).collect(),
+    }
+}
+
+/// Get where nodes stand.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/topology", tag = "nodes",
+    responses((status = 200, description = "Place of each node.", body = Topology))))]
+pub(crate) async fn topology(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    let (seq, t) = app.brain().read(|s| (s.seq, Arc::clone(&s.topology)));
+    let t = topology_view(&t);
+    Ok(answer(&app, &caller, StatusCode::OK, seq, Some(t.version), &t))
+}
+
+/// Where nodes stand, as it is sent. What `GET` gave is taken back as it is.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SetTopology {
+    /// Place of each node, also of those that have not joined yet.
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, Location>))]
+    nodes: BTreeMap<NodeName, Location>,
+    /// Always `Topology`.
+    #[serde(default)]
+    #[allow(dead_code)]
+    kind: Option<Kind>,
+    /// Not looked at: the version the caller saw goes into `If-Match`.
+    #[serde(default)]
+    #[allow(dead_code)]
+    version: Option<i64>,
+}
+
+/// Set where nodes stand: the whole of it.
+#[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/topology", tag = "nodes", request_body = SetTopology,
+    responses((status = 200, description = "As it stands now.", body = Topology))))]
+pub(crate) async fn set_topology(
+    State(app): State<App>,
+    writer: Writer,
+    JsonBody { value, raw }: JsonBody<SetTopology, WHOLE_SITE>,
+) -> Reply {
+    writer.caller.over_site(Role::Admin)?;
+    // One at a time, so that nothing comes between the look at the version and the write.
+    let _turn = app.turn().lock().await;
+    let present = content_version(&*app.brain().read(|s| Arc::clone(&s.topology)));
+    same_version(&writer, "topology", Some(present))?;
+    let command = Command::SetTopology {
+        topology: Arc::new(muster_model::topology::Topology { nodes: value.nodes }),
+    };
+    let mut request = writer.request(&app, &raw, command);
+    request.if_version = None;
+    let done = app.brain().call(request, Attach::default()).await?;
+    let t = topology_view(&app.brain().read(|s| Arc::clone(&s.topology)));
+    Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(t.version), &t))
+}

@@ -1,0 +1,211 @@
+//! What a week or a month was like (O11): the fleet's figures beside those of the time before, what
+//! was promised and kept, what broke, and what is to be looked at.
+
+use super::auth::Reader;
+use super::error::{Failure, Reply};
+use super::extract::Query;
+use super::fleet::told;
+use super::promises::percent;
+use super::{App, answer};
+use axum::extract::State;
+use axum::http::StatusCode;
+use muster_api::remedy::outcome_words;
+use muster_api::{
+    CauseCount, FleetStep, Kind, KindCount, NodeCount, PeriodAlerts, PeriodIncident, PeriodKind,
+    PeriodObjective, PeriodQuery, PeriodReport, VersionCount,
+};
+use muster_engine::State as Site;
+use muster_metering::Step;
+use muster_model::alert::Urgency;
+use muster_model::node::Stage;
+use muster_model::slo::Objective;
+use muster_model::tenant::Role;
+use muster_model::units::Time;
+use muster_slo::budget::{self, Counts};
+use muster_slo::calendar::Period;
+use muster_slo::{Ledger, Reach, Series};
+use std::collections::BTreeMap;
+
+/// The furthest back.
+const BACK_MAX: u32 = 60;
+/// Lines of each list.
+const LINES: usize = 50;
+
+/// Say what a week or a month was like.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/reports/period", tag = "site", params(PeriodQuery),
+    responses((status = 200, description = "What it was like.", body = PeriodReport))))]
+pub(crate) async fn report(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Query(q): Query<PeriodQuery>,
+) -> Reply {
+    caller.over_site(Role::Viewer)?;
+    let back = q.back.unwrap_or(1);
+    if back > BACK_MAX {
+        return Err(Failure::bad(format!("`back` is at most {BACK_MAX}")).field("back"));
+    }
+    let period = match q.period {
+        PeriodKind::Week => Period::Week,
+        PeriodKind::Month => Period::Month,
+    };
+    let now = app.brain().now();
+    let (from, end) = period.back(now, back);
+    let metering = app.agents().metering();
+    let figures = metering.fleet(|_| (from, end), Step::Day, None).await;
+    let before = period.back(now, back + 1);
+    let before = metering.fleet(|_| before, Step::Day, None).await;
+    let fleet = told(&figures, FleetStep::Day, None, true);
+    let before = told(&before, FleetStep::Day, None, true);
+    let to = end.min(now);
+    let (seq, report) = app.brain().read(|s| {
+        let tail = s.promises_tail(now);
+        let ledgers = [&s.slo.book.ledger, &tail];
+        let promises = s.slo.in_force().iter().map(|o| kept(o, &ledgers, (from, to), now));
+        let (findings, nodes) = findings(s, from, to);
+        let report = PeriodReport {
+            kind: Kind::PeriodReport,
+            name: period.name(from),
+            period: q.period,
+            from: from.into(),
+            to: to.into(),
+            over: end <= now,
+            since: fleet.since,
+            complete: fleet.complete,
+            fleet: fleet.total,
+            before: Some(before.total).filter(|b| b.inventory_gpu_seconds.is_some_and(|v| v > 0.0)),
+            projects: fleet.projects,
+            objectives: promises.collect(),
+            incidents: incidents(s, from, to),
+            cut: s.health.forgot_since(from),
+            findings,
+            nodes,
+            alerts: alerts(s, from, to),
+            remedies: remedies(s, from, to),
+            versions: versions(s),
+            inventory: fleet.inventory,
+            forecast: fleet.forecast,
+        };
+        (s.seq, report)
+    });
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &report))
+}
+
+fn kept(
+    o: &Objective,
+    ledgers: &[&Ledger],
+    (from, to): (Time, Time),
+    now: Time,
+) -> PeriodObjective {
+    let series = Series { sli: o.sli, scope: o.scope.clone() };
+    let (counts, reach) = (Counts(ledgers), Reach::Between(from, to));
+    let count = counts.count(&series, reach, now);
+    let target = o.target.to_string();
+    let mut causes: Vec<CauseCount> = counts
+        .causes(&series, reach, now)
+        .into_iter()
+        .map(|(cause, count)| CauseCount { cause, count })
+        .collect();
+    causes.sort_by_key(|c| (std::cmp::Reverse(c.count), c.cause));
+    PeriodObjective {
+        name: o.name.to_string(),
+        good: count.good,
+        total: count.total,
+        kept_text: budget::sli(count).map(|r| percent(r, &target)),
+        kept: budget::burn(count, o.target).map(|spent| spent <= muster_slo::Ratio::ONE),
+        target,
+        causes,
+    }
+}
+
+fn incidents(s: &Site, from: Time, to: Time) -> Vec<PeriodIncident> {
+    let within = s
+        .health
+        .incidents
+        .values()
+        .filter(|i| i.began_at < to && i.closed.as_ref().is_none_or(|c| c.at >= from));
+    let mut out: Vec<PeriodIncident> = within
+        .map(|i| PeriodIncident {
+            id: i.id,
+            kind: i.kind.clone(),
+            cause: i.cause.clone(),
+            severity: i.severity,
+            summary: i.summary.clone(),
+            began_at: i.began_at.into(),
+            closed_at: i.closed.as_ref().map(|c| c.at.into()),
+            owner: i.owner.as_ref().map(|o| o.who.clone()),
+            findings: i.count,
+        })
+        .collect();
+    out.sort_by_key(|i| (std::cmp::Reverse(i.severity), i.began_at, i.id));
+    out.truncate(LINES);
+    out
+}
+
+/// The most first.
+fn most(counts: BTreeMap<String, u64>) -> Vec<(String, u64)> {
+    let mut out: Vec<(String, u64)> = counts.into_iter().collect();
+    out.sort_by_key(|(name, n)| (std::cmp::Reverse(*n), name.clone()));
+    out.truncate(LINES);
+    out
+}
+
+fn findings(s: &Site, from: Time, to: Time) -> (Vec<KindCount>, Vec<NodeCount>) {
+    let (mut kinds, mut nodes) = (BTreeMap::new(), BTreeMap::new());
+    // What was only concluded from other findings is no trouble of its own.
+    for f in s.health.findings.values().filter(|f| !f.inferred) {
+        if f.opened_at < from || f.opened_at >= to {
+            continue;
+        }
+        *kinds.entry(f.seen.kind.clone()).or_insert(0) += 1;
+        if let Some(n) = f.seen.entity.node() {
+            *nodes.entry(n.to_string()).or_insert(0) += 1;
+        }
+    }
+    (
+        most(kinds).into_iter().map(|(kind, count)| KindCount { kind, count }).collect(),
+        most(nodes).into_iter().map(|(node, count)| NodeCount { node, count }).collect(),
+    )
+}
+
+fn alerts(s: &Site, from: Time, to: Time) -> PeriodAlerts {
+    let mut out = PeriodAlerts::default();
+    let mut took: Vec<u64> = Vec::new();
+    for a in s.slo.alerts.values().filter(|a| a.raised_at >= from && a.raised_at < to) {
+        out.silenced += u64::from(a.silenced.is_some());
+        if a.urgency != Urgency::Page {
+            out.tickets += 1;
+            continue;
+        }
+        out.pages += 1;
+        if let Some(ack) = &a.acknowledged {
+            out.acknowledged += 1;
+            took.push(ack.at.since(a.raised_at).0);
+        }
+    }
+    took.sort_unstable();
+    out.acknowledged_median_ms = took.get(took.len() / 2).copied();
+    out
+}
+
+fn remedies(s: &Site, from: Time, to: Time) -> BTreeMap<String, u64> {
+    let mut out = BTreeMap::new();
+    for r in s.health.remedies.values().filter(|r| r.at >= from && r.at < to) {
+        let how = r.outcome.map_or("not over yet", outcome_words);
+        *out.entry(how.to_owned()).or_insert(0) += 1;
+    }
+    out
+}
+
+fn versions(s: &Site) -> Vec<VersionCount> {
+    let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for n in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
+        let i = &n.inventory;
+        let kernel = ("kernel".to_owned(), i.kernel.clone());
+        let of = i.versions.iter().map(|(what, v)| (what.clone(), v.clone()));
+        for key in of.chain([kernel]).filter(|(_, v)| !v.is_empty()) {
+            *counts.entry(key).or_insert(0) += 1;
+        }
+    }
+    let row = |((what, version), nodes)| VersionCount { what, version, nodes };
+    counts.into_iter().map(row).take(200).collect()
+}

@@ -1,0 +1,191 @@
+//! The scheduling policy and the tree of quotas: documents that are read and replaced as a whole.
+
+use super::auth::{Caller, Reader, Writer};
+use super::error::{Failure, Reply};
+use super::extract::JsonBody;
+use super::{App, answer};
+use axum::extract::State;
+use axum::http::StatusCode;
+use muster_api::{
+    AccountRow, Kind, LimitRow, Policy, QuotaReport, QuotaRow, Quotas, SetPolicy, SetQuotas,
+};
+use muster_engine::report;
+use muster_model::Command;
+use muster_model::names::{Label, ProjectName};
+use muster_model::policy::SitePolicy;
+use muster_model::quota as m;
+use muster_model::tenant::Role;
+use muster_server::brain::Attach;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The log keeps no version of a document that is replaced as a whole; its content stands for
+/// one. 48 bits, so that readers that know only floating point do not round it.
+pub(crate) fn content_version<T: Serialize>(document: &T) -> u64 {
+    let digest = Sha256::digest(serde_json::to_vec(document).unwrap_or_default());
+    digest.iter().take(6).fold(0, |v, b| v << 8 | u64::from(*b))
+}
+
+/// Refuses a write by somebody who saw another version than the present one.
+pub(crate) fn same_version(writer: &Writer, what: &str, present: Option<u64>) -> Reply<()> {
+    let Some(seen) = writer.if_version else { return Ok(()) };
+    let now = match present {
+        Some(v) if v == seen.0 => return Ok(()),
+        Some(v) => format!("it is at {v}"),
+        None => "it is not there".into(),
+    };
+    Err(Failure::conflict(format!("the {what} has changed: you saw version {seen}, {now}"))
+        .field("if-match")
+        .hint("read it again and decide anew"))
+}
+
+fn policy_view(policy: Arc<SitePolicy>) -> Policy {
+    Policy { kind: Kind::Policy, version: content_version(&*policy), policy }
+}
+
+/// Get the site's scheduling policy, with every default filled in.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/policy", tag = "scheduling",
+    responses((status = 200, description = "The policy.", body = Policy))))]
+pub(crate) async fn policy(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    let (seq, p) = app.brain().read(|s| (s.seq, Arc::clone(&s.policy)));
+    let p = policy_view(p);
+    Ok(answer(&app, &caller, StatusCode::OK, seq, Some(p.version), &p))
+}
+
+/// Set the site's scheduling policy: the whole of it. What is left out gets its default.
+#[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/policy", tag = "scheduling", request_body = SetPolicy,
+    responses((status = 200, description = "As it stands now.", body = Policy))))]
+pub(crate) async fn set_policy(
+    State(app): State<App>,
+    writer: Writer,
+    JsonBody { value, raw }: JsonBody<SetPolicy>,
+) -> Reply {
+    writer.caller.over_site(Role::Admin)?;
+    // One at a time, so that nothing comes between the look at the version and the write.
+    let _turn = app.turn().lock().await;
+    let present = content_version(&*app.brain().read(|s| Arc::clone(&s.policy)));
+    same_version(&writer, "policy", Some(present))?;
+    let mut request = writer.request(&app, &raw, Command::SetPolicy { policy: value.policy });
+    request.if_version = None;
+    let done = app.brain().call(request, Attach::default()).await?;
+    let p = policy_view(app.brain().read(|s| Arc::clone(&s.policy)));
+    Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(p.version), &p))
+}
+
+fn quotas_view(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
+    let now = app.brain().now();
+    let (seq, tree, report) =
+        app.brain().read(|s| (s.seq, Arc::clone(&s.quotas), s.quota_report(now)));
+    // The version is that of the whole tree, also for those who see a part of it.
+    let version = content_version(&*tree);
+    let mut report = report_view(report);
+    let quotas = match &caller.actor.project {
+        None => tree,
+        Some(own) => {
+            let seen = way_up(&tree, own);
+            report.quotas.retain(|r| seen.contains(r.name.as_str()));
+            report.accounts.retain(|a| a.project == own.as_str());
+            for r in &mut report.quotas {
+                r.projects.retain(|p| p == own.as_str());
+            }
+            let mut part = (*tree).clone();
+            part.tree.retain(|q| seen.contains(q.name.as_str()));
+            for q in &mut part.tree {
+                q.projects.retain(|p| p == own);
+            }
+            Arc::new(part)
+        }
+    };
+    (seq, Quotas { kind: Kind::Quotas, version, quotas, report })
+}
+
+/// Names of the nodes from the one that a project hangs on up to the root.
+fn way_up(tree: &m::Quotas, project: &ProjectName) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    let mut here = tree.tree.iter().find(|q| q.projects.contains(project));
+    while let Some(q) = here {
+        // The second visit of a node would be a circle, which is refused when a tree is set.
+        if !out.insert(q.name.to_string()) {
+            break;
+        }
+        let parent: Option<&Label> = q.parent.as_ref();
+        here = parent.and_then(|p| tree.tree.iter().find(|q| q.name == *p));
+    }
+    out
+}
+
+fn report_view(r: report::QuotaReport) -> QuotaReport {
+    let report::QuotaReport { quotas, accounts } = r;
+    let limit = |l: report::LimitRow| {
+        let report::LimitRow {
+            sku,
+            tier,
+            nominal_milli,
+            borrow_milli,
+            lend_milli,
+            used_milli,
+            borrowed_milli,
+        } = l;
+        LimitRow { sku, tier, nominal_milli, borrow_milli, lend_milli, used_milli, borrowed_milli }
+    };
+    let quota = |q: report::QuotaRow| QuotaRow {
+        name: q.name.to_string(),
+        parent: q.parent.map(|p| p.to_string()),
+        depth: q.depth,
+        shares: q.shares,
+        order: q.order,
+        projects: q.projects.iter().map(ToString::to_string).collect(),
+        limits: q.limits.into_iter().map(limit).collect(),
+        used_milli: q.used_milli,
+        entitled_milli: q.entitled_milli,
+        received_milli: q.received_milli,
+        usage_gpu_s: q.usage_gpu_s,
+    };
+    let account = |a: report::AccountRow| AccountRow {
+        project: a.project.to_string(),
+        user: a.user,
+        quota: a.quota.map(|q| q.to_string()),
+        used_milli: a.used_milli,
+        running: a.running,
+        waiting: a.waiting,
+        entitled_milli: a.entitled_milli,
+        received_milli: a.received_milli,
+        usage_gpu_s: a.usage_gpu_s,
+        rank: a.rank,
+    };
+    QuotaReport {
+        quotas: quotas.into_iter().map(quota).collect(),
+        accounts: accounts.into_iter().map(account).collect(),
+    }
+}
+
+/// Get the tree of quotas, and who has had how much of what they are entitled to.
+///
+/// A token that is bound to a project sees the way from its project to the root.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/quotas", tag = "scheduling",
+    responses((status = 200, description = "The tree, and how it is used.", body = Quotas))))]
+pub(crate) async fn quotas(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    let (seq, q) = quotas_view(&app, &caller);
+    Ok(answer(&app, &caller, StatusCode::OK, seq, Some(q.version), &q))
+}
+
+/// Set the tree of quotas: the whole of it.
+#[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/quotas", tag = "scheduling", request_body = SetQuotas,
+    responses((status = 200, description = "As it stands now.", body = Quotas))))]
+pub(crate) async fn set_quotas(
+    State(app): State<App>,
+    writer: Writer,
+    JsonBody { value, raw }: JsonBody<SetQuotas>,
+) -> Reply {
+    writer.caller.over_site(Role::Admin)?;
+    let _turn = app.turn().lock().await;
+    let present = content_version(&*app.brain().read(|s| Arc::clone(&s.quotas)));
+    same_version(&writer, "tree of quotas", Some(present))?;
+    let mut request = writer.request(&app, &raw, Command::SetQuotas { quotas: value.quotas });
+    request.if_version = None;
+    let done = app.brain().call(request, Attach::default()).await?;
+    let (_, q) = quotas_view(&app, &writer.caller);
+    Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(q.version), &q))
+}

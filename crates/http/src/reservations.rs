@@ -1,0 +1,186 @@
+//! Reservations, and moves that would make room.
+
+use super::auth::{Caller, Reader, Writer};
+use super::error::{Failure, Reply};
+use super::extract::{JsonBody, Segment};
+use super::policy::same_version;
+use super::{App, answer, mark};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
+use muster_api::{
+    DefragReport, Kind, Move, MoveProposal, Reservation, ReservationList, SetReservation,
+};
+use muster_engine::{Booked, State as Site};
+use muster_model::names::{Label, NameError};
+use muster_model::tenant::Role;
+use muster_model::{Command, JobId, Seq, Time};
+use muster_server::brain::Attach;
+use std::sync::Arc;
+
+/// Longest reason.
+const REASON_LIMIT: usize = 1000;
+
+fn label(text: &str) -> Reply<Label> {
+    text.parse().map_err(|e: NameError| Failure::bad(e.to_string()).field("name"))
+}
+
+/// Whose reservations somebody may know of: their own project's, and maintenance.
+fn sees(caller: &Caller, b: &Booked) -> bool {
+    let r = &b.reservation;
+    r.is_maintenance() || r.projects.iter().any(|p| caller.sees(p))
+}
+
+fn view(site: &Site, caller: &Caller, b: &Booked, now: Time) -> Reservation {
+    let nodes = site.reserved_nodes(b).iter().map(ToString::to_string).collect();
+    let mut shown = Reservation::of(&b.reservation, b.version.0, nodes, now);
+    if let Some(own) = &caller.actor.project {
+        shown.projects.retain(|p| p == own.as_str());
+    }
+    shown
+}
+
+fn no_such(name: &Label) -> Failure {
+    Failure::not_found(format!("there is no reservation {name}"))
+        .hint("GET /v1/reservations lists them")
+}
+
+fn find(app: &App, caller: &Caller, name: &Label) -> Reply<(Seq, Reservation)> {
+    let now = app.brain().now();
+    let found = app.brain().read(|s| {
+        let b = s.reservations.get(name).filter(|b| sees(caller, b))?;
+        Some((s.seq, view(s, caller, b, now)))
+    });
+    found.ok_or_else(|| no_such(name))
+}
+
+/// List reservations in order of their names.
+///
+/// A token that is bound to a project sees its project's, and maintenance.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/reservations", tag = "scheduling",
+    responses((status = 200, description = "The reservations.", body = ReservationList))))]
+pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    let now = app.brain().now();
+    let (seq, items) = app.brain().read(|s| {
+        let seen = s.reservations.values().filter(|b| sees(&caller, b));
+        (s.seq, seen.map(|b| view(s, &caller, b, now)).collect())
+    });
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &ReservationList { items, cursor: None }))
+}
+
+/// Get a reservation.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/reservations/{name}", tag = "scheduling",
+    params(("name" = String, Path, description = "The reservation's name.")),
+    responses((status = 200, description = "The reservation.", body = Reservation))))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(name): Segment,
+) -> Reply {
+    let (seq, r) = find(&app, &caller, &label(&name)?)?;
+    Ok(answer(&app, &caller, StatusCode::OK, seq, Some(r.version), &r))
+}
+
+/// Make a reservation, or replace the one of that name.
+#[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/reservations/{name}", tag = "scheduling", request_body = SetReservation,
+    params(("name" = String, Path, description = "The reservation's name.")),
+    responses((status = 200, description = "As it stands now.", body = Reservation))))]
+pub(crate) async fn set(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(name): Segment,
+    JsonBody { value, raw }: JsonBody<SetReservation>,
+) -> Reply {
+    writer.caller.over_site(Role::Operator)?;
+    let name = label(&name)?;
+    if value.name.as_deref().is_some_and(|n| n != name.as_str()) {
+        return Err(Failure::senseless("the name is not the one in the path")
+            .field("name")
+            .hint("leave it out, or send it to the path of that name"));
+    }
+    if value.reason.chars().count() > REASON_LIMIT {
+        return Err(Failure::senseless("a reason has 1000 characters at most").field("reason"));
+    }
+    let reservation = value
+        .into_model(name.clone())
+        .map_err(|e| Failure::senseless(e.to_string()).field("projects"))?;
+    let _turn = app.turn().lock().await;
+    same_version(&writer, "reservation", version(&app, &name))?;
+    let command = Command::SetReservation { reservation: Arc::new(reservation) };
+    let mut request = writer.request(&app, &raw, command);
+    request.if_version = None;
+    let done = app.brain().call(request, Attach::default()).await?;
+    // Only a repeat under an old key can find its reservation gone.
+    let (_, r) = find(&app, &writer.caller, &name)?;
+    Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(r.version), &r))
+}
+
+fn version(app: &App, name: &Label) -> Option<u64> {
+    app.brain().read(|s| s.reservations.get(name).map(|b| b.version.0))
+}
+
+/// Delete a reservation.
+#[cfg_attr(feature = "openapi", utoipa::path(delete, path = "/v1/reservations/{name}", tag = "scheduling",
+    params(("name" = String, Path, description = "The reservation's name.")),
+    responses((status = 204, description = "It is gone."))))]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(name): Segment,
+) -> Reply {
+    writer.caller.over_site(Role::Operator)?;
+    let name = label(&name)?;
+    let _turn = app.turn().lock().await;
+    same_version(&writer, "reservation", version(&app, &name))?;
+    let mut request = writer.request(&app, b"", Command::DeleteReservation { name });
+    request.if_version = None;
+    let done = app.brain().call(request, Attach::default()).await?;
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    mark(response.headers_mut(), &app, &writer.caller, done.seq);
+    Ok(response)
+}
+
+/// List moves of checkpointable work that would let waiting gangs start.
+///
+/// Nothing is moved by asking; the policy says whether the server makes such moves by itself.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/defrag", tag = "scheduling",
+    responses((status = 200, description = "The proposals, best first.", body = DefragReport))))]
+pub(crate) async fn defrag(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    // Moves concern jobs of every project.
+    caller.over_site(Role::Viewer)?;
+    let now = app.brain().now();
+    // Looking for moves takes a while; the writer must not wait for it.
+    let site = app.brain().read(Site::clone);
+    let seq = site.seq;
+    let report = tokio::task::spawn_blocking(move || proposals(&site, now)).await;
+    let report = report.map_err(|_| Failure::internal())?;
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &report))
+}
+
+fn proposals(site: &Site, now: Time) -> DefragReport {
+    let id = |j: JobId| site.jobs.get(&j).map_or_else(|| j.to_string(), |j| j.display_id());
+    let name = |j: JobId| site.jobs.get(&j).map(|j| j.name.to_string());
+    let words = |n: &[muster_model::NodeName]| n.iter().map(ToString::to_string).collect();
+    let proposals = site.move_proposals(now).into_iter().map(|p| MoveProposal {
+        gang: id(p.gang),
+        gang_name: name(p.gang),
+        moves: p
+            .moves
+            .iter()
+            .map(|m| Move {
+                job: id(m.job),
+                job_name: name(m.job),
+                from: words(&m.from),
+                to: words(&m.to),
+            })
+            .collect(),
+        cost_gpu_s: p.cost_gpu_s,
+        gain_gpu_s: p.gain_gpu_s,
+    });
+    DefragReport {
+        kind: Kind::Defrag,
+        enabled: site.policy.defrag.enabled,
+        moves_per_hour: site.policy.defrag.moves_per_hour,
+        proposals: proposals.collect(),
+    }
+}

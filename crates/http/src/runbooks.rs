@@ -1,0 +1,377 @@
+//! Runbooks over HTTP: the books, runs of them, and what a run would do.
+
+use super::auth::{Reader, Writer};
+use super::error::{Failure, Reply};
+use super::extract::{JsonBody, OptionalBody, Query, Segment, number, shown};
+use super::{App, answer, mark, paging};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
+use muster_api::{
+    AnswerRunbook, ReasonRequest, Runbook, RunbookChoice, RunbookDryRun, RunbookDryStep,
+    RunbookList, RunbookRun, RunbookRunList, RunbookStep, RunbookStepDone, RunbookWord, RunsQuery,
+    SetRunbook, StartRunbook,
+};
+use muster_engine::State as Site;
+use muster_model::runbook::{Run, StepWord};
+use muster_model::tenant::Role;
+use muster_model::{Answer, Command, Seq};
+use muster_runbook::{Book, Step, Target, What, fill};
+use muster_server::brain::{Attach, Committed};
+use muster_server::runbooks::figure;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn target(t: Target) -> String {
+    match t {
+        Target::Next => "next".into(),
+        Target::Step(n) => n.to_string(),
+        Target::End => "end".into(),
+        Target::GiveUp => "give-up".into(),
+    }
+}
+
+fn step(s: &Step, vars: &BTreeMap<String, String>) -> RunbookStep {
+    // Without a run the names of the variables say more than nothing.
+    let full = |t: &str| if vars.is_empty() { t.to_owned() } else { fill(t, vars) };
+    let says = match &s.what {
+        What::Check(t) => t.words(),
+        What::Wait(t, span) => format!("{}, for {span} at most", t.words()),
+        What::Act(a) if vars.is_empty() => {
+            let fields: Vec<String> = a.fields.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            format!("{} {}", a.kind.word(), fields.join(" ")).trim().to_owned()
+        }
+        What::Act(a) => a.words(vars),
+        What::Ask(a) => full(&a.question),
+    };
+    let choices = match &s.what {
+        What::Ask(a) => a
+            .choices
+            .iter()
+            .map(|c| RunbookChoice { text: c.text.clone(), goto: target(c.goto) })
+            .collect(),
+        _ => Vec::new(),
+    };
+    RunbookStep {
+        no: s.no,
+        kind: s.what.word().into(),
+        title: full(&s.title),
+        text: full(&s.text),
+        says,
+        choices,
+        then: target(s.then),
+        otherwise: target(s.otherwise),
+    }
+}
+
+fn brief(b: &Book, version: Option<u64>) -> Runbook {
+    Runbook {
+        name: b.name.clone(),
+        title: b.title.clone(),
+        modes: b.modes.clone(),
+        topics: b.topics.clone(),
+        urgency: b.urgency.word().into(),
+        owner: b.owner.clone(),
+        needs: b.needs.clone(),
+        takes: b.takes.clone(),
+        length: u32::try_from(b.steps.len()).unwrap_or(u32::MAX),
+        version,
+        intro: String::new(),
+        steps: Vec::new(),
+        text: None,
+    }
+}
+
+fn whole(s: &Site, name: &str) -> Option<Runbook> {
+    let name = s.runbooks.find(name)?;
+    let (text, version) = s.runbooks.text(&name)?;
+    let b = muster_runbook::parse(&name, &text).ok()?;
+    let none = BTreeMap::new();
+    Some(Runbook {
+        intro: b.intro.clone(),
+        steps: b.steps.iter().map(|x| step(x, &none)).collect(),
+        text: Some(text.to_string()),
+        ..brief(&b, version)
+    })
+}
+
+/// The run as the API shows it; `full`: with its steps.
+fn run_view(s: &Site, r: &Run, full: bool) -> RunbookRun {
+    let book = muster_runbook::parse(&r.book, &r.text).ok();
+    let title = |no: u32| {
+        let step = book.as_ref().and_then(|b| b.step(no));
+        step.map(|x| fill(&x.title, &r.vars)).unwrap_or_default()
+    };
+    let state = match (&r.ended, &r.waits) {
+        (Some(e), _) => e.outcome.word(),
+        (None, Some(_)) => "waiting",
+        (None, None) => "going",
+    };
+    let done = r.done.iter().map(|d| RunbookStepDone {
+        step: d.step,
+        title: title(d.step),
+        at: d.at.into(),
+        by: d.by.clone(),
+        outcome: d.outcome,
+        saw: d.saw.clone(),
+        did: d.did.clone(),
+        chose: d.chose.clone(),
+        note: d.note.clone(),
+    });
+    let open = r.ended.is_none() && full;
+    let here = book.as_ref().and_then(|b| b.step(r.step)).filter(|_| open);
+    RunbookRun {
+        id: r.id.to_string(),
+        book: r.book.clone(),
+        title: book.as_ref().map(|b| b.title.clone()).unwrap_or_default(),
+        state: state.into(),
+        by: r.by.name.clone(),
+        auto: r.auto,
+        vars: r.vars.clone(),
+        started_at: r.started_at.into(),
+        step: r.step,
+        now: here.map(|x| step(x, &r.vars)),
+        sees: if open { muster_engine::sees(s, r) } else { None },
+        waits: r.waits.clone(),
+        until: r.until.map(Into::into),
+        done: if full { done.collect() } else { Vec::new() },
+        ended_at: r.ended.as_ref().map(|e| e.at.into()),
+        why: r.ended.as_ref().map(|e| e.why.clone()),
+    }
+}
+
+fn no_book(name: &str) -> Failure {
+    Failure::not_found(format!("there is no runbook {}", shown(name)))
+        .hint("GET /v1/runbooks lists them")
+}
+
+fn id(text: &str) -> Reply<u64> {
+    number(text).ok_or_else(|| {
+        Failure::bad(format!("`{}` is not the number of a run", shown(text)))
+            .field("id")
+            .hint("it is a number such as 1207")
+    })
+}
+
+fn show_run(app: &App, id: u64) -> Reply<(Seq, RunbookRun)> {
+    let (seq, found) =
+        app.brain().read(|s| (s.seq, s.runbooks.runs.get(&id).map(|r| run_view(s, r, true))));
+    let found = found.ok_or_else(|| {
+        Failure::not_found(format!("there is no run {id}"))
+            .hint("GET /v1/runbook-runs lists them; what ended long ago is only in the log")
+    })?;
+    Ok((seq, found))
+}
+
+/// List runbooks.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/runbooks", tag = "runbooks",
+    responses((status = 200, description = "All of them.", body = RunbookList))))]
+pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    caller.over_site(Role::Viewer)?;
+    let (seq, items) = app.brain().read(|s| {
+        (s.seq, s.runbooks.all().values().map(|(b, version)| brief(b, *version)).collect())
+    });
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &RunbookList { items, cursor: None }))
+}
+
+/// Get a runbook with its steps.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/runbooks/{name}", tag = "runbooks",
+    params(("name" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "The book.", body = Runbook))))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(name): Segment,
+) -> Reply {
+    caller.over_site(Role::Viewer)?;
+    let (seq, found) = app.brain().read(|s| (s.seq, whole(s, &name)));
+    let found = found.ok_or_else(|| no_book(&name))?;
+    Ok(answer(&app, &caller, StatusCode::OK, seq, found.version, &found))
+}
+
+/// Write a runbook of the site's own, or change one. What came with Muster stays beneath it.
+#[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/runbooks/{name}", tag = "runbooks", request_body = SetRunbook,
+    params(("name" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "The book.", body = Runbook))))]
+pub(crate) async fn set(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(name): Segment,
+    JsonBody { value, raw }: JsonBody<SetRunbook>,
+) -> Reply {
+    writer.caller.over_site(Role::Operator)?;
+    let command = Command::SetRunbook { name: name.clone(), text: Arc::from(value.text) };
+    let request = writer.request(&app, &raw, command);
+    let seq = app.brain().call(request, Attach::default()).await?.seq;
+    let found = app.brain().read(|s| whole(s, &name)).ok_or_else(|| no_book(&name))?;
+    Ok(answer(&app, &writer.caller, StatusCode::OK, seq, found.version, &found))
+}
+
+/// Take back a runbook of the site's own; one that came with Muster counts again.
+#[cfg_attr(feature = "openapi", utoipa::path(delete, path = "/v1/runbooks/{name}", tag = "runbooks",
+    params(("name" = String, Path, description = "Its name.")),
+    responses((status = 204, description = "It is gone."))))]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(name): Segment,
+) -> Reply {
+    writer.caller.over_site(Role::Operator)?;
+    let request = writer.request(&app, b"", Command::DeleteRunbook { name });
+    let done = app.brain().call(request, Attach::default()).await?;
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    mark(response.headers_mut(), &app, &writer.caller, done.seq);
+    Ok(response)
+}
+
+/// Say what a run would see and do, step by step. Changes nothing.
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/runbooks/{name}/dry-run", tag = "runbooks",
+    request_body = Option<StartRunbook>,
+    params(("name" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "What it would do.", body = RunbookDryRun))))]
+pub(crate) async fn dry_run(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(name): Segment,
+    OptionalBody { value, .. }: OptionalBody<StartRunbook>,
+) -> Reply {
+    let caller = &writer.caller;
+    caller.over_site(Role::Viewer)?;
+    let state = app.brain().read(Site::clone);
+    let (seq, now, agents) = (state.seq, app.brain().now(), app.agents().clone());
+    let (actor, vars) = (caller.actor.clone(), value.vars);
+    // A copy of a large site takes a moment; others are not to wait for it.
+    let found = tokio::task::spawn_blocking(move || {
+        let outside = |look: &muster_runbook::Look| figure(&agents, look, &vars);
+        muster_engine::rehearse(state, &name, &vars, &actor, now, &outside)
+    });
+    let found = found.await.map_err(|_| Failure::internal())??;
+    let steps = found.steps.into_iter().map(|d| RunbookDryStep {
+        step: d.step,
+        kind: d.kind.into(),
+        title: d.title,
+        outcome: d.outcome,
+        saw: d.saw,
+        would: d.would,
+    });
+    let shown = RunbookDryRun { steps: steps.collect(), outcome: found.outcome };
+    Ok(answer(&app, caller, StatusCode::OK, seq, None, &shown))
+}
+
+/// Begin to follow a runbook: step by step with a person, or by the machine with the permissions
+/// of whoever asks.
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/runbooks/{name}/run", tag = "runbooks",
+    request_body = Option<StartRunbook>,
+    params(("name" = String, Path, description = "Its name.")),
+    responses((status = 201, description = "The run.", body = RunbookRun))))]
+pub(crate) async fn start(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(name): Segment,
+    OptionalBody { value, raw }: OptionalBody<StartRunbook>,
+) -> Reply {
+    writer.caller.over_site(Role::User)?;
+    let StartRunbook { vars, auto } = value;
+    let request = writer.request(&app, &raw, Command::StartRunbook { name, vars, auto });
+    let Committed { answer: made, seq } = app.brain().call(request, Attach::default()).await?;
+    let Answer::Begun { id } = made else {
+        return Err(Failure::conflict("this Idempotency-Key was used for something else"));
+    };
+    let (_, found) = show_run(&app, id)?;
+    Ok(answer(&app, &writer.caller, StatusCode::CREATED, seq, None, &found))
+}
+
+/// List runs, newest first.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/runbook-runs", tag = "runbooks", params(RunsQuery),
+    responses((status = 200, description = "A page of runs.", body = RunbookRunList))))]
+pub(crate) async fn runs(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Query(q): Query<RunsQuery>,
+) -> Reply {
+    caller.over_site(Role::Viewer)?;
+    let limit = paging::limit(q.limit)?;
+    let below: Option<u64> = paging::decode("runs", q.cursor.as_deref())?;
+    let (seq, items, cursor) = app.brain().read(|s| {
+        let fits = |r: &Arc<Run>| {
+            q.open.is_none_or(|o| o == r.ended.is_none())
+                && q.book.as_ref().is_none_or(|b| r.book == *b)
+                && q.node.as_ref().is_none_or(|n| r.vars.get("node") == Some(n))
+        };
+        let (found, cursor) = paging::newest("runs", &s.runbooks.runs, (limit, below), fits);
+        (s.seq, found.into_iter().map(|r| run_view(s, r, false)).collect(), cursor)
+    });
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &RunbookRunList { items, cursor }))
+}
+
+/// Get a run with what it saw and did.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/runbook-runs/{id}", tag = "runbooks",
+    params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
+    responses((status = 200, description = "The run.", body = RunbookRun))))]
+pub(crate) async fn run(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(text): Segment,
+) -> Reply {
+    caller.over_site(Role::Viewer)?;
+    let (seq, found) = show_run(&app, id(&text)?)?;
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &found))
+}
+
+/// Say a word at the step that a run stands at.
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/runbook-runs/{id}/answer", tag = "runbooks",
+    request_body = AnswerRunbook,
+    params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
+    responses((status = 200, description = "The run as it stands now.", body = RunbookRun))))]
+pub(crate) async fn say(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(text): Segment,
+    JsonBody { value, raw }: JsonBody<AnswerRunbook>,
+) -> Reply {
+    writer.caller.over_site(Role::User)?;
+    let run = id(&text)?;
+    let AnswerRunbook { step, word, choose, note } = value;
+    let word = match (word, choose) {
+        (RunbookWord::Choose, Some(c)) => StepWord::Choose(c),
+        (RunbookWord::Choose, None) => {
+            return Err(Failure::senseless("it says not what is chosen")
+                .field("choose")
+                .hint("repeat the words of one of the step's choices"));
+        }
+        (RunbookWord::Go, _) => StepWord::Go,
+        (RunbookWord::Yes, _) => StepWord::Yes,
+        (RunbookWord::No, _) => StepWord::No,
+        (RunbookWord::Skip, _) => StepWord::Skip,
+    };
+    let here = app.brain().read(|s| s.runbooks.runs.get(&run).cloned());
+    let seen = here
+        .and_then(|r| muster_server::runbooks::outside(&r))
+        .and_then(|(look, vars)| figure(app.agents(), &look, &vars));
+    let command = Command::AnswerRunbook { run, step, word, note, seen };
+    told(&app, &writer, &raw, run, command).await
+}
+
+/// Stop a run.
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/runbook-runs/{id}/stop", tag = "runbooks",
+    request_body = Option<ReasonRequest>,
+    params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
+    responses((status = 200, description = "The run as it stands now.", body = RunbookRun))))]
+pub(crate) async fn stop(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(text): Segment,
+    OptionalBody { value, raw }: OptionalBody<ReasonRequest>,
+) -> Reply {
+    writer.caller.over_site(Role::User)?;
+    let run = id(&text)?;
+    let reason = super::health::reason(value.reason, false)?;
+    told(&app, &writer, &raw, run, Command::StopRunbook { run, reason }).await
+}
+
+async fn told(app: &App, writer: &Writer, raw: &[u8], run: u64, command: Command) -> Reply {
+    let request = writer.request(app, raw, command);
+    let seq = app.brain().call(request, Attach::default()).await?.seq;
+    let (_, found) = show_run(app, run)?;
+    Ok(answer(app, &writer.caller, StatusCode::OK, seq, None, &found))
+}

@@ -1,0 +1,294 @@
+//! The server itself: who asks, how it stands, figures.
+
+use super::auth::{MaybeCaller, Reader};
+use super::error::{Failure, Reply};
+use super::metrics::{JOB_STATES, Text};
+use super::{App, answer};
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::IntoResponse as _;
+use muster_api::node::state_word;
+use muster_api::{Kind, ServerInfo, StoreStatus, WhoAmI};
+use muster_model::job::JobState;
+use muster_model::node::Stage;
+use std::collections::BTreeMap;
+
+/// Clocks further apart than this are complained about.
+const SKEW_MS: i64 = 30_000;
+
+/// Say who the caller is.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/whoami", tag = "site",
+    responses((status = 200, description = "Who asks.", body = WhoAmI))))]
+pub(crate) async fn whoami(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    let (seq, site) = app.brain().read(|s| (s.seq, s.site.clone().unwrap_or_default()));
+    let body = WhoAmI {
+        name: caller.actor.name.clone(),
+        role: caller.actor.role,
+        project: caller.actor.project.as_ref().map(ToString::to_string),
+        token: Some(caller.token.clone()),
+        expires_at: caller.expires_at.map(Into::into),
+        site: site.to_string(),
+    };
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
+}
+
+/// Say how the server stands.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/server", tag = "site",
+    responses((status = 200, description = "The server.", body = ServerInfo))))]
+pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    // A tenant is not told how busy the others are.
+    let whole = caller.actor.project.is_none();
+    let config = app.config();
+    let (seq, mut body) = app.brain().read(|s| {
+        let kept = || s.nodes.values().filter(|n| n.stage != Stage::Retired);
+        let count = |n: usize| n as u64;
+        let jobs =
+            s.jobs.values().filter(|j| !j.state.is_final() && caller.sees(&j.project)).count();
+        let body = ServerInfo {
+            kind: Kind::Server,
+            version: env!("CARGO_PKG_VERSION").into(),
+            site: s.site.clone().unwrap_or_default().to_string(),
+            epoch: app.brain().epoch().0,
+            leader: app.brain().is_leading(),
+            server: config.server.clone(),
+            at: app.brain().now().into(),
+            started_at: config.started_at.into(),
+            store: StoreStatus {
+                kind: config.store_kind.clone(),
+                durable_seq: if whole { s.seq.0 } else { 0 },
+                snapshot_seq: None,
+                bytes: None,
+            },
+            nodes: count(kept().count()),
+            nodes_lost: count(kept().filter(|n| !n.reachable).count()),
+            nodes_protected: count(kept().filter(|n| n.protected).count()),
+            jobs_active: count(jobs),
+            warnings: if whole { warnings(kept()) } else { Vec::new() },
+        };
+        (s.seq, body)
+    });
+    if whole {
+        body.warnings.extend(skewed(&app));
+        let lost = app.logs().stats().lost;
+        if lost > 0 {
+            body.warnings
+                .push(format!("{lost} bytes of job output could not be kept: is the disk full?"));
+        }
+    }
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
+}
+
+/// Agents whose clocks are far from this server's.
+fn skewed(app: &App) -> Option<String> {
+    let off: Vec<_> =
+        app.agents().sessions().into_iter().filter(|s| s.skew_ms.abs() > SKEW_MS).collect();
+    let worst = off.iter().max_by_key(|s| s.skew_ms.abs())?;
+    Some(format!(
+        "the clocks of {} nodes are more than {} s off; {}'s by {} s",
+        off.len(),
+        SKEW_MS / 1000,
+        worst.node,
+        worst.skew_ms / 1000
+    ))
+}
+
+fn warnings<'a>(
+    nodes: impl Iterator<Item = &'a std::sync::Arc<muster_model::node::Node>>,
+) -> Vec<String> {
+    let (mut protected, mut loose) = (0u64, Vec::new());
+    for n in nodes {
+        protected += u64::from(n.protected);
+        if n.inventory.isolation == "process-group" && !n.inventory.simulated {
+            loose.push(n.name.as_str());
+        }
+    }
+    let mut out = Vec::new();
+    if protected > 0 {
+        out.push(format!(
+            "{protected} nodes have seen more of the log than this server: it was restored from an old backup. \
+             Nothing is started or stopped there until `muster node reconcile NODE`."
+        ));
+    }
+    if let Some(first) = loose.first() {
+        out.push(format!("{} nodes have no cgroups to fence ranks in: {first}, …", loose.len()));
+    }
+    out
+}
+
+/// Alive: the process answers.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/healthz", tag = "site",
+    responses((status = 200, description = "Alive.", body = String, content_type = "text/plain"))))]
+pub(crate) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Ready: this server decides, and its log takes writes.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/readyz", tag = "site",
+    responses((status = 200, description = "Ready.", body = String, content_type = "text/plain"))))]
+pub(crate) async fn readyz(State(app): State<App>) -> Reply<&'static str> {
+    if app.brain().is_leading() {
+        Ok("ready\n")
+    } else {
+        Err(Failure::unavailable("this server does not lead (yet)"))
+    }
+}
+
+/// Figures for Prometheus. Who shows a token that is bound to no project is told those by project,
+/// too.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/metrics", tag = "site",
+    responses((status = 200, description = "Figures in the text format.", body = String, content_type = "text/plain"))))]
+pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller) -> Reply {
+    let projects = who.0.is_some_and(|c| c.actor.project.is_none());
+    let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    Ok(([(header::CONTENT_TYPE, media)], page(&app, projects)).into_response())
+}
+
+/// The page of figures.
+pub(crate) fn page(app: &App, projects: bool) -> String {
+    let mut out = Text::default();
+    out.head("muster_build_info", "gauge", "What is running.");
+    out.line("muster_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+    site_figures(app, &mut out);
+    super::figures::write(app, projects, &mut out);
+    let stats = app.brain().stats();
+    out.one("muster_log_seq", "gauge", "Durable end of the log.", app.brain().durable());
+    out.one(
+        "muster_leader",
+        "gauge",
+        "Whether this server decides.",
+        u8::from(app.brain().is_leading()),
+    );
+    out.one(
+        "muster_agents_connected",
+        "gauge",
+        "Agents connected to this server.",
+        app.agents().count(),
+    );
+    let stuck = app.brain().stuck().map_or(0, |(since, _)| app.brain().now().since(since).0);
+    let help = "For how long something was to be written and was not.";
+    out.one("muster_write_stuck_seconds", "gauge", help, super::metrics::seconds(stuck * 1000));
+    if let Some(f) = app.traces().figures() {
+        let help = "Spans that the collector took.";
+        out.one("muster_traces_sent_total", "counter", help, f.sent);
+        let name = "muster_traces_dropped_total";
+        out.head(name, "counter", "Spans that were dropped, and why.");
+        out.line(name, &[("why", "full")], f.full);
+        out.line(name, &[("why", "refused")], f.refused);
+    }
+    let logs = app.logs().stats();
+    out.one("muster_output_bytes", "gauge", "Job output kept on disk.", logs.bytes);
+    out.one(
+        "muster_output_lost_bytes_total",
+        "counter",
+        "Job output that could not be kept.",
+        logs.lost,
+    );
+    store_figures(&stats, &mut out);
+    super::metrics::health_figures(app, &mut out);
+    super::promises::figures(app, &mut out);
+    app.remote().write(&mut out);
+    app.http_metrics().write(&mut out);
+    out.0
+}
+
+fn site_figures(app: &App, out: &mut Text) {
+    let now = app.brain().now();
+    let (jobs, nodes, [used, free, gone], oldest) = app.brain().read(|s| {
+        let (mut jobs, mut nodes) = (BTreeMap::new(), BTreeMap::new());
+        let mut gpus = [0u64; 3];
+        let mut oldest = None;
+        for j in s.jobs.values() {
+            *jobs.entry(j.state).or_insert(0u64) += 1;
+            if j.state == JobState::Queued && j.held.is_none() {
+                oldest = Some(oldest.unwrap_or(j.submitted_at).min(j.submitted_at));
+            }
+        }
+        for n in s.nodes.values() {
+            *nodes.entry(state_word(n)).or_insert(0u64) += 1;
+            let all = u64::from(n.gpu_set().len());
+            let used = u64::from(s.used_gpus(&n.name).len());
+            let offered = n.stage == Stage::Ready
+                && n.reachable
+                && n.cordon.is_none()
+                && n.qualifying.is_none()
+                && !n.protected;
+            let rest = all.saturating_sub(used);
+            gpus[0] += used;
+            let out = if offered { u64::from(n.excluded_gpus.len()).min(rest) } else { rest };
+            gpus[1] += rest - out;
+            gpus[2] += out;
+        }
+        (jobs, nodes, gpus, oldest)
+    });
+    out.head("muster_jobs", "gauge", "Jobs by state; ended ones as far as they are remembered.");
+    for state in JOB_STATES {
+        out.line("muster_jobs", &[("state", state.word())], jobs.get(&state).copied().unwrap_or(0));
+    }
+    out.head("muster_nodes", "gauge", "Nodes by state.");
+    for state in super::nodes::STATES {
+        out.line("muster_nodes", &[("state", state)], nodes.get(state).copied().unwrap_or(0));
+    }
+    out.head("muster_gpus", "gauge", "GPUs by use; out are those that take no work now.");
+    for (state, n) in [("used", used), ("free", free), ("out", gone)] {
+        out.line("muster_gpus", &[("state", state)], n);
+    }
+    let counts = app.brain().read(|s| s.fault_counts.clone());
+    out.head("muster_faults_total", "counter", "Faults that nodes told of.");
+    for ((code, class), n) in &counts {
+        out.line("muster_faults_total", &[("code", code), ("class", class.word())], n);
+    }
+    out.one(
+        "muster_faults_folded_total",
+        "counter",
+        "Faults that were told as one with others, or only counted.",
+        app.agents().folded_faults(),
+    );
+    let waited = oldest.map_or(0, |at| now.since(at).0 / 1000);
+    out.one("muster_queue_oldest_seconds", "gauge", "Age of the oldest job that waits.", waited);
+    let p = app.brain().read(|s| s.promises);
+    out.head("muster_promised_starts_total", "counter", "Promised starts, by how they turned out.");
+    for (how, n) in [("kept", p.kept), ("late", p.late)] {
+        out.line("muster_promised_starts_total", &[("how", how)], n);
+    }
+    out.head(
+        "muster_promised_starts_error_seconds_total",
+        "counter",
+        "Time between promised and real starts, before and after.",
+    );
+    for (side, ms) in [("early", p.early_ms), ("late", p.late_ms)] {
+        out.line("muster_promised_starts_error_seconds_total", &[("side", side)], ms / 1000);
+    }
+}
+
+fn store_figures(stats: &muster_server::brain::BrainStats, out: &mut Text) {
+    for (name, help, h) in [
+        ("muster_store_append_seconds", "Time of one durable append.", &stats.append),
+        ("muster_cycle_seconds", "Time of one scheduling cycle.", &stats.cycle),
+    ] {
+        out.head(name, "histogram", help);
+        let bucket = format!("{name}_bucket");
+        for (le, n) in &h.cumulative {
+            out.line(&bucket, &[("le", &le.to_string())], n);
+        }
+        out.line(&bucket, &[("le", "+Inf")], h.count);
+        out.line(&format!("{name}_sum"), &[], h.sum);
+        out.line(&format!("{name}_count"), &[], h.count);
+    }
+    for (name, help, n) in [
+        ("muster_requests_total", "Requests decided.", stats.requests),
+        ("muster_records_total", "Records written.", stats.records),
+        ("muster_reloads_total", "Times a failed append threw the memory away.", stats.reloads),
+        ("muster_snapshots_total", "Snapshots written.", stats.snapshots),
+    ] {
+        out.one(name, "counter", help, n);
+    }
+    let name = "muster_invariant_violations";
+    out.head(
+        name,
+        "gauge",
+        "How often what must be true of the state was not, when last looked at.",
+    );
+    for (invariant, n) in &stats.violations {
+        out.line(name, &[("invariant", invariant)], n);
+    }
+}

@@ -1,0 +1,422 @@
+//! Limits, versions, keys, pages: what every caller may rely on.
+
+use super::{held, request, site, site_with};
+use crate::{HttpConfig, Rate};
+use axum::body::Body;
+use axum::http::Request;
+use muster_model::tenant::Role;
+use muster_model::units::Span;
+use serde_json::{Value, json};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_body_is_refused_whether_it_says_so_or_not() {
+    let s = site().await;
+    let post = |body: Body, length: Option<usize>| {
+        let mut r = Request::post("/v1/jobs")
+            .header("authorization", format!("Bearer {}", s.user))
+            .header("content-type", "application/json");
+        if let Some(n) = length {
+            r = r.header("content-length", n);
+        }
+        r.body(body).unwrap()
+    };
+    let ten = 10 << 20;
+    let got = s.send(post(Body::from(vec![b' '; ten]), Some(ten))).await;
+    assert_eq!((got.status.as_u16(), got.error().as_str()), (413, "too_large"));
+    let pieces = (0..160).map(|_| Ok::<_, std::io::Error>(vec![b' '; 65_536]));
+    let got = s.send(post(Body::from_stream(futures::stream::iter(pieces)), None)).await;
+    assert_eq!(got.status, 413);
+    let mut fits = held("a").to_string();
+    fits.push_str(&" ".repeat((1 << 20) - fits.len()));
+    assert_eq!(s.send(post(Body::from(fits), None)).await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_understood_is_answered_in_one_shape() {
+    let s = site().await;
+    for (method, path, status) in [
+        ("GET", "/nowhere", 404),
+        ("PATCH", "/v1/jobs", 405),
+        ("GET", "/v1/jobs/abc", 400),
+        ("GET", "/v1/jobs/999999", 404),
+        ("GET", "/v1/jobs/%ff", 400),
+        ("GET", "/v1/nodes/%00", 400),
+        ("GET", "/v1/nodes/none", 404),
+        ("GET", "/v1/jobs?limit=0", 400),
+        ("GET", "/v1/jobs?limit=1001", 400),
+        ("GET", "/v1/jobs?limit=x", 400),
+        ("GET", "/v1/jobs?limit=1&limit=2", 400),
+        ("GET", "/v1/jobs?state=sleeping", 400),
+        ("GET", "/v1/jobs?stat=queued", 400),
+        ("GET", "/v1/jobs?cursor=zzz", 400),
+        ("GET", "/v1/nodes?cursor=zzz", 400),
+        ("GET", "/v1/nodes?state=odd", 400),
+        ("GET", "/v1/events?after=x", 400),
+        ("GET", "/v1/findings?cursor=zzz", 400),
+        ("GET", "/v1/findings?kind=gremlins", 400),
+        ("GET", "/v1/findings?severity=awful", 400),
+        ("GET", "/v1/findings?open=maybe", 400),
+        ("GET", "/v1/findings?node=%00", 400),
+        ("GET", "/v1/findings/x", 400),
+        ("GET", "/v1/findings/999999", 404),
+        ("GET", "/v1/incidents/999999", 404),
+        ("GET", "/v1/incidents?limit=0", 400),
+        ("GET", "/v1/remedies/999999", 404),
+        ("GET", "/v1/remedies?node=%00", 400),
+        ("GET", "/v1/nodes/none/timeline", 404),
+        ("GET", "/v1/nodes/n1/timeline?limit=1001", 400),
+        ("GET", "/v1/events?after=99999999", 400),
+        ("GET", "/v1/secrets?project=-", 400),
+    ] {
+        let got = s.call(&s.admin, method, path, &Value::Null, &[]).await;
+        assert_eq!(got.status.as_u16(), status, "{method} {path}: {:?}", got.body);
+        got.error();
+        if status == 405 {
+            assert!(got.header("allow").contains("GET"));
+        }
+    }
+    for (body, media, status) in [
+        ("{", "application/json", 400),
+        ("", "application/json", 400),
+        ("{\"nope\": 1}", "application/json", 422),
+        ("{\"gang\": {\"nodes\": -1}}", "application/json", 422),
+        ("{\"gang\": {\"nodes\": 99999999999}}", "application/json", 422),
+        ("[]", "application/json", 422),
+        ("{}", "text/plain", 415),
+    ] {
+        let r = Request::post("/v1/jobs")
+            .header("authorization", format!("Bearer {}", s.user))
+            .header("content-type", media);
+        let got = s.send(r.body(Body::from(body)).unwrap()).await;
+        assert_eq!(got.status.as_u16(), status, "{body}: {:?}", got.body);
+        got.error();
+    }
+    let got = s.call(&s.user, "POST", "/v1/jobs", &held("a"), &[("idempotency-key", "a b")]).await;
+    assert_eq!(got.status, 400);
+    let got = s.post(&s.user, "/v1/jobs", &json!({"name": "a", "gang": {"nodes": -1}})).await;
+    assert_eq!(got.json()["error"]["field"], "gang.nodes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_write_is_done_once_and_another_body_is_refused() {
+    let s = site().await;
+    let key = [("idempotency-key", "k1")];
+    let first = s.call(&s.user, "POST", "/v1/jobs", &held("a"), &key).await;
+    let again = s.call(&s.user, "POST", "/v1/jobs", &held("a"), &key).await;
+    assert_eq!((first.status.as_u16(), again.status.as_u16()), (201, 201));
+    assert_eq!(first.json()["id"], again.json()["id"]);
+    let other = s.call(&s.user, "POST", "/v1/jobs", &held("b"), &key).await;
+    assert_eq!((other.status.as_u16(), other.error().as_str()), (409, "conflict"));
+    let somebody = s.call(&s.other, "POST", "/v1/jobs", &held("a"), &key).await;
+    assert_ne!(somebody.json()["id"], first.json()["id"], "keys are each caller's own");
+    assert_eq!(s.get(&s.user, "/v1/jobs").await.json()["items"].as_array().unwrap().len(), 1);
+    let put = |v: &str| json!({"value": v});
+    for (value, status) in [("v1", 200), ("v1", 200), ("v2", 409)] {
+        let got = s
+            .call(&s.user, "PUT", "/v1/secrets/w", &put(value), &[("idempotency-key", "k2")])
+            .await;
+        assert_eq!(got.status.as_u16(), status);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_of_a_version_that_has_moved_is_refused() {
+    let s = site().await;
+    let job = s.held_job(&s.user).await;
+    let path = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    let seen = s.get(&s.user, &path).await;
+    let tag = seen.header("etag").to_owned();
+    assert_eq!(tag, format!("\"{}\"", job["version"]));
+    let steer = |verb: &str| format!("{path}/{verb}");
+    let got = s.call(&s.user, "POST", &steer("release"), &Value::Null, &[("if-match", &tag)]).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    assert_ne!(got.header("etag"), tag);
+    let got = s.call(&s.user, "POST", &steer("cancel"), &Value::Null, &[("if-match", &tag)]).await;
+    assert_eq!((got.status.as_u16(), got.error().as_str()), (409, "conflict"));
+    let got = s.call(&s.user, "POST", &steer("cancel"), &Value::Null, &[("if-match", "*")]).await;
+    assert_eq!(got.status, 200);
+
+    let t = s.get(&s.admin, "/v1/topology").await;
+    let tag = t.header("etag").to_owned();
+    let place = json!({"region": "r", "cluster": "c", "spine": "s", "leaf": "l", "rack": "k", "nvlink": "n", "feed": "f"});
+    let new = json!({"nodes": {"n1": place}});
+    let got = s.call(&s.admin, "PUT", "/v1/topology", &new, &[("if-match", &tag)]).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let got = s.call(&s.admin, "PUT", "/v1/topology", &new, &[("if-match", &tag)]).await;
+    assert_eq!(got.status, 409);
+    let back = s.get(&s.admin, "/v1/topology").await.json();
+    assert_eq!(
+        s.call(&s.admin, "PUT", "/v1/topology", &back, &[]).await.status,
+        200,
+        "what was read can be sent back"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_places_of_twelve_thousand_nodes_fit_into_one_request() {
+    let s = site().await;
+    let place = |n: usize| {
+        json!({"region": "r1", "cluster": "c1", "spine": format!("spine-{}", n / 512),
+               "leaf": format!("leaf-{}", n / 32), "rack": format!("rack-{}", n / 4),
+               "nvlink": format!("node-{n:05}"), "feed": format!("feed-{}", n / 64)})
+    };
+    let all = (0..12_500).map(|n| (format!("node-{n:05}"), place(n)));
+    let nodes: serde_json::Map<String, Value> = all.collect();
+    let got = s.call(&s.admin, "PUT", "/v1/topology", &json!({"nodes": nodes}), &[]).await;
+    assert_eq!(got.status, 200);
+    let back = s.get(&s.admin, "/v1/topology").await.json();
+    assert_eq!(back["nodes"].as_object().map(serde_json::Map::len), Some(12_500));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_give_every_job_once_newest_first() {
+    let s = site().await;
+    for i in 0..7 {
+        assert_eq!(s.post(&s.user, "/v1/jobs", &held(&format!("j{i}"))).await.status, 201);
+    }
+    s.held_job(&s.other).await;
+    let (mut ids, mut path) = (Vec::new(), "/v1/jobs?limit=3".to_owned());
+    loop {
+        let page = s.get(&s.user, &path).await.json();
+        ids.extend(page["items"].as_array().unwrap().iter().map(|j| j["number"].as_u64().unwrap()));
+        let Some(c) = page["cursor"].as_str() else { break };
+        path = format!("/v1/jobs?limit=3&cursor={c}");
+    }
+    assert_eq!(ids.len(), 7, "only the project's own: {ids:?}");
+    assert!(ids.is_sorted_by(|a, b| a > b));
+    let named = s.get(&s.admin, "/v1/jobs?name=j3&state=active").await.json();
+    assert_eq!(named["items"].as_array().unwrap().len(), 1);
+    assert_eq!(s.get(&s.user, "/v1/jobs?project=beta").await.status, 403);
+    assert_eq!(
+        s.get(&s.admin, "/v1/jobs?project=beta").await.json()["items"].as_array().unwrap().len(),
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_arrays_plain_number_steers_all_of_it() {
+    let s = site().await;
+    let mut spec = held("sweep");
+    spec["array"] = json!("0-3");
+    let made = s.post(&s.user, "/v1/jobs", &spec).await;
+    assert_eq!(made.status, 201, "{:?}", made.body);
+    let made = made.json();
+    assert_eq!((&made["kind"], &made["count"]), (&json!("JobArray"), &json!(4)));
+    let id = made["id"].as_str().unwrap();
+    let one = s.get(&s.user, &format!("/v1/jobs/{id}_2")).await.json();
+    assert_eq!(one["array"]["index"], 2);
+    assert_eq!(s.get(&s.user, &format!("/v1/jobs/{id}_9")).await.status, 404);
+    assert_eq!(s.post(&s.user, &format!("/v1/jobs/{id}_2/cancel"), &Value::Null).await.status, 200);
+    let count = async |state: &str| {
+        s.get(&s.user, &format!("/v1/jobs?state={state}")).await.json()["items"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    assert_eq!((count("cancelled").await, count("queued").await), (1, 3));
+    let got = s
+        .call(
+            &s.user,
+            "POST",
+            &format!("/v1/jobs/{id}/cancel"),
+            &Value::Null,
+            &[("idempotency-key", "all")],
+        )
+        .await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    assert_eq!(count("cancelled").await, 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_requests_are_told_to_wait() {
+    let config = HttpConfig {
+        rate: Rate { per_second: 1, burst: 3 },
+        wrong_tokens: Rate { per_second: 1, burst: 2 },
+        ..HttpConfig::default()
+    };
+    let s = site_with(config).await;
+    let mut statuses = Vec::new();
+    for _ in 0..5 {
+        let got = s.get(&s.admin, "/v1/whoami").await;
+        statuses.push(got.status.as_u16());
+        if got.status == 429 {
+            assert_eq!(got.error(), "rate_limited");
+            assert!(got.header("retry-after").parse::<u64>().unwrap() >= 1);
+        }
+    }
+    assert_eq!(statuses[..3], [200; 3]);
+    assert!(statuses[3..].contains(&429), "{statuses:?}");
+    assert_eq!(s.get(&s.operator, "/v1/whoami").await.status, 200, "others are not held up");
+    let wrong = format!("mst_{}_{}", "a".repeat(10), "b".repeat(32));
+    let mut wrongs = Vec::new();
+    for _ in 0..5 {
+        wrongs.push(s.get(&wrong, "/v1/whoami").await.status.as_u16());
+    }
+    assert_eq!(wrongs[..2], [401; 2]);
+    assert!(wrongs.contains(&429), "{wrongs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expired_and_revoked_tokens_are_refused() {
+    let s = site().await;
+    let short = s.token("short", Role::User, None, Some(Span(1))).await;
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    let got = s.get(&short, "/v1/whoami").await;
+    assert_eq!(got.status, 401);
+    assert!(got.json()["error"]["message"].as_str().unwrap().contains("expired"));
+    assert!(got.header("www-authenticate").starts_with("Bearer"));
+    let made = s
+        .post(&s.admin, "/v1/tokens", &json!({"name": "ci", "role": "user", "project": "alpha"}))
+        .await;
+    assert_eq!(made.status, 201, "{:?}", made.body);
+    let made = made.json();
+    let secret = made["secret"].as_str().unwrap();
+    assert_eq!(s.get(secret, "/v1/whoami").await.json()["project"], "alpha");
+    let id = made["id"].as_str().unwrap();
+    assert_eq!(
+        s.call(&s.admin, "DELETE", &format!("/v1/tokens/{id}"), &Value::Null, &[]).await.status,
+        204
+    );
+    assert_eq!(s.get(secret, "/v1/whoami").await.status, 401);
+    for bad in ["mst_x", "nothing", "mjt_a_b_c", "é"] {
+        let r =
+            Request::get("/v1/whoami").header("authorization", format!("Bearer {bad}").as_bytes());
+        assert_eq!(s.send(r.body(Body::empty()).unwrap()).await.status, 401, "{bad}");
+    }
+    let all = s.get(&s.admin, "/v1/tokens").await;
+    assert!(!String::from_utf8_lossy(&all.body).contains("hash"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_goes_in_and_never_comes_out() {
+    let s = site().await;
+    let value = "correct-horse-battery";
+    let got = s
+        .call(
+            &s.user,
+            "PUT",
+            "/v1/secrets/wandb",
+            &json!({"value": value}),
+            &[("idempotency-key", "s")],
+        )
+        .await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let stored = s.brain.secret(&"alpha".parse().unwrap(), "wandb").await.unwrap();
+    assert_eq!(stored.as_deref(), Some(value));
+    for path in ["/v1/secrets", "/v1/secrets?project=alpha", "/v1/events", "/v1/jobs"] {
+        let got = s.get(&s.admin, path).await;
+        assert!(!String::from_utf8_lossy(&got.body).contains(value), "{path}");
+    }
+    assert_eq!(s.get(&s.user, "/v1/secrets").await.json()["items"][0]["name"], "wandb");
+    assert_eq!(s.get(&s.user, "/v1/secrets?project=beta").await.status, 403);
+    let got = s.call(&s.other, "DELETE", "/v1/secrets/wandb", &Value::Null, &[]).await;
+    assert_eq!(got.status, 404, "another project's secret is not there");
+    assert_eq!(s.call(&s.user, "DELETE", "/v1/secrets/wandb", &Value::Null, &[]).await.status, 204);
+    let bad = s.call(&s.user, "PUT", "/v1/secrets/w", &json!({"value": "x\u{0}y"}), &[]).await;
+    assert_eq!(bad.status, 422);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_sees_what_an_earlier_answer_promised() {
+    let s = site().await;
+    for token in [&s.user, &s.admin] {
+        let made = s.post(token, "/v1/jobs", &held("a")).await;
+        let seq = made.header("muster-seq").to_owned();
+        let path = format!("/v1/jobs/{}", made.json()["id"].as_str().unwrap());
+        let got = s.call(token, "GET", &path, &Value::Null, &[("muster-min-seq", &seq)]).await;
+        assert_eq!(got.status, 200);
+        assert_eq!(
+            token == &s.admin,
+            seq.parse::<u64>().is_ok(),
+            "tenants see no global sequence: {seq}"
+        );
+    }
+    let got = s.call(&s.user, "GET", "/v1/jobs", &Value::Null, &[("muster-min-seq", "7")]).await;
+    assert_eq!(got.status, 400, "a number is not what a tenant was given");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_explains_and_submits_nothing() {
+    let s = site().await;
+    let spec = json!({"gang": {"nodes": 1, "gpus_per_node": 8}, "run": {"command": ["true"]}});
+    let got = s.post(&s.user, "/v1/jobs?dry_run=true", &spec).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    assert_eq!(got.json()["kind"], "Explanation");
+    assert_eq!(s.get(&s.user, "/v1/jobs").await.json()["items"], json!([]));
+    let job = s.held_job(&s.user).await;
+    let got =
+        s.get(&s.user, &format!("/v1/jobs/{}/explain", job["id"].as_str().unwrap())).await.json();
+    assert!(got["summary"].as_str().unwrap().contains("held"), "{got}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_answers_are_compressed_and_the_page_is_locked_down() {
+    let s = site().await;
+    let gzip = [("accept-encoding", "gzip")];
+    let got = s.call("", "GET", "/openapi.json", &Value::Null, &gzip).await;
+    assert_eq!((got.status.as_u16(), got.header("content-encoding")), (200, "gzip"));
+    assert_eq!(
+        s.call("", "GET", "/healthz", &Value::Null, &gzip).await.header("content-encoding"),
+        ""
+    );
+    let page = String::from_utf8_lossy(&s.get("", "/").await.body).into_owned();
+    let named = |c: char| page.split(['"', '\'']).filter(move |w| w.starts_with(c) && w.len() > 1);
+    let files: Vec<&str> = named('/').collect();
+    let ends = |end: &str| files.iter().any(|f| f.ends_with(end));
+    assert!(ends(".js") && ends(".css"), "{page}");
+    for path in files.iter().chain(&["/"]) {
+        let got = s.get("", path).await;
+        assert_eq!(got.status, 200, "{path}");
+        assert!(got.header("content-security-policy").contains("script-src 'self'"));
+        assert_eq!(got.header("x-content-type-options"), "nosniff");
+        let small = s.call("", "GET", path, &Value::Null, &gzip).await;
+        assert_eq!(small.header("content-encoding"), "gzip", "{path}");
+        assert!(small.body.len() < got.body.len(), "{path}");
+    }
+    assert!(!page.contains("style=") && !page.contains("onclick"), "nothing inline");
+    assert_eq!(page.matches("<script").count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn figures_are_told_without_names() {
+    let s = site().await;
+    s.held_job(&s.user).await;
+    let got = s.get("", "/metrics").await;
+    let text = String::from_utf8_lossy(&got.body).into_owned();
+    for want in [
+        "muster_jobs{state=\"queued\"} 1",
+        "muster_nodes{state=\"ready\"} 1",
+        "muster_gpus{state=\"free\"} 8",
+        "muster_store_append_seconds_count",
+        "muster_http_requests_total{method=\"POST\",route=\"/v1/jobs\",status=\"201\"} 1",
+        "muster_agents_connected 0",
+        "# TYPE muster_invariant_violations gauge",
+        "muster_build_info",
+    ] {
+        assert!(text.contains(want), "{want} in\n{text}");
+    }
+    assert!(!text.contains("alpha") && !text.contains("n1"));
+    assert_eq!(s.get("", "/readyz").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_jobs_on_a_shared_node_have_no_name() {
+    let s = site().await;
+    let spec = json!({"name": "hush", "gang": {"gpus": 4}, "run": {"command": ["true"]}});
+    assert_eq!(s.post(&s.user, "/v1/jobs", &spec).await.status, 201);
+    let mut durable = s.brain.watch();
+    let placed = |s: &super::Site| s.brain.read(|st| st.jobs.values().any(|j| j.attempt.is_some()));
+    while !placed(&s) {
+        tokio::time::timeout(std::time::Duration::from_secs(10), durable.changed())
+            .await
+            .unwrap()
+            .unwrap();
+    }
+    let theirs = s.get(&s.user, "/v1/nodes/n1").await.json();
+    assert_eq!((&theirs["jobs"][0]["name"], &theirs["gpus_used"]), (&json!("hush"), &json!(4)));
+    let mine = s.get(&s.other, "/v1/nodes/n1").await;
+    assert!(!String::from_utf8_lossy(&mine.body).contains("hush"));
+    assert_eq!(mine.json()["jobs"][0]["gpus"], theirs["jobs"][0]["gpus"]);
+    let r = request(&s.other, "GET", "/v1/jobs", &Value::Null, &[]);
+    assert_eq!(s.send(r).await.json()["items"], json!([]));
+}

@@ -1,0 +1,208 @@
+//! Streams: the log and the ranks' output.
+
+use super::{Site, held, request, site, site_with};
+use crate::HttpConfig;
+use axum::body::BodyDataStream;
+use futures::StreamExt as _;
+use muster_link::messages::{LogChunk, Stream};
+use muster_model::ids::{AttemptKey, JobId};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tower::ServiceExt as _;
+
+/// Reads server-sent events off a body.
+struct Sse {
+    body: BodyDataStream,
+    buffer: String,
+}
+
+async fn follow(s: &Site, token: &str, path: &str, last: Option<&str>) -> Sse {
+    let mut headers = vec![("accept", "text/event-stream"), ("accept-encoding", "gzip")];
+    headers.extend(last.map(|l| ("last-event-id", l)));
+    let r = s
+        .router
+        .clone()
+        .oneshot(request(token, "GET", path, &Value::Null, &headers))
+        .await
+        .unwrap();
+    assert_eq!(r.status(), 200);
+    assert_eq!(r.headers()["content-type"], "text/event-stream");
+    assert!(
+        !r.headers().contains_key("content-encoding"),
+        "a stream is not held back to be compressed"
+    );
+    Sse { body: r.into_body().into_data_stream(), buffer: String::new() }
+}
+
+impl Sse {
+    /// The next event with its id.
+    async fn next(&mut self) -> Option<(String, Value)> {
+        loop {
+            while let Some((block, rest)) = self.buffer.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
+                self.buffer = rest;
+                let line =
+                    |p: &str| block.lines().find_map(|l| l.strip_prefix(p).map(str::to_owned));
+                if let (Some(id), Some(data)) = (line("id: "), line("data: ")) {
+                    return Some((id, serde_json::from_str(&data).unwrap()));
+                }
+            }
+            let more = tokio::time::timeout(Duration::from_secs(20), self.body.next())
+                .await
+                .expect("more to come")?;
+            self.buffer.push_str(std::str::from_utf8(&more.unwrap()).unwrap());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_resumes_with_nothing_skipped_or_repeated() {
+    let s = site().await;
+    s.held_job(&s.user).await;
+    let mut seen = Vec::new();
+    let mut last: Option<String> = None;
+    // Broken off after every few events, while the log goes on.
+    while seen.len() < 12 {
+        let mut stream = follow(&s, &s.admin, "/v1/events", last.as_deref()).await;
+        s.held_job(&s.user).await;
+        for _ in 0..3 {
+            let (id, event) = stream.next().await.unwrap();
+            assert_eq!(id, event["seq"].to_string());
+            seen.push(event["seq"].as_u64().unwrap());
+            last = Some(id);
+        }
+    }
+    assert_eq!(seen, (1..=seen.len() as u64).collect::<Vec<_>>());
+    let mut after = follow(&s, &s.admin, "/v1/events?after=5", None).await;
+    assert_eq!(after.next().await.unwrap().0, "6");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_sees_its_own_events_and_no_sequence() {
+    let s = site().await;
+    for _ in 0..3 {
+        s.held_job(&s.other).await;
+        s.held_job(&s.user).await;
+    }
+    let (mut path, mut items) = ("/v1/events?limit=2".to_owned(), Vec::new());
+    loop {
+        let page = s.get(&s.user, &path).await.json();
+        items.extend(page["items"].as_array().unwrap().clone());
+        let Some(c) = page["cursor"].as_str() else { break };
+        path = format!("/v1/events?limit=2&after={c}");
+    }
+    assert!(items.iter().all(|e| e["project"] == "alpha" && e.get("seq").is_none()), "{items:?}");
+    let jobs: Vec<_> = items.iter().filter(|e| e["kind"] == "job_submitted").collect();
+    assert_eq!(jobs.len(), 3);
+    let cursor = jobs[0]["cursor"].as_str().unwrap();
+    assert!(cursor.parse::<u64>().is_err());
+    let mut stream = follow(&s, &s.user, "/v1/events", Some(cursor)).await;
+    assert_eq!(stream.next().await.unwrap().0, jobs[1]["cursor"].as_str().unwrap());
+    let stolen =
+        s.call(&s.other, "GET", &format!("/v1/events?after={cursor}"), &Value::Null, &[]).await;
+    assert_eq!(stolen.status, 400, "a position means nothing to another project");
+    assert_eq!(s.get(&s.user, "/v1/events?after=3").await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_takes_nothing_is_cut_off_and_can_resume() {
+    let config = HttpConfig { slow_reader: Duration::from_millis(50), ..HttpConfig::default() };
+    let s = site_with(config).await;
+    let mut stream = follow(&s, &s.admin, "/v1/events", None).await;
+    // More than the channel holds, one message after the other.
+    for _ in 0..40 {
+        s.held_job(&s.user).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut last = 0;
+    while let Some((_, event)) = stream.next().await {
+        last += 1;
+        assert_eq!(event["seq"], last);
+    }
+    let mut stream = follow(&s, &s.admin, "/v1/events", Some(&last.to_string())).await;
+    assert_eq!(stream.next().await.unwrap().1["seq"], last + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_ends_when_its_token_does() {
+    let s = site().await;
+    let made =
+        s.post(&s.admin, "/v1/tokens", &json!({"name": "ci", "role": "viewer"})).await.json();
+    let mut stream = follow(&s, made["secret"].as_str().unwrap(), "/v1/events", None).await;
+    stream.next().await.unwrap();
+    let path = format!("/v1/tokens/{}", made["id"].as_str().unwrap());
+    assert_eq!(s.call(&s.admin, "DELETE", &path, &Value::Null, &[]).await.status, 204);
+    while stream.next().await.is_some() {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_comes_as_lines_or_as_bytes() {
+    let s = site().await;
+    let spec = json!({"gang": {"gpus": 1}, "run": {"command": ["true"]}});
+    let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
+    let (id, number) = (job["id"].as_str().unwrap().to_owned(), job["number"].as_u64().unwrap());
+    let mut durable = s.brain.watch();
+    while s.brain.read(|st| st.jobs[&JobId(number)].attempts == 0) {
+        tokio::time::timeout(Duration::from_secs(10), durable.changed()).await.unwrap().unwrap();
+    }
+    let key = AttemptKey { job: JobId(number), attempt: 1 };
+    let chunk = |offset, data: &'static [u8]| LogChunk {
+        key,
+        rank: 0,
+        stream: Stream::Stdout,
+        offset,
+        data: bytes::Bytes::from_static(data),
+    };
+    s.logs.append(chunk(0, b"one\ntwo\n\xff\nthree\n")).await.unwrap();
+    let path = format!("/v1/jobs/{id}/logs");
+    let got = s.get(&s.user, &path).await;
+    assert_eq!(got.header("content-type"), "application/x-ndjson");
+    let line: Value =
+        serde_json::from_slice(got.body.split(|b| *b == b'\n').next().unwrap()).unwrap();
+    assert_eq!(
+        (&line["rank"], &line["attempt"], &line["offset"]),
+        (&json!(0), &json!(1), &json!(0))
+    );
+    let plain = [("accept", "text/plain")];
+    let got = s.call(&s.user, "GET", &format!("{path}?rank=0"), &Value::Null, &plain).await;
+    assert_eq!(&got.body[..], b"one\ntwo\n\xff\nthree\n");
+    let got = s.call(&s.user, "GET", &format!("{path}?rank=0&tail=1"), &Value::Null, &plain).await;
+    assert_eq!(&got.body[..], b"three\n");
+    assert_eq!(s.call(&s.user, "GET", &path, &Value::Null, &plain).await.status, 400);
+    assert_eq!(
+        s.call(&s.user, "GET", &path, &Value::Null, &[("accept", "image/png")]).await.status,
+        406
+    );
+    assert_eq!(s.get(&s.user, &format!("{path}?attempt=7")).await.status, 404);
+
+    // Followed, it goes on until the job has ended.
+    let follow =
+        request(&s.user, "GET", &format!("{path}?rank=0&follow=true"), &Value::Null, &plain);
+    let mut body = s.router.clone().oneshot(follow).await.unwrap().into_body().into_data_stream();
+    assert!(body.next().await.unwrap().unwrap().ends_with(b"three\n"));
+    s.logs.append(chunk(16, b"four\n")).await.unwrap();
+    let next = tokio::time::timeout(Duration::from_secs(20), body.next()).await.unwrap();
+    assert_eq!(&next.unwrap().unwrap()[..], b"four\n");
+    assert_eq!(s.post(&s.user, &format!("/v1/jobs/{id}/cancel"), &Value::Null).await.status, 200);
+    let ended = muster_model::command::Observed::Ended(muster_model::job::SlotEnd::Stopped);
+    let report =
+        muster_model::Command::SlotReport { node: "n1".parse().unwrap(), key, observed: ended };
+    s.brain.system(report).await.unwrap();
+    let end = tokio::time::timeout(Duration::from_secs(20), body.next())
+        .await
+        .expect("the stream ends with the job");
+    assert!(end.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_have_a_limit_of_their_own() {
+    let s = site_with(HttpConfig { streams: 1, ..HttpConfig::default() }).await;
+    s.post(&s.user, "/v1/jobs", &held("a")).await;
+    let first = follow(&s, &s.admin, "/v1/events", None).await;
+    let got = s
+        .call(&s.admin, "GET", "/v1/events", &Value::Null, &[("accept", "text/event-stream")])
+        .await;
+    assert_eq!((got.status.as_u16(), got.error().as_str()), (503, "unavailable"));
+    assert_eq!(s.get(&s.admin, "/v1/events").await.status, 200, "pages still come");
+    drop(first);
+}

@@ -1,0 +1,48 @@
+//! `muster sim …`: scenarios lived by the production engine in a simulated fleet.
+
+pub(crate) mod compare;
+pub(crate) mod grid;
+pub(crate) mod live;
+pub(crate) mod log;
+pub mod pool;
+pub(crate) mod progress;
+pub(crate) mod replay;
+pub mod report;
+pub(crate) mod run;
+pub(crate) mod say;
+pub(crate) mod sweep;
+
+use clap::{Args, Subcommand};
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+
+/// Live a scenario in a simulated fleet, with the engine that runs the real one
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  muster sim run scenarios/llama3-54d.toml\n  \
+muster sim run site.toml --seed 7 --report week.html\n  \
+muster sim compare now.toml new.toml --seeds 20       is the new policy better?\n  \
+muster sim sweep site.toml --set fleet.spares=0..32/8  how many spares?\n\n\
+The library of scenarios in `scenarios/` is a good place to begin from.")]
+pub struct SimCmd {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Run(run::Run),
+    Replay(replay::ReplayArgs),
+    Compare(compare::Compare),
+    Sweep(sweep::Sweep),
+}
+
+impl SimCmd {
+    pub fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        match self.verb {
+            Verb::Run(c) => c.run(ctx),
+            Verb::Replay(c) => c.run(ctx),
+            Verb::Compare(c) => c.run(ctx),
+            Verb::Sweep(c) => c.run(ctx),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! From a scenario's file to what came of it.
+
+use super::log::Log;
+use super::progress::Progress;
+use muster_sim::outcome::{History, Outcome};
+use muster_sim::scenario::{self, Scenario};
+use muster_sim::{Options, SimError};
+use muster_specs::FileError;
+use muster_terminal::fail::{Fail, REFUSED, USAGE};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// A scenario and where it came from.
+#[derive(Debug, Clone)]
+pub(crate) struct Loaded {
+    pub(crate) scenario: Scenario,
+    pub(crate) text: String,
+    pub(crate) file: PathBuf,
+}
+
+impl Loaded {
+    /// Reads a scenario's file and checks it.
+    pub(crate) fn read(file: &Path) -> Result<Loaded, Fail> {
+        let text = std::fs::read_to_string(file).map_err(|e| {
+            let fail = Fail::usage(format!("cannot read {}: {e}", file.display()));
+            match e.kind() {
+                std::io::ErrorKind::NotFound => {
+                    fail.hint("name a scenario's file; `scenarios/` has some to begin from")
+                }
+                _ => fail,
+            }
+        })?;
+        let origin = file.display().to_string();
+        let scenario = scenario::read(&text, &origin).map_err(all_wrong)?;
+        Ok(Loaded { scenario, text, file: file.into() })
+    }
+
+    /// Where the files that it names are found from.
+    pub(crate) fn dir(&self) -> &Path {
+        self.file.parent().unwrap_or(Path::new(""))
+    }
+}
+
+/// Everything that is wrong with a file.
+fn all_wrong(errors: Vec<FileError>) -> Fail {
+    match <[FileError; 1]>::try_from(errors) {
+        Ok([one]) => one.into(),
+        Err(many) => {
+            let each: Vec<String> = many.iter().map(ToString::to_string).collect();
+            Fail::usage(each.join("\n"))
+        }
+    }
+}
+
+/// How a scenario that cannot be lived is told.
+pub(crate) fn fail(e: SimError) -> Fail {
+    match e {
+        SimError::File(e) => (*e).into(),
+        SimError::Refused(r) => Fail::new(REFUSED, r),
+        SimError::Impossible(_) | SimError::Trace(_) => Fail::new(USAGE, e),
+    }
+}
+
+/// Lives a scenario and takes the time.
+pub(crate) fn live(
+    s: &Scenario,
+    dir: &Path,
+    progress: &Progress,
+    mut log: Option<&mut Log>,
+) -> Result<(Outcome, History), Fail> {
+    let started = Instant::now();
+    let mut part = progress.begin(s.length);
+    let (mut outcome, history) = muster_sim::run(s, dir, Options::default(), |line| {
+        part.record(line);
+        if let Some(log) = &mut log {
+            log.record(line);
+        }
+    })
+    .map_err(fail)?;
+    outcome.wall_s = started.elapsed().as_secs_f64();
+    outcome.peak_rss_bytes = peak_rss();
+    Ok((outcome, history))
+}
+
+/// Most memory that this process has held, where the system tells.
+pub(crate) fn peak_rss() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    high_water(&status).unwrap_or(0)
+}
+
+fn high_water(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_memory_is_read_from_the_system() {
+        let status = "Name:\tmuster\nVmPeak:\t  900 kB\nVmHWM:\t     128 kB\nVmRSS:\t 64 kB\n";
+        assert_eq!(high_water(status), Some(131_072));
+        assert_eq!(high_water("Name:\tmuster\n"), None);
+    }
+}

@@ -1,0 +1,4 @@
+//! Every integration test of the crate in one program: it is linked once.
+
+mod prometheus;
+mod story;

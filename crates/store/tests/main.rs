@@ -1,0 +1,5 @@
+//! Every integration test of the crate in one program: it is linked once.
+
+mod common;
+mod conformance;
+mod faults;

@@ -1,0 +1,78 @@
+//! What a command has at hand: settings, a client, a way to print.
+
+use crate::args::{Format, Global};
+use crate::config::Settings;
+use crate::fail::Fail;
+use crate::output;
+use muster_client::Client;
+use muster_model::units::Time;
+use serde::Serialize;
+
+/// What a command has at hand.
+#[derive(Debug)]
+pub struct Ctx {
+    pub global: Global,
+    settings: std::cell::OnceCell<Settings>,
+}
+
+impl Ctx {
+    pub fn new(global: Global) -> Ctx {
+        Ctx { global, settings: std::cell::OnceCell::new() }
+    }
+
+    /// The settings, read on first use: commands that need none work without.
+    pub fn settings(&self) -> Result<&Settings, Fail> {
+        if self.settings.get().is_none() {
+            let loaded = Settings::load(&self.global)?;
+            let _ = self.settings.set(loaded);
+        }
+        self.settings.get().ok_or_else(|| Fail::failed("the settings could not be kept"))
+    }
+
+    /// A client of the server.
+    pub fn client(&self) -> Result<Client, Fail> {
+        let s = self.settings()?;
+        let mut builder = Client::builder(&s.server, s.token.as_deref());
+        if let Some(ca) = &s.ca {
+            builder = builder.ca(ca);
+        }
+        Ok(builder.build()?)
+    }
+
+    /// Prints one object: as a document, or as `table` says.
+    pub fn show<T: Serialize>(
+        &self,
+        value: &T,
+        table: impl FnOnce(&T) -> String,
+    ) -> Result<(), Fail> {
+        match self.global.output {
+            Format::Table => output::print(&table(value)),
+            Format::Json => {
+                let mut text = serde_json::to_string_pretty(value)
+                    .map_err(|e| Fail::failed(format!("cannot write JSON: {e}")))?;
+                text.push('\n');
+                output::print(&text)
+            }
+            Format::Yaml => {
+                let mut text = serde_saphyr::to_string(value)
+                    .map_err(|e| Fail::failed(format!("cannot write YAML: {e}")))?;
+                if !text.ends_with('\n') {
+                    text.push('\n');
+                }
+                output::print(&text)
+            }
+        }
+    }
+
+    /// Whether a person reads the output.
+    pub fn is_table(&self) -> bool {
+        self.global.output == Format::Table
+    }
+}
+
+/// This machine's clock.
+pub fn now() -> Time {
+    let since =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,287 @@
+//! Following a job: its output, its state, and why it waits.
+
+use crate::fail::Fail;
+use crate::output::{self, clean::Cleaner};
+use muster_api::{Event, Job, LogStream, LogsQuery};
+use muster_client::{Client, ClientError, Piece};
+use muster_model::job::JobState;
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// The exit code that a finished job stands for.
+pub fn exit_code(job: &Job) -> u8 {
+    match job.state {
+        JobState::Succeeded => 0,
+        _ => match job.exit_code {
+            // A code that does not fit must still not read as success.
+            Some(code) => u8::try_from(code).ok().filter(|c| *c != 0).unwrap_or(1),
+            None => 1,
+        },
+    }
+}
+
+/// Prints what ranks wrote: stdout to stdout, stderr to stderr, with the rank in front when
+/// there are several, and harmless on a terminal.
+#[derive(Debug)]
+pub struct Printer {
+    many: bool,
+    /// Stdout is for a document: the job's own goes to stderr too.
+    aside: bool,
+    out_terminal: bool,
+    err_terminal: bool,
+    attempt: u32,
+    cleaners: BTreeMap<(u32, LogStream), Cleaner>,
+    lines: BTreeMap<(u32, LogStream), Vec<u8>>,
+}
+
+/// A line longer than this is printed in pieces.
+const LONGEST_LINE: usize = 64 << 10;
+
+impl Printer {
+    pub fn new(many: bool) -> Printer {
+        Printer {
+            many,
+            aside: false,
+            out_terminal: std::io::stdout().is_terminal(),
+            err_terminal: std::io::stderr().is_terminal(),
+            attempt: 0,
+            cleaners: BTreeMap::new(),
+            lines: BTreeMap::new(),
+        }
+    }
+
+    /// Everything goes to stderr, when stdout is for a document.
+    pub fn aside(mut self, aside: bool) -> Printer {
+        self.aside = aside;
+        self
+    }
+
+    /// Takes a piece; gives back what goes to stdout and to stderr.
+    fn take(&mut self, piece: Piece) -> (Vec<u8>, Vec<u8>) {
+        let Piece { attempt, rank, stream, bytes, note } = piece;
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        if attempt != self.attempt {
+            if self.attempt != 0 {
+                (out, err) = self.rest();
+                err.extend_from_slice(format!("muster: attempt {attempt}\n").as_bytes());
+            }
+            self.attempt = attempt;
+        }
+        if let Some(note) = note {
+            let note: String = note.chars().filter(|c| !c.is_control()).collect();
+            err.extend_from_slice(format!("muster: rank {rank}: {note}\n").as_bytes());
+        }
+        let terminal = match stream {
+            LogStream::Stdout => self.out_terminal,
+            LogStream::Stderr => self.err_terminal,
+        };
+        let bytes = if terminal {
+            self.cleaners.entry((rank, stream)).or_default().push(&bytes)
+        } else {
+            bytes
+        };
+        let target = match stream {
+            LogStream::Stdout => &mut out,
+            LogStream::Stderr => &mut err,
+        };
+        if !self.many {
+            target.extend_from_slice(&bytes);
+            return (out, err);
+        }
+        let line = self.lines.entry((rank, stream)).or_default();
+        line.extend_from_slice(&bytes);
+        while let Some(end) = line.iter().position(|b| *b == b'\n') {
+            let whole: Vec<u8> = line.drain(..=end).collect();
+            target.extend_from_slice(format!("[{rank}] ").as_bytes());
+            target.extend_from_slice(&whole);
+        }
+        if line.len() > LONGEST_LINE {
+            target.extend_from_slice(format!("[{rank}] ").as_bytes());
+            target.append(line);
+            target.push(b'\n');
+        }
+        (out, err)
+    }
+
+    /// Lines without an end, once there is no more.
+    fn rest(&mut self) -> (Vec<u8>, Vec<u8>) {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        for ((rank, stream), mut cleaner) in std::mem::take(&mut self.cleaners) {
+            self.lines.entry((rank, stream)).or_default().extend(cleaner.finish());
+        }
+        for ((rank, stream), line) in std::mem::take(&mut self.lines) {
+            if line.is_empty() {
+                continue;
+            }
+            let target = match stream {
+                LogStream::Stdout => &mut out,
+                LogStream::Stderr => &mut err,
+            };
+            if self.many {
+                target.extend_from_slice(format!("[{rank}] ").as_bytes());
+            }
+            target.extend_from_slice(&line);
+            if self.many {
+                target.push(b'\n');
+            }
+        }
+        (out, err)
+    }
+
+    /// Prints a piece.
+    pub fn print(&mut self, piece: Piece) -> Result<(), Fail> {
+        let parts = self.take(piece);
+        self.write(parts)
+    }
+
+    /// Prints what is left.
+    pub fn finish(&mut self) -> Result<(), Fail> {
+        let parts = self.rest();
+        self.write(parts)
+    }
+
+    fn write(&self, (out, err): (Vec<u8>, Vec<u8>)) -> Result<(), Fail> {
+        let mut stderr = std::io::stderr().lock();
+        let _ = stderr.write_all(&err);
+        if self.aside {
+            let _ = stderr.write_all(&out);
+            return Ok(());
+        }
+        drop(stderr);
+        if out.is_empty() { Ok(()) } else { output::print_bytes(&out) }
+    }
+}
+
+/// Output of a job through all of its attempts, in a task of its own. The channel closes when
+/// the job has ended and everything was said.
+pub fn pieces(
+    client: &Client,
+    job: &str,
+    query: LogsQuery,
+) -> mpsc::Receiver<Result<Piece, ClientError>> {
+    let (tx, rx) = mpsc::channel(64);
+    let (client, job) = (client.clone(), job.to_owned());
+    tokio::spawn(async move {
+        let fixed = query.attempt.is_some() || !query.follow;
+        let mut logs = client.logs(&job, &query);
+        loop {
+            match logs.next().await {
+                Ok(Some(piece)) => {
+                    if tx.send(Ok(piece)).await.is_err() {
+                        return;
+                    }
+                }
+                Ok(None) if fixed => return,
+                // The stream ends with its attempt; the job may go on with another one.
+                Ok(None) => match client.job(&job).await {
+                    Ok(j) if j.state.is_final() => return,
+                    Ok(_) => {
+                        tokio::time::sleep(Duration::from_millis(500)).await;
+                        logs.reopen();
+                    }
+                    Err(e) => {
+                        let _ = tx.send(Err(e)).await;
+                        return;
+                    }
+                },
+                Err(e) => {
+                    let _ = tx.send(Err(e)).await;
+                    return;
+                }
+            }
+        }
+    });
+    rx
+}
+
+/// What happens from now on, in a task of its own.
+pub fn news(client: &Client) -> mpsc::Receiver<Result<Event, ClientError>> {
+    match client.position() {
+        Some(place) => events(client, Some(place)),
+        // The whole log would be no news: better none, the callers look now and then.
+        None => mpsc::channel(1).1,
+    }
+}
+
+/// The log as it grows, in a task of its own.
+pub fn events(
+    client: &Client,
+    after: Option<String>,
+) -> mpsc::Receiver<Result<Event, ClientError>> {
+    let (tx, rx) = mpsc::channel(256);
+    let mut follow = client.follow_events(after);
+    tokio::spawn(async move {
+        loop {
+            let next = follow.next().await;
+            let over = next.is_err();
+            if tx.send(next).await.is_err() || over {
+                return;
+            }
+        }
+    });
+    rx
+}
+
+/// Waits until the job has ended. Hears of it through events, and looks now and then in case
+/// that the caller may not read them.
+pub async fn until_final(client: &Client, mut job: Job) -> Result<Job, Fail> {
+    if job.state.is_final() {
+        return Ok(job);
+    }
+    let mut heard = news(client);
+    let mut deaf = false;
+    // It may have ended since the caller read it, before the place from which news are heard.
+    job = client.job(&job.id).await?;
+    loop {
+        if job.state.is_final() {
+            return Ok(job);
+        }
+        tokio::select! {
+            event = heard.recv(), if !deaf => match event {
+                Some(Ok(event)) if event.job() == Some(job.number) => {}
+                Some(Ok(_)) => continue,
+                Some(Err(_)) | None => { deaf = true; continue; }
+            },
+            () = tokio::time::sleep(Duration::from_secs(if deaf { 1 } else { 10 })) => {}
+        }
+        job = client.job(&job.id).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(rank: u32, stream: LogStream, text: &str) -> Piece {
+        Piece { attempt: 1, rank, stream, bytes: text.as_bytes().to_vec(), note: None }
+    }
+
+    fn printer(many: bool, terminal: bool) -> Printer {
+        Printer { out_terminal: terminal, err_terminal: terminal, ..Printer::new(many) }
+    }
+
+    #[test]
+    fn lines_of_several_ranks_are_whole_and_name_their_rank() {
+        let mut p = printer(true, false);
+        assert_eq!(p.take(piece(0, LogStream::Stdout, "hel")), (vec![], vec![]));
+        assert_eq!(p.take(piece(1, LogStream::Stderr, "oops\n")), (vec![], b"[1] oops\n".to_vec()));
+        assert_eq!(p.take(piece(0, LogStream::Stdout, "lo\nx")), (b"[0] hello\n".to_vec(), vec![]));
+        assert_eq!(p.rest(), (b"[0] x\n".to_vec(), vec![]));
+    }
+
+    #[test]
+    fn one_rank_passes_as_it_is_when_piped_and_cleaned_on_a_terminal() {
+        let bell = "a\x07";
+        assert_eq!(printer(false, false).take(piece(0, LogStream::Stdout, bell)).0, b"a\x07");
+        assert_eq!(printer(false, true).take(piece(0, LogStream::Stdout, bell)).0, b"a^G");
+    }
+
+    #[test]
+    fn a_line_without_end_does_not_grow_for_ever() {
+        let mut p = printer(true, false);
+        let (out, _) = p.take(piece(0, LogStream::Stdout, &"x".repeat(LONGEST_LINE + 1)));
+        assert!(out.starts_with(b"[0] xxx") && out.ends_with(b"x\n"));
+    }
+}

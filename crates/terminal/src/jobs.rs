@@ -1,0 +1,60 @@
+//! What lists and `top` say of a job in one line.
+
+use crate::output::time;
+use jiff::tz::TimeZone;
+use muster_api::{Job, Notice, Promise};
+use muster_model::job::JobState;
+use muster_model::units::{Span, Time};
+
+/// How long it has run, or did.
+#[must_use]
+pub fn ran(job: &Job, now: Time) -> Option<Span> {
+    let end = job.ended_at.map_or(now, |t| t.0);
+    let start = match &job.attempt {
+        Some(a) => a.started_at,
+        None => job.started_at.filter(|_| job.state.is_final()),
+    };
+    start.map(|s| end.since(s.0))
+}
+
+/// When a promised job starts.
+fn starts(p: &Promise, now: Time, zone: &TimeZone) -> String {
+    if p.at.0 <= now {
+        return "starts any moment".into();
+    }
+    format!("starts by {}", time::clock(now, p.at, zone))
+}
+
+/// Why a running job will be stopped.
+fn notice(n: &Notice, now: Time, zone: &TimeZone) -> String {
+    format!("stops by {}: {}", time::clock(now, n.until, zone), n.message)
+}
+
+/// Why it waits, or why it ended; where it runs otherwise.
+#[must_use]
+pub fn reason(job: &Job, now: Time, zone: &TimeZone) -> String {
+    if let Some(by) = &job.held
+        && !job.state.is_final()
+    {
+        return format!("held by {by}");
+    }
+    if let Some(p) = job.promise.as_ref().filter(|_| job.state == JobState::Queued) {
+        return starts(p, now, zone);
+    }
+    if let Some(waiting) = &job.waiting {
+        return waiting.clone();
+    }
+    match &job.attempt {
+        Some(a) => match &a.stop {
+            Some(stop) => stop.message.clone(),
+            None if a.notice.is_some() => {
+                a.notice.as_ref().map(|n| notice(n, now, zone)).unwrap_or_default()
+            }
+            None => {
+                let names: Vec<&str> = a.slots.iter().map(|s| s.node.as_str()).collect();
+                muster_specs::hostlist::compress(names)
+            }
+        },
+        None => job.reason.clone().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,13 @@
+//! What every verb of the CLI has at hand: flags and settings, a client, printing, errors.
+
+pub mod args;
+pub mod config;
+pub mod ctx;
+pub mod fail;
+pub mod follow;
+pub mod jobs;
+pub mod output;
+pub mod pick;
+
+/// Set for a cluster that must not outlive whoever started it: a drill's.
+pub const ENDS_WITH_PARENT: &str = "MUSTER_ENDS_WITH_PARENT";

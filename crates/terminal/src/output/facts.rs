@@ -1,0 +1,43 @@
+//! `Name:      value` lines, sections and tables: one thing, told at length.
+
+use super::colour::{Style, paint};
+use super::table::Table;
+
+/// What is told of one thing.
+pub struct Facts(pub String);
+
+impl Facts {
+    pub fn new() -> Facts {
+        Facts(String::new())
+    }
+
+    /// A line; what is not known is not shown.
+    pub fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+        let value = plain(&value.to_string());
+        if !value.is_empty() {
+            self.0.push_str(&format!("{:<14}{value}\n", format!("{name}:")));
+        }
+    }
+
+    /// A line of plain text, indented.
+    pub fn text(&mut self, text: &str) {
+        self.0.push_str(&format!("  {}\n", plain(text)));
+    }
+
+    pub fn section(&mut self, title: &str, on: bool) {
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+        self.0.push_str(&format!("{}\n", paint(title, Style::Bold, on)));
+    }
+
+    pub fn table(&mut self, table: &Table, on: bool) {
+        for line in table.render_for(super::width().map(|w| w - 2), on).lines() {
+            self.0.push_str(&format!("  {line}\n"));
+        }
+    }
+}
+
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

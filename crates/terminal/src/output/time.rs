@@ -1,0 +1,97 @@
+//! Times as people say them.
+
+use muster_api::Timestamp;
+use muster_model::units::{Span, Time};
+
+/// `45s`, `3m20s`, `2h05m`, `3d4h`: at most two units.
+pub fn length(span: Span) -> String {
+    let s = span.0 / 1000;
+    match s {
+        0..60 => format!("{s}s"),
+        60..3600 => format!("{}m{:02}s", s / 60, s % 60),
+        3600..86_400 => format!("{}h{:02}m", s / 3600, s % 3600 / 60),
+        _ => format!("{}d{}h", s / 86_400, s % 86_400 / 3600),
+    }
+}
+
+/// `45s`, `3m`, `2h`, `3d`: one unit, for narrow columns.
+pub fn short(span: Span) -> String {
+    let s = span.0 / 1000;
+    match s {
+        0..60 => format!("{s}s"),
+        60..3600 => format!("{}m", s / 60),
+        3600..86_400 => format!("{}h", s / 3600),
+        _ => format!("{}d", s / 86_400),
+    }
+}
+
+/// `3m ago`, `just now`, `in 2h`.
+pub fn relative(now: Time, at: Timestamp) -> String {
+    let at = at.0;
+    if at > now {
+        let ahead = at.since(now);
+        return if ahead.0 < 1000 { "just now".into() } else { format!("in {}", short(ahead)) };
+    }
+    let past = now.since(at);
+    if past.0 < 1000 { "just now".into() } else { format!("{} ago", short(past)) }
+}
+
+/// `2026-01-31T12:00:00Z (3m ago)`.
+pub fn full(now: Time, at: Timestamp) -> String {
+    let text = at.to_string();
+    let text = text.split_once('.').map_or(text.as_str(), |(seconds, _)| seconds);
+    format!("{text}Z ({})", relative(now, at))
+}
+
+/// `14:05`, or with its date on another day: the reader's own clock.
+pub fn clock(now: Time, at: Timestamp, zone: &jiff::tz::TimeZone) -> String {
+    let local =
+        |t: Time| jiff::Timestamp::from_millisecond(t.0).unwrap_or_default().to_zoned(zone.clone());
+    // A minute that has begun has not been reached: what starts by 14:05:30 starts by 14:06.
+    let minute = 60_000;
+    let whole = Time(at.0.0.div_euclid(minute).saturating_mul(minute));
+    let (now, at) = (local(now), local(if whole == at.0 { whole } else { whole + Span::mins(1) }));
+    if now.date() == at.date() {
+        at.strftime("%H:%M").to_string()
+    } else {
+        at.strftime("%Y-%m-%d %H:%M").to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_have_at_most_two_units() {
+        for (ms, long, brief) in [
+            (0, "0s", "0s"),
+            (59_999, "59s", "59s"),
+            (200_000, "3m20s", "3m"),
+            (7_500_000, "2h05m", "2h"),
+            (273_600_000, "3d4h", "3d"),
+        ] {
+            assert_eq!(length(Span(ms)), long);
+            assert_eq!(short(Span(ms)), brief);
+        }
+    }
+
+    #[test]
+    fn the_clock_shows_the_date_of_other_days() {
+        let zone = jiff::tz::TimeZone::UTC;
+        let now = Time(1_000_000_000);
+        assert_eq!(clock(now, Timestamp(now + Span::mins(18)), &zone), "14:05");
+        assert_eq!(clock(now, Timestamp(now + Span::hours(24)), &zone), "1970-01-13 13:47");
+        let east = jiff::tz::TimeZone::fixed(jiff::tz::offset(2));
+        assert_eq!(clock(now, Timestamp(now), &east), "15:47");
+    }
+
+    #[test]
+    fn moments_are_told_from_now() {
+        let now = Time(1_000_000_000);
+        assert_eq!(relative(now, Timestamp(now)), "just now");
+        assert_eq!(relative(now, Timestamp(now - Span::mins(3))), "3m ago");
+        assert_eq!(relative(now, Timestamp(now + Span::mins(130))), "in 2h");
+        assert_eq!(full(now, Timestamp(now - Span::secs(5))), "1970-01-12T13:46:35Z (5s ago)");
+    }
+}

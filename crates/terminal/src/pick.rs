@@ -1,0 +1,124 @@
+//! Finding what the user means: an id or a name, and "did you mean" when there is none.
+
+use crate::fail::{Fail, NOT_FOUND};
+use muster_api::{Job, JobsQuery};
+use muster_client::{Client, ClientError};
+use muster_model::job::ArrayTask;
+use muster_specs::error::closest;
+
+/// `42` or `42_3`?
+fn is_id(text: &str) -> bool {
+    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    match text.split_once('_') {
+        Some((parent, index)) => digits(parent) && digits(index),
+        None => digits(text),
+    }
+}
+
+/// The job with this id, or the newest one with this name.
+pub async fn job(client: &Client, given: &str) -> Result<Job, Fail> {
+    if is_id(given) {
+        return match client.job(given).await {
+            Err(e) if e.is_not_found() => Err(no_job(client, given, e).await),
+            other => Ok(other?),
+        };
+    }
+    let query = JobsQuery { name: Some(given.into()), limit: Some(1), ..JobsQuery::default() };
+    let found = client.jobs(&query).await?;
+    match found.items.into_iter().find(|j| j.name == given) {
+        // A list says less of each job than the job itself does.
+        Some(job) => Ok(client.job(&job.id).await?),
+        None => {
+            let fail = Fail::new(NOT_FOUND, format!("there is no job called `{given}`"));
+            let known = client.jobs(&JobsQuery { limit: Some(200), ..JobsQuery::default() }).await;
+            let names: Vec<String> =
+                known.map(|l| l.items.into_iter().map(|j| j.name).collect()).unwrap_or_default();
+            Err(did_you_mean(fail, given, &names, "`muster ps -a` lists the jobs"))
+        }
+    }
+}
+
+/// The id as the user gave it, or the id of the newest job with this name.
+pub async fn id(client: &Client, given: &str) -> Result<String, Fail> {
+    if is_id(given) {
+        return Ok(given.into());
+    }
+    // A name means the whole array, as its plain id does.
+    let job = job(client, given).await?;
+    Ok(job.array.map_or(job.id, |a| a.parent.to_string()))
+}
+
+/// Every job the user means: an array's id stands for all of its tasks.
+pub async fn jobs(client: &Client, given: &str) -> Result<Vec<Job>, Fail> {
+    let first = job(client, given).await?;
+    let whole = |a: &ArrayTask| !is_id(given) || given == a.parent.to_string();
+    let Some(array) = first.array.filter(whole) else {
+        return Ok(vec![first]);
+    };
+    let mut tasks = Vec::new();
+    for n in 0..u64::from(array.count) {
+        match client.job(&(array.parent.0 + n).to_string()).await {
+            Ok(job) => tasks.push(job),
+            // Tasks that ended long ago may have left the working state.
+            Err(e) if e.is_not_found() => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(tasks)
+}
+
+async fn no_job(client: &Client, given: &str, e: ClientError) -> Fail {
+    let mut fail = Fail::from(e);
+    if fail.hint.is_none() {
+        let newest = client.jobs(&JobsQuery { limit: Some(1), ..JobsQuery::default() }).await;
+        fail.hint = Some(match newest.ok().and_then(|l| l.items.into_iter().next()) {
+            Some(j) if j.id != given => {
+                format!("the newest job is {} ({}); `muster ps -a` lists all", j.id, j.name)
+            }
+            _ => "`muster ps -a` lists the jobs".into(),
+        });
+    }
+    fail
+}
+
+/// Turns "no such node" into one that names the likeliest node.
+pub async fn mend_node(client: &Client, given: &str, e: ClientError) -> Fail {
+    if !e.is_not_found() {
+        return e.into();
+    }
+    let fail = Fail::from(e);
+    let nodes = client.all_nodes(None).await.unwrap_or_default();
+    let names: Vec<String> = nodes.into_iter().map(|n| n.name).collect();
+    did_you_mean(fail, given, &names, "`muster nodes` lists the nodes")
+}
+
+fn did_you_mean(mut fail: Fail, given: &str, known: &[String], otherwise: &str) -> Fail {
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    fail.hint = Some(match closest(given, &known) {
+        Some(near) => format!("did you mean `{near}`? {otherwise}"),
+        None => otherwise.into(),
+    });
+    fail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_told_from_names() {
+        for id in ["42", "42_3"] {
+            assert!(is_id(id), "{id}");
+        }
+        for name in ["", "_", "42_", "_3", "train", "4a", "42_3_1", "42.1"] {
+            assert!(!is_id(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_likeliest_name_is_offered() {
+        let known = ["hgx-0001".to_owned(), "hgx-0002".to_owned()];
+        let f = did_you_mean(Fail::new(3, "no"), "hgx-001", &known, "list");
+        assert!(f.hint.is_some_and(|h| h.contains("did you mean `hgx-000")));
+    }
+}

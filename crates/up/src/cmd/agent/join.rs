@@ -1,0 +1,181 @@
+//! The agent itself: joins a cluster, runs work, watches its GPUs.
+
+use crate::up::AgentOptions;
+use clap::{Args, ValueEnum};
+use muster_agent::isolation::Isolation;
+use muster_machine::{Allowed, More, Scrub, WantOrder};
+use muster_model::NodeName;
+use muster_monitor::exporter::{HostnameLabel, Names};
+use muster_terminal::config;
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Whether ranks may run where they cannot be isolated
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum IsolationArg {
+    /// As well as this machine lets us
+    Best,
+    /// Not at all unless fully
+    Required,
+    /// Not at all: ranks see each other and every device
+    Off,
+}
+
+/// What a machine is joined with.
+#[derive(Debug, Args)]
+pub(crate) struct Join {
+    /// Where the server listens for agents
+    #[arg(long, env = "MUSTER_LINK", default_value = "127.0.0.1:7071", value_name = "HOST:PORT")]
+    link: String,
+    /// The join token, needed once
+    #[arg(long, env = "MUSTER_JOIN", value_name = "TOKEN", hide_env_values = true)]
+    join: Option<String>,
+    /// A file that holds it
+    #[arg(long, value_name = "FILE", conflicts_with = "join")]
+    join_file: Option<PathBuf>,
+    /// The node's name [default: this machine's]
+    #[arg(long, value_name = "NODE")]
+    name: Option<NodeName>,
+    /// Address that other ranks reach this machine under
+    #[arg(long, value_name = "ADDR")]
+    address: Option<String>,
+    /// Where certificates, logs and the state of ranks are kept
+    #[arg(long, env = "MUSTER_AGENT_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+/// How the machine is watched.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Devices")]
+struct Watch {
+    /// Where Prometheus finds this machine's figures, or `off`
+    #[arg(long, default_value = "0.0.0.0:9400", value_name = "ADDR", value_parser = exporter)]
+    exporter: Exporter,
+    /// What the exporter calls the label with the host's name: Hostname or hostname
+    #[arg(long, default_value = "Hostname", value_name = "LABEL")]
+    hostname_label: HostnameLabel,
+    /// Whose names the exporter's figures have: dcgm4 or dcgm46
+    #[arg(long, default_value = "dcgm4", value_name = "NAMES")]
+    metric_names: Names,
+    /// How many times a second GPUs are looked at
+    #[arg(long, default_value_t = 1.0, value_name = "HZ", value_parser = hertz)]
+    sample_hz: f64,
+    /// Your own verdicts on faults, put over those that come along
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
+    /// The pool this machine belongs to, for labels and for `--faults`
+    #[arg(long, default_value = "", value_name = "POOL", hide_default_value = true)]
+    pool: String,
+    /// Whether ranks may run where they cannot be isolated
+    #[arg(long, value_enum, default_value = "best")]
+    isolation: IsolationArg,
+    /// Overwrite a GPU's memory before the next job gets it
+    #[arg(long)]
+    scrub: bool,
+    /// Let containers' images be fetched; without it only those that are here run
+    #[arg(long)]
+    pull: bool,
+    /// What this machine must have when it is tested, such as `h200-sxm:8` or `8`
+    #[arg(long, value_name = "SKU:N", value_parser = super::qualify::want)]
+    want: Option<WantOrder>,
+    /// Your own bars for its tests, put over those that come along
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
+    /// Cut GPUs that are in MIG mode into the slices that jobs are given
+    #[arg(long)]
+    allow_mig: bool,
+    /// Read, write and look up this file system every half minute; may be given several times
+    #[arg(long, value_name = "PATH")]
+    watch_fs: Vec<PathBuf>,
+    /// Let remedies reset GPUs that nobody uses
+    #[arg(long)]
+    allow_reset: bool,
+    /// Let remedies restart this machine
+    #[arg(long)]
+    allow_reboot: bool,
+    /// How this machine is restarted
+    #[arg(
+        long,
+        default_value = "systemctl reboot",
+        value_name = "COMMAND",
+        requires = "allow_reboot"
+    )]
+    reboot_command: String,
+}
+
+/// Where the exporter listens; none is off.
+#[derive(Debug, Clone, Copy)]
+struct Exporter(Option<SocketAddr>);
+
+fn exporter(text: &str) -> Result<Exporter, String> {
+    if text == "off" {
+        return Ok(Exporter(None));
+    }
+    let addr = text.parse().map_err(|_| {
+        format!("`{text}` is not an address and a port, such as `0.0.0.0:9400`, nor `off`")
+    })?;
+    Ok(Exporter(Some(addr)))
+}
+
+pub(super) fn hertz(text: &str) -> Result<f64, String> {
+    let hz: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if (0.1..=10.0).contains(&hz) {
+        Ok(hz)
+    } else {
+        Err("between 0.1 and 10 times a second".into())
+    }
+}
+
+impl Join {
+    pub(crate) async fn run(self) -> Result<u8, Fail> {
+        let Join { link, join, join_file, name, address, data_dir, watch } = self;
+        let join = match (join, join_file) {
+            (Some(join), _) => Some(join),
+            (None, Some(file)) => Some(output::read_text(&file)?.trim().to_owned()),
+            (None, None) => None,
+        };
+        let data_dir = match data_dir {
+            Some(dir) => config::data_dir(Some(dir))?,
+            None => config::data_dir(None)?.join("agent"),
+        };
+        let machine = watch.machine()?;
+        crate::up::agent(AgentOptions { link, join, name, address, data_dir, machine }).await
+    }
+}
+
+impl Watch {
+    fn machine(self) -> Result<crate::wire::MachineOptions, Fail> {
+        Ok(crate::wire::MachineOptions {
+            exporter: self.exporter.0,
+            hostname_label: self.hostname_label,
+            names: self.metric_names,
+            every: Duration::from_secs_f64(1.0 / self.sample_hz),
+            faults: self.faults.as_deref().map(output::read_text).transpose()?,
+            pool: self.pool,
+            isolation: match self.isolation {
+                IsolationArg::Best => Isolation::Best,
+                IsolationArg::Required => Isolation::Required,
+                IsolationArg::Off => Isolation::Off,
+            },
+            scrub: if self.scrub { Scrub::Overwrite } else { Scrub::Look },
+            pull: self.pull,
+            allow_mig: self.allow_mig,
+            want: self.want.unwrap_or_default(),
+            expect: self.expect.as_deref().map(super::qualify::bars).transpose()?,
+            more: More {
+                watch_fs: self.watch_fs,
+                allowed: Allowed {
+                    reset: self.allow_reset,
+                    reboot: self.allow_reboot,
+                    reboot_command: self.reboot_command,
+                    ..Allowed::default()
+                },
+            },
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! `muster server`.
+
+use crate::traces::Traces;
+use crate::up::ServerOptions;
+use clap::Args;
+use muster_model::units::Span;
+use muster_server::acts::ActsConfig;
+use muster_store::StoreUrl;
+use muster_terminal::config;
+use muster_terminal::ctx::Ctx;
+use muster_terminal::fail::Fail;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Run the server alone, for production
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster server --data-dir /var/lib/muster --listen 0.0.0.0:7070 --link-listen 0.0.0.0:7071 \\\n    \
+--tls-cert cert.pem --tls-key key.pem\n  muster server --store postgres://muster@db/muster\n  \
+muster server --otlp http://127.0.0.1:4318 --otlp-sample 0.05\n  \
+muster server --ticket-webhook https://tickets.example/muster --power-cycle-command 'ipmi-cycle {node}'"
+)]
+pub struct Server {
+    /// Address of the API and the web page
+    #[arg(long, default_value = "127.0.0.1:7070", value_name = "ADDR")]
+    listen: SocketAddr,
+    /// Address that agents connect to
+    #[arg(long, default_value = "127.0.0.1:7071", value_name = "ADDR")]
+    link_listen: SocketAddr,
+    /// Where everything is kept [default: the user's data directory]
+    #[arg(long, env = "MUSTER_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where the log is kept [default: sqlite:DATA_DIR/muster.db]
+    #[arg(long, env = "MUSTER_STORE", value_name = "URL", hide_env_values = true)]
+    store: Option<StoreUrl>,
+    /// Where nodes stand
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
+    /// Test the network between idle nodes so often [default: never]
+    #[arg(long, env = "MUSTER_FABRIC_EVERY", value_name = "SPAN")]
+    fabric_every: Option<Span>,
+    #[command(flatten)]
+    plugs: Plugs,
+    /// What the web console is called and looks like: a file with [brand]
+    #[arg(long, env = "MUSTER_BRAND", value_name = "FILE")]
+    brand: Option<PathBuf>,
+    #[command(flatten)]
+    outward: crate::outward::Outward,
+    #[command(flatten)]
+    pub(crate) traces: crate::traces::TraceArgs,
+    /// Certificate of the API (PEM); without one it speaks plain HTTP
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+/// What the site plugs in for remedies.
+#[derive(Debug, Args)]
+struct Plugs {
+    /// Cuts a node's power and gives it back: a program and its arguments, {node} is the node
+    #[arg(long, env = "MUSTER_POWER_CYCLE_COMMAND", value_name = "COMMAND")]
+    power_cycle_command: Option<String>,
+    /// Tickets are sent here, beside the files under DATA_DIR/tickets
+    #[arg(long, env = "MUSTER_TICKET_WEBHOOK", value_name = "URL", hide_env_values = true)]
+    ticket_webhook: Option<String>,
+    /// Pages are sent here, beside DATA_DIR/pages.jsonl
+    #[arg(long, env = "MUSTER_PAGE_WEBHOOK", value_name = "URL", hide_env_values = true)]
+    page_webhook: Option<String>,
+    /// A file with the secret that signs tickets and pages (HMAC-SHA256)
+    #[arg(long, env = "MUSTER_WEBHOOK_SECRET_FILE", value_name = "FILE")]
+    webhook_secret_file: Option<PathBuf>,
+}
+
+impl From<Plugs> for ActsConfig {
+    fn from(p: Plugs) -> ActsConfig {
+        ActsConfig {
+            power_cycle: p.power_cycle_command,
+            ticket_webhook: p.ticket_webhook,
+            page_webhook: p.page_webhook,
+            webhook_secret: p.webhook_secret_file,
+        }
+    }
+}
+
+impl Server {
+    pub(crate) async fn run(self, ctx: &Ctx, traces: Option<Arc<Traces>>) -> Result<u8, Fail> {
+        let Server { listen, link_listen, data_dir, store, topology, .. } = self;
+        let Server { tls_cert, tls_key, fabric_every, plugs, brand, outward, .. } = self;
+        let data_dir = config::data_dir(data_dir)?;
+        let store = store.unwrap_or_else(|| StoreUrl::in_data_dir(&data_dir));
+        let tls = tls_cert.zip(tls_key);
+        let options = ServerOptions {
+            listen,
+            link_listen,
+            data_dir,
+            store,
+            topology,
+            tls,
+            fabric_every,
+            acts: plugs.into(),
+            brand: crate::brand::load(&ctx.global, brand.as_deref())?,
+            outward,
+            traces,
+        };
+        crate::up::serve(options).await
+    }
+}

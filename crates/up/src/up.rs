@@ -1,0 +1,440 @@
+//! `up`, `server` and `agent`: the parts that stay.
+//!
+//! `up` runs the server in this process. A child process, `muster __fleet`, hosts the simulated
+//! nodes and this machine's own agent; it is told what to do in one line of JSON on its stdin
+//! and ends with its parent. Ranks survive both.
+
+use crate::wire;
+use muster_model::NodeName;
+use muster_model::topology::Topology;
+use muster_model::units::Span;
+use muster_store::StoreUrl;
+use muster_terminal::config;
+use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio_util::sync::CancellationToken;
+
+/// What `muster up` was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct UpOptions {
+    pub(crate) nodes: u32,
+    pub(crate) gpus_per_node: u32,
+    /// So many of them, the last ones, in MIG mode.
+    pub(crate) mig_gpus: u32,
+    pub(crate) sku: String,
+    pub(crate) topology: Option<PathBuf>,
+    pub(crate) listen: SocketAddr,
+    pub(crate) link_listen: SocketAddr,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) store: StoreUrl,
+    /// Makes everything repeatable; 1 when absent.
+    pub(crate) seed: Option<u64>,
+    /// With a week behind it.
+    pub(crate) demo: bool,
+    pub(crate) speed: f64,
+    /// Write a context into the user's settings.
+    pub(crate) context: bool,
+    /// Make this machine a node.
+    pub(crate) local_node: bool,
+    /// Where Prometheus finds this machine's figures.
+    pub(crate) exporter: Option<SocketAddr>,
+    /// What the console wears.
+    pub(crate) brand: muster_brand::Brand,
+    /// What is sent to others.
+    pub(crate) outward: crate::outward::Outward,
+    /// What sends traces.
+    pub(crate) traces: Option<std::sync::Arc<crate::traces::Traces>>,
+}
+
+/// What `muster server` was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerOptions {
+    pub(crate) listen: SocketAddr,
+    pub(crate) link_listen: SocketAddr,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) store: StoreUrl,
+    pub(crate) topology: Option<PathBuf>,
+    /// Certificate and key of the API.
+    pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    /// How often the network between idle nodes is tested.
+    pub(crate) fabric_every: Option<Span>,
+    /// What is plugged in for remedies.
+    pub(crate) acts: muster_server::acts::ActsConfig,
+    /// What the console wears.
+    pub(crate) brand: muster_brand::Brand,
+    /// What is sent to others.
+    pub(crate) outward: crate::outward::Outward,
+    /// What sends traces.
+    pub(crate) traces: Option<std::sync::Arc<crate::traces::Traces>>,
+}
+
+/// What `muster agent` was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct AgentOptions {
+    pub(crate) link: String,
+    pub(crate) join: Option<String>,
+    pub(crate) name: Option<NodeName>,
+    pub(crate) address: Option<String>,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) machine: wire::MachineOptions,
+}
+
+/// What `muster __fleet` is told on its stdin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FleetConfig {
+    /// Process that it must not outlive.
+    pub(crate) parent: u32,
+    /// Where agents connect to.
+    pub(crate) link: SocketAddr,
+    /// Join token.
+    pub(crate) join: String,
+    /// Names of the simulated nodes.
+    pub(crate) names: Vec<NodeName>,
+    /// GPUs of each.
+    pub(crate) gpus_per_node: u32,
+    /// So many of them, the last ones, in MIG mode.
+    #[serde(default)]
+    pub(crate) mig_gpus: u32,
+    /// SKU of their GPUs.
+    pub(crate) sku: String,
+    /// Makes them repeatable.
+    pub(crate) seed: u64,
+    /// How fast their clock runs.
+    pub(crate) speed: f64,
+    /// Whether this machine is a node too.
+    pub(crate) local_node: bool,
+    /// Where Prometheus finds this machine's figures.
+    #[serde(default)]
+    pub(crate) exporter: Option<SocketAddr>,
+    /// Keep next to nothing for each node: for fleets of thousands.
+    #[serde(default)]
+    pub(crate) light: bool,
+    /// Where the agents keep their things.
+    pub(crate) data_dir: PathBuf,
+    /// A file with what the simulated nodes have behind them.
+    #[serde(default)]
+    pub(crate) past: Option<PathBuf>,
+}
+
+/// A server that serves.
+pub(crate) struct Started {
+    /// Where the API is.
+    pub(crate) url: String,
+    /// Where agents connect to.
+    pub(crate) link: SocketAddr,
+    /// File with the administrator's token.
+    pub(crate) token_file: PathBuf,
+    /// A join token for the fleet of this machine.
+    pub(crate) join: Option<String>,
+    /// Who is connected.
+    pub(crate) agents: muster_server::agents::Agents,
+    /// Stops the server.
+    pub(crate) stop: CancellationToken,
+    /// Ends when the server does.
+    pub(crate) served: tokio::task::JoinHandle<Result<(), Fail>>,
+}
+
+/// How long `up` waits for its nodes before it says that it is ready; a large fleet goes on
+/// joining after that.
+const NODES_JOIN: std::time::Duration = std::time::Duration::from_secs(3);
+
+impl Started {
+    async fn nodes_joined(&self, expected: usize, most: std::time::Duration) {
+        let agents = self.agents.clone();
+        let all = async {
+            while agents.count() < expected {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        if tokio::time::timeout(most, all).await.is_err() {
+            output::note(&format!("{} of {expected} nodes have joined so far", agents.count()));
+        }
+    }
+}
+
+/// `muster server`.
+pub(crate) async fn serve(options: ServerOptions) -> Result<u8, Fail> {
+    private_dir(&options.data_dir)?;
+    let topology = options.topology.as_deref().map(wire::topology_file).transpose()?;
+    let started = wire::start_server(&options, topology, false).await?;
+    output::print(&format!("muster ready at {}\n", started.url))?;
+    output::note(&format!("log in with the token in {}", started.token_file.display()));
+    until_end(started.stop, started.served).await
+}
+
+/// `muster agent`.
+pub(crate) async fn agent(options: AgentOptions) -> Result<u8, Fail> {
+    private_dir(&options.data_dir)?;
+    wire::run_agent(options).await.map(|()| 0)
+}
+
+/// `muster up`.
+pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
+    if std::env::var_os(muster_terminal::ENDS_WITH_PARENT).is_some() {
+        let term = Some(rustix::process::Signal::TERM);
+        let _ = rustix::process::set_parent_process_death_signal(term);
+    }
+    options.sku.parse::<muster_simnode::Sku>().map_err(Fail::usage)?;
+    private_dir(&options.data_dir)?;
+    let server = ServerOptions {
+        listen: options.listen,
+        link_listen: options.link_listen,
+        data_dir: options.data_dir.clone(),
+        store: options.store.clone(),
+        topology: options.topology.clone(),
+        tls: None,
+        fabric_every: None,
+        acts: muster_server::acts::ActsConfig::default(),
+        brand: options.brand.clone(),
+        outward: options.outward.clone(),
+        traces: options.traces.clone(),
+    };
+    let fleet_dir = options.data_dir.join("fleet");
+    let demo = demonstration(&options, &fleet_dir).await?;
+    let topology = match (&demo, &options.topology) {
+        (Some(demo), _) => demo.topology.clone(),
+        (None, Some(path)) => wire::topology_file(path)?,
+        (None, None) => generated(&options),
+    };
+    let seed = demo.as_ref().map_or(options.seed.unwrap_or(1), |d| d.seed);
+    let names: Vec<NodeName> = topology.nodes.keys().cloned().collect();
+    let expected = names.len() + usize::from(options.local_node);
+    let started = wire::start_server(&server, Some(topology), true).await?;
+    let (mut fleet, _open) = spawn_fleet(&FleetConfig {
+        parent: std::process::id(),
+        link: started.link,
+        join: started.join.clone().unwrap_or_default(),
+        // Thousands of nodes mostly pretend; a directory for each would only cost.
+        light: names.len() > 2000,
+        names,
+        gpus_per_node: options.gpus_per_node,
+        mig_gpus: options.mig_gpus,
+        sku: options.sku.clone(),
+        seed,
+        speed: options.speed,
+        local_node: options.local_node,
+        exporter: options.exporter,
+        data_dir: fleet_dir,
+        past: demo.as_ref().and_then(|d| d.past.clone()),
+    })
+    .await?;
+    let mut known = false;
+    if options.context
+        && let Some(path) = config::user_config()
+    {
+        let name = if demo.is_some() { "demo" } else { "local" };
+        match config::write_context(&path, name, &started.url, &started.token_file) {
+            Ok(()) => known = true,
+            Err(e) => output::note(&format!("note: {}", e.message)),
+        }
+    }
+    // Whoever types the first command should find the nodes there.
+    started.nodes_joined(expected, NODES_JOIN).await;
+    let tour: &[&str] = if demo.is_some() { &TOUR } else { &FIRST };
+    output::print(&welcome(&called(), &started.url, &started.token_file, known, tour))?;
+    if demo.is_some() {
+        // It ends with this process.
+        tokio::spawn(crate::demo::go_on(started.url.clone(), started.token_file.clone(), seed));
+    }
+    tokio::select! {
+        ended = until_end(started.stop, started.served) => ended,
+        ended = fleet.wait() => {
+            let how = ended.map_or_else(|e| e.to_string(), |s| s.to_string());
+            Err(Fail::failed(format!("the fleet ended: {how}")).hint("its own output above says why"))
+        }
+    }
+}
+
+/// The site with a week behind it, where one is asked for.
+async fn demonstration(
+    options: &UpOptions,
+    fleet: &Path,
+) -> Result<Option<crate::demo::Demo>, Fail> {
+    if !options.demo {
+        if crate::demo::is_demo(&options.data_dir) {
+            let dir = options.data_dir.display();
+            return Err(Fail::usage(format!("{dir} was made by `muster up --demo`"))
+                .hint("add --demo to take it up again, or choose another with --data-dir"));
+        }
+        return Ok(None);
+    }
+    let (dir, store) = (options.data_dir.clone(), options.store.clone());
+    let (fleet, seed) = (fleet.to_path_buf(), options.seed);
+    let made =
+        tokio::task::spawn_blocking(move || crate::demo::prepare(&dir, &store, &fleet, seed));
+    match made.await {
+        Ok(demo) => demo.map(Some),
+        Err(e) => Err(Fail::failed(format!("the demonstration broke down: {e}"))),
+    }
+}
+
+/// What to try first on a site that is empty.
+const FIRST: [&str; 3] =
+    ["nodes", "run --nodes 2 --gpus 8 -- sh -c 'echo rank $RANK of $WORLD_SIZE'", "topology"];
+/// What to look at first on a site with a week behind it.
+const TOUR: [&str; 4] = ["health", "ps", "report fleet", "slo"];
+
+/// The usual tree for so many nodes of that kind.
+fn generated(options: &UpOptions) -> Topology {
+    if options.sku.eq_ignore_ascii_case("gb200") {
+        let racks = options.nodes.div_ceil(18).max(1);
+        let mut t = muster_specs::generate::nvl72(racks);
+        t.nodes = t.nodes.into_iter().take(options.nodes as usize).collect();
+        return t;
+    }
+    muster_specs::generate::hgx(options.nodes, options.gpus_per_node)
+}
+
+/// How this program was called, for commands that can be copied.
+fn called() -> String {
+    std::env::args().next().filter(|me| me.contains('/')).unwrap_or_else(|| "muster".into())
+}
+
+/// What is printed when everything serves.
+fn welcome(me: &str, url: &str, token_file: &Path, known: bool, tour: &[&str]) -> String {
+    let file = token_file.display();
+    let log_in = if known {
+        format!("you are logged in; the token is in {file}")
+    } else {
+        format!("log in:  export MUSTER_SERVER={url} MUSTER_TOKEN=$(cat {file})")
+    };
+    let tour: String = tour.iter().map(|c| format!("  {me} {c}\n")).collect();
+    format!("muster ready at {url}\n{log_in}\n\ntry, in another terminal:\n{tour}")
+}
+
+/// Waits for the server's end, or for Ctrl-C or SIGTERM.
+async fn until_end(
+    stop: CancellationToken,
+    mut served: tokio::task::JoinHandle<Result<(), Fail>>,
+) -> Result<u8, Fail> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut term = signal(SignalKind::terminate())
+        .map_err(|e| Fail::failed(format!("cannot hear SIGTERM: {e}")))?;
+    tokio::select! {
+        ended = &mut served => return match ended {
+            Ok(result) => result.map(|()| 0),
+            Err(e) => Err(Fail::failed(format!("the server broke down: {e}"))),
+        },
+        _ = tokio::signal::ctrl_c() => {
+            output::note("stopping; running jobs go on, start again to see them");
+        }
+        _ = term.recv() => {}
+    }
+    stop.cancel();
+    let _ = served.await;
+    Ok(0)
+}
+
+/// Keys and tokens are in there.
+fn private_dir(dir: &Path) -> Result<(), Fail> {
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    let cannot = |e: std::io::Error| {
+        Fail::failed(format!("cannot use the data directory {}: {e}", dir.display()))
+            .hint("choose another with --data-dir")
+    };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(cannot)?;
+    let mode = std::fs::metadata(dir).map_err(cannot)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700)).map_err(cannot)?;
+    }
+    Ok(())
+}
+
+/// Starts `muster __fleet`. Its stdin stays open: when it closes, the parent is gone.
+async fn spawn_fleet(
+    config: &FleetConfig,
+) -> Result<(tokio::process::Child, Option<tokio::process::ChildStdin>), Fail> {
+    let cannot = |e: std::io::Error| Fail::failed(format!("cannot start the fleet: {e}"));
+    let program = std::env::current_exe().map_err(cannot)?;
+    let mut child = tokio::process::Command::new(program)
+        .arg("__fleet")
+        .stdin(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        // Ctrl-C is for the parent to hear; the fleet follows it.
+        .process_group(0)
+        .spawn()
+        .map_err(cannot)?;
+    let mut line = serde_json::to_vec(config)
+        .map_err(|e| Fail::failed(format!("cannot write the fleet's settings: {e}")))?;
+    line.push(b'\n');
+    // Waiting for a child closes the stdin it still has; this one must outlive the wait.
+    let mut stdin = child.stdin.take();
+    if let Some(stdin) = &mut stdin {
+        stdin.write_all(&line).await.map_err(cannot)?;
+        stdin.flush().await.map_err(cannot)?;
+    }
+    Ok((child, stdin))
+}
+
+/// `muster __fleet`: the child's side.
+pub(crate) async fn fleet() -> Result<u8, Fail> {
+    // Asked for before the parent is looked at, so that its end in between is not missed.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    let mut stdin = BufReader::new(tokio::io::stdin());
+    let mut line = String::new();
+    stdin
+        .read_line(&mut line)
+        .await
+        .map_err(|e| Fail::failed(format!("cannot read the fleet's settings: {e}")))?;
+    let config: FleetConfig = serde_json::from_str(&line)
+        .map_err(|e| Fail::usage(format!("`__fleet` is started by `muster up` only: {e}")))?;
+    let parent = rustix::process::getppid().map(|p| p.as_raw_nonzero().get().unsigned_abs());
+    if parent != Some(config.parent) {
+        return Ok(0);
+    }
+    let mut end = String::new();
+    tokio::select! {
+        ended = wire::run_fleet(config) => ended.map(|()| 0),
+        _ = stdin.read_line(&mut end) => Ok(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_welcome_names_the_address_how_to_log_in_and_three_commands() {
+        let text =
+            welcome("muster", "http://127.0.0.1:7070", Path::new("/d/admin.token"), false, &FIRST);
+        assert!(text.starts_with("muster ready at http://127.0.0.1:7070\n"), "{text}");
+        assert!(text.contains("MUSTER_TOKEN=$(cat /d/admin.token)"), "{text}");
+        assert_eq!(text.lines().filter(|l| l.starts_with("  muster ")).count(), 3, "{text}");
+    }
+
+    #[test]
+    fn the_data_directory_is_made_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().expect("a directory");
+        let data = dir.path().join("a/b");
+        private_dir(&data).expect("made");
+        let mode = std::fs::metadata(&data).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn what_the_fleet_is_told_survives_the_pipe() {
+        let config = FleetConfig {
+            parent: 1,
+            link: "127.0.0.1:7071".parse().expect("an address"),
+            join: "mjt_x".into(),
+            names: vec!["hgx-01".parse().expect("a name")],
+            light: false,
+            gpus_per_node: 8,
+            mig_gpus: 2,
+            sku: "h100-sxm".into(),
+            seed: 7,
+            speed: 1.0,
+            local_node: true,
+            exporter: None,
+            data_dir: "/d/fleet".into(),
+            past: Some("/d/fleet/past.json".into()),
+        };
+        let text = serde_json::to_string(&config).expect("plain data");
+        assert_eq!(serde_json::from_str::<FleetConfig>(&text).expect("plain data"), config);
+    }
+}
