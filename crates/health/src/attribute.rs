@@ -1,4 +1,4 @@
-//! Whose doing the end of an attempt was (H8), from what was found around it.
+//! What caused the end of an attempt (job, node or something shared), by what was found near it.
 //!
 //! A finding counts from ten minutes before the end to five minutes after it: the window that Meta
 //! uses for its fleets (arXiv:2410.21680). It must be about the attempt itself, or about something

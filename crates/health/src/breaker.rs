@@ -1,4 +1,4 @@
-//! Circuit breakers (H7): when they open, when they try again, when they close. Plain steps from
+//! Circuit breakers: when they open, when they try again, when they close. Plain steps from
 //! one state to the next; who asks, and what a probe is, is decided elsewhere.
 //!
 //! ```text

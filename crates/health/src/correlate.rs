@@ -1,4 +1,4 @@
-//! Which findings have one cause (H9): many nodes that share a switch, a rack, a feed, a version, a
+//! Which findings have one cause: many nodes that share a switch, a rack, a feed, a version, a
 //! file system or a job, and fail together, are one incident and not many.
 //!
 //! Errors of the application's kind never blame hardware. On three or more nodes of a job they are

@@ -1,4 +1,4 @@
-//! Nodes that are set up differently from their peers (F8).
+//! Nodes that are set up differently from their peers.
 //!
 //! Peers are nodes of one pool with the same GPUs. What most of them have is taken for what is
 //! meant: nobody has to write down a set of versions first. While a rollout is half way there is

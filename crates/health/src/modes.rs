@@ -1,4 +1,4 @@
-//! The map of failure modes (H11): what can go wrong, how it is found, what is done about it and
+//! The map of failure modes: what can go wrong, how it is found, what is done about it and
 //! how that is practised. Everything that names a failure mode names it by the code given here.
 
 use muster_model::fault::FaultClass;

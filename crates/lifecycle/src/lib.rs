@@ -1,4 +1,4 @@
-//! Where each node stands, which steps are allowed, and how it is brought back (F3, F6, H9).
+//! Where each node stands, which steps are allowed, and how it is brought back.
 //!
 //! - [`step`]: the stages of a node's life and the ways between them.
 //! - [`ladder`]: which remedy a finding calls for.

@@ -1,4 +1,4 @@
-//! How much automation may take out of service (H9). What would pass a limit waits, and people are
+//! How much automation may take out of service. What would pass a limit waits, and people are
 //! told.
 
 use muster_model::remedy::{Limits, Share};

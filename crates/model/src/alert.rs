@@ -1,4 +1,4 @@
-//! What somebody has to be told of: conditions, alerts, silences, and who is told how (O2).
+//! Conditions, alerts, silences, and who is notified by which way.
 
 mod route;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Circuit breakers on allocation (H7): what is open takes no work.
+//! Circuit breakers on allocation: what is open takes no work.
 
 use crate::entity::Entity;
 use crate::units::{Span, Time};

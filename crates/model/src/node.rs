@@ -251,7 +251,7 @@ pub struct Disk {
     pub rotational: Option<bool>,
 }
 
-/// Where a node stands in its life (F3).
+/// Where a node stands in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

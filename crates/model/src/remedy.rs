@@ -451,7 +451,7 @@ impl Rule {
     }
 }
 
-/// How far automation may go (H9).
+/// How far automation may go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]

@@ -1,4 +1,4 @@
-//! What was promised: objectives, and the indicators they are about (O1).
+//! Service level objectives, and the indicators they are about.
 //!
 //! Shares are whole numbers of parts per million, lengths of time are whole milliseconds: what is
 //! stored is never rounded.

@@ -4736,7 +4736,7 @@ export interface components {
              */
             used_milli: number;
         };
-        /** @description How far automation may go (H9). */
+        /** @description How far automation may go. */
         Limits: {
             /**
              * @description Of each power feed.
@@ -7256,7 +7256,7 @@ export interface components {
          */
         Spread: "feed" | "leaf" | "rack";
         /**
-         * @description Where a node stands in its life (F3).
+         * @description Where a node stands in its life.
          * @enum {string}
          */
         Stage: "enrolled" | "ready" | "draining" | "drained" | "suspect" | "quarantined" | "repairing" | "retired";

@@ -1,4 +1,4 @@
-//! The watch over telemetry and steps (H3, H4, H13, H14): rows and steps in, news out.
+//! The watch over telemetry and steps: rows and steps in, news out.
 //!
 //! Pure: it looks at no clock and only uses the times it is given. What it remembers is bounded:
 //! about a kilobyte for a GPU or a port and a hundred bytes for a rank. A row costs what is in it,

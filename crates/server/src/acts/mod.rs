@@ -1,4 +1,4 @@
-//! What is done outside the log and not by an agent: tickets, pages, and power (F6). The log says
+//! What is done outside the log and not by an agent: tickets, pages, and power. The log says
 //! what is open; whatever was begun before a restart is looked at again.
 
 mod bundle;
