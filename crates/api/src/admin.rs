@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use utoipa::ToSchema;
 
-/// A project.
+/// A project: what owns jobs, secrets and quota.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Project {
     /// Its name again.
     pub id: String,
     /// Always `Project`.
     pub kind: Kind,
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// Always `active`.
     pub state: String,
@@ -28,7 +28,7 @@ pub struct Project {
 /// All projects the caller may see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProjectList {
-    /// The projects.
+    /// The projects of this page.
     pub items: Vec<Project>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -38,7 +38,7 @@ pub struct ProjectList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateProject {
-    /// Its name.
+    /// Its name, unique in the site.
     #[schema(max_length = 63)]
     pub name: String,
     /// What it is for.
@@ -78,7 +78,7 @@ pub struct Token {
 /// All tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TokenList {
-    /// The tokens.
+    /// The tokens of this page.
     pub items: Vec<Token>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -115,7 +115,7 @@ pub struct CreateToken {
 /// Answer to `POST /v1/tokens`: the only time the secret is shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TokenCreated {
-    /// The token.
+    /// The new token, without its secret.
     #[serde(flatten)]
     pub token: Token,
     /// What goes into `Authorization: Bearer …`, or into `muster agent --join …`.
@@ -135,20 +135,20 @@ pub struct SecretName {
     pub id: String,
     /// Always `Secret`.
     pub kind: Kind,
-    /// Its name.
+    /// Its name, unique in its project.
     pub name: String,
     /// Always `set`.
     pub state: String,
     /// Sequence number of the record that set it.
     pub version: u64,
-    /// Whose.
+    /// The project that owns it.
     pub project: String,
 }
 
 /// Names of a project's secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SecretList {
-    /// The names.
+    /// The secrets of this page, without their values.
     pub items: Vec<SecretName>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,

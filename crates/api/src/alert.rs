@@ -64,9 +64,9 @@ pub struct Alert {
 /// Who looks after an alert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Acknowledged {
-    /// Who.
+    /// The user who looks after it.
     pub by: String,
-    /// When.
+    /// When they said so.
     pub at: Timestamp,
     /// What they said.
     pub note: String,
@@ -75,9 +75,9 @@ pub struct Acknowledged {
 /// What a receiver was last told of an alert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ToldReceiver {
-    /// Which.
+    /// The receiver's name.
     pub receiver: String,
-    /// When.
+    /// When it was last notified of this alert.
     pub at: Timestamp,
     /// That it is over.
     pub over: bool,
@@ -125,7 +125,7 @@ impl Alert {
 /// Alerts, worst first: open before over, pages before tickets, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AlertList {
-    /// The alerts.
+    /// The alerts of this page.
     pub items: Vec<Alert>,
     /// Where the next page begins.
     pub cursor: Option<String>,
@@ -147,11 +147,11 @@ pub struct Silence {
     pub id: String,
     /// Always `Silence`.
     pub kind: Kind,
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// `scheduled`, `active` or `over`.
     pub state: String,
-    /// Which alerts.
+    /// The alerts that it keeps quiet.
     #[serde(rename = "match")]
     #[schema(value_type = schema::Matcher)]
     pub matcher: Matcher,
@@ -167,7 +167,7 @@ pub struct Silence {
     pub window: Option<Window>,
     /// Who made it.
     pub by: String,
-    /// Why.
+    /// Why, for people.
     pub why: String,
     /// Open alerts that it keeps quiet now.
     pub silences: u64,
@@ -203,7 +203,7 @@ impl Silence {
 /// Silences, in order of their names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SilenceList {
-    /// The silences.
+    /// All silences, those that begin later included.
     pub items: Vec<Silence>,
     /// Always null: there is one page.
     pub cursor: Option<String>,
@@ -227,7 +227,7 @@ pub struct SetSilence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Span>)]
     pub every: Option<Span>,
-    /// Why.
+    /// Why, for people.
     #[serde(default)]
     #[schema(max_length = 1000)]
     pub why: String,
@@ -286,7 +286,7 @@ pub struct Receiver {
     pub id: String,
     /// Always `Receiver`.
     pub kind: Kind,
-    /// Its name.
+    /// Its name, unique in the routing.
     pub name: String,
     /// `ok` or `failing`.
     pub state: String,
@@ -311,7 +311,7 @@ pub struct Receiver {
 /// Receivers, in the order of the routing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReceiverList {
-    /// The receivers.
+    /// All receivers.
     pub items: Vec<Receiver>,
     /// Always null: there is one page.
     pub cursor: Option<String>,

@@ -36,7 +36,7 @@ pub struct Explanation {
 pub struct Constraint {
     /// In a word: `sku`, `gpus`, `topology`, …
     pub name: String,
-    /// In words.
+    /// What it asks for and what it leaves, for people.
     pub detail: String,
     /// Nodes that are left after it.
     pub nodes_left: u64,
@@ -49,7 +49,7 @@ pub struct Constraint {
 /// A job that goes first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Ahead {
-    /// Its id.
+    /// The job's id: `42`, or `42_3`.
     pub id: String,
     /// Its name; null when the caller may not see it.
     pub name: Option<String>,
@@ -60,7 +60,7 @@ pub struct Ahead {
 /// When a job will probably start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Estimate {
-    /// When.
+    /// The probable start.
     pub at: Timestamp,
     /// What that rests on.
     pub basis: String,

@@ -78,7 +78,7 @@ pub struct FabricPair {
     pub round: u32,
     /// One node.
     pub a: String,
-    /// The other.
+    /// The other node.
     pub b: String,
     /// What the two have in common, such as `leaf`: paths of one class are peers.
     pub class: String,
@@ -123,7 +123,7 @@ pub enum FabricStanding {
 /// A node after a test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FabricNode {
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// How it stands.
     pub standing: FabricStanding,
@@ -139,7 +139,7 @@ pub struct FabricNode {
 /// A test of the network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FabricTest {
-    /// Its number.
+    /// Its number, as text.
     pub id: String,
     /// Always `FabricTest`.
     pub kind: Kind,
@@ -147,7 +147,7 @@ pub struct FabricTest {
     pub state: FabricState,
     /// Who asked for it.
     pub by: String,
-    /// When.
+    /// When it was asked for.
     pub asked_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 /// Something that was found to be wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Finding {
-    /// Its number.
+    /// Its number, as text: that of the record that opened it.
     pub id: String,
     /// The failure mode: a stable code like `gpu-off-bus`.
     pub kind: String,
@@ -36,7 +36,7 @@ pub struct Finding {
     pub job: Option<u64>,
     /// The attempt that was hit or is to blame, as `JOB.ATTEMPT`.
     pub attempt: Option<String>,
-    /// Its rank.
+    /// The global rank within that attempt, where one is meant.
     pub rank: Option<u32>,
     /// How bad it is.
     #[schema(value_type = schema::Severity)]
@@ -125,7 +125,7 @@ fn word(closed: Option<&m::Closed>) -> &'static str {
 /// A page of findings, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FindingList {
-    /// The findings.
+    /// The findings of this page.
     pub items: Vec<Finding>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -134,7 +134,7 @@ pub struct FindingList {
 /// Findings with one cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Incident {
-    /// Its number.
+    /// Its number, as text: that of the record that opened it.
     pub id: String,
     /// What happened there: a failure mode.
     pub kind: String,
@@ -168,7 +168,7 @@ pub struct Incident {
     /// Who took it on.
     #[serde(default)]
     pub owner: Option<String>,
-    /// Since when.
+    /// When they took it on.
     #[serde(default)]
     pub owned_at: Option<Timestamp>,
     /// What people wrote down about it.
@@ -183,11 +183,11 @@ pub struct Incident {
 /// A change that came shortly before an incident. It may have nothing to do with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Change {
-    /// When.
+    /// When it was made.
     pub at: Timestamp,
     /// The log's word for it, such as `policy_set`.
     pub event: String,
-    /// In words.
+    /// What was changed, for people.
     pub text: String,
     /// Who did it.
     pub actor: String,
@@ -240,7 +240,7 @@ impl Incident {
 /// A page of incidents, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IncidentList {
-    /// The incidents.
+    /// The incidents of this page.
     pub items: Vec<Incident>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -255,9 +255,9 @@ pub struct Breaker {
     /// Where it stands.
     #[schema(value_type = schema::BreakerState)]
     pub state: BreakerState,
-    /// Since when.
+    /// When it entered this state.
     pub since: Timestamp,
-    /// Why.
+    /// Why it entered this state, for people.
     pub reason: String,
     /// When a probe is tried next.
     pub probe_at: Option<Timestamp>,
@@ -332,7 +332,7 @@ pub struct ForceBreaker {
     #[serde(default)]
     #[schema(value_type = Option<schema::BreakerState>)]
     pub state: Option<BreakerState>,
-    /// Why.
+    /// Why, for people.
     #[serde(default)]
     #[schema(max_length = 1000)]
     pub reason: String,
@@ -342,7 +342,7 @@ pub struct ForceBreaker {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReasonRequest {
-    /// Why.
+    /// Why, for people.
     #[schema(max_length = 1000)]
     pub reason: String,
 }

@@ -72,7 +72,7 @@ pub struct FleetRow {
     pub from: Timestamp,
     /// Where it ends: the last one now.
     pub to: Timestamp,
-    /// Its figures.
+    /// What happened in that time.
     #[serde(flatten)]
     pub figures: FleetFigures,
 }
@@ -156,7 +156,7 @@ pub struct FleetBlame {
 }
 
 impl FleetBlame {
-    /// All of them.
+    /// All failures, whatever their cause.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.application + self.infrastructure + self.platform + self.unknown
@@ -166,7 +166,7 @@ impl FleetBlame {
 /// GPUs of one kind, as they stand now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FleetSku {
-    /// Which kind.
+    /// The kind of GPU, such as `h100-sxm`.
     pub sku: String,
     /// All there are.
     pub gpus: u64,

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 /// A fault that a node told of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Fault {
-    /// The node.
+    /// The node that reported it.
     pub node: String,
     /// When it was written down.
     pub at: Timestamp,
@@ -69,7 +69,7 @@ impl Fault {
 /// A page of faults, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FaultList {
-    /// The faults.
+    /// The faults of this page.
     pub items: Vec<Fault>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -79,7 +79,7 @@ pub struct FaultList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QualifyRequest {
-    /// How thoroughly.
+    /// How much is tested: quick, standard or full.
     #[schema(value_type = schema::QualifyLevel)]
     pub level: Level,
 }
@@ -95,7 +95,7 @@ impl Default for QualifyRequest {
 pub struct Qualifying {
     /// Names this test.
     pub id: String,
-    /// How thoroughly.
+    /// How much is tested: quick, standard or full.
     #[schema(value_type = schema::QualifyLevel)]
     pub level: Level,
     /// When it was asked for.
@@ -126,7 +126,7 @@ pub struct QualifyProgress {
 pub struct Qualified {
     /// Names this test.
     pub id: String,
-    /// How thoroughly.
+    /// How much was tested: quick, standard or full.
     #[schema(value_type = schema::QualifyLevel)]
     pub level: Level,
     /// What came of it.

@@ -77,7 +77,7 @@ impl TimelineKind {
 /// Something that happened to a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TimelineEntry {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
     /// What it is.
     pub what: TimelineKind,
@@ -88,14 +88,14 @@ pub struct TimelineEntry {
     /// How bad a finding is.
     #[schema(value_type = Option<schema::Severity>)]
     pub severity: Option<Severity>,
-    /// In words.
+    /// What happened, for people.
     pub text: String,
 }
 
 /// What happened to a node, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TimelineList {
-    /// The entries.
+    /// The entries that are remembered.
     pub items: Vec<TimelineEntry>,
     /// Always null: what is older is in the log.
     pub cursor: Option<String>,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// A job.
+/// A job: what was asked for, and everything that became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
     /// `42`, or `42_3` for a task of an array.
@@ -19,7 +19,7 @@ pub struct Job {
     pub number: u64,
     /// Always `Job`.
     pub kind: Kind,
-    /// Its name.
+    /// What its user calls it; not unique.
     pub name: String,
     /// Where it stands.
     #[schema(value_type = schema::JobState)]
@@ -114,7 +114,7 @@ pub struct Notice {
     pub reason: StopReason,
     /// Why, for people.
     pub message: String,
-    /// Since when.
+    /// When the notice was given.
     pub at: Timestamp,
     /// Stopped at the latest then.
     pub until: Timestamp,
@@ -164,7 +164,7 @@ pub struct Stop {
     pub reason: StopReason,
     /// Why, for people.
     pub message: String,
-    /// Since when.
+    /// When the stop was ordered.
     pub at: Timestamp,
     /// Time between SIGTERM and SIGKILL.
     #[schema(value_type = schema::Span)]
@@ -176,7 +176,7 @@ pub struct Stop {
 /// A gang's share of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Slot {
-    /// The node.
+    /// The node that holds it.
     pub node: String,
     /// Index of the group in the gang.
     pub group: u32,
@@ -216,10 +216,10 @@ pub struct PastAttempt {
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub ended_at: Timestamp,
-    /// Whose doing.
+    /// What caused its end.
     #[schema(value_type = schema::Verdict)]
     pub verdict: Verdict,
-    /// In words.
+    /// Why it ended, for people.
     pub reason: String,
     /// Findings that the verdict rests on.
     #[serde(default)]
@@ -233,7 +233,7 @@ pub struct Checkpoint {
     pub attempt: u32,
     /// Training step.
     pub step: Option<u64>,
-    /// Where.
+    /// Where the job says it is; a path as its ranks see it.
     pub path: Option<String>,
     /// How large, in bytes.
     pub bytes: Option<u64>,
@@ -261,7 +261,7 @@ pub struct Progress {
 /// A page of jobs, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobList {
-    /// The jobs.
+    /// The jobs of this page.
     pub items: Vec<Job>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -315,7 +315,7 @@ pub struct ArrayItem {
     pub id: String,
     /// Its plain number.
     pub number: u64,
-    /// Its index.
+    /// Its index in the array, as submitted.
     pub index: u32,
     /// Where it stands.
     #[schema(value_type = schema::JobState)]

@@ -115,15 +115,15 @@ use utoipa::ToSchema;
 /// What an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum Kind {
-    /// A job.
+    /// Work that was submitted.
     Job,
     /// Several jobs that were submitted as one.
     JobArray,
-    /// A node.
+    /// A machine that runs work.
     Node,
-    /// A project.
+    /// What owns jobs, secrets and quota.
     Project,
-    /// A token.
+    /// What a caller or an agent identifies itself with.
     Token,
     /// A secret's name.
     Secret,

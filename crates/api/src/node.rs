@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// A node.
+/// A node: a machine that runs work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Node {
     /// Its name again: nodes are named by it.
     pub id: String,
     /// Always `Node`.
     pub kind: Kind,
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// The axes below in one word: `ready`, `cordoned`, `draining`, `drained`, `lost`,
     /// `protected`, `qualifying`, `suspect`, `quarantined`, `repairing`, `enrolled` or `retired`.
@@ -125,7 +125,7 @@ pub struct Node {
 pub struct NodeJob {
     /// `42`, or `42_3`.
     pub id: String,
-    /// Its name.
+    /// What its user calls it; empty where the caller may not see it.
     pub name: String,
     /// Who owns it.
     pub project: String,
@@ -139,7 +139,7 @@ pub struct NodeJob {
 /// What the server has heard of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentInfo {
-    /// Its version.
+    /// The version of Muster that it runs.
     pub version: String,
     /// When it was last heard.
     pub last_heard: Timestamp,
@@ -163,7 +163,7 @@ pub struct NodeUse {
 /// A page of nodes in order of their names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeList {
-    /// The nodes.
+    /// The nodes of this page.
     pub items: Vec<Node>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,

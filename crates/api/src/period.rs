@@ -84,7 +84,7 @@ pub struct PeriodReport {
 /// What was kept of a promise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PeriodObjective {
-    /// Its name.
+    /// The objective's name.
     pub name: String,
     /// What is promised: `99.5%`.
     pub target: String,
@@ -104,7 +104,7 @@ pub struct PeriodObjective {
 /// An incident of a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PeriodIncident {
-    /// Its number.
+    /// The incident's number.
     pub id: u64,
     /// What happened: a failure mode.
     pub kind: String,
@@ -129,18 +129,18 @@ pub struct PeriodIncident {
 /// So many of a kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KindCount {
-    /// Which.
+    /// The failure mode.
     pub kind: String,
-    /// How many.
+    /// Findings of that kind.
     pub count: u64,
 }
 
 /// So many about a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeCount {
-    /// Which.
+    /// The node's name.
     pub node: String,
-    /// How many.
+    /// Findings about it.
     pub count: u64,
 }
 
@@ -149,7 +149,7 @@ pub struct NodeCount {
 pub struct VersionCount {
     /// Of what: `driver`, `kernel`, …
     pub what: String,
-    /// Which.
+    /// The version, as the node reports it.
     pub version: String,
     /// On so many nodes.
     pub nodes: u64,

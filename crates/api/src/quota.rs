@@ -55,7 +55,7 @@ pub struct QuotaReport {
 /// One node of the tree. GPUs and parts are in thousandths.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QuotaRow {
-    /// Its name.
+    /// Its name, unique in the tree.
     pub name: String,
     /// The node above it; null for a root.
     pub parent: Option<String>,
@@ -103,7 +103,7 @@ pub struct LimitRow {
 /// A project, or one of its users. GPUs and parts are in thousandths.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccountRow {
-    /// The project.
+    /// The project's name.
     pub project: String,
     /// The user; null for the project as a whole.
     pub user: Option<String>,

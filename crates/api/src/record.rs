@@ -28,11 +28,11 @@ pub struct OwnRequest {
 /// What somebody wrote down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IncidentNote {
-    /// When.
+    /// When it was written.
     pub at: Timestamp,
-    /// Who.
+    /// The user who wrote it.
     pub by: String,
-    /// What.
+    /// What they wrote, as plain text.
     pub text: String,
 }
 
@@ -73,7 +73,7 @@ pub struct IncidentImpact {
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IncidentEntry {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
     /// `incident`, `finding`, `fault`, `remedy`, `act`, `stage`, `test`, `job`, `breaker`,
     /// `runbook`, `note`, `page`, `change` or `automation`.
@@ -82,6 +82,6 @@ pub struct IncidentEntry {
     pub node: Option<String>,
     /// Who caused it.
     pub actor: String,
-    /// In words.
+    /// What happened, for people.
     pub text: String,
 }

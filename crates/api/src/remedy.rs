@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 /// What is done about a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Remedy {
-    /// Its number.
+    /// Its number, as text: that of the record that chose it.
     pub id: String,
     /// The failure mode.
     pub kind: String,
@@ -18,7 +18,7 @@ pub struct Remedy {
     pub state: String,
     /// The finding it is for.
     pub finding: String,
-    /// The node.
+    /// The node that is to be brought back.
     pub node: String,
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,
@@ -61,9 +61,9 @@ pub struct Remedy {
 /// A step that a remedy took.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TakenStep {
-    /// When.
+    /// When it took the step.
     pub at: Timestamp,
-    /// Which.
+    /// The step it came to.
     #[schema(value_type = schema::RemedyStep)]
     pub step: RemedyStep,
 }
@@ -71,7 +71,7 @@ pub struct TakenStep {
 /// Something that is done once, outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Act {
-    /// Its number.
+    /// Its number, as text: that of the record that asked for it.
     pub id: String,
     /// `reset_gpu`, `reboot`, `power_cycle`, `ticket` or `page`.
     pub what: String,
@@ -207,7 +207,7 @@ pub fn outcome_words(outcome: RemedyOutcome) -> &'static str {
 /// A page of remedies, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RemedyList {
-    /// The remedies.
+    /// The remediations of this page.
     pub items: Vec<Remedy>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -244,9 +244,9 @@ pub struct Automation {
 /// A node that automation took out of service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TakenNode {
-    /// When.
+    /// When it was taken.
     pub at: Timestamp,
-    /// Which.
+    /// The node's name.
     pub node: String,
 }
 
@@ -266,7 +266,7 @@ pub struct ExcludeRequest {
     /// All GPUs that shall take no work, by index; empty lets all work again.
     #[schema(max_items = 64)]
     pub gpus: Vec<u32>,
-    /// Why.
+    /// Why, for people.
     #[schema(max_length = 1000)]
     pub reason: String,
 }
@@ -315,13 +315,13 @@ pub struct RemedyDryRunReport {
 /// A remedy that would have been chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DryRemedy {
-    /// When.
+    /// When it would have been chosen.
     pub at: Timestamp,
-    /// The finding.
+    /// The number of the finding it would be for.
     pub finding: String,
     /// The failure mode.
     pub kind: String,
-    /// The node.
+    /// The node that would be taken.
     pub node: String,
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,

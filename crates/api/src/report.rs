@@ -177,11 +177,11 @@ pub struct AttemptReport {
 /// 1, over all its GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Efficiency {
-    /// Which attempt.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
     /// The first row.
     pub since: Timestamp,
-    /// The last.
+    /// The last row.
     pub until: Timestamp,
     /// The attempt was watched from its beginning; otherwise only since this server's start.
     pub whole: bool,
@@ -218,7 +218,7 @@ pub struct Efficiency {
 /// What an attempt told of its steps to this server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StepsReport {
-    /// Which attempt.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
     /// When the first step that was heard of began.
     pub since: Timestamp,

@@ -15,7 +15,7 @@ pub struct Reservation {
     pub id: String,
     /// Always `Reservation`.
     pub kind: Kind,
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// `scheduled`, `active` or `over`.
     pub state: String,
@@ -61,7 +61,7 @@ pub struct Window {
 /// The reservations the caller may see, in order of their names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReservationList {
-    /// The reservations.
+    /// The reservations, those that begin later included.
     pub items: Vec<Reservation>,
     /// Always null: there is one page.
     pub cursor: Option<String>,
@@ -78,7 +78,7 @@ pub struct SetReservation {
     #[serde(default)]
     #[schema(max_length = 1000)]
     pub reason: String,
-    /// Which nodes.
+    /// The nodes it covers.
     #[schema(value_type = schema::Over)]
     pub over: Over,
     /// When it (first) begins.
@@ -141,7 +141,7 @@ pub struct DefragReport {
 pub struct MoveProposal {
     /// The gang that would start.
     pub gang: String,
-    /// Its name.
+    /// What its user calls it; null when the caller may not see it.
     pub gang_name: Option<String>,
     /// Jobs that would be moved.
     pub moves: Vec<Move>,
@@ -154,9 +154,9 @@ pub struct MoveProposal {
 /// One job that would be moved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Move {
-    /// Which.
+    /// The job's id: `42`, or `42_3`.
     pub job: String,
-    /// Its name.
+    /// What its user calls it; null when the caller may not see it.
     pub job_name: Option<String>,
     /// Nodes it is on.
     pub from: Vec<String>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// A runbook.
+/// A runbook: steps that people or the machine follow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Runbook {
     /// Stable name.
@@ -61,7 +61,7 @@ pub struct RunbookStep {
 /// What can be said to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunbookChoice {
-    /// The words.
+    /// The answer, as it is offered and sent back.
     pub text: String,
     /// Where it leads.
     pub goto: String,
@@ -98,7 +98,7 @@ pub struct StartRunbook {
 /// A run of a runbook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunbookRun {
-    /// Its number.
+    /// Its number, as text: that of the record that began it.
     pub id: String,
     /// Name of the book.
     pub book: String,
@@ -128,18 +128,18 @@ pub struct RunbookRun {
     pub done: Vec<RunbookStepDone>,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// Why.
+    /// Why it ended so, for people.
     pub why: Option<String>,
 }
 
 /// A step that is behind a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunbookStepDone {
-    /// Its number.
+    /// The step's number in the book, from 1.
     pub step: u32,
     /// What it is about.
     pub title: String,
-    /// When.
+    /// When the step was over.
     pub at: Timestamp,
     /// Who took it.
     pub by: String,
@@ -159,7 +159,7 @@ pub struct RunbookStepDone {
 /// Runs, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunbookRunList {
-    /// The runs.
+    /// The runs of this page.
     pub items: Vec<RunbookRun>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -187,7 +187,7 @@ pub enum RunbookWord {
 pub struct AnswerRunbook {
     /// The step that is meant.
     pub step: u32,
-    /// The word.
+    /// What is answered at that step.
     pub word: RunbookWord,
     /// One of the choices of a question.
     #[serde(default)]
@@ -212,7 +212,7 @@ pub struct RunbookDryRun {
 /// What a step would see and do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunbookDryStep {
-    /// Its number.
+    /// The step's number in the book, from 1.
     pub step: u32,
     /// `check`, `act`, `ask` or `wait`.
     pub kind: String,

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 pub struct ServerInfo {
     /// Always `Server`.
     pub kind: Kind,
-    /// Its version.
+    /// The version of Muster that it runs.
     pub version: String,
     /// The site's id.
     pub site: String,
@@ -17,13 +17,13 @@ pub struct ServerInfo {
     pub epoch: u64,
     /// Whether this server decides.
     pub leader: bool,
-    /// Its name.
+    /// The name it leads under.
     pub server: String,
     /// Its clock, so that a caller sees skew.
     pub at: Timestamp,
     /// When it started.
     pub started_at: Timestamp,
-    /// The log.
+    /// Where the log is, and how far it is durable.
     pub store: StoreStatus,
     /// Nodes in all.
     pub nodes: u64,
@@ -54,7 +54,7 @@ pub struct StoreStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CordonRequest {
-    /// Why.
+    /// Why, for people.
     #[schema(max_length = 1000)]
     pub reason: String,
 }
@@ -63,7 +63,7 @@ pub struct CordonRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DrainRequest {
-    /// Why.
+    /// Why, for people.
     #[schema(max_length = 1000)]
     pub reason: String,
     /// Stop and requeue what runs there instead of letting it end.

@@ -50,7 +50,7 @@ pub struct Slo {
     pub id: String,
     /// Always `Slo`.
     pub kind: Kind,
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// `no_data`, `kept`, `burning` (its budget is spent too fast) or `spent`.
     pub state: String,
@@ -146,7 +146,7 @@ pub struct FiringRule {
 /// How many were bad for a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CauseCount {
-    /// Why.
+    /// Why they were bad.
     #[schema(value_type = schema::Cause)]
     pub cause: Cause,
     /// How many, or how many milliseconds.
@@ -167,7 +167,7 @@ pub struct ChartPoint {
 /// Promises, in order of their names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SloList {
-    /// The promises.
+    /// All objectives.
     pub items: Vec<Slo>,
     /// Always null: there is one page.
     pub cursor: Option<String>,

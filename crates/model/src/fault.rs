@@ -26,7 +26,7 @@ pub enum FaultClass {
     Thermal,
     /// Power.
     Power,
-    /// The network.
+    /// Network cards, ports and cables.
     Network,
     /// Processor, memory or kernel of the host.
     Host,
@@ -84,7 +84,7 @@ pub enum FaultAction {
 }
 
 impl FaultAction {
-    /// In words.
+    /// What people read for it, as an instruction.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -138,7 +138,7 @@ pub struct SeenFault {
     /// The attempt that process belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<AttemptKey>,
-    /// Its rank.
+    /// The global rank that process is, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
     /// The line as it was read, cut short.

@@ -17,12 +17,12 @@ pub enum Inject {
     },
     /// It goes on working but hears and says nothing for so long.
     Partition {
-        /// How long.
+        /// How long it is cut off.
         length: Span,
     },
     /// The ranks of one attempt are killed.
     KillRanks {
-        /// Which.
+        /// The attempt whose ranks on this node are killed.
         key: AttemptKey,
     },
     /// A GPU falls off the bus, and nothing is said.
@@ -77,7 +77,7 @@ pub enum Inject {
     Remap {
         /// Index.
         gpu: u32,
-        /// They wait.
+        /// Rows wait for a reset.
         #[serde(default)]
         pending: bool,
         /// They cannot be replaced.
@@ -108,7 +108,7 @@ pub enum Inject {
         /// Name, such as `mlx5_3`, or the number at its end.
         #[cfg_attr(feature = "openapi", schema(max_length = 64))]
         port: String,
-        /// How long.
+        /// How long the link is down.
         length: Span,
     },
     /// A network port loses its link for five seconds of every minute.
@@ -136,7 +136,7 @@ pub enum Inject {
         /// Where it is mounted.
         #[cfg_attr(feature = "openapi", schema(max_length = 256))]
         mount: String,
-        /// How long.
+        /// How long it stalls.
         length: Span,
     },
     /// A file system is slower; one makes it well again.
@@ -149,35 +149,35 @@ pub enum Inject {
     },
     /// Processes hang in the kernel; zero ends it.
     StuckProcesses {
-        /// How many.
+        /// How many processes hang.
         count: u32,
     },
     /// The agent answers and tells no figures for so long.
     AgentHang {
-        /// How long.
+        /// How long the agent is silent.
         length: Span,
     },
     /// This node's share of an attempt computes more slowly. Given to every node of a gang it is
     /// the job that is slow. Zero ends it.
     SlowWork {
-        /// Which.
+        /// The attempt that slows down.
         key: AttemptKey,
         /// By so many percent.
         percent: u32,
     },
     /// This node's share of an attempt waits for its data.
     StarveLoader {
-        /// Which.
+        /// The attempt that waits.
         key: AttemptKey,
     },
     /// This node's share of an attempt stops in a collective.
     HangWork {
-        /// Which.
+        /// The attempt that stops.
         key: AttemptKey,
     },
     /// A line of the kernel's log.
     KernelLine {
-        /// The line.
+        /// The line as the kernel would write it, without its time.
         #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
         text: String,
     },
@@ -191,7 +191,7 @@ pub enum Inject {
         /// Of what: `driver`, `cuda`, `nccl`.
         #[cfg_attr(feature = "openapi", schema(max_length = 64))]
         component: String,
-        /// Which.
+        /// The version it has after the restart.
         #[cfg_attr(feature = "openapi", schema(max_length = 64))]
         version: String,
     },

@@ -66,7 +66,7 @@ pub struct Numa {
     pub id: u32,
     /// Its processors, for example `0-15`.
     pub cpus: String,
-    /// Its memory.
+    /// Memory that is local to its processors, in bytes.
     pub memory: Bytes,
 }
 
@@ -168,7 +168,7 @@ pub struct GpuFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GpuLink {
-    /// Its number.
+    /// The link's number on its GPU, from 0.
     pub link: u32,
     /// Whether it works.
     pub active: bool,
@@ -203,7 +203,7 @@ pub struct MigProfile {
 pub struct MigSlice {
     /// Unique id, as `CUDA_VISIBLE_DEVICES` takes it.
     pub uuid: String,
-    /// Its profile.
+    /// The name of its profile, such as `3g.71gb`.
     pub profile: String,
     /// Number of its GPU instance.
     pub gpu_instance: u32,
@@ -235,7 +235,7 @@ pub struct Nic {
     pub rail: Option<String>,
 }
 
-/// A disk.
+/// A block device of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Disk {
@@ -306,7 +306,7 @@ impl NodeRole {
 /// A node as the log knows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: NodeName,
     /// Stage of life.
     pub stage: Stage,

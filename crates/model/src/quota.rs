@@ -25,7 +25,7 @@ pub struct Quotas {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
-    /// Its name.
+    /// Its name, unique in the tree.
     #[cfg_attr(feature = "openapi", schema(value_type = String, max_length = 128))]
     pub name: Label,
     /// The node above it; none for a root.

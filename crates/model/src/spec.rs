@@ -222,9 +222,9 @@ pub struct TopologySpec {
 pub enum Spread {
     /// A power feed.
     Feed,
-    /// A leaf.
+    /// A leaf: the switches that its nodes share.
     Leaf,
-    /// A rack.
+    /// A rack: its nodes share power distribution and cooling.
     Rack,
 }
 
@@ -264,7 +264,7 @@ pub struct RunSpec {
 pub enum Priority {
     /// Runs when nothing else wants to.
     Low,
-    /// The default.
+    /// Ordinary work; what jobs get that name none.
     #[default]
     Normal,
     /// Before normal work.
@@ -282,7 +282,7 @@ pub enum Priority {
 pub enum Tier {
     /// Cheapest; first to go.
     Spot,
-    /// The default.
+    /// Ordinary work; what jobs get that name none.
     #[default]
     OnDemand,
     /// Bought ahead.

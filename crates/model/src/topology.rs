@@ -19,7 +19,7 @@ pub enum Level {
     Spine,
     /// Nodes that reach each other over one tier of switches.
     Leaf,
-    /// A cabinet.
+    /// A cabinet of nodes with its own power and cooling.
     Rack,
     /// GPUs joined by NVLink: an NVL72 rack, or one HGX node.
     Nvlink,
