@@ -102,7 +102,7 @@ impl Report {
         self.notes.push(note.into());
     }
 
-    /// For people.
+    /// The results as a table, for people.
     pub(crate) fn table(&self) -> String {
         let mut rows =
             vec![["case", "unit", "ours", "theirs", "ours/theirs", "peer"].map(String::from)];

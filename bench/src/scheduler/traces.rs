@@ -20,7 +20,7 @@ pub(crate) struct TraceJob {
     pub(crate) milli: Option<u32>,
     pub(crate) cpus: u32,
     pub(crate) memory_gib: u32,
-    /// Whose.
+    /// The project it belongs to, as an index.
     pub(crate) project: usize,
 }
 

@@ -125,7 +125,7 @@ pub struct Node {
 pub struct NodeJob {
     /// `42`, or `42_3`.
     pub id: String,
-    /// What its user calls it; empty where the caller may not see it.
+    /// What its user calls it; `another project's` where the caller may not see it.
     pub name: String,
     /// Who owns it.
     pub project: String,

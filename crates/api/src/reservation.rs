@@ -141,7 +141,7 @@ pub struct DefragReport {
 pub struct MoveProposal {
     /// The gang that would start.
     pub gang: String,
-    /// What its user calls it; null when the caller may not see it.
+    /// What its user calls it; null when the job is not known any more.
     pub gang_name: Option<String>,
     /// Jobs that would be moved.
     pub moves: Vec<Move>,
@@ -156,7 +156,7 @@ pub struct MoveProposal {
 pub struct Move {
     /// The job's id: `42`, or `42_3`.
     pub job: String,
-    /// What its user calls it; null when the caller may not see it.
+    /// What its user calls it; null when the job is not known any more.
     pub job_name: Option<String>,
     /// Nodes it is on.
     pub from: Vec<String>,

@@ -77,7 +77,7 @@ pub struct TelemetryField {
     pub name: String,
     /// What it is called.
     pub title: String,
-    /// The unit of its values, such as `W`; empty for shares.
+    /// The unit of its values, such as `W` or `%`.
     pub unit: String,
 }
 

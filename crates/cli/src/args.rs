@@ -54,7 +54,7 @@ pub(crate) struct Global {
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// A table, for people.
     Table,
     /// One JSON document.
     Json,
@@ -62,7 +62,7 @@ pub(crate) enum Format {
     Yaml,
 }
 
-/// The commands.
+/// Every verb of `muster`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Up(cmd::up::Up),

@@ -48,7 +48,7 @@ pub struct LayoutRack {
 /// A node in its rack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct LayoutNode {
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// Its rack, as an index.
     pub rack: u32,

@@ -37,9 +37,9 @@ pub enum DetailError {
         "{count} groups of the gang were placed on node {node}, and a node runs one share of an attempt: ask for whole nodes in each group"
     )]
     SharedNode {
-        /// The node.
+        /// The node that got several groups.
         node: NodeName,
-        /// How many.
+        /// How many groups it got.
         count: usize,
     },
     /// The first rank's node has left.

@@ -37,7 +37,7 @@ impl Kind {
 /// How a figure is told to dashboards.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
-    /// The figure.
+    /// The field of a sample it is read from.
     pub field: Field,
     /// Name before DCGM 4.6.
     pub classic: &'static str,
@@ -54,7 +54,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Its name.
+    /// The name it is exported under.
     #[must_use]
     pub fn name(&self, names: Names) -> &'static str {
         match names {

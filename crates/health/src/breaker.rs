@@ -25,7 +25,7 @@ use muster_model::units::{Span, Time};
 
 /// The first wait for a probe.
 pub const BACK_OFF_MIN: Span = Span::mins(10);
-/// The longest.
+/// The longest wait for a probe.
 pub const BACK_OFF_MAX: Span = Span::hours(6);
 /// Closed for so long, it forgets that it was open.
 pub const FORGOTTEN_AFTER: Span = Span::hours(24);

@@ -44,11 +44,11 @@ pub const NODES_MIN: usize = 3;
 /// What a node shares with others.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// The node.
+    /// The node's name.
     pub node: &'a NodeName,
     /// Where it stands.
     pub location: &'a Location,
-    /// Its pool.
+    /// The pool it is managed in.
     pub pool: &'a str,
     /// Its kind of GPU.
     pub sku: &'a str,

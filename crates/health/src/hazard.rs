@@ -85,7 +85,7 @@ pub struct Model {
     pub nvlink: Table,
     /// By degrees short of [`MARGIN`].
     pub heat: Table,
-    /// By repairs.
+    /// By repairs it had.
     pub repairs: Table,
 }
 

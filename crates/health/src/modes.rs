@@ -43,7 +43,7 @@ use FaultClass::{
 use Leave::{Checkpoint, Finish, Now};
 use Severity::{Critical, Degraded, Info, Warning};
 
-/// All of them.
+/// Every failure mode, in the order in which they are listed.
 #[rustfmt::skip]
 pub const MODES: &[FailureMode] = &[
     FailureMode { code: "gpu-off-bus", title: "A GPU fell off the bus", class: Bus, severity: Critical,

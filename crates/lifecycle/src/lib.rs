@@ -41,7 +41,7 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("node {node} is {stage}: {why}")]
 pub struct StepError {
-    /// The node.
+    /// The node's name.
     pub node: String,
     /// Where it stands.
     pub stage: &'static str,

@@ -8,7 +8,7 @@ use muster_model::remedy::{Limits, Share};
 pub struct GroupUse {
     /// What it is called, like `fleet` or `leaf:eu/c1/s1/l2`.
     pub name: String,
-    /// Its limit.
+    /// The share of its nodes that automation may hold out of service.
     pub share: Share,
     /// Nodes in it.
     pub nodes: u32,

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 /// What was seen.
 #[derive(Debug, Clone, Default)]
 pub struct Look {
-    /// When.
+    /// When it was looked at.
     pub at: Time,
     /// Name of the host.
     pub hostname: String,
@@ -171,7 +171,7 @@ pub struct GpuReport {
 pub struct Report {
     /// Name of the host.
     pub hostname: String,
-    /// When.
+    /// When it was looked at.
     pub at: Time,
     /// The worst finding.
     pub verdict: Verdict,

@@ -12,7 +12,7 @@ pub struct Taken {
     pub steady: u64,
     /// By the wall's clock; it may jump.
     pub at: Time,
-    /// The figures.
+    /// What the device reported.
     pub sample: Sample,
 }
 
@@ -48,7 +48,7 @@ impl Ring {
         }
     }
 
-    /// The newest.
+    /// The newest sample, if there is one.
     #[must_use]
     pub fn last(&self) -> Option<&Taken> {
         self.taken.back()
@@ -142,7 +142,7 @@ pub struct Figure {
 /// What one device did over an interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The device.
+    /// The device's index.
     pub gpu: u32,
     /// When the newest sample was taken.
     pub at: Time,

@@ -18,11 +18,11 @@ use std::sync::Arc;
 /// A job that holds resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// The job.
+    /// The job that holds them.
     pub work: Arc<Work>,
     /// What it was given.
     pub placement: Arc<Placement>,
-    /// When.
+    /// When it was given them.
     pub placed: Time,
     /// Nothing before this is lost when it is stopped.
     pub saved: Time,
@@ -35,7 +35,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Its slots.
+    /// Its share of each node, in rank order.
     #[must_use]
     pub fn slots(&self) -> &[Slot] {
         &self.placement.slots

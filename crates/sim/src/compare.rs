@@ -156,7 +156,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// In words.
+    /// The word users read.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -277,7 +277,7 @@ fn verdict(i: &Interval, better: Better, scale: f64) -> Verdict {
 /// A figure that does not lie where the scenario expects it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Missed {
-    /// Its name.
+    /// The metric's name.
     pub figure: String,
     /// What it is; none where the run has no such figure.
     pub value: Option<f64>,

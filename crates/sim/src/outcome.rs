@@ -94,7 +94,7 @@ pub struct Spread {
     pub p95: f64,
     /// 99th percentile.
     pub p99: f64,
-    /// How many.
+    /// How many values that is from.
     pub count: u64,
 }
 
@@ -213,7 +213,7 @@ pub struct FaultMark {
     pub at_s: f64,
     /// Place of the node in the fleet.
     pub node: u32,
-    /// Its name.
+    /// The node's name.
     pub name: String,
     /// Cause.
     pub cause: String,

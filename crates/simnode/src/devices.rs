@@ -124,7 +124,7 @@ impl Sku {
 pub struct SimConfig {
     /// Kind of its GPUs.
     pub sku: Sku,
-    /// How many.
+    /// How many GPUs it has.
     pub gpus: u32,
     /// Logical processors.
     pub cpus: u32,

@@ -24,7 +24,7 @@ pub struct Past {
 /// A node's share of pretended work that goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ongoing {
-    /// The attempt.
+    /// Job and number of the attempt.
     pub key: AttemptKey,
     /// What it pretends.
     pub work: Simulate,

@@ -33,7 +33,7 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// All of them.
+    /// All stages together.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.read + self.h2d + self.compute + self.comm

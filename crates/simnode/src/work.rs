@@ -13,7 +13,7 @@ pub struct SimEvent {
     pub key: AttemptKey,
     /// When, on the node's clock.
     pub at: Time,
-    /// What.
+    /// What the work did.
     pub what: What,
 }
 

@@ -18,7 +18,7 @@ pub(crate) enum Style {
     Bad,
     /// Of little interest.
     Faint,
-    /// A heading.
+    /// Headings and names.
     Bold,
 }
 

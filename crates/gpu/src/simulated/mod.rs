@@ -35,7 +35,7 @@ pub struct SimGpus {
     pub node: String,
     /// Kind.
     pub sku: SimSku,
-    /// How many.
+    /// How many GPUs the node has.
     pub gpus: u32,
     /// How often things break by themselves.
     pub rates: Rates,

@@ -20,7 +20,7 @@ pub fn median(values: &mut Vec<f64>) -> Option<f64> {
 /// What is usual among peers, and how far they are from it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Usual {
-    /// The median.
+    /// The middle value of the peers.
     pub median: f64,
     /// The median absolute deviation from it.
     pub mad: f64,

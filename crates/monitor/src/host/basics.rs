@@ -52,7 +52,7 @@ pub(super) fn load(root: &Path) -> Option<[f64; 3]> {
 /// Memory in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// In all.
+    /// All memory of the host.
     pub total: u64,
     /// What programs can have without swapping.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -96,9 +96,9 @@ pub fn space_of(path: &Path) -> Option<Space> {
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mount {
-    /// Where.
+    /// The directory it is mounted on.
     pub point: String,
-    /// What.
+    /// The device or server it comes from.
     pub device: String,
     /// Kind of file system.
     pub kind: String,

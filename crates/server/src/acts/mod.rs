@@ -60,7 +60,7 @@ pub enum ActsError {
     /// The HTTP client.
     #[error("webhooks cannot be called")]
     Client(#[from] reqwest::Error),
-    /// A file.
+    /// A file could not be read or written.
     #[error("a file cannot be written")]
     Io(#[from] io::Error),
 }

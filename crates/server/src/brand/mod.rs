@@ -52,7 +52,7 @@ pub struct ColoursFile {
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct BrandError {
-    /// The setting.
+    /// The setting's name in the file.
     pub field: &'static str,
     /// What is wrong with it.
     pub why: String,

@@ -51,7 +51,7 @@ pub struct LayoutRack {
 /// A node in its rack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LayoutNode {
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// Its rack, as an index.
     pub rack: u32,

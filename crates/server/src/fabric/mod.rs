@@ -110,7 +110,7 @@ impl Fabric {
         Ok(test)
     }
 
-    /// A test.
+    /// The test with this number, if it is remembered.
     #[must_use]
     pub fn get(&self, id: u64) -> Option<FabricTest> {
         lock(&self.0.tests).get(&id).map(|k| k.test.clone())

@@ -76,12 +76,12 @@ async fn frames(State(app): State<App>, Reader(caller): Reader) -> Reply {
     Ok(response)
 }
 
-/// Which moment.
+/// The moment that is asked for.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct PastQuery {
-    /// The moment.
+    /// The moment whose state is wanted.
     #[param(value_type = String, format = DateTime)]
     at: Timestamp,
 }
@@ -128,7 +128,7 @@ async fn produce(
     }
 }
 
-/// Which rows.
+/// The rows that are asked for.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -148,7 +148,7 @@ pub(crate) struct NodeTelemetry {
     gpu_columns: Vec<String>,
     /// Names of the host's figures.
     host_columns: Vec<String>,
-    /// The rows.
+    /// The rows, oldest first.
     rows: Vec<TelemetryRow>,
 }
 

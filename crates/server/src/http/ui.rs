@@ -10,7 +10,7 @@ use axum::routing::get;
 
 /// A file of the console.
 struct File {
-    /// Its address.
+    /// The path it is served under.
     path: &'static str,
     plain: &'static [u8],
     gzip: Option<&'static [u8]>,

@@ -50,7 +50,7 @@ pub enum LogError {
     Io {
         /// What was tried.
         what: &'static str,
-        /// Where.
+        /// The file that was meant.
         path: PathBuf,
         /// Why not.
         #[source]

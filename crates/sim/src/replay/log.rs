@@ -22,7 +22,7 @@ use std::path::Path;
 pub struct LogReplay {
     /// Form of the log.
     pub format: String,
-    /// The figures.
+    /// What came of the replay.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Bounded slowdown of the jobs that ended; null where it was not looked at.

@@ -70,7 +70,7 @@ pub struct OpenbReplay {
 /// One order of arrival.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct OpenbRun {
-    /// Its seed.
+    /// The seed of the order.
     pub seed: u64,
     /// Pods offered.
     pub jobs: u64,

@@ -108,7 +108,7 @@ pub enum Outcome {
 /// One node of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceNode {
-    /// Its name.
+    /// The node's name in the trace.
     pub name: String,
     /// Thousandths of a processor.
     pub cpus_milli: u32,

@@ -8,7 +8,7 @@ use muster_model::remedy::{Action, RemedyStep};
 use muster_model::units::Span;
 use std::time::Duration;
 
-/// A drill.
+/// A drill: what goes wrong, and what has to follow.
 #[derive(Debug, Clone)]
 pub(crate) struct Drill {
     pub(crate) name: &'static str,

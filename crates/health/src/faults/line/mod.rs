@@ -68,14 +68,14 @@ pub enum Detail<'a> {
     },
     /// XID 74: what the link's registers say.
     Registers {
-        /// Which link.
+        /// The link's number, where the line names one.
         link: Option<u16>,
         /// As many as were written; the others are 0.
         words: [u32; 7],
     },
     /// XIDs 144 to 150: what a unit of NVLink 5 says.
     Unit {
-        /// Which unit.
+        /// The unit's name as the line has it.
         unit: &'a str,
         /// Whether the line calls it fatal.
         fatal: bool,
@@ -94,7 +94,7 @@ pub enum Detail<'a> {
     Switch {
         /// Whether it says fatal.
         fatal: Option<bool>,
-        /// Which port.
+        /// The port's number, where the line names one.
         link: Option<u16>,
     },
 }
