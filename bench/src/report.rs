@@ -13,7 +13,7 @@ pub(crate) struct Case {
     /// Ours; none when our side was not measured.
     pub(crate) value: Option<f64>,
     pub(crate) unit: String,
-    /// Theirs.
+    /// What the peer reached, in the same unit.
     pub(crate) peer: Option<f64>,
     pub(crate) peer_name: Option<String>,
     /// Ours divided by theirs.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct TraceJob {
     /// Seconds since the first one.
     pub(crate) at: f64,
-    /// Seconds.
+    /// How long it runs, in seconds.
     pub(crate) run: f64,
     pub(crate) nodes: u32,
     /// On each node.

@@ -14,7 +14,7 @@ pub enum AgentError {
         what: &'static str,
         /// The file or directory that was meant.
         path: PathBuf,
-        /// Why not.
+        /// Why the system refused it.
         #[source]
         source: io::Error,
     },

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FabricRequest {
-    /// These nodes.
+    /// Test these nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
     /// All nodes of a part of the site, such as `leaf:eu/c1/s1/l2`, `pool:train` or `feed:A`.

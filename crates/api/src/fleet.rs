@@ -130,7 +130,7 @@ pub struct FleetFigures {
 /// Jobs that came and ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct FleetJobs {
-    /// Came.
+    /// Jobs that were submitted.
     pub submitted: u64,
     /// Ended well.
     pub succeeded: u64,

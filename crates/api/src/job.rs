@@ -252,7 +252,7 @@ pub struct Progress {
     pub rank: u32,
     /// Seconds the step took.
     pub t: Option<f64>,
-    /// Loss.
+    /// The loss at that step, if the job reports it.
     pub loss: Option<f64>,
     /// When it was heard.
     pub at: Timestamp,

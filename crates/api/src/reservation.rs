@@ -52,9 +52,9 @@ pub struct Reservation {
 /// From when to when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Window {
-    /// Begin.
+    /// When it begins.
     pub start: Timestamp,
-    /// End.
+    /// When it ends.
     pub end: Timestamp,
 }
 

@@ -93,9 +93,9 @@ pub struct State {
     pub jobs: BTreeMap<JobId, Arc<Job>>,
     /// Number the next job gets.
     pub next_job: u64,
-    /// Nodes.
+    /// Nodes by name.
     pub nodes: BTreeMap<NodeName, Arc<Node>>,
-    /// Projects.
+    /// Projects by name.
     pub projects: BTreeMap<ProjectName, Project>,
     /// Tokens by their public part.
     pub tokens: BTreeMap<String, Token>,

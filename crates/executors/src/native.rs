@@ -16,7 +16,7 @@ pub const PIDS_PER_RANK: u32 = 4096;
 /// One attempt that must exist on a node.
 #[derive(Debug, Clone)]
 pub struct WantedRun {
-    /// Attempt.
+    /// Job and number of the attempt.
     pub key: AttemptKey,
     /// Run it, or stop it.
     pub action: Action,

@@ -43,7 +43,7 @@ pub struct Metric {
     pub classic: &'static str,
     /// Name from DCGM 4.6 on.
     pub renamed: &'static str,
-    /// Type.
+    /// Counter or gauge.
     pub kind: Kind,
     /// What it is.
     pub help: &'static str,

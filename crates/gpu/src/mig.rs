@@ -85,9 +85,9 @@ pub enum MigRefusal {
     TooMany {
         /// The name of the profile, such as `3g.71gb`.
         profile: String,
-        /// Wanted.
+        /// How many are wanted.
         wanted: u32,
-        /// Possible.
+        /// How many fit on one GPU.
         most: u32,
     },
     /// They do not fit beside each other, even on an empty GPU.

@@ -45,7 +45,7 @@ pub struct StepError {
     pub node: String,
     /// Where it stands.
     pub stage: &'static str,
-    /// Why not.
+    /// Why the step is refused, for people.
     pub why: &'static str,
 }
 

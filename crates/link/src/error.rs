@@ -42,7 +42,7 @@ pub enum LinkError {
         what: &'static str,
         /// The file that was meant.
         path: PathBuf,
-        /// Why not.
+        /// Why the system refused it.
         #[source]
         source: io::Error,
     },

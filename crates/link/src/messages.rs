@@ -48,14 +48,14 @@ pub enum FromAgent {
     /// Something changed on one attempt. Sent until the server says `Forget` (ended) or has
     /// answered with a later `Desired`.
     Report {
-        /// Attempt.
+        /// The attempt that changed.
         key: AttemptKey,
         /// What was seen.
         observed: Observed,
     },
     /// What a rank said through `MUSTER_REPORT`.
     Voice {
-        /// Attempt.
+        /// The attempt the rank belongs to.
         key: AttemptKey,
         /// Global rank.
         rank: u32,
@@ -191,18 +191,18 @@ pub enum VoiceReport {
         /// Seconds by stage.
         #[serde(default)]
         stages: BTreeMap<String, f64>,
-        /// Loss.
+        /// The loss at that step, if the job reports it.
         loss: Option<f64>,
     },
     /// A checkpoint began, was written or failed.
     Checkpoint {
         /// `started`, `done` or `failed`.
         state: String,
-        /// Step.
+        /// The training step it holds.
         step: Option<u64>,
         /// Where it is; a path as the rank sees it.
         path: Option<String>,
-        /// Size.
+        /// Its size in bytes.
         bytes: Option<u64>,
         /// Seconds it held the job up.
         blocked_s: Option<f64>,
@@ -383,7 +383,7 @@ pub struct FabricFigures {
 /// Output of one rank up to an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogMark {
-    /// Attempt.
+    /// The attempt the rank belongs to.
     pub key: AttemptKey,
     /// Global rank.
     pub rank: u32,
@@ -407,7 +407,7 @@ pub enum Stream {
 /// before the report that it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogChunk {
-    /// Attempt.
+    /// The attempt the rank belongs to.
     pub key: AttemptKey,
     /// Global rank.
     pub rank: u32,
@@ -422,7 +422,7 @@ pub struct LogChunk {
 /// One attempt that must exist on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunOrder {
-    /// Attempt.
+    /// Job and number of the attempt.
     pub key: AttemptKey,
     /// Run it, or stop it.
     pub action: Action,
@@ -449,7 +449,7 @@ pub enum Action {
 pub struct RunDetail {
     /// Job's name.
     pub name: String,
-    /// Owner.
+    /// The project that owns the job.
     pub project: ProjectName,
     /// Who submitted it.
     pub user: String,
@@ -476,7 +476,7 @@ pub struct RunDetail {
     /// Secrets by name. Never stored on the node, never printed.
     #[serde(default)]
     pub secrets: Secrets,
-    /// Checkpoints.
+    /// Where and how the job writes checkpoints.
     #[serde(default)]
     pub checkpoint: Option<CheckpointSpec>,
     /// Path of the checkpoint to go on from.
@@ -501,11 +501,11 @@ pub struct RunDetail {
 /// Limits of a slot's cgroup; none means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limits {
-    /// Processors.
+    /// Logical processors it may use.
     pub cpus: Option<u32>,
-    /// Memory.
+    /// Memory it may use, in bytes.
     pub memory: Option<Bytes>,
-    /// Processes.
+    /// Processes and threads it may have.
     pub pids: Option<u32>,
 }
 

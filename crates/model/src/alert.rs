@@ -27,7 +27,7 @@ const TEXT_MAX: usize = 1000;
 pub enum Urgency {
     /// In working hours.
     Ticket,
-    /// Now.
+    /// Now: somebody is woken.
     Page,
 }
 
@@ -250,10 +250,10 @@ impl Alert {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Matcher {
-    /// This urgency.
+    /// Alerts of this urgency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub urgency: Option<Urgency>,
-    /// This topic.
+    /// Alerts that were concluded from this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic: Option<Topic>,
     /// A code, like `gpu-*`.

@@ -16,7 +16,7 @@ use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Who asks.
+/// Who asks, and with which permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
     /// `user:NAME`, `node:NAME` or `system`.
@@ -49,7 +49,7 @@ pub struct IdempotencyKey {
 /// A request with who, when and under which key.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Who asks.
+    /// Who asks, and with which permissions.
     pub actor: Actor,
     /// The server's clock when it arrived.
     pub at: Time,

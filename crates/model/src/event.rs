@@ -54,9 +54,9 @@ pub enum Event {
     JobSubmitted {
         /// First (or only) id; also the key of what runs.
         id: JobId,
-        /// Name.
+        /// What its user calls it; not unique.
         name: Label,
-        /// Owner.
+        /// The project that owns it.
         project: ProjectName,
         /// Who submitted it.
         user: String,
@@ -101,37 +101,37 @@ pub enum Event {
     },
     /// The ranks of an attempt are up on a node.
     SlotStarted {
-        /// Attempt.
+        /// The attempt whose ranks are up.
         key: AttemptKey,
-        /// Node.
+        /// The node they run on.
         node: NodeName,
     },
     /// Every rank of an attempt is up.
     AttemptStarted {
-        /// Attempt.
+        /// The attempt that runs.
         key: AttemptKey,
         /// When it will have run too long.
         deadline: Option<Time>,
     },
     /// The ranks of an attempt are gone from a node; what it held there is free.
     SlotEnded {
-        /// Attempt.
+        /// The attempt whose ranks are gone.
         key: AttemptKey,
-        /// Node.
+        /// The node they ran on.
         node: NodeName,
         /// How the ranks ended there.
         end: SlotEnd,
     },
     /// What an attempt does on a node is unknown: the node is lost.
     SlotLost {
-        /// Attempt.
+        /// The attempt that is not heard of.
         key: AttemptKey,
-        /// Node.
+        /// The node that is lost.
         node: NodeName,
     },
     /// An attempt is being stopped.
     StopOrdered {
-        /// Attempt.
+        /// The attempt that is stopped.
         key: AttemptKey,
         /// Why it is stopped.
         reason: StopReason,
@@ -142,7 +142,7 @@ pub enum Event {
     },
     /// An attempt is over.
     AttemptEnded {
-        /// Attempt.
+        /// The attempt that is over.
         key: AttemptKey,
         /// What caused the end: the job, the infrastructure, a person, the scheduler and so on.
         verdict: Verdict,
@@ -187,7 +187,7 @@ pub enum Event {
     },
     /// A checkpoint was asked for.
     CheckpointAsked {
-        /// Attempt.
+        /// The attempt that was asked.
         key: AttemptKey,
     },
     /// A checkpoint was written.
@@ -242,7 +242,7 @@ pub enum Event {
     OrphanGone {
         /// The node it ran on.
         node: NodeName,
-        /// Attempt.
+        /// The attempt that is gone.
         key: AttemptKey,
     },
     /// No new work for a node.
@@ -338,7 +338,7 @@ pub enum Event {
     },
     /// An attempt will be stopped, and has time to write a checkpoint first.
     NoticeGiven {
-        /// Attempt.
+        /// The attempt that will be stopped.
         key: AttemptKey,
         /// Why it will be stopped.
         reason: StopReason,
@@ -347,7 +347,7 @@ pub enum Event {
     },
     /// A notice was withdrawn: the attempt goes on.
     NoticeWithdrawn {
-        /// Attempt.
+        /// The attempt that goes on.
         key: AttemptKey,
         /// Why it goes on after all, for people.
         reason: String,
@@ -356,7 +356,7 @@ pub enum Event {
     JobResized {
         /// The elastic job.
         job: JobId,
-        /// Nodes.
+        /// How many nodes it shall have.
         nodes: u32,
     },
     /// What a waiting job asks for was changed.
@@ -626,7 +626,7 @@ pub enum Event {
     },
     /// Whose doing the end of an attempt was, as far as is known now.
     AttemptAttributed {
-        /// Attempt.
+        /// The attempt that ended.
         key: AttemptKey,
         /// What caused the end: the job, the infrastructure, a person, the scheduler and so on.
         verdict: Verdict,
@@ -637,7 +637,7 @@ pub enum Event {
     },
     /// An attempt made its first step.
     AttemptProgressed {
-        /// Attempt.
+        /// The attempt that made it.
         key: AttemptKey,
     },
     /// The site wrote a runbook, or changed one.

@@ -22,9 +22,9 @@ pub enum FaultClass {
     Link,
     /// The bus between GPU and host.
     Bus,
-    /// Heat.
+    /// Heat and cooling.
     Thermal,
-    /// Power.
+    /// Power supply and its limits.
     Power,
     /// Network cards, ports and cables.
     Network,
@@ -65,7 +65,7 @@ impl FaultClass {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FaultAction {
-    /// Nothing.
+    /// Nothing has to be done.
     None,
     /// Keep an eye on it.
     Watch,

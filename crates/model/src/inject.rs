@@ -27,12 +27,12 @@ pub enum Inject {
     },
     /// A GPU falls off the bus, and nothing is said.
     LoseGpu {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
     },
     /// A GPU computes more slowly than it should and shows nothing; zero makes it well again.
     SlowGpu {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
         /// By so many percent.
         #[cfg_attr(feature = "openapi", schema(maximum = 99))]
@@ -41,21 +41,21 @@ pub enum Inject {
     /// A GPU's driver tells of an error. 79 also takes the GPU off the bus, 48, 94 and 95 end the
     /// work on it.
     Xid {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
         /// The driver's number for it.
         code: u32,
     },
     /// A GPU is cooled badly: under load it gets hot and slows down.
     Thermal {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
     },
     /// The power supply asks all GPUs to slow down.
     PowerBrake,
     /// A GPU's clocks stay low under load for no reason that it names; zero makes it well again.
     LowClocks {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
         /// By so many percent.
         #[cfg_attr(feature = "openapi", schema(maximum = 99))]
@@ -63,19 +63,19 @@ pub enum Inject {
     },
     /// Correctable memory errors; zero ends them.
     EccRate {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
         /// So many a second.
         per_s: u32,
     },
     /// One uncorrectable memory error; the work on the GPU dies of it.
     EccUncorrectable {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
     },
     /// Memory rows wait for a reset to be replaced, or can no longer be.
     Remap {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
         /// Rows wait for a reset.
         #[serde(default)]
@@ -86,19 +86,19 @@ pub enum Inject {
     },
     /// The bus of a GPU repeats packets; zero ends it.
     Replay {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
         /// So many a minute.
         per_min: u32,
     },
     /// The bus of a GPU has fewer lanes than it should.
     PcieDowngrade {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
     },
     /// Errors on the links of a GPU to its peers; zero ends them.
     NvlinkErrors {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
         /// So many a second.
         per_s: u32,
@@ -183,7 +183,7 @@ pub enum Inject {
     },
     /// A GPU computes wrong results, and nothing but a test shows it.
     WrongResults {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
     },
     /// The node comes up with another version of something it has.

@@ -67,7 +67,7 @@ impl fmt::Display for JobState {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Condition {
-    /// Succeeded.
+    /// The other job succeeded.
     Ok,
     /// Failed or was cancelled.
     Fail,

@@ -33,7 +33,7 @@ pub struct Inventory {
     /// Network cards.
     #[serde(default)]
     pub nics: Vec<Nic>,
-    /// Disks.
+    /// Its block devices.
     #[serde(default)]
     pub disks: Vec<Disk>,
     /// Kernel release.
@@ -62,7 +62,7 @@ pub struct Inventory {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Numa {
-    /// Number.
+    /// The number the kernel gives it.
     pub id: u32,
     /// Its processors, for example `0-15`.
     pub cpus: String,
@@ -241,7 +241,7 @@ pub struct Nic {
 pub struct Disk {
     /// Device name.
     pub name: String,
-    /// Capacity.
+    /// Its capacity in bytes.
     pub size: Bytes,
     /// Model, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -279,7 +279,7 @@ pub enum Stage {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NodeRole {
-    /// All work.
+    /// Work of every kind.
     #[default]
     Normal,
     /// Replacing failed nodes of running gangs.

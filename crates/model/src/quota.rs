@@ -77,7 +77,7 @@ pub enum QueueOrder {
     /// Yes, as long as it delays no promised start.
     #[default]
     BestEffort,
-    /// No.
+    /// No: who came first starts first.
     Strict,
 }
 

@@ -258,7 +258,7 @@ pub enum Act {
     Page {
         /// In a line.
         title: String,
-        /// More.
+        /// What is known, in some lines.
         detail: String,
     },
 }

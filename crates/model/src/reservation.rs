@@ -43,7 +43,7 @@ pub struct Reservation {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
-    /// These.
+    /// These nodes, by name.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     Nodes(Vec<NodeName>),
     /// Whole nodes with at least so many GPUs in all, chosen when it is made.

@@ -207,7 +207,7 @@ impl RunOutcome {
 pub enum StepWord {
     /// Look now, or do it now.
     Go,
-    /// This choice.
+    /// The answer to a question: one of its choices.
     Choose(String),
     /// It is so, or it was done by hand.
     Yes,

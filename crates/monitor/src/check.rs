@@ -152,7 +152,7 @@ pub struct GpuReport {
     /// Core temperature, Celsius.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temp: Option<f64>,
-    /// Watts.
+    /// Power it draws, in watts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<f64>,
     /// Percent of the time with a kernel running.

@@ -131,11 +131,11 @@ pub fn as_mask(value: f64) -> u64 {
 pub struct Figure {
     /// Mean of the samples; for a mask, all its bits together.
     pub mean: f64,
-    /// Highest.
+    /// The highest sample.
     pub max: f64,
-    /// Lowest.
+    /// The lowest sample.
     pub min: f64,
-    /// Newest.
+    /// The newest sample.
     pub last: f64,
 }
 

@@ -159,7 +159,7 @@ pub enum Target {
 /// What follows a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// This step.
+    /// The step with this number.
     Step(u32),
     /// The run is over.
     Over(RunOutcome),

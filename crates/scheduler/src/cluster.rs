@@ -56,7 +56,7 @@ impl Running {
 /// What a user holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Held {
-    /// Jobs.
+    /// How many jobs hold something.
     pub jobs: u32,
     /// GPUs in thousandths.
     pub milli: u64,
@@ -67,9 +67,9 @@ pub struct Held {
 pub struct Cluster {
     /// Nodes and what is free on them.
     pub fleet: Fleet,
-    /// Who waits.
+    /// Jobs that wait, in the order they are asked in.
     pub queue: Queue,
-    /// Who runs.
+    /// Jobs that hold resources, by number.
     pub running: BTreeMap<JobId, Running>,
     /// Who may have how much.
     pub ledger: Ledger,

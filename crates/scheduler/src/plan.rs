@@ -66,7 +66,7 @@ pub struct Victim {
 pub struct Resize {
     /// The job whose size changes.
     pub job: JobId,
-    /// Nodes.
+    /// How many nodes it gets.
     pub nodes: u32,
     /// For whom it shrinks; none when it grows.
     pub by: Option<JobId>,

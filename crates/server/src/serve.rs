@@ -158,7 +158,7 @@ pub enum ServeError {
     /// The brain could not start: store, log, key or threads.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Certificates.
+    /// Certificates could not be made or read.
     #[error(transparent)]
     Link(#[from] LinkError),
     /// Kept output.

@@ -21,7 +21,7 @@ pub enum Better {
 pub enum Unit {
     /// Part of a whole, between 0 and 1.
     Share,
-    /// Seconds.
+    /// A time, in seconds.
     Seconds,
     /// GPU-seconds.
     GpuSeconds,
@@ -104,11 +104,11 @@ pub fn by_name(name: &str) -> Option<&'static Metric> {
 /// A mean with its 95% confidence interval; one run alone has none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Mean.
+    /// The mean of all runs.
     pub mean: f64,
-    /// Least.
+    /// The interval's lower end.
     pub low: Option<f64>,
-    /// Most.
+    /// The interval's upper end.
     pub high: Option<f64>,
     /// Of so many runs.
     pub runs: u64,

@@ -128,7 +128,7 @@ pub struct SimConfig {
     pub gpus: u32,
     /// Logical processors.
     pub cpus: u32,
-    /// Memory.
+    /// Memory of the host, in bytes.
     pub memory: Bytes,
     /// The last so many of its GPUs are in MIG mode.
     pub mig_gpus: u32,

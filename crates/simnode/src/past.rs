@@ -13,7 +13,7 @@ const LONG: Span = Span::mins(20);
 /// A life so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Past {
-    /// Restarts.
+    /// How often it was restarted.
     pub boots: u64,
     /// What it suffers from.
     pub faults: Vec<Fault>,

@@ -26,7 +26,7 @@ pub struct Stages {
     pub read: u64,
     /// Copying it to the devices.
     pub h2d: u64,
-    /// Computing.
+    /// Work on the devices.
     pub compute: u64,
     /// Talking to the other ranks, and waiting for them.
     pub comm: u64,

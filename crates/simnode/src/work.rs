@@ -9,7 +9,7 @@ use muster_model::units::{Span, Time};
 /// Something that pretended work did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimEvent {
-    /// Attempt.
+    /// Job and number of the attempt.
     pub key: AttemptKey,
     /// When, on the node's clock.
     pub at: Time,

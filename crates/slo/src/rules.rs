@@ -31,7 +31,7 @@ pub struct Rule {
     pub kind: RuleKind,
     /// The expression, in PromQL.
     pub expr: String,
-    /// Labels.
+    /// Labels it adds, by name.
     pub labels: Vec<(&'static str, String)>,
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Members that are named in a message.
 const NAMED: usize = 10;
 
-/// Who speaks.
+/// In whose name a message is written, and where its links lead.
 #[derive(Debug, Clone, Copy)]
 pub struct Voice<'a> {
     /// The site's name.

@@ -70,7 +70,7 @@ pub struct RankBudget {
 }
 
 impl RankBudget {
-    /// So many.
+    /// At most so many ranks at a time, with the usual patience.
     #[must_use]
     pub fn new(most: u32) -> Arc<RankBudget> {
         RankBudget::patient(most, PATIENCE)

@@ -14,7 +14,7 @@ pub(crate) enum Style {
     Busy,
     /// Needs an eye.
     Warn,
-    /// Wrong.
+    /// Something is wrong.
     Bad,
     /// Of little interest.
     Faint,

@@ -89,7 +89,7 @@ impl Fading {
         self.0.is_finite().then_some(f64::from(self.0))
     }
 
-    /// Forgets.
+    /// Forgets what it has seen.
     pub fn clear(&mut self) {
         self.0 = f32::NAN;
     }

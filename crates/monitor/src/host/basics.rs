@@ -7,7 +7,7 @@ use std::path::Path;
 /// Processor time since boot, seconds over all processors.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cpu {
-    /// Processors.
+    /// How many logical processors there are.
     pub count: u32,
     /// Time by kind, in the kernel's order; kinds it does not know are not there.
     pub seconds: Vec<(&'static str, f64)>,

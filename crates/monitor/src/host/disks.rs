@@ -14,11 +14,11 @@ const SECTOR: u64 = 512;
 pub struct DiskIo {
     /// Device name.
     pub name: String,
-    /// Reads.
+    /// Reads that were completed since boot.
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Writes.
+    /// Writes that were completed since boot.
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,

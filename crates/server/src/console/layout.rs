@@ -34,13 +34,13 @@ pub struct ConsoleLayout {
 /// A rack and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LayoutRack {
-    /// Region.
+    /// The region it is in.
     pub region: String,
-    /// Cluster.
+    /// The cluster it is in: one fabric.
     pub cluster: String,
     /// Group of leaves under the same spines.
     pub spine: String,
-    /// Leaf.
+    /// The leaf that serves it.
     pub leaf: String,
     /// The rack itself.
     pub rack: String,

@@ -52,7 +52,7 @@ pub enum LogError {
         what: &'static str,
         /// The file that was meant.
         path: PathBuf,
-        /// Why not.
+        /// Why the system refused it.
         #[source]
         source: io::Error,
     },

@@ -31,7 +31,7 @@ use std::path::Path;
 
 /// How long the past is.
 pub const LENGTH: Span = Span::hours(7 * 24);
-/// Nodes.
+/// How many nodes the site has.
 pub const NODES: u32 = 64;
 /// GPUs of a node.
 pub const NODE_GPUS: u32 = 8;

@@ -41,15 +41,15 @@ pub struct LogReplay {
 /// than one.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Slowdown {
-    /// Mean.
+    /// The arithmetic mean.
     pub mean: f64,
-    /// Median.
+    /// The median: half are below it.
     pub p50: f64,
     /// 95th percentile.
     pub p95: f64,
     /// 99th percentile.
     pub p99: f64,
-    /// Largest.
+    /// The largest of all.
     pub max: f64,
 }
 

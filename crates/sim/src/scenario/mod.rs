@@ -132,7 +132,7 @@ fn eight() -> u32 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Spares {
-    /// So many.
+    /// This many nodes.
     Count(u32),
     /// As many as the promise needs at the rates of the scenario.
     Promise {

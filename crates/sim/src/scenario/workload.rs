@@ -27,9 +27,9 @@ pub struct Owner {
     pub project: Option<String>,
     /// Users, taken in turn.
     pub users: Vec<String>,
-    /// Class.
+    /// The priority class.
     pub priority: Priority,
-    /// Tier.
+    /// The price class.
     pub tier: Tier,
 }
 

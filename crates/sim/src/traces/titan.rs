@@ -137,7 +137,7 @@ pub struct Card {
     pub sn: String,
     /// How long it was in use, over all its stays.
     pub used: Span,
-    /// Stays.
+    /// How often it was put into a slot.
     pub stays: u32,
     /// Double-bit errors.
     pub double_bit: u32,

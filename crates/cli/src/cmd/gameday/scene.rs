@@ -141,7 +141,7 @@ pub(crate) enum After {
     Held,
 }
 
-/// Who plays.
+/// The nodes and jobs that a drill plays with.
 #[derive(Debug, Clone)]
 pub(crate) struct Scene {
     pub(crate) nodes: Vec<Node>,

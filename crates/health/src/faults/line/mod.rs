@@ -57,7 +57,7 @@ pub struct Fault<'a> {
 /// What rules need besides the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail<'a> {
-    /// Nothing.
+    /// The line says nothing more.
     None,
     /// XID 13: where in the GPU.
     Place {
@@ -102,7 +102,7 @@ pub enum Detail<'a> {
 /// What the driver wants done with a GPU (XID 154).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing.
+    /// Nothing has to be done.
     None,
     /// Work that uses links between GPUs is to stop.
     DrainP2p,
