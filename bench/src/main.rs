@@ -30,7 +30,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "muster-bench")]
 struct Options {
-    /// Which benchmark.
+    /// The benchmark's name.
     name: String,
     /// `table` or `json`.
     #[arg(short, long, default_value = "table", value_parser = ["table", "json"])]

@@ -13,7 +13,7 @@ pub(crate) struct Case {
     /// Ours; none when our side was not measured.
     pub(crate) value: Option<f64>,
     pub(crate) unit: String,
-    /// Theirs.
+    /// What the peer reached, in the same unit.
     pub(crate) peer: Option<f64>,
     pub(crate) peer_name: Option<String>,
     /// Ours divided by theirs.
@@ -102,7 +102,7 @@ impl Report {
         self.notes.push(note.into());
     }
 
-    /// For people.
+    /// The results as a table, for people.
     pub(crate) fn table(&self) -> String {
         let mut rows =
             vec![["case", "unit", "ours", "theirs", "ours/theirs", "peer"].map(String::from)];

@@ -25,7 +25,7 @@ pub const BENCHMARKS: &[(&str, &str)] = &[
 /// What `cargo xtask bench` takes.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Which benchmark.
+    /// The benchmark's name.
     #[arg(required_unless_present = "list")]
     name: Option<String>,
     /// Name the benchmarks.

@@ -34,9 +34,9 @@ pub enum Part {
 /// How many tests did what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// They passed.
+    /// Tests that passed.
     pub passed: u64,
-    /// They failed.
+    /// Tests that failed.
     pub failed: u64,
     /// They were not run.
     pub skipped: u64,

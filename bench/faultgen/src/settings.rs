@@ -13,7 +13,7 @@ pub(crate) struct Settings {
     pub(crate) join: String,
     /// Everything random follows from it.
     pub(crate) seed: u64,
-    /// The fleet.
+    /// The fleet's nodes and where each stands.
     pub(crate) nodes: Vec<Place>,
     /// What is done with it.
     pub(crate) life: Life,

@@ -38,7 +38,7 @@ pub(crate) struct Truth {
     pub(crate) ended_by: &'static str,
 }
 
-/// The file.
+/// The file with the truth, one JSON object a line.
 pub(crate) struct Log(BufWriter<File>);
 
 impl Log {

@@ -11,7 +11,7 @@ use crate::report::Report;
 use anyhow::{Context, Result, bail};
 use std::process::{Command, Stdio};
 
-/// Nodes.
+/// Sizes of the fleet, in nodes.
 const SIZES: [u32; 3] = [1000, 12_500, 125_000];
 
 /// Runs it.

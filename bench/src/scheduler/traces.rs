@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct TraceJob {
     /// Seconds since the first one.
     pub(crate) at: f64,
-    /// Seconds.
+    /// How long it runs, in seconds.
     pub(crate) run: f64,
     pub(crate) nodes: u32,
     /// On each node.
@@ -20,7 +20,7 @@ pub(crate) struct TraceJob {
     pub(crate) milli: Option<u32>,
     pub(crate) cpus: u32,
     pub(crate) memory_gib: u32,
-    /// Whose.
+    /// The project it belongs to, as an index.
     pub(crate) project: usize,
 }
 

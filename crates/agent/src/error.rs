@@ -12,9 +12,9 @@ pub enum AgentError {
     File {
         /// What was tried.
         what: &'static str,
-        /// Where.
+        /// The file or directory that was meant.
         path: PathBuf,
-        /// Why not.
+        /// Why the system refused it.
         #[source]
         source: io::Error,
     },
@@ -31,7 +31,7 @@ pub enum AgentError {
     /// Another agent uses the directory.
     #[error("another agent already uses {}: stop it first, or give this one its own state directory", path.display())]
     InUse {
-        /// The directory.
+        /// The state directory that is locked.
         path: PathBuf,
     },
     /// Never joined, and no token to join with.
@@ -39,13 +39,13 @@ pub enum AgentError {
         "node {node} has not joined yet: make a token with `muster token create --join` and start the agent with it"
     )]
     NotJoined {
-        /// The node.
+        /// The node's name.
         node: String,
     },
     /// The server will not have this node.
     #[error("the server refused node {node} ({code}): {message}")]
     Refused {
-        /// The node.
+        /// The node's name.
         node: String,
         /// Why, in a word.
         code: String,

@@ -72,9 +72,9 @@ pub trait Actor: Send + Sync {
 /// All of them; the default has none.
 #[derive(Clone, Default)]
 pub struct Hooks {
-    /// Who tests.
+    /// Tests the node when the server asks.
     pub qualifier: Option<Arc<dyn Qualifier>>,
-    /// Who watches.
+    /// Reports faults that the node's monitor saw.
     pub faults: Option<Arc<dyn FaultSource>>,
     /// Who reads figures.
     pub telemetry: Option<Arc<dyn TelemetrySource>>,

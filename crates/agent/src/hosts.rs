@@ -59,7 +59,7 @@ pub struct FleetConfig {
     pub token: Option<JoinToken>,
     /// Directory of everything kept; for one fleet only.
     pub state: PathBuf,
-    /// The nodes.
+    /// Each node's name and what it pretends to have.
     pub nodes: Vec<(NodeName, SimConfig)>,
     /// Speed of the nodes' clock.
     pub speed: f64,

@@ -7,7 +7,7 @@ use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A project.
+/// A project: what owns jobs, secrets and quota.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Project {
@@ -15,7 +15,7 @@ pub struct Project {
     pub id: String,
     /// Always `Project`.
     pub kind: Kind,
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// Always `active`.
     pub state: String,
@@ -29,7 +29,7 @@ pub struct Project {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProjectList {
-    /// The projects.
+    /// The projects of this page.
     pub items: Vec<Project>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -40,7 +40,7 @@ pub struct ProjectList {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateProject {
-    /// Its name.
+    /// Its name, unique in the site.
     #[cfg_attr(feature = "openapi", schema(max_length = 63))]
     pub name: String,
     /// What it is for.
@@ -82,7 +82,7 @@ pub struct Token {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TokenList {
-    /// The tokens.
+    /// The tokens of this page.
     pub items: Vec<Token>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -121,7 +121,7 @@ pub struct CreateToken {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TokenCreated {
-    /// The token.
+    /// The new token, without its secret.
     #[serde(flatten)]
     pub token: Token,
     /// What goes into `Authorization: Bearer …`, or into `muster agent --join …`.
@@ -142,13 +142,13 @@ pub struct SecretName {
     pub id: String,
     /// Always `Secret`.
     pub kind: Kind,
-    /// Its name.
+    /// Its name, unique in its project.
     pub name: String,
     /// Always `set`.
     pub state: String,
     /// Sequence number of the record that set it.
     pub version: u64,
-    /// Whose.
+    /// The project that owns it.
     pub project: String,
 }
 
@@ -156,7 +156,7 @@ pub struct SecretName {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SecretList {
-    /// The names.
+    /// The secrets of this page, without their values.
     pub items: Vec<SecretName>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,

@@ -65,9 +65,9 @@ pub struct Alert {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Acknowledged {
-    /// Who.
+    /// The user who looks after it.
     pub by: String,
-    /// When.
+    /// When they said so.
     pub at: Timestamp,
     /// What they said.
     pub note: String,
@@ -77,9 +77,9 @@ pub struct Acknowledged {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToldReceiver {
-    /// Which.
+    /// The receiver's name.
     pub receiver: String,
-    /// When.
+    /// When it was last notified of this alert.
     pub at: Timestamp,
     /// That it is over.
     pub over: bool,
@@ -128,7 +128,7 @@ impl Alert {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AlertList {
-    /// The alerts.
+    /// The alerts of this page.
     pub items: Vec<Alert>,
     /// Where the next page begins.
     pub cursor: Option<String>,
@@ -152,11 +152,11 @@ pub struct Silence {
     pub id: String,
     /// Always `Silence`.
     pub kind: Kind,
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// `scheduled`, `active` or `over`.
     pub state: String,
-    /// Which alerts.
+    /// The alerts that it keeps quiet.
     #[serde(rename = "match")]
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Matcher))]
     pub matcher: Matcher,
@@ -172,7 +172,7 @@ pub struct Silence {
     pub window: Option<Window>,
     /// Who made it.
     pub by: String,
-    /// Why.
+    /// Why, for people.
     pub why: String,
     /// Open alerts that it keeps quiet now.
     pub silences: u64,
@@ -209,7 +209,7 @@ impl Silence {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SilenceList {
-    /// The silences.
+    /// All silences, those that begin later included.
     pub items: Vec<Silence>,
     /// Always null: there is one page.
     pub cursor: Option<String>,
@@ -234,7 +234,7 @@ pub struct SetSilence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Span>))]
     pub every: Option<Span>,
-    /// Why.
+    /// Why, for people.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub why: String,
@@ -296,7 +296,7 @@ pub struct Receiver {
     pub id: String,
     /// Always `Receiver`.
     pub kind: Kind,
-    /// Its name.
+    /// Its name, unique in the routing.
     pub name: String,
     /// `ok` or `failing`.
     pub state: String,
@@ -322,7 +322,7 @@ pub struct Receiver {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReceiverList {
-    /// The receivers.
+    /// All receivers.
     pub items: Vec<Receiver>,
     /// Always null: there is one page.
     pub cursor: Option<String>,

@@ -18,7 +18,7 @@ pub struct Brand {
     pub light: Option<BrandColours>,
 }
 
-/// A link.
+/// A link that the console shows to its users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BrandLink {

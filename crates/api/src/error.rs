@@ -18,7 +18,7 @@ pub struct ErrorInfo {
     /// For programs: `invalid`, `not_found`, `not_allowed`, `unauthenticated`, `conflict`,
     /// `policy`, `unsupported`, `too_large`, `rate_limited`, `unavailable` or `internal`.
     pub code: String,
-    /// For people.
+    /// What is wrong, for people.
     pub message: String,
     /// The field at fault.
     #[serde(default)]

@@ -11,7 +11,7 @@ pub struct Event {
     /// Its place in the log; 0 where a caller bound to a project may not know it.
     #[serde(default)]
     pub seq: u64,
-    /// When.
+    /// When it was written, by the leader's clock.
     pub at: Timestamp,
     /// What: `job_submitted`, `job_placed`, `node_lost`, …
     pub kind: String,
@@ -41,7 +41,7 @@ pub enum EventOrigin {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EventList {
-    /// The events.
+    /// The events of this page.
     pub items: Vec<Event>,
     /// Goes into `after` for the next page; null when this page reached the log's end.
     pub cursor: Option<String>,

@@ -37,7 +37,7 @@ pub struct Explanation {
 pub struct Constraint {
     /// In a word: `sku`, `gpus`, `topology`, …
     pub name: String,
-    /// In words.
+    /// What it asks for and what it leaves, for people.
     pub detail: String,
     /// Nodes that are left after it.
     pub nodes_left: u64,
@@ -51,7 +51,7 @@ pub struct Constraint {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Ahead {
-    /// Its id.
+    /// The job's id: `42`, or `42_3`.
     pub id: String,
     /// Its name; null when the caller may not see it.
     pub name: Option<String>,
@@ -63,7 +63,7 @@ pub struct Ahead {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Estimate {
-    /// When.
+    /// The probable start.
     pub at: Timestamp,
     /// What that rests on.
     pub basis: String,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct FabricRequest {
-    /// These nodes.
+    /// Test these nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
     /// All nodes of a part of the site, such as `leaf:eu/c1/s1/l2`, `pool:train` or `feed:A`.
@@ -81,7 +81,7 @@ pub struct FabricPair {
     pub round: u32,
     /// One node.
     pub a: String,
-    /// The other.
+    /// The other node.
     pub b: String,
     /// What the two have in common, such as `leaf`: paths of one class are peers.
     pub class: String,
@@ -128,7 +128,7 @@ pub enum FabricStanding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FabricNode {
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// How it stands.
     pub standing: FabricStanding,
@@ -145,7 +145,7 @@ pub struct FabricNode {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FabricTest {
-    /// Its number.
+    /// Its number, as text.
     pub id: String,
     /// Always `FabricTest`.
     pub kind: Kind,
@@ -153,7 +153,7 @@ pub struct FabricTest {
     pub state: FabricState,
     /// Who asked for it.
     pub by: String,
-    /// When.
+    /// When it was asked for.
     pub asked_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,

@@ -1,7 +1,7 @@
 //! What is wrong with what: findings, incidents, breakers, and the map of failure modes.
 
-use crate::Timestamp;
 use crate::record::IncidentNote;
+use crate::{Timestamp};
 use muster_model::breaker as b;
 use muster_model::breaker::{BreakerState, Probe};
 use muster_model::entity::Entity;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Finding {
-    /// Its number.
+    /// Its number, as text: that of the record that opened it.
     pub id: String,
     /// The failure mode: a stable code like `gpu-off-bus`.
     pub kind: String,
@@ -36,7 +36,7 @@ pub struct Finding {
     pub job: Option<u64>,
     /// The attempt that was hit or is to blame, as `JOB.ATTEMPT`.
     pub attempt: Option<String>,
-    /// Its rank.
+    /// The global rank within that attempt, where one is meant.
     pub rank: Option<u32>,
     /// How bad it is.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Severity))]
@@ -126,7 +126,7 @@ fn word(closed: Option<&m::Closed>) -> &'static str {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FindingList {
-    /// The findings.
+    /// The findings of this page.
     pub items: Vec<Finding>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -136,7 +136,7 @@ pub struct FindingList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Incident {
-    /// Its number.
+    /// Its number, as text: that of the record that opened it.
     pub id: String,
     /// What happened there: a failure mode.
     pub kind: String,
@@ -170,7 +170,7 @@ pub struct Incident {
     /// Who took it on.
     #[serde(default)]
     pub owner: Option<String>,
-    /// Since when.
+    /// When they took it on.
     #[serde(default)]
     pub owned_at: Option<Timestamp>,
     /// What people wrote down about it.
@@ -186,11 +186,11 @@ pub struct Incident {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Change {
-    /// When.
+    /// When it was made.
     pub at: Timestamp,
     /// The log's word for it, such as `policy_set`.
     pub event: String,
-    /// In words.
+    /// What was changed, for people.
     pub text: String,
     /// Who did it.
     pub actor: String,
@@ -244,7 +244,7 @@ impl Incident {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IncidentList {
-    /// The incidents.
+    /// The incidents of this page.
     pub items: Vec<Incident>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -260,9 +260,9 @@ pub struct Breaker {
     /// Where it stands.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::BreakerState))]
     pub state: BreakerState,
-    /// Since when.
+    /// When it entered this state.
     pub since: Timestamp,
-    /// Why.
+    /// Why it entered this state, for people.
     pub reason: String,
     /// When a probe is tried next.
     pub probe_at: Option<Timestamp>,
@@ -339,7 +339,7 @@ pub struct ForceBreaker {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::BreakerState>))]
     pub state: Option<BreakerState>,
-    /// Why.
+    /// Why, for people.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: String,
@@ -350,7 +350,7 @@ pub struct ForceBreaker {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ReasonRequest {
-    /// Why.
+    /// Why, for people.
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: String,
 }

@@ -75,7 +75,7 @@ pub struct FleetRow {
     pub from: Timestamp,
     /// Where it ends: the last one now.
     pub to: Timestamp,
-    /// Its figures.
+    /// What happened in that time.
     #[serde(flatten)]
     pub figures: FleetFigures,
 }
@@ -136,7 +136,7 @@ pub struct FleetFigures {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetJobs {
-    /// Came.
+    /// Jobs that were submitted.
     pub submitted: u64,
     /// Ended well.
     pub succeeded: u64,
@@ -163,7 +163,7 @@ pub struct FleetBlame {
 }
 
 impl FleetBlame {
-    /// All of them.
+    /// All failures, whatever their cause.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.application + self.infrastructure + self.platform + self.unknown
@@ -174,7 +174,7 @@ impl FleetBlame {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetSku {
-    /// Which kind.
+    /// The kind of GPU, such as `h100-sxm`.
     pub sku: String,
     /// All there are.
     pub gpus: u64,

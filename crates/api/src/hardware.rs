@@ -1,6 +1,6 @@
 //! What is wrong with hardware: faults that nodes told of, and tests of nodes.
 
-use crate::Timestamp;
+use crate::{Timestamp};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
 use muster_model::qualification as m;
 use muster_model::qualification::{Check, Level, Outcome};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Fault {
-    /// The node.
+    /// The node that reported it.
     pub node: String,
     /// When it was written down.
     pub at: Timestamp,
@@ -70,7 +70,7 @@ impl Fault {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FaultList {
-    /// The faults.
+    /// The faults of this page.
     pub items: Vec<Fault>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -81,7 +81,7 @@ pub struct FaultList {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct QualifyRequest {
-    /// How thoroughly.
+    /// How much is tested: quick, standard or full.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QualifyLevel))]
     pub level: Level,
 }
@@ -98,7 +98,7 @@ impl Default for QualifyRequest {
 pub struct Qualifying {
     /// Names this test.
     pub id: String,
-    /// How thoroughly.
+    /// How much is tested: quick, standard or full.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QualifyLevel))]
     pub level: Level,
     /// When it was asked for.
@@ -131,7 +131,7 @@ pub struct QualifyProgress {
 pub struct Qualified {
     /// Names this test.
     pub id: String,
-    /// How thoroughly.
+    /// How much was tested: quick, standard or full.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::QualifyLevel))]
     pub level: Level,
     /// What came of it.

@@ -79,7 +79,7 @@ impl TimelineKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TimelineEntry {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
     /// What it is.
     pub what: TimelineKind,
@@ -90,7 +90,7 @@ pub struct TimelineEntry {
     /// How bad a finding is.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Severity>))]
     pub severity: Option<Severity>,
-    /// In words.
+    /// What happened, for people.
     pub text: String,
 }
 
@@ -98,7 +98,7 @@ pub struct TimelineEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TimelineList {
-    /// The entries.
+    /// The entries that are remembered.
     pub items: Vec<TimelineEntry>,
     /// Always null: what is older is in the log.
     pub cursor: Option<String>,

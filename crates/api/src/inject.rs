@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Injected {
-    /// The node.
+    /// The simulated node.
     pub node: String,
     /// Whether it was handed on.
     pub ok: bool,
-    /// In words.
+    /// What it did, or why it could not, for people.
     pub message: String,
 }

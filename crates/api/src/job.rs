@@ -9,7 +9,7 @@ use muster_model::topology::Level;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A job.
+/// A job: what was asked for, and everything that became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Job {
@@ -19,7 +19,7 @@ pub struct Job {
     pub number: u64,
     /// Always `Job`.
     pub kind: Kind,
-    /// Its name.
+    /// What its user calls it; not unique.
     pub name: String,
     /// Where it stands.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]
@@ -116,7 +116,7 @@ pub struct Notice {
     pub reason: StopReason,
     /// Why, for people.
     pub message: String,
-    /// Since when.
+    /// When the notice was given.
     pub at: Timestamp,
     /// Stopped at the latest then.
     pub until: Timestamp,
@@ -168,7 +168,7 @@ pub struct Stop {
     pub reason: StopReason,
     /// Why, for people.
     pub message: String,
-    /// Since when.
+    /// When the stop was ordered.
     pub at: Timestamp,
     /// Time between SIGTERM and SIGKILL.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
@@ -181,7 +181,7 @@ pub struct Stop {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Slot {
-    /// The node.
+    /// The node that holds it.
     pub node: String,
     /// Index of the group in the gang.
     pub group: u32,
@@ -222,10 +222,10 @@ pub struct PastAttempt {
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub ended_at: Timestamp,
-    /// Whose doing.
+    /// What caused its end.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Verdict))]
     pub verdict: Verdict,
-    /// In words.
+    /// Why it ended, for people.
     pub reason: String,
     /// Findings that the verdict rests on.
     #[serde(default)]
@@ -240,7 +240,7 @@ pub struct Checkpoint {
     pub attempt: u32,
     /// Training step.
     pub step: Option<u64>,
-    /// Where.
+    /// Where the job says it is; a path as its ranks see it.
     pub path: Option<String>,
     /// How large, in bytes.
     pub bytes: Option<u64>,
@@ -260,7 +260,7 @@ pub struct Progress {
     pub rank: u32,
     /// Seconds the step took.
     pub t: Option<f64>,
-    /// Loss.
+    /// The loss at that step, if the job reports it.
     pub loss: Option<f64>,
     /// When it was heard.
     pub at: Timestamp,
@@ -270,7 +270,7 @@ pub struct Progress {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobList {
-    /// The jobs.
+    /// The jobs of this page.
     pub items: Vec<Job>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -327,7 +327,7 @@ pub struct ArrayItem {
     pub id: String,
     /// Its plain number.
     pub number: u64,
-    /// Its index.
+    /// Its index in the array, as submitted.
     pub index: u32,
     /// Where it stands.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::JobState))]

@@ -118,15 +118,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Kind {
-    /// A job.
+    /// Work that was submitted.
     Job,
     /// Several jobs that were submitted as one.
     JobArray,
-    /// A node.
+    /// A machine that runs work.
     Node,
-    /// A project.
+    /// What owns jobs, secrets and quota.
     Project,
-    /// A token.
+    /// What a caller or an agent identifies itself with.
     Token,
     /// A secret's name.
     Secret,

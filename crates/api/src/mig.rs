@@ -33,7 +33,7 @@ pub struct MigPlanSlice {
 pub struct MigLeaver {
     /// `42`, or `42_3`.
     pub job: String,
-    /// Its name.
+    /// What its user calls it.
     pub name: String,
     /// Who owns it.
     pub project: String,
@@ -51,7 +51,7 @@ pub struct MigLeaver {
 pub struct MigPlan {
     /// Always `MigPlan`.
     pub kind: Kind,
-    /// The node.
+    /// The node the GPU is in.
     pub node: String,
     /// Index of the GPU.
     pub gpu: u32,

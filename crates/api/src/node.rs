@@ -11,7 +11,7 @@ use muster_model::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A node.
+/// A node: a machine that runs work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Node {
@@ -19,7 +19,7 @@ pub struct Node {
     pub id: String,
     /// Always `Node`.
     pub kind: Kind,
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// The axes below in one word: `ready`, `cordoned`, `draining`, `drained`, `lost`,
     /// `protected`, `qualifying`, `suspect`, `quarantined`, `repairing`, `enrolled` or `retired`.
@@ -126,7 +126,7 @@ pub struct Node {
 pub struct NodeJob {
     /// `42`, or `42_3`.
     pub id: String,
-    /// Its name.
+    /// What its user calls it; `another project's` where the caller may not see it.
     pub name: String,
     /// Who owns it.
     pub project: String,
@@ -141,7 +141,7 @@ pub struct NodeJob {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentInfo {
-    /// Its version.
+    /// The version of Muster that it runs.
     pub version: String,
     /// When it was last heard.
     pub last_heard: Timestamp,
@@ -166,7 +166,7 @@ pub struct NodeUse {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NodeList {
-    /// The nodes.
+    /// The nodes of this page.
     pub items: Vec<Node>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,

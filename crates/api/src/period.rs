@@ -87,7 +87,7 @@ pub struct PeriodReport {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PeriodObjective {
-    /// Its name.
+    /// The objective's name.
     pub name: String,
     /// What is promised: `99.5%`.
     pub target: String,
@@ -108,7 +108,7 @@ pub struct PeriodObjective {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PeriodIncident {
-    /// Its number.
+    /// The incident's number.
     pub id: u64,
     /// What happened: a failure mode.
     pub kind: String,
@@ -134,9 +134,9 @@ pub struct PeriodIncident {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KindCount {
-    /// Which.
+    /// The failure mode.
     pub kind: String,
-    /// How many.
+    /// Findings of that kind.
     pub count: u64,
 }
 
@@ -144,9 +144,9 @@ pub struct KindCount {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NodeCount {
-    /// Which.
+    /// The node's name.
     pub node: String,
-    /// How many.
+    /// Findings about it.
     pub count: u64,
 }
 
@@ -156,7 +156,7 @@ pub struct NodeCount {
 pub struct VersionCount {
     /// Of what: `driver`, `kernel`, …
     pub what: String,
-    /// Which.
+    /// The version, as the node reports it.
     pub version: String,
     /// On so many nodes.
     pub nodes: u64,

@@ -58,7 +58,7 @@ pub struct QuotaReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QuotaRow {
-    /// Its name.
+    /// Its name, unique in the tree.
     pub name: String,
     /// The node above it; null for a root.
     pub parent: Option<String>,
@@ -108,7 +108,7 @@ pub struct LimitRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AccountRow {
-    /// The project.
+    /// The project's name.
     pub project: String,
     /// The user; null for the project as a whole.
     pub user: Option<String>,

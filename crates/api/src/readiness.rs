@@ -11,7 +11,7 @@ pub struct Readiness {
     pub kind: Kind,
     /// Nothing is missing. What is unknown keeps nobody from being ready.
     pub ready: bool,
-    /// The points.
+    /// The points of both checklists.
     pub checks: Vec<ReadinessCheck>,
 }
 

@@ -30,11 +30,11 @@ pub struct OwnRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IncidentNote {
-    /// When.
+    /// When it was written.
     pub at: Timestamp,
-    /// Who.
+    /// The user who wrote it.
     pub by: String,
-    /// What.
+    /// What they wrote, as plain text.
     pub text: String,
 }
 
@@ -78,7 +78,7 @@ pub struct IncidentImpact {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IncidentEntry {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
     /// `incident`, `finding`, `fault`, `remedy`, `act`, `stage`, `test`, `job`, `breaker`,
     /// `runbook`, `note`, `page`, `change` or `automation`.
@@ -87,6 +87,6 @@ pub struct IncidentEntry {
     pub node: Option<String>,
     /// Who caused it.
     pub actor: String,
-    /// In words.
+    /// What happened, for people.
     pub text: String,
 }

@@ -1,6 +1,6 @@
 //! What is done about findings: remedies, acts, and how automation stands.
 
-use crate::Timestamp;
+use crate::{Timestamp};
 use muster_model::remedy as m;
 use muster_model::remedy::{Action, Leave, Mode, Remedies, RemedyOutcome, RemedyStep};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Remedy {
-    /// Its number.
+    /// Its number, as text: that of the record that chose it.
     pub id: String,
     /// The failure mode.
     pub kind: String,
@@ -18,7 +18,7 @@ pub struct Remedy {
     pub state: String,
     /// The finding it is for.
     pub finding: String,
-    /// The node.
+    /// The node that is to be brought back.
     pub node: String,
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,
@@ -62,9 +62,9 @@ pub struct Remedy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TakenStep {
-    /// When.
+    /// When it took the step.
     pub at: Timestamp,
-    /// Which.
+    /// The step it came to.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::RemedyStep))]
     pub step: RemedyStep,
 }
@@ -73,7 +73,7 @@ pub struct TakenStep {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Act {
-    /// Its number.
+    /// Its number, as text: that of the record that asked for it.
     pub id: String,
     /// `reset_gpu`, `reboot`, `power_cycle`, `ticket` or `page`.
     pub what: String,
@@ -210,7 +210,7 @@ pub fn outcome_words(outcome: RemedyOutcome) -> &'static str {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RemedyList {
-    /// The remedies.
+    /// The remediations of this page.
     pub items: Vec<Remedy>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -249,9 +249,9 @@ pub struct Automation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TakenNode {
-    /// When.
+    /// When it was taken.
     pub at: Timestamp,
-    /// Which.
+    /// The node's name.
     pub node: String,
 }
 
@@ -273,7 +273,7 @@ pub struct ExcludeRequest {
     /// All GPUs that shall take no work, by index; empty lets all work again.
     #[cfg_attr(feature = "openapi", schema(max_items = 64))]
     pub gpus: Vec<u32>,
-    /// Why.
+    /// Why, for people.
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: String,
 }
@@ -325,13 +325,13 @@ pub struct RemedyDryRunReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DryRemedy {
-    /// When.
+    /// When it would have been chosen.
     pub at: Timestamp,
-    /// The finding.
+    /// The number of the finding it would be for.
     pub finding: String,
     /// The failure mode.
     pub kind: String,
-    /// The node.
+    /// The node that would be taken.
     pub node: String,
     /// The GPU, where one is meant.
     pub gpu: Option<u32>,

@@ -181,11 +181,11 @@ pub struct AttemptReport {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Efficiency {
-    /// Which attempt.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
     /// The first row.
     pub since: Timestamp,
-    /// The last.
+    /// The last row.
     pub until: Timestamp,
     /// The attempt was watched from its beginning; otherwise only since this server's start.
     pub whole: bool,
@@ -223,7 +223,7 @@ pub struct Efficiency {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StepsReport {
-    /// Which attempt.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
     /// When the first step that was heard of began.
     pub since: Timestamp,

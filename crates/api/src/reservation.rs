@@ -15,7 +15,7 @@ pub struct Reservation {
     pub id: String,
     /// Always `Reservation`.
     pub kind: Kind,
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// `scheduled`, `active` or `over`.
     pub state: String,
@@ -53,9 +53,9 @@ pub struct Reservation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Window {
-    /// Begin.
+    /// When it begins.
     pub start: Timestamp,
-    /// End.
+    /// When it ends.
     pub end: Timestamp,
 }
 
@@ -63,7 +63,7 @@ pub struct Window {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReservationList {
-    /// The reservations.
+    /// The reservations, those that begin later included.
     pub items: Vec<Reservation>,
     /// Always null: there is one page.
     pub cursor: Option<String>,
@@ -81,7 +81,7 @@ pub struct SetReservation {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: String,
-    /// Which nodes.
+    /// The nodes it covers.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Over))]
     pub over: Over,
     /// When it (first) begins.
@@ -146,7 +146,7 @@ pub struct DefragReport {
 pub struct MoveProposal {
     /// The gang that would start.
     pub gang: String,
-    /// Its name.
+    /// What its user calls it; null when the job is not known any more.
     pub gang_name: Option<String>,
     /// Jobs that would be moved.
     pub moves: Vec<Move>,
@@ -160,9 +160,9 @@ pub struct MoveProposal {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Move {
-    /// Which.
+    /// The job's id: `42`, or `42_3`.
     pub job: String,
-    /// Its name.
+    /// What its user calls it; null when the job is not known any more.
     pub job_name: Option<String>,
     /// Nodes it is on.
     pub from: Vec<String>,

@@ -5,7 +5,7 @@ use muster_model::runbook::{RunOutcome, StepOutcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A runbook.
+/// A runbook: steps that people or the machine follow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Runbook {
@@ -63,7 +63,7 @@ pub struct RunbookStep {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookChoice {
-    /// The words.
+    /// The answer, as it is offered and sent back.
     pub text: String,
     /// Where it leads.
     pub goto: String,
@@ -104,7 +104,7 @@ pub struct StartRunbook {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookRun {
-    /// Its number.
+    /// Its number, as text: that of the record that began it.
     pub id: String,
     /// Name of the book.
     pub book: String,
@@ -134,7 +134,7 @@ pub struct RunbookRun {
     pub done: Vec<RunbookStepDone>,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// Why.
+    /// Why it ended so, for people.
     pub why: Option<String>,
 }
 
@@ -142,11 +142,11 @@ pub struct RunbookRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookStepDone {
-    /// Its number.
+    /// The step's number in the book, from 1.
     pub step: u32,
     /// What it is about.
     pub title: String,
-    /// When.
+    /// When the step was over.
     pub at: Timestamp,
     /// Who took it.
     pub by: String,
@@ -167,7 +167,7 @@ pub struct RunbookStepDone {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookRunList {
-    /// The runs.
+    /// The runs of this page.
     pub items: Vec<RunbookRun>,
     /// Where the next page starts; null on the last one.
     pub cursor: Option<String>,
@@ -197,7 +197,7 @@ pub enum RunbookWord {
 pub struct AnswerRunbook {
     /// The step that is meant.
     pub step: u32,
-    /// The word.
+    /// What is answered at that step.
     pub word: RunbookWord,
     /// One of the choices of a question.
     #[serde(default)]
@@ -224,7 +224,7 @@ pub struct RunbookDryRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookDryStep {
-    /// Its number.
+    /// The step's number in the book, from 1.
     pub step: u32,
     /// `check`, `act`, `ask` or `wait`.
     pub kind: String,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct ServerInfo {
     /// Always `Server`.
     pub kind: Kind,
-    /// Its version.
+    /// The version of Muster that it runs.
     pub version: String,
     /// The site's id.
     pub site: String,
@@ -17,13 +17,13 @@ pub struct ServerInfo {
     pub epoch: u64,
     /// Whether this server decides.
     pub leader: bool,
-    /// Its name.
+    /// The name it leads under.
     pub server: String,
     /// Its clock, so that a caller sees skew.
     pub at: Timestamp,
     /// When it started.
     pub started_at: Timestamp,
-    /// The log.
+    /// Where the log is, and how far it is durable.
     pub store: StoreStatus,
     /// Nodes in all.
     pub nodes: u64,
@@ -56,7 +56,7 @@ pub struct StoreStatus {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct CordonRequest {
-    /// Why.
+    /// Why, for people.
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: String,
 }
@@ -66,7 +66,7 @@ pub struct CordonRequest {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct DrainRequest {
-    /// Why.
+    /// Why, for people.
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: String,
     /// Stop and requeue what runs there instead of letting it end.

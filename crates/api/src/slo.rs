@@ -52,7 +52,7 @@ pub struct Slo {
     pub id: String,
     /// Always `Slo`.
     pub kind: Kind,
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// `no_data`, `kept`, `burning` (its budget is spent too fast) or `spent`.
     pub state: String,
@@ -151,7 +151,7 @@ pub struct FiringRule {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CauseCount {
-    /// Why.
+    /// Why they were bad.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Cause))]
     pub cause: Cause,
     /// How many, or how many milliseconds.
@@ -174,7 +174,7 @@ pub struct ChartPoint {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SloList {
-    /// The promises.
+    /// All objectives.
     pub items: Vec<Slo>,
     /// Always null: there is one page.
     pub cursor: Option<String>,

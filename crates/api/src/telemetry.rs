@@ -35,7 +35,7 @@ pub struct JobTelemetryQuery {
 pub struct JobTelemetry {
     /// Always `JobTelemetry`.
     pub kind: Kind,
-    /// The job.
+    /// The job's id: `42`, or `42_3`.
     pub id: String,
     /// The attempt; null when none was heard lately.
     pub attempt: Option<u32>,
@@ -65,21 +65,21 @@ pub struct JobTelemetry {
     pub bands: Vec<TelemetryBand>,
     /// The slowest rank of those that told of steps.
     pub slowest: Option<u32>,
-    /// The fastest.
+    /// The fastest rank of those that told of steps.
     pub fastest: Option<u32>,
     /// What happened meanwhile, oldest first.
     pub marks: Vec<TelemetryMark>,
 }
 
-/// A figure.
+/// A metric of GPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TelemetryField {
-    /// Its name.
+    /// A stable name, for programs.
     pub name: String,
     /// What it is called.
     pub title: String,
-    /// Its unit.
+    /// The unit of its values, such as `W` or `%`.
     pub unit: String,
 }
 
@@ -114,11 +114,11 @@ pub struct GpuLine {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TelemetryBand {
-    /// The least.
+    /// The least value of each stretch.
     pub low: Vec<Option<f32>>,
     /// As many are above as below.
     pub middle: Vec<Option<f32>>,
-    /// The most.
+    /// The greatest value of each stretch.
     pub high: Vec<Option<f32>>,
 }
 
@@ -126,18 +126,18 @@ pub struct TelemetryBand {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TelemetryMark {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
     /// `attempt`, `checkpoint`, `finding` or `fault`.
     pub what: String,
-    /// In words.
+    /// What happened, for people.
     pub text: String,
     /// How bad a finding is.
     pub severity: Option<String>,
-    /// Where.
+    /// The node, where one is meant.
     pub node: Option<String>,
     /// Which GPU.
     pub gpu: Option<u32>,
-    /// Which rank.
+    /// The global rank, where one is meant.
     pub rank: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! What the console is called and looks like (T7): from the operator's file, checked before the
+//! What the console is called and looks like: from the operator's file, checked before the
 //! server starts, so that nobody has to read what cannot be read.
 
 mod colour;
@@ -52,7 +52,7 @@ pub struct ColoursFile {
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct BrandError {
-    /// The setting.
+    /// The setting's name in the file.
     pub field: &'static str,
     /// What is wrong with it.
     pub why: String,

@@ -27,7 +27,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// The commands.
+/// Every verb of `muster`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Up(muster_up::Up),

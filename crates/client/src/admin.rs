@@ -13,7 +13,7 @@ impl Client {
         self.json(self.get(&["v1", "whoami"])).await
     }
 
-    /// The projects.
+    /// The projects that the caller may see.
     pub async fn projects(&self) -> Result<ProjectList, ClientError> {
         self.json(self.get(&["v1", "projects"])).await
     }
@@ -23,7 +23,7 @@ impl Client {
         self.json(self.post(&["v1", "projects"]).body(body)?).await
     }
 
-    /// The tokens.
+    /// All tokens, without their secrets.
     pub async fn tokens(&self) -> Result<TokenList, ClientError> {
         self.json(self.get(&["v1", "tokens"])).await
     }

@@ -35,11 +35,11 @@ pub struct ConsoleLayout {
 /// A rack and where it stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct LayoutRack {
-    /// Cluster.
+    /// The cluster it is in: one fabric.
     pub cluster: String,
     /// Group of leaves under the same spines.
     pub spine: String,
-    /// Leaf.
+    /// The leaf that serves it.
     pub leaf: String,
     /// The rack itself.
     pub rack: String,
@@ -48,7 +48,7 @@ pub struct LayoutRack {
 /// A node in its rack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct LayoutNode {
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// Its rack, as an index.
     pub rack: u32,
@@ -64,7 +64,7 @@ pub struct LayoutNode {
 pub struct GpuCell {
     /// Number of the job that holds it; `u32::MAX` is somebody else's.
     pub job: Option<u32>,
-    /// Watts.
+    /// Power it draws, in watts.
     pub watts: Option<u16>,
     /// Its state, as an index.
     pub state: u8,
@@ -80,7 +80,7 @@ pub struct GpuCell {
     pub spare: bool,
     /// Busy, in percent.
     pub util: Option<u8>,
-    /// Degrees.
+    /// Temperature in degrees Celsius.
     pub temp: Option<u8>,
 }
 

@@ -16,16 +16,16 @@ pub enum ClientError {
     /// No answer came.
     #[error("the server at {server} cannot be reached")]
     Unreachable {
-        /// Its address.
+        /// The address that was tried.
         server: String,
-        /// Why.
+        /// Why the connection or the request failed.
         #[source]
         source: reqwest::Error,
     },
     /// An answer came, but not one that this client understands.
     #[error("the server at {server} gave an answer that makes no sense: {what}")]
     Garbled {
-        /// Its address.
+        /// The address that answered.
         server: String,
         /// What is wrong with it.
         what: String,

@@ -77,7 +77,7 @@ impl Client {
         self.json(self.call(Method::POST, &path).body(&body)?).await
     }
 
-    /// The silences.
+    /// All silences, those that begin later included.
     pub async fn silences(&self) -> Result<SilenceList, ClientError> {
         self.json(self.get(&["v1", "silences"])).await
     }

@@ -50,7 +50,7 @@ impl Client {
         self.json(call).await
     }
 
-    /// The reservations.
+    /// The reservations that the caller may see.
     pub async fn reservations(&self) -> Result<ReservationList, ClientError> {
         self.json(self.get(&["v1", "reservations"])).await
     }

@@ -32,9 +32,9 @@ pub enum ApplyError {
     /// It speaks of something that is not there.
     #[error("record {seq} speaks of {what}, which is not there")]
     Unknown {
-        /// Which record.
+        /// The number of the record that cannot be applied.
         seq: Seq,
-        /// Of what.
+        /// What it names that is not there.
         what: String,
     },
 }

@@ -35,7 +35,7 @@ pub struct Invariant {
     pub check: Check,
 }
 
-/// All of them.
+/// Everything that must hold after every record.
 pub const INVARIANTS: &[Invariant] = &[
     cheap("gpu_held_once", "no GPU or slice of one is held twice", gpu_held_once),
     cheap("gang_whole", "an attempt has all that its job asks for, on known nodes", gang_whole),

@@ -22,7 +22,7 @@ pub struct QuotaReport {
 /// One node of the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaRow {
-    /// Its name.
+    /// Its name, unique in the tree.
     pub name: Label,
     /// The node above it.
     pub parent: Option<Label>,
@@ -51,7 +51,7 @@ pub struct QuotaRow {
 pub struct LimitRow {
     /// Which SKU.
     pub sku: Option<String>,
-    /// Which tier.
+    /// The price class it is for; none: all.
     pub tier: Option<Tier>,
     /// May always have.
     pub nominal_milli: u64,
@@ -68,7 +68,7 @@ pub struct LimitRow {
 /// A project, or one of its users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountRow {
-    /// The project.
+    /// The project's name.
     pub project: ProjectName,
     /// The user; none for the project as a whole.
     pub user: Option<String>,
@@ -106,7 +106,7 @@ pub struct MoveProposal {
 /// One job that would be moved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// Which.
+    /// The job that would be moved.
     pub job: JobId,
     /// Nodes it is on.
     pub from: Vec<NodeName>,

@@ -39,7 +39,7 @@ pub struct KeptFault {
     pub seq: Seq,
     /// When it was written down.
     pub at: Time,
-    /// The node.
+    /// The node that reported it.
     pub node: NodeName,
     /// The project whose job it hit: those who may see it, beside operators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ pub struct PromiseStats {
 /// and nodes are shared.
 #[derive(Debug, Clone, Default)]
 pub struct State {
-    /// The site.
+    /// The site's id; none before the first record.
     pub site: Option<SiteId>,
     /// Leader's fencing token.
     pub epoch: Epoch,
@@ -85,7 +85,7 @@ pub struct State {
     pub leads: Vec<(Seq, Epoch)>,
     /// Newest record.
     pub seq: Seq,
-    /// Its time.
+    /// The time of the newest record.
     pub at: Time,
     /// The clock as last told; at or after `at`. Not part of the log.
     pub(crate) now: Time,
@@ -93,9 +93,9 @@ pub struct State {
     pub jobs: BTreeMap<JobId, Arc<Job>>,
     /// Number the next job gets.
     pub next_job: u64,
-    /// Nodes.
+    /// Nodes by name.
     pub nodes: BTreeMap<NodeName, Arc<Node>>,
-    /// Projects.
+    /// Projects by name.
     pub projects: BTreeMap<ProjectName, Project>,
     /// Tokens by their public part.
     pub tokens: BTreeMap<String, Token>,

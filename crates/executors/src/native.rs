@@ -16,7 +16,7 @@ pub const PIDS_PER_RANK: u32 = 4096;
 /// One attempt that must exist on a node.
 #[derive(Debug, Clone)]
 pub struct WantedRun {
-    /// Attempt.
+    /// Job and number of the attempt.
     pub key: AttemptKey,
     /// Run it, or stop it.
     pub action: Action,
@@ -37,9 +37,9 @@ pub enum DetailError {
         "{count} groups of the gang were placed on node {node}, and a node runs one share of an attempt: ask for whole nodes in each group"
     )]
     SharedNode {
-        /// The node.
+        /// The node that got several groups.
         node: NodeName,
-        /// How many.
+        /// How many groups it got.
         count: usize,
     },
     /// The first rank's node has left.

@@ -42,7 +42,7 @@ fn stack(unit: &'static str, title: &'static str, about: &'static str, queries: 
     panel(Show::Stack, 12, unit, title, about, queries)
 }
 
-/// All of them.
+/// Every dashboard that comes with Muster.
 #[must_use]
 pub fn all() -> Vec<Dashboard> {
     vec![executive(), on_call(), debug(), tenant()]

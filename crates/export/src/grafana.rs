@@ -20,10 +20,10 @@ pub enum Show {
     Table,
 }
 
-/// A panel.
+/// A panel of a dashboard: queries and how they are drawn.
 #[derive(Debug, Clone)]
 pub struct Panel {
-    /// Its title.
+    /// What stands above it.
     pub title: &'static str,
     /// How it shows its figures.
     pub show: Show,
@@ -48,14 +48,14 @@ pub struct Variable {
     pub label: &'static str,
 }
 
-/// A dashboard.
+/// A dashboard: panels, and what can be chosen above them.
 #[derive(Debug, Clone)]
 pub struct Dashboard {
     /// The name of its file and its id.
     pub name: &'static str,
-    /// Its title.
+    /// What stands above it.
     pub title: &'static str,
-    /// For whom.
+    /// Whom it is for and what it answers, in a sentence.
     pub about: &'static str,
     /// How far it looks back.
     pub back: &'static str,

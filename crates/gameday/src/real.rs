@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Which.
+/// The drills that need real processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     ServerLoss,

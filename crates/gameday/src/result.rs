@@ -66,7 +66,7 @@ pub(crate) struct Sight {
     pub(crate) remedied: bool,
     /// The last remedy that took a node.
     pub(crate) acted: Option<String>,
-    /// What for.
+    /// Failure mode and node it was chosen for, for people.
     pub(crate) acted_for: String,
     pub(crate) stopped: bool,
     pub(crate) drained: BTreeSet<String>,

@@ -8,7 +8,7 @@ use muster_model::units::Span;
 use muster_terminal::fail::Fail;
 use std::time::Duration;
 
-/// A drill.
+/// A drill: what goes wrong, and what has to follow.
 #[derive(Debug, Clone)]
 pub(crate) struct Drill {
     pub(crate) name: &'static str,
@@ -141,7 +141,7 @@ pub(crate) enum After {
     Held,
 }
 
-/// Who plays.
+/// The nodes and jobs that a drill plays with.
 #[derive(Debug, Clone)]
 pub(crate) struct Scene {
     pub(crate) nodes: Vec<Node>,

@@ -37,13 +37,13 @@ impl Kind {
 /// How a figure is told to dashboards.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
-    /// The figure.
+    /// The field of a sample it is read from.
     pub field: Field,
     /// Name before DCGM 4.6.
     pub classic: &'static str,
     /// Name from DCGM 4.6 on.
     pub renamed: &'static str,
-    /// Type.
+    /// Counter or gauge.
     pub kind: Kind,
     /// What it is.
     pub help: &'static str,
@@ -54,7 +54,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Its name.
+    /// The name it is exported under.
     #[must_use]
     pub fn name(&self, names: Names) -> &'static str {
         match names {

@@ -11,7 +11,7 @@ const MOST_SLICES: u32 = 32;
 /// A slice that exists, and who uses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Present {
-    /// The slice.
+    /// The slice as the driver reports it.
     pub slice: MigSlice,
     /// The attempt that runs in it.
     pub user: Option<AttemptKey>,
@@ -83,11 +83,11 @@ pub enum MigRefusal {
     /// More of one profile than a GPU can have.
     #[error("a GPU can have {most} of {profile}, not {wanted}")]
     TooMany {
-        /// The profile.
+        /// The name of the profile, such as `3g.71gb`.
         profile: String,
-        /// Wanted.
+        /// How many are wanted.
         wanted: u32,
-        /// Possible.
+        /// How many fit on one GPU.
         most: u32,
     },
     /// They do not fit beside each other, even on an empty GPU.

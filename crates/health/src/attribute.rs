@@ -1,4 +1,4 @@
-//! Whose doing the end of an attempt was (H8), from what was found around it.
+//! What caused the end of an attempt (job, node or something shared), by what was found near it.
 //!
 //! A finding counts from ten minutes before the end to five minutes after it: the window that Meta
 //! uses for its fleets (arXiv:2410.21680). It must be about the attempt itself, or about something
@@ -28,20 +28,20 @@ pub const FINDINGS_MAX: usize = 8;
 /// An attempt that ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended<'a> {
-    /// When.
+    /// When it ended.
     pub at: Time,
     /// When every rank was up, if ever.
     pub started_at: Option<Time>,
     /// The first guess, from how it ended.
     pub verdict: Verdict,
-    /// Its nodes.
+    /// The nodes it ran on.
     pub nodes: &'a [NodeName],
 }
 
 /// A finding and its number.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
-    /// Its number.
+    /// The finding's number.
     pub id: u64,
     /// What was found. Those about a file system or a domain count for every attempt that is asked
     /// about: pass only what the attempt uses and stands in.
@@ -51,7 +51,7 @@ pub struct Known<'a> {
 /// Whose doing it was, and what that rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attribution {
-    /// Whose doing.
+    /// What caused the end.
     pub verdict: Verdict,
     /// The findings it rests on, the cause first.
     pub findings: Vec<u64>,

@@ -1,4 +1,4 @@
-//! Circuit breakers (H7): when they open, when they try again, when they close. Plain steps from
+//! Circuit breakers: when they open, when they try again, when they close. Plain steps from
 //! one state to the next; who asks, and what a probe is, is decided elsewhere.
 //!
 //! ```text
@@ -25,7 +25,7 @@ use muster_model::units::{Span, Time};
 
 /// The first wait for a probe.
 pub const BACK_OFF_MIN: Span = Span::mins(10);
-/// The longest.
+/// The longest wait for a probe.
 pub const BACK_OFF_MAX: Span = Span::hours(6);
 /// Closed for so long, it forgets that it was open.
 pub const FORGOTTEN_AFTER: Span = Span::hours(24);

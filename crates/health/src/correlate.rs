@@ -1,4 +1,4 @@
-//! Which findings have one cause (H9): many nodes that share a switch, a rack, a feed, a version, a
+//! Which findings have one cause: many nodes that share a switch, a rack, a feed, a version, a
 //! file system or a job, and fail together, are one incident and not many.
 //!
 //! Errors of the application's kind never blame hardware. On three or more nodes of a job they are
@@ -44,11 +44,11 @@ pub const NODES_MIN: usize = 3;
 /// What a node shares with others.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// The node.
+    /// The node's name.
     pub node: &'a NodeName,
     /// Where it stands.
     pub location: &'a Location,
-    /// Its pool.
+    /// The pool it is managed in.
     pub pool: &'a str,
     /// Its kind of GPU.
     pub sku: &'a str,

@@ -1,4 +1,4 @@
-//! Nodes that are set up differently from their peers (F8).
+//! Nodes that are set up differently from their peers.
 //!
 //! Peers are nodes of one pool with the same GPUs. What most of them have is taken for what is
 //! meant: nobody has to write down a set of versions first. While a rollout is half way there is
@@ -15,9 +15,9 @@ const AGREE_PERCENT: usize = 75;
 /// A node and what runs on it.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup<'a> {
-    /// The node.
+    /// The node's name.
     pub node: &'a NodeName,
-    /// Its pool.
+    /// The pool it is managed in; nodes of others are no peers.
     pub pool: &'a str,
     /// What its GPUs are called; nodes with others are no peers.
     pub sku: &'a str,
@@ -28,7 +28,7 @@ pub struct Setup<'a> {
 /// What a node has and most of its peers have not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drift {
-    /// The component.
+    /// The component whose version differs, such as `driver`.
     pub component: String,
     /// What the node has.
     pub has: String,
@@ -41,7 +41,7 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// For people.
+    /// The difference as a sentence, for people.
     #[must_use]
     pub fn words(&self) -> String {
         let Drift { component, has, most, agree, peers } = self;

@@ -1,4 +1,4 @@
-//! How likely a GPU is to fail within a month (H3), from what comes before failures.
+//! How likely a GPU is to fail within a month, from what comes before failures.
 //!
 //! The model is log-linear and made of tables: a base rate times one factor for each thing that is
 //! known. What is not known has a factor of one. Signs of the same sickness are not multiplied with
@@ -85,7 +85,7 @@ pub struct Model {
     pub nvlink: Table,
     /// By degrees short of [`MARGIN`].
     pub heat: Table,
-    /// By repairs.
+    /// By repairs it had.
     pub repairs: Table,
 }
 

@@ -1,4 +1,4 @@
-//! Lemons: nodes that fail more often than their share of the work explains (H8).
+//! Lemons: nodes that fail more often than their share of the work explains.
 //!
 //! Over four weeks, a node's failures stand against what the rest of the fleet's rate and its own
 //! busy time let expect, so that a node is not blamed for being busy. The failure of a gang whose

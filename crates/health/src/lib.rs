@@ -1,19 +1,19 @@
 //! What is known of how often hardware fails, and what follows from it: how often to write
-//! checkpoints, how many spares to hold, what a job can expect (F7).
+//! checkpoints, how many spares to hold, what a job can expect.
 //!
 //! - [`qualify`]: a node's measured figures beside its own past and its peers.
 //! - [`rate`]: failures per million node-days, learned from what was seen and a prior.
 //! - [`interval`]: how often a job should write checkpoints.
 //! - [`mod@ettr`]: which share of its time a job can expect to use. For reports.
 //! - [`spares`]: how many nodes to hold ready for a promise.
-//! - [`fabric`]: tests of the network between nodes, and whom they blame (H6).
-//! - [`faults`]: what the kernel's log says went wrong, whose fault it is, and what to do (H2).
-//! - [`mod@correlate`]: which findings have one cause (H9).
-//! - [`mod@attribute`]: whose doing the end of an attempt was (H8).
-//! - [`breaker`]: when work is kept away from something, and when it is let back (H7).
-//! - [`mod@lemon`]: nodes that fail more often than their work explains (H8).
-//! - [`mod@hazard`]: how likely a GPU is to fail within a month (H3).
-//! - [`detect`]: what follows from faults and figures; [`watch`]: rows and steps in, news out (H4).
+//! - [`fabric`]: tests of the network between nodes, and whom they blame.
+//! - [`faults`]: what the kernel's log says went wrong, whose fault it is, and what to do.
+//! - [`mod@correlate`]: which findings have one cause.
+//! - [`mod@attribute`]: what caused the end of an attempt: job, node or something shared.
+//! - [`breaker`]: when work is kept away from something, and when it is let back.
+//! - [`mod@lemon`]: nodes that fail more often than their work explains.
+//! - [`mod@hazard`]: how likely a GPU is to fail within a month.
+//! - [`detect`]: what follows from faults and figures; [`watch`]: rows and steps in, news out.
 //!
 //! No clock, no I/O, no randomness. Decisions come from integers, or from floating-point sums made
 //! of `+ - * /` and square roots alone, which IEEE 754 defines to the last bit: the same figures

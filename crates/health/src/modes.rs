@@ -1,4 +1,4 @@
-//! The map of failure modes (H11): what can go wrong, how it is found, what is done about it and
+//! The map of failure modes: what can go wrong, how it is found, what is done about it and
 //! how that is practised. Everything that names a failure mode names it by the code given here.
 
 use muster_model::fault::FaultClass;
@@ -43,7 +43,7 @@ use FaultClass::{
 use Leave::{Checkpoint, Finish, Now};
 use Severity::{Critical, Degraded, Info, Warning};
 
-/// All of them.
+/// Every failure mode, in the order in which they are listed.
 #[rustfmt::skip]
 pub const MODES: &[FailureMode] = &[
     FailureMode { code: "gpu-off-bus", title: "A GPU fell off the bus", class: Bus, severity: Critical,

@@ -1,4 +1,4 @@
-//! A node's figures beside its own past and beside other nodes of its kind (H2).
+//! A node's figures beside its own past and beside other nodes of its kind.
 //!
 //! A floor says what a device must reach to work at all. A device that passes it and is still
 //! worse than its like, or than it was, is found here. Medians and median deviations, because a

@@ -1,4 +1,4 @@
-//! How many nodes to hold ready, so that a promised share of failures finds one (F7).
+//! How many nodes to hold ready, so that the wanted share of failures finds one.
 //!
 //! Failures of `N` nodes come as a Poisson stream of rate `N r`. Each takes a spare at once, and
 //! the failed node comes back as a spare when it is repaired, after `R` on average. The *load*

@@ -1,4 +1,4 @@
-//! What the console wears, also before anybody has logged in (T7).
+//! What the console wears, also before anybody has logged in.
 
 use super::App;
 use super::error::{Failure, Reply};

@@ -75,13 +75,13 @@ async fn frames(State(app): State<App>, Reader(caller): Reader) -> Reply {
     Ok(response)
 }
 
-/// Which moment.
+/// The moment that is asked for.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 struct PastQuery {
-    /// The moment.
+    /// The moment whose state is wanted.
     #[cfg_attr(feature = "openapi", param(value_type = String, format = DateTime))]
     at: Timestamp,
 }
@@ -128,7 +128,7 @@ async fn produce(
     }
 }
 
-/// Which rows.
+/// The rows that are asked for.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields)]
@@ -150,7 +150,7 @@ pub(crate) struct NodeTelemetry {
     gpu_columns: Vec<String>,
     /// Names of the host's figures.
     host_columns: Vec<String>,
-    /// The rows.
+    /// The rows, oldest first.
     rows: Vec<TelemetryRow>,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct View {
     /// Its place in the log; not for tokens that are bound to a project.
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
-    /// When.
+    /// When it was written, by the leader's clock.
     at: Timestamp,
     /// What: `job_submitted`, `job_placed`, `node_lost`, …
     kind: String,
@@ -53,7 +53,7 @@ pub(crate) struct View {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = LogEventList))]
 pub(crate) struct Page {
-    /// The events.
+    /// The events of this page.
     items: Vec<View>,
     /// Goes into `after` for the next page; null when this page reached the log's end.
     cursor: Option<String>,

@@ -1,4 +1,4 @@
-//! Tests of the network between nodes (H6).
+//! Tests of the network between nodes.
 
 use super::auth::{Reader, Writer};
 use super::error::{Failure, Reply};

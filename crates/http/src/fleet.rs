@@ -1,4 +1,4 @@
-//! What became of all GPUs, and when demand meets what is there (O4, O9, W3).
+//! What became of all GPUs, and when demand meets what is there.
 
 use super::auth::Reader;
 use super::error::{Failure, Reply};

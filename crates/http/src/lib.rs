@@ -221,7 +221,7 @@ impl App {
     pub(crate) fn name(&self) -> &str {
         &self.0.config.server
     }
-    /// The clock.
+    /// The wall clock's time.
     pub(crate) fn now(&self) -> Time {
         self.0.brain.now()
     }

@@ -1,4 +1,4 @@
-//! What a week or a month was like (O11): the fleet's figures beside those of the time before, what
+//! What a week or a month was like: the fleet's figures beside those of the time before, what
 //! was promised and kept, what broke, and what is to be looked at.
 
 use super::auth::Reader;

@@ -1,4 +1,4 @@
-//! Measured power beside the plan, by node, rack or feed (O8).
+//! Measured power beside the plan, by node, rack or feed.
 
 use super::auth::Reader;
 use super::error::Reply;

@@ -1,5 +1,4 @@
-//! Where a job's time went, what it did with its GPUs, and what would have been enough (W3, O7,
-//! O10).
+//! Where a job's time went, what it did with its GPUs, and what would have been enough.
 
 use super::auth::Reader;
 use super::error::Reply;

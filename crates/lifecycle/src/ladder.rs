@@ -41,7 +41,7 @@ pub struct Before<'a> {
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// The action.
+    /// What is done to the node.
     pub action: Action,
     /// Its place on the ladder.
     pub rung: u32,

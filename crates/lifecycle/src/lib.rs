@@ -1,4 +1,4 @@
-//! Where each node stands, which steps are allowed, and how it is brought back (F3, F6, H9).
+//! Where each node stands, which steps are allowed, and how it is brought back.
 //!
 //! - [`step`]: the stages of a node's life and the ways between them.
 //! - [`ladder`]: which remedy a finding calls for.
@@ -41,11 +41,11 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("node {node} is {stage}: {why}")]
 pub struct StepError {
-    /// The node.
+    /// The node's name.
     pub node: String,
     /// Where it stands.
     pub stage: &'static str,
-    /// Why not.
+    /// Why the step is refused, for people.
     pub why: &'static str,
 }
 

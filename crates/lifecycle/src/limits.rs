@@ -1,4 +1,4 @@
-//! How much automation may take out of service (H9). What would pass a limit waits, and people are
+//! How much automation may take out of service. What would pass a limit waits, and people are
 //! told.
 
 use muster_model::remedy::{Limits, Share};
@@ -8,7 +8,7 @@ use muster_model::remedy::{Limits, Share};
 pub struct GroupUse {
     /// What it is called, like `fleet` or `leaf:eu/c1/s1/l2`.
     pub name: String,
-    /// Its limit.
+    /// The share of its nodes that automation may hold out of service.
     pub share: Share,
     /// Nodes in it.
     pub nodes: u32,

@@ -36,7 +36,7 @@ pub struct View<'a> {
     pub testing: bool,
     /// The node can be tested.
     pub testable: bool,
-    /// Now.
+    /// The time of the decision.
     pub now: Time,
 }
 

@@ -15,7 +15,7 @@ pub enum LinkError {
     Slow {
         /// What was waited for.
         what: &'static str,
-        /// How long.
+        /// How long it was waited for, in seconds.
         seconds: u64,
     },
     /// The connection ended inside a frame.
@@ -24,9 +24,9 @@ pub enum LinkError {
     /// A frame is larger than this side accepts.
     #[error("a frame of {len} bytes is larger than the {max} that are allowed")]
     TooLarge {
-        /// Its size.
+        /// Its size in bytes.
         len: usize,
-        /// The limit.
+        /// The most that is accepted, in bytes.
         max: usize,
     },
     /// A frame is not what it should be.
@@ -40,9 +40,9 @@ pub enum LinkError {
     File {
         /// What was tried.
         what: &'static str,
-        /// Which file.
+        /// The file that was meant.
         path: PathBuf,
-        /// Why not.
+        /// Why the system refused it.
         #[source]
         source: io::Error,
     },

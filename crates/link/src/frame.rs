@@ -29,10 +29,10 @@ const IDLE: usize = 1 << 10;
 /// What a reader grows by, and the most a writer gathers before it writes.
 const STEP: usize = 16 << 10;
 
-/// What came.
+/// What came over the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame<T> {
-    /// A message.
+    /// A JSON message.
     Message(T),
     /// A piece of output.
     Log(LogChunk),

@@ -48,14 +48,14 @@ pub enum FromAgent {
     /// Something changed on one attempt. Sent until the server says `Forget` (ended) or has
     /// answered with a later `Desired`.
     Report {
-        /// Attempt.
+        /// The attempt that changed.
         key: AttemptKey,
         /// What was seen.
         observed: Observed,
     },
     /// What a rank said through `MUSTER_REPORT`.
     Voice {
-        /// Attempt.
+        /// The attempt the rank belongs to.
         key: AttemptKey,
         /// Global rank.
         rank: u32,
@@ -77,7 +77,7 @@ pub enum FromAgent {
     },
     /// How far a test of the node is. Never logged.
     Qualifying {
-        /// Which test.
+        /// The test's number, from `Qualify`.
         id: u64,
         /// Checks done.
         done: u32,
@@ -91,25 +91,25 @@ pub enum FromAgent {
     },
     /// What came of a test. Said on every connection until `QualifyOver`.
     Qualified {
-        /// Which test.
+        /// The test's number, from `Qualify`.
         id: u64,
         /// What was measured.
         report: Box<Qualification>,
     },
     /// What came of an act. Said on every connection until `ActOver`.
     Acted {
-        /// Which.
+        /// The act's number, from `Act`.
         id: u64,
         /// It was done.
         ok: bool,
-        /// In words.
+        /// What came of it, for people.
         message: String,
     },
     /// A node listens for a test of the network.
     FabricReady {
-        /// Which test.
+        /// The test's number, from `FabricServe`.
         id: u64,
-        /// Where.
+        /// The TCP port it listens on.
         port: u16,
         /// Why it does not, when it does not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,7 +117,7 @@ pub enum FromAgent {
     },
     /// What a test of the network measured.
     FabricDone {
-        /// Which test.
+        /// The test's number, from `FabricDial`.
         id: u64,
         /// What was measured.
         result: FabricFigures,
@@ -126,7 +126,7 @@ pub enum FromAgent {
     Injected {
         /// Whether this node can do it.
         ok: bool,
-        /// In words.
+        /// What it did, or why it could not, for people.
         message: String,
     },
 }
@@ -149,7 +149,7 @@ pub struct Hello {
     pub protocol: u32,
     /// Version of the agent.
     pub version: String,
-    /// The node.
+    /// The node the agent serves.
     pub node: NodeName,
     /// Identity of the machine.
     pub machine: String,
@@ -191,25 +191,25 @@ pub enum VoiceReport {
         /// Seconds by stage.
         #[serde(default)]
         stages: BTreeMap<String, f64>,
-        /// Loss.
+        /// The loss at that step, if the job reports it.
         loss: Option<f64>,
     },
-    /// A checkpoint.
+    /// A checkpoint began, was written or failed.
     Checkpoint {
         /// `started`, `done` or `failed`.
         state: String,
-        /// Step.
+        /// The training step it holds.
         step: Option<u64>,
-        /// Where.
+        /// Where it is; a path as the rank sees it.
         path: Option<String>,
-        /// Size.
+        /// Its size in bytes.
         bytes: Option<u64>,
         /// Seconds it held the job up.
         blocked_s: Option<f64>,
     },
     /// Lines that were not understood since the last such message.
     Garbled {
-        /// How many.
+        /// How many lines.
         lines: u64,
     },
 }
@@ -239,12 +239,12 @@ pub enum FromServer {
         cert: String,
         /// The site's authority, PEM.
         ca: String,
-        /// The site.
+        /// The site's id.
         site: SiteId,
     },
     /// Answer to `Hello`.
     Welcome {
-        /// The site.
+        /// The site's id.
         site: SiteId,
         /// Leader's epoch.
         epoch: Epoch,
@@ -272,7 +272,7 @@ pub enum FromServer {
         epoch: Epoch,
         /// State of the log this follows from.
         seq: Seq,
-        /// The list.
+        /// Everything that must run there; the whole list each time.
         runs: Vec<RunOrder>,
     },
     /// Heard you; the log is durable up to here.
@@ -287,12 +287,12 @@ pub enum FromServer {
     },
     /// The end of these attempts is in the log; their traces on the node may go.
     Forget {
-        /// Which.
+        /// The attempts that may be forgotten.
         keys: Vec<AttemptKey>,
     },
     /// Ask the ranks of an attempt for a checkpoint.
     AskCheckpoint {
-        /// Which.
+        /// The attempt to ask.
         key: AttemptKey,
     },
     /// Answer to `Renew`.
@@ -303,31 +303,31 @@ pub enum FromServer {
     /// The node is to be tested. One test at a time; one that goes on or has ended under this id
     /// is not begun again.
     Qualify {
-        /// Which test.
+        /// The test's number; answers carry it.
         id: u64,
-        /// How thoroughly.
+        /// How much is tested: quick, standard or full.
         level: Level,
     },
     /// The test's end is in the log, or it is not wanted any more: it may be forgotten.
     QualifyOver {
-        /// Which test.
+        /// The test's number, from `Qualify`.
         id: u64,
     },
     /// Do this once; what was done or is being done under this id is not done again.
     Act {
-        /// Which.
+        /// The act's number; the answer carries it.
         id: u64,
-        /// What.
+        /// What is to be done.
         act: Act,
     },
     /// The act's end is in the log, or it is not wanted any more: it may be forgotten.
     ActOver {
-        /// Which.
+        /// The act's number, from `Act`.
         id: u64,
     },
     /// Listen for a test of the network.
     FabricServe {
-        /// Which test.
+        /// The test's number; the answer carries it.
         id: u64,
         /// Address to listen on; all when absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -337,7 +337,7 @@ pub enum FromServer {
     },
     /// Measure the way to a node that listens.
     FabricDial {
-        /// Which test.
+        /// The test's number; the answer carries it.
         id: u64,
         /// Where it listens.
         to: String,
@@ -354,7 +354,7 @@ pub enum FromServer {
     },
     /// Make a simulated node fail.
     Inject {
-        /// What.
+        /// What goes wrong.
         fault: Inject,
     },
 }
@@ -383,7 +383,7 @@ pub struct FabricFigures {
 /// Output of one rank up to an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogMark {
-    /// Attempt.
+    /// The attempt the rank belongs to.
     pub key: AttemptKey,
     /// Global rank.
     pub rank: u32,
@@ -407,7 +407,7 @@ pub enum Stream {
 /// before the report that it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogChunk {
-    /// Attempt.
+    /// The attempt the rank belongs to.
     pub key: AttemptKey,
     /// Global rank.
     pub rank: u32,
@@ -415,14 +415,14 @@ pub struct LogChunk {
     pub stream: Stream,
     /// Offset of its first byte in the stream. A gap means that the node had to drop output.
     pub offset: u64,
-    /// The bytes.
+    /// What the rank wrote, as it is.
     pub data: bytes::Bytes,
 }
 
 /// One attempt that must exist on the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunOrder {
-    /// Attempt.
+    /// Job and number of the attempt.
     pub key: AttemptKey,
     /// Run it, or stop it.
     pub action: Action,
@@ -449,11 +449,11 @@ pub enum Action {
 pub struct RunDetail {
     /// Job's name.
     pub name: String,
-    /// Owner.
+    /// The project that owns the job.
     pub project: ProjectName,
     /// Who submitted it.
     pub user: String,
-    /// What runs.
+    /// Script or command, image, environment.
     pub run: RunSpec,
     /// This node's share.
     pub slot: Slot,
@@ -476,7 +476,7 @@ pub struct RunDetail {
     /// Secrets by name. Never stored on the node, never printed.
     #[serde(default)]
     pub secrets: Secrets,
-    /// Checkpoints.
+    /// Where and how the job writes checkpoints.
     #[serde(default)]
     pub checkpoint: Option<CheckpointSpec>,
     /// Path of the checkpoint to go on from.
@@ -501,11 +501,11 @@ pub struct RunDetail {
 /// Limits of a slot's cgroup; none means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limits {
-    /// Processors.
+    /// Logical processors it may use.
     pub cpus: Option<u32>,
-    /// Memory.
+    /// Memory it may use, in bytes.
     pub memory: Option<Bytes>,
-    /// Processes.
+    /// Processes and threads it may have.
     pub pids: Option<u32>,
 }
 

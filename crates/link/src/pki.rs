@@ -31,7 +31,7 @@ const CA_KEY: &str = "ca.key";
 /// A certificate with its key, PEM.
 #[derive(Clone)]
 pub struct Identity {
-    /// The certificate.
+    /// The certificate, PEM.
     pub cert_pem: String,
     /// Its private key.
     pub key_pem: String,

@@ -43,7 +43,7 @@ pub enum Trust {
 /// Who is at the other end of a connection, as its certificate says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// The node.
+    /// The node that its certificate names.
     pub node: NodeName,
     /// The site that let it in.
     pub site: SiteId,

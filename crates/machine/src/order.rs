@@ -14,7 +14,7 @@ pub enum Order {
     Test(TestOrder),
     /// Overwrite the free memory of these GPUs with zeros.
     Scrub {
-        /// Which.
+        /// The GPUs, by index.
         gpus: Vec<u32>,
     },
     /// Make a fault on purpose, for a drill.
@@ -29,7 +29,7 @@ pub enum Order {
 /// How a test is to be done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TestOrder {
-    /// How thoroughly.
+    /// How much is tested: quick, standard or full.
     pub level: Level,
     /// Only these GPUs.
     #[serde(default)]
@@ -61,9 +61,9 @@ pub struct WantOrder {
 /// GPUs that are only simulated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Simulated {
-    /// Their kind.
+    /// The kind of GPU, such as `h100-sxm`.
     pub sku: String,
-    /// How many.
+    /// How many GPUs there are.
     pub gpus: u32,
     /// Percent by which one is too slow.
     #[serde(default)]

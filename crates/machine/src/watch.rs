@@ -34,7 +34,7 @@ impl Watch {
         Watch { monitor, bell, kept: Mutex::default() }
     }
 
-    /// The monitor.
+    /// The monitor that watches the machine.
     #[must_use]
     pub fn monitor(&self) -> &Monitor {
         &self.monitor

@@ -44,7 +44,7 @@ pub enum AdviceKind {
 }
 
 impl AdviceKind {
-    /// Its word.
+    /// The word users read.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl AdviceKind {
 /// One piece of advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
-    /// What kind.
+    /// What the advice is about.
     pub kind: AdviceKind,
     /// What to do.
     pub text: String,

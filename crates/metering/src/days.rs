@@ -48,7 +48,7 @@ impl Blame {
         }
     }
 
-    /// All of them.
+    /// All failures, whatever their cause.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.application + self.infrastructure + self.platform + self.unknown
@@ -227,7 +227,7 @@ impl Seen {
 /// One hour or one day.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Bucket {
-    /// By project.
+    /// GPU time and jobs, by project.
     pub work: BTreeMap<String, Work>,
     /// By kind of GPU.
     pub supply: BTreeMap<String, Supply>,
@@ -261,14 +261,14 @@ impl Bucket {
 /// How long a bucket is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// An hour.
+    /// An hour, from full hour to full hour.
     Hour,
     /// A day, from midnight to midnight UTC.
     Day,
 }
 
 impl Step {
-    /// In milliseconds.
+    /// Its length in milliseconds.
     #[must_use]
     pub fn ms(self) -> i64 {
         match self {

@@ -45,7 +45,7 @@ pub struct Trend {
 pub enum Meets {
     /// It does already.
     Already,
-    /// Then.
+    /// At this time.
     At(Time),
     /// Not within a year.
     NotWithinAYear,

@@ -36,7 +36,7 @@ impl Part {
         Part::Idle,
     ];
 
-    /// Its word.
+    /// The word users read.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@ pub enum Stage {
     Decode,
     /// Copying it to the device.
     H2d,
-    /// Computing.
+    /// Work on the device.
     Compute,
     /// Exchange with other ranks, and waiting for them.
     Comm,

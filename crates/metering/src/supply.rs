@@ -78,7 +78,7 @@ impl Stand {
 /// GPUs that stand alike: by kind, and by why they are out of service.
 pub type Counts = BTreeMap<String, BTreeMap<Option<Cause>, u64>>;
 
-/// All nodes.
+/// Every node as it stands, and what follows from all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Nodes {
     nodes: BTreeMap<NodeName, Stand>,

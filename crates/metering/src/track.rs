@@ -89,11 +89,11 @@ impl Means {
 /// The least, the middle and the most of many lines, by stretch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Band {
-    /// The least.
+    /// The least value of each stretch.
     pub low: Vec<Option<f32>>,
     /// As many are above as below.
     pub middle: Vec<Option<f32>>,
-    /// The most.
+    /// The greatest value of each stretch.
     pub high: Vec<Option<f32>>,
 }
 

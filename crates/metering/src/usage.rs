@@ -167,7 +167,7 @@ impl Usage {
 pub struct Used {
     /// The first row.
     pub first: Time,
-    /// The newest.
+    /// The newest row.
     pub last: Time,
     /// Rows that were heard, of all GPUs together.
     pub rows: u64,

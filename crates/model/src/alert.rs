@@ -1,4 +1,4 @@
-//! What somebody has to be told of: conditions, alerts, silences, and who is told how (O2).
+//! Conditions, alerts, silences, and who is notified by which way.
 
 mod route;
 #[cfg(test)]
@@ -27,7 +27,7 @@ const TEXT_MAX: usize = 1000;
 pub enum Urgency {
     /// In working hours.
     Ticket,
-    /// Now.
+    /// Now: somebody is woken.
     Page,
 }
 
@@ -106,7 +106,7 @@ pub struct Condition {
     pub urgency: Urgency,
     /// In a sentence.
     pub summary: String,
-    /// Since when.
+    /// When it began to be so.
     pub since: Time,
     /// The key of the condition that it is a part of: its incident's.
     pub parent: Option<String>,
@@ -156,9 +156,9 @@ pub enum News {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Acknowledgement {
-    /// Who.
+    /// The user who looks after it.
     pub by: String,
-    /// When.
+    /// When they said so.
     pub at: Time,
     /// What they said.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -250,10 +250,10 @@ impl Alert {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Matcher {
-    /// This urgency.
+    /// Alerts of this urgency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub urgency: Option<Urgency>,
-    /// This topic.
+    /// Alerts that were concluded from this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic: Option<Topic>,
     /// A code, like `gpu-*`.
@@ -265,10 +265,10 @@ pub struct Matcher {
     /// The thing itself or what it is part of, like `rack:eu/c1/s1/l2/r7`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub under: Option<String>,
-    /// Whose.
+    /// Who answers for it, as the condition says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The project.
+    /// The project it concerns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
 }
@@ -276,19 +276,19 @@ pub struct Matcher {
 /// What a matcher looks at.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// Its urgency.
+    /// How soon somebody has to look.
     pub urgency: Urgency,
-    /// Its topic.
+    /// What it was concluded from.
     pub topic: Topic,
-    /// Its code.
+    /// Its stable code: a failure mode, the name of an objective.
     pub kind: &'a str,
-    /// The thing.
+    /// What it is about.
     pub entity: &'a Entity,
     /// What that is part of.
     pub above: &'a [Entity],
-    /// Whose.
+    /// Who answers for it; empty where nobody is named.
     pub owner: &'a str,
-    /// The project.
+    /// The project it concerns, if it concerns one.
     pub project: Option<&'a ProjectName>,
 }
 
@@ -364,7 +364,7 @@ pub struct Silence {
     /// Its name; unique.
     #[cfg_attr(feature = "openapi", schema(value_type = String, max_length = 128))]
     pub name: Label,
-    /// Which alerts.
+    /// The alerts that it keeps quiet.
     #[serde(rename = "match")]
     pub matcher: Matcher,
     /// When it (first) begins.
@@ -377,7 +377,7 @@ pub struct Silence {
     /// Who made it.
     #[serde(default)]
     pub by: String,
-    /// Why.
+    /// Why, for people.
     #[serde(default)]
     pub why: String,
 }

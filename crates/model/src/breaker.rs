@@ -1,4 +1,4 @@
-//! Circuit breakers on allocation (H7): what is open takes no work.
+//! Circuit breakers on allocation: what is open takes no work.
 
 use crate::entity::Entity;
 use crate::units::{Span, Time};
@@ -37,9 +37,9 @@ pub struct Breaker {
     pub entity: Entity,
     /// Where it stands.
     pub state: BreakerState,
-    /// Since when.
+    /// When it entered this state.
     pub since: Time,
-    /// Why.
+    /// Why it entered this state, for people.
     pub reason: String,
     /// When a probe is tried next, while it is open and not pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,10 +66,10 @@ pub struct Breaker {
 pub enum Probe {
     /// The test of a node.
     Qualification {
-        /// The node.
+        /// The node that is tested.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: crate::names::NodeName,
-        /// Which test.
+        /// The test's number, from `QualificationAsked`.
         id: u64,
     },
     /// One attempt that is let through.

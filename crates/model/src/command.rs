@@ -16,7 +16,7 @@ use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Who asks.
+/// Who asks, and with which permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
     /// `user:NAME`, `node:NAME` or `system`.
@@ -49,7 +49,7 @@ pub struct IdempotencyKey {
 /// A request with who, when and under which key.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Who asks.
+    /// Who asks, and with which permissions.
     pub actor: Actor,
     /// The server's clock when it arrived.
     pub at: Time,
@@ -87,43 +87,43 @@ pub enum Command {
     },
     /// Run this. `spec.run` is empty here: what runs is kept beside the log.
     Submit {
-        /// The spec.
+        /// What the job asks for.
         spec: Arc<JobSpec>,
     },
     /// End a job.
     Cancel {
-        /// Which.
+        /// The job to end.
         job: JobId,
     },
     /// Keep a waiting job from starting.
     Hold {
-        /// Which.
+        /// The waiting job to hold.
         job: JobId,
     },
     /// Let it start again.
     Release {
-        /// Which.
+        /// The held job to release.
         job: JobId,
     },
     /// Stop the attempt that goes on, and try again; or queue an ended job anew.
     Requeue {
-        /// Which.
+        /// The job to queue anew.
         job: JobId,
     },
     /// Ask a running job for a checkpoint.
     AskCheckpoint {
-        /// Which.
+        /// The running job to ask.
         job: JobId,
     },
     /// A job said it has written one.
     CheckpointDone {
-        /// Which attempt.
+        /// The attempt that wrote it.
         key: AttemptKey,
         /// Step it is at.
         step: Option<u64>,
         /// Where it is.
         path: Option<String>,
-        /// How large.
+        /// Its size in bytes, if the job said it.
         bytes: Option<u64>,
         /// How long it held the job up.
         blocked_ms: Option<u64>,
@@ -139,7 +139,7 @@ pub enum Command {
     },
     /// An agent connected and told everything it sees.
     NodeConnected {
-        /// The node.
+        /// The node the agent runs on.
         node: NodeName,
         /// Identity of its machine.
         machine: String,
@@ -158,64 +158,64 @@ pub enum Command {
     },
     /// The agent has not been heard for too long.
     NodeLost {
-        /// The node.
+        /// The node that is silent.
         node: NodeName,
         /// When it was last heard.
         last_seen: Time,
     },
     /// A change that the agent saw on one attempt.
     SlotReport {
-        /// The node.
+        /// The node the agent runs on.
         node: NodeName,
-        /// The attempt.
+        /// The attempt that changed.
         key: AttemptKey,
         /// What it saw.
         observed: Observed,
     },
     /// No new work for a node.
     Cordon {
-        /// Which.
+        /// The node that takes no new work.
         node: NodeName,
-        /// Why.
+        /// Why, for people.
         reason: String,
     },
     /// New work again.
     Uncordon {
-        /// Which.
+        /// The node that takes new work again.
         node: NodeName,
     },
     /// No new work, and what runs leaves: by itself, or at once when `stop` is set.
     Drain {
-        /// Which.
+        /// The node to empty.
         node: NodeName,
-        /// Why.
+        /// Why, for people.
         reason: String,
         /// Stop and requeue what runs there instead of letting it end.
         stop: bool,
     },
     /// Take work again after a drain.
     Undrain {
-        /// Which.
+        /// The node whose drain ends.
         node: NodeName,
     },
     /// Forget a node that will not come back.
     Retire {
-        /// Which.
+        /// The node that is gone for good.
         node: NodeName,
     },
     /// After a restored backup: let the server decide again about a node that is ahead of it.
     Reconcile {
-        /// Which.
+        /// The node that was ahead of the server.
         node: NodeName,
     },
     /// Where nodes stand.
     SetTopology {
-        /// The tree.
+        /// The whole tree, in place of the one before.
         topology: Arc<Topology>,
     },
     /// A new project.
     CreateProject {
-        /// Its name.
+        /// The new project's name, unique in the site.
         name: ProjectName,
         /// What it is for.
         description: String,
@@ -240,7 +240,7 @@ pub enum Command {
     },
     /// Change what a waiting job asks for.
     UpdateJob {
-        /// Which.
+        /// The waiting job to change.
         job: JobId,
         /// Its new priority class.
         priority: Option<crate::spec::Priority>,
@@ -249,7 +249,7 @@ pub enum Command {
     },
     /// What a node is kept for, and how likely it is to fail.
     MarkNode {
-        /// Which.
+        /// The node to mark.
         node: NodeName,
         /// Kept for; unchanged when absent.
         role: Option<crate::node::NodeRole>,
@@ -273,128 +273,128 @@ pub enum Command {
     },
     /// Delete a reservation.
     DeleteReservation {
-        /// Its name.
+        /// The reservation to delete.
         name: Label,
     },
     /// An agent saw that the GPUs of an attempt do nothing, or something again.
     IdleReport {
-        /// The node.
+        /// The node the agent runs on.
         node: NodeName,
-        /// The attempt.
+        /// The attempt whose GPUs are meant.
         key: AttemptKey,
         /// Idle since then; none: busy again.
         since: Option<Time>,
     },
     /// An agent saw faults on its node.
     FaultsSeen {
-        /// The node.
+        /// The node the agent runs on.
         node: NodeName,
         /// What it saw.
         faults: Vec<SeenFault>,
     },
     /// Test a node before it takes more work.
     Qualify {
-        /// Which.
+        /// The node to test.
         node: NodeName,
-        /// How thoroughly.
+        /// How much is tested: quick, standard or full.
         level: Level,
     },
     /// The test of a node is not wanted any more.
     CancelQualification {
-        /// Which.
+        /// The node whose test is called off.
         node: NodeName,
     },
     /// An agent has tested its node.
     QualificationDone {
-        /// The node.
+        /// The node that was tested.
         node: NodeName,
-        /// Which test.
+        /// The test's number, from `QualificationAsked`.
         id: u64,
         /// What was measured.
         report: Box<Qualification>,
     },
     /// Detectors concluded something from what nodes and jobs tell.
     FindingsSeen {
-        /// What.
+        /// The findings, new ones and changed ones.
         findings: Vec<SeenFinding>,
     },
     /// A finding is of no account any more.
     CloseFinding {
-        /// Which.
+        /// The finding's number.
         id: u64,
-        /// Why.
+        /// Why it does not count, for people.
         reason: String,
     },
     /// A remedy that waits may go on.
     ApproveRemedy {
-        /// Which.
+        /// The remediation's number.
         id: u64,
     },
     /// A remedy that waits is not to be done; its node stays as it is.
     DenyRemedy {
-        /// Which.
+        /// The remediation's number.
         id: u64,
-        /// Why.
+        /// Why not, for people.
         reason: String,
     },
     /// What a remedy did is taken back: its node serves as before.
     UndoRemedy {
-        /// Which.
+        /// The remediation's number.
         id: u64,
-        /// Why.
+        /// Why it is taken back, for people.
         reason: String,
     },
     /// People repaired a node: it is tested, and returns when it passes.
     Repaired {
-        /// Which.
+        /// The node that was repaired.
         node: NodeName,
         /// What was done.
         note: String,
     },
     /// A node returns to service without having passed a test.
     ReturnUntested {
-        /// Which.
+        /// The node that returns.
         node: NodeName,
-        /// Why.
+        /// Why without a test, for people.
         reason: String,
     },
     /// GPUs of a node take no work; the rest goes on.
     ExcludeGpus {
-        /// Which node.
+        /// The node whose GPUs are meant.
         node: NodeName,
         /// All GPUs that shall be excluded.
         gpus: crate::placement::GpuSet,
-        /// Why.
+        /// Why, for people.
         reason: String,
     },
     /// An operator holds a breaker where it shall be, or lets it go.
     ForceBreaker {
-        /// Which.
+        /// What the breaker protects: a node, a leaf, an image and so on.
         entity: Entity,
         /// Held there; none: it follows its own rules again.
         state: Option<BreakerState>,
-        /// Why.
+        /// Why, for people.
         reason: String,
     },
     /// Automation does nothing more until it is resumed.
     StopAutomation {
-        /// Why.
+        /// Why, for people.
         reason: String,
     },
     /// Automation may go on.
     ResumeAutomation,
     /// What came of something that was done outside.
     ActDone {
-        /// Which.
+        /// The act's number.
         id: u64,
         /// It was done.
         ok: bool,
-        /// In words.
+        /// What came of it, for people.
         message: String,
     },
     /// An attempt made its first step.
     FirstStep {
-        /// Which.
+        /// The attempt that made it.
         key: AttemptKey,
     },
     /// A runbook of the site's own, new or changed.
@@ -406,12 +406,12 @@ pub enum Command {
     },
     /// The site's own runbook is not wanted any more.
     DeleteRunbook {
-        /// Its name.
+        /// The name of the site's own runbook.
         name: String,
     },
     /// Begin to follow a runbook.
     StartRunbook {
-        /// Its name.
+        /// The runbook's name.
         name: String,
         /// What it is about.
         vars: std::collections::BTreeMap<String, String>,
@@ -420,11 +420,11 @@ pub enum Command {
     },
     /// A person's word at the step a run stands at.
     AnswerRunbook {
-        /// Which run.
+        /// The run's number.
         run: u64,
         /// Which step is meant: a word about another one is refused.
         step: u32,
-        /// The word.
+        /// What the person answers: go, a choice, yes, no or skip.
         word: crate::runbook::StepWord,
         /// What they have to say to it.
         note: String,
@@ -433,121 +433,121 @@ pub enum Command {
     },
     /// The server saw a figure that a run waits for and that is not in the log.
     RunbookSaw {
-        /// Which run.
+        /// The run's number.
         run: u64,
-        /// Which step.
+        /// The number of the step that waits for it.
         step: u32,
-        /// The figure.
+        /// The value that was seen, as text.
         seen: String,
     },
     /// A run is not to go on.
     StopRunbook {
-        /// Which run.
+        /// The run's number.
         run: u64,
-        /// Why.
+        /// Why it is stopped, for people.
         reason: String,
     },
     /// Somebody writes something down about an incident.
     NoteIncident {
-        /// Which.
+        /// The incident's number.
         id: u64,
-        /// What.
+        /// The note, for people.
         text: String,
     },
     /// Somebody takes an incident on, or lets it go.
     OwnIncident {
-        /// Which.
+        /// The incident's number.
         id: u64,
         /// Who; none: nobody any more.
         owner: Option<String>,
     },
     /// What the site promises, all of it.
     SetObjectives {
-        /// What.
+        /// All objectives, in place of those before.
         objectives: Arc<crate::slo::Objectives>,
     },
     /// One promise: new, or in place of the one of that name.
     SetObjective {
-        /// What.
+        /// The objective; its name says which one it replaces.
         objective: Arc<crate::slo::Objective>,
     },
     /// A promise is given up.
     DeleteObjective {
-        /// Its name.
+        /// The objective's name.
         name: Label,
     },
     /// Who is told of what, all of it.
     SetRouting {
-        /// Who.
+        /// All receivers and routes, in place of those before.
         routing: Arc<crate::alert::Routing>,
     },
     /// Some alerts are not told for a time.
     SetSilence {
-        /// Which, and when.
+        /// The silence; its name says which one it replaces.
         silence: Box<crate::alert::Silence>,
     },
     /// End a silence.
     EndSilence {
-        /// Its name.
+        /// The silence's name.
         name: Label,
     },
     /// The caller looks after an alert.
     AcknowledgeAlert {
-        /// Which.
+        /// The alert's id.
         id: String,
         /// What they say.
         note: String,
     },
     /// What the server or a service counted about itself.
     TellCounts {
-        /// What.
+        /// Good and all, by indicator and scope.
         counts: Vec<crate::slo::Counted>,
     },
     /// Something is wrong that nothing in the log shows.
     TellCondition {
-        /// What.
+        /// The condition; its key says which one it replaces.
         condition: Box<crate::alert::Condition>,
         /// Taken for over after this, unless it is told again.
         until: Option<Time>,
     },
     /// It is over.
     ConditionOver {
-        /// Its key.
+        /// The condition's key, as it was reported.
         key: String,
     },
     /// How long a certificate is good.
     CertificateSeen {
-        /// Whose.
+        /// What the certificate belongs to.
         entity: Entity,
         /// It ends then.
         ends: Time,
     },
     /// A receiver was told.
     AlertsTold {
-        /// Which receiver.
+        /// The receiver that was notified.
         receiver: Label,
         /// Ids of alerts, and what it was told of each.
         alerts: Vec<(String, crate::alert::News)>,
     },
     /// A receiver could not be told.
     ReceiverFailed {
-        /// Which.
+        /// The receiver that could not be reached.
         receiver: Label,
         /// What came of it.
         error: String,
     },
     /// A secret was stored or replaced; its value never comes here.
     SetSecret {
-        /// Whose.
+        /// The project that owns the secret.
         project: ProjectName,
-        /// Its name.
+        /// The secret's name, unique in its project.
         name: Label,
     },
     /// A secret is gone.
     DeleteSecret {
-        /// Whose.
+        /// The project that owns the secret.
         project: ProjectName,
-        /// Its name.
+        /// The secret's name, unique in its project.
         name: Label,
     },
 }
@@ -561,12 +561,12 @@ pub enum Answer {
     Submitted {
         /// First id.
         first: JobId,
-        /// How many.
+        /// How many jobs were made; their ids follow each other.
         count: u32,
     },
     /// Something was begun that has a number.
     Begun {
-        /// Its number.
+        /// The number of what was begun: a run of a runbook.
         id: u64,
     },
 }
@@ -575,9 +575,9 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// For programs.
+    /// The kind of refusal, for programs.
     pub code: RefusalCode,
-    /// For people.
+    /// What is wrong, for people.
     pub message: String,
     /// Field at fault.
     pub field: Option<String>,

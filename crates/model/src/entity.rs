@@ -13,7 +13,7 @@ use std::str::FromStr;
 pub enum Entity {
     /// The whole site.
     Site,
-    /// A node.
+    /// A machine that runs work, by its name.
     Node(NodeName),
     /// A GPU of a node.
     Gpu(NodeName, u32),
@@ -33,7 +33,7 @@ pub enum Entity {
     Image(String),
     /// Jobs of one project that share a name: submitted from the same template.
     Template(ProjectName, String),
-    /// A project.
+    /// A tenant's project, by its name.
     Project(ProjectName),
     /// One job.
     Job(JobId),

@@ -34,7 +34,7 @@ use std::sync::Arc;
 /// Newest shape of records that this version writes.
 pub const SCHEMA: u32 = 5;
 
-/// What happened.
+/// A fact of the log, in the past tense, with every id, deadline and choice in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "data", rename_all = "snake_case")]
 pub enum Event {
@@ -54,9 +54,9 @@ pub enum Event {
     JobSubmitted {
         /// First (or only) id; also the key of what runs.
         id: JobId,
-        /// Name.
+        /// What its user calls it; not unique.
         name: Label,
-        /// Owner.
+        /// The project that owns it.
         project: ProjectName,
         /// Who submitted it.
         user: String,
@@ -76,9 +76,9 @@ pub enum Event {
     },
     /// A waiting job may not start.
     JobHeld {
-        /// Which.
+        /// The job that is held.
         job: JobId,
-        /// By whom.
+        /// Who holds it: a user, or the part of the control plane that chose it.
         by: String,
         /// The control plane chose it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -86,7 +86,7 @@ pub enum Event {
     },
     /// It may again.
     JobReleased {
-        /// Which.
+        /// The job that is released.
         job: JobId,
         /// The control plane chose it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -101,39 +101,39 @@ pub enum Event {
     },
     /// The ranks of an attempt are up on a node.
     SlotStarted {
-        /// Attempt.
+        /// The attempt whose ranks are up.
         key: AttemptKey,
-        /// Node.
+        /// The node they run on.
         node: NodeName,
     },
     /// Every rank of an attempt is up.
     AttemptStarted {
-        /// Attempt.
+        /// The attempt that runs.
         key: AttemptKey,
         /// When it will have run too long.
         deadline: Option<Time>,
     },
     /// The ranks of an attempt are gone from a node; what it held there is free.
     SlotEnded {
-        /// Attempt.
+        /// The attempt whose ranks are gone.
         key: AttemptKey,
-        /// Node.
+        /// The node they ran on.
         node: NodeName,
-        /// How.
+        /// How the ranks ended there.
         end: SlotEnd,
     },
     /// What an attempt does on a node is unknown: the node is lost.
     SlotLost {
-        /// Attempt.
+        /// The attempt that is not heard of.
         key: AttemptKey,
-        /// Node.
+        /// The node that is lost.
         node: NodeName,
     },
     /// An attempt is being stopped.
     StopOrdered {
-        /// Attempt.
+        /// The attempt that is stopped.
         key: AttemptKey,
-        /// Why.
+        /// Why it is stopped.
         reason: StopReason,
         /// Between SIGTERM and SIGKILL.
         grace: Span,
@@ -142,18 +142,18 @@ pub enum Event {
     },
     /// An attempt is over.
     AttemptEnded {
-        /// Attempt.
+        /// The attempt that is over.
         key: AttemptKey,
-        /// Whose doing.
+        /// What caused the end: the job, the infrastructure, a person, the scheduler and so on.
         verdict: Verdict,
-        /// In words.
+        /// Why it ended, for people.
         reason: String,
     },
     /// A job goes back to the queue with its age.
     JobRequeued {
-        /// Which.
+        /// The job that goes back.
         job: JobId,
-        /// Why.
+        /// Why, for people.
         reason: String,
         /// It does not start before this: a job that keeps failing is tried ever more slowly.
         #[serde(default)]
@@ -161,45 +161,45 @@ pub enum Event {
     },
     /// A job ended well.
     JobSucceeded {
-        /// Which.
+        /// The job that ended.
         job: JobId,
     },
     /// A job ended badly.
     JobFailed {
-        /// Which.
+        /// The job that ended.
         job: JobId,
-        /// Why.
+        /// Why it failed, for people.
         reason: String,
         /// Exit code to hand on.
         exit_code: i32,
     },
     /// A job was ended by somebody.
     JobCancelled {
-        /// Which.
+        /// The job that was ended.
         job: JobId,
-        /// Why.
+        /// Why, for people.
         reason: String,
     },
     /// Jobs that ended long ago leave the working state (the log keeps them).
     JobsForgotten {
-        /// Which.
+        /// The jobs that leave.
         jobs: Vec<JobId>,
     },
     /// A checkpoint was asked for.
     CheckpointAsked {
-        /// Attempt.
+        /// The attempt that was asked.
         key: AttemptKey,
     },
     /// A checkpoint was written.
     CheckpointDone {
-        /// Which job.
+        /// The job that wrote it.
         job: JobId,
-        /// What.
+        /// Its step, place, size and time.
         checkpoint: Checkpoint,
     },
     /// An agent was let in.
     NodeEnrolled {
-        /// Its node.
+        /// The node the agent runs on.
         node: NodeName,
         /// Identity of its machine.
         machine: String,
@@ -210,7 +210,7 @@ pub enum Event {
     },
     /// An agent is heard again.
     NodeBack {
-        /// The node.
+        /// The node that is heard again.
         node: NodeName,
         /// Boot id.
         boot: String,
@@ -226,30 +226,30 @@ pub enum Event {
     },
     /// What is in a node has changed, or is told for the first time.
     NodeInventoried {
-        /// The node.
+        /// The node that was looked at.
         node: NodeName,
         /// What is in it.
         inventory: Box<Inventory>,
     },
     /// An agent is not heard any more.
     NodeLost {
-        /// The node.
+        /// The node that is silent.
         node: NodeName,
         /// When it last was.
         last_seen: Time,
     },
     /// An orphaned attempt is gone from a node.
     OrphanGone {
-        /// The node.
+        /// The node it ran on.
         node: NodeName,
-        /// Attempt.
+        /// The attempt that is gone.
         key: AttemptKey,
     },
     /// No new work for a node.
     NodeCordoned {
-        /// The node.
+        /// The node that takes no new work.
         node: NodeName,
-        /// Why.
+        /// Why, for people.
         reason: String,
         /// The control plane chose it; otherwise it is an operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -257,7 +257,7 @@ pub enum Event {
     },
     /// New work again.
     NodeUncordoned {
-        /// The node.
+        /// The node that takes new work again.
         node: NodeName,
         /// The control plane chose it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -265,41 +265,41 @@ pub enum Event {
     },
     /// A node is being drained.
     DrainStarted {
-        /// The node.
+        /// The node that is being emptied.
         node: NodeName,
-        /// Why.
+        /// Why, for people.
         reason: String,
     },
     /// Nothing runs there any more.
     NodeDrained {
-        /// The node.
+        /// The node that is empty.
         node: NodeName,
     },
     /// It may take work.
     NodeReady {
-        /// The node.
+        /// The node that may take work.
         node: NodeName,
-        /// Why.
+        /// Why, for people.
         reason: String,
     },
     /// It is gone for good.
     NodeRetired {
-        /// The node.
+        /// The node that is gone.
         node: NodeName,
     },
     /// An operator let the server decide again about a node that was ahead of it.
     NodeReconciled {
-        /// The node.
+        /// The node that was ahead of the server.
         node: NodeName,
     },
     /// Where nodes stand.
     TopologySet {
-        /// The tree.
+        /// The whole tree, in place of the one before.
         topology: Arc<Topology>,
     },
     /// A project was made.
     ProjectCreated {
-        /// Its name.
+        /// The project's name, unique in the site.
         name: ProjectName,
         /// What it is for.
         description: String,
@@ -308,7 +308,7 @@ pub enum Event {
     TokenCreated {
         /// Public part.
         id: String,
-        /// Its name.
+        /// What people call the token.
         name: Label,
         /// Hex SHA-256 of the secret.
         hash: String,
@@ -324,58 +324,58 @@ pub enum Event {
     },
     /// A waiting job was promised a start, or a better one.
     JobPromised {
-        /// Which.
+        /// The waiting job.
         job: JobId,
-        /// What.
+        /// The reserved start: when, and on which nodes.
         promise: crate::job::Promise,
     },
     /// A promise was taken back: the job is asked anew what it can be promised.
     PromiseDropped {
-        /// Which.
+        /// The waiting job.
         job: JobId,
-        /// Why.
+        /// Why it could not be kept, for people.
         reason: String,
     },
     /// An attempt will be stopped, and has time to write a checkpoint first.
     NoticeGiven {
-        /// Attempt.
+        /// The attempt that will be stopped.
         key: AttemptKey,
-        /// Why.
+        /// Why it will be stopped.
         reason: StopReason,
         /// Stopped at the latest then.
         until: Time,
     },
     /// A notice was withdrawn: the attempt goes on.
     NoticeWithdrawn {
-        /// Attempt.
+        /// The attempt that goes on.
         key: AttemptKey,
-        /// Why.
+        /// Why it goes on after all, for people.
         reason: String,
     },
     /// An elastic gang shall have another size from its next attempt on.
     JobResized {
-        /// Which.
+        /// The elastic job.
         job: JobId,
-        /// Nodes.
+        /// How many nodes it shall have.
         nodes: u32,
     },
     /// What a waiting job asks for was changed.
     JobUpdated {
-        /// Which.
+        /// The waiting job.
         job: JobId,
         /// Its spec now.
         spec: Arc<JobSpec>,
     },
     /// A job's GPUs do nothing; it was warned.
     IdleWarned {
-        /// Which.
+        /// The job that was warned.
         job: JobId,
         /// Idle for so long.
         idle: Span,
     },
     /// What a node is kept for, and how likely it is to fail.
     NodeMarked {
-        /// Which.
+        /// The node that was marked.
         node: NodeName,
         /// Kept for.
         role: crate::node::NodeRole,
@@ -405,37 +405,37 @@ pub enum Event {
     },
     /// A reservation is gone.
     ReservationDeleted {
-        /// Its name.
+        /// The reservation's name.
         name: Label,
     },
     /// A secret has a new value.
     SecretSet {
-        /// Whose.
+        /// The project that owns the secret.
         project: ProjectName,
-        /// Its name.
+        /// The secret's name, unique in its project.
         name: Label,
     },
     /// A secret is gone.
     SecretDeleted {
-        /// Whose.
+        /// The project that owns the secret.
         project: ProjectName,
-        /// Its name.
+        /// The secret's name, unique in its project.
         name: Label,
     },
     /// A node told of a fault, for the first time or again after a while.
     FaultSeen {
-        /// The node.
+        /// The node that reported it.
         node: NodeName,
         /// What it told.
         fault: Box<SeenFault>,
     },
     /// A node is to be tested before it takes more work.
     QualificationAsked {
-        /// The node.
+        /// The node to test.
         node: NodeName,
         /// Names this one test; the agent answers with it.
         id: u64,
-        /// How thoroughly.
+        /// How much is tested: quick, standard or full.
         level: Level,
         /// It has failed when nothing was heard of it by then.
         until: Time,
@@ -445,9 +445,9 @@ pub enum Event {
     },
     /// A test came to an end.
     QualificationEnded {
-        /// The node.
+        /// The node that was tested.
         node: NodeName,
-        /// Which test.
+        /// The test's number, from `QualificationAsked`.
         id: u64,
         /// What was measured, judged against the node's past and its peers.
         report: Box<Qualification>,
@@ -457,14 +457,14 @@ pub enum Event {
     },
     /// A test is not wanted any more.
     QualificationCancelled {
-        /// The node.
+        /// The node whose test was called off.
         node: NodeName,
-        /// Which test.
+        /// The test's number, from `QualificationAsked`.
         id: u64,
     },
     /// Something was found to be wrong.
     FindingOpened {
-        /// What.
+        /// The finding as it was opened, with its number.
         finding: Box<Finding>,
         /// It follows from what the log holds; otherwise a detector told it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -472,7 +472,7 @@ pub enum Event {
     },
     /// More is known of a finding, or it became worse.
     FindingChanged {
-        /// Which.
+        /// The finding's number.
         id: u64,
         /// What is known now.
         seen: Box<SeenFinding>,
@@ -482,9 +482,9 @@ pub enum Event {
     },
     /// A finding is over.
     FindingClosed {
-        /// Which.
+        /// The finding's number.
         id: u64,
-        /// Why.
+        /// Why it is over, for people.
         why: String,
         /// The control plane chose it; otherwise a detector's or an operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -497,7 +497,7 @@ pub enum Event {
     },
     /// More findings are part of an incident.
     IncidentGrew {
-        /// Which.
+        /// The incident's number.
         id: u64,
         /// The new ones.
         findings: Vec<u64>,
@@ -508,9 +508,9 @@ pub enum Event {
     },
     /// An incident is over.
     IncidentClosed {
-        /// Which.
+        /// The incident's number.
         id: u64,
-        /// Why.
+        /// Why it is over, for people.
         why: String,
     },
     /// A breaker opened, half opened or closed.
@@ -523,16 +523,16 @@ pub enum Event {
     },
     /// Something is to be done about a finding.
     RemedyChosen {
-        /// What.
+        /// The remediation as it was chosen, with its number.
         remedy: Box<Remedy>,
     },
     /// A remedy took a step.
     RemedyStepped {
-        /// Which.
+        /// The remediation's number.
         id: u64,
         /// Where it stands now.
         step: RemedyStep,
-        /// Why.
+        /// Why it took the step, for people.
         why: String,
         /// To be noticed when it stands there for longer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -543,18 +543,18 @@ pub enum Event {
     },
     /// An operator let a remedy go on.
     RemedyApproved {
-        /// Which.
+        /// The remediation's number.
         id: u64,
-        /// Who.
+        /// The operator who approved it.
         by: String,
     },
     /// A remedy is over.
     RemedyEnded {
-        /// Which.
+        /// The remediation's number.
         id: u64,
-        /// How.
+        /// Whether it helped, and if not, why it is over.
         outcome: RemedyOutcome,
-        /// Why.
+        /// Why it ended so, for people.
         why: String,
         /// An operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -562,16 +562,16 @@ pub enum Event {
     },
     /// Something is to be done once, outside.
     ActAsked {
-        /// What.
+        /// The act, with its number and its deadline.
         act: Box<AskedAct>,
     },
     /// It was done, or could not be.
     ActEnded {
-        /// Which.
+        /// The act's number.
         id: u64,
         /// It was done.
         ok: bool,
-        /// In words.
+        /// What came of it, for people.
         message: String,
         /// Its time was up; nobody told.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -579,11 +579,11 @@ pub enum Event {
     },
     /// A node entered another stage, by the control plane's decision or an operator's word.
     NodeStaged {
-        /// Which.
+        /// The node whose stage changed.
         node: NodeName,
         /// Where it stands now.
         stage: crate::node::Stage,
-        /// Why.
+        /// Why, for people.
         reason: String,
         /// To be noticed when it stands there for longer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -594,11 +594,11 @@ pub enum Event {
     },
     /// GPUs of a node that take no work.
     GpusExcluded {
-        /// Which node.
+        /// The node whose GPUs are meant.
         node: NodeName,
         /// All GPUs that are excluded now.
         gpus: crate::placement::GpuSet,
-        /// Why.
+        /// Why, for people.
         reason: String,
         /// An operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -606,14 +606,14 @@ pub enum Event {
     },
     /// A node is watched after its return, or not any more.
     ProbationSet {
-        /// Which.
+        /// The node on probation.
         node: NodeName,
         /// Until then; none: it is over.
         until: Option<Time>,
     },
     /// The control plane stopped itself from doing more.
     AutomationStopped {
-        /// Why.
+        /// Why, for people.
         reason: String,
         /// An operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -626,40 +626,40 @@ pub enum Event {
     },
     /// Whose doing the end of an attempt was, as far as is known now.
     AttemptAttributed {
-        /// Attempt.
+        /// The attempt that ended.
         key: AttemptKey,
-        /// Whose doing.
+        /// What caused the end: the job, the infrastructure, a person, the scheduler and so on.
         verdict: Verdict,
         /// Findings that it rests on.
         findings: Vec<u64>,
-        /// In words.
+        /// Why that is concluded, for people.
         reason: String,
     },
     /// An attempt made its first step.
     AttemptProgressed {
-        /// Attempt.
+        /// The attempt that made it.
         key: AttemptKey,
     },
     /// The site wrote a runbook, or changed one.
     RunbookSet {
-        /// Its name.
+        /// The runbook's name.
         name: String,
         /// The whole text.
         text: Arc<str>,
     },
     /// The site took back its own runbook; one that came with Muster counts again.
     RunbookDeleted {
-        /// Its name.
+        /// The runbook's name.
         name: String,
     },
     /// Somebody, or the machine for somebody, began to follow a runbook.
     RunbookStarted {
-        /// What.
+        /// The run as it began, with its number.
         run: Box<Run>,
     },
     /// A step of a run is behind it. What an act did follows in the records beside this one.
     RunbookStepDone {
-        /// Which run.
+        /// The run's number.
         run: u64,
         /// What came of it.
         done: Box<StepDone>,
@@ -677,18 +677,18 @@ pub enum Event {
     },
     /// A run that the machine follows waits for a person.
     RunbookWaits {
-        /// Which run.
+        /// The run's number.
         run: u64,
-        /// For what.
+        /// What it waits for, for people.
         why: String,
     },
     /// A run is over.
     RunbookEnded {
-        /// Which run.
+        /// The run's number.
         run: u64,
-        /// How.
+        /// Whether it resolved the matter, left it to people or was stopped.
         outcome: RunOutcome,
-        /// Why.
+        /// Why it ended so, for people.
         why: String,
         /// A person's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -696,36 +696,36 @@ pub enum Event {
     },
     /// Somebody wrote something down about an incident.
     IncidentNoted {
-        /// Which.
+        /// The incident's number.
         id: u64,
-        /// What.
+        /// The note, for people.
         text: String,
     },
     /// Somebody took an incident on, or let it go.
     IncidentOwned {
-        /// Which.
+        /// The incident's number.
         id: u64,
         /// Who; none: nobody any more.
         owner: Option<String>,
     },
     /// What the site promises.
     ObjectivesSet {
-        /// All of it.
+        /// All objectives, in place of those before.
         objectives: Arc<Objectives>,
     },
     /// Who is told of what.
     RoutingSet {
-        /// All of it.
+        /// All receivers and routes, in place of those before.
         routing: Arc<Routing>,
     },
     /// Some alerts are not told for a time; new, or in place of the one of that name.
     SilenceSet {
-        /// Which, and when.
+        /// The silence; its name says which one it replaces.
         silence: Box<Silence>,
     },
     /// A silence is over before its time, or for good.
     SilenceEnded {
-        /// Its name.
+        /// The silence's name.
         name: Label,
         /// Its time was up; otherwise it is an operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -733,12 +733,12 @@ pub enum Event {
     },
     /// What was counted outside of the log.
     CountsTold {
-        /// What.
+        /// Good and all, by indicator and scope.
         counts: Vec<Counted>,
     },
     /// Something is wrong that nothing in the log shows.
     ConditionTold {
-        /// What.
+        /// The condition; its key says which one it replaces.
         condition: Box<Condition>,
         /// Taken for over after this, unless it is told again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -746,19 +746,19 @@ pub enum Event {
     },
     /// It is over.
     ConditionOver {
-        /// Its key.
+        /// The condition's key.
         key: String,
     },
     /// How long a certificate is good.
     CertificateSeen {
-        /// Whose.
+        /// What the certificate belongs to.
         entity: Entity,
         /// It ends then.
         ends: Time,
     },
     /// Somebody has to be told of something.
     AlertOpened {
-        /// What.
+        /// The alert as it was opened.
         alert: Box<Alert>,
     },
     /// More is known of it, it became louder or quieter, or it was passed on.
@@ -773,28 +773,28 @@ pub enum Event {
     },
     /// Somebody looks after it.
     AlertAcknowledged {
-        /// Which.
+        /// The alert's id.
         id: String,
         /// Who, and what they said.
         acknowledgement: Acknowledgement,
     },
     /// A receiver was told.
     AlertsTold {
-        /// Which receiver.
+        /// The receiver that was notified.
         receiver: Label,
         /// Ids of alerts, and what it was told of each.
         alerts: Vec<(String, News)>,
     },
     /// A receiver could not be told.
     ReceiverFailed {
-        /// Which.
+        /// The receiver that could not be reached.
         receiver: Label,
         /// What came of it.
         error: String,
     },
     /// Alerts that were over long ago leave the working state (the log keeps them).
     AlertsForgotten {
-        /// Their ids.
+        /// Ids of the alerts that leave.
         ids: Vec<String>,
     },
 }

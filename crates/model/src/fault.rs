@@ -22,11 +22,11 @@ pub enum FaultClass {
     Link,
     /// The bus between GPU and host.
     Bus,
-    /// Heat.
+    /// Heat and cooling.
     Thermal,
-    /// Power.
+    /// Power supply and its limits.
     Power,
-    /// The network.
+    /// Network cards, ports and cables.
     Network,
     /// Processor, memory or kernel of the host.
     Host,
@@ -65,7 +65,7 @@ impl FaultClass {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FaultAction {
-    /// Nothing.
+    /// Nothing has to be done.
     None,
     /// Keep an eye on it.
     Watch,
@@ -84,7 +84,7 @@ pub enum FaultAction {
 }
 
 impl FaultAction {
-    /// In words.
+    /// What people read for it, as an instruction.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -138,7 +138,7 @@ pub struct SeenFault {
     /// The attempt that process belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<AttemptKey>,
-    /// Its rank.
+    /// The global rank that process is, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
     /// The line as it was read, cut short.

@@ -58,7 +58,7 @@ pub struct SeenFinding {
     /// The attempt that was hit or is to blame, where one is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<AttemptKey>,
-    /// Its rank.
+    /// The global rank within that attempt, where one is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
     /// It is over: the detector does not see it any more.
@@ -146,9 +146,9 @@ pub struct Finding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Closed {
-    /// When.
+    /// When it was closed.
     pub at: Time,
-    /// In words.
+    /// Why it was closed, for people.
     pub why: String,
 }
 
@@ -189,9 +189,9 @@ pub struct Incident {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Owner {
-    /// Who.
+    /// The user who took it on.
     pub who: String,
-    /// When.
+    /// When they took it on.
     pub at: Time,
 }
 
@@ -199,11 +199,11 @@ pub struct Owner {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Note {
-    /// When.
+    /// When it was written.
     pub at: Time,
-    /// Who.
+    /// The user who wrote it.
     pub by: String,
-    /// What.
+    /// What they wrote, as plain text.
     pub text: String,
 }
 

@@ -53,7 +53,7 @@ impl Seq {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AttemptKey {
-    /// The job.
+    /// The job that is tried.
     pub job: JobId,
     /// Counts from 1 for each job.
     pub attempt: u32,

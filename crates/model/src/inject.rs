@@ -17,22 +17,22 @@ pub enum Inject {
     },
     /// It goes on working but hears and says nothing for so long.
     Partition {
-        /// How long.
+        /// How long it is cut off.
         length: Span,
     },
     /// The ranks of one attempt are killed.
     KillRanks {
-        /// Which.
+        /// The attempt whose ranks on this node are killed.
         key: AttemptKey,
     },
     /// A GPU falls off the bus, and nothing is said.
     LoseGpu {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
     },
     /// A GPU computes more slowly than it should and shows nothing; zero makes it well again.
     SlowGpu {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
         /// By so many percent.
         #[cfg_attr(feature = "openapi", schema(maximum = 99))]
@@ -41,21 +41,21 @@ pub enum Inject {
     /// A GPU's driver tells of an error. 79 also takes the GPU off the bus, 48, 94 and 95 end the
     /// work on it.
     Xid {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
         /// The driver's number for it.
         code: u32,
     },
     /// A GPU is cooled badly: under load it gets hot and slows down.
     Thermal {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
     },
     /// The power supply asks all GPUs to slow down.
     PowerBrake,
     /// A GPU's clocks stay low under load for no reason that it names; zero makes it well again.
     LowClocks {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
         /// By so many percent.
         #[cfg_attr(feature = "openapi", schema(maximum = 99))]
@@ -63,21 +63,21 @@ pub enum Inject {
     },
     /// Correctable memory errors; zero ends them.
     EccRate {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
         /// So many a second.
         per_s: u32,
     },
     /// One uncorrectable memory error; the work on the GPU dies of it.
     EccUncorrectable {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
     },
     /// Memory rows wait for a reset to be replaced, or can no longer be.
     Remap {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
-        /// They wait.
+        /// Rows wait for a reset.
         #[serde(default)]
         pending: bool,
         /// They cannot be replaced.
@@ -86,19 +86,19 @@ pub enum Inject {
     },
     /// The bus of a GPU repeats packets; zero ends it.
     Replay {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
         /// So many a minute.
         per_min: u32,
     },
     /// The bus of a GPU has fewer lanes than it should.
     PcieDowngrade {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
     },
     /// Errors on the links of a GPU to its peers; zero ends them.
     NvlinkErrors {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
         /// So many a second.
         per_s: u32,
@@ -108,7 +108,7 @@ pub enum Inject {
         /// Name, such as `mlx5_3`, or the number at its end.
         #[cfg_attr(feature = "openapi", schema(max_length = 64))]
         port: String,
-        /// How long.
+        /// How long the link is down.
         length: Span,
     },
     /// A network port loses its link for five seconds of every minute.
@@ -136,7 +136,7 @@ pub enum Inject {
         /// Where it is mounted.
         #[cfg_attr(feature = "openapi", schema(max_length = 256))]
         mount: String,
-        /// How long.
+        /// How long it stalls.
         length: Span,
     },
     /// A file system is slower; one makes it well again.
@@ -149,41 +149,41 @@ pub enum Inject {
     },
     /// Processes hang in the kernel; zero ends it.
     StuckProcesses {
-        /// How many.
+        /// How many processes hang.
         count: u32,
     },
     /// The agent answers and tells no figures for so long.
     AgentHang {
-        /// How long.
+        /// How long the agent is silent.
         length: Span,
     },
     /// This node's share of an attempt computes more slowly. Given to every node of a gang it is
     /// the job that is slow. Zero ends it.
     SlowWork {
-        /// Which.
+        /// The attempt that slows down.
         key: AttemptKey,
         /// By so many percent.
         percent: u32,
     },
     /// This node's share of an attempt waits for its data.
     StarveLoader {
-        /// Which.
+        /// The attempt that waits.
         key: AttemptKey,
     },
     /// This node's share of an attempt stops in a collective.
     HangWork {
-        /// Which.
+        /// The attempt that stops.
         key: AttemptKey,
     },
     /// A line of the kernel's log.
     KernelLine {
-        /// The line.
+        /// The line as the kernel would write it, without its time.
         #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
         text: String,
     },
     /// A GPU computes wrong results, and nothing but a test shows it.
     WrongResults {
-        /// Index.
+        /// The GPU's index on the node.
         gpu: u32,
     },
     /// The node comes up with another version of something it has.
@@ -191,7 +191,7 @@ pub enum Inject {
         /// Of what: `driver`, `cuda`, `nccl`.
         #[cfg_attr(feature = "openapi", schema(max_length = 64))]
         component: String,
-        /// Which.
+        /// The version it has after the restart.
         #[cfg_attr(feature = "openapi", schema(max_length = 64))]
         version: String,
     },

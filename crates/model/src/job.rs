@@ -67,7 +67,7 @@ impl fmt::Display for JobState {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Condition {
-    /// Succeeded.
+    /// The other job succeeded.
     Ok,
     /// Failed or was cancelled.
     Fail,
@@ -152,12 +152,12 @@ pub enum SlotEnd {
     },
     /// The ranks could not be started, and the job is to blame (no such program, for example).
     Unstartable {
-        /// Why.
+        /// What was missing or wrong, for people.
         reason: String,
     },
     /// The node could not do it, and the job is not to blame.
     NodeFault {
-        /// Why.
+        /// What the node could not do, for people.
         reason: String,
     },
     /// Stopped because it was asked to.
@@ -208,7 +208,7 @@ pub enum SlotState {
     Lost,
     /// Over: holds nothing any more.
     Ended {
-        /// How.
+        /// How its ranks ended.
         end: SlotEnd,
     },
 }
@@ -220,59 +220,59 @@ pub enum SlotState {
 pub enum StopReason {
     /// Somebody cancelled the job.
     Cancelled {
-        /// Who.
+        /// The user who cancelled it.
         by: String,
     },
     /// Somebody asked for a new attempt.
     Requeued {
-        /// Who.
+        /// The user who asked for it.
         by: String,
     },
     /// It ran past its limit.
     TimeLimit {
-        /// The limit.
+        /// How long it was allowed to run.
         limit: Span,
     },
     /// A slot ended badly; the rest of the gang goes with it.
     SlotFailed {
-        /// Its node.
+        /// The node of the slot that ended.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: NodeName,
-        /// How.
+        /// How that slot's ranks ended.
         end: SlotEnd,
     },
     /// A node of the gang was lost.
     NodeLost {
-        /// The node.
+        /// The node that is silent.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: NodeName,
     },
     /// A node of the gang is being drained.
     Drain {
-        /// The node.
+        /// The node that is being emptied.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: NodeName,
     },
     /// Its room goes to a job that ranks higher.
     Preempted {
-        /// Which.
+        /// The job that gets its nodes.
         by: JobId,
         /// What ranks it higher.
         rank: Rank,
     },
     /// It goes on with another number of nodes.
     Resized {
-        /// How many.
+        /// How many nodes the next attempt has.
         nodes: u32,
     },
     /// It goes on elsewhere, so that a waiting gang fits.
     Moved {
-        /// Which gang.
+        /// The waiting gang.
         by: JobId,
     },
     /// A reservation of others begins.
     ReservationBegins {
-        /// Which.
+        /// The reservation's name.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         name: Label,
     },
@@ -283,17 +283,17 @@ pub enum StopReason {
     },
     /// Hardware under it is sick; it goes on elsewhere.
     Sick {
-        /// Where.
+        /// The unhealthy node.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: NodeName,
-        /// The finding.
+        /// The number of the finding that says so.
         finding: u64,
         /// The failure mode.
         mode: String,
     },
     /// It made no progress.
     Hung {
-        /// The finding.
+        /// The number of the finding that says so.
         finding: u64,
     },
 }
@@ -389,9 +389,9 @@ pub struct Attempt {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Notice {
-    /// Why.
+    /// Why it will be stopped.
     pub reason: StopReason,
-    /// Since when.
+    /// When the notice was given.
     pub at: Time,
     /// Stopped at the latest then.
     pub until: Time,
@@ -435,9 +435,9 @@ pub enum Basis {
 /// An attempt is being stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
-    /// Why.
+    /// Why it is stopped.
     pub reason: StopReason,
-    /// Since when.
+    /// When the stop was ordered.
     pub at: Time,
     /// How long the ranks get between SIGTERM and SIGKILL.
     pub grace: Span,
@@ -461,9 +461,9 @@ pub struct PastAttempt {
     pub started_at: Option<Time>,
     /// When it ended.
     pub ended_at: Time,
-    /// Whose doing.
+    /// What caused its end.
     pub verdict: Verdict,
-    /// In words.
+    /// Why it ended, for people.
     pub reason: String,
     /// Findings that the verdict rests on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -508,10 +508,10 @@ pub struct Checkpoint {
     /// Training step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// Where.
+    /// Where the job says it is; a path as its ranks see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// How large.
+    /// Its size in bytes, if the job said it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// How long it held the job up, in milliseconds.
@@ -521,12 +521,12 @@ pub struct Checkpoint {
     pub at: Time,
 }
 
-/// A job.
+/// A job as the log knows it: what was asked for, and everything that became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Its number.
+    /// Its number, unique in the site and never used again.
     pub id: JobId,
-    /// Its name.
+    /// What its user calls it; not unique.
     pub name: Label,
     /// Who owns it.
     pub project: ProjectName,

@@ -33,7 +33,7 @@ pub struct Inventory {
     /// Network cards.
     #[serde(default)]
     pub nics: Vec<Nic>,
-    /// Disks.
+    /// Its block devices.
     #[serde(default)]
     pub disks: Vec<Disk>,
     /// Kernel release.
@@ -62,11 +62,11 @@ pub struct Inventory {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Numa {
-    /// Number.
+    /// The number the kernel gives it.
     pub id: u32,
     /// Its processors, for example `0-15`.
     pub cpus: String,
-    /// Its memory.
+    /// Memory that is local to its processors, in bytes.
     pub memory: Bytes,
 }
 
@@ -168,7 +168,7 @@ pub struct GpuFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GpuLink {
-    /// Its number.
+    /// The link's number on its GPU, from 0.
     pub link: u32,
     /// Whether it works.
     pub active: bool,
@@ -203,7 +203,7 @@ pub struct MigProfile {
 pub struct MigSlice {
     /// Unique id, as `CUDA_VISIBLE_DEVICES` takes it.
     pub uuid: String,
-    /// Its profile.
+    /// The name of its profile, such as `3g.71gb`.
     pub profile: String,
     /// Number of its GPU instance.
     pub gpu_instance: u32,
@@ -235,13 +235,13 @@ pub struct Nic {
     pub rail: Option<String>,
 }
 
-/// A disk.
+/// A block device of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Disk {
     /// Device name.
     pub name: String,
-    /// Capacity.
+    /// Its capacity in bytes.
     pub size: Bytes,
     /// Model, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -251,7 +251,7 @@ pub struct Disk {
     pub rotational: Option<bool>,
 }
 
-/// Where a node stands in its life (F3).
+/// Where a node stands in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -279,7 +279,7 @@ pub enum Stage {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NodeRole {
-    /// All work.
+    /// Work of every kind.
     #[default]
     Normal,
     /// Replacing failed nodes of running gangs.
@@ -306,7 +306,7 @@ impl NodeRole {
 /// A node as the log knows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: NodeName,
     /// Stage of life.
     pub stage: Stage,

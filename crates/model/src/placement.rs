@@ -22,7 +22,7 @@ impl GpuSet {
     pub fn first(n: u32) -> GpuSet {
         if n >= 64 { GpuSet(u64::MAX) } else { GpuSet((1 << n) - 1) }
     }
-    /// How many.
+    /// How many GPUs are in the set.
     #[must_use]
     pub fn len(self) -> u32 {
         self.0.count_ones()
@@ -32,12 +32,12 @@ impl GpuSet {
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
-    /// In both.
+    /// The GPUs that are in both sets.
     #[must_use]
     pub fn and(self, o: GpuSet) -> GpuSet {
         GpuSet(self.0 & o.0)
     }
-    /// In either.
+    /// The GPUs that are in either set.
     #[must_use]
     pub fn or(self, o: GpuSet) -> GpuSet {
         GpuSet(self.0 | o.0)
@@ -79,7 +79,7 @@ impl fmt::Display for GpuSet {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Slot {
-    /// The node.
+    /// The node that holds it.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub node: NodeName,
     /// Index of the group in the gang.
@@ -110,7 +110,7 @@ pub enum HeldPart {
     Milli(u32),
     /// A MIG slice.
     Mig {
-        /// Its profile.
+        /// The name of its profile, such as `3g.71gb`.
         profile: String,
         /// First memory slice.
         start: u8,
@@ -138,7 +138,7 @@ pub enum Fabric {
 }
 
 impl Fabric {
-    /// For people.
+    /// What people read for it.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {

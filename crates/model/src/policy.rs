@@ -80,7 +80,7 @@ pub struct QualificationPolicy {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnJoin {
-    /// Nothing.
+    /// It takes work untested.
     #[default]
     None,
     /// A quick test.

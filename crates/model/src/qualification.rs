@@ -169,7 +169,7 @@ impl Check {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Qualification {
-    /// How thoroughly.
+    /// How much was tested: quick, standard or full.
     pub level: Level,
     /// When it began, by the node's clock.
     pub started_at: Time,
@@ -251,7 +251,7 @@ pub struct Figure {
 pub struct Qualifying {
     /// Names this test.
     pub id: u64,
-    /// How thoroughly.
+    /// How much is tested: quick, standard or full.
     pub level: Level,
     /// When it was asked for.
     pub asked_at: Time,
@@ -262,7 +262,7 @@ pub struct Qualifying {
 /// A test that came to an end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Qualified {
-    /// Which test.
+    /// The test's number, from `QualificationAsked`.
     pub id: u64,
     /// When its end was written down.
     pub ended_at: Time,
@@ -275,7 +275,7 @@ pub struct Qualified {
 pub struct PastQualification {
     /// When its end was written down.
     pub at: Time,
-    /// How thoroughly.
+    /// How much was tested: quick, standard or full.
     pub level: Level,
     /// What came of it.
     pub outcome: Outcome,

@@ -25,7 +25,7 @@ pub struct Quotas {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
-    /// Its name.
+    /// Its name, unique in the tree.
     #[cfg_attr(feature = "openapi", schema(value_type = String, max_length = 128))]
     pub name: Label,
     /// The node above it; none for a root.
@@ -77,7 +77,7 @@ pub enum QueueOrder {
     /// Yes, as long as it delays no promised start.
     #[default]
     BestEffort,
-    /// No.
+    /// No: who came first starts first.
     Strict,
 }
 

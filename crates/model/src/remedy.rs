@@ -58,7 +58,7 @@ impl Action {
         }
     }
 
-    /// In words.
+    /// What people read for it, as an instruction.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -103,7 +103,7 @@ pub enum Leave {
     /// It is asked for a checkpoint and goes on elsewhere.
     #[default]
     Checkpoint,
-    /// At once.
+    /// What runs on the unhealthy part is stopped at once; the rest is asked for a checkpoint.
     Now,
 }
 
@@ -131,7 +131,7 @@ pub enum RemedyStep {
 }
 
 impl RemedyStep {
-    /// In words.
+    /// What people read for it.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -176,7 +176,7 @@ pub struct Remedy {
     pub finding: u64,
     /// The failure mode.
     pub kind: String,
-    /// The node.
+    /// The node that is to be brought back.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub node: NodeName,
     /// The GPU, where one is meant.
@@ -222,7 +222,7 @@ pub struct Remedy {
 pub enum Act {
     /// A GPU is reset by the node's agent.
     ResetGpu {
-        /// The node.
+        /// The node the GPU is in.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: NodeName,
         /// The GPU.
@@ -230,7 +230,7 @@ pub enum Act {
     },
     /// A node is restarted by its agent; done when it is back with another boot id.
     Reboot {
-        /// The node.
+        /// The node to restart.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: NodeName,
         /// Its boot id before; when it differs already, nothing is done.
@@ -238,7 +238,7 @@ pub enum Act {
     },
     /// A node's power is cut and given back, by whatever the site plugged in for it.
     PowerCycle {
-        /// The node.
+        /// The node whose power is cut.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: NodeName,
         /// Its boot id before.
@@ -246,7 +246,7 @@ pub enum Act {
     },
     /// People are asked to repair something; with the evidence.
     Ticket {
-        /// The node.
+        /// The node to repair.
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         node: NodeName,
         /// In a line.
@@ -258,7 +258,7 @@ pub enum Act {
     Page {
         /// In a line.
         title: String,
-        /// More.
+        /// What is known, in some lines.
         detail: String,
     },
 }
@@ -310,7 +310,7 @@ pub struct AskedAct {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ActEnd {
-    /// When.
+    /// When its outcome was written down.
     pub at: Time,
     /// It was done.
     pub ok: bool,
@@ -451,7 +451,7 @@ impl Rule {
     }
 }
 
-/// How far automation may go (H9).
+/// How far automation may go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reservation {
-    /// Its name.
+    /// Its name, unique in the site.
     #[cfg_attr(feature = "openapi", schema(value_type = String, max_length = 128))]
     pub name: Label,
     /// Whose work may run in it; empty for maintenance: nobody's.
@@ -21,7 +21,7 @@ pub struct Reservation {
     /// Why, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Which nodes.
+    /// The nodes it covers.
     pub over: Over,
     /// When it (first) begins.
     pub start: Time,
@@ -43,12 +43,12 @@ pub struct Reservation {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
-    /// These.
+    /// These nodes, by name.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     Nodes(Vec<NodeName>),
     /// Whole nodes with at least so many GPUs in all, chosen when it is made.
     Gpus {
-        /// How many.
+        /// The least number of GPUs of all its nodes together.
         count: u32,
         /// Of which SKU.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub enum Over {
     },
     /// Every node of a domain, also those that join later.
     Domain {
-        /// Its level.
+        /// The level the domain is of: leaf, rack and so on.
         level: Level,
         /// Its path from the region down, as in `muster topology`, or its last name alone.
         path: String,

@@ -22,7 +22,7 @@ pub struct SiteBook {
     pub text: Arc<str>,
     /// Who applied it.
     pub by: String,
-    /// When.
+    /// When it was applied.
     pub at: Time,
     /// Sequence number of the record that holds it.
     pub version: u64,
@@ -78,7 +78,7 @@ pub struct Run {
     pub started_at: Time,
     /// The step it stands at.
     pub step: u32,
-    /// Since when.
+    /// When it came to that step.
     pub since: Time,
     /// The step's time is up then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,7 +150,7 @@ pub struct StepDone {
     /// What somebody had to say to it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
-    /// When.
+    /// When the step was over.
     #[serde(default)]
     pub at: Time,
 }
@@ -169,11 +169,11 @@ impl StepDone {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnd {
-    /// When.
+    /// When it ended.
     pub at: Time,
-    /// How.
+    /// Whether it resolved the matter, left it to people or was stopped.
     pub outcome: RunOutcome,
-    /// Why.
+    /// Why it ended so, for people.
     pub why: String,
 }
 
@@ -207,7 +207,7 @@ impl RunOutcome {
 pub enum StepWord {
     /// Look now, or do it now.
     Go,
-    /// This choice.
+    /// The answer to a question: one of its choices.
     Choose(String),
     /// It is so, or it was done by hand.
     Yes,

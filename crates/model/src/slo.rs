@@ -1,4 +1,4 @@
-//! What was promised: objectives, and the indicators they are about (O1).
+//! Service level objectives, and the indicators they are about.
 //!
 //! Shares are whole numbers of parts per million, lengths of time are whole milliseconds: what is
 //! stored is never rounded.
@@ -160,7 +160,7 @@ pub struct Objective {
     pub description: String,
     /// What is measured.
     pub sli: Sli,
-    /// For whom.
+    /// What it covers: the whole site, a project or a pool.
     #[serde(default, skip_serializing_if = "Scope::is_site")]
     pub scope: Scope,
     /// At least so much of it is good.
@@ -266,12 +266,12 @@ impl Cause {
 pub struct Counted {
     /// Of which indicator, with the limit it was judged by.
     pub sli: Sli,
-    /// For whom.
+    /// What it was counted for: the whole site, a project or a pool.
     #[serde(default, skip_serializing_if = "Scope::is_site")]
     pub scope: Scope,
     /// Good ones.
     pub good: u64,
-    /// All.
+    /// All of them, good ones included.
     pub total: u64,
     /// Why those that are not good are not, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -63,7 +63,7 @@ pub struct JobSpec {
     pub priority: Priority,
     /// Price class.
     pub tier: Tier,
-    /// Checkpoints.
+    /// Where and how the job writes checkpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<CheckpointSpec>,
     /// How often it is tried again.
@@ -222,9 +222,9 @@ pub struct TopologySpec {
 pub enum Spread {
     /// A power feed.
     Feed,
-    /// A leaf.
+    /// A leaf: the switches that its nodes share.
     Leaf,
-    /// A rack.
+    /// A rack: its nodes share power distribution and cooling.
     Rack,
 }
 
@@ -264,7 +264,7 @@ pub struct RunSpec {
 pub enum Priority {
     /// Runs when nothing else wants to.
     Low,
-    /// The default.
+    /// Ordinary work; what jobs get that name none.
     #[default]
     Normal,
     /// Before normal work.
@@ -282,7 +282,7 @@ pub enum Priority {
 pub enum Tier {
     /// Cheapest; first to go.
     Spot,
-    /// The default.
+    /// Ordinary work; what jobs get that name none.
     #[default]
     OnDemand,
     /// Bought ahead.
@@ -373,9 +373,9 @@ pub struct Volume {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Elastic {
-    /// Smallest.
+    /// The fewest nodes it can run on.
     pub min_nodes: u32,
-    /// Largest.
+    /// The most nodes it can use.
     pub max_nodes: u32,
 }
 
@@ -413,7 +413,7 @@ pub struct Simulate {
 pub struct Group {
     /// What it is called.
     pub name: String,
-    /// Nodes.
+    /// How many nodes it has.
     pub nodes: u32,
     /// GPUs on each.
     pub gpus: u32,

@@ -20,11 +20,11 @@ pub enum Role {
     Admin,
 }
 
-/// A project.
+/// A project: what owns jobs, secrets and quota.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Project {
-    /// Its name.
+    /// Its name, unique in the site.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub name: ProjectName,
     /// What it is for.

@@ -19,7 +19,7 @@ pub enum Level {
     Spine,
     /// Nodes that reach each other over one tier of switches.
     Leaf,
-    /// A cabinet.
+    /// A cabinet of nodes with its own power and cooling.
     Rack,
     /// GPUs joined by NVLink: an NVL72 rack, or one HGX node.
     Nvlink,
@@ -75,15 +75,15 @@ impl FromStr for Level {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Location {
-    /// Region.
+    /// The place on the map.
     pub region: String,
-    /// Cluster.
+    /// The cluster: one fabric.
     pub cluster: String,
     /// Spine group.
     pub spine: String,
     /// Leaf (or the group of rail switches that serves the same nodes).
     pub leaf: String,
-    /// Rack.
+    /// The cabinet it is in.
     pub rack: String,
     /// NVLink domain; the node's own name when NVLink ends at the node.
     pub nvlink: String,

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 /// What was seen.
 #[derive(Debug, Clone, Default)]
 pub struct Look {
-    /// When.
+    /// When it was looked at.
     pub at: Time,
     /// Name of the host.
     pub hostname: String,
@@ -152,7 +152,7 @@ pub struct GpuReport {
     /// Core temperature, Celsius.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temp: Option<f64>,
-    /// Watts.
+    /// Power it draws, in watts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<f64>,
     /// Percent of the time with a kernel running.
@@ -171,7 +171,7 @@ pub struct GpuReport {
 pub struct Report {
     /// Name of the host.
     pub hostname: String,
-    /// When.
+    /// When it was looked at.
     pub at: Time,
     /// The worst finding.
     pub verdict: Verdict,

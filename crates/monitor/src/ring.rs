@@ -12,7 +12,7 @@ pub struct Taken {
     pub steady: u64,
     /// By the wall's clock; it may jump.
     pub at: Time,
-    /// The figures.
+    /// What the device reported.
     pub sample: Sample,
 }
 
@@ -48,7 +48,7 @@ impl Ring {
         }
     }
 
-    /// The newest.
+    /// The newest sample, if there is one.
     #[must_use]
     pub fn last(&self) -> Option<&Taken> {
         self.taken.back()
@@ -131,18 +131,18 @@ pub fn as_mask(value: f64) -> u64 {
 pub struct Figure {
     /// Mean of the samples; for a mask, all its bits together.
     pub mean: f64,
-    /// Highest.
+    /// The highest sample.
     pub max: f64,
-    /// Lowest.
+    /// The lowest sample.
     pub min: f64,
-    /// Newest.
+    /// The newest sample.
     pub last: f64,
 }
 
 /// What one device did over an interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The device.
+    /// The device's index.
     pub gpu: u32,
     /// When the newest sample was taken.
     pub at: Time,

@@ -72,7 +72,7 @@ impl ActKind {
         ALL.iter().find(|(w, ..)| *w == word).map(|(_, k, ..)| *k)
     }
 
-    /// The word.
+    /// The word that stands for it in a book.
     #[must_use]
     pub fn word(self) -> &'static str {
         ALL.iter().find(|(_, k, ..)| *k == self).map_or("", |(w, ..)| w)
@@ -105,7 +105,7 @@ impl ActKind {
 /// Something to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
-    /// What.
+    /// The kind of act.
     pub kind: ActKind,
     /// Its fields; `$name` stands for a variable of the run.
     pub fields: BTreeMap<String, String>,

@@ -115,7 +115,7 @@ pub struct Test {
 }
 
 impl Test {
-    /// In words.
+    /// The test as a sentence, for people.
     #[must_use]
     pub fn words(&self) -> String {
         let of = self.kind.as_deref().map(|k| format!(" of kind {k}")).unwrap_or_default();
@@ -123,7 +123,7 @@ impl Test {
     }
 }
 
-/// A question.
+/// A question that a person answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
     /// What is asked.
@@ -137,9 +137,9 @@ pub struct Ask {
 /// Something that can be said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// The words.
+    /// The answer, as it is offered.
     pub text: String,
-    /// What follows.
+    /// The step that follows, or the end.
     pub goto: Target,
 }
 
@@ -159,7 +159,7 @@ pub enum Target {
 /// What follows a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// This step.
+    /// The step with this number.
     Step(u32),
     /// The run is over.
     Over(RunOutcome),

@@ -1,4 +1,4 @@
-//! Runbooks as data (O3): Markdown that people read, with one small block of facts in each step
+//! Runbooks as data: Markdown that people read, with one small block of facts in each step
 //! that the machine reads. This crate reads a book ([`parse`]), says what is wrong with it, and
 //! knows which step follows what came of another ([`Book::after`]). What is so and what is done is
 //! for others to find out and to do.

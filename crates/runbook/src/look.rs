@@ -130,9 +130,9 @@ impl fmt::Display for Look {
 /// What a look gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// A word.
+    /// A text, such as a state.
     Word(String),
-    /// A number.
+    /// A whole number, such as a count.
     Number(i64),
     /// Nothing is known.
     Unknown(String),

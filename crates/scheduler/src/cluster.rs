@@ -18,11 +18,11 @@ use std::sync::Arc;
 /// A job that holds resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// The job.
+    /// The job that holds them.
     pub work: Arc<Work>,
     /// What it was given.
     pub placement: Arc<Placement>,
-    /// When.
+    /// When it was given them.
     pub placed: Time,
     /// Nothing before this is lost when it is stopped.
     pub saved: Time,
@@ -35,7 +35,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Its slots.
+    /// Its share of each node, in rank order.
     #[must_use]
     pub fn slots(&self) -> &[Slot] {
         &self.placement.slots
@@ -56,7 +56,7 @@ impl Running {
 /// What a user holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Held {
-    /// Jobs.
+    /// How many jobs hold something.
     pub jobs: u32,
     /// GPUs in thousandths.
     pub milli: u64,
@@ -67,9 +67,9 @@ pub struct Held {
 pub struct Cluster {
     /// Nodes and what is free on them.
     pub fleet: Fleet,
-    /// Who waits.
+    /// Jobs that wait, in the order they are asked in.
     pub queue: Queue,
-    /// Who runs.
+    /// Jobs that hold resources, by number.
     pub running: BTreeMap<JobId, Running>,
     /// Who may have how much.
     pub ledger: Ledger,

@@ -23,7 +23,7 @@ const UNKNOWN: Span = Span::hours(24);
 /// Work that would move, and the gang that would start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moves {
-    /// The gang.
+    /// The waiting gang that would start.
     pub gang: JobId,
     /// Nodes it would get, in the order of its groups.
     pub nodes: Vec<NodeName>,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub struct Constraint {
     /// Short name.
     pub name: String,
-    /// In words.
+    /// What it asks for, for people.
     pub detail: String,
     /// Nodes left after it.
     pub nodes_left: u32,
@@ -35,7 +35,7 @@ pub struct Constraint {
 /// A job that goes first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ahead {
-    /// Which.
+    /// The job that goes first.
     pub job: JobId,
     /// Why it is first.
     pub why: String,
@@ -44,7 +44,7 @@ pub struct Ahead {
 /// When it may start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The moment.
+    /// The probable start.
     pub at: Time,
     /// What it rests on.
     pub basis: String,
@@ -63,7 +63,7 @@ pub struct Explanation {
     pub constraints: Vec<Constraint>,
     /// The first few jobs ahead.
     pub ahead: Vec<Ahead>,
-    /// All of them.
+    /// How many jobs are ahead in all.
     pub ahead_count: u32,
     /// When it may start.
     pub estimate: Option<Estimate>,

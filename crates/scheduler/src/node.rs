@@ -41,7 +41,7 @@ pub enum Block {
 }
 
 impl Block {
-    /// For people.
+    /// What people read for it.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl Block {
 /// What the scheduler must know of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: NodeName,
     /// Where it stands.
     pub location: Location,

@@ -18,7 +18,7 @@ pub struct Placed {
     pub slots: Vec<Slot>,
     /// The narrowest domain that holds all of it.
     pub domain: String,
-    /// Its level.
+    /// The level of that domain.
     pub level: Level,
     /// What a collective runs over.
     pub fabric: Fabric,

@@ -29,7 +29,7 @@ const GATHERING: usize = 4;
 /// A gang that starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// Which.
+    /// The job that starts.
     pub job: JobId,
     /// What it gets.
     pub placed: Placed,
@@ -38,7 +38,7 @@ pub struct Start {
 /// A start that is promised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promised {
-    /// To whom.
+    /// The waiting job.
     pub job: JobId,
     /// Not later than this.
     pub at: Time,
@@ -53,9 +53,9 @@ pub struct Promised {
 /// A job that makes room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Victim {
-    /// Which.
+    /// The job that is stopped.
     pub job: JobId,
-    /// For whom.
+    /// The job that gets its nodes.
     pub by: JobId,
     /// What ranks the other one higher.
     pub rank: Rank,
@@ -64,9 +64,9 @@ pub struct Victim {
 /// An elastic gang that gets another size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resize {
-    /// Which.
+    /// The job whose size changes.
     pub job: JobId,
-    /// Nodes.
+    /// How many nodes it gets.
     pub nodes: u32,
     /// For whom it shrinks; none when it grows.
     pub by: Option<JobId>,

@@ -65,7 +65,7 @@ pub struct Turn {
     priority: Reverse<Priority>,
     rank: u32,
     since: Time,
-    /// The job.
+    /// The job whose turn it is.
     pub job: JobId,
     bucket: usize,
 }

@@ -52,9 +52,9 @@ struct Node {
 /// A quota that leaves too little.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Short {
-    /// Whose.
+    /// The name of the quota that leaves too little.
     pub quota: Label,
-    /// Of what.
+    /// The SKU and tier it is short of.
     pub kind: Kind,
     /// Left now, in thousandths.
     pub left: u64,

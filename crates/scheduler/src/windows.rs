@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct Closed {
     /// What was asked for.
     pub reservation: Arc<Reservation>,
-    /// The nodes.
+    /// The nodes it covers.
     pub nodes: BTreeSet<NodeName>,
 }
 

@@ -75,17 +75,17 @@ pub fn group_milli(g: &Group, sku: &str) -> u64 {
 /// All that a cycle must know of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Work {
-    /// Which.
+    /// The job's number.
     pub job: JobId,
     /// What it asks for.
     pub demand: Arc<Demand>,
-    /// Its class.
+    /// Its priority class.
     pub priority: Priority,
-    /// Its tier.
+    /// Its price class.
     pub tier: Tier,
-    /// Whose.
+    /// The project that owns it.
     pub project: ProjectName,
-    /// By whom.
+    /// The user who submitted it.
     pub user: Arc<str>,
     /// Its age counts from here.
     pub since: Time,

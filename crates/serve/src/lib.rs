@@ -155,10 +155,10 @@ pub enum ServeError {
     /// Another server uses the data directory.
     #[error("another muster server already uses {0}; stop it, or choose another --data-dir")]
     Busy(PathBuf),
-    /// The brain.
+    /// The brain could not start: store, log, key or threads.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Certificates.
+    /// Certificates could not be made or read.
     #[error(transparent)]
     Link(#[from] LinkError),
     /// Kept output.
@@ -189,7 +189,7 @@ const LOCAL_FLEET: &str = "local-fleet";
 /// A server that runs.
 #[derive(Debug)]
 pub struct Server {
-    /// The brain.
+    /// The engine, its log and its view.
     pub brain: Brain,
     /// Who is connected.
     pub agents: Agents,
@@ -197,7 +197,7 @@ pub struct Server {
     pub listen: SocketAddr,
     /// Where agents connect.
     pub link_listen: SocketAddr,
-    /// The site.
+    /// The site's id.
     pub site: SiteId,
     /// Where the administrator's token is.
     pub admin_token: PathBuf,

@@ -49,7 +49,7 @@ impl Page {
     }
 }
 
-/// All pages.
+/// A page for each job, and counts over all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     pub(crate) pages: BTreeMap<JobId, Page>,

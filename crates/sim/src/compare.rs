@@ -21,7 +21,7 @@ pub enum Better {
 pub enum Unit {
     /// Part of a whole, between 0 and 1.
     Share,
-    /// Seconds.
+    /// A time, in seconds.
     Seconds,
     /// GPU-seconds.
     GpuSeconds,
@@ -104,11 +104,11 @@ pub fn by_name(name: &str) -> Option<&'static Metric> {
 /// A mean with its 95% confidence interval; one run alone has none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Mean.
+    /// The mean of all runs.
     pub mean: f64,
-    /// Least.
+    /// The interval's lower end.
     pub low: Option<f64>,
-    /// Most.
+    /// The interval's upper end.
     pub high: Option<f64>,
     /// Of so many runs.
     pub runs: u64,
@@ -156,7 +156,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// In words.
+    /// The word users read.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -277,7 +277,7 @@ fn verdict(i: &Interval, better: Better, scale: f64) -> Verdict {
 /// A figure that does not lie where the scenario expects it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Missed {
-    /// Its name.
+    /// The metric's name.
     pub figure: String,
     /// What it is; none where the run has no such figure.
     pub value: Option<f64>,

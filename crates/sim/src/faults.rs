@@ -46,7 +46,7 @@ struct Life {
     failures: Vec<Time>,
 }
 
-/// All lives.
+/// The failures of all nodes: what can happen, and what has.
 #[derive(Debug)]
 pub(crate) struct Faults {
     causes: Vec<(usize, f64)>,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub struct Outcome {
     /// Name of the scenario or trace.
     pub scenario: String,
-    /// Seed.
+    /// The seed the run was made from.
     pub seed: u64,
     /// Nodes, and GPUs in them.
     pub nodes: u32,
@@ -86,15 +86,15 @@ pub struct Outcome {
 /// Mean and quantiles.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Spread {
-    /// Mean.
+    /// The arithmetic mean.
     pub mean: f64,
-    /// Median.
+    /// The median: half are below it.
     pub p50: f64,
     /// 95th percentile.
     pub p95: f64,
     /// 99th percentile.
     pub p99: f64,
-    /// How many.
+    /// How many values that is from.
     pub count: u64,
 }
 
@@ -128,7 +128,7 @@ pub struct SizeClass {
     pub gpus_from: u64,
     /// GPUs, up to.
     pub gpus_to: u64,
-    /// Jobs.
+    /// How many jobs of that size there were.
     pub jobs: u64,
     /// Useful share of the time that they wanted to run.
     pub ettr: f64,
@@ -140,7 +140,7 @@ pub struct SizeClass {
     pub mtbi_s: Option<f64>,
     /// Share of the jobs that were interrupted at least once.
     pub interrupted_share: f64,
-    /// Waits.
+    /// How long they waited, in seconds.
     pub wait_s: Spread,
 }
 
@@ -164,7 +164,7 @@ pub struct Prediction {
     pub signs: u64,
     /// Signs that a failure followed within the lead.
     pub right: u64,
-    /// Failures.
+    /// How many failures there were.
     pub failures: u64,
     /// Right signs of all signs.
     pub precision: f64,
@@ -213,9 +213,9 @@ pub struct FaultMark {
     pub at_s: f64,
     /// Place of the node in the fleet.
     pub node: u32,
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// Cause.
+    /// The name of its cause in the scenario.
     pub cause: String,
     /// Whether it hit running work.
     pub hit: bool,

@@ -124,11 +124,11 @@ impl Sku {
 pub struct SimConfig {
     /// Kind of its GPUs.
     pub sku: Sku,
-    /// How many.
+    /// How many GPUs it has.
     pub gpus: u32,
     /// Logical processors.
     pub cpus: u32,
-    /// Memory.
+    /// Memory of the host, in bytes.
     pub memory: Bytes,
     /// The last so many of its GPUs are in MIG mode.
     pub mig_gpus: u32,

@@ -29,7 +29,7 @@ pub enum Effect {
     Xid {
         /// The GPU.
         gpu: u32,
-        /// Its number.
+        /// The XID's number.
         code: u32,
     },
     /// The kernel writes a line.

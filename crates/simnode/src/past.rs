@@ -13,7 +13,7 @@ const LONG: Span = Span::mins(20);
 /// A life so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Past {
-    /// Restarts.
+    /// How often it was restarted.
     pub boots: u64,
     /// What it suffers from.
     pub faults: Vec<Fault>,
@@ -24,7 +24,7 @@ pub struct Past {
 /// A node's share of pretended work that goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ongoing {
-    /// The attempt.
+    /// Job and number of the attempt.
     pub key: AttemptKey,
     /// What it pretends.
     pub work: Simulate,

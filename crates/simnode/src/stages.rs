@@ -26,14 +26,14 @@ pub struct Stages {
     pub read: u64,
     /// Copying it to the devices.
     pub h2d: u64,
-    /// Computing.
+    /// Work on the devices.
     pub compute: u64,
     /// Talking to the other ranks, and waiting for them.
     pub comm: u64,
 }
 
 impl Stages {
-    /// All of them.
+    /// All stages together.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.read + self.h2d + self.compute + self.comm

@@ -9,11 +9,11 @@ use muster_model::units::{Span, Time};
 /// Something that pretended work did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimEvent {
-    /// Attempt.
+    /// Job and number of the attempt.
     pub key: AttemptKey,
     /// When, on the node's clock.
     pub at: Time,
-    /// What.
+    /// What the work did.
     pub what: What,
 }
 

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub trait Facts {
     /// A job, if it is still known.
     fn job(&self, id: JobId) -> Option<&Job>;
-    /// A node.
+    /// A node, if it is still known.
     fn node(&self, name: &NodeName) -> Option<&Node>;
     /// All jobs that have not ended.
     fn open_jobs(&self) -> Box<dyn Iterator<Item = &Job> + '_>;
@@ -31,7 +31,7 @@ pub trait Facts {
 /// What is counted, and what has to be remembered to count it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Book {
-    /// The counts.
+    /// Good and all, by indicator and time.
     pub ledger: Ledger,
     /// What objectives ask for, each once.
     watch: Vec<Series>,

@@ -54,7 +54,7 @@ pub fn rules(o: &Objective) -> Vec<BurnRule> {
 /// A rule that holds now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Firing {
-    /// Which.
+    /// The rule that holds.
     pub rule: BurnRule,
     /// How fast the budget is spent over its long window.
     pub long: Ratio,

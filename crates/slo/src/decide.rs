@@ -25,7 +25,7 @@ pub struct Site<'a> {
     pub hold: Span,
 }
 
-/// What changes.
+/// What has to be written about an alert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// A new alert.

@@ -26,13 +26,13 @@ pub enum Aim {
 /// A figure that operators watch, and where it should start.
 #[derive(Debug, Clone, Copy)]
 pub struct Figure {
-    /// Its number.
+    /// Its number in the set.
     pub id: &'static str,
-    /// Its name.
+    /// What operators call it.
     pub name: &'static str,
     /// What is aimed at.
     pub aim: Aim,
-    /// What misleads.
+    /// What it hides, or what makes it look better than things are.
     pub beware: &'static str,
 }
 

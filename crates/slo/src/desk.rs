@@ -25,7 +25,7 @@ const ERROR_MAX: usize = 240;
 /// What an alert's receiver was last told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
-    /// When.
+    /// When it was last notified.
     pub at: Time,
     /// That it is so urgent.
     pub urgency: Urgency,
@@ -51,7 +51,7 @@ pub struct Line {
 /// A message that is to be sent now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Letter {
-    /// To whom.
+    /// The receiver it goes to.
     pub to: Label,
     /// Ids of alerts and what there is to tell, in order.
     pub alerts: Vec<(String, News)>,
@@ -60,7 +60,7 @@ pub struct Letter {
 /// What waits for a receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backlog {
-    /// Which.
+    /// The receiver that is behind.
     pub receiver: Label,
     /// Alerts that it has to be told of.
     pub alerts: u64,

@@ -60,9 +60,9 @@ impl Count {
 /// What is counted: an indicator, for whom.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Series {
-    /// The indicator.
+    /// What is measured, with its limit.
     pub sli: Sli,
-    /// For whom.
+    /// What it is counted for: the whole site, a project or a pool.
     #[serde(default, skip_serializing_if = "Scope::is_site")]
     pub scope: Scope,
 }

@@ -1,4 +1,4 @@
-//! What was promised, how much of it is left, and who has to be told (O1, O2). Pure.
+//! Service level objectives, how much of their budgets is left, and who has to be alerted. Pure.
 //!
 //! * [`ledger`] counts good and all by indicator and time; [`book`] fills it from the log.
 //! * [`budget`] and [`burn`] are the arithmetic: exact fractions until something is printed.

@@ -21,7 +21,7 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
 impl Ratio {
     /// None of it.
     pub const ZERO: Ratio = Ratio { above: 0, below: 1 };
-    /// All of it.
+    /// One: the whole of something.
     pub const ONE: Ratio = Ratio { above: 1, below: 1 };
 
     /// So many of so many. Nothing of nothing is nothing.

@@ -1,5 +1,5 @@
 //! Is a site ready for what it promises? The checklists of operators, each point answered from what
-//! is known (O11). What Muster cannot know is said to be unknown, never taken for good.
+//! is known. What Muster cannot know is said to be unknown, never taken for good.
 
 use muster_model::slo::{Gate, Objective};
 

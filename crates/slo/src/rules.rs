@@ -16,22 +16,22 @@ pub const ALL: &str = "muster_slo_all_total";
 /// A group of rules that are evaluated together, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleGroup {
-    /// Its name.
+    /// The group's name, unique in its file.
     pub name: String,
-    /// How often.
+    /// The time between two evaluations.
     pub interval: Span,
-    /// What.
+    /// Its rules, in the order in which they are evaluated.
     pub rules: Vec<Rule>,
 }
 
-/// A rule.
+/// A rule of Prometheus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// Does it record or alert?
     pub kind: RuleKind,
-    /// The expression.
+    /// The expression, in PromQL.
     pub expr: String,
-    /// Labels.
+    /// Labels it adds, by name.
     pub labels: Vec<(&'static str, String)>,
 }
 
@@ -42,7 +42,7 @@ pub enum RuleKind {
     Record(String),
     /// Alerts under this name.
     Alert {
-        /// The name.
+        /// The alert's name.
         name: String,
         /// Once it has been so for this long.
         held: Span,

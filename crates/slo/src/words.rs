@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Members that are named in a message.
 const NAMED: usize = 10;
 
-/// Who speaks.
+/// In whose name a message is written, and where its links lead.
 #[derive(Debug, Clone, Copy)]
 pub struct Voice<'a> {
     /// The site's name.
@@ -89,9 +89,9 @@ pub fn alertmanager(items: &[Item<'_>], voice: &Voice<'_>) -> Vec<Posted> {
 pub struct Hook<'a> {
     /// Shape of this document.
     pub version: u32,
-    /// The site.
+    /// The site's id.
     pub site: &'a str,
-    /// The news.
+    /// What there is to report, one entry for each alert.
     pub alerts: Vec<HookItem<'a>>,
 }
 
@@ -104,7 +104,7 @@ pub struct HookItem<'a> {
     pub evidence: String,
     /// The runbook, as a whole address.
     pub instructions: String,
-    /// The alert.
+    /// The alert as it stands.
     #[serde(flatten)]
     pub alert: &'a Alert,
 }
@@ -124,7 +124,7 @@ pub fn webhook<'a>(items: &[Item<'a>], voice: &Voice<'a>) -> Hook<'a> {
 /// What Slack takes, and what takes the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Chat {
-    /// The text.
+    /// What is posted.
     pub text: String,
 }
 

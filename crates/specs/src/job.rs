@@ -15,7 +15,7 @@ pub const MAX_FILE: usize = 4 << 20;
 /// A job and what its author should know about how it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
-    /// The job.
+    /// The job as it will be submitted.
     pub spec: JobSpec,
     /// Directives that were understood but have no effect, or another one than in Slurm.
     pub notes: Vec<Note>,

@@ -76,7 +76,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// From hexadecimal.
+/// Reads a link from hexadecimal; none when it is not one.
 pub(crate) fn unhex(text: &str) -> Option<Link> {
     if text.len() != 32 || !text.is_ascii() {
         return None;

@@ -45,13 +45,13 @@ pub enum StoreError {
     NotDense {
         /// What must come next.
         expected: Seq,
-        /// What came.
+        /// The number of the entry that came.
         got: Seq,
     },
     /// The database cannot be reached or is busy.
     #[error("the store cannot be reached: {detail}; {}", outcome(*outcome_unknown))]
     Unavailable {
-        /// What happened.
+        /// What the database said.
         detail: String,
         /// Whether the write may have been committed all the same.
         outcome_unknown: bool,
@@ -83,7 +83,7 @@ pub enum StoreError {
          it, and import it into a new store"
     )]
     ChangedSchema {
-        /// Which migration.
+        /// The number of the migration that differs.
         version: u32,
     },
     /// The target of an import or a restore holds something.
@@ -105,7 +105,7 @@ pub enum StoreError {
     Other {
         /// What and how to mend it.
         what: String,
-        /// The cause.
+        /// The error below it, where there is one.
         #[source]
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },

@@ -47,7 +47,7 @@ pub(crate) enum Line<'a> {
         /// The body as it is, when it is JSON on one line.
         #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
         body: Option<&'a RawValue>,
-        /// Otherwise.
+        /// The body in base64, when it is not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         base64: Option<String>,
     },

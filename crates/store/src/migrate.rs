@@ -8,7 +8,7 @@ pub(crate) struct Migration {
     pub(crate) version: u32,
     /// What it does.
     pub(crate) name: &'static str,
-    /// How.
+    /// The statements that carry it out.
     pub(crate) sql: &'static str,
 }
 

@@ -20,11 +20,11 @@ pub enum SealError {
     /// The key's file cannot be used.
     #[error("the seal key {}: {what}", path.display())]
     KeyFile {
-        /// The file.
+        /// The key's file.
         path: PathBuf,
         /// What is wrong and how to mend it.
         what: String,
-        /// The cause.
+        /// The error below it, where there is one.
         #[source]
         source: Option<std::io::Error>,
     },

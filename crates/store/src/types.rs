@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct Entry {
     /// Its place; dense.
     pub seq: Seq,
-    /// When.
+    /// When it was written, by the leader's clock.
     pub at: Time,
     /// The record as its writer serialised it; opaque here.
     pub body: Vec<u8>,
@@ -69,7 +69,7 @@ pub enum LeaseAnswer {
     Granted(Epoch),
     /// Somebody else has it.
     Held {
-        /// Who.
+        /// The server that leads.
         holder: String,
         /// For how long, unless it is renewed.
         expires_in: Span,
@@ -153,7 +153,7 @@ pub struct DumpHeader {
     pub base_chain: [u8; 16],
     /// The newest entry.
     pub last_seq: Seq,
-    /// Its time.
+    /// The time of the newest entry.
     pub last_at: Time,
     /// The chain at `last_seq`.
     pub last_chain: [u8; 16],
@@ -176,7 +176,7 @@ pub enum DumpItem {
     Secret {
         /// The project it belongs to.
         project: String,
-        /// Its name.
+        /// Its name, unique in its project.
         name: String,
         /// The sealed value.
         value: Vec<u8>,

@@ -156,7 +156,7 @@ pub(super) struct Leaf {
     pub(super) racks: Range<usize>,
 }
 
-/// The fleet.
+/// Every GPU of the site, by node and rack.
 #[derive(Debug, Default)]
 pub(super) struct Fleet {
     layout: ConsoleLayout,
@@ -261,7 +261,7 @@ impl Fleet {
         self.known = true;
     }
 
-    /// What changed.
+    /// Takes in the cells that changed.
     pub(super) fn change(&mut self, some: &[(u32, GpuCell)]) {
         let mut touched = BTreeSet::new();
         for (i, cell) in some {

@@ -41,9 +41,9 @@ pub(super) enum Link {
     Live,
     /// Not any more.
     Away {
-        /// Since when.
+        /// When the connection was lost.
         since: Time,
-        /// Why.
+        /// Why, for people.
         why: String,
     },
 }
@@ -79,7 +79,7 @@ pub(super) struct Why {
     pub(super) at: Time,
 }
 
-/// What happened.
+/// Everything that can change the screen.
 #[derive(Debug)]
 pub(super) enum Msg {
     /// Time goes on.

@@ -1747,7 +1747,7 @@ export interface components {
              * @description Its part among its siblings.
              */
             entitled_milli: number;
-            /** @description The project. */
+            /** @description The project's name. */
             project: string;
             /** @description The node of the tree it hangs on. */
             quota?: string | null;
@@ -1794,9 +1794,9 @@ export interface components {
         };
         /** @description Who looks after an alert. */
         Acknowledged: {
-            /** @description When. */
+            /** @description When they said so. */
             at: components["schemas"]["Timestamp"];
-            /** @description Who. */
+            /** @description The user who looks after it. */
             by: string;
             /** @description What they said. */
             note: string;
@@ -1811,7 +1811,7 @@ export interface components {
              * @description The GPU.
              */
             gpu?: number | null;
-            /** @description Its number. */
+            /** @description Its number, as text: that of the record that asked for it. */
             id: string;
             /** @description What came of it: where the ticket is, or what went wrong. */
             message?: string | null;
@@ -1849,12 +1849,12 @@ export interface components {
              * @description How far its clock is ahead of the server's, in milliseconds.
              */
             skew_ms: number;
-            /** @description Its version. */
+            /** @description The version of Muster that it runs. */
             version: string;
         };
         /** @description A job that goes first. */
         Ahead: {
-            /** @description Its id. */
+            /** @description The job's id: `42`, or `42_3`. */
             id: string;
             /** @description Its name; null when the caller may not see it. */
             name?: string | null;
@@ -1918,7 +1918,7 @@ export interface components {
         AlertList: {
             /** @description Where the next page begins. */
             cursor?: string | null;
-            /** @description The alerts. */
+            /** @description The alerts of this page. */
             items: components["schemas"]["Alert"][];
         };
         /** @description `POST /v1/runbook-runs/{id}/answer`. */
@@ -1932,7 +1932,7 @@ export interface components {
              * @description The step that is meant.
              */
             step: number;
-            /** @description The word. */
+            /** @description What is answered at that step. */
             word: components["schemas"]["RunbookWord"];
         };
         /** @description A task of an array, in short. */
@@ -1941,7 +1941,7 @@ export interface components {
             id: string;
             /**
              * Format: int32
-             * @description Its index.
+             * @description Its index in the array, as submitted.
              */
             index: number;
             /**
@@ -2013,7 +2013,7 @@ export interface components {
              * @description Counts from 1 for each job.
              */
             attempt: number;
-            /** @description The job. */
+            /** @description The job that is tried. */
             job: components["schemas"]["JobId"];
         };
         /** @description One attempt, with the wait before it. */
@@ -2147,7 +2147,7 @@ export interface components {
             /** @description What is written on it. */
             on_accent: string;
         };
-        /** @description A link. */
+        /** @description A link that the console shows to its users. */
         BrandLink: {
             /** @description What it is called. */
             text: string;
@@ -2172,9 +2172,9 @@ export interface components {
             /** @description What the probe is, while it is half open: `qualification of NODE` or `attempt JOB.ATTEMPT`. */
             probe?: string | null;
             probe_at?: components["schemas"]["Timestamp"] | null;
-            /** @description Why. */
+            /** @description Why it entered this state, for people. */
             reason: string;
-            /** @description Since when. */
+            /** @description When it entered this state. */
             since: components["schemas"]["Timestamp"];
             /** @description Where it stands. */
             state: components["schemas"]["BreakerState"];
@@ -2273,7 +2273,7 @@ export interface components {
         Cause: "hardware" | "platform" | "application" | "operator" | "scheduler" | "unreachable" | "quarantine" | "repair" | "test" | "room" | "slow" | "starting" | "lost" | "unknown";
         /** @description How many were bad for a reason. */
         CauseCount: {
-            /** @description Why. */
+            /** @description Why they were bad. */
             cause: components["schemas"]["Cause"];
             /**
              * Format: int64
@@ -2285,11 +2285,11 @@ export interface components {
         Change: {
             /** @description Who did it. */
             actor: string;
-            /** @description When. */
+            /** @description When it was made. */
             at: components["schemas"]["Timestamp"];
             /** @description The log's word for it, such as `policy_set`. */
             event: string;
-            /** @description In words. */
+            /** @description What was changed, for people. */
             text: string;
         };
         /** @description How a receiver is reached. Secrets are named, never written here. */
@@ -2314,15 +2314,15 @@ export interface components {
                 url_secret: string;
             };
         } | {
-            /** @description Mail. */
+            /** @description Mail, sent to a server of the site's own. */
             smtp: {
-                /** @description Sender. */
+                /** @description The address it is sent from. */
                 from: string;
                 /** @description The secret that holds the password. */
                 password_secret?: string | null;
                 /** @description Host and port. */
                 server: string;
-                /** @description Recipients. */
+                /** @description The addresses it is sent to. */
                 to: string[];
                 /** @description Name to log in with. */
                 user?: string | null;
@@ -2381,7 +2381,7 @@ export interface components {
              * @description How large, in bytes.
              */
             bytes?: number | null;
-            /** @description Where. */
+            /** @description Where the job says it is; a path as its ranks see it. */
             path?: string | null;
             /**
              * Format: int64
@@ -2435,7 +2435,7 @@ export interface components {
         Constraint: {
             /** @description Whether this is what the job waits for. */
             binding: boolean;
-            /** @description In words. */
+            /** @description What it asks for and what it leaves, for people. */
             detail: string;
             /**
              * Format: int64
@@ -2453,7 +2453,7 @@ export interface components {
         /** @description `POST /v1/nodes/{name}/cordon`. */
         CordonRequest: {
             /**
-             * @description Why.
+             * @description Why, for people.
              * @default
              */
             reason: string;
@@ -2462,7 +2462,7 @@ export interface components {
         CreateProject: {
             /** @description What it is for. */
             description?: string;
-            /** @description Its name. */
+            /** @description Its name, unique in the site. */
             name: string;
         };
         /** @description `POST /v1/tokens`. */
@@ -2521,7 +2521,7 @@ export interface components {
             /** @description The other job; with an array, its first task. */
             job: components["schemas"]["JobId"];
         };
-        /** @description A disk. */
+        /** @description A block device of the host. */
         Disk: {
             /** @description Model, where known. */
             model?: string | null;
@@ -2529,13 +2529,13 @@ export interface components {
             name: string;
             /** @description Spinning or not, where known. */
             rotational?: boolean | null;
-            /** @description Capacity. */
+            /** @description Its capacity in bytes. */
             size: components["schemas"]["Bytes"];
         };
         /** @description `POST /v1/nodes/{name}/drain`. */
         DrainRequest: {
             /**
-             * @description Why.
+             * @description Why, for people.
              * @default
              */
             reason: string;
@@ -2549,9 +2549,9 @@ export interface components {
         DryRemedy: {
             /** @description What would be done. */
             action: components["schemas"]["Action"];
-            /** @description When. */
+            /** @description When it would have been chosen. */
             at: components["schemas"]["Timestamp"];
-            /** @description The finding. */
+            /** @description The number of the finding it would be for. */
             finding: string;
             /**
              * Format: int32
@@ -2564,7 +2564,7 @@ export interface components {
             kind: string;
             /** @description Who would decide. */
             mode: components["schemas"]["Mode"];
-            /** @description The node. */
+            /** @description The node that would be taken. */
             node: string;
         };
         /**
@@ -2574,7 +2574,7 @@ export interface components {
         Efficiency: {
             /**
              * Format: int32
-             * @description Which attempt.
+             * @description The number of the attempt, from 1.
              */
             attempt: number;
             /**
@@ -2636,7 +2636,7 @@ export interface components {
              * @description Share in which tensor cores were.
              */
             tensor_active?: number | null;
-            /** @description The last. */
+            /** @description The last row. */
             until: components["schemas"]["Timestamp"];
             /**
              * Format: double
@@ -2655,12 +2655,12 @@ export interface components {
         Elastic: {
             /**
              * Format: int32
-             * @description Largest.
+             * @description The most nodes it can use.
              */
             max_nodes: number;
             /**
              * Format: int32
-             * @description Smallest.
+             * @description The fewest nodes it can run on.
              */
             min_nodes: number;
         };
@@ -2693,7 +2693,7 @@ export interface components {
             field?: string | null;
             /** @description How to mend it. */
             hint?: string | null;
-            /** @description For people. */
+            /** @description What is wrong, for people. */
             message: string;
         };
         /** @description Who else is told when nobody looks after an alert. */
@@ -2705,7 +2705,7 @@ export interface components {
         };
         /** @description When a job will probably start. */
         Estimate: {
-            /** @description When. */
+            /** @description The probable start. */
             at: components["schemas"]["Timestamp"];
             /** @description What that rests on. */
             basis: string;
@@ -2723,7 +2723,7 @@ export interface components {
              */
             gpus: number[];
             /**
-             * @description Why.
+             * @description Why, for people.
              * @default
              */
             reason: string;
@@ -2789,7 +2789,7 @@ export interface components {
             confidence?: number | null;
             /** @description What a slow one's finding is about. */
             entity?: string | null;
-            /** @description Its name. */
+            /** @description Its name, unique in the site. */
             name: string;
             /** @description How it stands. */
             standing: components["schemas"]["FabricStanding"];
@@ -2800,7 +2800,7 @@ export interface components {
         FabricPair: {
             /** @description One node. */
             a: string;
-            /** @description The other. */
+            /** @description The other node. */
             b: string;
             /**
              * Format: double
@@ -2903,7 +2903,7 @@ export interface components {
              */
             group: boolean;
             /**
-             * @description These nodes.
+             * @description Test these nodes.
              * @default []
              */
             nodes: string[];
@@ -2945,7 +2945,7 @@ export interface components {
         FabricState: "waiting" | "running" | "done" | "failed";
         /** @description A test of the network. */
         FabricTest: {
-            /** @description When. */
+            /** @description When it was asked for. */
             asked_at: components["schemas"]["Timestamp"];
             /** @description Who asked for it. */
             by: string;
@@ -2954,7 +2954,7 @@ export interface components {
             error?: string | null;
             /** @description Whether all nodes were tested at once. */
             group?: boolean;
-            /** @description Its number. */
+            /** @description Its number, as text. */
             id: string;
             /** @description Always `FabricTest`. */
             kind: components["schemas"]["Kind"];
@@ -3077,7 +3077,7 @@ export interface components {
              * @description The GPU, where one is meant.
              */
             gpu?: number | null;
-            /** @description The node. */
+            /** @description The node that reported it. */
             node: string;
             /**
              * Format: int32
@@ -3110,7 +3110,7 @@ export interface components {
         FaultList: {
             /** @description Where the next page starts; null on the last one. */
             cursor?: string | null;
-            /** @description The faults. */
+            /** @description The faults of this page. */
             items: components["schemas"]["Fault"][];
         };
         /**
@@ -3146,7 +3146,7 @@ export interface components {
              * @description The GPU, if it is about one.
              */
             gpu?: number | null;
-            /** @description Its number. */
+            /** @description Its number, as text: that of the record that opened it. */
             id: string;
             /** @description The incident it is part of. */
             incident?: string | null;
@@ -3165,7 +3165,7 @@ export interface components {
             opened_at: components["schemas"]["Timestamp"];
             /**
              * Format: int32
-             * @description Its rank.
+             * @description The global rank within that attempt, where one is meant.
              */
             rank?: number | null;
             /** @description The remedy that was chosen for it. */
@@ -3181,7 +3181,7 @@ export interface components {
         FindingList: {
             /** @description Where the next page starts; null on the last one. */
             cursor?: string | null;
-            /** @description The findings. */
+            /** @description The findings of this page. */
             items: components["schemas"]["Finding"][];
         };
         /** @description A rule that holds. */
@@ -3323,7 +3323,7 @@ export interface components {
             failed: components["schemas"]["FleetBlame"];
             /**
              * Format: int64
-             * @description Came.
+             * @description Jobs that were submitted.
              */
             submitted: number;
             /**
@@ -3392,7 +3392,7 @@ export interface components {
             out_of_service: {
                 [key: string]: number;
             };
-            /** @description Which kind. */
+            /** @description The kind of GPU, such as `h100-sxm`. */
             sku: string;
         };
         /**
@@ -3404,7 +3404,7 @@ export interface components {
         ForceBreaker: {
             /** @description Which, as `kind:name`. */
             entity: string;
-            /** @description Why. */
+            /** @description Why, for people. */
             reason?: string;
             state?: components["schemas"]["BreakerState"] | null;
         };
@@ -3620,7 +3620,7 @@ export interface components {
             active: boolean;
             /**
              * Format: int32
-             * @description Its number.
+             * @description The link's number on its GPU, from 0.
              */
             link: number;
             /** @description PCI address of the other end. */
@@ -3693,7 +3693,7 @@ export interface components {
             name: string;
             /**
              * Format: int32
-             * @description Nodes.
+             * @description How many nodes it has.
              */
             nodes: number;
             part?: components["schemas"]["GpuPart"] | null;
@@ -3819,7 +3819,7 @@ export interface components {
         } | {
             /** @description A MIG slice. */
             mig: {
-                /** @description Its profile. */
+                /** @description The name of its profile, such as `3g.71gb`. */
                 profile: string;
                 /**
                  * Format: int32
@@ -3860,7 +3860,7 @@ export interface components {
             finding_ids: string[];
             /** @description The findings themselves; empty in lists. */
             findings?: components["schemas"]["Finding"][];
-            /** @description Its number. */
+            /** @description Its number, as text: that of the record that opened it. */
             id: string;
             /** @description What happened there: a failure mode. */
             kind: string;
@@ -3884,11 +3884,11 @@ export interface components {
         IncidentEntry: {
             /** @description Who caused it. */
             actor: string;
-            /** @description When. */
+            /** @description When it happened. */
             at: components["schemas"]["Timestamp"];
             /** @description The node, where one is meant. */
             node?: string | null;
-            /** @description In words. */
+            /** @description What happened, for people. */
             text: string;
             /**
              * @description `incident`, `finding`, `fault`, `remedy`, `act`, `stage`, `test`, `job`, `breaker`,
@@ -3929,16 +3929,16 @@ export interface components {
         IncidentList: {
             /** @description Where the next page starts; null on the last one. */
             cursor?: string | null;
-            /** @description The incidents. */
+            /** @description The incidents of this page. */
             items: components["schemas"]["Incident"][];
         };
         /** @description What somebody wrote down. */
         IncidentNote: {
-            /** @description When. */
+            /** @description When it was written. */
             at: components["schemas"]["Timestamp"];
-            /** @description Who. */
+            /** @description The user who wrote it. */
             by: string;
-            /** @description What. */
+            /** @description What they wrote, as plain text. */
             text: string;
         };
         /** @description Everything about an incident. */
@@ -3966,19 +3966,19 @@ export interface components {
         } | {
             /** @enum {string} */
             fault: "partition";
-            /** @description How long. */
+            /** @description How long it is cut off. */
             length: components["schemas"]["Span"];
         } | {
             /** @enum {string} */
             fault: "kill_ranks";
-            /** @description Which. */
+            /** @description The attempt whose ranks on this node are killed. */
             key: components["schemas"]["AttemptKey"];
         } | {
             /** @enum {string} */
             fault: "lose_gpu";
             /**
              * Format: int32
-             * @description Index.
+             * @description The GPU's index on the node.
              */
             gpu: number;
         } | {
@@ -3986,7 +3986,7 @@ export interface components {
             fault: "slow_gpu";
             /**
              * Format: int32
-             * @description Index.
+             * @description The GPU's index on the node.
              */
             gpu: number;
             /**
@@ -4004,7 +4004,7 @@ export interface components {
             fault: "xid";
             /**
              * Format: int32
-             * @description Index.
+             * @description The GPU's index on the node.
              */
             gpu: number;
         } | {
@@ -4012,7 +4012,7 @@ export interface components {
             fault: "thermal";
             /**
              * Format: int32
-             * @description Index.
+             * @description The GPU's index on the node.
              */
             gpu: number;
         } | {
@@ -4023,7 +4023,7 @@ export interface components {
             fault: "low_clocks";
             /**
              * Format: int32
-             * @description Index.
+             * @description The GPU's index on the node.
              */
             gpu: number;
             /**
@@ -4036,7 +4036,7 @@ export interface components {
             fault: "ecc_rate";
             /**
              * Format: int32
-             * @description Index.
+             * @description The GPU's index on the node.
              */
             gpu: number;
             /**
@@ -4049,7 +4049,7 @@ export interface components {
             fault: "ecc_uncorrectable";
             /**
              * Format: int32
-             * @description Index.
+             * @description The GPU's index on the node.
              */
             gpu: number;
         } | {
@@ -4059,17 +4059,17 @@ export interface components {
             fault: "remap";
             /**
              * Format: int32
-             * @description Index.
+             * @description The GPU's index on the node.
              */
             gpu: number;
-            /** @description They wait. */
+            /** @description Rows wait for a reset. */
             pending?: boolean;
         } | {
             /** @enum {string} */
             fault: "replay";
             /**
              * Format: int32
-             * @description Index.
+             * @description The GPU's index on the node.
              */
             gpu: number;
             /**
@@ -4082,7 +4082,7 @@ export interface components {
             fault: "pcie_downgrade";
             /**
              * Format: int32
-             * @description Index.
+             * @description The GPU's index on the node.
              */
             gpu: number;
         } | {
@@ -4090,7 +4090,7 @@ export interface components {
             fault: "nvlink_errors";
             /**
              * Format: int32
-             * @description Index.
+             * @description The GPU's index on the node.
              */
             gpu: number;
             /**
@@ -4101,7 +4101,7 @@ export interface components {
         } | {
             /** @enum {string} */
             fault: "port_down";
-            /** @description How long. */
+            /** @description How long the link is down. */
             length: components["schemas"]["Span"];
             /** @description Name, such as `mlx5_3`, or the number at its end. */
             port: string;
@@ -4128,7 +4128,7 @@ export interface components {
         } | {
             /** @enum {string} */
             fault: "storage_stall";
-            /** @description How long. */
+            /** @description How long it stalls. */
             length: components["schemas"]["Span"];
             /** @description Where it is mounted. */
             mount: string;
@@ -4145,7 +4145,7 @@ export interface components {
         } | {
             /**
              * Format: int32
-             * @description How many.
+             * @description How many processes hang.
              */
             count: number;
             /** @enum {string} */
@@ -4153,12 +4153,12 @@ export interface components {
         } | {
             /** @enum {string} */
             fault: "agent_hang";
-            /** @description How long. */
+            /** @description How long the agent is silent. */
             length: components["schemas"]["Span"];
         } | {
             /** @enum {string} */
             fault: "slow_work";
-            /** @description Which. */
+            /** @description The attempt that slows down. */
             key: components["schemas"]["AttemptKey"];
             /**
              * Format: int32
@@ -4168,24 +4168,24 @@ export interface components {
         } | {
             /** @enum {string} */
             fault: "starve_loader";
-            /** @description Which. */
+            /** @description The attempt that waits. */
             key: components["schemas"]["AttemptKey"];
         } | {
             /** @enum {string} */
             fault: "hang_work";
-            /** @description Which. */
+            /** @description The attempt that stops. */
             key: components["schemas"]["AttemptKey"];
         } | {
             /** @enum {string} */
             fault: "kernel_line";
-            /** @description The line. */
+            /** @description The line as the kernel would write it, without its time. */
             text: string;
         } | {
             /** @enum {string} */
             fault: "wrong_results";
             /**
              * Format: int32
-             * @description Index.
+             * @description The GPU's index on the node.
              */
             gpu: number;
         } | {
@@ -4193,7 +4193,7 @@ export interface components {
             component: string;
             /** @enum {string} */
             fault: "version";
-            /** @description Which. */
+            /** @description The version it has after the restart. */
             version: string;
         } | {
             /** @enum {string} */
@@ -4201,9 +4201,9 @@ export interface components {
         };
         /** @description Answer to an injected fault. */
         Injected: {
-            /** @description In words. */
+            /** @description What it did, or why it could not, for people. */
             message: string;
-            /** @description The node. */
+            /** @description The simulated node. */
             node: string;
             /** @description Whether it was handed on. */
             ok: boolean;
@@ -4219,7 +4219,7 @@ export interface components {
              * @description Logical processors offered to jobs.
              */
             cpus: number;
-            /** @description Disks. */
+            /** @description Its block devices. */
             disks?: components["schemas"]["Disk"][];
             /** @description GPUs in index order. */
             gpus?: components["schemas"]["Gpu"][];
@@ -4249,7 +4249,7 @@ export interface components {
                 [key: string]: string;
             };
         };
-        /** @description A job. */
+        /** @description A job: what was asked for, and everything that became of it. */
         Job: {
             /**
              * Format: int32
@@ -4287,7 +4287,7 @@ export interface components {
             infrastructure_failures: number;
             /** @description Always `Job`. */
             kind: components["schemas"]["Kind"];
-            /** @description Its name. */
+            /** @description What its user calls it; not unique. */
             name: string;
             not_before?: components["schemas"]["Timestamp"] | null;
             /**
@@ -4365,7 +4365,7 @@ export interface components {
         JobList: {
             /** @description Where the next page starts; null on the last one. */
             cursor?: string | null;
-            /** @description The jobs. */
+            /** @description The jobs of this page. */
             items: components["schemas"]["Job"][];
         };
         /**
@@ -4596,7 +4596,7 @@ export interface components {
             bands: components["schemas"]["TelemetryBand"][];
             /**
              * Format: int32
-             * @description The fastest.
+             * @description The fastest rank of those that told of steps.
              */
             fastest?: number | null;
             /** @description The figures, in the order of each GPU's lists. */
@@ -4608,7 +4608,7 @@ export interface components {
             gpus: number;
             /** @description This server hears ranks and GPUs since then. */
             heard_since: components["schemas"]["Timestamp"];
-            /** @description The job. */
+            /** @description The job's id: `42`, or `42_3`. */
             id: string;
             /** @description Always `JobTelemetry`. */
             kind: components["schemas"]["Kind"];
@@ -4652,10 +4652,10 @@ export interface components {
         KindCount: {
             /**
              * Format: int64
-             * @description How many.
+             * @description Findings of that kind.
              */
             count: number;
-            /** @description Which. */
+            /** @description The failure mode. */
             kind: string;
         };
         /** @description A node in its rack. */
@@ -4665,7 +4665,7 @@ export interface components {
              * @description GPUs it has or had: the places of those that fell off the bus stay.
              */
             gpus: number;
-            /** @description Its name. */
+            /** @description Its name, unique in the site. */
             name: string;
             /** @description Its NVLink domain; null when NVLink ends at the node. */
             nvlink?: string | null;
@@ -4682,15 +4682,15 @@ export interface components {
         };
         /** @description A rack and where it stands. */
         LayoutRack: {
-            /** @description Cluster. */
+            /** @description The cluster it is in: one fabric. */
             cluster: string;
             /** @description Power feed it hangs on. */
             feed: string;
-            /** @description Leaf. */
+            /** @description The leaf that serves it. */
             leaf: string;
             /** @description The rack itself. */
             rack: string;
-            /** @description Region. */
+            /** @description The region it is in. */
             region: string;
             /** @description Group of leaves under the same spines. */
             spine: string;
@@ -4736,7 +4736,7 @@ export interface components {
              */
             used_milli: number;
         };
-        /** @description How far automation may go (H9). */
+        /** @description How far automation may go. */
         Limits: {
             /**
              * @description Of each power feed.
@@ -4798,7 +4798,7 @@ export interface components {
          *     tells two leaves called `l1` in different spines apart.
          */
         Location: {
-            /** @description Cluster. */
+            /** @description The cluster: one fabric. */
             cluster: string;
             /** @description Power feed that the rack hangs on. */
             feed: string;
@@ -4806,11 +4806,11 @@ export interface components {
             leaf: string;
             /** @description NVLink domain; the node's own name when NVLink ends at the node. */
             nvlink: string;
-            /** @description Rack. */
+            /** @description The cabinet it is in. */
             rack: string;
             /** @description Rails of the node's NICs, in order; empty when there is one network. */
             rails?: string[];
-            /** @description Region. */
+            /** @description The place on the map. */
             region: string;
             /** @description Spine group. */
             spine: string;
@@ -4819,7 +4819,7 @@ export interface components {
         LogEvent: {
             /** @description Who caused it. */
             actor: string;
-            /** @description When. */
+            /** @description When it was written, by the leader's clock. */
             at: components["schemas"]["Timestamp"];
             /** @description Its place: goes into `after` or `Last-Event-ID` to go on behind it. */
             cursor: string;
@@ -4841,7 +4841,7 @@ export interface components {
         LogEventList: {
             /** @description Goes into `after` for the next page; null when this page reached the log's end. */
             cursor?: string | null;
-            /** @description The events. */
+            /** @description The events of this page. */
             items: components["schemas"]["LogEvent"][];
         };
         /** @description One line of the `application/x-ndjson` answer: a piece of a rank's output. */
@@ -4902,12 +4902,12 @@ export interface components {
              */
             kind: string | null;
             /**
-             * @description Whose.
+             * @description Who answers for it, as the condition says.
              * @default null
              */
             owner: string | null;
             /**
-             * @description The project.
+             * @description The project it concerns.
              * @default null
              */
             project: string | null;
@@ -4935,7 +4935,7 @@ export interface components {
              * @description GPU-seconds lost.
              */
             lost_gpu_seconds: number;
-            /** @description Its name. */
+            /** @description What its user calls it. */
             name: string;
             /** @description Who owns it. */
             project: string;
@@ -4964,7 +4964,7 @@ export interface components {
              * @description GPU-seconds lost by them in all.
              */
             lost_gpu_seconds: number;
-            /** @description The node. */
+            /** @description The node the GPU is in. */
             node: string;
             /** @description MIG mode is turned on or off first; nothing may run on the GPU then. */
             switch?: boolean | null;
@@ -5022,7 +5022,7 @@ export interface components {
              * @description Number of its GPU instance.
              */
             gpu_instance: number;
-            /** @description Its profile. */
+            /** @description The name of its profile, such as `3g.71gb`. */
             profile: string;
             /**
              * Format: int32
@@ -5047,9 +5047,9 @@ export interface components {
         Move: {
             /** @description Nodes it is on. */
             from: string[];
-            /** @description Which. */
+            /** @description The job's id: `42`, or `42_3`. */
             job: string;
-            /** @description Its name. */
+            /** @description What its user calls it; null when the job is not known any more. */
             job_name?: string | null;
             /** @description Nodes it would go to. */
             to: string[];
@@ -5068,7 +5068,7 @@ export interface components {
             gain_gpu_s: number;
             /** @description The gang that would start. */
             gang: string;
-            /** @description Its name. */
+            /** @description What its user calls it; null when the job is not known any more. */
             gang_name?: string | null;
             /** @description Jobs that would be moved. */
             moves: components["schemas"]["Move"][];
@@ -5091,7 +5091,7 @@ export interface components {
             /** @description Link state as the kernel says it. */
             state?: string | null;
         };
-        /** @description A node. */
+        /** @description A node: a machine that runs work. */
         Node: {
             /** @description Address that ranks reach it under. */
             address: string;
@@ -5156,7 +5156,7 @@ export interface components {
             memory_total: components["schemas"]["Bytes"];
             /** @description Memory that jobs hold. */
             memory_used: components["schemas"]["Bytes"];
-            /** @description Its name. */
+            /** @description Its name, unique in the site. */
             name: string;
             /** @description Attempts that still run there although they were given up, as `JOB.ATTEMPT`. */
             orphans: string[];
@@ -5197,10 +5197,10 @@ export interface components {
         NodeCount: {
             /**
              * Format: int64
-             * @description How many.
+             * @description Findings about it.
              */
             count: number;
-            /** @description Which. */
+            /** @description The node's name. */
             node: string;
         };
         /** @description A job on a node. */
@@ -5209,7 +5209,7 @@ export interface components {
             gpus: number[];
             /** @description `42`, or `42_3`. */
             id: string;
-            /** @description Its name. */
+            /** @description What its user calls it; `another project's` where the caller may not see it. */
             name: string;
             /** @description Who owns it. */
             project: string;
@@ -5220,7 +5220,7 @@ export interface components {
         NodeList: {
             /** @description Where the next page starts; null on the last one. */
             cursor?: string | null;
-            /** @description The nodes. */
+            /** @description The nodes of this page. */
             items: components["schemas"]["Node"][];
         };
         /**
@@ -5240,7 +5240,7 @@ export interface components {
             gpu_columns: string[];
             /** @description Names of the host's figures. */
             host_columns: string[];
-            /** @description The rows. */
+            /** @description The rows, oldest first. */
             rows: components["schemas"]["TelemetryRow"][];
         };
         /** @description `POST /v1/incidents/{id}/note`. */
@@ -5250,7 +5250,7 @@ export interface components {
         };
         /** @description An attempt will be stopped, and has time to write a checkpoint first. */
         Notice: {
-            /** @description Since when. */
+            /** @description When the notice was given. */
             at: components["schemas"]["Timestamp"];
             /** @description Why, for people. */
             message: string;
@@ -5265,10 +5265,10 @@ export interface components {
             cpus: string;
             /**
              * Format: int32
-             * @description Number.
+             * @description The number the kernel gives it.
              */
             id: number;
-            /** @description Its memory. */
+            /** @description Memory that is local to its processors, in bytes. */
             memory: components["schemas"]["Bytes"];
         };
         /** @description A promise: an indicator, how much of it, over what time. */
@@ -5283,7 +5283,7 @@ export interface components {
             name: string;
             /** @description Who answers for it. */
             owner?: string;
-            /** @description For whom. */
+            /** @description What it covers: the whole site, a project or a pool. */
             scope?: components["schemas"]["Scope"];
             /** @description What is measured. */
             sli: components["schemas"]["Sli"];
@@ -5329,14 +5329,14 @@ export interface components {
         Outcome: "skipped" | "passed" | "degraded" | "failed";
         /** @description Which nodes a reservation covers. */
         Over: {
-            /** @description These. */
+            /** @description These nodes, by name. */
             nodes: string[];
         } | {
             /** @description Whole nodes with at least so many GPUs in all, chosen when it is made. */
             gpus: {
                 /**
                  * Format: int32
-                 * @description How many.
+                 * @description The least number of GPUs of all its nodes together.
                  */
                 count: number;
                 /** @description Of which SKU. */
@@ -5345,7 +5345,7 @@ export interface components {
         } | {
             /** @description Every node of a domain, also those that join later. */
             domain: {
-                /** @description Its level. */
+                /** @description The level the domain is of: leaf, rack and so on. */
                 level: components["schemas"]["Level"];
                 /** @description Its path from the region down, as in `muster topology`, or its last name alone. */
                 path: string;
@@ -5389,10 +5389,10 @@ export interface components {
             nodes: string[];
             /** @description When it was placed. */
             placed_at: components["schemas"]["Timestamp"];
-            /** @description In words. */
+            /** @description Why it ended, for people. */
             reason: string;
             started_at?: components["schemas"]["Timestamp"] | null;
-            /** @description Whose doing. */
+            /** @description What caused its end. */
             verdict: components["schemas"]["Verdict"];
         };
         /** @description Alerts of a report. */
@@ -5437,7 +5437,7 @@ export interface components {
             findings: number;
             /**
              * Format: int64
-             * @description Its number.
+             * @description The incident's number.
              */
             id: number;
             /** @description What happened: a failure mode. */
@@ -5470,7 +5470,7 @@ export interface components {
              *     more (90 days).
              */
             kept_text?: string | null;
-            /** @description Its name. */
+            /** @description The objective's name. */
             name: string;
             /** @description What is promised: `99.5%`. */
             target: string;
@@ -5681,7 +5681,7 @@ export interface components {
             at: components["schemas"]["Timestamp"];
             /**
              * Format: double
-             * @description Loss.
+             * @description The loss at that step, if the job reports it.
              */
             loss?: number | null;
             /**
@@ -5700,7 +5700,7 @@ export interface components {
              */
             t?: number | null;
         };
-        /** @description A project. */
+        /** @description A project: what owns jobs, secrets and quota. */
         Project: {
             /** @description What it is for. */
             description: string;
@@ -5708,7 +5708,7 @@ export interface components {
             id: string;
             /** @description Always `Project`. */
             kind: components["schemas"]["Kind"];
-            /** @description Its name. */
+            /** @description Its name, unique in the site. */
             name: string;
             /** @description Always `active`. */
             state: string;
@@ -5722,7 +5722,7 @@ export interface components {
         ProjectList: {
             /** @description Where the next page starts; null on the last one. */
             cursor?: string | null;
-            /** @description The projects. */
+            /** @description The projects of this page. */
             items: components["schemas"]["Project"][];
         };
         /** @description A start that was promised to a waiting job. */
@@ -5754,7 +5754,7 @@ export interface components {
             ended_at: components["schemas"]["Timestamp"];
             /** @description Names this test. */
             id: string;
-            /** @description How thoroughly. */
+            /** @description How much was tested: quick, standard or full. */
             level: components["schemas"]["TestLevel"];
             /** @description What came of it. */
             outcome: components["schemas"]["Outcome"];
@@ -5788,7 +5788,7 @@ export interface components {
         /** @description `POST /v1/nodes/{name}/qualify`. */
         QualifyRequest: {
             /**
-             * @description How thoroughly.
+             * @description How much is tested: quick, standard or full.
              * @default quick
              */
             level: components["schemas"]["TestLevel"];
@@ -5799,7 +5799,7 @@ export interface components {
             asked_at: components["schemas"]["Timestamp"];
             /** @description Names this test. */
             id: string;
-            /** @description How thoroughly. */
+            /** @description How much is tested: quick, standard or full. */
             level: components["schemas"]["TestLevel"];
             progress?: components["schemas"]["QualifyProgress"] | null;
             /** @description It has failed when nothing was heard of it by then. */
@@ -5814,7 +5814,7 @@ export interface components {
         Quota: {
             /** @description What it is entitled to. Without an entry for a kind of GPU there is no limit here. */
             gpus?: components["schemas"]["QuotaLimit"][];
-            /** @description Its name. */
+            /** @description Its name, unique in the tree. */
             name: string;
             /** @description May a job pass one of the same node that is ahead of it and does not fit? */
             order?: components["schemas"]["QueueOrder"];
@@ -5877,7 +5877,7 @@ export interface components {
             entitled_milli: number;
             /** @description Each limit, and how it is used. */
             limits: components["schemas"]["LimitRow"][];
-            /** @description Its name. */
+            /** @description Its name, unique in the tree. */
             name: string;
             /** @description May jobs pass each other here? */
             order: components["schemas"]["QueueOrder"];
@@ -5954,7 +5954,7 @@ export interface components {
         };
         /** @description The checklists of operators, each point answered. */
         Readiness: {
-            /** @description The points. */
+            /** @description The points of both checklists. */
             checks: components["schemas"]["ReadinessCheck"][];
             /** @description Always `Readiness`. */
             kind: components["schemas"]["Kind"];
@@ -5979,7 +5979,7 @@ export interface components {
         /** @description `POST` with nothing but a reason. */
         ReasonRequest: {
             /**
-             * @description Why.
+             * @description Why, for people.
              * @default
              */
             reason: string;
@@ -5997,7 +5997,7 @@ export interface components {
         ReceiverList: {
             /** @description Always null: there is one page. */
             cursor?: string | null;
-            /** @description The receivers. */
+            /** @description All receivers. */
             items: components["schemas"]["ReceiverState"][];
         };
         /** @description Somebody who is told, and what waits for them. */
@@ -6016,7 +6016,7 @@ export interface components {
             id: string;
             /** @description Always `Receiver`. */
             kind: components["schemas"]["Kind"];
-            /** @description Its name. */
+            /** @description Its name, unique in the routing. */
             name: string;
             next_try?: components["schemas"]["Timestamp"] | null;
             oldest?: components["schemas"]["Timestamp"] | null;
@@ -6195,7 +6195,7 @@ export interface components {
              * @description The GPU, where one is meant.
              */
             gpu?: number | null;
-            /** @description Its number. */
+            /** @description Its number, as text: that of the record that chose it. */
             id: string;
             /** @description The failure mode. */
             kind: string;
@@ -6203,7 +6203,7 @@ export interface components {
             leave: components["schemas"]["Leave"];
             /** @description Who decides on the act itself. */
             mode: components["schemas"]["Mode"];
-            /** @description The node. */
+            /** @description The node that is to be brought back. */
             node: string;
             outcome?: components["schemas"]["RemedyOutcome"] | null;
             /**
@@ -6272,7 +6272,7 @@ export interface components {
         RemedyList: {
             /** @description Where the next page starts; null on the last one. */
             cursor?: string | null;
-            /** @description The remedies. */
+            /** @description The remediations of this page. */
             items: components["schemas"]["Remedy"][];
         };
         /**
@@ -6306,7 +6306,7 @@ export interface components {
             length: components["schemas"]["Span"];
             /** @description Nobody's work may run in it. */
             maintenance: boolean;
-            /** @description Its name. */
+            /** @description Its name, unique in the site. */
             name: string;
             /** @description Nodes that it covers now. */
             nodes: string[];
@@ -6333,7 +6333,7 @@ export interface components {
         ReservationList: {
             /** @description Always null: there is one page. */
             cursor?: string | null;
-            /** @description The reservations. */
+            /** @description The reservations, those that begin later included. */
             items: components["schemas"]["Reservation"][];
         };
         /** @description How often a job is tried again. */
@@ -6429,7 +6429,7 @@ export interface components {
              */
             workdir: string | null;
         };
-        /** @description A runbook. */
+        /** @description A runbook: steps that people or the machine follow. */
         Runbook: {
             /** @description What stands before the first step; empty in lists. */
             intro: string;
@@ -6468,7 +6468,7 @@ export interface components {
         RunbookChoice: {
             /** @description Where it leads. */
             goto: string;
-            /** @description The words. */
+            /** @description The answer, as it is offered and sent back. */
             text: string;
         };
         /** @description What a run would see and do. Nothing was done. */
@@ -6488,7 +6488,7 @@ export interface components {
             saw: string;
             /**
              * Format: int32
-             * @description Its number.
+             * @description The step's number in the book, from 1.
              */
             step: number;
             /** @description What it is about. */
@@ -6514,7 +6514,7 @@ export interface components {
             /** @description Steps that are behind it. */
             done: components["schemas"]["RunbookStepDone"][];
             ended_at?: components["schemas"]["Timestamp"] | null;
-            /** @description Its number. */
+            /** @description Its number, as text: that of the record that began it. */
             id: string;
             now?: components["schemas"]["RunbookStep"] | null;
             /** @description What that step sees at this moment. */
@@ -6537,14 +6537,14 @@ export interface components {
             };
             /** @description Why a person has to say something first. */
             waits?: string | null;
-            /** @description Why. */
+            /** @description Why it ended so, for people. */
             why?: string | null;
         };
         /** @description Runs, newest first. */
         RunbookRunList: {
             /** @description Where the next page starts; null on the last one. */
             cursor?: string | null;
-            /** @description The runs. */
+            /** @description The runs of this page. */
             items: components["schemas"]["RunbookRun"][];
         };
         /** @description One step. */
@@ -6571,7 +6571,7 @@ export interface components {
         };
         /** @description A step that is behind a run. */
         RunbookStepDone: {
-            /** @description When. */
+            /** @description When the step was over. */
             at: components["schemas"]["Timestamp"];
             /** @description Who took it. */
             by: string;
@@ -6587,7 +6587,7 @@ export interface components {
             saw: string;
             /**
              * Format: int32
-             * @description Its number.
+             * @description The step's number in the book, from 1.
              */
             step: number;
             /** @description What it is about. */
@@ -6615,7 +6615,7 @@ export interface components {
         SecretList: {
             /** @description Where the next page starts; null on the last one. */
             cursor?: string | null;
-            /** @description The names. */
+            /** @description The secrets of this page, without their values. */
             items: components["schemas"]["SecretName"][];
         };
         /** @description A secret, without its value: that never leaves again except to the ranks. */
@@ -6624,9 +6624,9 @@ export interface components {
             id: string;
             /** @description Always `Secret`. */
             kind: components["schemas"]["Kind"];
-            /** @description Its name. */
+            /** @description Its name, unique in its project. */
             name: string;
-            /** @description Whose. */
+            /** @description The project that owns it. */
             project: string;
             /** @description Always `set`. */
             state: string;
@@ -6669,15 +6669,15 @@ export interface components {
              * @description Nodes that are ahead of this server: it was restored from an old backup.
              */
             nodes_protected: number;
-            /** @description Its name. */
+            /** @description The name it leads under. */
             server: string;
             /** @description The site's id. */
             site: string;
             /** @description When it started. */
             started_at: components["schemas"]["Timestamp"];
-            /** @description The log. */
+            /** @description Where the log is, and how far it is durable. */
             store: components["schemas"]["StoreStatus"];
-            /** @description Its version. */
+            /** @description The version of Muster that it runs. */
             version: string;
             /** @description What an operator should know: skewed clocks, missing isolation, a full disk. */
             warnings: string[];
@@ -6725,7 +6725,7 @@ export interface components {
             length: components["schemas"]["Span"];
             /** @description Its name; the one in the path when it is given. */
             name?: string | null;
-            /** @description Which nodes. */
+            /** @description The nodes it covers. */
             over: components["schemas"]["Over"];
             /** @description What happens to work of others that still runs when it begins. */
             overrun?: components["schemas"]["Overrun"];
@@ -6765,7 +6765,7 @@ export interface components {
             /** @description Which alerts: all that is given must fit; `*` stands for any run of characters. */
             match: components["schemas"]["Matcher"];
             start?: components["schemas"]["Timestamp"] | null;
-            /** @description Why. */
+            /** @description Why, for people. */
             why?: string;
         };
         /** @description Where nodes stand, as it is sent. What `GET` gave is taken back as it is. */
@@ -6818,9 +6818,9 @@ export interface components {
             kind: components["schemas"]["Kind"];
             /** @description How long it lasts. */
             length: components["schemas"]["Span"];
-            /** @description Which alerts. */
+            /** @description The alerts that it keeps quiet. */
             match: components["schemas"]["Matcher"];
-            /** @description Its name. */
+            /** @description Its name, unique in the site. */
             name: string;
             /**
              * Format: int64
@@ -6831,7 +6831,7 @@ export interface components {
             start: components["schemas"]["Timestamp"];
             /** @description `scheduled`, `active` or `over`. */
             state: string;
-            /** @description Why. */
+            /** @description Why, for people. */
             why: string;
             window?: components["schemas"]["Window"] | null;
         };
@@ -6839,7 +6839,7 @@ export interface components {
         SilenceList: {
             /** @description Always null: there is one page. */
             cursor?: string | null;
-            /** @description The silences. */
+            /** @description All silences, those that begin later included. */
             items: components["schemas"]["Silence"][];
         };
         /** @description Pretended work: it lives on the simulated node's clock and starts no process. */
@@ -7035,7 +7035,7 @@ export interface components {
         Sli: {
             /** @description Submissions that were durably accepted in time. Told by the server. */
             admission: {
-                /** @description In time. */
+                /** @description Accepted within this time. */
                 under: components["schemas"]["Span"];
             };
         } | {
@@ -7043,13 +7043,13 @@ export interface components {
             queue_wait: {
                 class?: components["schemas"]["Priority"] | null;
                 tier?: components["schemas"]["Tier"] | null;
-                /** @description In time. */
+                /** @description Given their nodes within this time. */
                 under: components["schemas"]["Span"];
             };
         } | {
             /** @description Attempts with every rank up in time, from the moment they were given their nodes. */
             start: {
-                /** @description In time. */
+                /** @description All ranks up within this time. */
                 under: components["schemas"]["Span"];
             };
         } | {
@@ -7063,7 +7063,7 @@ export interface components {
         } | {
             /** @description Gangs that ran again in time after hardware failed them, from the fault on. */
             recovery: {
-                /** @description In time. */
+                /** @description Running again within this time after the fault. */
                 under: components["schemas"]["Span"];
             };
         } | "node_availability" | "goodput" | {
@@ -7078,7 +7078,7 @@ export interface components {
         } | {
             /** @description Answers of inference services that came in time. Told by the services. */
             inference_latency: {
-                /** @description In time. */
+                /** @description Answered within this time. */
                 under: components["schemas"]["Span"];
             };
         } | "inference_availability" | {
@@ -7090,7 +7090,7 @@ export interface components {
         } | "api_availability" | {
             /** @description API requests that were answered in time. Told by the server. */
             api_latency: {
-                /** @description In time. */
+                /** @description Answered within this time. */
                 under: components["schemas"]["Span"];
             };
         };
@@ -7144,7 +7144,7 @@ export interface components {
             /** @description Always `Slo`. */
             kind: components["schemas"]["Kind"];
             mean_time?: components["schemas"]["Span"] | null;
-            /** @description Its name. */
+            /** @description Its name, unique in the site. */
             name: string;
             /** @description Who answers for it. */
             owner: string;
@@ -7181,7 +7181,7 @@ export interface components {
         SloList: {
             /** @description Always null: there is one page. */
             cursor?: string | null;
-            /** @description The promises. */
+            /** @description All objectives. */
             items: components["schemas"]["Slo"][];
         };
         /** @description A gang's share of one node. */
@@ -7206,7 +7206,7 @@ export interface components {
             group: number;
             /** @description Memory held. */
             memory: components["schemas"]["Bytes"];
-            /** @description The node. */
+            /** @description The node that holds it. */
             node: string;
             /**
              * Format: int32
@@ -7234,12 +7234,12 @@ export interface components {
         } | {
             /** @enum {string} */
             how: "unstartable";
-            /** @description Why. */
+            /** @description What was missing or wrong, for people. */
             reason: string;
         } | {
             /** @enum {string} */
             how: "node_fault";
-            /** @description Why. */
+            /** @description What the node could not do, for people. */
             reason: string;
         } | {
             /** @enum {string} */
@@ -7256,7 +7256,7 @@ export interface components {
          */
         Spread: "feed" | "leaf" | "rack";
         /**
-         * @description Where a node stands in its life (F3).
+         * @description Where a node stands in its life.
          * @enum {string}
          */
         Stage: "enrolled" | "ready" | "draining" | "drained" | "suspect" | "quarantined" | "repairing" | "retired";
@@ -7296,7 +7296,7 @@ export interface components {
         StepsReport: {
             /**
              * Format: int32
-             * @description Which attempt.
+             * @description The number of the attempt, from 1.
              */
             attempt: number;
             /**
@@ -7343,7 +7343,7 @@ export interface components {
         };
         /** @description An attempt is being stopped. */
         Stop: {
-            /** @description Since when. */
+            /** @description When the stop was ordered. */
             at: components["schemas"]["Timestamp"];
             fence_until?: components["schemas"]["Timestamp"] | null;
             /** @description Time between SIGTERM and SIGKILL. */
@@ -7355,39 +7355,39 @@ export interface components {
         };
         /** @description Why an attempt is being stopped. */
         StopReason: {
-            /** @description Who. */
+            /** @description The user who cancelled it. */
             by: string;
             /** @enum {string} */
             why: "cancelled";
         } | {
-            /** @description Who. */
+            /** @description The user who asked for it. */
             by: string;
             /** @enum {string} */
             why: "requeued";
         } | {
-            /** @description The limit. */
+            /** @description How long it was allowed to run. */
             limit: components["schemas"]["Span"];
             /** @enum {string} */
             why: "time_limit";
         } | {
-            /** @description How. */
+            /** @description How that slot's ranks ended. */
             end: components["schemas"]["SlotEnd"];
-            /** @description Its node. */
+            /** @description The node of the slot that ended. */
             node: string;
             /** @enum {string} */
             why: "slot_failed";
         } | {
-            /** @description The node. */
+            /** @description The node that is silent. */
             node: string;
             /** @enum {string} */
             why: "node_lost";
         } | {
-            /** @description The node. */
+            /** @description The node that is being emptied. */
             node: string;
             /** @enum {string} */
             why: "drain";
         } | {
-            /** @description Which. */
+            /** @description The job that gets its nodes. */
             by: components["schemas"]["JobId"];
             /** @description What ranks it higher. */
             rank: components["schemas"]["Rank"];
@@ -7396,18 +7396,18 @@ export interface components {
         } | {
             /**
              * Format: int32
-             * @description How many.
+             * @description How many nodes the next attempt has.
              */
             nodes: number;
             /** @enum {string} */
             why: "resized";
         } | {
-            /** @description Which gang. */
+            /** @description The waiting gang. */
             by: components["schemas"]["JobId"];
             /** @enum {string} */
             why: "moved";
         } | {
-            /** @description Which. */
+            /** @description The reservation's name. */
             name: string;
             /** @enum {string} */
             why: "reservation_begins";
@@ -7419,19 +7419,19 @@ export interface components {
         } | {
             /**
              * Format: int64
-             * @description The finding.
+             * @description The number of the finding that says so.
              */
             finding: number;
             /** @description The failure mode. */
             mode: string;
-            /** @description Where. */
+            /** @description The unhealthy node. */
             node: string;
             /** @enum {string} */
             why: "sick";
         } | {
             /**
              * Format: int64
-             * @description The finding.
+             * @description The number of the finding that says so.
              */
             finding: number;
             /** @enum {string} */
@@ -7461,55 +7461,55 @@ export interface components {
         Submitted: components["schemas"]["JobArray"] | components["schemas"]["Job"];
         /** @description A node that automation took out of service. */
         TakenNode: {
-            /** @description When. */
+            /** @description When it was taken. */
             at: components["schemas"]["Timestamp"];
-            /** @description Which. */
+            /** @description The node's name. */
             node: string;
         };
         /** @description A step that a remedy took. */
         TakenStep: {
-            /** @description When. */
+            /** @description When it took the step. */
             at: components["schemas"]["Timestamp"];
-            /** @description Which. */
+            /** @description The step it came to. */
             step: components["schemas"]["RemedyStep"];
         };
         /** @description The least, the middle and the most, by stretch. */
         TelemetryBand: {
-            /** @description The most. */
+            /** @description The greatest value of each stretch. */
             high: (number | null)[];
-            /** @description The least. */
+            /** @description The least value of each stretch. */
             low: (number | null)[];
             /** @description As many are above as below. */
             middle: (number | null)[];
         };
-        /** @description A figure. */
+        /** @description A metric of GPUs. */
         TelemetryField: {
-            /** @description Its name. */
+            /** @description A stable name, for programs. */
             name: string;
             /** @description What it is called. */
             title: string;
-            /** @description Its unit. */
+            /** @description The unit of its values, such as `W` or `%`. */
             unit: string;
         };
         /** @description Something that happened. */
         TelemetryMark: {
-            /** @description When. */
+            /** @description When it happened. */
             at: components["schemas"]["Timestamp"];
             /**
              * Format: int32
              * @description Which GPU.
              */
             gpu?: number | null;
-            /** @description Where. */
+            /** @description The node, where one is meant. */
             node?: string | null;
             /**
              * Format: int32
-             * @description Which rank.
+             * @description The global rank, where one is meant.
              */
             rank?: number | null;
             /** @description How bad a finding is. */
             severity?: string | null;
-            /** @description In words. */
+            /** @description What happened, for people. */
             text: string;
             /** @description `attempt`, `checkpoint`, `finding` or `fault`. */
             what: string;
@@ -7573,7 +7573,7 @@ export interface components {
         };
         /** @description Something that happened to a node. */
         TimelineEntry: {
-            /** @description When. */
+            /** @description When it happened. */
             at: components["schemas"]["Timestamp"];
             /**
              * Format: int32
@@ -7583,7 +7583,7 @@ export interface components {
             /** @description The finding, remedy, act or job: its number. */
             id?: string | null;
             severity?: components["schemas"]["Severity"] | null;
-            /** @description In words. */
+            /** @description What happened, for people. */
             text: string;
             /** @description What it is. */
             what: components["schemas"]["TimelineKind"];
@@ -7597,7 +7597,7 @@ export interface components {
         TimelineList: {
             /** @description Always null: what is older is in the log. */
             cursor?: string | null;
-            /** @description The entries. */
+            /** @description The entries that are remembered. */
             items: components["schemas"]["TimelineEntry"][];
         };
         /**
@@ -7644,16 +7644,16 @@ export interface components {
         TokenList: {
             /** @description Where the next page starts; null on the last one. */
             cursor?: string | null;
-            /** @description The tokens. */
+            /** @description The tokens of this page. */
             items: components["schemas"]["Token"][];
         };
         /** @description What a receiver was last told of an alert. */
         ToldReceiver: {
-            /** @description When. */
+            /** @description When it was last notified of this alert. */
             at: components["schemas"]["Timestamp"];
             /** @description That it is over. */
             over: boolean;
-            /** @description Which. */
+            /** @description The receiver's name. */
             receiver: string;
         };
         /**
@@ -7714,7 +7714,7 @@ export interface components {
              * @description On so many nodes.
              */
             nodes: number;
-            /** @description Which. */
+            /** @description The version, as the node reports it. */
             version: string;
             /** @description Of what: `driver`, `kernel`, … */
             what: string;
@@ -7744,9 +7744,9 @@ export interface components {
         };
         /** @description From when to when. */
         Window: {
-            /** @description End. */
+            /** @description When it ends. */
             end: components["schemas"]["Timestamp"];
-            /** @description Begin. */
+            /** @description When it begins. */
             start: components["schemas"]["Timestamp"];
         };
     };

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct SlotGpus {
     /// Whose they were.
     pub key: AttemptKey,
-    /// By index.
+    /// The GPUs that were held, by index.
     pub gpus: GpuSet,
     /// The part of one, when it was not the whole.
     pub part: Option<HeldPart>,

@@ -46,9 +46,9 @@ const RETRY: Duration = Duration::from_millis(10);
 /// How supervisors are started: an executable that calls [`crate::shim::main`].
 #[derive(Debug, Clone)]
 pub struct ShimCommand {
-    /// The executable.
+    /// Path of the executable.
     pub program: PathBuf,
-    /// Its arguments.
+    /// What it is started with.
     pub args: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ pub struct RankBudget {
 }
 
 impl RankBudget {
-    /// So many.
+    /// At most so many ranks at a time, with the usual patience.
     #[must_use]
     pub fn new(most: u32) -> Arc<RankBudget> {
         RankBudget::patient(most, PATIENCE)
@@ -120,7 +120,7 @@ impl Drop for RankPermit {
 pub struct RunnerConfig {
     /// Directory of everything kept; attempts are under `runs` in it.
     pub state: PathBuf,
-    /// The node.
+    /// The node that the attempts run on.
     pub node: NodeName,
     /// How supervisors are started.
     pub shim: ShimCommand,

@@ -55,11 +55,11 @@ pub(super) struct About {
 /// Who holds a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// The attempt.
+    /// The attempt that was given the GPU.
     pub key: AttemptKey,
     /// The job's name.
     pub name: String,
-    /// Its project.
+    /// The project that owns the job.
     pub project: String,
     /// The rank that has this GPU, where it is one rank's.
     pub rank: Option<u32>,

@@ -74,7 +74,7 @@ impl Explain {
     }
 }
 
-/// For people.
+/// The explanation as text, for people.
 pub(crate) fn text(e: &Explanation) -> String {
     text_for(e, now(), muster_terminal::output::width(), colour::on())
 }

@@ -76,7 +76,7 @@ fn read(file: &Path) -> Result<muster_model::quota::Quotas, Fail> {
     Ok(muster_specs::document::quotas(&output::read_text(file)?, &file.display().to_string())?)
 }
 
-/// For people.
+/// The tree as text, for people.
 pub(crate) fn text(q: &Quotas) -> String {
     let mut text = String::new();
     if !q.report.quotas.is_empty() {

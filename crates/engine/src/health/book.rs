@@ -71,9 +71,9 @@ pub struct Automation {
 /// Why automation does nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopped {
-    /// Since when.
+    /// When it was stopped.
     pub at: Time,
-    /// Why.
+    /// Why, for people.
     pub reason: String,
     /// An operator's word.
     #[serde(default)]

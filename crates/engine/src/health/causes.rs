@@ -1,4 +1,4 @@
-//! Findings with one cause become an incident; the cause's breaker keeps work away (H7).
+//! Findings with one cause become an incident; the cause's breaker keeps work away.
 
 use super::held::{image, of_work, template};
 use crate::Engine;

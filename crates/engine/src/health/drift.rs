@@ -1,4 +1,4 @@
-//! Nodes that are set up differently from their peers (F8): a remark, and no more.
+//! Nodes that are set up differently from their peers: a remark, and no more.
 
 use crate::Engine;
 use muster_health::drift::{Setup, drift};

@@ -1,5 +1,5 @@
 //! Jobs behind the breaker of their template or image: they wait, one is let through as a probe,
-//! and all go on when it went well (H7).
+//! and all go on when it went well.
 
 use crate::Engine;
 use muster_health::breaker::{self, trips};

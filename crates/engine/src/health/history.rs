@@ -1,5 +1,5 @@
 //! The history of nodes and of work, as the log adds it up: how long each node worked, what ended
-//! work there, and which failures nothing explains (H7 H10).
+//! work there, and which failures nothing explains.
 //!
 //! A node is blamed for what is known to be its own: it was lost, found sick, or could not do what
 //! it was asked. Where nobody knows who of a gang it was, each gets its part. What turns out to

@@ -1,4 +1,4 @@
-//! Jobs and sick hardware: whose doing an end was, and how long the way back took (H8).
+//! Jobs and unhealthy hardware: what caused an attempt's end, and how long recovery took.
 
 use crate::Engine;
 use muster_health::attribute::{AFTER, Attribution, BEFORE, Ended, Known, attribute};

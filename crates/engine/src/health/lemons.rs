@@ -1,4 +1,4 @@
-//! Nodes that fail more often than their work explains (H10): found from their histories, kept for
+//! Nodes that fail more often than their work explains: found from their histories, kept for
 //! small work, and let go when their failures are long ago.
 
 use crate::Engine;

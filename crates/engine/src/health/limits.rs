@@ -1,4 +1,4 @@
-//! How much of what is out of service by automation, and what it may still take (H9).
+//! How much automation has taken out of service, by domain, and how much more it may take.
 
 use super::work::Group;
 use crate::Engine;

@@ -1,4 +1,4 @@
-//! What is wrong, what follows from it and how far that has come (H2 H7 H9, F3 F6).
+//! Findings, incidents, breakers and remediations: what is wrong, what follows, how far it is.
 //!
 //! A signal becomes a finding, findings with one cause an incident, a finding calls for a remedy,
 //! and a remedy takes its steps as the node, people and tests allow. Each arrow is a record.

@@ -14,7 +14,7 @@ impl State {
         self.slo.book = book;
     }
 
-    /// And after.
+    /// Counts what the record brought about, once it is applied.
     pub(crate) fn count_after(&mut self, r: &Record) {
         let mut book = std::mem::take(&mut self.slo.book);
         book.after(r, self);

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Something that is wrong and that nothing in the log shows, as it was told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outside {
-    /// What.
+    /// The condition as it was reported.
     pub condition: Condition,
     /// Taken for over after this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,9 +78,9 @@ impl Default for Promises {
 /// How an objective stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// Which.
+    /// The objective as it was set.
     pub objective: Objective,
-    /// How.
+    /// Its budget, how much is left and how fast it is spent.
     pub status: Status,
 }
 

@@ -1,4 +1,4 @@
-//! What is promised, how much of it is left, and who has to be told (O1, O2).
+//! Service level objectives, how much of their budgets is left, and who has to be alerted.
 //!
 //! Counting is part of applying records, so it is the same for whoever reads the log. Alerts are
 //! decided when something changed that they follow from, and when time alone may change them.

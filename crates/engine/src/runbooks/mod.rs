@@ -1,4 +1,4 @@
-//! Runs of runbooks (O3). A step and what it does are one round of the log, so that a server that
+//! Runs of runbooks. A step and what it does are one round of the log, so that a server that
 //! starts anew never does it twice and never forgets that it was done.
 
 mod act;

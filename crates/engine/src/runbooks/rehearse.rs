@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a step would see and do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DryStep {
-    /// Its number.
+    /// The step's number in the book, from 1.
     pub step: u32,
     /// `check`, `act`, `ask` or `wait`.
     pub kind: &'static str,
-    /// Its title.
+    /// The step's heading.
     pub title: String,
     /// What would come of it.
     pub outcome: StepOutcome,

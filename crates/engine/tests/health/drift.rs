@@ -1,4 +1,4 @@
-//! Nodes that are set up differently from their peers (F8).
+//! Nodes that are set up differently from their peers.
 
 use super::*;
 use crate::common::{inventory, node, replay};

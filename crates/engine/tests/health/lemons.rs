@@ -1,4 +1,4 @@
-//! Nodes that fail more often than their work explains (H10).
+//! Nodes that fail more often than their work explains.
 
 use super::*;
 use crate::common::{gang, node, number, replay};

@@ -1,4 +1,4 @@
-//! How far automation goes: limits, storms, the last of a reservation (H9).
+//! How far automation goes: limits, storms, the last of a reservation.
 
 use super::*;
 use crate::common::{gang, node, replay};

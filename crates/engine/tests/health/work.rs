@@ -1,4 +1,4 @@
-//! Breakers of images, templates and nodes: failures that nothing else explains (H7).
+//! Breakers of images, templates and nodes: failures that nothing else explains.
 
 use super::*;
 use crate::common::{gang, node, replay};

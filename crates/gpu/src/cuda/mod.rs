@@ -76,7 +76,7 @@ pub struct Cuda {
     pub(crate) ctx: Arc<CudaContext>,
     pub(crate) stream: Arc<CudaStream>,
     module: Arc<CudaModule>,
-    /// Multiprocessors.
+    /// How many multiprocessors it has.
     pub sms: u32,
 }
 

@@ -95,7 +95,7 @@ const PER_LINK: [Wish; 6] = [
 ];
 
 impl Batch {
-    /// Nothing.
+    /// A batch that asks for nothing.
     pub(super) fn empty() -> Batch {
         Batch { wishes: Vec::new(), values: Vec::new() }
     }

@@ -30,7 +30,7 @@ pub enum ExpectError {
     Value {
         /// The kind of GPU.
         sku: String,
-        /// The check.
+        /// The name of the check.
         check: String,
         /// What is wrong, and how to mend it.
         problem: String,

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// What is to be done.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How thoroughly.
+    /// How much is tested: quick, standard or full.
     pub level: Level,
     /// Only these GPUs; all when absent.
     pub gpus: Option<Vec<u32>>,

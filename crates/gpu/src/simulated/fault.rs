@@ -15,7 +15,7 @@ pub enum Throttle {
     PowerBrake,
 }
 
-/// A fault.
+/// What can go wrong with a simulated GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SimFault {
     /// The driver tells this XID, once.

@@ -13,7 +13,7 @@ pub enum Phase {
     Checkpoint,
     /// It waits for data.
     Stall,
-    /// Nothing.
+    /// Nothing runs.
     Idle,
 }
 

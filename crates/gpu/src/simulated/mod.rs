@@ -33,9 +33,9 @@ pub struct SimGpus {
     pub seed: u64,
     /// Name of the node; it names its parts.
     pub node: String,
-    /// Kind.
+    /// The kind of GPU.
     pub sku: SimSku,
-    /// How many.
+    /// How many GPUs the node has.
     pub gpus: u32,
     /// How often things break by themselves.
     pub rates: Rates,

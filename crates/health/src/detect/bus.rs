@@ -8,9 +8,9 @@ use muster_model::finding::Severity;
 /// What a link of the bus can do: the best that was seen of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BusLink {
-    /// Lanes.
+    /// How many lanes.
     pub width: f32,
-    /// Generation.
+    /// PCIe generation.
     pub generation: f32,
 }
 

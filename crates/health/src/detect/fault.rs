@@ -1,4 +1,4 @@
-//! From a fault that a node read and classified to a finding (H2, H3).
+//! From a fault that a node read and classified to a finding.
 //!
 //! The node's reader has applied the rules that need memory (repeats, the driver's verdict); here
 //! only the failure mode, how bad it is and how sure that is are chosen.

@@ -6,7 +6,7 @@ use crate::watch::WatchConfig;
 /// How fast a rank was over one window of steps, in seconds a step. What is not known is NaN.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
-    /// Its rank.
+    /// The global rank.
     pub rank: u32,
     /// Its own work: a step without waiting and reading.
     pub own: f64,
@@ -33,18 +33,18 @@ pub enum Cause {
     FromStart,
     /// Its exchange with others.
     Network,
-    /// Its data.
+    /// Its waiting for input data.
     Reading,
 }
 
 /// A rank that stands out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SlowRank {
-    /// Its rank.
+    /// The global rank.
     pub rank: u32,
     /// How much slower than is usual: 1.2 is a fifth.
     pub ratio: f64,
-    /// Why.
+    /// What it spends the time on.
     pub cause: Cause,
 }
 

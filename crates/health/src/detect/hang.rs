@@ -97,7 +97,7 @@ pub fn hang(c: &WatchConfig, s: &Stillness) -> Say {
 /// A rank of a job that hangs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stopped {
-    /// Its rank.
+    /// The global rank.
     pub rank: u32,
     /// Its last step; none where it told none.
     pub step: Option<u64>,

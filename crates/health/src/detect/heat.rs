@@ -31,11 +31,11 @@ pub fn mask(throttle: f32) -> u32 {
 /// A GPU's heat now, beside its peers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Heat {
-    /// Degrees.
+    /// Temperature in degrees Celsius.
     pub temp: f64,
     /// Degrees left before it slows down.
     pub margin: f64,
-    /// Watts.
+    /// Power it draws, in watts.
     pub power: f64,
     /// The median of the node's other GPUs, degrees; none where fewer than three tell.
     pub peers_temp: Option<f64>,

@@ -41,7 +41,7 @@ pub struct Rise {
 }
 
 impl Rise {
-    /// A second.
+    /// How fast it rose, in units a second.
     #[must_use]
     pub fn per_sec(&self) -> f64 {
         if self.secs > 0.0 { self.by / self.secs } else { 0.0 }
@@ -177,7 +177,7 @@ impl Streak {
         self.rows > 0 && self.rows >= rows && self.last.saturating_sub(self.since) >= ms
     }
 
-    /// Since when.
+    /// The time of the streak's first row.
     #[must_use]
     pub fn since(&self) -> Time {
         Time(self.since)

@@ -1,4 +1,4 @@
-//! What follows from what was seen (H3, H4).
+//! Detectors: from faults, telemetry and steps to findings.
 //!
 //! - [`fault`]: from a fault that a node classified to a finding.
 //! - [`memory`], [`bus`], [`heat`]: a GPU by its figures. [`port`], [`host`], [`storage`]: what is

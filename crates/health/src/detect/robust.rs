@@ -20,7 +20,7 @@ pub fn median(values: &mut Vec<f64>) -> Option<f64> {
 /// What is usual among peers, and how far they are from it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Usual {
-    /// The median.
+    /// The middle value of the peers.
     pub median: f64,
     /// The median absolute deviation from it.
     pub mad: f64,
@@ -89,7 +89,7 @@ impl Fading {
         self.0.is_finite().then_some(f64::from(self.0))
     }
 
-    /// Forgets.
+    /// Forgets what it has seen.
     pub fn clear(&mut self) {
         self.0 = f32::NAN;
     }

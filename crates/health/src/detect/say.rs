@@ -17,7 +17,7 @@ pub enum Say {
 /// How wrong, how sure, and why.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Because {
-    /// How bad.
+    /// How bad it is.
     pub severity: Severity,
     /// How sure, in thousandths.
     pub confidence: u16,

@@ -24,7 +24,7 @@ const PATHS_MAX: usize = 65_536;
 pub struct Path {
     /// The end whose name comes first.
     pub a: String,
-    /// The other.
+    /// The end whose name comes last.
     pub b: String,
     /// Rail, where one is meant.
     pub rail: Option<String>,

@@ -1,5 +1,5 @@
 //! Tests of the network between nodes: who is paired with whom, who is to blame for a slow pair,
-//! and what is slow (H6).
+//! and what is slow.
 //!
 //! - [`pairs`]: rounds of disjoint pairs, so that tests of one round do not disturb each other.
 //! - [`isolate`]: nodes of slow pairs are paired again with nodes that are known to be good.

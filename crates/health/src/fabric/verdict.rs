@@ -14,7 +14,7 @@ pub const KIND: &str = "link-slow";
 pub struct Judged {
     /// One node.
     pub a: String,
-    /// The other.
+    /// The other node.
     pub b: String,
     /// Megabits a second, the slower way.
     pub mbps: f64,

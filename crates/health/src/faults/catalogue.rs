@@ -20,7 +20,7 @@ const TABLES: [&str; 3] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Blame {
-    /// The job.
+    /// The job: its program or its input.
     Job,
     /// The platform: hardware, driver, cooling, network.
     Platform,
@@ -33,7 +33,7 @@ pub enum Blame {
 /// What somebody else makes of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct View {
-    /// Who.
+    /// Who says so: a vendor, a project or a paper.
     pub source: &'static str,
     /// What they do.
     pub says: &'static str,
@@ -66,7 +66,7 @@ pub struct Rule {
 /// What is known of a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name.
+    /// Its stable code, such as `xid-79`.
     pub code: Code,
     /// What its maker calls it.
     pub name: &'static str,

@@ -1,4 +1,4 @@
-//! What goes wrong on a node, read from the kernel's log and classified (H2).
+//! What goes wrong on a node, read from the kernel's log and classified.
 //!
 //! - [`Catalogue`]: every XID and SXid, and what hosts, buses, network cards and disks say: what
 //!   it is, whose fault, what to do, and where others disagree. Operators override it by a file.

@@ -78,7 +78,7 @@ impl Trouble {
         }
     }
 
-    /// For people.
+    /// What people read for it.
     pub(super) fn words(self) -> &'static str {
         match self {
             Trouble::Nothing => "registers: nothing that matters",

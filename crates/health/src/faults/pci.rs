@@ -8,9 +8,9 @@ use std::fmt;
 pub struct Pci {
     /// Domain, or segment.
     pub domain: u32,
-    /// Bus.
+    /// The bus number.
     pub bus: u8,
-    /// Device.
+    /// The device number on its bus.
     pub device: u8,
     /// Function; 0 where none was written.
     pub function: u8,

@@ -55,7 +55,7 @@ struct Fs {
     findings: Findings,
 }
 
-/// All of them.
+/// All file systems that were reported.
 #[derive(Debug, Default)]
 pub(super) struct Fleet(Vec<Fs>);
 

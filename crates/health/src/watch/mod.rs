@@ -1,4 +1,4 @@
-//! The watch over telemetry and steps (H3, H4, H13, H14): rows and steps in, news out.
+//! The watch over telemetry and steps: rows and steps in, news out.
 //!
 //! Pure: it looks at no clock and only uses the times it is given. What it remembers is bounded:
 //! about a kilobyte for a GPU or a port and a hundred bytes for a rank. A row costs what is in it,
@@ -41,7 +41,7 @@ use std::sync::Arc;
 /// A row of a node's telemetry.
 #[derive(Debug, Clone, Copy)]
 pub struct Signals<'a> {
-    /// The node.
+    /// The node that reported it.
     pub node: &'a NodeName,
     /// When it was taken.
     pub at: Time,
@@ -58,13 +58,13 @@ pub struct Signals<'a> {
 /// A step that a rank told.
 #[derive(Debug, Clone, Copy)]
 pub struct StepSeen<'a> {
-    /// The attempt.
+    /// The attempt the rank belongs to.
     pub key: AttemptKey,
-    /// The rank.
+    /// The global rank.
     pub rank: u32,
     /// When it was told.
     pub at: Time,
-    /// Which step.
+    /// The step's number, as the rank counts.
     pub step: u64,
     /// How long it took, in seconds.
     pub t: Option<f64>,
@@ -75,9 +75,9 @@ pub struct StepSeen<'a> {
 /// A rank and where it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankAt {
-    /// The rank.
+    /// The global rank.
     pub rank: u32,
-    /// Its node.
+    /// The node it runs on.
     pub node: NodeName,
     /// Its GPUs there.
     pub gpus: GpuSet,
@@ -86,11 +86,11 @@ pub struct RankAt {
 /// An attempt that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// Which.
+    /// Job and number of the attempt.
     pub key: AttemptKey,
-    /// Since when.
+    /// When all its ranks were up; none before.
     pub started_at: Option<Time>,
-    /// Its ranks.
+    /// Its ranks and where they run.
     pub ranks: Vec<RankAt>,
 }
 

@@ -252,7 +252,7 @@ impl Fleet {
         self.watch.look(Time(self.now), &running)
     }
 
-    /// Until then.
+    /// Goes on until then, and hands back what was found.
     pub(crate) fn run(&mut self, until: i64) -> Vec<SeenFinding> {
         let mut out = Vec::new();
         while self.now < until {

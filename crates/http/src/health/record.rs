@@ -1,4 +1,4 @@
-//! The record of an incident (O14): what happened, what it cost, what people wrote; and a draft of
+//! The record of an incident: what happened, what it cost, what people wrote; and a draft of
 //! the report that is written afterwards.
 
 use super::story::Story;

@@ -1,4 +1,4 @@
-//! Promises and alerts over HTTP (O1, O2).
+//! Objectives and alerts over HTTP.
 
 pub(crate) mod alerts;
 pub(crate) mod readiness;

@@ -25,7 +25,7 @@ pub struct RemoteConfig {
     pub token_file: Option<PathBuf>,
     /// The token itself, from the environment.
     pub token: Option<Secret>,
-    /// How often.
+    /// The time between two writes.
     pub every: Duration,
 }
 

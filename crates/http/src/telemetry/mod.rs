@@ -1,4 +1,4 @@
-//! The last minutes of a job in figures, rank beside rank (O4, W3).
+//! The last minutes of a job in figures, rank beside rank.
 
 mod lines;
 mod marks;

@@ -32,13 +32,13 @@ pub enum Channel {
         #[cfg_attr(feature = "openapi", schema(value_type = String))]
         url_secret: Label,
     },
-    /// Mail.
+    /// Mail, sent to a server of the site's own.
     Smtp {
         /// Host and port.
         server: String,
-        /// Sender.
+        /// The address it is sent from.
         from: String,
-        /// Recipients.
+        /// The addresses it is sent to.
         to: Vec<String>,
         /// Name to log in with.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -26,7 +26,7 @@ pub struct Record {
     /// The key of the request that caused it (on its first record).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<IdempotencyKey>,
-    /// What happened.
+    /// The fact itself.
     #[serde(flatten)]
     pub event: Event,
 }

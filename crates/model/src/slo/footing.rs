@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 /// for the fleet's report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footing {
-    /// Its stage.
+    /// The stage of the node's life.
     pub stage: Stage,
     /// It is heard.
     pub reachable: bool,
-    /// Its role.
+    /// What the node is kept for: all work, spare, small work only.
     pub role: NodeRole,
     /// It takes no work by an operator's word.
     pub cordoned: bool,

@@ -11,7 +11,7 @@ use std::str::FromStr;
 pub struct Ppm(pub u32);
 
 impl Ppm {
-    /// All of it.
+    /// The whole: a million millionths.
     pub const ONE: Ppm = Ppm(1_000_000);
 
     /// What is left to one.

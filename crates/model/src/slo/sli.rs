@@ -27,12 +27,12 @@ pub enum Blame {
 pub enum Sli {
     /// Submissions that were durably accepted in time. Told by the server.
     Admission {
-        /// In time.
+        /// Accepted within this time.
         under: Span,
     },
     /// Jobs that were given their nodes in time, from the moment they could have been.
     QueueWait {
-        /// In time.
+        /// Given their nodes within this time.
         under: Span,
         /// Of this priority class only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub enum Sli {
     },
     /// Attempts with every rank up in time, from the moment they were given their nodes.
     Start {
-        /// In time.
+        /// All ranks up within this time.
         under: Span,
     },
     /// Jobs that ended well.
@@ -57,7 +57,7 @@ pub enum Sli {
     },
     /// Gangs that ran again in time after hardware failed them, from the fault on.
     Recovery {
-        /// In time.
+        /// Running again within this time after the fault.
         under: Span,
     },
     /// Time that nodes were in service.
@@ -72,7 +72,7 @@ pub enum Sli {
     },
     /// Answers of inference services that came in time. Told by the services.
     InferenceLatency {
-        /// In time.
+        /// Answered within this time.
         under: Span,
     },
     /// Requests to inference services that were answered. Told by the services.
@@ -86,7 +86,7 @@ pub enum Sli {
     ApiAvailability,
     /// API requests that were answered in time. Told by the server.
     ApiLatency {
-        /// In time.
+        /// Answered within this time.
         under: Span,
     },
 }

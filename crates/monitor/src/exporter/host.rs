@@ -51,7 +51,7 @@ fn number(n: u64) -> f64 {
     n as f64
 }
 
-/// The host.
+/// Writes the host's metrics as Prometheus reads them.
 pub(super) fn write(out: &mut String, h: &HostSample) {
     if let Some(cpu) = &h.cpu {
         Metric::gauge(out, "muster_host_cpus", "Processors.").put(&[], f64::from(cpu.count));

@@ -9,13 +9,13 @@ const LONGEST: usize = 200;
 /// Which job a GPU works for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobLabels {
-    /// The job.
+    /// The job's id.
     pub job: String,
-    /// Its attempt.
+    /// The attempt's number, from 1.
     pub attempt: u32,
     /// The rank that has this GPU, where it is one rank's.
     pub rank: Option<u32>,
-    /// The project.
+    /// The project that owns the job.
     pub project: String,
     /// The node's pool.
     pub pool: String,

@@ -30,9 +30,9 @@ pub enum ExporterError {
     /// The address is taken, or not this machine's.
     #[error("cannot listen on {addr}")]
     Listen {
-        /// The address.
+        /// The address that was to be listened on.
         addr: SocketAddr,
-        /// Why.
+        /// Why the system refused it.
         #[source]
         source: io::Error,
     },

@@ -7,7 +7,7 @@ use std::path::Path;
 /// Processor time since boot, seconds over all processors.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cpu {
-    /// Processors.
+    /// How many logical processors there are.
     pub count: u32,
     /// Time by kind, in the kernel's order; kinds it does not know are not there.
     pub seconds: Vec<(&'static str, f64)>,
@@ -52,7 +52,7 @@ pub(super) fn load(root: &Path) -> Option<[f64; 3]> {
 /// Memory in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// In all.
+    /// All memory of the host.
     pub total: u64,
     /// What programs can have without swapping.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -14,11 +14,11 @@ const SECTOR: u64 = 512;
 pub struct DiskIo {
     /// Device name.
     pub name: String,
-    /// Reads.
+    /// Reads that were completed since boot.
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Writes.
+    /// Writes that were completed since boot.
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
@@ -96,9 +96,9 @@ pub fn space_of(path: &Path) -> Option<Space> {
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mount {
-    /// Where.
+    /// The directory it is mounted on.
     pub point: String,
-    /// What.
+    /// The device or server it comes from.
     pub device: String,
     /// Kind of file system.
     pub kind: String,

@@ -23,7 +23,7 @@ pub(super) fn word(path: &Path) -> Option<String> {
     (!word.is_empty()).then(|| word.to_owned())
 }
 
-/// A number.
+/// The whole number that a file holds.
 pub(super) fn number(path: &Path) -> Option<u64> {
     word(path)?.parse().ok()
 }

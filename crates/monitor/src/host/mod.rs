@@ -35,7 +35,7 @@ pub struct HostSample {
     /// Load over 1, 5 and 15 minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<[f64; 3]>,
-    /// Memory.
+    /// The host's memory; none where the kernel does not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
     /// Time lost to waiting for a resource.

@@ -12,7 +12,7 @@ const MOST_COUNTERS: usize = 96;
 /// A network interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct NicNow {
-    /// Its name.
+    /// The interface's name, such as `eth0`.
     pub name: String,
     /// The link is there; absent when the kernel does not know.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,9 +72,9 @@ pub(super) fn nics(root: &Path) -> Vec<NicNow> {
 /// A port of an InfiniBand or RoCE card.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct IbPort {
-    /// The card.
+    /// The card's name, such as `mlx5_0`.
     pub device: String,
-    /// Its port.
+    /// The port's number on the card, from 1.
     pub port: u32,
     /// `ACTIVE`, `DOWN`, `INIT`.
     #[serde(skip_serializing_if = "Option::is_none")]

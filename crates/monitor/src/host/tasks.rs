@@ -15,7 +15,7 @@ const MOST_NAMES: usize = 8;
 /// Processes, by the states that tell of trouble.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Tasks {
-    /// All of them.
+    /// All processes, in whatever state.
     pub all: u32,
     /// Inside the kernel and not to be woken (state D).
     pub blocked: u32,

@@ -24,9 +24,9 @@ pub struct Heard {
     pub code: String,
     /// First seen.
     pub at: Time,
-    /// How often.
+    /// How often it was seen since it was reported before.
     pub count: u64,
-    /// Where.
+    /// Where it was read: the kernel's log or the driver.
     pub source: FaultSource,
     /// What is at fault.
     pub class: FaultClass,
@@ -36,7 +36,7 @@ pub struct Heard {
     pub pci: Option<String>,
     /// The process, where one is named.
     pub pid: Option<i32>,
-    /// The line.
+    /// The line as it was read, cut short.
     pub text: String,
 }
 

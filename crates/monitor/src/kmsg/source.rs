@@ -19,7 +19,7 @@ pub enum KernelLog {
     Auto,
     /// This device, pipe or file, from its present end on.
     File(PathBuf),
-    /// Nowhere.
+    /// The log is not read.
     Off,
 }
 

@@ -187,7 +187,7 @@ fn driver_hung(turn: &Turn) -> bool {
     !turn.alive && turn.stuck.len() >= MOST_LEFT_BEHIND
 }
 
-/// The threads.
+/// The threads that look at devices and host, and the watchdog over them.
 pub(crate) struct Sampler {
     pub(crate) shared: Arc<Shared>,
     watchdog: Option<JoinHandle<()>>,

@@ -1,4 +1,4 @@
-//! What is done outside the log and not by an agent: tickets, pages, and power (F6). The log says
+//! What is done outside the log and not by an agent: tickets, pages, and power. The log says
 //! what is open; whatever was begun before a restart is looked at again.
 
 mod bundle;
@@ -60,7 +60,7 @@ pub enum ActsError {
     /// The HTTP client.
     #[error("webhooks cannot be called")]
     Client(#[from] reqwest::Error),
-    /// A file.
+    /// A file could not be read or written.
     #[error("a file cannot be written")]
     Io(#[from] io::Error),
 }

@@ -20,9 +20,9 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A connected agent as others see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionInfo {
-    /// The node.
+    /// The node the agent serves.
     pub node: NodeName,
-    /// Since when.
+    /// When it connected.
     pub since: Time,
     /// When it was last heard.
     pub last_heard: Time,
@@ -37,7 +37,7 @@ pub struct SessionInfo {
 /// How far the test of a node is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestProgress {
-    /// Which test.
+    /// The test's number.
     pub id: u64,
     /// Checks done.
     pub done: u32,

@@ -18,7 +18,7 @@ pub struct RankStep {
     pub t: Option<f64>,
     /// Seconds by stage.
     pub stages: BTreeMap<String, f64>,
-    /// Loss.
+    /// The loss at that step, if the job reports it.
     pub loss: Option<f64>,
 }
 

@@ -23,7 +23,7 @@ pub struct Window {
     pub gpu_columns: Columns,
     /// Names of the host's figures.
     pub host_columns: Columns,
-    /// The rows.
+    /// The rows, oldest first.
     pub rows: Vec<Row>,
 }
 

@@ -16,27 +16,27 @@ pub enum LoadError {
     /// The snapshot is damaged or from a newer version.
     #[error("the snapshot at record {seq} cannot be used")]
     Snapshot {
-        /// Its place.
+        /// The number of the last record in it.
         seq: Seq,
-        /// Why.
+        /// What is wrong with it.
         #[source]
         source: SnapshotError,
     },
     /// The snapshot does not unpack.
     #[error("the snapshot at record {seq} does not unpack")]
     Packed {
-        /// Its place.
+        /// The number of the last record in it.
         seq: Seq,
-        /// Why.
+        /// What is wrong with it.
         #[source]
         source: std::io::Error,
     },
     /// A record is of a kind this version does not know: a server like that may not lead.
     #[error("record {seq} cannot be read by this version; upgrade before you start it here")]
     Record {
-        /// Its place.
+        /// The record's number.
         seq: Seq,
-        /// Why.
+        /// Why it cannot be read.
         #[source]
         source: serde_json::Error,
     },

@@ -232,7 +232,7 @@ impl Brain {
         Epoch(self.shared.epoch.load(Ordering::Acquire))
     }
 
-    /// The clock.
+    /// The wall clock's time.
     #[must_use]
     pub fn now(&self) -> Time {
         clock()

@@ -35,13 +35,13 @@ pub struct ConsoleLayout {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LayoutRack {
-    /// Region.
+    /// The region it is in.
     pub region: String,
-    /// Cluster.
+    /// The cluster it is in: one fabric.
     pub cluster: String,
     /// Group of leaves under the same spines.
     pub spine: String,
-    /// Leaf.
+    /// The leaf that serves it.
     pub leaf: String,
     /// The rack itself.
     pub rack: String,
@@ -53,7 +53,7 @@ pub struct LayoutRack {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LayoutNode {
-    /// Its name.
+    /// Its name, unique in the site.
     pub name: String,
     /// Its rack, as an index.
     pub rack: u32,

@@ -75,7 +75,7 @@ struct Room {
 pub(crate) struct Seat {
     /// To be sent first: names, then the whole picture.
     pub(crate) first: Bytes,
-    /// What follows.
+    /// Every frame after that.
     pub(crate) frames: broadcast::Receiver<Bytes>,
 }
 

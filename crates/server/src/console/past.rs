@@ -21,7 +21,7 @@ pub(crate) enum PastError {
     /// Too much happened since then.
     #[error("{records} records would have to be lived again, and {MOST} are the most")]
     TooMuch {
-        /// How many.
+        /// Records that would have to be read.
         records: u64,
     },
     /// The log begins later.

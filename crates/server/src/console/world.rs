@@ -103,7 +103,7 @@ pub(super) enum Change {
     Whole,
     /// These cells, by index.
     Cells {
-        /// In order.
+        /// Indices of the cells, ascending.
         at: Vec<u32>,
         /// Names were added.
         words: bool,

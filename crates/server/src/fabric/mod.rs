@@ -1,4 +1,4 @@
-//! Tests of the network between nodes (H6): who is tested with whom, what is slow, and whose
+//! Tests of the network between nodes: who is tested with whom, what is slow, and whose
 //! fault that is. One test goes on at a time, so that tests do not slow each other down.
 
 mod choose;
@@ -110,7 +110,7 @@ impl Fabric {
         Ok(test)
     }
 
-    /// A test.
+    /// The test with this number, if it is remembered.
     #[must_use]
     pub fn get(&self, id: u64) -> Option<FabricTest> {
         lock(&self.0.tests).get(&id).map(|k| k.test.clone())

@@ -50,9 +50,9 @@ pub enum LogError {
     Io {
         /// What was tried.
         what: &'static str,
-        /// Where.
+        /// The file that was meant.
         path: PathBuf,
-        /// Why not.
+        /// Why the system refused it.
         #[source]
         source: io::Error,
     },

@@ -228,7 +228,7 @@ pub(super) async fn follow(inner: Arc<Inner>, stop: CancellationToken) {
 pub(crate) struct Gauges {
     /// All projects together.
     pub(crate) day: Work,
-    /// By project.
+    /// The same by project.
     pub(crate) projects: BTreeMap<String, Work>,
     /// All kinds of GPUs together.
     pub(crate) supply: Supply,

@@ -85,7 +85,7 @@ impl Attempt {
     }
 }
 
-/// All of them.
+/// All attempts that were heard of.
 #[derive(Debug, Default)]
 pub(super) struct Attempts(BTreeMap<AttemptKey, Attempt>);
 

@@ -33,7 +33,7 @@ pub(crate) struct Recent {
     ended: Option<Time>,
 }
 
-/// All of them.
+/// The last minutes of all attempts that run or ended lately.
 #[derive(Debug, Default)]
 pub(super) struct Recents(BTreeMap<AttemptKey, Recent>);
 

@@ -1,4 +1,4 @@
-//! Promises and alerts at the edge (O1, O2): what the server counts about itself, and telling
+//! Objectives and alerts at the edge: what the server counts about itself, and alerting
 //! people. What is owed to whom is decided by `muster_slo::desk`; here it is sent.
 
 mod channels;

@@ -15,7 +15,7 @@ const SMTPS: u16 = 465;
 /// Longer lines of an answer are not read.
 const LINE_MAX: usize = 4096;
 
-/// A message.
+/// A message to be mailed.
 pub(super) struct Mail<'a> {
     pub(super) from: &'a str,
     pub(super) to: &'a [String],

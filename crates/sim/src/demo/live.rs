@@ -15,9 +15,9 @@ use std::path::Path;
 pub struct Coming {
     /// So long after the week's end.
     pub after: Span,
-    /// By whom.
+    /// The user who submits it.
     pub user: String,
-    /// What.
+    /// What the job asks for.
     pub spec: JobSpec,
 }
 

@@ -31,11 +31,11 @@ use std::path::Path;
 
 /// How long the past is.
 pub const LENGTH: Span = Span::hours(7 * 24);
-/// Nodes.
+/// How many nodes the site has.
 pub const NODES: u32 = 64;
 /// GPUs of a node.
 pub const NODE_GPUS: u32 = 8;
-/// Their kind.
+/// The kind of GPU.
 pub const SKU: &str = "h100-sxm";
 /// The driver that is being rolled out.
 pub const NEW_DRIVER: &str = "580.105.08";
@@ -43,9 +43,9 @@ pub const NEW_DRIVER: &str = "580.105.08";
 /// One line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Its place.
+    /// The record's number.
     pub seq: Seq,
-    /// When.
+    /// The record's time.
     pub at: Time,
     /// The record as JSON.
     pub body: Vec<u8>,
@@ -54,7 +54,7 @@ pub struct Line {
 /// A week that was lived.
 #[derive(Debug)]
 pub struct Week {
-    /// Its log.
+    /// All records of the week, oldest first.
     pub log: Vec<Line>,
     /// Where nodes stand.
     pub topology: Topology,

@@ -22,7 +22,7 @@ use std::path::Path;
 pub struct LogReplay {
     /// Form of the log.
     pub format: String,
-    /// The figures.
+    /// What came of the replay.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Bounded slowdown of the jobs that ended; null where it was not looked at.
@@ -41,15 +41,15 @@ pub struct LogReplay {
 /// than one.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Slowdown {
-    /// Mean.
+    /// The arithmetic mean.
     pub mean: f64,
-    /// Median.
+    /// The median: half are below it.
     pub p50: f64,
     /// 95th percentile.
     pub p95: f64,
     /// 99th percentile.
     pub p99: f64,
-    /// Largest.
+    /// The largest of all.
     pub max: f64,
 }
 

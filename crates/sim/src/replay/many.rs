@@ -24,26 +24,26 @@ pub struct OpenbReplay {
     pub jobs: f64,
     /// Pods that found room; none of them ends.
     pub jobs_completed: f64,
-    /// Null.
+    /// Always null: no pod ends here.
     pub makespan_s: Option<f64>,
     /// GPUs in use of those there are, when 130% of them have been asked for.
     pub gpu_allocation_ratio: f64,
-    /// Null.
+    /// Always null: no pod ends here.
     pub gpu_utilization: Option<f64>,
     /// Share of the GPU left over at the end that the pods of the list cannot use, on average:
     /// FGD's measure.
     pub fragmentation: f64,
-    /// Null.
+    /// Always null: no pod ends here.
     pub wait_s: Option<Spread>,
-    /// Null.
+    /// Always null: no pod ends here.
     pub jct_s: Option<Spread>,
-    /// Null.
+    /// Always null: no pod ends here.
     pub goodput: Option<f64>,
-    /// Null.
+    /// Always null: no pod ends here.
     pub ettr: Option<f64>,
-    /// Null.
+    /// Always null: no pod ends here.
     pub mtbi_s: Option<f64>,
-    /// Null.
+    /// Always null: no pod ends here.
     pub lost_gpu_seconds: Option<f64>,
     /// None happen.
     pub preemptions: u64,
@@ -70,7 +70,7 @@ pub struct OpenbReplay {
 /// One order of arrival.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct OpenbRun {
-    /// Its seed.
+    /// The seed of the order.
     pub seed: u64,
     /// Pods offered.
     pub jobs: u64,

@@ -34,7 +34,7 @@ pub struct Run<'a> {
     pub label: &'a str,
     /// What the scenario is, in a paragraph.
     pub about: &'a str,
-    /// Its figures.
+    /// What came of it: the metrics.
     pub outcome: &'a Outcome,
     /// Its course over time.
     pub history: &'a History,

@@ -142,7 +142,7 @@ pub struct JobHazard {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Incident {
-    /// When.
+    /// When it happens, from the scenario's start.
     pub at: Span,
     /// Its name in the figures.
     pub name: String,

@@ -43,7 +43,7 @@ pub struct Scenario {
     /// Seed of every random stream.
     #[serde(default = "one")]
     pub seed: u64,
-    /// The machines.
+    /// The nodes, where they stand and how many are spares.
     pub fleet: FleetSpec,
     /// The site's scheduling policy; what is not named is as shipped.
     #[serde(default)]
@@ -58,10 +58,10 @@ pub struct Scenario {
     /// What the site does about failures.
     #[serde(default)]
     pub operations: Operations,
-    /// What breaks.
+    /// What breaks, how often and for how long.
     #[serde(default)]
     pub failures: Failures,
-    /// What runs.
+    /// The jobs that come.
     #[serde(default)]
     pub workload: Vec<Workload>,
     /// Where the figures must lie, by their names in the result: `[least, most]`.
@@ -115,7 +115,7 @@ pub enum FleetSpec {
     },
     /// The GPU nodes of the openb list.
     Openb {
-        /// The file.
+        /// The path of the list, beside the scenario.
         file: String,
     },
 }
@@ -132,7 +132,7 @@ fn eight() -> u32 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Spares {
-    /// So many.
+    /// This many nodes.
     Count(u32),
     /// As many as the promise needs at the rates of the scenario.
     Promise {

@@ -33,7 +33,7 @@ pub(super) enum Kind {
     Count,
     /// A whole number of at least 0.
     Whole,
-    /// A number.
+    /// A number, with or without a fraction.
     Real,
     /// `true` or `false`.
     Truth,
@@ -54,7 +54,7 @@ pub(super) enum Kind {
     Figures,
 }
 
-/// Which names.
+/// Which kind of name it is.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Naming {
     Label,
@@ -77,7 +77,7 @@ const fn table(what: &'static str, keys: &'static [Key]) -> Table {
 static LEVELS: &[&str] = &["region", "cluster", "spine", "leaf", "rack", "nvlink", "node"];
 static TIERS: &[&str] = &["spot", "on-demand", "reserved"];
 
-/// The file.
+/// Everything a scenario file may hold.
 pub(super) static SCENARIO: Table = table(
     "the scenario",
     &[

@@ -23,13 +23,13 @@ pub enum Workload {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Owner {
-    /// The project.
+    /// The project that owns the job.
     pub project: Option<String>,
     /// Users, taken in turn.
     pub users: Vec<String>,
-    /// Class.
+    /// The priority class.
     pub priority: Priority,
-    /// Tier.
+    /// The price class.
     pub tier: Tier,
 }
 
@@ -57,7 +57,7 @@ impl Default for Saving {
 pub struct Train {
     /// What they are called.
     pub name: String,
-    /// How many.
+    /// How many jobs of this kind there are.
     #[serde(default = "one_job")]
     pub count: u32,
     /// Nodes of each; `0` takes every node that is no spare.
@@ -80,7 +80,7 @@ pub struct Train {
     /// How it saves its work.
     #[serde(default)]
     pub saving: Saving,
-    /// Whose.
+    /// Who submits them.
     #[serde(default)]
     pub owner: Owner,
     /// Share of its useful time in which the GPUs wait for data.
@@ -123,7 +123,7 @@ pub struct Stream {
     /// How they save their work.
     #[serde(default)]
     pub saving: Saving,
-    /// Whose.
+    /// Who submits them.
     #[serde(default)]
     pub owner: Owner,
     /// When the first may come, and the last.
@@ -174,7 +174,7 @@ pub struct Serve {
     /// From the start of the ranks to the first answer.
     #[serde(default = "two_minutes")]
     pub startup: Span,
-    /// Whose.
+    /// Who submits them.
     #[serde(default)]
     pub owner: Owner,
 }

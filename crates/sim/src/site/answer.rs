@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Seconds.
+    /// A time, in seconds.
     Seconds,
     /// A share of one.
     Share,
@@ -19,7 +19,7 @@ pub enum Unit {
 /// A mean over seeds with its 95% interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The mean.
+    /// The mean over all seeds.
     pub mean: f64,
     /// Least and most of the interval; not a number when there was one seed.
     pub interval: [f64; 2],
@@ -28,7 +28,7 @@ pub struct Estimate {
 /// One figure, as the site is and as it would be.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// Its name.
+    /// The metric's name.
     pub name: &'static str,
     /// What it counts.
     pub unit: Unit,
@@ -45,7 +45,7 @@ pub struct Figure {
 /// The whole answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
-    /// In words.
+    /// The answer in a few sentences, for people.
     pub summary: String,
     /// What was changed, in words.
     pub changes: Vec<String>,
@@ -67,7 +67,7 @@ pub struct Answer {
     pub arrivals_per_hour: Option<f64>,
     /// Failures in a thousand node-days, as it is.
     pub failures_per_1000_node_days: f64,
-    /// The figures.
+    /// The metrics that were compared.
     pub figures: Vec<Figure>,
     /// What binds first, as it is.
     pub limit_base: String,

@@ -21,13 +21,13 @@ pub enum Change {
     Spares(u32),
     /// The policy of this file, which the caller reads.
     PolicyFile(String),
-    /// This policy.
+    /// Another policy in place of the site's.
     Policy(Box<SitePolicy>),
     /// One field of the policy, by its path.
     PolicyField {
         /// Such as `backfill.mode`.
         path: String,
-        /// As written.
+        /// The new value, as a policy file has it.
         value: String,
     },
     /// Every job that saves its work does so this often.

@@ -45,9 +45,9 @@ pub struct Plan<'a> {
 /// What came of one life of a site.
 #[derive(Debug, Clone)]
 pub struct Life {
-    /// Its figures.
+    /// What came of it: the metrics.
     pub outcome: Outcome,
-    /// Its course.
+    /// Its course over time.
     pub history: History,
     /// Waits from now on, in seconds, of what waits now and what came.
     pub waits: Spread,

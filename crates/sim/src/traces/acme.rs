@@ -10,7 +10,7 @@ use std::borrow::Cow;
 /// Published figures of one cluster's GPU jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSummary {
-    /// Cluster.
+    /// The cluster's name.
     pub name: Cow<'static, str>,
     /// GPU jobs.
     pub jobs: u32,
@@ -18,7 +18,7 @@ pub struct ClusterSummary {
     pub run_mean: Span,
     /// Run time that half of them stay below.
     pub run_median: Span,
-    /// Longest.
+    /// The longest run time.
     pub run_max: Span,
     /// Mean wait.
     pub wait_mean: Span,
@@ -26,7 +26,7 @@ pub struct ClusterSummary {
     pub wait_median: Span,
     /// Thousandths of GPUs in the mean.
     pub gpus_mean_milli: u32,
-    /// Largest.
+    /// The most GPUs of one job.
     pub gpus_max: u32,
     /// In thousandths of the jobs: completed, cancelled, failed; none where not published.
     pub ends: Option<[u32; 3]>,

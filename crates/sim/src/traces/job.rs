@@ -47,7 +47,7 @@ pub enum Ask {
     Pod {
         /// Thousandths of a processor.
         cpu_milli: u32,
-        /// Memory.
+        /// Memory in MiB.
         memory_mib: u64,
         /// GPUs; zero for work without.
         gpus: u32,
@@ -91,9 +91,9 @@ impl Ask {
 /// How a job ended where the trace was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Well.
+    /// It ended well.
     Completed,
-    /// Badly.
+    /// It ended badly.
     Failed,
     /// By its user.
     Cancelled,
@@ -108,11 +108,11 @@ pub enum Outcome {
 /// One node of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceNode {
-    /// Its name.
+    /// The node's name in the trace.
     pub name: String,
     /// Thousandths of a processor.
     pub cpus_milli: u32,
-    /// Memory.
+    /// Memory in MiB.
     pub memory_mib: u64,
     /// GPUs.
     pub gpus: u32,

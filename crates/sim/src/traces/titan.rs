@@ -107,11 +107,11 @@ pub fn lifetimes(file: &str, bytes: &[u8], on_bad: OnBadRow) -> Result<Read<Life
 pub struct Failure {
     /// Since the first card came.
     pub at: Span,
-    /// Where.
+    /// The slot the card was in.
     pub location: Place,
-    /// What.
+    /// What failed.
     pub event: TitanEvent,
-    /// Which card.
+    /// The card's serial number.
     pub sn: String,
 }
 
@@ -137,7 +137,7 @@ pub struct Card {
     pub sn: String,
     /// How long it was in use, over all its stays.
     pub used: Span,
-    /// Stays.
+    /// How often it was put into a slot.
     pub stays: u32,
     /// Double-bit errors.
     pub double_bit: u32,

@@ -8,7 +8,7 @@ pub(super) const RECORD: &str = "CREATE TABLE IF NOT EXISTS migrations (
     applied_at timestamptz NOT NULL DEFAULT now()
 )";
 
-/// All steps.
+/// Every migration, oldest first.
 pub(super) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     name: "the log, its head and lease, snapshots, payloads, secrets",

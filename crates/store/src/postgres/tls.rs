@@ -83,7 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
     }
 }
 
-/// A session.
+/// A TLS connection to the database.
 pub(crate) struct Stream<S>(tokio_rustls::client::TlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Stream<S> {

@@ -7,7 +7,7 @@ pub(super) const RECORD: &str = "CREATE TABLE IF NOT EXISTS migrations (
     version INTEGER PRIMARY KEY, name TEXT NOT NULL, hash TEXT NOT NULL, applied_at INTEGER NOT NULL
 ) STRICT";
 
-/// All steps.
+/// Every migration, oldest first.
 pub(super) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     name: "the log, its head and lease, snapshots, payloads, secrets",

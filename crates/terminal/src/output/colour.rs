@@ -14,11 +14,11 @@ pub enum Style {
     Busy,
     /// Needs an eye.
     Warn,
-    /// Wrong.
+    /// Something is wrong.
     Bad,
     /// Of little interest.
     Faint,
-    /// A heading.
+    /// Headings and names.
     Bold,
 }
 

@@ -26,7 +26,7 @@ const PAST: &str = "past.json";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Mark {
-    /// The story.
+    /// The seed of the week that is behind the site.
     seed: u64,
 }
 

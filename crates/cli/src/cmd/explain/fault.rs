@@ -143,7 +143,7 @@ fn names(catalogue: &Catalogue) -> String {
     format!("a name, `xid-79`, `sxid-12028`, or a line of the log; names: {}", names.join(", "))
 }
 
-/// For people.
+/// What is known of the fault as text, for people.
 pub(super) fn text(shown: &Shown) -> String {
     text_for(shown, colour::on())
 }

@@ -57,7 +57,7 @@ pub struct Fault<'a> {
 /// What rules need besides the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail<'a> {
-    /// Nothing.
+    /// The line says nothing more.
     None,
     /// XID 13: where in the GPU.
     Place {
@@ -68,14 +68,14 @@ pub enum Detail<'a> {
     },
     /// XID 74: what the link's registers say.
     Registers {
-        /// Which link.
+        /// The link's number, where the line names one.
         link: Option<u16>,
         /// As many as were written; the others are 0.
         words: [u32; 7],
     },
     /// XIDs 144 to 150: what a unit of NVLink 5 says.
     Unit {
-        /// Which unit.
+        /// The unit's name as the line has it.
         unit: &'a str,
         /// Whether the line calls it fatal.
         fatal: bool,
@@ -94,7 +94,7 @@ pub enum Detail<'a> {
     Switch {
         /// Whether it says fatal.
         fatal: Option<bool>,
-        /// Which port.
+        /// The port's number, where the line names one.
         link: Option<u16>,
     },
 }
@@ -102,7 +102,7 @@ pub enum Detail<'a> {
 /// What the driver wants done with a GPU (XID 154).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing.
+    /// Nothing has to be done.
     None,
     /// Work that uses links between GPUs is to stop.
     DrainP2p,

@@ -96,7 +96,7 @@ fn style(verdict: Verdict) -> Style {
     }
 }
 
-/// For people.
+/// The report as text, for people.
 fn render(r: &Report, colours: bool) -> String {
     let mut out = String::new();
     if !r.gpus.is_empty() {
