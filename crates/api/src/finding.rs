@@ -1,7 +1,7 @@
 //! What is wrong with what: findings, incidents, breakers, and the map of failure modes.
 
+use crate::Timestamp;
 use crate::record::IncidentNote;
-use crate::{Timestamp};
 use muster_model::breaker as b;
 use muster_model::breaker::{BreakerState, Probe};
 use muster_model::entity::Entity;

@@ -1,6 +1,6 @@
 //! What is wrong with hardware: faults that nodes told of, and tests of nodes.
 
-use crate::{Timestamp};
+use crate::Timestamp;
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
 use muster_model::qualification as m;
 use muster_model::qualification::{Check, Level, Outcome};

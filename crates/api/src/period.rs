@@ -2,7 +2,7 @@
 //! a month.
 
 use crate::{
-    CapacityForecast, CauseCount, FleetFigures, FleetProject, FleetSku, Kind, Timestamp, schema,
+    CapacityForecast, CauseCount, FleetFigures, FleetProject, FleetSku, Kind, Timestamp,
 };
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;

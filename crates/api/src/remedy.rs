@@ -1,6 +1,6 @@
 //! What is done about findings: remedies, acts, and how automation stands.
 
-use crate::{Timestamp};
+use crate::Timestamp;
 use muster_model::remedy as m;
 use muster_model::remedy::{Action, Leave, Mode, Remedies, RemedyOutcome, RemedyStep};
 use serde::{Deserialize, Serialize};

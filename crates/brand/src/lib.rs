@@ -67,8 +67,8 @@ fn wrong(field: &'static str, why: impl Into<String>, hint: impl Into<String>) -
 /// What the console wears.
 #[derive(Debug, Clone)]
 pub struct Brand {
-    pub(crate) shown: Shown,
-    pub(crate) logo: Option<Logo>,
+    pub shown: Shown,
+    pub logo: Option<Logo>,
 }
 
 impl Default for Brand {

@@ -28,10 +28,10 @@ const ACTIVE: [&str; 9] = [
 /// A picture that was looked at.
 #[derive(Debug, Clone)]
 pub struct Logo {
-    pub(crate) media: &'static str,
-    pub(crate) bytes: Bytes,
+    pub media: &'static str,
+    pub bytes: Bytes,
     /// Changes with the picture.
-    pub(crate) tag: String,
+    pub tag: String,
 }
 
 impl Logo {
@@ -58,8 +58,7 @@ impl Logo {
             svg(&bytes)?;
             "image/svg+xml"
         };
-        let mut tag = format!("{:x}", Sha256::digest(&bytes));
-        tag.truncate(16);
+        let tag = format!("{:x}", Bytes::copy_from_slice(&Sha256::digest(&bytes)[..8]));
         Ok(Logo { media, bytes: bytes.into(), tag })
     }
 }

@@ -132,7 +132,7 @@ pub(crate) fn parse<T: DeserializeOwned>(raw: &[u8]) -> Reply<T> {
 /// A query string. Parameters that do not exist are refused, so that a slip is seen.
 pub(crate) struct Query<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + IntoParams> FromRequestParts<App> for Query<T> {
+impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     type Rejection = Failure;
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Reply<Self> {
         if let Some(query) = parts.uri.query().filter(|q| !q.is_empty()) {
@@ -151,18 +151,46 @@ impl<T: DeserializeOwned + IntoParams> FromRequestParts<App> for Query<T> {
     }
 }
 
-/// The documented parameters are the ones that exist.
-fn check_names<T: IntoParams>(query: &str) -> Reply<()> {
-    let known: Vec<String> = T::into_params(|| None).into_iter().map(|p| p.name).collect();
+/// The fields of the query's type are the parameters that exist.
+fn check_names<T: DeserializeOwned>(query: &str) -> Reply<()> {
+    let mut known: &[&str] = &[];
+    // Always an error: it only asks which fields there are.
+    let _ = T::deserialize(Names(&mut known));
     for pair in query.split('&').filter(|p| !p.is_empty()) {
         let name = pair.split('=').next().unwrap_or("");
-        if !known.iter().any(|k| k == name) {
+        if !known.contains(&name) {
             return Err(Failure::bad(format!("there is no parameter `{}` here", shown(name)))
                 .field(shown(name))
                 .hint(format!("known are: {}", known.join(", "))));
         }
     }
     Ok(())
+}
+
+/// Learns the names of a structure's fields from the structure itself.
+struct Names<'a>(&'a mut &'static [&'static str]);
+
+impl<'de> serde::Deserializer<'de> for Names<'_> {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_struct<V: serde::de::Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        *self.0 = fields;
+        self.deserialize_any(visitor)
+    }
+
+    fn deserialize_any<V: serde::de::Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(serde::de::Error::custom("nothing is read here"))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
 }
 
 /// The one variable segment of a path.

@@ -225,7 +225,7 @@ fn site_figures(app: &App, out: &mut Text) {
         out.line("muster_jobs", &[("state", state.word())], jobs.get(&state).copied().unwrap_or(0));
     }
     out.head("muster_nodes", "gauge", "Nodes by state.");
-    for state in super::nodes::STATES {
+    for state in muster_api::node::NODE_STATES {
         out.line("muster_nodes", &[("state", state)], nodes.get(state).copied().unwrap_or(0));
     }
     out.head("muster_gpus", "gauge", "GPUs by use; out are those that take no work now.");

@@ -1,5 +1,7 @@
 //! Puts the parts together: brain, agent link, log keeper, HTTP.
 
+mod listen;
+
 use muster_engine::Policy;
 use muster_http::remote::RemoteConfig;
 use muster_http::{self as http, App, HttpConfig};

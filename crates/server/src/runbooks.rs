@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 const EVERY: Duration = Duration::from_secs(2);
 
 /// A figure as a node's agent told it last: of the GPU that is meant, or the largest of the node.
-pub(crate) fn figure(
+pub fn figure(
     agents: &Agents,
     look: &Look,
     vars: &BTreeMap<String, String>,
@@ -35,7 +35,7 @@ pub(crate) fn figure(
 }
 
 /// What the step that a run stands at looks at outside the log.
-pub(crate) fn outside(run: &Run) -> Option<(Look, BTreeMap<String, String>)> {
+pub fn outside(run: &Run) -> Option<(Look, BTreeMap<String, String>)> {
     let book = muster_runbook::parse(&run.book, &run.text).ok()?;
     match &book.step(run.step)?.what {
         What::Check(t) | What::Wait(t, _) if t.look.outside() => {
@@ -46,7 +46,7 @@ pub(crate) fn outside(run: &Run) -> Option<(Look, BTreeMap<String, String>)> {
 }
 
 /// Tells runs that the machine follows what they look at, until `stop`.
-pub(crate) fn start(brain: Brain, agents: Agents, stop: CancellationToken) {
+pub fn start(brain: Brain, agents: Agents, stop: CancellationToken) {
     tokio::spawn(async move {
         loop {
             tokio::select! {

@@ -55,17 +55,17 @@ impl Traces {
     }
 
     /// What became of the spans; none when nobody listens.
-    pub(crate) fn figures(&self) -> Option<Figures> {
+    pub fn figures(&self) -> Option<Figures> {
         self.0.as_ref().map(|l| l.figures())
     }
 
     /// Does somebody listen?
-    pub(crate) fn on(&self) -> bool {
+    pub fn on(&self) -> bool {
         self.0.is_some()
     }
 
     /// The span of a request. `route` is the pattern of its path, never the path.
-    pub(crate) fn request(&self, request: &Request<impl Sized>, route: &str) -> Span {
+    pub fn request(&self, request: &Request<impl Sized>, route: &str) -> Span {
         let Some(listener) = &self.0 else { return Span::none() };
         let method = word(request.method());
         let span = tracing::info_span!(
@@ -92,7 +92,7 @@ impl Traces {
     }
 
     /// How the request was answered.
-    pub(crate) fn answered(&self, span: &Span, status: u16) {
+    pub fn answered(&self, span: &Span, status: u16) {
         if self.on() {
             span.record("http.response.status_code", status);
             if status >= 500 {
@@ -103,7 +103,7 @@ impl Traces {
 
     /// Who asks turned out to be bound to a project. Recorded on the request's span, which is
     /// the one that is entered.
-    pub(crate) fn project(&self, project: Option<&muster_model::names::ProjectName>) {
+    pub fn project(&self, project: Option<&muster_model::names::ProjectName>) {
         if let Some(project) = project.filter(|_| self.on()) {
             Span::current().record("muster.project", project.as_str());
         }
@@ -130,7 +130,7 @@ fn plain(id: &str) -> bool {
 }
 
 /// One request is decided, as a part of the caller's span; nothing for whoever has none.
-pub(crate) fn decide(caller: &Span) -> Span {
+pub fn decide(caller: &Span) -> Span {
     if caller.is_disabled() {
         return Span::none();
     }
@@ -138,7 +138,7 @@ pub(crate) fn decide(caller: &Span) -> Span {
 }
 
 /// One round of the engine: what waits for it, and what came of it.
-pub(crate) fn cycle(waiting: usize, requests: usize) -> Span {
+pub fn cycle(waiting: usize, requests: usize) -> Span {
     tracing::info_span!(
         target: TARGET,
         parent: None,
@@ -157,7 +157,7 @@ pub(crate) fn cycle(waiting: usize, requests: usize) -> Span {
 const PLACED: usize = 64;
 
 /// What came of a cycle.
-pub(crate) fn cycled(span: &Span, records: &[Record], requests: usize) {
+pub fn cycled(span: &Span, records: &[Record], requests: usize) {
     if span.is_disabled() {
         return;
     }
@@ -196,7 +196,7 @@ pub(crate) fn cycled(span: &Span, records: &[Record], requests: usize) {
 }
 
 /// What was decided is written.
-pub(crate) fn commit(records: usize, requests: usize) -> Span {
+pub fn commit(records: usize, requests: usize) -> Span {
     tracing::info_span!(
         target: TARGET,
         parent: None,
@@ -208,7 +208,7 @@ pub(crate) fn commit(records: usize, requests: usize) -> Span {
 }
 
 /// The store did not take it.
-pub(crate) fn not_committed(span: &Span) {
+pub fn not_committed(span: &Span) {
     span.record("otel.status_code", "ERROR");
 }
 

@@ -131,7 +131,7 @@ fn state(s: &Standing) -> &'static str {
 }
 
 /// A share for people: as many decimals as its target has, and two more.
-pub(in crate::http) fn percent(r: Ratio, target: &str) -> String {
+pub(crate) fn percent(r: Ratio, target: &str) -> String {
     let decimals = target.trim_end_matches('%').split_once('.').map_or(0, |(_, d)| d.len());
     r.percent(u32::try_from(decimals + 2).unwrap_or(4).min(6))
 }

@@ -161,7 +161,7 @@ fn shortened(text: &str) -> String {
 ///
 /// # Errors
 /// When the address makes no sense.
-pub(crate) fn start(
+pub fn start(
     app: App,
     config: RemoteConfig,
     stop: CancellationToken,

@@ -256,7 +256,7 @@ impl Agents {
 
     /// How old the newest figures of a node are; none while it told none. A simulated node's own
     /// clock counts.
-    pub(crate) fn figures_age(&self, node: &NodeName, now: Time) -> Option<Span> {
+    pub fn figures_age(&self, node: &NodeName, now: Time) -> Option<Span> {
         self.inner.seat(node)?.figures_age(now)
     }
 
@@ -295,7 +295,7 @@ impl Agents {
     }
 
     /// Who used what.
-    pub(crate) fn metering(&self) -> &Metering {
+    pub fn metering(&self) -> &Metering {
         &self.inner.metering
     }
 

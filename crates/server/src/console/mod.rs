@@ -19,7 +19,7 @@ use bytes::Bytes;
 use muster_model::names::ProjectName;
 use muster_model::{Record, Seq, Time};
 use past::Past;
-pub(crate) use past::PastError;
+pub use past::PastError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,17 +72,17 @@ struct Room {
 }
 
 /// What a new reader gets.
-pub(crate) struct Seat {
+pub struct Seat {
     /// To be sent first: names, then the whole picture.
-    pub(crate) first: Bytes,
+    pub first: Bytes,
     /// Every frame after that.
-    pub(crate) frames: broadcast::Receiver<Bytes>,
+    pub frames: broadcast::Receiver<Bytes>,
 }
 
 /// The picture could not be made; the server's log says why.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the picture of the fleet cannot be made now")]
-pub(crate) struct NoPicture;
+pub struct NoPicture;
 
 impl Console {
     /// Nothing is done before somebody watches.
@@ -94,7 +94,7 @@ impl Console {
     }
 
     /// Which index of a frame is which GPU, and the same as JSON.
-    pub(crate) async fn layout(&self) -> Result<(u64, Bytes), NoPicture> {
+    pub async fn layout(&self) -> Result<(u64, Bytes), NoPicture> {
         let mut hub = self.inner.hub.lock().await;
         self.inner.refresh(&mut hub).await?;
         let world = hub.world.as_ref().ok_or(NoPicture)?;
@@ -102,7 +102,7 @@ impl Console {
     }
 
     /// The whole picture of a moment that has passed, with its layout and names.
-    pub(crate) async fn at(&self, time: Time, eyes: &Eyes) -> Result<Bytes, PastError> {
+    pub async fn at(&self, time: Time, eyes: &Eyes) -> Result<Bytes, PastError> {
         let mut past = self.inner.past.lock().await;
         past.go(&self.inner.brain, time).await?;
         let (agents, eyes) = (self.inner.agents.clone(), eyes.clone());
@@ -115,7 +115,7 @@ impl Console {
     }
 
     /// A place to watch from. A reader that fell behind takes a new one.
-    pub(crate) async fn watch(&self, eyes: &Eyes) -> Result<Seat, NoPicture> {
+    pub async fn watch(&self, eyes: &Eyes) -> Result<Seat, NoPicture> {
         let mut hub = self.inner.hub.lock().await;
         self.inner.refresh(&mut hub).await?;
         let Hub { world, rooms, running, .. } = &mut *hub;

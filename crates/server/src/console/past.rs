@@ -14,7 +14,7 @@ const MOST: u64 = 500_000;
 
 /// Why a moment cannot be shown.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(crate) enum PastError {
+pub enum PastError {
     /// The beginning of the log is in the archive.
     #[error("the beginning of the log is archived: the past cannot be lived again here")]
     Archived,

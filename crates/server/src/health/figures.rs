@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Parts of a recovery, in the order in which they follow one another.
-pub(crate) const PARTS: [&str; 6] = ["detect", "decide", "drain", "place", "start", "load"];
+pub const PARTS: [&str; 6] = ["detect", "decide", "drain", "place", "start", "load"];
 
 /// A sum of time.
 #[derive(Debug, Default)]

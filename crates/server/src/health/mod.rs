@@ -10,11 +10,11 @@ mod running;
 mod tell;
 #[cfg(test)]
 mod tests;
-mod watch;
+pub mod watch;
 
 pub(crate) use feed::{Feed, Told};
 pub use figures::HealthStats;
-pub(crate) use figures::PARTS;
+pub use figures::PARTS;
 
 use crate::brain::Brain;
 use figures::Figures;
@@ -38,7 +38,7 @@ struct Shared {
 
 /// The watch of this server. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Health {
+pub struct Health {
     shared: Arc<Shared>,
     feed: Arc<Feed>,
 }
@@ -48,7 +48,7 @@ impl Health {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(crate) fn start(brain: Brain, stop: CancellationToken) -> std::io::Result<Health> {
+    pub fn start(brain: Brain, stop: CancellationToken) -> std::io::Result<Health> {
         let shared = Arc::new(Shared {
             brain,
             attempts: Attempts::default(),
@@ -70,12 +70,12 @@ impl Health {
     }
 
     /// Where sessions put what they hear.
-    pub(crate) fn feed(&self) -> &Feed {
+    pub fn feed(&self) -> &Feed {
         &self.feed
     }
 
     /// Figures since the start.
-    pub(crate) fn stats(&self) -> HealthStats {
+    pub fn stats(&self) -> HealthStats {
         let (taken, dropped) = self.feed.counts();
         self.shared.figures.read(taken, dropped)
     }

@@ -225,15 +225,15 @@ pub(super) async fn follow(inner: Arc<Inner>, stop: CancellationToken) {
 
 /// What became of GPUs in the last day.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Gauges {
+pub struct Gauges {
     /// All projects together.
-    pub(crate) day: Work,
+    pub day: Work,
     /// The same by project.
-    pub(crate) projects: BTreeMap<String, Work>,
+    pub projects: BTreeMap<String, Work>,
     /// All kinds of GPUs together.
-    pub(crate) supply: Supply,
+    pub supply: Supply,
     /// GPUs as they stand.
-    pub(crate) counts: Counts,
+    pub counts: Counts,
 }
 
 fn gauges(fleet: &Fleet, now: Time) -> Gauges {
@@ -261,15 +261,15 @@ pub(super) struct Lasts(BTreeMap<NodeName, Last>);
 
 /// How telemetry stands now.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Telling {
+pub struct Telling {
     /// Nodes that told of their GPUs lately.
-    pub(crate) nodes: u64,
+    pub nodes: u64,
     /// Nodes that did before and do not any more.
-    pub(crate) silent: u64,
+    pub silent: u64,
     /// The age of the oldest of those that do.
-    pub(crate) oldest: Span,
+    pub oldest: Span,
     /// What they told together.
-    pub(crate) seen: Seen,
+    pub seen: Seen,
 }
 
 impl Lasts {

@@ -9,7 +9,7 @@ mod tally;
 
 use crate::agents::Columns;
 use crate::brain::{Brain, Histogram};
-pub(crate) use fleet::{Gauges, Telling};
+pub use fleet::{Gauges, Telling};
 use heard::Attempts;
 use muster_metering::{Counts, Forecast, Goodput, Heard, Pace, Report, Step, Used, goodput};
 use muster_model::ids::{AttemptKey, JobId};
@@ -17,30 +17,30 @@ use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::units::{Span, Time};
 use read::Reading;
-pub(crate) use recent::Recent;
+pub use recent::Recent;
 use recent::Recents;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-pub(crate) use tally::{CLASSES, OUTCOMES};
+pub use tally::{CLASSES, OUTCOMES};
 use tokio_util::sync::CancellationToken;
 
 /// What an attempt told, and whether from its beginning.
 #[derive(Debug, Clone)]
-pub(crate) struct Told<T> {
-    pub(crate) attempt: u32,
-    pub(crate) what: T,
-    pub(crate) whole: bool,
+pub struct Told<T> {
+    pub attempt: u32,
+    pub what: T,
+    pub whole: bool,
 }
 
 /// Figures of one job.
 #[derive(Debug, Clone)]
-pub(crate) struct Figures {
-    pub(crate) goodput: Goodput,
+pub struct Figures {
+    pub goodput: Goodput,
     /// Ranks and GPUs of the job were heard from here on only.
-    pub(crate) since: Option<Time>,
-    pub(crate) used: Option<Told<Used>>,
-    pub(crate) pace: Option<Told<Pace>>,
+    pub since: Option<Time>,
+    pub used: Option<Told<Used>>,
+    pub pace: Option<Told<Pace>>,
 }
 
 struct Inner {
@@ -65,24 +65,24 @@ impl Inner {
 
 /// What became of all GPUs, and from when on that is known.
 #[derive(Debug, Clone)]
-pub(crate) struct FleetFigures {
-    pub(crate) report: Report,
-    pub(crate) supply: Counts,
-    pub(crate) forecast: Forecast,
-    pub(crate) since: Time,
-    pub(crate) seen_since: Option<Time>,
-    pub(crate) now: Time,
+pub struct FleetFigures {
+    pub report: Report,
+    pub supply: Counts,
+    pub forecast: Forecast,
+    pub since: Time,
+    pub seen_since: Option<Time>,
+    pub now: Time,
     /// The log was read to its end.
-    pub(crate) complete: bool,
+    pub complete: bool,
 }
 
 /// Who used what. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Metering(Arc<Inner>);
+pub struct Metering(Arc<Inner>);
 
 impl Metering {
     /// Begins to read the log; ends with `stop`. What became of all GPUs is written down in a file.
-    pub(crate) fn start(brain: Brain, file: Option<PathBuf>, stop: CancellationToken) -> Metering {
+    pub fn start(brain: Brain, file: Option<PathBuf>, stop: CancellationToken) -> Metering {
         let inner = Arc::new(Inner {
             since: brain.now(),
             reading: tokio::sync::Mutex::new(Reading::begin(brain.durable())),
@@ -119,17 +119,17 @@ impl Metering {
     }
 
     /// When this server began to hear ranks and GPUs.
-    pub(crate) fn since(&self) -> Time {
+    pub fn since(&self) -> Time {
         self.0.since
     }
 
     /// The last minutes of a job's attempt: the one that is named, or the newest.
-    pub(crate) fn recent(&self, job: JobId, attempt: Option<u32>) -> Option<(u32, Recent)> {
+    pub fn recent(&self, job: JobId, attempt: Option<u32>) -> Option<(u32, Recent)> {
         self.recents().of(job, attempt)
     }
 
     /// A rank made a step.
-    pub(crate) fn step(
+    pub fn step(
         &self,
         key: AttemptKey,
         rank: u32,
@@ -147,14 +147,14 @@ impl Metering {
     }
 
     /// A checkpoint was written.
-    pub(crate) fn checkpoint(&self, key: AttemptKey, at: Time, blocked_s: Option<f64>) {
+    pub fn checkpoint(&self, key: AttemptKey, at: Time, blocked_s: Option<f64>) {
         let blocked = blocked_s.and_then(heard::micros).unwrap_or(0) / 1000;
         self.attempts().checkpoint(key, at, Span(blocked));
         self.recents().checkpoint(key, at, Span(blocked));
     }
 
     /// A node told of its GPUs.
-    pub(crate) fn row(&self, node: &NodeName, at: Time, columns: &Columns, values: &[f32]) {
+    pub fn row(&self, node: &NodeName, at: Time, columns: &Columns, values: &[f32]) {
         self.0.lasts().row(node, self.0.brain.now(), columns, values);
         let held = self.0.brain.read(|s| heard::held(s, node));
         if !held.is_empty() {
@@ -164,7 +164,7 @@ impl Metering {
     }
 
     /// Where a job's time went, by the log as it stands now.
-    pub(crate) async fn figures(&self, job: &Job) -> Figures {
+    pub async fn figures(&self, job: &Job) -> Figures {
         let life = {
             let mut reading = self.0.reading.lock().await;
             reading.catch_up(&self.0.brain).await;
@@ -203,7 +203,7 @@ impl Metering {
     }
 
     /// What became of all GPUs between two moments; without an end, up to now.
-    pub(crate) async fn fleet(
+    pub async fn fleet(
         &self,
         span: impl FnOnce(Time) -> (Time, Time),
         step: Step,
@@ -228,22 +228,22 @@ impl Metering {
     }
 
     /// What became of GPUs in the last day, as it was when last looked at.
-    pub(crate) fn gauges(&self) -> Arc<Gauges> {
+    pub fn gauges(&self) -> Arc<Gauges> {
         self.0.gauges.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Jobs that came and ended since this server began.
-    pub(crate) fn counts(&self) -> tally::Counts {
+    pub fn counts(&self) -> tally::Counts {
         self.0.tally.counts()
     }
 
     /// How long jobs waited for their first place, by priority class.
-    pub(crate) fn waits(&self) -> Vec<(&'static str, Histogram)> {
+    pub fn waits(&self) -> Vec<(&'static str, Histogram)> {
         self.0.tally.waits()
     }
 
     /// How telemetry stands now.
-    pub(crate) fn telling(&self) -> Telling {
+    pub fn telling(&self) -> Telling {
         self.0.lasts().telling(self.0.brain.now())
     }
 }

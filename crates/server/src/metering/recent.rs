@@ -23,13 +23,13 @@ fn kept() -> Span {
 
 /// One attempt.
 #[derive(Debug, Clone)]
-pub(crate) struct Recent {
+pub struct Recent {
     /// Who was where.
-    pub(crate) placement: Arc<Placement>,
+    pub placement: Arc<Placement>,
     /// Lengths of steps.
-    pub(crate) track: Track,
+    pub track: Track,
     /// Checkpoints, and how long each held it up.
-    pub(crate) checkpoints: VecDeque<(Time, Span)>,
+    pub checkpoints: VecDeque<(Time, Span)>,
     ended: Option<Time>,
 }
 

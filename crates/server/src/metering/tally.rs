@@ -16,7 +16,7 @@ const WAIT: [f64; 12] =
     [1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 7200.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0];
 
 /// Priority classes with their words.
-pub(crate) const CLASSES: [(Priority, &str); 4] = [
+pub const CLASSES: [(Priority, &str); 4] = [
     (Priority::Low, "low"),
     (Priority::Normal, "normal"),
     (Priority::High, "high"),
@@ -24,7 +24,7 @@ pub(crate) const CLASSES: [(Priority, &str); 4] = [
 ];
 
 /// How jobs can end.
-pub(crate) const OUTCOMES: [&str; 6] =
+pub const OUTCOMES: [&str; 6] =
     ["succeeded", "application", "infrastructure", "platform", "unknown", "cancelled"];
 
 fn word(v: Verdict) -> &'static str {
@@ -49,17 +49,17 @@ pub(super) struct Tally {
 
 /// What is counted.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Jobs by how they ended.
-    pub(crate) ended: BTreeMap<&'static str, u64>,
+    pub ended: BTreeMap<&'static str, u64>,
     /// Those that ended well at their first attempt.
-    pub(crate) first: u64,
+    pub first: u64,
     /// Attempts that ended by a failure.
-    pub(crate) interrupted: BTreeMap<&'static str, u64>,
+    pub interrupted: BTreeMap<&'static str, u64>,
     /// Jobs that came.
-    pub(crate) submitted: u64,
+    pub submitted: u64,
     /// Attempts that were stopped for others.
-    pub(crate) preempted: u64,
+    pub preempted: u64,
 }
 
 impl Tally {

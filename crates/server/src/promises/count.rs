@@ -19,13 +19,13 @@ const LOOK: Span = Span::mins(1);
 
 /// A request that was answered.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Served {
+pub struct Served {
     /// It submits a job.
-    pub(crate) submits: bool,
+    pub submits: bool,
     /// The answer's status.
-    pub(crate) status: u16,
+    pub status: u16,
     /// How long it took.
-    pub(crate) took: Duration,
+    pub took: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -38,11 +38,11 @@ struct Counts {
 
 /// Counts answers.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Counter(Arc<Mutex<Counts>>);
+pub struct Counter(Arc<Mutex<Counts>>);
 
 impl Counter {
     /// A request to the API was answered. The caller's mistakes count for nobody.
-    pub(crate) fn served(&self, s: Served) {
+    pub fn served(&self, s: Served) {
         if (400..500).contains(&s.status) {
             return;
         }

@@ -8,11 +8,11 @@ mod post;
 mod smtp;
 mod standings;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
-pub(crate) use count::{Counter, Served};
-pub(crate) use post::Post;
-pub(crate) use standings::Standings;
+pub use count::{Counter, Served};
+pub use post::Post;
+pub use standings::Standings;
 
 use crate::agents::Agents;
 use crate::brain::Brain;
@@ -20,10 +20,10 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// The project whose secrets receivers may name.
-pub(crate) const SECRETS_OF: &str = "operators";
+pub const SECRETS_OF: &str = "operators";
 
 /// Starts to count and to tell, until `stop`. `base` is the console's address in messages.
-pub(crate) fn start(
+pub fn start(
     brain: &Brain,
     agents: &Agents,
     post: &Post,

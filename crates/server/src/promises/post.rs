@@ -27,7 +27,7 @@ const RECORDED: [u32; 2] = [1, 10];
 
 /// What was told to whom, as far as this server knows.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Post(Arc<Mutex<Desk>>);
+pub struct Post(Arc<Mutex<Desk>>);
 
 impl Post {
     fn desk(&self) -> MutexGuard<'_, Desk> {
@@ -35,7 +35,7 @@ impl Post {
     }
 
     /// What waits for each receiver.
-    pub(crate) fn backlog(&self, brain: &Brain, now: Time) -> Vec<Backlog> {
+    pub fn backlog(&self, brain: &Brain, now: Time) -> Vec<Backlog> {
         brain.read(|s| self.desk().backlog(now, &s.slo.alerts, &s.slo.routing))
     }
 }

@@ -21,11 +21,11 @@ struct Kept {
 
 /// How promises stand.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Standings(Arc<Mutex<Option<Kept>>>);
+pub struct Standings(Arc<Mutex<Option<Kept>>>);
 
 impl Standings {
     /// How every promise stands, a moment ago at the latest.
-    pub(crate) fn get(&self, brain: &Brain) -> Arc<Vec<Standing>> {
+    pub fn get(&self, brain: &Brain) -> Arc<Vec<Standing>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of = brain.read(|s| s.slo.objectives_at);
         if let Some(k) = kept.as_ref().filter(|k| k.of == of && Instant::now() < k.until) {
@@ -40,7 +40,7 @@ impl Standings {
     }
 
     /// The next look works them out anew.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
