@@ -1,9 +1,7 @@
 //! What a week or a month was like: the report that operators read on Mondays, and leadership once
 //! a month.
 
-use crate::{
-    CapacityForecast, CauseCount, FleetFigures, FleetProject, FleetSku, Kind, Timestamp,
-};
+use crate::{CapacityForecast, CauseCount, FleetFigures, FleetProject, FleetSku, Kind, Timestamp};
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
 use serde::{Deserialize, Serialize};

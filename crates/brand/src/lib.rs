@@ -67,7 +67,9 @@ fn wrong(field: &'static str, why: impl Into<String>, hint: impl Into<String>) -
 /// What the console wears.
 #[derive(Debug, Clone)]
 pub struct Brand {
+    /// What the console is told.
     pub shown: Shown,
+    /// The picture, when there is one.
     pub logo: Option<Logo>,
 }
 

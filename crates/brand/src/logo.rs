@@ -28,7 +28,9 @@ const ACTIVE: [&str; 9] = [
 /// A picture that was looked at.
 #[derive(Debug, Clone)]
 pub struct Logo {
+    /// Its media type.
     pub media: &'static str,
+    /// The picture itself.
     pub bytes: Bytes,
     /// Changes with the picture.
     pub tag: String,

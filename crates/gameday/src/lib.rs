@@ -64,11 +64,16 @@ struct Run {
 }
 
 /// Is there a drill of this name?
-pub(crate) fn knows(name: &str) -> bool {
+#[must_use]
+pub fn knows(name: &str) -> bool {
     drills::all().iter().any(|d| d.name == name)
 }
 
 impl Gameday {
+    /// Does what was typed.
+    ///
+    /// # Errors
+    /// What kept a drill from being played.
     pub async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         match self.verb {
             Verb::List => list(ctx),

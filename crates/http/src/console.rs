@@ -12,7 +12,7 @@ use axum::routing::get;
 use bytes::Bytes;
 use muster_api::Timestamp;
 use muster_model::names::{NameError, NodeName};
-use muster_server::console::{ConsoleLayout, NoPicture, PastError};
+use muster_server::console::{NoPicture, PastError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -46,7 +46,7 @@ pub(crate) fn routes() -> Router<App> {
 
 /// Get which index of the console's frames is which GPU.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/console/layout", tag = "console",
-    responses((status = 200, description = "Nodes and racks in order.", body = ConsoleLayout))))]
+    responses((status = 200, description = "Nodes and racks in order.", body = muster_server::console::ConsoleLayout))))]
 pub(crate) async fn layout(State(app): State<App>, Reader(caller): Reader) -> Reply {
     let (version, json) = app.console().layout().await?;
     let mut response = (StatusCode::OK, json).into_response();

@@ -6,7 +6,7 @@ use super::extract::{OptionalBody, Segment, number};
 use super::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
-use muster_api::{FabricRequest, FabricTest, FabricTestList};
+use muster_api::{FabricRequest, FabricTestList};
 use muster_model::Command;
 use muster_model::entity::EntityError;
 use muster_model::names::{NameError, NodeName};
@@ -20,7 +20,7 @@ const STREAMS_MAX: u32 = 32;
 
 /// Test the network between nodes. The answer comes at once; `GET` says how far it is.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/fabric/tests", tag = "nodes", request_body = Option<FabricRequest>,
-    responses((status = 202, description = "The test that was begun.", body = FabricTest))))]
+    responses((status = 202, description = "The test that was begun.", body = muster_api::FabricTest))))]
 pub(crate) async fn test(
     State(app): State<App>,
     writer: Writer,
@@ -89,7 +89,7 @@ pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Repl
 /// Get a test of the network.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/fabric/tests/{id}", tag = "nodes",
     params(("id" = String, Path, description = "The test's number.")),
-    responses((status = 200, description = "The test.", body = FabricTest))))]
+    responses((status = 200, description = "The test.", body = muster_api::FabricTest))))]
 pub(crate) async fn get(
     State(app): State<App>,
     Reader(caller): Reader,

@@ -16,11 +16,7 @@ use tokio_util::sync::CancellationToken;
 const EVERY: Duration = Duration::from_secs(2);
 
 /// A figure as a node's agent told it last: of the GPU that is meant, or the largest of the node.
-pub fn figure(
-    agents: &Agents,
-    look: &Look,
-    vars: &BTreeMap<String, String>,
-) -> Option<String> {
+pub fn figure(agents: &Agents, look: &Look, vars: &BTreeMap<String, String>) -> Option<String> {
     let Look::Telemetry(name) = look else { return None };
     let node: NodeName = vars.get("node")?.parse().ok()?;
     let (columns, values) = agents.newest(&node)?;

@@ -37,6 +37,10 @@ enum Verb {
 }
 
 impl SimCmd {
+    /// Does what was typed.
+    ///
+    /// # Errors
+    /// What is wrong with the scenario, or kept it from being run.
     pub fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         match self.verb {
             Verb::Run(c) => c.run(ctx),

@@ -13,9 +13,13 @@ pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7070";
 /// What a command needs to know to talk to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
+    /// The server's address.
     pub server: String,
+    /// The API token.
     pub token: Option<String>,
+    /// The project to work in.
     pub project: Option<String>,
+    /// CA bundle for the server's certificate, PEM.
     pub ca: Option<PathBuf>,
 }
 
@@ -69,6 +73,10 @@ struct Layer {
 }
 
 impl ConfigFile {
+    /// Reads a settings file; nothing when it is not there.
+    ///
+    /// # Errors
+    /// What is wrong in it, with its line.
     pub fn read(path: &Path) -> Result<Option<ConfigFile>, Fail> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,

@@ -11,11 +11,14 @@ use serde::Serialize;
 /// What a command has at hand.
 #[derive(Debug)]
 pub struct Ctx {
+    /// Flags that every command takes.
     pub global: Global,
     settings: std::cell::OnceCell<Settings>,
 }
 
 impl Ctx {
+    /// For a command with these flags.
+    #[must_use]
     pub fn new(global: Global) -> Ctx {
         Ctx { global, settings: std::cell::OnceCell::new() }
     }

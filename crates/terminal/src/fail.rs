@@ -26,6 +26,7 @@ pub struct Fail {
 }
 
 impl Fail {
+    /// With this exit code.
     pub fn new(code: u8, message: impl Display) -> Fail {
         Fail { code, message: message.to_string(), hint: None }
     }

@@ -40,6 +40,8 @@ pub struct Printer {
 const LONGEST_LINE: usize = 64 << 10;
 
 impl Printer {
+    /// With several ranks, each line says whose it is.
+    #[must_use]
     pub fn new(many: bool) -> Printer {
         Printer {
             many,

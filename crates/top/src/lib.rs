@@ -91,6 +91,10 @@ impl FromStr for Size {
 }
 
 impl Top {
+    /// Does what was typed.
+    ///
+    /// # Errors
+    /// When the site or the terminal cannot be looked at.
     pub async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         if !ctx.is_table() {
             return Err(Fail::usage("top draws for people and does not go with -o json or yaml")

@@ -163,7 +163,7 @@ fn book(code: &str) -> String {
 
 /// How it is practised.
 fn drill(name: &str) -> String {
-    if super::gameday::knows(name) {
+    if muster_gameday::knows(name) {
         format!("`muster gameday run {name}`")
     } else {
         name.to_owned()

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use jiff::tz::TimeZone;
-use muster_api::{Job, JobList, JobsQuery, Notice, Promise};
+use muster_api::{Job, JobList, JobsQuery};
 use muster_client::Client;
 use muster_model::job::JobState;
 use muster_model::spec::GpuPart;

@@ -10,7 +10,7 @@ use crate::{App, answer, mark};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
-use muster_api::{Incident, IncidentRecord, NoteRequest, OwnRequest};
+use muster_api::{IncidentRecord, NoteRequest, OwnRequest};
 use muster_model::tenant::Role;
 use muster_model::units::Span;
 use muster_model::{Command, Seq};
@@ -92,7 +92,7 @@ pub(crate) async fn report(
 /// Write something down about an incident.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/incidents/{id}/note", tag = "health", request_body = NoteRequest,
     params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
-    responses((status = 200, description = "The incident.", body = Incident))))]
+    responses((status = 200, description = "The incident.", body = muster_api::Incident))))]
 pub(crate) async fn note(
     State(app): State<App>,
     writer: Writer,
@@ -107,7 +107,7 @@ pub(crate) async fn note(
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/incidents/{id}/own", tag = "health",
     request_body = Option<OwnRequest>,
     params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
-    responses((status = 200, description = "The incident.", body = Incident))))]
+    responses((status = 200, description = "The incident.", body = muster_api::Incident))))]
 pub(crate) async fn own(
     State(app): State<App>,
     writer: Writer,

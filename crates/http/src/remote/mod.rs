@@ -161,11 +161,7 @@ fn shortened(text: &str) -> String {
 ///
 /// # Errors
 /// When the address makes no sense.
-pub fn start(
-    app: App,
-    config: RemoteConfig,
-    stop: CancellationToken,
-) -> Result<(), RemoteError> {
+pub fn start(app: App, config: RemoteConfig, stop: CancellationToken) -> Result<(), RemoteError> {
     let sender = Sender::new(config)?;
     app.remote().on.store(1, Ordering::Relaxed);
     tokio::spawn(run(app, sender, stop));

@@ -102,6 +102,7 @@ pub(super) async fn site_with(config: HttpConfig) -> Site {
     let link = AgentsConfig {
         names: vec!["127.0.0.1".into()],
         lost_after: Span::mins(60),
+        watch: Span(50),
         ..AgentsConfig::default()
     };
     let agents = agents::serve(listener, brain.clone(), authority, logs.clone(), link).unwrap();

@@ -56,6 +56,8 @@ pub struct AgentsConfig {
     pub telemetry: Span,
     /// A node that was not heard for this long is lost.
     pub lost_after: Span,
+    /// How often the health watch looks at what nodes and ranks reported.
+    pub watch: Span,
     /// How long a node's certificate works; agents renew theirs well before.
     pub certificate: Span,
     /// Handshakes under way at once. Few enough that the API's requests find their turn
@@ -74,6 +76,7 @@ impl Default for AgentsConfig {
             heartbeat: Span::secs(10),
             telemetry: Span::secs(10),
             lost_after: Span::secs(30),
+            watch: Span::secs(1),
             certificate: Span::secs(30 * 24 * 3600),
             handshakes: 32,
             names: Vec::new(),
@@ -182,7 +185,8 @@ pub fn serve(
     tracing::debug!(files, "open files allowed: about as many agents can be connected");
     let identity = authority.server_identity(&config.names)?;
     let stop = CancellationToken::new();
-    let health = Health::start(brain.clone(), stop.clone()).map_err(LinkError::Io)?;
+    let health =
+        Health::start(brain.clone(), config.watch.to_std(), stop.clone()).map_err(LinkError::Io)?;
     let inner = Arc::new(Inner {
         tls: tls::server_config(&authority, &identity)?,
         handshakes: Semaphore::new(config.handshakes.max(1)),

@@ -26,9 +26,6 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use watch::Watcher;
 
-/// Between two looks; tests live faster.
-const EVERY: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 1000 });
-
 struct Shared {
     brain: Brain,
     attempts: Attempts,
@@ -44,11 +41,15 @@ pub struct Health {
 }
 
 impl Health {
-    /// Starts to watch; ends with `stop`.
+    /// Starts to watch, with a look at everything `every` so often; ends with `stop`.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn start(brain: Brain, stop: CancellationToken) -> std::io::Result<Health> {
+    pub fn start(
+        brain: Brain,
+        every: Duration,
+        stop: CancellationToken,
+    ) -> std::io::Result<Health> {
         let shared = Arc::new(Shared {
             brain,
             attempts: Attempts::default(),
@@ -62,7 +63,7 @@ impl Health {
         let watcher = Watcher::new(shared.clone(), WatchConfig::default(), findings, steps);
         std::thread::Builder::new()
             .name("muster-watch".into())
-            .spawn(move || watcher.run(&inbox, EVERY))?;
+            .spawn(move || watcher.run(&inbox, every))?;
         tokio::spawn(tell::findings(shared.clone(), found));
         tokio::spawn(tell::first_steps(shared.clone(), stepped));
         tokio::spawn(follow::run(shared.clone()));
@@ -70,7 +71,7 @@ impl Health {
     }
 
     /// Where sessions put what they hear.
-    pub fn feed(&self) -> &Feed {
+    pub(crate) fn feed(&self) -> &Feed {
         &self.feed
     }
 

@@ -28,18 +28,24 @@ use tokio_util::sync::CancellationToken;
 /// What an attempt told, and whether from its beginning.
 #[derive(Debug, Clone)]
 pub struct Told<T> {
+    /// Number of the attempt.
     pub attempt: u32,
+    /// What was reported.
     pub what: T,
+    /// It was heard from the attempt's beginning.
     pub whole: bool,
 }
 
 /// Figures of one job.
 #[derive(Debug, Clone)]
 pub struct Figures {
+    /// Where its time went.
     pub goodput: Goodput,
     /// Ranks and GPUs of the job were heard from here on only.
     pub since: Option<Time>,
+    /// What its GPUs reported.
     pub used: Option<Told<Used>>,
+    /// What its ranks reported of their steps.
     pub pace: Option<Told<Pace>>,
 }
 
@@ -66,11 +72,17 @@ impl Inner {
 /// What became of all GPUs, and from when on that is known.
 #[derive(Debug, Clone)]
 pub struct FleetFigures {
+    /// Where GPU time went.
     pub report: Report,
+    /// Hardware by where it is on its way into service.
     pub supply: Counts,
+    /// When free capacity ends.
     pub forecast: Forecast,
+    /// From when on the log was read.
     pub since: Time,
+    /// From when on telemetry was heard.
     pub seen_since: Option<Time>,
+    /// The moment it is true for.
     pub now: Time,
     /// The log was read to its end.
     pub complete: bool,

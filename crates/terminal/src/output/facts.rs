@@ -7,6 +7,8 @@ use super::table::Table;
 pub struct Facts(pub String);
 
 impl Facts {
+    /// With nothing in it.
+    #[must_use]
     pub fn new() -> Facts {
         Facts(String::new())
     }
@@ -24,6 +26,7 @@ impl Facts {
         self.0.push_str(&format!("  {}\n", plain(text)));
     }
 
+    /// Begins a section.
     pub fn section(&mut self, title: &str, on: bool) {
         if !self.0.is_empty() {
             self.0.push('\n');
@@ -31,6 +34,7 @@ impl Facts {
         self.0.push_str(&format!("{}\n", paint(title, Style::Bold, on)));
     }
 
+    /// Puts a table under the section.
     pub fn table(&mut self, table: &Table, on: bool) {
         for line in table.render_for(super::width().map(|w| w - 2), on).lines() {
             self.0.push_str(&format!("  {line}\n"));

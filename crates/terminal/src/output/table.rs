@@ -60,10 +60,13 @@ pub struct Table {
 const NARROWEST: usize = 6;
 
 impl Table {
+    /// With these headings.
+    #[must_use]
     pub fn new(head: &[&'static str]) -> Table {
         Table { head: head.to_vec(), rows: Vec::new() }
     }
 
+    /// Adds a row.
     pub fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells);
     }
