@@ -4,12 +4,12 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What a signal handler must still clean up, oldest first.
@@ -272,9 +272,23 @@ impl Drop for Daemon {
     }
 }
 
-/// A TCP port of 127.0.0.1 that was free a moment ago.
+/// A TCP port of 127.0.0.1 that nobody uses, and that is ours until this program ends.
+///
+/// Below the range of ephemeral ports, so that no outgoing connection takes it before the server
+/// that it is for has come up, or while that is away. Whoever has the port of the same number for
+/// datagrams has it, across processes: our tests keep to that too.
 pub fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    static HELD: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+    let first = std::process::id() % 10_000;
+    for step in 0..10_000 {
+        let port = u16::try_from(10_000 + (first + step * 7) % 10_000)?;
+        let Ok(held) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            HELD.lock().unwrap_or_else(PoisonError::into_inner).push(held);
+            return Ok(port);
+        }
+    }
+    bail!("no port of 127.0.0.1 between 10000 and 19999 is free")
 }
 
 /// Whether we are root.

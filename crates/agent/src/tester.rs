@@ -169,7 +169,7 @@ mod tests {
     }
 
     fn until(t: &mut Tester, wanted: impl Fn(&FromAgent) -> bool) -> FromAgent {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(60);
         loop {
             let mut out = Vec::new();
             t.turn(&mut out);

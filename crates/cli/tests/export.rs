@@ -1,18 +1,14 @@
 //! Every query of the dashboards and every rule, asked of a real Prometheus that scrapes a site,
 //! and the same site's figures written to it.
 
-use crate::minutes::cluster::{Cluster, until};
+use crate::minutes::cluster::{Cluster, free_address, until};
 use muster_export::names::{family, named};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-
-fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port")
-}
 
 /// A process that ends with the test.
 struct Running(Child);
@@ -86,7 +82,7 @@ fn every_panel_and_every_rule_finds_its_figures() {
     if !has("prometheus") || !has("promtool") {
         return;
     }
-    let (prom, gpus) = (free(), free());
+    let ((prom, _prom), (gpus, _gpus)) = (free_address(), free_address());
     let write = format!("http://{prom}/api/v1/write");
     let c = Cluster::start_with(2, &["--remote-write", &write, "--remote-write-every", "1s"]);
     let server: SocketAddr = c.listen();

@@ -89,6 +89,8 @@ fn on_a_terminal(c: &Cluster, command: &str, typed: &str) -> Option<String> {
         return None;
     }
     let file = c.path("typescript");
+    // Whoever types looks into it, and must not find what was there the last time.
+    let _ = std::fs::remove_file(&file);
     let muster = env!("CARGO_BIN_EXE_muster");
     let shell = format!(
         "stty rows 24 cols 80; {}; echo \"code $?\"; stty -a; echo over",
@@ -102,11 +104,21 @@ fn on_a_terminal(c: &Cluster, command: &str, typed: &str) -> Option<String> {
         .env("MUSTER_SERVER", format!("http://{}", c.listen()))
         .env("MUSTER_TOKEN", &c.token)
         .env("HOME", c.path(""))
+        .env("SHOWN", &file)
+        .env("PID_FILE", c.path("pid"))
         .stdin(Stdio::null())
         .status()
         .expect("a shell");
     assert!(status.success());
     Some(String::from_utf8_lossy(&std::fs::read(&file).expect("what it got")).into_owned())
+}
+
+/// Whoever types waits until this was shown; not for ever, so that the test ends.
+fn seen(what: &str) -> String {
+    format!(
+        "n=0; until grep -aq '{what}' \"$SHOWN\" 2> /dev/null || [ $n -gt 600 ]; \
+         do n=$((n + 1)); sleep 0.1; done"
+    )
 }
 
 #[test]
@@ -120,14 +132,17 @@ fn a_terminal_is_as_it_was_after_keys_and_signals() {
         let mode = |word: &str| after.split_whitespace().any(|w| w.trim_end_matches(';') == word);
         assert!(mode("icanon") && mode("echo") && mode("isig"), "{after:?}");
     };
+    // A busy machine takes its time to start it, and to end it.
+    let (up, over) = (seen("1049h"), seen("^over"));
     // Keys that come before the first picture are not lost; `q` ends it.
-    let typed = "(sleep 3; printf 2; sleep 1; printf '3?'; sleep 1; printf q; sleep 2)";
-    let Some(said) = on_a_terminal(&c, "muster top", typed) else { return };
+    let typed = format!("({up}; printf 2; sleep 1; printf '3?'; sleep 1; printf q; {over})");
+    let Some(said) = on_a_terminal(&c, "muster top", &typed) else { return };
     leaves(&said, "code 0");
     assert!(said.contains("\x1b[38;5;"), "it has colours: {said:?}");
     // SIGTERM.
-    let term = "NO_COLOR=1 timeout --foreground --preserve-status -s TERM 3 muster top";
-    let Some(said) = on_a_terminal(&c, term, "sleep 6") else { return };
+    let term = r#"NO_COLOR=1 sh -c "echo \$\$ > \$PID_FILE; exec muster top""#;
+    let typed = format!("({up}; sleep 1; kill -TERM $(cat \"$PID_FILE\"); {over})");
+    let Some(said) = on_a_terminal(&c, term, &typed) else { return };
     leaves(&said, "code 143");
     assert!(!said.contains("\x1b[38;5;"), "it has none: {said:?}");
 }

@@ -15,8 +15,11 @@ async fn serve(answers: Vec<String>) -> (String, tokio::task::JoinHandle<Vec<Str
             let (mut stream, _) = listener.accept().await.expect("a client");
             let mut request = Vec::new();
             let mut piece = [0; 4096];
-            while !request.windows(4).any(|w| w == b"\r\n\r\n") {
+            // With its body, which may come on its own: a connection that is closed with something
+            // unread is reset, and the answer may be lost.
+            while !is_whole(&request) {
                 let n = stream.read(&mut piece).await.expect("readable");
+                assert!(n > 0, "the client hung up");
                 request.extend_from_slice(&piece[..n]);
             }
             asked.push(String::from_utf8_lossy(&request).into_owned());
@@ -25,6 +28,13 @@ async fn serve(answers: Vec<String>) -> (String, tokio::task::JoinHandle<Vec<Str
         asked
     });
     (url, asked)
+}
+
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = header(head, "content-length").map_or(0, |l| l.parse().expect("a number"));
+    body.len() >= length
 }
 
 fn answer(status: &str, body: &str) -> String {

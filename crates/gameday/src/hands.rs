@@ -3,6 +3,7 @@
 use super::site::pid;
 use muster_terminal::fail::Fail;
 use rustix::process::{Pid, Signal, kill_process};
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -223,9 +224,18 @@ fn place(id: u32) -> Option<(PathBuf, &'static Files)> {
     Some((Path::new("/sys/fs/cgroup").join(path.trim_start_matches('/')), &V2))
 }
 
-/// A free port of this machine.
-pub(crate) fn free_port() -> Result<u16, Fail> {
-    let cannot = |e: std::io::Error| Fail::failed(format!("no free port: {e}"));
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(cannot)?;
-    Ok(listener.local_addr().map_err(cannot)?.port())
+/// A port of this machine that nobody uses, and what keeps it while its server is away.
+///
+/// Below the range of ephemeral ports, so that no outgoing connection takes it between two
+/// servers. Whoever has the port of the same number for datagrams has it, across processes.
+pub(crate) fn free_port() -> Result<(u16, UdpSocket), Fail> {
+    let first = std::process::id() % 10_000;
+    for step in 0..10_000 {
+        let port = u16::try_from(10_000 + (first + step * 7) % 10_000).unwrap_or(u16::MAX);
+        let Ok(held) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok((port, held));
+        }
+    }
+    Err(Fail::failed("no port of this machine between 10000 and 19999 is free"))
 }

@@ -4,6 +4,7 @@ use super::hands::free_port;
 use muster_client::Client;
 use muster_model::units::Span;
 use muster_terminal::fail::Fail;
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub(crate) struct Site {
     dir: PathBuf,
     start: Start,
     ports: Ports,
+    /// Its ports are nobody else's, also while its server is away.
+    _held: [UdpSocket; 2],
     up: Option<Child>,
     pub(crate) client: Client,
 }
@@ -46,9 +49,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl Site {
     pub(crate) async fn begin(start: Start) -> Result<Site, Fail> {
         let dir = scratch()?;
-        let ports = Ports { api: free_port()?, link: free_port()? };
+        let ((api, one), (link, two)) = (free_port()?, free_port()?);
+        let ports = Ports { api, link };
         let (up, client) = up(&dir, &start, ports).await?;
-        Ok(Site { dir, start, ports, up: Some(up), client })
+        Ok(Site { dir, start, ports, _held: [one, two], up: Some(up), client })
     }
 
     pub(crate) fn dir(&self) -> &Path {

@@ -194,12 +194,17 @@ impl Qualifier for Spawned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn script(dir: &Path, text: &str) -> Spawned {
         let program = dir.join("child");
-        std::fs::write(&program, format!("#!/bin/sh\ncat >/dev/null\n{text}\n")).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // Written by another process: what this one has open for writing, or a child that another
+        // test has just forked off it, cannot be started.
+        let made = Command::new("sh")
+            .args(["-c", r#"printf '%s' "$1" > "$0" && chmod 755 "$0""#])
+            .arg(&program)
+            .arg(format!("#!/bin/sh\ncat >/dev/null\n{text}\n"))
+            .status();
+        assert!(made.unwrap().success());
         Spawned { program, order: TestOrder::of(Level::Quick) }
     }
 

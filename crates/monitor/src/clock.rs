@@ -2,6 +2,7 @@
 
 use muster_model::units::Time;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The wall's clock, replaceable in tests.
@@ -20,23 +21,31 @@ pub fn now() -> Time {
     Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Time since a start, from the clock that only goes forward.
-#[derive(Debug, Clone, Copy)]
+/// Time since a start, from the clock that only goes forward. Clones show the same.
+#[derive(Debug, Clone)]
 pub struct Steady {
     start: Instant,
+    /// Milliseconds that it was put forward.
+    ahead: Arc<AtomicU64>,
 }
 
 impl Steady {
     /// Starts now.
     #[must_use]
     pub fn start() -> Steady {
-        Steady { start: Instant::now() }
+        Steady { start: Instant::now(), ahead: Arc::default() }
     }
 
     /// How long ago it was started.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
-        self.start.elapsed()
+        self.start.elapsed() + Duration::from_millis(self.ahead.load(Ordering::Acquire))
+    }
+
+    /// Puts it forward: whoever must see what a long time brings need not wait for it.
+    pub fn skip(&self, by: Duration) {
+        let by = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.ahead.fetch_add(by, Ordering::Release);
     }
 
     /// The same in milliseconds.

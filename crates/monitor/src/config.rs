@@ -1,6 +1,6 @@
 //! How the monitor works.
 
-use crate::clock::{self, Wall};
+use crate::clock::{self, Steady, Wall};
 use crate::faults::{Bell, Verdicts};
 use crate::kmsg::{Ears, KernelLog, OwnerOf};
 use muster_health::faults::{Catalogue, Context, Reader};
@@ -45,6 +45,8 @@ pub struct Config {
     pub bell: Bell,
     /// The wall's clock.
     pub wall: Wall,
+    /// The clock by which calls hang and samples grow old.
+    pub steady: Steady,
 }
 
 impl Config {
@@ -80,6 +82,7 @@ impl Config {
             owner_of: Arc::new(|_| None),
             bell: Arc::new(|| {}),
             wall: clock::system(),
+            steady: Steady::start(),
         }
     }
 }

@@ -149,8 +149,9 @@ impl Monitor {
         }
         let published = board.clone();
         let publish = Box::new(move |shared: &Shared| published.publish(shared));
-        let sampler = Sampler::start(driver.clone(), pace, wall.clone(), outbox, publish)
-            .map_err(MonitorError)?;
+        let clocks = (config.steady, wall.clone());
+        let sampler =
+            Sampler::start(driver.clone(), pace, clocks, outbox, publish).map_err(MonitorError)?;
         let shared = sampler.shared.clone();
         board.hub.devices(Arc::new(OnBus(shared.clone())));
         let monitor = Monitor {

@@ -6,21 +6,28 @@ use muster_gpu::simulated::SimFault;
 use muster_health::faults::{Catalogue, Context};
 use muster_model::fault::{FaultClass, SeenFault};
 use muster_model::ids::{AttemptKey, JobId};
+use muster_model::units::Time;
 use muster_monitor::exporter::{Page, PageConfig};
 use muster_monitor::kmsg::KernelLog;
 use muster_monitor::pretend::Pretend;
-use muster_monitor::{Config, Monitor};
+use muster_monitor::{Config, Monitor, clock};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
+
+/// Calls that take this long have hung. Longer than any machine keeps a thread waiting: for a call
+/// that is to hang the clock is put forward.
+const HANG: Duration = Duration::from_secs(3600);
 
 fn config() -> Config {
     let context = Context { driver_major: Some(580), sku: "h100-sxm".into(), pool: String::new() };
     let mut c = Config::reading(Arc::new(Catalogue::builtin().clone()), context);
     c.every = Duration::from_millis(100);
     c.host_every = Duration::from_millis(100);
+    c.hang_after = HANG;
     c.kernel_log = KernelLog::Off;
     c
 }
@@ -79,12 +86,13 @@ fn a_gpu_that_falls_off_the_bus_leaves_the_page() {
 #[test]
 fn a_call_that_hangs_is_told_and_the_page_goes_on() {
     let world = pretend(2);
-    let mut c = config();
-    // Longer than a busy machine keeps a thread waiting.
-    c.hang_after = Duration::from_millis(800);
+    let c = config();
+    let clock = c.steady.clone();
     let m = Monitor::start(c, world.driver()).expect("started");
     until("both", || m.latest().gpus.iter().filter(|g| g.up).count() == 2);
     world.world().inject(0, SimFault::Hang);
+    until("a call", || world.world().waiting() == 1);
+    clock.skip(HANG * 2);
     assert_eq!(fault(&m, "nvml-hang").gpu, Some(0));
     until("the other", || {
         let s = m.latest();
@@ -106,6 +114,11 @@ fn an_xid_of_log_and_driver_is_one_fault_of_a_gpu_and_a_rank() {
     c.kernel_log = KernelLog::File(log.clone());
     let key = AttemptKey { job: JobId(7), attempt: 1 };
     c.owner_of = Arc::new(move |pid| (pid == 423).then_some((key, 3)));
+    // The wall's clock stands still: log and driver are at once, whichever is read first and
+    // however long the other thread waits for its turn.
+    let wall = Arc::new(AtomicI64::new(1_000_000_000));
+    let shown = wall.clone();
+    c.wall = Arc::new(move || Time(shown.load(Ordering::Relaxed)));
     let m = Monitor::start(c, world.driver()).expect("started");
     until("the log", || m.latest().log.from.is_some() && m.latest().gpus.len() == 2);
     let pci = m.latest().gpus[1].pci.clone().expect("an address");
@@ -123,12 +136,20 @@ fn an_xid_of_log_and_driver_is_one_fault_of_a_gpu_and_a_rank() {
     assert_eq!((f.attempt, f.rank), (Some(key), Some(3)));
     until("the count", || m.latest().gpus[1].xids == vec![(31, 1)]);
     // The driver's own word for it comes to nothing more.
+    wall.fetch_add(1500, Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(1500));
     let more: u64 = m.take_faults().iter().filter(|f| f.code == "xid-31").map(|f| f.count).sum();
     assert_eq!(more, 0);
     // An XID that only the driver tells is told too.
     world.world().inject(0, SimFault::Xid(79));
-    assert_eq!(fault(&m, "xid-79").gpu, Some(0));
+    let mut told = Vec::new();
+    until("xid-79", || {
+        wall.fetch_add(100, Ordering::Relaxed);
+        told.extend(m.take_faults());
+        told.iter().any(|f: &SeenFault| f.code == "xid-79")
+    });
+    let f = told.into_iter().find(|f| f.code == "xid-79").expect("it came");
+    assert_eq!(f.gpu, Some(0));
 }
 
 /// A small file system of its own; unmounted when dropped.
@@ -184,7 +205,8 @@ fn a_full_disk_under_the_logs_is_told_and_the_agent_goes_on() {
     assert!(m.take_faults().is_empty());
     // Room was made and the disk filled again: that is news.
     std::fs::remove_file(&ballast).expect("removed");
-    std::thread::sleep(Duration::from_millis(500));
+    let removed = clock::now();
+    until("a look that began later", || m.latest().host.as_ref().is_some_and(|h| h.at > removed));
     let mut file = std::fs::File::create(&ballast).expect("made");
     while file.write_all(&[1; 4096]).is_ok() {}
     assert_eq!(fault(&m, "disk-full").count, 1);

@@ -9,7 +9,7 @@ use muster_monitor::pretend::Pretend;
 use muster_monitor::{Config, Monitor};
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -87,9 +87,27 @@ fn has(program: &str) -> bool {
     found
 }
 
+/// An address that nobody uses, and what keeps other tests from it until this one ends.
+///
+/// Below the range of ephemeral ports, so that no outgoing connection takes it. Whoever has the
+/// port of the same number for datagrams has it, across processes: that nobody listens may only
+/// mean that another test's server has not come up yet.
+fn free_address() -> (SocketAddr, UdpSocket) {
+    let first = std::process::id() % 10_000;
+    let ports = (0..10_000).map(|step| 10_000 + (first + step * 7) % 10_000);
+    let mut ports = ports.map(|p| u16::try_from(p).expect("in range"));
+    let free = ports.find_map(|port| {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let held = UdpSocket::bind(address).ok()?;
+        TcpListener::bind(address).is_ok().then_some((address, held))
+    });
+    free.expect("a free address")
+}
+
 struct Prometheus {
     child: Child,
     addr: SocketAddr,
+    _held: UdpSocket,
     _dir: tempfile::TempDir,
 }
 
@@ -102,8 +120,7 @@ impl Prometheus {
              static_configs:\n      - targets: ['{target}']\n"
         );
         std::fs::write(&config, text).expect("written");
-        // Freed again at once; nobody else takes it in the meantime, or the start fails loudly.
-        let addr = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port");
+        let (addr, held) = free_address();
         let child = Command::new("prometheus")
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.tsdb.path={}", dir.path().join("data").display()))
@@ -112,7 +129,7 @@ impl Prometheus {
             .stderr(Stdio::null())
             .spawn()
             .expect("started");
-        Prometheus { child, addr, _dir: dir }
+        Prometheus { child, addr, _held: held, _dir: dir }
     }
 
     fn query(&self, query: &str) -> Option<Vec<Value>> {

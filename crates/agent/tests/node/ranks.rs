@@ -169,13 +169,16 @@ pub(crate) fn a_restarted_agent_adopts_running_ranks() {
 pub(crate) fn an_end_while_the_agent_is_away_is_told_after_its_restart() {
     let mut b = Bench::new();
     let k = key();
-    b.runner.start(k, &detail("sleep 0.2; echo bye; exit 3"), Instant::now());
+    // It waits for us, so that it is seen to run however late we look.
+    let script = "until [ -e go ]; do sleep 0.02; done; echo bye; exit 3";
+    b.runner.start(k, &b.detail(script), Instant::now());
     b.running(k);
     let rank = b.rank_pid(k);
     let record = b.run_dir(k).join("record");
     let b = b;
     let mut b = {
         // Nobody looks while it ends.
+        std::fs::write(b.files.path().join("go"), "").unwrap();
         while !std::fs::read_to_string(&record).unwrap().contains("\"end\"") {
             std::thread::sleep(Duration::from_millis(5));
         }

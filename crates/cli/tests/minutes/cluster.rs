@@ -310,7 +310,7 @@ fn marked(dir: &Path) -> Vec<i32> {
 /// Below the range of ephemeral ports, so that no outgoing connection takes it. Whoever has the
 /// port of the same number for datagrams has it, across processes: that nobody listens may only
 /// mean that another test's server has not come up yet.
-fn free_address() -> (SocketAddr, UdpSocket) {
+pub(crate) fn free_address() -> (SocketAddr, UdpSocket) {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -69,6 +69,8 @@ struct State {
     /// Milliseconds that were handed in and do not make a step yet.
     rest: u64,
     made: u32,
+    /// Calls that have not come back, because their GPU hangs.
+    waiting: usize,
 }
 
 impl State {
@@ -88,7 +90,9 @@ impl World {
     fn ask<T>(&self, gpu: u32, f: impl FnOnce(&Life) -> T) -> Result<T, DeviceError> {
         let mut state = self.lock();
         while state.life(gpu)?.has(SimFault::Hang) {
+            state.waiting += 1;
             state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
         let life = state.life(gpu)?;
         if life.has(SimFault::Lost) { Err(DeviceError::Lost) } else { Ok(f(life)) }
@@ -112,6 +116,7 @@ impl SimDriver {
             now: Span(0),
             rest: 0,
             made: 0,
+            waiting: 0,
         };
         SimDriver { world: Arc::new(World { state: Mutex::new(state), bell: Condvar::new() }) }
     }
@@ -168,6 +173,12 @@ impl SimDriver {
             life.faults.remove(&fault);
             life.set_clock();
         });
+    }
+
+    /// How many calls wait for a GPU that hangs.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.world.lock().waiting
     }
 
     /// Resets a GPU, as a restart of the node does: what only a reset mends is mended.

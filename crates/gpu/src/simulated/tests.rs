@@ -248,6 +248,9 @@ fn a_hang_ends_when_it_is_released() {
         let mut s = Sample::default();
         tell.send(gpu.sample(&mut s)).expect("heard");
     });
+    while d.waiting() == 0 {
+        std::thread::yield_now();
+    }
     // The other GPUs, the driver and time itself go on.
     d.advance(Span::secs(10));
     assert!(d.devices()[1].as_ref().expect("alive").sample(&mut Sample::default()).is_ok());
@@ -255,6 +258,7 @@ fn a_hang_ends_when_it_is_released() {
     d.mend(0, SimFault::Hang);
     assert_eq!(told.recv(), Ok(Ok(())));
     asks.join().expect("ends");
+    assert_eq!(d.waiting(), 0);
 }
 
 #[test]

@@ -123,7 +123,7 @@ async fn a_plan_to_cut_a_gpu_says_who_must_leave() {
         (got.status.as_u16(), got.json())
     };
     let held = async || {
-        for _ in 0..2000 {
+        for _ in 0..12_000 {
             let now = s.get(&s.user, &format!("/v1/jobs/{}", job["id"].as_str().unwrap())).await;
             if !now.json()["attempt"].is_null() {
                 return;

@@ -34,10 +34,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tower::ServiceExt as _;
 
+/// How long something may take that must come.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Projects `alpha` and `beta`, node `n1`, and tokens of every kind.
 pub(super) struct Site {
     pub(super) brain: Brain,
     pub(super) logs: LogKeeper,
+    pub(super) app: App,
     pub(super) router: Router,
     pub(super) admin: String,
     pub(super) operator: String,
@@ -124,8 +128,10 @@ pub(super) async fn site_with(config: HttpConfig) -> Site {
         let _ = brain.system(command).await;
     }
     brain.system(node("n1")).await.unwrap();
+    let app = App::new(brain.clone(), agents, logs.clone(), config);
     let mut site = Site {
-        router: router(App::new(brain.clone(), agents, logs.clone(), config)),
+        router: router(app.clone()),
+        app,
         logs,
         admin: String::new(),
         operator: String::new(),
@@ -196,9 +202,8 @@ impl Site {
     pub(super) async fn send(&self, request: Request<Body>) -> Got {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
-        let body = tokio::time::timeout(Duration::from_secs(20), body.collect())
-            .await
-            .expect("an answer that ends");
+        let body =
+            tokio::time::timeout(PATIENCE, body.collect()).await.expect("an answer that ends");
         Got { status: parts.status, headers: parts.headers, body: body.unwrap().to_bytes() }
     }
 

@@ -1,6 +1,6 @@
 //! Limits, versions, keys, pages: what every caller may rely on.
 
-use super::{held, request, site, site_with};
+use super::{PATIENCE, held, request, site, site_with};
 use crate::{HttpConfig, Rate};
 use axum::body::Body;
 use axum::http::Request;
@@ -235,8 +235,9 @@ async fn too_many_requests_are_told_to_wait() {
         ..HttpConfig::default()
     };
     let s = site_with(config).await;
+    // On a machine that is slow for a moment another second's request passes, but not all of them.
     let mut statuses = Vec::new();
-    for _ in 0..5 {
+    while statuses.len() < 100 && !statuses.contains(&429) {
         let got = s.get(&s.admin, "/v1/whoami").await;
         statuses.push(got.status.as_u16());
         if got.status == 429 {
@@ -249,7 +250,7 @@ async fn too_many_requests_are_told_to_wait() {
     assert_eq!(s.get(&s.operator, "/v1/whoami").await.status, 200, "others are not held up");
     let wrong = format!("mst_{}_{}", "a".repeat(10), "b".repeat(32));
     let mut wrongs = Vec::new();
-    for _ in 0..5 {
+    while wrongs.len() < 100 && !wrongs.contains(&429) {
         wrongs.push(s.get(&wrong, "/v1/whoami").await.status.as_u16());
     }
     assert_eq!(wrongs[..2], [401; 2]);
@@ -407,10 +408,7 @@ async fn others_jobs_on_a_shared_node_have_no_name() {
     let mut durable = s.brain.watch();
     let placed = |s: &super::Site| s.brain.read(|st| st.jobs.values().any(|j| j.attempt.is_some()));
     while !placed(&s) {
-        tokio::time::timeout(std::time::Duration::from_secs(10), durable.changed())
-            .await
-            .unwrap()
-            .unwrap();
+        tokio::time::timeout(PATIENCE, durable.changed()).await.unwrap().unwrap();
     }
     let theirs = s.get(&s.user, "/v1/nodes/n1").await.json();
     assert_eq!((&theirs["jobs"][0]["name"], &theirs["gpus_used"]), (&json!("hush"), &json!(4)));

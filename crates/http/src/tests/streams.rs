@@ -1,6 +1,6 @@
 //! Streams: the log and the ranks' output.
 
-use super::{Site, held, request, site, site_with};
+use super::{PATIENCE, Site, held, request, site, site_with};
 use crate::HttpConfig;
 use axum::body::BodyDataStream;
 use futures::StreamExt as _;
@@ -47,9 +47,8 @@ impl Sse {
                     return Some((id, serde_json::from_str(&data).unwrap()));
                 }
             }
-            let more = tokio::time::timeout(Duration::from_secs(20), self.body.next())
-                .await
-                .expect("more to come")?;
+            let more =
+                tokio::time::timeout(PATIENCE, self.body.next()).await.expect("more to come")?;
             self.buffer.push_str(std::str::from_utf8(&more.unwrap()).unwrap());
         }
     }
@@ -108,12 +107,18 @@ async fn a_tenant_sees_its_own_events_and_no_sequence() {
 async fn a_reader_that_takes_nothing_is_cut_off_and_can_resume() {
     let config = HttpConfig { slow_reader: Duration::from_millis(50), ..HttpConfig::default() };
     let s = site_with(config).await;
+    let room = || s.app.0.streams.available_permits();
+    let all = room();
     let mut stream = follow(&s, &s.admin, "/v1/events", None).await;
-    // More than the channel holds, one message after the other.
-    for _ in 0..40 {
-        s.held_job(&s.user).await;
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    // One message may hold several events, as the threads take turns: events come until there are
+    // more messages than the channel holds, and the reader's place is free again.
+    let cut_off = async {
+        while room() < all {
+            s.held_job(&s.user).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, cut_off).await.expect("the reader is cut off");
     let mut last = 0;
     while let Some((_, event)) = stream.next().await {
         last += 1;
@@ -143,7 +148,7 @@ async fn output_comes_as_lines_or_as_bytes() {
     let (id, number) = (job["id"].as_str().unwrap().to_owned(), job["number"].as_u64().unwrap());
     let mut durable = s.brain.watch();
     while s.brain.read(|st| st.jobs[&JobId(number)].attempts == 0) {
-        tokio::time::timeout(Duration::from_secs(10), durable.changed()).await.unwrap().unwrap();
+        tokio::time::timeout(PATIENCE, durable.changed()).await.unwrap().unwrap();
     }
     let key = AttemptKey { job: JobId(number), attempt: 1 };
     let chunk = |offset, data: &'static [u8]| LogChunk {
@@ -181,16 +186,15 @@ async fn output_comes_as_lines_or_as_bytes() {
     let mut body = s.router.clone().oneshot(follow).await.unwrap().into_body().into_data_stream();
     assert!(body.next().await.unwrap().unwrap().ends_with(b"three\n"));
     s.logs.append(chunk(16, b"four\n")).await.unwrap();
-    let next = tokio::time::timeout(Duration::from_secs(20), body.next()).await.unwrap();
+    let next = tokio::time::timeout(PATIENCE, body.next()).await.unwrap();
     assert_eq!(&next.unwrap().unwrap()[..], b"four\n");
     assert_eq!(s.post(&s.user, &format!("/v1/jobs/{id}/cancel"), &Value::Null).await.status, 200);
     let ended = muster_model::command::Observed::Ended(muster_model::job::SlotEnd::Stopped);
     let report =
         muster_model::Command::SlotReport { node: "n1".parse().unwrap(), key, observed: ended };
     s.brain.system(report).await.unwrap();
-    let end = tokio::time::timeout(Duration::from_secs(20), body.next())
-        .await
-        .expect("the stream ends with the job");
+    let end =
+        tokio::time::timeout(PATIENCE, body.next()).await.expect("the stream ends with the job");
     assert!(end.is_none());
 }
 

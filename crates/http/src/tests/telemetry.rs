@@ -1,6 +1,6 @@
 //! The last minutes of a job, over HTTP.
 
-use super::site;
+use super::{PATIENCE, site};
 use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,13 +25,13 @@ async fn a_job_that_runs_is_told_rank_by_rank_with_what_happened() {
     let id = s.post(&s.user, "/v1/jobs", &spec).await.json()["id"].as_str().unwrap().to_owned();
     let path = format!("/v1/jobs/{id}/telemetry?fields=power,util,power&order=slow&ranks=2");
     let mut t = Value::Null;
-    for _ in 0..100 {
-        t = s.get(&s.user, &path).await.json();
-        if t["attempt"] == 1 {
-            break;
+    let placed = async {
+        while t["attempt"] != 1 {
+            t = s.get(&s.user, &path).await.json();
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    };
+    tokio::time::timeout(PATIENCE, placed).await.expect("it is placed");
     assert_eq!((&t["attempt"], &t["gpus"]), (&json!(1), &json!(4)), "{t:#}");
     assert_eq!(t["fields"].as_array().unwrap().len(), 2, "asked for twice is told once");
     assert!(t["lines"].as_array().unwrap().len() <= 2);

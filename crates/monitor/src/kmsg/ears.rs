@@ -178,7 +178,7 @@ impl Hub {
 
     /// How long to sleep at most, so that nothing is told late.
     pub(crate) fn nap(&self, most: Duration) -> Duration {
-        let due = *self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = self.due.lock().unwrap_or_else(PoisonError::into_inner).clone();
         due.map_or(most, |(since, left)| left.saturating_sub(since.elapsed()).min(most))
             .max(Duration::from_millis(1))
     }

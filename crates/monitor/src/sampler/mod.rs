@@ -198,12 +198,12 @@ impl Sampler {
     pub(crate) fn start(
         driver: Arc<dyn Driver>,
         pace: Pace,
-        wall: Wall,
+        (steady, wall): (Steady, Wall),
         outbox: Outbox,
         publish: Box<dyn Fn(&Shared) + Send + Sync>,
     ) -> std::io::Result<Sampler> {
         let shared = Arc::new(Shared {
-            steady: Steady::start(),
+            steady,
             wall,
             pace,
             outbox,

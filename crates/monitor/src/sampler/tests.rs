@@ -1,3 +1,4 @@
+use crate::clock::Steady;
 use crate::fake::{Fake, FakeEars, Mood};
 use crate::kmsg::KernelLog;
 use crate::{Config, Monitor};
@@ -8,18 +9,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+/// Calls that take this long have hung. Longer than any machine keeps a thread waiting: for a call
+/// that is to hang the clock is put forward.
+const HANG: Duration = Duration::from_secs(3600);
+
 fn config() -> Config {
     let mut c = Config::new(Box::<FakeEars>::default());
     c.every = Duration::from_millis(100);
     c.retry_lost = Duration::from_millis(200);
+    c.hang_after = HANG;
     c.kernel_log = KernelLog::Off;
     c.root = "/nowhere".into();
     c
 }
 
-/// Calls that take this long have hung. Longer than a busy machine keeps a thread waiting.
-fn impatient() -> Config {
-    Config { hang_after: Duration::from_millis(800), ..config() }
+/// The same, and the clock by which calls hang.
+fn with_clock() -> (Config, Steady) {
+    let c = config();
+    let clock = c.steady.clone();
+    (c, clock)
 }
 
 /// Waits for something that must come.
@@ -89,9 +97,12 @@ fn a_device_that_refuses_now_and_then_is_not_silent_and_one_that_always_does_is(
 #[test]
 fn a_call_that_hangs_stops_neither_the_other_devices_nor_the_agent() {
     let fake = Fake::new(3);
-    let m = Monitor::start(impatient(), Box::new(fake.clone())).expect("started");
+    let (c, clock) = with_clock();
+    let m = Monitor::start(c, Box::new(fake.clone())).expect("started");
     until("samples", || fake.asked(2) >= 2);
     fake.set(1, Mood::Hang);
+    until("the call", || fake.inside() == 1);
+    clock.skip(HANG * 2);
     until("the hang", || m.latest().gpus[1].hung);
     let mut faults = Vec::new();
     until("its fault", || {
@@ -115,14 +126,20 @@ fn a_call_that_hangs_stops_neither_the_other_devices_nor_the_agent() {
 #[test]
 fn no_more_than_two_threads_are_left_behind_in_a_driver() {
     let fake = Fake::new(4);
-    let m = Monitor::start(impatient(), Box::new(fake.clone())).expect("started");
+    let (c, clock) = with_clock();
+    let m = Monitor::start(c, Box::new(fake.clone())).expect("started");
     until("samples", || fake.asked(3) >= 1);
     for i in 0..4 {
         fake.set(i, Mood::Hang);
     }
-    until("two hangs", || m.latest().stuck == 2);
+    for hung in 1..=2 {
+        until("a call that hangs", || fake.inside() == hung);
+        clock.skip(HANG * 2);
+        until("a hang", || m.latest().stuck == hung);
+    }
     until("all silent", || m.latest().gpus.iter().all(|g| g.hung && !g.up));
     // Nobody else goes in, however long it lasts.
+    clock.skip(HANG * 24);
     std::thread::sleep(Duration::from_millis(2500));
     assert_eq!(fake.inside(), 2);
     assert!(m.take_faults().len() >= 2);

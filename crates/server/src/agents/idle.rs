@@ -101,10 +101,23 @@ pub(super) fn gap(inner: &Inner) -> Span {
     Span(inner.config.telemetry.0.saturating_mul(3)).max(GAP)
 }
 
+/// What was reported of an attempt.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    /// When, on the clock that never jumps.
+    at: Time,
+    /// Since when it was idle, on the same clock.
+    since: Time,
+    /// The same on the wall's clock. It stays as it was first told while the GPUs stay idle: a
+    /// beginning that moves, because a thread waited or the clock was set, is another idleness,
+    /// and warned of anew.
+    wall: Time,
+}
+
 /// Reports attempts whose GPUs have been idle for as long as the policy allows, and again while it
 /// lasts. Without such a policy nothing is looked at.
 pub(super) async fn watch(inner: Arc<Inner>) {
-    let mut told: HashMap<AttemptKey, Time> = HashMap::new();
+    let mut told: HashMap<AttemptKey, Told> = HashMap::new();
     loop {
         let warn = inner.brain.read(|s| s.policy.idle.warn_after);
         let pause = warn.map_or(ASLEEP, |w| (w.to_std() / 4).clamp(ASLEEP / 20, ASLEEP * 5));
@@ -120,24 +133,26 @@ pub(super) async fn watch(inner: Arc<Inner>) {
         let idle = idle_attempts(&inner, now, warn);
         told.retain(|key, _| idle.contains_key(key));
         let again = warn.min(AGAIN);
-        let due = idle.into_iter().filter(|(key, _)| {
-            let due = told.get(key).is_none_or(|t| now.since(*t) >= again);
-            if due {
-                told.insert(*key, now);
+        let due = idle.into_iter().filter_map(|(key, (node, since))| {
+            let before = told.get(&key);
+            if before.is_some_and(|t| now.since(t.at) < again) {
+                return None;
             }
-            due
+            let wall = before
+                .filter(|t| t.since == since)
+                .map_or_else(|| inner.brain.now() - inner.clock().since(since), |t| t.wall);
+            told.insert(key, Told { at: now, since, wall });
+            Some((key, node, wall))
         });
         let due: Vec<_> = due.collect();
         stream::iter(due)
-            .for_each_concurrent(UNDER_WAY, |(key, (node, since))| {
-                report(&inner, node, key, now.since(since))
-            })
+            .for_each_concurrent(UNDER_WAY, |(key, node, since)| report(&inner, node, key, since))
             .await;
     }
 }
 
-async fn report(inner: &Inner, node: NodeName, key: AttemptKey, idle: Span) {
-    let since = Some(inner.brain.now() - idle);
+async fn report(inner: &Inner, node: NodeName, key: AttemptKey, since: Time) {
+    let since = Some(since);
     let request = inner.request(&node, Command::IdleReport { node: node.clone(), key, since });
     if let Err(e) = inner.brain.call(request, Attach::default()).await {
         // It is said again soon.

@@ -52,12 +52,22 @@ pub(super) async fn watch(inner: Arc<Inner>) {
             *inner.since.lock().unwrap_or_else(PoisonError::into_inner) = now;
         }
         last = now;
-        for (node, heard) in silent(&inner, now) {
-            lose(&inner, node, heard).await;
+        if look(&inner, &|| inner.clock()).await {
             last = inner.clock();
         }
-        tidy(&inner);
     }
+}
+
+/// One look by a clock: declares nodes lost that were not heard for too long, and says whether
+/// there were any.
+pub(super) async fn look(inner: &Inner, clock: &(dyn Fn() -> Time + Send + Sync)) -> bool {
+    let silent = silent(inner, clock());
+    let any = !silent.is_empty();
+    for (node, heard) in silent {
+        lose(inner, node, heard, clock).await;
+    }
+    tidy(inner);
+    any
 }
 
 /// Nodes the log believes reachable that were not heard for too long, and since when.
@@ -86,19 +96,24 @@ fn silent(inner: &Inner, now: Time) -> Vec<(NodeName, Time)> {
         .collect()
 }
 
-async fn lose(inner: &Inner, node: NodeName, heard: Time) {
+async fn lose(
+    inner: &Inner,
+    node: NodeName,
+    heard: Time,
+    clock: &(dyn Fn() -> Time + Send + Sync),
+) {
     // Looked at again: it may have spoken while others were being declared lost.
     let seat = inner.seat(&node);
     if seat.as_ref().and_then(|s| s.heard()).is_some_and(|h| h > heard) {
         return;
     }
-    tracing::warn!(%node, silent_ms = inner.clock().since(heard).0, "the node is lost");
+    tracing::warn!(%node, silent_ms = clock().since(heard).0, "the node is lost");
     if let Some(session) = seat.and_then(|s| s.session()) {
         // It must tell everything again before it counts.
         session.close();
     }
     let now = inner.brain.now();
-    let last_seen = now - inner.clock().since(heard);
+    let last_seen = now - clock().since(heard);
     let request = Request {
         actor: Actor::system(),
         at: now,

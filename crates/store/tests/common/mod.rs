@@ -4,6 +4,7 @@
 
 use muster_model::{Epoch, JobId, Seq, Span, Time};
 use muster_store::{Batch, Entry, LeaseAnswer, SecretWrite, Store, StoreUrl, open};
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,6 +54,24 @@ pub struct Server {
     /// An address without its database, and what follows the database.
     base: (String, String),
     data: Option<(tempfile::TempDir, PathBuf)>,
+    /// Keeps its port.
+    held: Option<UdpSocket>,
+}
+
+/// A port that nobody uses, and what keeps other tests from it until this one ends.
+///
+/// Below the range of ephemeral ports, so that no outgoing connection takes it. Whoever has the
+/// port of the same number for datagrams has it, across processes: that nobody listens may only
+/// mean that another test's server has not come up yet.
+fn free_port() -> (u16, UdpSocket) {
+    let first = std::process::id() % 10_000;
+    let ports = (0..10_000).map(|step| 10_000 + (first + step * 7) % 10_000);
+    let mut ports = ports.map(|p| u16::try_from(p).unwrap());
+    let free = ports.find_map(|port| {
+        let held = UdpSocket::bind(("127.0.0.1", port)).ok()?;
+        TcpListener::bind(("127.0.0.1", port)).is_ok().then_some((port, held))
+    });
+    free.expect("a free port")
 }
 
 static SERVER: Mutex<Weak<Server>> = Mutex::new(Weak::new());
@@ -74,7 +93,11 @@ impl Server {
             let query = if query.is_empty() { String::new() } else { format!("?{query}") };
             let (scheme, rest) = main.split_once("://").expect("MUSTER_TEST_POSTGRES is an URL");
             let authority = rest.split('/').next().unwrap_or_default();
-            return Some(Server { base: (format!("{scheme}://{authority}"), query), data: None });
+            return Some(Server {
+                base: (format!("{scheme}://{authority}"), query),
+                data: None,
+                held: None,
+            });
         }
         let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
             .map(|d| d.flatten().map(|e| e.path().join("bin")).collect())
@@ -98,10 +121,10 @@ impl Server {
             return None;
         }
         let bin = Server::get()?.data.as_ref()?.1.clone();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (port, held) = free_port();
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-        let server = Server::start(bin, |dir| {
+        let mut server = Server::start(bin, |dir| {
             for (name, text) in [("cert", &cert), ("key", &key)] {
                 let path = dir.join(format!("given-{name}"));
                 std::fs::write(&path, text).unwrap();
@@ -120,6 +143,7 @@ impl Server {
                 format!("port={port}"),
             ]
         });
+        server.held = Some(held);
         Some((server, cert, port))
     }
 
@@ -171,7 +195,7 @@ impl Server {
         assert!(started.success(), "PostgreSQL did not start: {log}");
         let host = dir.path().display().to_string().replace('/', "%2F");
         let base = (format!("postgres://postgres@{host}"), String::new());
-        Server { base, data: Some((dir, bin)) }
+        Server { base, data: Some((dir, bin)), held: None }
     }
 
     pub fn address(&self, database: &str) -> String {

@@ -1,5 +1,4 @@
-use super::kit::{Agent, Line, hello, node, site, site_with};
-use crate::agents::AgentsConfig;
+use super::kit::{Agent, Line, hello, node, site};
 use muster_link::messages::{FromAgent, FromServer, PROTOCOL};
 use muster_link::pki::{Authority, Identity, new_request};
 use muster_link::tls::{Trust, client_config};
@@ -167,10 +166,9 @@ async fn a_clock_that_is_off_is_seen_but_does_no_harm() {
 
 #[tokio::test]
 async fn a_silent_node_is_lost_and_must_say_hello_again() {
-    let config = AgentsConfig { lost_after: Span(400), ..AgentsConfig::default() };
-    let s = site_with(config).await;
+    let s = site().await;
     let (agent, mut line) = s.idle("n1").await;
-    s.until(|st| !st.nodes[&node("n1")].reachable).await;
+    s.lose("n1").await;
     line.is_closed().await;
     // Another process of it is welcome now.
     let mut agent = agent;

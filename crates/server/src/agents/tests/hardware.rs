@@ -113,7 +113,7 @@ async fn a_test_is_asked_for_until_its_end_is_in_the_log() {
         }
     };
     let TestProgress { done, of, .. } =
-        tokio::time::timeout(std::time::Duration::from_secs(30), told).await.unwrap();
+        tokio::time::timeout(std::time::Duration::from_secs(60), told).await.unwrap();
     assert_eq!((done, of, s.brain.durable()), (1, 6, before), "progress is not in the log");
 
     // The agent starts anew in the middle: it knows of no test, and is asked again.

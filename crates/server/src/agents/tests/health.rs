@@ -233,7 +233,7 @@ async fn a_rank_that_holds_up_its_gang_becomes_a_finding_that_names_its_gpu() {
         |st: &muster_engine::State| st.health.open().find(|f| f.seen.kind == "straggler").cloned();
     let mut n = 0;
     while s.brain.read(found).is_none() {
-        assert!(n < 2000, "nothing was found in {n} steps: {:?}", s.agents.health());
+        assert!(n < 10_000, "nothing was found in {n} steps: {:?}", s.agents.health());
         n += 1;
         for (line, first) in lines.iter_mut().zip(&ranks) {
             if n % 4 == 0 {
@@ -283,7 +283,7 @@ async fn the_first_step_after_a_failure_ends_its_recovery() {
     let mut n = 1;
     while s.job(job).recovery.is_some_and(|r| r.working_at.is_none()) {
         n += 1;
-        assert!(n < 1000, "{:?}", s.job(job).recovery);
+        assert!(n < 6000, "{:?}", s.job(job).recovery);
         two.say(step(key, 0, n, 1.0)).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -292,7 +292,7 @@ async fn the_first_step_after_a_failure_ends_its_recovery() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), counted).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), counted).await.unwrap();
     assert!(s.agents.health().parts.iter().all(|p| p.count == 1), "each part once");
     assert!(s.agents.health().opened.values().sum::<u64>() >= 1);
 }

@@ -1,6 +1,6 @@
 //! A server, and an agent that says exactly what a test wants.
 
-use crate::agents::{Agents, AgentsConfig, serve};
+use crate::agents::{Agents, AgentsConfig, serve, sweep};
 use crate::brain::{Attach, Brain, BrainConfig};
 use crate::logs::{LogConfig, LogKeeper};
 use muster_link::LinkError;
@@ -43,11 +43,13 @@ pub(super) fn node(name: &str) -> NodeName {
     name.parse().unwrap()
 }
 
-pub(super) async fn site() -> Site {
-    site_with(AgentsConfig::default()).await
-}
+/// Agents here say nothing by themselves: no test lasts so long that one is lost for that.
+const LOST_AFTER: Span = Span::mins(60);
+/// How long something may take that must come.
+const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) async fn site_with(config: AgentsConfig) -> Site {
+pub(super) async fn site() -> Site {
+    let config = AgentsConfig { lost_after: LOST_AFTER, ..AgentsConfig::default() };
     let dir = tempfile::tempdir().unwrap();
     let brain_config = BrainConfig {
         store: muster_store::StoreUrl::Sqlite(dir.path().join("log.db")),
@@ -160,7 +162,21 @@ impl Site {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(30), wait).await.expect("it never came to be");
+        tokio::time::timeout(PATIENCE, wait).await.expect("it never came to be");
+    }
+
+    /// Looks for silent nodes by a clock on which all have been silent for too long, until this
+    /// one is lost: a node whose report is under way is passed over.
+    pub(super) async fn lose(&self, name: &str) {
+        let (inner, name) = (&self.agents.inner, node(name));
+        let later = || inner.clock() + LOST_AFTER;
+        let wait = async {
+            while self.brain.read(|st| st.nodes[&name].reachable) {
+                sweep::look(inner, &later).await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.expect("it is never lost");
     }
 }
 
@@ -242,7 +258,7 @@ impl Line {
 
     /// The next message; `None` when the server closed.
     pub(super) async fn next(&mut self) -> Option<FromServer> {
-        let next = tokio::time::timeout(Duration::from_secs(30), self.r.next());
+        let next = tokio::time::timeout(PATIENCE, self.r.next());
         match next.await.expect("the server says nothing") {
             Ok(Some(Frame::Message(m))) => Some(m),
             Ok(None) | Err(_) => None,

@@ -1,5 +1,4 @@
-use super::kit::{Line, node, ordered, orders, script, site, site_with, spec};
-use crate::agents::AgentsConfig;
+use super::kit::{Line, node, ordered, orders, script, site, spec};
 use crate::brain::Attach;
 use muster_link::messages::{
     Action, FromAgent, FromServer, LogChunk, Stream, Telemetry, VoiceReport,
@@ -9,7 +8,7 @@ use muster_model::ids::{AttemptKey, Seq};
 use muster_model::inject::Inject;
 use muster_model::job::{Exit, JobState, SlotEnd};
 use muster_model::spec::{CheckpointRequest, CheckpointSpec, JobSpec};
-use muster_model::units::{Span, Time};
+use muster_model::units::Time;
 
 fn chunk(key: AttemptKey, rank: u32, offset: u64, text: &str) -> LogChunk {
     let data = bytes::Bytes::copy_from_slice(text.as_bytes());
@@ -145,14 +144,13 @@ async fn a_returning_agent_is_told_only_what_it_does_not_know() {
 
 #[tokio::test]
 async fn what_runs_on_a_returning_lost_node_is_not_ordered_any_more() {
-    let config = AgentsConfig { lost_after: Span(400), ..AgentsConfig::default() };
-    let s = site_with(config).await;
+    let s = site().await;
     let (mut agent, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("sleep 1000")).await;
     let key = ordered(&mut line).await.key;
     line.say(FromAgent::Report { key, observed: Observed::Running }).await;
     s.until(|st| st.jobs[&job].state == JobState::Running).await;
-    s.until(|st| !st.nodes[&node("n1")].reachable).await;
+    s.lose("n1").await;
     agent.hello.observed = vec![(key, Observed::Running)];
     let (mut line, _) = agent.greet().await;
     assert!(orders(&mut line).await.iter().all(|o| o.key != key));
