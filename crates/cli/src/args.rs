@@ -93,6 +93,7 @@ pub(crate) enum Command {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use muster_terminal::args::Format;
 
     #[test]
     fn the_arguments_make_sense() {

@@ -26,7 +26,8 @@ fn starts(p: &Promise, now: Time, zone: &TimeZone) -> String {
 }
 
 /// Why a running job will be stopped.
-fn notice(n: &Notice, now: Time, zone: &TimeZone) -> String {
+#[must_use]
+pub fn notice(n: &Notice, now: Time, zone: &TimeZone) -> String {
     format!("stops by {}: {}", time::clock(now, n.until, zone), n.message)
 }
 

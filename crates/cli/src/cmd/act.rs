@@ -1,11 +1,11 @@
 //! `muster cancel|hold|release|requeue|checkpoint`.
 
-use crate::{output, pick};
 use clap::Args;
 use muster_api::JobList;
 use muster_client::JobAction;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
+use muster_terminal::{output, pick};
 
 macro_rules! action {
     ($name:ident, $action:expr, $done:literal, $about:literal, $examples:literal) => {

@@ -1,6 +1,5 @@
 //! `muster events`.
 
-use crate::{follow, output};
 use clap::Args;
 use muster_api::{Event, EventList, EventsQuery};
 use muster_model::units::Time;
@@ -8,6 +7,7 @@ use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time;
+use muster_terminal::{follow, output};
 
 /// Show what happened: the log
 #[derive(Debug, Args)]

@@ -1,6 +1,5 @@
 //! `muster faults`.
 
-use crate::{output, pick};
 use clap::Args;
 use muster_api::{Fault, FaultList, FaultsQuery};
 use muster_client::Client;
@@ -9,6 +8,7 @@ use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time::relative;
+use muster_terminal::{output, pick};
 
 /// List faults that nodes told of, newest first
 #[derive(Debug, Args)]

@@ -1,6 +1,5 @@
 //! `muster findings`: what was found to be wrong.
 
-use crate::{output, pick};
 use clap::{Args, Subcommand, ValueEnum};
 use muster_api::{Finding, FindingsQuery};
 use muster_model::finding::Severity;
@@ -11,6 +10,7 @@ use muster_terminal::output::colour::{Style, on};
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Cell, Table, cell, number};
 use muster_terminal::output::time::{full, relative};
+use muster_terminal::{output, pick};
 
 /// List what was found to be wrong, or show one finding
 #[derive(Debug, Args)]

@@ -1,11 +1,11 @@
 //! `muster logs`.
 
-use crate::{output, pick};
 use clap::Args;
 use muster_api::LogsQuery;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::follow::{self, Printer};
+use muster_terminal::{output, pick};
 
 /// Show what a job's ranks print
 #[derive(Debug, Args)]

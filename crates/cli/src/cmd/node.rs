@@ -4,13 +4,13 @@ mod inject;
 mod mig;
 pub(crate) mod qualify;
 
-use crate::{output, pick};
 use clap::{Args, Subcommand, ValueEnum};
 use muster_api::{CordonRequest, DrainRequest, ExcludeRequest, MarkRequest, Node};
 use muster_client::{Client, ClientError};
 use muster_model::node::{NodeRole, Stage};
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{Fail, REFUSED};
+use muster_terminal::{output, pick};
 
 /// Steer nodes: cordon, drain, retire, …
 #[derive(Debug, Args)]

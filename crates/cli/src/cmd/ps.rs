@@ -9,6 +9,7 @@ use muster_model::spec::GpuPart;
 use muster_model::units::{Span, Time};
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
+use muster_terminal::jobs;
 use muster_terminal::output::table::{Table, cell, number, state};
 use muster_terminal::output::time;
 
@@ -113,8 +114,8 @@ fn table_in(jobs: &[Job], now: Time, zone: &TimeZone) -> Table {
             number(job.nodes()),
             number(gpus(job)),
             number(time::short(now.since(job.submitted_at.0))),
-            number(ran(job, now).map(time::length).unwrap_or_default()),
-            cell(reason(job, now, zone)),
+            number(jobs::ran(job, now).map(time::length).unwrap_or_default()),
+            cell(jobs::reason(job, now, zone)),
         ]);
     }
     table
@@ -144,6 +145,7 @@ pub(crate) mod tests {
     use super::*;
     use muster_api::samples::{job, running};
     use muster_api::{Attempt, Kind, Slot};
+    use muster_api::{Notice, Promise};
     use muster_model::placement::Fabric;
     use muster_model::spec::{Group, JobSpec};
     use muster_model::topology::Level;
@@ -191,7 +193,10 @@ pub(crate) mod tests {
             at: Time(0).into(),
             until: Time(60_000).into(),
         };
-        assert_eq!(notice(&n, Time(0), &TimeZone::UTC), "stops by 00:01: it goes on with 4 nodes");
+        assert_eq!(
+            jobs::notice(&n, Time(0), &TimeZone::UTC),
+            "stops by 00:01: it goes on with 4 nodes"
+        );
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! `muster submit`.
 
 use super::job_args::JobArgs;
-use crate::{follow, output, pick};
 use clap::Args;
 use muster_api::Submitted;
 use muster_client::Client;
 use muster_model::spec::JobSpec;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
+use muster_terminal::{follow, output, pick};
 use std::io::Read;
 
 /// Submit a job: a YAML spec, a script with #MUSTER or #SBATCH lines, or a command

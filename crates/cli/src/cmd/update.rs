@@ -1,12 +1,12 @@
 //! `muster update`: what changes about waiting jobs.
 
-use crate::{output, pick};
 use clap::{ArgGroup, Args};
 use muster_api::{JobList, UpdateJob};
 use muster_model::spec::JobSpec;
 use muster_specs::JobFlags;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
+use muster_terminal::{output, pick};
 
 /// Change the priority or the time limit of waiting jobs
 #[derive(Debug, Args)]

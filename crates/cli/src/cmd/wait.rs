@@ -1,10 +1,10 @@
 //! `muster wait`.
 
-use crate::{follow, output, pick};
 use clap::Args;
 use muster_api::{Job, JobList};
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
+use muster_terminal::{follow, output, pick};
 
 /// Wait until jobs have ended, and return their exit code
 #[derive(Debug, Args)]

@@ -1,9 +1,9 @@
 //! `--watch`: draws again when something happened, not by asking all the time.
 
-use crate::{follow, output};
 use muster_client::Client;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
+use muster_terminal::{follow, output};
 use std::time::Duration;
 
 /// Ages move on even when nothing happens.

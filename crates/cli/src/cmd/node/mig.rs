@@ -1,6 +1,5 @@
 //! `muster node mig`: how a GPU would be cut into slices.
 
-use crate::{output, pick};
 use clap::Args;
 use muster_api::{MigPlan, MigQuery};
 use muster_model::units::Time;
@@ -8,6 +7,7 @@ use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::{Fail, REFUSED};
 use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time::relative;
+use muster_terminal::{output, pick};
 
 /// Show how a GPU would be cut into MIG slices, and who would have to leave
 #[derive(Debug, Args)]

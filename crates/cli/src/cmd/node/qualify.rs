@@ -1,6 +1,5 @@
 //! `muster node qualify`: tests nodes before they take work.
 
-use crate::{output, pick};
 use clap::{Args, ValueEnum};
 use muster_api::{DrainRequest, Node, NodeList, Qualified, QualifyRequest, Qualifying};
 use muster_client::{Client, ClientError};
@@ -10,6 +9,7 @@ use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::{FAILED, Fail};
 use muster_terminal::output::table::{Table, cell, number, state};
 use muster_terminal::output::time::{length, relative};
+use muster_terminal::{output, pick};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
