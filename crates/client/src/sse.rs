@@ -7,7 +7,7 @@ use muster_api::Event;
 /// Longest message that is taken; the server sends none that comes near.
 const MAX_MESSAGE: usize = 16 << 20;
 
-/// How often in a row a broken stream is opened again.
+/// How often in a row a broken stream is opened again: a standby that takes over needs its time.
 const MAX_BREAKS: u32 = 30;
 
 /// The log as it grows. Nothing is skipped and nothing comes twice.
@@ -18,6 +18,8 @@ pub struct EventFollow {
     answer: Option<reqwest::Response>,
     parser: Parser,
     breaks: u32,
+    /// The server was there once.
+    begun: bool,
 }
 
 impl Client {
@@ -30,6 +32,7 @@ impl Client {
             answer: None,
             parser: Parser::default(),
             breaks: 0,
+            begun: false,
         }
     }
 }
@@ -58,7 +61,16 @@ impl EventFollow {
                 call.last_event.clone_from(&self.cursor);
                 call.endless = true;
                 self.parser = Parser::default();
-                self.answer = Some(self.client.open(&call).await?);
+                match self.client.open(&call).await {
+                    Ok(answer) => (self.answer, self.begun) = (Some(answer), true),
+                    // One that served before is being started again, or another takes over.
+                    Err(e) if self.begun && e.is_passing() && self.breaks < MAX_BREAKS => {
+                        self.breaks += 1;
+                        tokio::time::sleep(pause(self.breaks)).await;
+                        continue;
+                    }
+                    Err(e) => return Err(e),
+                }
             }
             let Some(answer) = &mut self.answer else { continue };
             match answer.chunk().await {

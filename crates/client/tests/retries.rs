@@ -114,3 +114,31 @@ async fn output_goes_on_after_a_break_and_nothing_comes_twice() {
     }
     assert_eq!(text, "one\ntwo\n");
 }
+
+#[tokio::test]
+async fn events_go_on_when_a_server_that_served_stays_away_for_several_tries() {
+    let event = |seq: u64| {
+        let data = format!(
+            "{{\"seq\":{seq},\"at\":\"2026-01-31T12:00:00Z\",\"kind\":\"project_created\",\
+             \"origin\":\"input\",\"project\":null,\"actor\":\"ann\",\"data\":{{}}}}"
+        );
+        answer("200 OK", &format!("id: {seq}\ndata: {data}\n\n"))
+    };
+    let busy = r#"{"error":{"code":"unavailable","message":"not now"}}"#;
+    let away = || answer("503 Service Unavailable", busy);
+    let (url, asked) = serve(vec![event(1), away(), away(), event(2)]).await;
+    let client = Client::builder(&url, None).tries(1).build().expect("a good address");
+    let mut events = client.follow_events(None);
+    assert_eq!(events.next().await.expect("the first").seq, 1);
+    assert_eq!(events.next().await.expect("the next one").seq, 2);
+    let asked = asked.await.expect("served");
+    let places: Vec<_> = asked.iter().map(|r| header(r, "last-event-id")).collect();
+    assert_eq!(places, [None, Some("1"), Some("1"), Some("1")], "it goes on where it was");
+}
+
+#[tokio::test]
+async fn events_of_a_server_that_was_never_there_are_not_waited_for() {
+    let client = Client::builder("http://127.0.0.1:1", None).tries(1).build().expect("good");
+    let e = client.follow_events(None).next().await.expect_err("nobody there");
+    assert_eq!(e.exit_code(), 6);
+}

@@ -1,4 +1,4 @@
-//! `muster up` in a directory of its own, and the commands a user types at it.
+//! `muster up`, or a server alone, in a directory of its own, and the commands a user types at it.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -38,8 +38,8 @@ pub(crate) struct Cluster {
     _held: [UdpSocket; 2],
     listen: SocketAddr,
     link: SocketAddr,
-    nodes: u32,
-    more: Vec<String>,
+    /// What is started: `up` or `server`, and what it is told.
+    verb: Vec<String>,
     up: Option<Child>,
     pub(crate) token: String,
 }
@@ -52,18 +52,13 @@ impl Cluster {
 
     /// The same with more arguments.
     pub(crate) fn start_with(nodes: u32, more: &[&str]) -> Cluster {
-        let dir = tempfile::Builder::new().prefix("muster-up-").tempdir().expect("a directory");
-        let ((listen, one), (link, two)) = (free_address(), free_address());
-        let mut cluster = Cluster {
-            dir,
-            _held: [one, two],
-            listen,
-            link,
-            nodes,
-            more: more.iter().map(ToString::to_string).collect(),
-            up: None,
-            token: String::new(),
-        };
+        let count = nodes.to_string();
+        let mut verb = vec!["up", "--no-context", "--no-local-node"];
+        if !more.contains(&DEMO) {
+            verb.extend(["--nodes", &count]);
+        }
+        verb.extend(more);
+        let mut cluster = Cluster::stopped(&verb);
         cluster.restart();
         if nodes > 0 {
             until("every node is ready", || cluster.nodes_in("ready") == nodes as usize);
@@ -78,8 +73,29 @@ impl Cluster {
         Cluster::start_with(0, &all)
     }
 
+    /// `muster server` with more arguments; nothing is started yet.
+    pub(crate) fn server(more: &[&str]) -> Cluster {
+        let mut verb = vec!["server"];
+        verb.extend(more);
+        Cluster::stopped(&verb)
+    }
+
+    fn stopped(verb: &[&str]) -> Cluster {
+        let dir = tempfile::Builder::new().prefix("muster-up-").tempdir().expect("a directory");
+        let ((listen, one), (link, two)) = (free_address(), free_address());
+        Cluster {
+            dir,
+            _held: [one, two],
+            listen,
+            link,
+            verb: verb.iter().map(ToString::to_string).collect(),
+            up: None,
+            token: String::new(),
+        }
+    }
+
     fn is_demo(&self) -> bool {
-        self.more.iter().any(|a| a == DEMO)
+        self.verb.iter().any(|a| a == DEMO)
     }
 
     /// The data directory.
@@ -92,11 +108,22 @@ impl Cluster {
         self.listen
     }
 
+    /// Where agents connect.
+    pub(crate) fn link(&self) -> SocketAddr {
+        self.link
+    }
+
+    /// What it said since it was started.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.path("up.log")).unwrap_or_default()
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    fn command(&self) -> Command {
+    /// The binary with this cluster's settings.
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_some_and(|n| n.starts_with("MUSTER_")) {
@@ -115,10 +142,15 @@ impl Cluster {
         command
     }
 
-    /// Starts `up` and waits for its word that it serves.
+    /// Starts it and waits for its word that it serves.
     pub(crate) fn restart(&mut self) {
-        let log = self.path("up.log");
-        let file = std::fs::File::create(&log).expect("a log file");
+        self.launch();
+        self.ready();
+    }
+
+    /// Starts it.
+    pub(crate) fn launch(&mut self) {
+        let file = std::fs::File::create(self.path("up.log")).expect("a log file");
         let up = self
             .command()
             .env_remove("MUSTER_SERVER")
@@ -126,40 +158,38 @@ impl Cluster {
             // Nodes that crash are missed soon, those on a machine that is busy are not.
             .env("MUSTER_HEARTBEAT", "1s")
             .env("MUSTER_LOST_AFTER", if self.is_demo() { "60s" } else { "10s" })
-            .args(["up", "--no-context", "--no-local-node"])
-            .args(if self.is_demo() {
-                vec![]
-            } else {
-                vec!["--nodes".into(), self.nodes.to_string()]
-            })
+            .args(&self.verb)
             .args(["--listen", &self.listen.to_string(), "--link-listen", &self.link.to_string()])
             .arg("--data-dir")
             .arg(self.path("data"))
-            .args(&self.more)
             .stdout(file.try_clone().expect("a second handle"))
             .stderr(file)
             .spawn()
             .expect("the muster binary starts");
         self.up = Some(up);
+    }
+
+    /// Waits for its word that it serves.
+    pub(crate) fn ready(&mut self) {
         let ready = format!("muster ready at http://{}", self.listen);
         let start = Instant::now();
         loop {
-            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            let said = self.log();
             if said.contains(&ready) {
                 break;
             }
             let ended = self.up.as_mut().is_none_or(|up| !matches!(up.try_wait(), Ok(None)));
-            assert!(!ended, "`muster up` ended: {said}");
+            assert!(!ended, "`muster {}` ended: {said}", self.verb[0]);
             // Without optimisation a week takes its time.
             let most = Duration::from_secs(if self.is_demo() { 300 } else { 60 });
-            assert!(start.elapsed() < most, "`muster up` never served: {said}");
+            assert!(start.elapsed() < most, "it never served: {said}");
             std::thread::sleep(Duration::from_millis(20));
         }
         let token = std::fs::read_to_string(self.path("data/admin.token"));
         self.token = token.expect("the administrator's token").trim().to_owned();
     }
 
-    /// `kill -9` for `up`; waits until its fleet is gone as well.
+    /// `kill -9` for it; waits until its fleet is gone as well.
     pub(crate) fn kill(&mut self) {
         let Some(mut up) = self.up.take() else { return };
         let _ = up.kill();
@@ -266,7 +296,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let log = std::fs::read_to_string(self.path("up.log")).unwrap_or_default();
+            let log = self.log();
             let lines: Vec<&str> = log.lines().collect();
             eprintln!("=== end of up.log\n{}", lines[lines.len().saturating_sub(40)..].join("\n"));
         }

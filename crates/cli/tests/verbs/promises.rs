@@ -1,0 +1,90 @@
+//! What is promised, who is told, what is kept quiet, and whether the site is ready.
+
+use crate::cluster::{Cluster, until};
+use crate::{items, names, refuses, says, write};
+use serde_json::Value;
+
+pub(super) fn objectives(c: &Cluster) {
+    let file = write(
+        c,
+        "objectives.yaml",
+        "kind: Objectives\nobjectives:\n  - {name: our-wait, owner: ops, \
+         sli: {queue_wait: {under: 5m}}, target: 95%, window: 28d}\n",
+    );
+    let before = c.json(&["slo"]);
+    assert!(names(&before).contains(&"job-success"), "{before:#}");
+    let out = c.muster(&["slo", "apply", &file]);
+    says(&out, &[&format!("{} objectives hold now\n", items(&before).len() + 1)]);
+    says(&c.muster(&["slo", "show", "our-wait"]), &["95% over 28d", "ops", "Burn rates"]);
+    says(&c.muster(&["slo"]), &["our-wait", "BUDGET LEFT"]);
+    says(&c.muster(&["slo", "rules"]), &["groups:", "our-wait"]);
+    let out = c.muster(&["slo", "delete", "our-wait", "goodput"]);
+    says(&out, &["objective our-wait is given up\n", "objective goodput is given up\n"]);
+    refuses(&c.muster(&["slo", "show", "our-wait"]), 3, &["our-wait"]);
+    assert_eq!(items(&c.json(&["slo"])).len(), items(&before).len() - 1);
+    let bad = write(c, "bad-slo.yaml", "kind: Objectives\nobjectives:\n  - {name: x}\n");
+    refuses(&c.muster(&["slo", "apply", &bad]), 2, &["bad-slo.yaml:3"]);
+}
+
+/// The alert about automation that was stopped, if there is one.
+fn stopped(c: &Cluster) -> Option<Value> {
+    let list = c.json(&["alerts"]);
+    items(&list).iter().find(|a| a["kind"] == "automation-stopped").cloned()
+}
+
+pub(super) fn alerts(c: &Cluster) {
+    let out = c.muster(&["alerts"]);
+    out.code(0);
+    assert!(out.stderr.contains("nothing is wrong"), "{out:?}");
+    says(&c.muster(&["automation", "stop", "--reason", "cooling works"]), &["cooling works"]);
+    until("somebody has to be told", || stopped(c).is_some());
+    let alert = stopped(c).expect("it is open");
+    let id = alert["id"].as_str().expect("an id").to_owned();
+    assert_eq!((&alert["urgency"], &alert["state"]), (&"page".into(), &"firing".into()));
+    says(&c.muster(&["alerts"]), &[&id, "page", "cooling works", "automation-stopped"]);
+    let out = c.muster(&["alerts", "show", &id[..6]]);
+    says(&out, &["automation has stopped: cooling works", "nobody yet"]);
+    let out = c.muster(&["alerts", "ack", &id[..6], "--note", "on it"]);
+    says(&out, &[&format!("alert {id} is looked after\n")]);
+    says(&c.muster(&["alerts", "show", &id]), &["Looked after", "on it"]);
+    assert_eq!(stopped(c).expect("still open")["state"], "acknowledged");
+    refuses(&c.muster(&["alerts", "ack", "ffffffffffffffff"]), 3, &["ffffffffffffffff"]);
+
+    let out = c.muster(&["silence"]);
+    out.code(0);
+    assert!(out.stderr.contains("nothing is silenced"), "{out:?}");
+    let create = ["silence", "create", "cooling", "--kind", "automation-*", "--length", "1h"];
+    says(&c.muster(&[&create[..], &["--why", "planned"]].concat()), &["silence cooling is active"]);
+    until("the alert is quiet", || stopped(c).is_some_and(|a| a["silenced"] == "cooling"));
+    says(&c.muster(&["silence", "list"]), &["kind=automation-*", "planned"]);
+    assert_eq!(items(&c.json(&["silence"]))[0]["silences"], 1);
+    says(&c.muster(&["alerts"]), &["silenced"]);
+    says(&c.muster(&["silence", "end", "cooling"]), &["silence cooling is over\n"]);
+    until("it is heard again", || stopped(c).is_some_and(|a| a["silenced"].is_null()));
+    refuses(&c.muster(&["silence", "end", "cooling"]), 3, &["cooling"]);
+    says(&c.muster(&["automation", "resume"]), &["automation: running"]);
+}
+
+/// How a point of the checklists stands.
+pub(super) fn ready(c: &Cluster, point: &str) -> String {
+    let out = c.muster(&["readiness", "-o", "json"]);
+    // A site this small misses something, and says so by its exit code too.
+    out.code(1);
+    let all: Value = serde_json::from_str(&out.stdout).expect("one document");
+    assert_eq!(all["ready"], false, "{all:#}");
+    let checks = all["checks"].as_array().expect("a list");
+    let found = checks.iter().find(|p| p["check"] == point).expect("a known point");
+    found["state"].as_str().unwrap_or_default().to_owned()
+}
+
+pub(super) fn readiness(c: &Cluster) {
+    let out = c.muster(&["readiness"]);
+    out.code(1);
+    let last = out.stdout.lines().last().unwrap_or_default();
+    assert!(last.starts_with("not ready: ") && last.contains(" missing"), "{out:?}");
+    let out = c.muster(&["readiness", "--missing"]);
+    out.code(1);
+    assert!(out.stdout.contains("muster routing apply FILE"), "how to mend it: {out:?}");
+    assert_eq!(ready(c, "pages"), "missing");
+    assert_eq!(ready(c, "topology"), "ok");
+}

@@ -1,0 +1,132 @@
+//! Two servers on one store, and a third one on what was saved of it.
+
+use crate::cluster::{Cluster, until};
+use crate::{is, items, job, refuses, says, stores};
+use muster_store::StoreUrl;
+use serde_json::Value;
+use std::process::{Child, Command};
+
+/// `muster agent` of this machine; it ends with the test.
+struct Agent(Child);
+
+impl Agent {
+    /// Joins the first server and knows the second one's address too.
+    fn join(first: &Cluster, second: &Cluster) -> Agent {
+        let token = first.muster(&["token", "create", "racks", "--join", "--uses", "1"]);
+        token.code(0);
+        let log = std::fs::File::create(first.path("agent.log")).expect("a log file");
+        let mut command = first.command();
+        command
+            .args(["agent", "--link", &format!("{},{}", first.link(), second.link())])
+            .args(["--join", token.stdout.trim(), "--name", "n1"])
+            .args(["--exporter", "off", "--isolation", "off", "--data-dir"])
+            .arg(first.path("agent"))
+            .stdout(log.try_clone().expect("a second handle"))
+            .stderr(log);
+        let agent = Agent(command.spawn().expect("the muster binary starts"));
+        until("the node is ready", || first.nodes_in("ready") == 1);
+        agent
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What two servers of a site must share, beside the store.
+fn share_keys(from: &Cluster, to: &Cluster) {
+    std::fs::create_dir(to.data()).expect("a directory");
+    let kept = ["pki", "secrets.key", "cursor.key", "admin.token"];
+    let files = kept.map(|f| format!("{}/{f}", from.data()));
+    let copied = Command::new("cp").arg("-a").args(files).arg(to.data()).status();
+    assert!(copied.is_ok_and(|s| s.success()), "keys are copied");
+}
+
+/// The jobs as a list shows them, without what moves with the clock.
+fn jobs(c: &Cluster) -> Vec<(Value, Value, Value)> {
+    let list = c.json(&["ps", "-a"]);
+    let of = |j: &Value| (j["id"].clone(), j["name"].clone(), j["state"].clone());
+    items(&list).iter().map(of).collect()
+}
+
+#[test]
+fn a_standby_takes_over_from_a_killed_leader_and_a_backup_serves_the_same_jobs() {
+    let site = stores::Site::postgres().unwrap_or_else(stores::Site::sqlite);
+    let store = match &site.url {
+        StoreUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
+        // Shown without its password, so not by its own Display.
+        StoreUrl::Postgres(url) => url.clone(),
+    };
+    let mut leader = Cluster::server(&["--store", &store]);
+    leader.restart();
+    let mut standby = Cluster::server(&["--store", &store]);
+    share_keys(&leader, &standby);
+    standby.launch();
+    until("the second one stands by", || standby.log().contains("standing by: server-"));
+    let _agent = Agent::join(&leader, &standby);
+
+    let ended = leader.submit(&["--name", "ended", "--", "sh", "-c", "exit 7"]);
+    leader.muster(&["wait", &ended]).code(7);
+    let go = leader.path("go");
+    let script = format!("while [ ! -e {} ]; do sleep 0.1; done; echo through", go.display());
+    let runs = leader.submit(&["--name", "runs", "--", "sh", "-c", &script]);
+    let after = format!("{runs}:ok");
+    let waits = leader.submit(&["--name", "waits", "--after", &after, "--", "echo", "at last"]);
+    until("the job runs", || is(&leader, &runs, "running"));
+
+    let file = leader.path("site.backup").display().to_string();
+    let backup = leader.json(&["store", "backup", &file, "--store", &store]);
+    assert!(backup["entries"].as_u64() > Some(0) && backup["first_seq"] == 1, "{backup:#}");
+    refuses(&leader.muster(&["store", "backup", &file, "--store", &store]), 1, &["site.backup"]);
+    let before = jobs(&leader);
+
+    leader.kill();
+    // What follows needs no server, or one of its own, while the dead leader's lease runs out.
+    refuses(&leader.muster(&["ps"]), 6, &["is it running?"]);
+    let out = leader.muster(&["store", "check", "--store", &store]);
+    says(&out, &["entries verified (1 to ", "no problem found"]);
+
+    let mut restored = Cluster::server(&[]);
+    share_keys(&leader, &restored);
+    let data = restored.data();
+    let restore = ["store", "restore", &file, "--data-dir", &data];
+    let out = restored.muster(&restore);
+    says(&out, &[&format!("restored {} entries", backup["entries"])]);
+    assert!(out.stderr.contains("muster node reconcile NODE"), "{out:?}");
+    restored.muster(&restore).code(1);
+    restored.restart();
+    assert_eq!(jobs(&restored), before, "the same jobs");
+    let kept = job(&restored, &ended);
+    assert_eq!((&kept["state"], &kept["exit_code"]), (&"failed".into(), &7.into()), "{kept:#}");
+    restored.kill();
+    let check = restored.json(&["store", "check", "--data-dir", &data]);
+    assert_eq!(check["ok"], true, "{check:#}");
+    let missing = restored.path("nowhere").display().to_string();
+    refuses(
+        &restored.muster(&["store", "check", "--data-dir", &missing]),
+        3,
+        &["there is no store"],
+    );
+
+    standby.ready();
+    until("the node is back", || standby.nodes_in("ready") == 1);
+    let job = job(&standby, &runs);
+    assert_eq!((&job["state"], &job["attempts"]), (&"running".into(), &1.into()), "{job:#}");
+    assert_eq!(jobs(&standby), before, "nothing that was told is forgotten");
+    std::fs::write(&go, "").expect("the test's own directory");
+    standby.muster(&["wait", &runs, &waits]).code(0);
+    says(&standby.muster(&["logs", &runs]), &["through\n"]);
+    let events = standby.json(&["events"]);
+    let leaders: Vec<&Value> = items(&events)
+        .iter()
+        .filter(|e| e["kind"] == "leader_changed")
+        .map(|e| &e["data"]["server"])
+        .collect();
+    assert!(leaders.len() == 2 && leaders[0] != leaders[1], "{leaders:?}");
+    standby.kill();
+    let out = standby.muster(&["store", "check", "--store", &store]);
+    says(&out, &["no problem found"]);
+}

@@ -1,0 +1,125 @@
+//! What is done with jobs that wait, run and have ended; and who may have how much.
+
+use crate::cluster::{Cluster, until};
+use crate::{is, items, job, lasting, refuses, says, write};
+
+/// Two nodes with half of their GPUs free, and who holds the other halves.
+fn halves(c: &Cluster) -> (String, String) {
+    let one = lasting(c, "one", 4, &[]);
+    until("the first half runs", || is(c, &one, "running"));
+    let node = job(c, &one)["attempt"]["slots"][0]["node"].as_str().expect("placed").to_owned();
+    c.muster(&["node", "cordon", &node]).code(0);
+    let two = lasting(c, "two", 4, &[]);
+    until("the other half runs", || is(c, &two, "running"));
+    c.muster(&["node", "uncordon", &node]).code(0);
+    (one, two)
+}
+
+#[test]
+fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
+    let c = Cluster::start(2);
+    let file = write(&c, "policy.yaml", "kind: Policy\npreemption: {min_run: 0s}\n");
+    let min_run = || c.json(&["policy"])["policy"]["preemption"]["min_run"].clone();
+    let change = "change preemption.min_run: 5m -> 0s\n";
+    let out = c.muster(&["policy", "apply", &file, "--dry-run"]);
+    says(&out, &[&format!("would {change}")]);
+    assert_eq!(min_run(), "5m", "nothing was done");
+    says(&c.muster(&["policy", "apply", &file]), &["changed preemption.min_run: 5m -> 0s\n"]);
+    assert_eq!(min_run(), "0s");
+    let out = c.muster(&["policy", "show"]);
+    let shown = out.stdout.lines().find(|l| l.starts_with("preemption.min_run "));
+    let words: Vec<&str> = shown.unwrap_or_default().split_whitespace().collect();
+    assert_eq!(words, ["preemption.min_run", "0s", "5m"], "{out:?}");
+    let bad = write(&c, "bad.yaml", "kind: Policy\npreemption: {min_runs: 0s}\n");
+    refuses(&c.muster(&["policy", "apply", &bad]), 2, &["bad.yaml:2", "min_run"]);
+
+    let (one, two) = halves(&c);
+    let gang = c.submit(&[
+        "--name",
+        "gang",
+        "--gpus",
+        "8",
+        "--ranks-per-node",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        "exit 7",
+    ]);
+    until("it is known why it waits", || !job(&c, &gang)["waiting"].is_null());
+
+    let plan = c.json(&["defrag"]);
+    let best = &plan["proposals"][0];
+    assert_eq!(
+        (&plan["enabled"], &best["gang"]),
+        (&false.into(), &gang.as_str().into()),
+        "{plan:#}"
+    );
+    assert_eq!(best["moves"].as_array().map(Vec::len), Some(1), "{plan:#}");
+    assert!([&one, &two].iter().any(|id| best["moves"][0]["job"] == id.as_str()), "{plan:#}");
+    let out = c.muster(&["defrag"]);
+    says(&out, &[&format!("job {gang} (gang) could start now"), "  move job "]);
+    assert!(out.stderr.contains("moving is off"), "{out:?}");
+
+    let live = ["whatif", "--from", "live", "--change", "nodes=+2", "--seeds", "1", "--horizon"];
+    let answer = c.json(&[&live[..], &["1h"]].concat());
+    assert_eq!(answer["base_size"], serde_json::json!([2, 16]), "{answer:#}");
+    assert_eq!(answer["changed_size"], serde_json::json!([4, 32]), "{answer:#}");
+    assert_eq!((&answer["running"], &answer["waiting"]), (&2.into(), &1.into()), "{answer:#}");
+
+    refuses(&c.muster(&["hold", &one]), 5, &["only a waiting job can be held", "muster requeue"]);
+    says(&c.muster(&["hold", "gang"]), &[&format!("job {gang} is held\n")]);
+    says(&c.muster(&["explain", &gang]), &["is held by", &format!("muster release {gang}")]);
+    let update = ["update", &gang, "--priority", "low", "--time", "2h"];
+    says(&c.muster(&update), &[&format!("job {gang} is changed\n")]);
+    let spec = job(&c, &gang)["spec"].clone();
+    assert_eq!((&spec["priority"], &spec["time_limit"]), (&"low".into(), &"2h".into()), "{spec:#}");
+    refuses(&c.muster(&["update", &one, "--time", "2h"]), 5, &["only a waiting job"]);
+
+    says(&c.muster(&["cancel", &one]), &[&format!("job {one} is being cancelled\n")]);
+    until("its room is free", || is(&c, &one, "cancelled"));
+    // Whoever asks for half a node passes it: there is room, and only the hold keeps it.
+    let passes =
+        c.submit(&["--name", "passes", "--gpus", "4", "--ranks-per-node", "1", "--", "true"]);
+    c.muster(&["wait", &passes]).code(0);
+    let held = job(&c, &gang);
+    assert_eq!((&held["state"], &held["attempts"]), (&"queued".into(), &0.into()), "{held:#}");
+    says(&c.muster(&["release", &gang]), &[&format!("job {gang} may start\n")]);
+    let out = c.muster(&["wait", &passes, &gang]);
+    refuses(&out, 7, &[&format!("job {gang} (gang) failed")]);
+    assert_eq!(items(&c.json(&["ps", "-a"])).len(), 4);
+
+    // One that runs, and one that has ended.
+    let out = c.muster(&["requeue", &two, &gang]);
+    says(&out, &[&format!("job {two} goes back to the queue\n"), &format!("job {gang} goes")]);
+    c.muster(&["wait", &gang]).code(7);
+    assert_eq!(job(&c, &gang)["attempts"], 2);
+    until("the other runs again", || is(&c, &two, "running") && job(&c, &two)["attempts"] == 2);
+    let out = c.muster(&["cancel", "4242", &two]);
+    refuses(&out, 3, &["4242"]);
+    until("what there was is cancelled all the same", || is(&c, &two, "cancelled"));
+    refuses(&c.muster(&["requeue", "no-such-name"]), 3, &["no-such-name"]);
+
+    c.muster(&["project", "create", "team"]).code(0);
+    let tree = "kind: Quotas\ntree:\n  - {name: team, projects: [team], gpus: [{nominal: 4}]}\n";
+    let file = write(&c, "quotas.yaml", tree);
+    says(&c.muster(&["quota", "check", &file]), &["1 quota, no problem found"]);
+    assert!(c.muster(&["quota"]).stderr.contains("no quotas are set"));
+    let out = c.muster(&["quota", "apply", &file]);
+    says(&out, &["the site now has 1 quota over 1 project\n"]);
+    let in_team = ["--project", "team"];
+    let first = lasting(&c, "first", 4, &in_team);
+    until("what is within the quota runs", || is(&c, &first, "running"));
+    let second = lasting(&c, "second", 2, &in_team);
+    says(&c.muster(&["explain", &second]), &["quota team leaves 0 of the 2 GPUs it asks for"]);
+    let why = c.json(&["explain", &second]);
+    let binds = why["constraints"].as_array().into_iter().flatten().find(|c| c["binding"] == true);
+    assert_eq!(binds.map(|c| &c["name"]), Some(&"quota".into()), "{why:#}");
+    let never = ["whatif", "submit", "--project", "team", "--gpus", "8", "--", "true"];
+    says(&c.muster(&never), &["quota team leaves 0 of the 8 GPUs it asks for, and never will"]);
+    let row = c.json(&["quota"])["report"]["quotas"][0].clone();
+    assert_eq!((&row["name"], &row["used_milli"]), (&"team".into(), &4000.into()), "{row:#}");
+    says(&c.muster(&["quota"]), &["team", "NOMINAL"]);
+    c.muster(&["cancel", &first]).code(0);
+    until("the quota lets the second one start", || is(&c, &second, "running"));
+}
