@@ -22,8 +22,8 @@
 //!
 //! Each of the three is a file of its own.
 
+use crate::de;
 use crate::error::{FileError, shown};
-use crate::job::name_the_field;
 use crate::tree::{self, Node, Value};
 use muster_model::names::{Label, ProjectName};
 use muster_model::policy::{
@@ -56,7 +56,8 @@ pub struct ReservationFile {
 /// # Errors
 /// The first thing that is wrong, with its line.
 pub fn policy(text: &str, origin: &str) -> Result<SitePolicy, FileError> {
-    let file: PolicyFile = read(text, origin, "Policy")?;
+    let root = tree_of(text, origin)?;
+    let file: PolicyFile = read(&root, origin, "Policy")?;
     let (out, prefix) = match file.policy {
         Some(whole) => (whole, "policy."),
         None => {
@@ -78,7 +79,7 @@ pub fn policy(text: &str, origin: &str) -> Result<SitePolicy, FileError> {
             (out, "")
         }
     };
-    out.check().map_err(|p| located(text, origin, prefix, p))?;
+    out.check().map_err(|p| located(&root, origin, prefix, p))?;
     Ok(out)
 }
 
@@ -87,7 +88,8 @@ pub fn policy(text: &str, origin: &str) -> Result<SitePolicy, FileError> {
 /// # Errors
 /// The first thing that is wrong, with its line.
 pub fn quotas(text: &str, origin: &str) -> Result<Quotas, FileError> {
-    let file: QuotasFile = read(text, origin, "Quotas")?;
+    let root = tree_of(text, origin)?;
+    let file: QuotasFile = read(&root, origin, "Quotas")?;
     let (out, prefix) = match (file.quotas, file.tree) {
         (Some(whole), _) => (whole, "quotas."),
         (None, Some(tree)) => (Quotas { tree }, ""),
@@ -96,7 +98,7 @@ pub fn quotas(text: &str, origin: &str) -> Result<Quotas, FileError> {
                 .hint("write `tree: []` to have no quotas at all"));
         }
     };
-    out.check().map_err(|p| located(text, origin, prefix, p))?;
+    out.check().map_err(|p| located(&root, origin, prefix, p))?;
     Ok(out)
 }
 
@@ -108,11 +110,11 @@ pub fn reservations(text: &str, origin: &str) -> Result<Vec<ReservationFile>, Fi
     let root = tree_of(text, origin)?;
     let many = matches!(&root.value, Value::Table(e) if e.iter().any(|(k, _)| k.text == "items"));
     let written: Vec<(String, WrittenReservation)> = if many {
-        let list: WrittenList = parse(text, origin)?;
+        let list: WrittenList = de::read(&root, origin)?;
         let named = |(i, r)| (format!("items[{i}]."), r);
         list.items.into_iter().enumerate().map(named).collect()
     } else {
-        vec![(String::new(), read(text, origin, "Reservation")?)]
+        vec![(String::new(), read(&root, origin, "Reservation")?)]
     };
     let mut out = Vec::with_capacity(written.len());
     for (prefix, w) in written {
@@ -127,7 +129,7 @@ pub fn reservations(text: &str, origin: &str) -> Result<Vec<ReservationFile>, Fi
             overrun: w.overrun,
             lend: w.lend,
         };
-        reservation.check().map_err(|p| located(text, origin, &prefix, p))?;
+        reservation.check().map_err(|p| located(&root, origin, &prefix, p))?;
         let place = root.find(&format!("{prefix}start")).unwrap_or_default();
         out.push(ReservationFile {
             reservation,
@@ -238,60 +240,45 @@ pub(crate) fn tree_of(text: &str, origin: &str) -> Result<Node, FileError> {
 
 /// Reads a file that must say its kind, so that one is not taken for another.
 pub(crate) fn read<T: DeserializeOwned>(
-    text: &str,
+    root: &Node,
     origin: &str,
     kind: &str,
 ) -> Result<T, FileError> {
-    let root = tree_of(text, origin)?;
+    of_kind(root, origin, kind)?;
+    de::read(root, origin)
+}
+
+fn of_kind(root: &Node, origin: &str, kind: &str) -> Result<(), FileError> {
     let Value::Table(entries) = &root.value else {
         return Err(FileError::new(origin, "the file is empty"));
     };
-    match entries.iter().find(|(k, _)| k.text == "kind") {
-        None => {
-            return Err(tree::missing_field(origin, "kind")
-                .at(1, 1)
-                .hint(format!("write `kind: {kind}` in the first line")));
+    let Some((_, node)) = entries.iter().find(|(k, _)| k.text == "kind") else {
+        return Err(tree::missing_field(origin, "kind")
+            .at(1, 1)
+            .hint(format!("write `kind: {kind}` in the first line")));
+    };
+    let error = match &node.value {
+        Value::Text(word) if word == kind => return Ok(()),
+        Value::Text(word) | Value::Bare(word) => {
+            let message = format!("the file is of kind `{}`, not `{kind}`", shown(word));
+            FileError::new(origin, message).hint(match word.as_str() {
+                "Policy" => "`muster policy apply` takes it",
+                "Quotas" => "`muster quota apply` takes it",
+                "Reservation" => "`muster reservation apply` takes it",
+                "Objectives" | "SLO" => "`muster slo apply` takes it",
+                "Job" => "`muster submit` takes it",
+                _ => "",
+            })
         }
-        Some((_, node)) => match &node.value {
-            Value::Text(word) if word == kind => {}
-            Value::Text(word) | Value::Bare(word) => {
-                let message = format!("the file is of kind `{}`, not `{kind}`", shown(word));
-                let hint = match word.as_str() {
-                    "Policy" => "`muster policy apply` takes it",
-                    "Quotas" => "`muster quota apply` takes it",
-                    "Reservation" => "`muster reservation apply` takes it",
-                    "Objectives" | "SLO" => "`muster slo apply` takes it",
-                    "Job" => "`muster submit` takes it",
-                    _ => "",
-                };
-                return Err(FileError::new(origin, message)
-                    .at(node.place.line, node.place.column)
-                    .hint(hint));
-            }
-            _ => {
-                return Err(FileError::new(origin, "`kind` is not a word")
-                    .at(node.place.line, node.place.column)
-                    .hint(format!("write `kind: {kind}`")));
-            }
-        },
-    }
-    parse(text, origin)
-}
-
-fn parse<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T, FileError> {
-    serde_saphyr::from_str_with_options::<T>(text, tree::yaml_options()).map_err(|e| {
-        let mut error = tree::yaml_error(origin, &e);
-        if !matches!(e.without_snippet(), serde_saphyr::Error::SerdeMissingField { .. }) {
-            name_the_field(&mut error, tree::yaml(text, origin).ok().as_ref());
-        }
-        error
-    })
+        _ => FileError::new(origin, "`kind` is not a word").hint(format!("write `kind: {kind}`")),
+    };
+    Err(error.at(node.place.line, node.place.column))
 }
 
 /// A problem that the model found, with the place of its field in the file.
-pub(crate) fn located(text: &str, origin: &str, prefix: &str, mut p: SpecProblem) -> FileError {
+pub(crate) fn located(root: &Node, origin: &str, prefix: &str, mut p: SpecProblem) -> FileError {
     p.field = format!("{prefix}{}", p.field);
-    let place = tree::yaml(text, origin).ok().and_then(|node| node.find(&p.field));
+    let place = root.find(&p.field);
     let error = FileError::from_problem(origin, p);
     match place {
         Some(place) => error.at(place.line, place.column),

@@ -4,6 +4,7 @@
 //! the command line, the server and the tests. Every error says what is wrong, where in the
 //! file, and how to mend it.
 
+mod de;
 pub mod document;
 pub mod draw;
 pub mod error;
@@ -12,9 +13,11 @@ pub mod flags;
 pub mod generate;
 pub mod hostlist;
 pub mod job;
+mod json;
 pub mod objectives;
 pub mod openslo;
 mod sbatch;
+mod scalar;
 mod script;
 pub mod topology;
 mod tree;

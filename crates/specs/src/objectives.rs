@@ -47,13 +47,13 @@ pub fn objectives(text: &str, origin: &str) -> Result<Objectives, FileError> {
         _ => false,
     };
     let (out, prefix) = if whole {
-        (read::<WholeFile>(text, origin, "Objectives")?.objectives, "objectives.")
+        (read::<WholeFile>(&root, origin, "Objectives")?.objectives, "objectives.")
     } else {
-        let f: ListFile = read(text, origin, "Objectives")?;
+        let f: ListFile = read(&root, origin, "Objectives")?;
         let defaults = f.defaults.unwrap_or(DEFAULTS);
         (Objectives { defaults, without: f.without, objectives: f.objectives }, "")
     };
-    out.check().map_err(|p| located(text, origin, prefix, p))?;
+    out.check().map_err(|p| located(&root, origin, prefix, p))?;
     Ok(out)
 }
 
@@ -63,12 +63,13 @@ pub fn objectives(text: &str, origin: &str) -> Result<Objectives, FileError> {
 /// The first thing that is wrong, with its line.
 pub fn routing(text: &str, origin: &str) -> Result<Routing, FileError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let file: RoutingFile = read(text, origin, "Routing")?;
+    let root = tree_of(text, origin)?;
+    let file: RoutingFile = read(&root, origin, "Routing")?;
     let (out, prefix) = match file.routing {
         Some(whole) => (whole, "routing."),
         None => (Routing { receivers: file.receivers, routes: file.routes }, ""),
     };
-    out.check().map_err(|p| located(text, origin, prefix, p))?;
+    out.check().map_err(|p| located(&root, origin, prefix, p))?;
     Ok(out)
 }
 

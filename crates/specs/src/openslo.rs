@@ -22,6 +22,7 @@
 //! `indicatorRef` may name an `SLI` document of the same file, or an indicator that needs no
 //! limit, like `node_availability`.
 
+use crate::de;
 use crate::error::{FileError, did_you_mean, shown};
 use crate::tree::{self, Key, Node, Place, Value};
 use muster_model::names::Label;
@@ -362,7 +363,7 @@ impl File<'_> {
             return Err(self.at(at, message).hint(did_you_mean(word, &Sli::WORDS)));
         }
         let mut scope = Scope::default();
-        let mut fields = serde_json::Map::new();
+        let mut fields = Vec::new();
         for (key, (value, at)) in params {
             match key.as_str() {
                 "project" => {
@@ -372,22 +373,23 @@ impl File<'_> {
                 "pool" => scope.pool = Some(value.clone()),
                 _ => {
                     let value = match value.as_str() {
-                        "true" => true.into(),
-                        "false" => false.into(),
-                        text => text.into(),
+                        "true" | "false" => Value::Bare(value.clone()),
+                        _ => Value::Text(value.clone()),
                     };
-                    fields.insert(key.clone(), value);
+                    let key = Key { text: key.clone(), place: *at };
+                    fields.push((key, Node::new(*at, value)));
                 }
             }
         }
         let bare = ["node_availability", "goodput", "inference_availability", "api_availability"];
-        let value: serde_json::Value = match fields.is_empty() && bare.contains(&word) {
-            true => word.into(),
+        let value = match fields.is_empty() && bare.contains(&word) {
+            true => Value::Text(word.to_owned()),
             false => {
-                serde_json::Value::Object([(word.to_owned(), fields.into())].into_iter().collect())
+                let key = Key { text: word.to_owned(), place: at };
+                Value::Table(vec![(key, Node::new(at, Value::Table(fields)))])
             }
         };
-        let wrong = |e: serde_json::Error| {
+        let wrong = |e: de::Error| {
             let text = e.to_string();
             let hint = match text.strip_prefix("missing field `").and_then(|t| t.split('`').next())
             {
@@ -397,7 +399,7 @@ impl File<'_> {
             };
             self.at(at, format!("{word}: {text}")).hint(hint)
         };
-        Ok((serde_json::from_value(value).map_err(wrong)?, scope))
+        Ok((de::strict(&Node::new(at, value)).map_err(wrong)?, scope))
     }
 
     fn target(&self, spec: &Table<'_>) -> Result<(Ppm, Place), FileError> {

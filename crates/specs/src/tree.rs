@@ -2,7 +2,8 @@
 //! into the same tree, so whatever is found wrong later can be pointed at.
 
 use crate::error::FileError;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use crate::scalar::bare;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde_saphyr::{Error as YamlError, Spanned};
 use std::fmt;
 use toml::de::{DeTable, DeValue};
@@ -19,6 +20,8 @@ pub(crate) struct Place {
 pub(crate) struct Node {
     pub(crate) place: Place,
     pub(crate) value: Value,
+    /// The byte where its text begins; for an alias that is elsewhere than its place.
+    written: usize,
 }
 
 /// What stands there. Numbers and truth values stay text: only names and counts are read.
@@ -40,6 +43,10 @@ pub(crate) struct Key {
 }
 
 impl Node {
+    pub(crate) fn new(place: Place, value: Value) -> Node {
+        Node { place, value, written: 0 }
+    }
+
     /// What kind of thing it is, for errors.
     pub(crate) fn kind(&self) -> &'static str {
         match self.value {
@@ -107,32 +114,39 @@ impl Node {
     }
 
     /// Puts back what was written for values that the format took for numbers: `01` is a name.
-    fn restore(&mut self, lines: &[&str]) {
+    fn restore(&mut self, text: &str) {
         match &mut self.value {
-            Value::Bare(text) => {
-                let line = lines.get(self.place.line.saturating_sub(1) as usize);
-                let Some(line) = line else { return };
-                let from = line.chars().skip(self.place.column.saturating_sub(1) as usize);
-                let raw: String = from
-                    .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_'))
-                    .collect();
-                if !raw.is_empty() {
-                    *text = raw;
+            Value::Bare(normal) => {
+                let rest = text.get(self.written..).unwrap_or_default();
+                let signs =
+                    |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
+                let raw = &rest[..rest.find(|c| !signs(c)).unwrap_or(rest.len())];
+                let same = match bare(raw) {
+                    Unexpected::Bool(b) => b.to_string() == *normal,
+                    Unexpected::Unsigned(n) => n.to_string() == *normal,
+                    Unexpected::Signed(n) => n.to_string() == *normal,
+                    Unexpected::Float(n) => n.to_string() == *normal,
+                    _ => false,
+                };
+                if same {
+                    *normal = raw.to_owned();
                 }
             }
-            Value::List(items) => items.iter_mut().for_each(|n| n.restore(lines)),
-            Value::Table(entries) => entries.iter_mut().for_each(|(_, n)| n.restore(lines)),
+            Value::List(items) => items.iter_mut().for_each(|n| n.restore(text)),
+            Value::Table(entries) => entries.iter_mut().for_each(|(_, n)| n.restore(text)),
             Value::Null | Value::Text(_) => {}
         }
     }
 }
 
 /// Options for every YAML file: no duplicate keys, and nothing that grows without bound.
-pub(crate) fn yaml_options() -> serde_saphyr::Options {
+fn yaml_options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::Error,
         with_snippet: false,
         strict_booleans: true,
+        // A name may look like a number that is too large.
+        non_finite_float_policy: serde_saphyr::options::NonFiniteFloatPolicy::PassThrough,
         budget: serde_saphyr::budget! {
             max_nodes: 1_000_000,
             max_events: 2_000_000,
@@ -150,11 +164,10 @@ pub(crate) fn yaml_options() -> serde_saphyr::Options {
 
 /// Reads YAML (JSON included) into a tree.
 pub(crate) fn yaml(text: &str, origin: &str) -> Result<Node, FileError> {
-    let marked: Marked = serde_saphyr::from_str_with_options(text, yaml_options())
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Marked(mut node) = serde_saphyr::from_str_with_options(text, yaml_options())
         .map_err(|e| yaml_error(origin, &e))?;
-    let mut node = marked.0;
-    let lines: Vec<&str> = text.lines().collect();
-    node.restore(&lines);
+    node.restore(text);
     Ok(node)
 }
 
@@ -167,7 +180,7 @@ pub(crate) fn toml(text: &str, origin: &str) -> Result<Node, FileError> {
         FileError::new(origin, message).at(place.line, place.column)
     })?;
     let place = Place { line: 1, column: 1 };
-    Ok(Node { place, value: from_toml_table(table.get_ref(), &places) })
+    Ok(Node::new(place, from_toml_table(table.get_ref(), &places)))
 }
 
 fn from_toml_table(table: &DeTable<'_>, places: &Places<'_>) -> Value {
@@ -197,7 +210,7 @@ fn from_toml(value: &DeValue<'_>, place: Place, places: &Places<'_>) -> Node {
         ),
         DeValue::Table(t) => from_toml_table(t, places),
     };
-    Node { place, value }
+    Node::new(place, value)
 }
 
 /// Turns byte offsets into lines and columns.
@@ -222,19 +235,9 @@ impl<'a> Places<'a> {
 }
 
 /// An error of the YAML reader in our words.
-pub(crate) fn yaml_error(origin: &str, e: &YamlError) -> FileError {
+fn yaml_error(origin: &str, e: &YamlError) -> FileError {
     let place = e.location().map(place_of).unwrap_or_default();
     let out = match e.without_snippet() {
-        YamlError::SerdeUnknownField { field, expected, .. } => {
-            unknown_field(origin, field, expected)
-        }
-        YamlError::SerdeUnknownVariant { variant, expected, .. } => {
-            FileError::new(origin, format!("`{variant}` is not one of {}", expected.join(", ")))
-                .hint(
-                    crate::error::closest(variant, expected)
-                        .map_or(String::new(), |k| format!("did you mean `{k}`?")),
-                )
-        }
         YamlError::DuplicateMappingKey { key: Some(key), .. } => {
             FileError::new(origin, format!("`{}` is given twice", crate::error::shown(key)))
                 .hint("keep one of them")
@@ -244,14 +247,6 @@ pub(crate) fn yaml_error(origin: &str, e: &YamlError) -> FileError {
             "the file holds several documents, but one job a file is allowed",
         )
         .hint("put what follows `---` into a file of its own"),
-        YamlError::SerdeMissingField { field, .. } => missing_field(origin, field),
-        YamlError::InvalidScalar { ty, .. } => FileError::new(origin, not_a(ty)),
-        YamlError::InvalidBooleanStrict { .. } => {
-            FileError::new(origin, "this is neither `true` nor `false`")
-        }
-        YamlError::Unexpected { expected: "mapping start", .. } => {
-            FileError::new(origin, "expected fields here").hint("write them like {name: value}")
-        }
         other => FileError::new(origin, plain_message(other)),
     };
     out.at(place.line, place.column)
@@ -260,16 +255,6 @@ pub(crate) fn yaml_error(origin: &str, e: &YamlError) -> FileError {
 /// The error for a field that has to be there.
 pub(crate) fn missing_field(origin: &str, field: &str) -> FileError {
     FileError::new(origin, format!("`{field}` is missing here")).hint(format!("add `{field}: …`"))
-}
-
-/// What a number's type asks for.
-fn not_a(ty: &str) -> String {
-    match ty {
-        "u8" => "this is not a whole number from 0 to 255".into(),
-        "u16" | "u32" | "u64" | "usize" => "this is not a whole number of at least 0".into(),
-        "i32" | "i64" => "this is not a whole number".into(),
-        other => format!("this is not a valid {other}"),
-    }
 }
 
 /// The reader's message without its own mention of the place.
@@ -303,7 +288,12 @@ struct Marked(Node);
 impl<'de> Deserialize<'de> for Marked {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let s = Spanned::<Raw>::deserialize(d)?;
-        Ok(Marked(Node { place: place_of(s.referenced), value: s.value.0 }))
+        let written = s.defined.span().byte_offset().and_then(|b| usize::try_from(b).ok());
+        Ok(Marked(Node {
+            place: place_of(s.referenced),
+            value: s.value.0,
+            written: written.unwrap_or_default(),
+        }))
     }
 }
 
@@ -387,6 +377,17 @@ mod tests {
         let t = yaml("rack: 01\n", "f").unwrap();
         let Value::Table(entries) = &t.value else { panic!("a table") };
         assert!(matches!(&entries[0].1.value, Value::Bare(s) if s == "01"), "{:?}", entries[0].1);
+        let text = "\u{feff}é: {a: &n 0x1_f, b: [*n, 1e999, .inf, True, 1.50, -7]}\n";
+        let t = yaml(text, "f").unwrap();
+        let Value::Table(entries) = &t.value else { panic!("a table") };
+        let Value::Table(inner) = &entries[0].1.value else { panic!("a table") };
+        let Value::List(items) = &inner[1].1.value else { panic!("a list") };
+        let written = items.iter().map(|n| match &n.value {
+            Value::Bare(s) => s.as_str(),
+            other => panic!("{other:?}"),
+        });
+        let written: Vec<&str> = written.collect();
+        assert_eq!(written, ["0x1_f", "1e999", ".inf", "True", "1.50", "-7"]);
     }
 
     #[test]
