@@ -5,6 +5,7 @@ pub mod bench;
 pub mod fuzz;
 pub mod install;
 pub mod layers;
+pub mod machine;
 pub mod postgres;
 pub mod proc;
 pub mod site;
