@@ -1,5 +1,6 @@
 //! `cargo xtask layers`: pure crates stay pure, arrows point down, files stay readable.
 
+mod examples;
 mod files;
 mod graph;
 mod rules;
@@ -38,6 +39,7 @@ pub fn run() -> Result<ExitCode> {
             findings.extend(source::scan_crate(&package.dir)?);
         }
         findings.extend(files::lints_not_inherited(package)?);
+        findings.extend(examples::runnable(&package.dir)?);
     }
     let (too_long, long) = files::long_files(&crate::root())?;
     findings.extend(too_long);
