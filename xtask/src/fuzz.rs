@@ -42,7 +42,7 @@ pub fn run() -> Result<Counts> {
         .env("SCHEMATHESIS_HOOKS", root().join("xtask/fuzz/hooks.py"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .current_dir(site.scratch());
-    let (status, output) = proc::tee(&mut command, CAP)?;
+    let (status, output) = proc::tee_within(&mut command, CAP)?;
     site.must_be_running().context("the server did not survive the fuzz")?;
     let mut counts = operations(&output);
     if !status.success() {

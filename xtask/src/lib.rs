@@ -8,9 +8,11 @@ pub mod layers;
 pub mod machine;
 pub mod postgres;
 pub mod proc;
+mod progress;
 pub mod site;
 pub mod soak;
 pub mod suite;
+mod tee;
 pub mod web;
 
 use std::path::PathBuf;

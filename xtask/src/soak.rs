@@ -75,7 +75,7 @@ fn crash(options: &Options) -> Result<ExitCode> {
         let repeat = format!("repeat with: cargo xtask soak crash --seed {seed} --kills {kills}");
         // A round that hangs is a failure, not a long round.
         let (status, _) =
-            proc::tee(&mut command, Duration::from_secs(3600)).with_context(|| repeat.clone())?;
+            proc::tee_within(&mut command, Duration::from_secs(3600)).with_context(|| repeat.clone())?;
         if !status.success() {
             println!("crash test failed after {done} kills per store; {repeat}");
             return Ok(ExitCode::FAILURE);
@@ -119,7 +119,7 @@ fn sim(options: &Options) -> Result<ExitCode> {
         .args(["--", "--nocapture", "--exact", "fresh_lives_for_as_long_as_was_asked_for"]);
     // The build, the time asked for, and shrinking; what takes longer hangs.
     let limit = Duration::from_secs(minutes * 60 + 3600);
-    let (status, _) = proc::tee(&mut command, limit)?;
+    let (status, _) = proc::tee_within(&mut command, limit)?;
     if !status.success() {
         println!("a life ended badly: its seed and its shortest form are above");
         return Ok(ExitCode::FAILURE);
@@ -137,7 +137,7 @@ fn year() -> Result<ExitCode> {
         "--nocapture",
         "--test-threads=1",
     ]);
-    let (status, _) = proc::tee(&mut command, Duration::from_secs(3 * 3600))?;
+    let (status, _) = proc::tee_within(&mut command, Duration::from_secs(3 * 3600))?;
     if !status.success() {
         println!("a long scenario did not live up to what it expects");
         return Ok(ExitCode::FAILURE);

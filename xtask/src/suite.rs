@@ -110,7 +110,7 @@ fn heading(what: &str) {
 }
 
 fn build() -> Result<()> {
-    let (status, _) = proc::tee(
+    let (status, _) = proc::tee_within(
         cargo().args(["build", "--workspace", "--all-targets"]),
         Duration::from_secs(30 * 60),
     )?;
@@ -139,7 +139,7 @@ fn unit(database: &str) -> Result<Counts> {
             "never",
         ]);
     }
-    let (status, output) = proc::tee(&mut command, cap)?;
+    let (status, output) = proc::tee_within(&mut command, cap)?;
     let counts = if nextest { nextest_counts(&output) } else { libtest_counts(&output) };
     judge("the tests", status, counts)
 }
@@ -155,7 +155,7 @@ fn doc(database: &str) -> Result<Counts> {
     for package in packages {
         command.args(["-p", &package]);
     }
-    let (status, output) = proc::tee(&mut command, Duration::from_secs(15 * 60))?;
+    let (status, output) = proc::tee_within(&mut command, Duration::from_secs(15 * 60))?;
     judge("the examples", status, libtest_counts(&output))
 }
 

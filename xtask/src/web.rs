@@ -60,7 +60,7 @@ pub fn shots(options: &Shots) -> Result<ExitCode> {
     command.arg(&to).args(&options.only);
     command.env("MUSTER_BINARY", target_dir().join("debug/muster"));
     command.env("MUSTER_SCENARIO", root().join("scenarios/quota-war.toml"));
-    let (status, _) = proc::tee(&mut command, Duration::from_secs(30 * 60))?;
+    let (status, _) = proc::tee_within(&mut command, Duration::from_secs(30 * 60))?;
     eprintln!("pictures are in {}", to.display());
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -75,12 +75,12 @@ pub fn test() -> Result<Counts> {
     let mut total = Counts::default();
     for script in ["lint", "check"] {
         let mut command = npm(&["run", "--silent", script]);
-        let (status, _) = proc::tee(command.current_dir(web()), Duration::from_secs(300))?;
+        let (status, _) = proc::tee_within(command.current_dir(web()), Duration::from_secs(300))?;
         total += one(status.success());
     }
     let mut command = npm(&["run", "--silent", "test"]);
     command.current_dir(web()).env("NO_COLOR", "1");
-    let (status, output) = proc::tee(&mut command, Duration::from_secs(600))?;
+    let (status, output) = proc::tee_within(&mut command, Duration::from_secs(600))?;
     total += counted(&output, status.success());
     let site = site("16")?;
     total += one(up_to_date(&site)?);
@@ -90,7 +90,7 @@ pub fn test() -> Result<Counts> {
         return Ok(total);
     }
     let (status, output) =
-        proc::tee(&mut node("e2e/walk.mjs", &site), Duration::from_secs(20 * 60))?;
+        proc::tee_within(&mut node("e2e/walk.mjs", &site), Duration::from_secs(20 * 60))?;
     total += counted(&output, status.success());
     Ok(total)
 }
