@@ -4,7 +4,7 @@ mod examples;
 mod files;
 mod graph;
 mod rules;
-mod source;
+pub(crate) mod source;
 
 use anyhow::{Context, Result};
 use std::fmt;
