@@ -2,6 +2,7 @@
 //! stopped again whatever happens, a temporary PostgreSQL, a temporary site.
 
 pub mod bench;
+mod bench_build;
 pub mod built;
 pub mod fuzz;
 pub mod install;
