@@ -93,7 +93,7 @@ fn occupy(site: &Site, nodes: u32) -> Result<()> {
 fn ask<T: for<'a> Deserialize<'a>>(site: &Site, script: &str, args: &[String]) -> Result<T> {
     let mut command = xtask::web::node(script, site);
     command.args(args);
-    let (status, output) = proc::tee(&mut command, Duration::from_secs(15 * 60))?;
+    let (status, output) = proc::tee_within(&mut command, Duration::from_secs(15 * 60))?;
     ensure!(status.success(), "{script} failed");
     last_json(&output).with_context(|| format!("{script} printed no result"))
 }

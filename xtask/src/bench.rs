@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: builds for release and runs one benchmark of `bench/`.
 
-use crate::{cargo, proc, target_dir};
+use crate::{bench_build, cargo, proc, target_dir};
 use anyhow::{Context, Result, bail};
 use std::process::{Command, ExitCode};
 
@@ -20,6 +20,7 @@ pub const BENCHMARKS: &[(&str, &str)] = &[
     ("sim", "how fast the twin lives, beside formulas and published counts"),
     ("ui", "the web console before 100,000 GPUs: first picture, frames, memory, open consoles"),
     ("health", "what is found of what fails, and how soon, beside what was published"),
+    ("build", "the first build of a fresh clone, unit by unit; with --ci all that must pass"),
 ];
 
 /// What `cargo xtask bench` takes.
@@ -33,16 +34,19 @@ pub struct Options {
     list: bool,
     /// How the result is printed.
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = ["table", "json"])]
-    output: String,
+    pub(crate) output: String,
     /// A short run of the same thing.
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
+    /// build: also what a change must pass, in a fresh clone and once more.
+    #[arg(long)]
+    pub(crate) ci: bool,
     /// Install the peers that are missing.
     #[arg(long)]
     install: bool,
     /// Also write the result to bench/results/.
     #[arg(long)]
-    save: bool,
+    pub(crate) save: bool,
     /// Everything random follows from it, where the benchmark has anything random.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -69,6 +73,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let name = options.name.as_deref().context("which benchmark? (--list names them)")?;
     if !BENCHMARKS.iter().any(|(known, _)| *known == name) {
         bail!("there is no benchmark {name:?}; there are:\n{}", list().trim_end());
+    }
+    // Needs nothing of what the others are built with.
+    if name == "build" {
+        return bench_build::run(options);
     }
     let built = cargo()
         .args(["build", "--release", "-p", "muster-bench", "-p", "muster-cli"])

@@ -2,14 +2,21 @@
 //! stopped again whatever happens, a temporary PostgreSQL, a temporary site.
 
 pub mod bench;
+mod bench_build;
+pub mod built;
 pub mod fuzz;
 pub mod install;
+pub mod junit;
 pub mod layers;
+pub mod machine;
 pub mod postgres;
 pub mod proc;
+mod progress;
 pub mod site;
+pub mod skips;
 pub mod soak;
 pub mod suite;
+mod tee;
 pub mod web;
 
 use std::path::PathBuf;

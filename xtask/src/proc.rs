@@ -1,15 +1,16 @@
 //! Processes and directories that are gone when we are, also after a failure or a Ctrl-C.
 
+pub use crate::tee::{tee, tee_within};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What a signal handler must still clean up, oldest first.
@@ -22,6 +23,16 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry { processes: Vec::new(), 
 
 fn registry() -> std::sync::MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A signal stops this process as well, until it is [`forgotten`].
+pub(crate) fn remembered(pid: Pid) {
+    registry().processes.push((pid, Signal::TERM));
+}
+
+/// It has ended.
+pub(crate) fn forgotten(pid: Pid) {
+    registry().processes.retain(|(p, _)| *p != pid);
 }
 
 /// On SIGINT, SIGTERM and SIGHUP: stops every [`Daemon`], removes every [`TempDir`], exits 130.
@@ -352,74 +363,10 @@ pub fn foreground(command: &mut Command) -> Result<ExitStatus> {
     let mut child =
         command.spawn().with_context(|| format!("cannot start `{}`", describe(command)))?;
     let pid = Pid::from_child(&child);
-    registry().processes.push((pid, Signal::TERM));
+    remembered(pid);
     let status = child.wait()?;
-    registry().processes.retain(|(p, _)| *p != pid);
+    forgotten(pid);
     Ok(status)
-}
-
-/// Runs to the end, passing its lines on as they come, and gives them all. Stopped after `cap`.
-pub fn tee(command: &mut Command, cap: Duration) -> Result<(ExitStatus, String)> {
-    let words = describe(command);
-    eprintln!("$ {words}");
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot start `{words}`"))?;
-    let pid = Pid::from_child(&child);
-    registry().processes.push((pid, Signal::TERM));
-    let all = Arc::new(Mutex::new(String::new()));
-    let mut readers = Vec::new();
-    if let Some(out) = child.stdout.take() {
-        let all = Arc::clone(&all);
-        readers.push(std::thread::spawn(move || pass_on(out, &all)));
-    }
-    if let Some(err) = child.stderr.take() {
-        let all = Arc::clone(&all);
-        readers.push(std::thread::spawn(move || pass_on(err, &all)));
-    }
-    let until = Instant::now() + cap;
-    let mut out_of_time = false;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if Instant::now() > until {
-            out_of_time = true;
-            let _ = kill_process(pid, Signal::TERM);
-            std::thread::sleep(Duration::from_secs(3));
-            let _ = child.kill();
-            break child.wait()?;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    };
-    registry().processes.retain(|(p, _)| *p != pid);
-    // Something it left running may hold its output open for ever; what was said counts.
-    let patience = Instant::now() + Duration::from_secs(5);
-    while !readers.iter().all(std::thread::JoinHandle::is_finished) && Instant::now() < patience {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    if !readers.iter().all(std::thread::JoinHandle::is_finished) {
-        eprintln!("warning: `{words}` left something running that holds its output open");
-    }
-    if out_of_time {
-        bail!("`{words}` was stopped: it took longer than {cap:?}");
-    }
-    let said = all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-    Ok((status, said))
-}
-
-fn pass_on(stream: impl std::io::Read, all: &Mutex<String>) {
-    let mut reader = BufReader::new(stream);
-    let mut line = Vec::new();
-    while matches!(reader.read_until(b'\n', &mut line), Ok(n) if n > 0) {
-        let text = String::from_utf8_lossy(&line);
-        let _ = std::io::stderr().write_all(text.as_bytes());
-        all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push_str(&text);
-        line.clear();
-    }
 }
 
 #[cfg(test)]
@@ -493,20 +440,5 @@ mod tests {
             .unwrap();
         drop(dir);
         assert!(!left.wait().unwrap().success());
-    }
-
-    #[test]
-    fn what_a_command_leaves_running_does_not_keep_us() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "sleep 30 & echo started"]);
-        let (status, said) = tee(&mut command, Duration::from_secs(20)).unwrap();
-        assert!(status.success());
-        assert_eq!(said, "started\n");
-    }
-
-    #[test]
-    fn a_command_that_takes_too_long_is_stopped_and_named() {
-        let error = tee(Command::new("sleep").arg("1000"), Duration::from_millis(200)).unwrap_err();
-        assert!(error.to_string().contains("sleep 1000"), "{error}");
     }
 }

@@ -1,9 +1,13 @@
 //! `cargo xtask soak`: the long versions of tests.
 
-use crate::{cargo, postgres, proc};
-use anyhow::{Context, Result};
+mod log;
+mod props;
+
+use crate::built::{self, SELECTION};
+use crate::{cargo, machine, postgres, proc, root};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What `cargo xtask soak` takes.
@@ -12,12 +16,18 @@ pub struct Options {
     /// Which test; all of them, one after the other, when none is named.
     #[arg(value_enum)]
     which: Option<Which>,
+    /// Say when each last ran and passed; run nothing.
+    #[arg(long, conflicts_with = "which")]
+    list: bool,
     /// Begin no further round after this long; what is done by then counts.
     #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=10_080))]
     minutes: u64,
     /// Kills per store.
     #[arg(long, default_value_t = 1000)]
     kills: u32,
+    /// Random cases of each property in a round.
+    #[arg(long, default_value_t = 4000)]
+    cases: u32,
     /// Repeat an earlier run; a fresh one otherwise.
     #[arg(long)]
     seed: Option<u64>,
@@ -31,34 +41,107 @@ enum Which {
     Sim,
     /// Live the scenarios that take minutes, and hold them to what they expect.
     Year,
+    /// Hold every property to many fresh random cases.
+    Props,
+    /// Run the tests of the benchmarks themselves.
+    Benches,
 }
 
-/// Runs it.
-pub fn run(options: &Options) -> Result<ExitCode> {
-    let which = match options.which {
-        Some(one) => vec![one],
-        None => vec![Which::Sim, Which::Crash, Which::Year],
-    };
-    for test in which {
-        let code = match test {
-            Which::Crash => crash(options)?,
-            Which::Sim => sim(options)?,
-            Which::Year => year()?,
-        };
-        if code != ExitCode::SUCCESS {
-            return Ok(code);
+impl Which {
+    fn name(self) -> &'static str {
+        match self {
+            Which::Crash => "crash",
+            Which::Sim => "sim",
+            Which::Year => "year",
+            Which::Props => "props",
+            Which::Benches => "benches",
         }
     }
+
+    /// Whether anything in it follows from a seed.
+    fn is_random(self) -> bool {
+        matches!(self, Which::Crash | Which::Sim | Which::Props)
+    }
+}
+
+/// How a soak ended, in words.
+type Outcome = std::result::Result<String, String>;
+
+/// Runs it, and keeps what became of it.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let file = log::file();
+    if options.list {
+        print!("{}", log::table(&log::read(&file)?));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let which = match options.which {
+        Some(one) => vec![one],
+        // The short ones first.
+        None => vec![Which::Benches, Which::Props, Which::Sim, Which::Crash, Which::Year],
+    };
+    for test in which {
+        let seed = first_seed(options)?;
+        let (date, commit, began) = (machine::now(), machine::commit(), Instant::now());
+        let outcome = match test {
+            Which::Crash => crash(options, seed),
+            Which::Sim => sim(options, seed),
+            Which::Year => year(),
+            Which::Props => hold(options, seed),
+            Which::Benches => benches(),
+        };
+        // What could not be run to its end has not passed.
+        let outcome = outcome.unwrap_or_else(|error| Err(format!("{error:#}")));
+        let (word, what) = match &outcome {
+            Ok(what) => ("passed", what),
+            Err(what) => ("failed", what),
+        };
+        let record = log::Record {
+            soak: test.name().into(),
+            date,
+            commit,
+            seed: test.is_random().then_some(seed),
+            seconds: began.elapsed().as_secs(),
+            outcome: word.into(),
+            what: what.clone(),
+        };
+        log::append(&file, &record)?;
+        println!("{} {word}: {what}", test.name());
+        if outcome.is_err() {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    print!("\n{}", log::table(&log::read(&file)?));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The seed that was asked for, or a fresh one.
+fn first_seed(options: &Options) -> Result<u64> {
+    match options.seed {
+        Some(seed) => Ok(seed),
+        // Only has to differ from run to run, and is kept so that a run can be repeated.
+        None => Ok(SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .context("the clock stands before 1970")?
+            .as_secs()),
+    }
+}
+
+/// Compiles before the clock of a round begins to run: how long that takes is up to the machine.
+fn build(command: &mut Command) -> Result<()> {
+    let (status, _) = proc::tee(command.arg("--no-run"))?;
+    if !status.success() {
+        bail!("it does not compile");
+    }
+    Ok(())
 }
 
 /// Kills of one round: long enough for several snapshots, short enough to stop in time.
 const ROUND: u32 = 100;
 
 /// Rounds, each with its own seed, until there were enough kills or time is over.
-fn crash(options: &Options) -> Result<ExitCode> {
-    let first_seed = first_seed(options)?;
+fn crash(options: &Options, first_seed: u64) -> Result<Outcome> {
     let database = postgres::ForTests::get()?;
+    built::muster()?;
     let until = Instant::now() + Duration::from_secs(options.minutes * 60);
     let mut done = 0;
     let mut seed = first_seed;
@@ -70,15 +153,15 @@ fn crash(options: &Options) -> Result<ExitCode> {
             .env("MUSTER_TEST_POSTGRES", database.url())
             .env("MUSTER_CRASH_KILLS", kills.to_string())
             .env("MUSTER_CRASH_SEED", seed.to_string())
-            .args(["test", "-p", "muster-cli", "--test", "crash"])
-            .args(["--", "--nocapture", "--test-threads=1"]);
+            .arg("test")
+            .args(SELECTION)
+            .args(["--test", "crash", "--", "--nocapture", "--test-threads=1"]);
         let repeat = format!("repeat with: cargo xtask soak crash --seed {seed} --kills {kills}");
-        // A round that hangs is a failure, not a long round.
-        let (status, _) =
-            proc::tee(&mut command, Duration::from_secs(3600)).with_context(|| repeat.clone())?;
+        // A round that hangs is a failure, not a long round; its server is never quite idle.
+        let (status, _) = proc::tee_within(&mut command, Duration::from_secs(2 * 3600))
+            .with_context(|| repeat.clone())?;
         if !status.success() {
-            println!("crash test failed after {done} kills per store; {repeat}");
-            return Ok(ExitCode::FAILURE);
+            return Ok(Err(format!("after {done} kills per store; {repeat}")));
         }
         done += kills;
         seed = seed.wrapping_add(1);
@@ -88,60 +171,92 @@ fn crash(options: &Options) -> Result<ExitCode> {
     } else {
         String::new()
     };
-    println!("crash test passed: {done} kills per store{short}, seeds from {first_seed}");
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The seed that was asked for, or a fresh one.
-fn first_seed(options: &Options) -> Result<u64> {
-    match options.seed {
-        Some(seed) => Ok(seed),
-        // Only has to differ from run to run, and is printed so that a run can be repeated.
-        None => Ok(SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .context("the clock stands before 1970")?
-            .as_secs()),
-    }
+    Ok(Ok(format!("{done} kills per store{short}, seeds from {first_seed}")))
 }
 
 /// Random lives of a whole site with fresh seeds. One that ends badly is shrunk and printed by
 /// the test itself, ready to be kept.
-fn sim(options: &Options) -> Result<ExitCode> {
-    let first = first_seed(options)?;
+fn sim(options: &Options, first: u64) -> Result<Outcome> {
     let minutes = options.minutes;
     eprintln!("\n=== fresh lives for {minutes} minutes, seeds from {first}");
-    let mut command = cargo();
+    let test = || {
+        let mut command = cargo();
+        command.args(["test", "--release", "-p", "muster-sim", "--test", "system"]);
+        command
+    };
+    build(&mut test())?;
+    let mut command = test();
     command
         .env("MUSTER_SIM_MINUTES", minutes.to_string())
         .env("MUSTER_SIM_SEED", first.to_string())
         .env("RUST_BACKTRACE", "0")
-        .args(["test", "--release", "-p", "muster-sim", "--test", "system"])
         .args(["--", "--nocapture", "--exact", "fresh_lives_for_as_long_as_was_asked_for"]);
-    // The build, the time asked for, and shrinking; what takes longer hangs.
+    // The time asked for, and shrinking; what takes longer hangs.
     let limit = Duration::from_secs(minutes * 60 + 3600);
-    let (status, _) = proc::tee(&mut command, limit)?;
+    let (status, _) = proc::tee_within(&mut command, limit)?;
     if !status.success() {
-        println!("a life ended badly: its seed and its shortest form are above");
-        return Ok(ExitCode::FAILURE);
+        return Ok(
+            Err("a life ended badly: the run printed its seed and its shortest form".into()),
+        );
     }
-    println!("simulated lives passed: {minutes} minutes, seeds from {first}");
-    Ok(ExitCode::SUCCESS)
+    Ok(Ok(format!("{minutes} minutes of lives, seeds from {first}")))
 }
 
 /// The scenarios of the library that are too long for every change.
-fn year() -> Result<ExitCode> {
-    let mut command = cargo();
-    command.args(["test", "--release", "-p", "muster-sim", "--test", "library"]).args([
-        "--",
-        "--ignored",
-        "--nocapture",
-        "--test-threads=1",
-    ]);
-    let (status, _) = proc::tee(&mut command, Duration::from_secs(3 * 3600))?;
+fn year() -> Result<Outcome> {
+    let test = || {
+        let mut command = cargo();
+        command.args(["test", "--release", "-p", "muster-sim", "--test", "library"]);
+        command
+    };
+    build(&mut test())?;
+    let mut command = test();
+    command.args(["--", "--ignored", "--nocapture", "--test-threads=1"]);
+    let (status, _) = proc::tee_within(&mut command, Duration::from_secs(6 * 3600))?;
     if !status.success() {
-        println!("a long scenario did not live up to what it expects");
-        return Ok(ExitCode::FAILURE);
+        return Ok(Err("a long scenario did not live up to what it expects".into()));
     }
-    println!("the long scenarios passed");
-    Ok(ExitCode::SUCCESS)
+    Ok(Ok("the long scenarios".into()))
+}
+
+/// Rounds of all properties, each with its own seed, until time is over.
+fn hold(options: &Options, first_seed: u64) -> Result<Outcome> {
+    if proc::which("cargo-nextest").is_none() {
+        bail!("cargo-nextest is not installed: nothing else picks tests out of all programs");
+    }
+    let filter = props::filter(&root().join("crates"))?;
+    built::tests()?;
+    let until = Instant::now() + Duration::from_secs(options.minutes * 60);
+    let (mut rounds, mut seed) = (0, first_seed);
+    let cases = options.cases;
+    while rounds == 0 || Instant::now() < until {
+        eprintln!("\n=== {cases} cases of every property, seed {seed}");
+        let (mut command, _) = built::test_command();
+        command
+            .env("PROPTEST_CASES", cases.to_string())
+            .env("PROPTEST_RNG_SEED", seed.to_string())
+            // As many cases for each that counts may be thrown away as without being asked.
+            .env("PROPTEST_MAX_GLOBAL_REJECTS", cases.saturating_mul(4).to_string())
+            .env("PROPTEST_MAX_LOCAL_REJECTS", cases.saturating_mul(256).to_string())
+            .args(["--profile", "soak", "-E", &filter]);
+        let repeat = format!("repeat with: cargo xtask soak props --seed {seed} --cases {cases}");
+        let (status, _) = proc::tee(&mut command).with_context(|| repeat.clone())?;
+        if !status.success() {
+            return Ok(Err(format!("a property does not hold, round {rounds}; {repeat}")));
+        }
+        rounds += 1;
+        seed = seed.wrapping_add(1);
+    }
+    Ok(Ok(format!("{rounds} rounds of {cases} cases, seeds from {first_seed}")))
+}
+
+/// The benchmarks are not built with the tests, and their own tests not run with them.
+fn benches() -> Result<Outcome> {
+    let mut command = cargo();
+    command.args(["test", "-p", "muster-bench"]);
+    let (status, _) = proc::tee(&mut command)?;
+    if !status.success() {
+        return Ok(Err("a test of the benchmarks failed".into()));
+    }
+    Ok(Ok("the tests of the benchmarks".into()))
 }

@@ -1,10 +1,11 @@
 //! `cargo xtask test`: everything that must pass, in one run, counted.
 
-use crate::{cargo, fuzz, install, postgres, proc, root, web};
-use anyhow::{Context, Result, bail};
+use crate::built::{self, Runner};
+use crate::{fuzz, install, junit, postgres, proc, root, skips, web};
+use anyhow::Result;
 use clap::ValueEnum;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::fs;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -19,12 +20,10 @@ pub struct Options {
 /// A part of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Part {
-    /// Compile everything, tests and benchmarks too.
+    /// Compile all tests, and with them the binary.
     Build,
     /// All tests, those against PostgreSQL included.
     Unit,
-    /// The examples in the documentation.
-    Doc,
     /// Random requests against the API of a running site.
     Fuzz,
     /// The web console, in a real browser too.
@@ -56,159 +55,126 @@ impl fmt::Display for Counts {
     }
 }
 
+/// How many of the slowest tests are named at the end.
+const SLOWEST: usize = 20;
+
 /// Runs the parts one after the other; later parts run even when an earlier one failed, except
 /// that nothing runs when it does not compile.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let began = Instant::now();
-    let wanted = |part: Part| options.only.is_empty() || options.only.contains(&part);
-    let mut total = Counts::default();
-    if wanted(Part::Build) {
-        heading("build");
-        build()?;
-    }
-    if wanted(Part::Unit) || wanted(Part::Doc) {
-        heading("PostgreSQL for the tests");
-        let database = postgres::ForTests::get()?;
-        eprintln!("at {}", database.url());
+    let mut run = Run::default();
+    run.parts(options);
+    eprint!("{}", run.closing());
+    println!("{}", run.total);
+    Ok(if run.total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What has been done so far.
+#[derive(Debug, Default)]
+struct Run {
+    total: Counts,
+    steps: Vec<(&'static str, Duration)>,
+    slowest: Vec<junit::Case>,
+    /// Tests that could not run here, in their own words.
+    skips: Vec<String>,
+}
+
+impl Run {
+    fn parts(&mut self, options: &Options) {
+        let wanted = |part: Part| options.only.is_empty() || options.only.contains(&part);
+        if wanted(Part::Build) && self.step("build", built::tests).is_none() {
+            return;
+        }
         if wanted(Part::Unit) {
-            install::parts();
-            heading("tests");
-            total += unit(&database.url())?;
+            self.step("what the tests run against", || {
+                install::parts();
+                Ok(())
+            });
+            if let Some(database) = self.step("PostgreSQL", postgres::ForTests::get) {
+                eprintln!("at {}", database.url());
+                self.counted("tests", || unit(&database.url()));
+                self.told_by_the_tests();
+            }
         }
-        if wanted(Part::Doc) {
-            heading("examples in the documentation");
-            total += doc(&database.url())?;
+        if wanted(Part::Fuzz) {
+            self.counted("API fuzz", fuzz::run);
+        }
+        if wanted(Part::Web) {
+            self.counted("web console", web::test);
         }
     }
-    if wanted(Part::Fuzz) {
-        heading("API fuzz");
-        total += match fuzz::run() {
-            Ok(counts) => counts,
-            Err(error) => {
-                eprintln!("error: API fuzz: {error:#}");
-                Counts { failed: 1, ..Counts::default() }
+
+    /// Does one thing and keeps how long it took; an error is a failure.
+    fn step<T>(&mut self, name: &'static str, what: impl FnOnce() -> Result<T>) -> Option<T> {
+        eprintln!("\n=== {name}");
+        let began = Instant::now();
+        let outcome = what();
+        self.steps.push((name, began.elapsed()));
+        outcome
+            .inspect_err(|error| {
+                eprintln!("error: {name}: {error:#}");
+                self.total.failed += 1;
+            })
+            .ok()
+    }
+
+    fn counted(&mut self, name: &'static str, what: impl FnOnce() -> Result<Counts>) {
+        if let Some(counts) = self.step(name, what) {
+            self.total += counts;
+        }
+    }
+
+    /// What the tests wrote beside their output: how long each took, and which could not run.
+    fn told_by_the_tests(&mut self) {
+        let text = fs::read_to_string(junit::file(&root())).unwrap_or_default();
+        self.slowest = junit::slowest(&text, SLOWEST);
+        self.skips = skips::read().iter().map(ToString::to_string).collect();
+        // For who ran it, a test that gave up at its beginning has passed. Nobody is counted twice.
+        let skipped = self.skips.len() as u64;
+        self.total.skipped += skipped;
+        self.total.passed = self.total.passed.saturating_sub(skipped);
+    }
+
+    /// All that is worth knowing at the end, but for the counts.
+    fn closing(&self) -> String {
+        let mut text = String::new();
+        let mut list = |title: &str, lines: Vec<String>| {
+            if !lines.is_empty() {
+                text += &format!("\n=== {title}\n{}\n", lines.join("\n"));
             }
         };
+        list("the slowest tests", self.slowest.iter().map(ToString::to_string).collect());
+        list("skipped by the tests themselves", self.skips.clone());
+        let all: Duration = self.steps.iter().map(|(_, took)| *took).sum();
+        let steps = self.steps.iter().copied().chain([("altogether", all)]);
+        let line =
+            |(name, took): (&str, Duration)| format!("{:>8.1} s  {name}", took.as_secs_f64());
+        list("steps", steps.map(line).collect());
+        text
     }
-    if wanted(Part::Web) {
-        heading("web console");
-        total += match web::test() {
-            Ok(counts) => counts,
-            Err(error) => {
-                eprintln!("error: web console: {error:#}");
-                Counts { failed: 1, ..Counts::default() }
-            }
-        };
-    }
-    eprintln!("\ntook {} s", began.elapsed().as_secs());
-    println!("{total}");
-    Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn heading(what: &str) {
-    eprintln!("\n=== {what}");
-}
-
-fn build() -> Result<()> {
-    let (status, _) = proc::tee(
-        cargo().args(["build", "--workspace", "--all-targets"]),
-        Duration::from_secs(30 * 60),
-    )?;
-    if !status.success() {
-        bail!("it does not compile");
-    }
-    Ok(())
 }
 
 fn unit(database: &str) -> Result<Counts> {
-    let cap = Duration::from_secs(30 * 60);
-    let mut command = cargo();
+    let (mut command, runner) = built::test_command();
     command.env("MUSTER_TEST_POSTGRES", database);
-    let nextest = proc::which("cargo-nextest").is_some();
-    if nextest {
-        command.args(["nextest", "run", "--workspace", "--no-fail-fast", "--no-tests=pass"]);
-        // Colours would be in the way of reading the counts.
-        command.args(["--color", "never"]);
-    } else {
-        command.args([
-            "test",
-            "--workspace",
-            "--all-targets",
-            "--no-fail-fast",
-            "--color",
-            "never",
-        ]);
+    skips::clear();
+    command.env("MUSTER_TEST_SKIPS", skips::file());
+    // What an earlier run wrote is not about this one.
+    let _ = fs::remove_file(junit::file(&root()));
+    if runner == Runner::Nextest {
+        command.args(["--profile", "ci", "--no-tests=pass"]);
     }
-    let (status, output) = proc::tee(&mut command, cap)?;
-    let counts = if nextest { nextest_counts(&output) } else { libtest_counts(&output) };
-    judge("the tests", status, counts)
-}
-
-fn doc(database: &str) -> Result<Counts> {
-    let packages = packages_with_examples(&root().join("crates"))?;
-    if packages.is_empty() {
-        eprintln!("none");
-        return Ok(Counts::default());
-    }
-    let mut command = cargo();
-    command.env("MUSTER_TEST_POSTGRES", database).args(["test", "--doc", "--color", "never"]);
-    for package in packages {
-        command.args(["-p", &package]);
-    }
-    let (status, output) = proc::tee(&mut command, Duration::from_secs(15 * 60))?;
-    judge("the examples", status, libtest_counts(&output))
-}
-
-/// A run that failed without saying which test did still counts as one failure.
-fn judge(what: &str, status: std::process::ExitStatus, counts: Option<Counts>) -> Result<Counts> {
+    let (status, output) = proc::tee(&mut command)?;
+    let counts = match runner {
+        Runner::Nextest => nextest_counts(&output),
+        Runner::Libtest => libtest_counts(&output),
+    };
+    // A run that failed without saying which test did still counts as one failure.
     let mut counts = counts.unwrap_or_default();
     if !status.success() && counts.failed == 0 {
-        eprintln!("error: {what} ended with {status}");
+        eprintln!("error: the tests ended with {status}");
         counts.failed = 1;
     }
     Ok(counts)
-}
-
-/// Library packages whose documentation has fenced code.
-fn packages_with_examples(crates: &Path) -> Result<Vec<String>> {
-    let mut packages = Vec::new();
-    for entry in std::fs::read_dir(crates).context("cannot list the crates")? {
-        let dir = entry?.path();
-        if dir.join("src/lib.rs").is_file() && has_examples(&dir.join("src"))? {
-            let name = dir.file_name().unwrap_or_default().to_string_lossy();
-            packages.push(format!("muster-{name}"));
-        }
-    }
-    packages.sort();
-    Ok(packages)
-}
-
-fn has_examples(src: &Path) -> Result<bool> {
-    let mut todo: Vec<PathBuf> = vec![src.to_path_buf()];
-    while let Some(dir) = todo.pop() {
-        for entry in std::fs::read_dir(&dir)? {
-            let path = entry?.path();
-            if path.is_dir() {
-                todo.push(path);
-            } else if path.extension().is_some_and(|e| e == "rs")
-                && std::fs::read_to_string(&path)?.lines().any(|line| {
-                    let line = line.trim_start();
-                    ["/// ```", "//! ```"].iter().any(|fence| {
-                        line.strip_prefix(fence).is_some_and(|kind| {
-                            // The closing fence looks like an opening one without a kind; text
-                            // and data are no examples.
-                            kind.is_empty()
-                                || kind.starts_with("rust")
-                                || kind.starts_with("no_run")
-                        })
-                    })
-                })
-            {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
 }
 
 /// Reads `Summary [1.2s] 7 tests run: 5 passed (1 slow), 2 failed, 3 skipped`.
@@ -279,5 +245,43 @@ mod tests {
                     measured; 0 filtered out; finished in 0.00s\n";
         let counts = libtest_counts(text).unwrap();
         assert_eq!(counts, Counts { passed: 5, failed: 1, skipped: 1 });
+    }
+
+    #[test]
+    fn a_step_that_fails_is_counted_and_timed_and_the_next_one_runs() {
+        let mut run = Run::default();
+        run.counted("one", || Ok(Counts { passed: 3, failed: 1, skipped: 0 }));
+        run.counted("two", || anyhow::bail!("no such thing"));
+        run.counted("three", || Ok(Counts { passed: 4, failed: 0, skipped: 2 }));
+        assert_eq!(run.total, Counts { passed: 7, failed: 2, skipped: 2 });
+        assert_eq!(run.total.to_string(), "7 passed, 2 failed, 2 skipped");
+        let text = run.closing();
+        assert!(!text.contains("slowest") && !text.contains("skipped"), "{text}");
+        let names: Vec<&str> =
+            text.lines().filter_map(|line| line.split_once(" s  ")).map(|(_, name)| name).collect();
+        assert_eq!(names, ["one", "two", "three", "altogether"]);
+    }
+
+    #[test]
+    fn what_the_tests_told_stands_before_the_steps() {
+        let case = junit::Case { program: "p".into(), name: "t".into(), seconds: 61.25 };
+        let run = Run {
+            steps: vec![("build", Duration::from_millis(312_440))],
+            slowest: vec![case],
+            skips: vec!["p::u: no GPU here".into()],
+            ..Run::default()
+        };
+        let expected = "
+=== the slowest tests
+    61.2 s  p t
+
+=== skipped by the tests themselves
+p::u: no GPU here
+
+=== steps
+   312.4 s  build
+   312.4 s  altogether
+";
+        assert_eq!(run.closing(), expected);
     }
 }

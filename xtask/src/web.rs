@@ -3,7 +3,7 @@
 use crate::proc::{self, which};
 use crate::site::Site;
 use crate::suite::Counts;
-use crate::{install, root, target_dir};
+use crate::{built, install, root, target_dir};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::fs;
@@ -12,6 +12,9 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime};
+
+/// A browser that waits for a page that never comes is busy without end. The walk takes minutes.
+const WALK: Duration = Duration::from_secs(60 * 60);
 
 /// What `cargo xtask web` takes.
 #[derive(Debug, clap::Args)]
@@ -32,7 +35,7 @@ pub struct Shots {
     only: Option<String>,
 }
 
-/// Writes the API's description and its types anew from the development build; with `--check`,
+/// Writes the API's description and its types anew from the tests' build; with `--check`,
 /// tests everything and writes nothing.
 pub fn run(options: &Options) -> Result<ExitCode> {
     if options.check {
@@ -60,7 +63,7 @@ pub fn shots(options: &Shots) -> Result<ExitCode> {
     command.arg(&to).args(&options.only);
     command.env("MUSTER_BINARY", target_dir().join("debug/muster"));
     command.env("MUSTER_SCENARIO", root().join("scenarios/quota-war.toml"));
-    let (status, _) = proc::tee(&mut command, Duration::from_secs(30 * 60))?;
+    let (status, _) = proc::tee(&mut command)?;
     eprintln!("pictures are in {}", to.display());
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -75,12 +78,12 @@ pub fn test() -> Result<Counts> {
     let mut total = Counts::default();
     for script in ["lint", "check"] {
         let mut command = npm(&["run", "--silent", script]);
-        let (status, _) = proc::tee(command.current_dir(web()), Duration::from_secs(300))?;
+        let (status, _) = proc::tee(command.current_dir(web()))?;
         total += one(status.success());
     }
     let mut command = npm(&["run", "--silent", "test"]);
     command.current_dir(web()).env("NO_COLOR", "1");
-    let (status, output) = proc::tee(&mut command, Duration::from_secs(600))?;
+    let (status, output) = proc::tee(&mut command)?;
     total += counted(&output, status.success());
     let site = site("16")?;
     total += one(up_to_date(&site)?);
@@ -89,8 +92,7 @@ pub fn test() -> Result<Counts> {
         total.skipped += 1;
         return Ok(total);
     }
-    let (status, output) =
-        proc::tee(&mut node("e2e/walk.mjs", &site), Duration::from_secs(20 * 60))?;
+    let (status, output) = proc::tee_within(&mut node("e2e/walk.mjs", &site), WALK)?;
     total += counted(&output, status.success());
     Ok(total)
 }
@@ -147,13 +149,13 @@ fn chromium() -> Result<()> {
     install::apt(&["chromium", "fonts-dejavu-core"])
 }
 
-/// A site of the development build, which has the console in it.
+/// A site of the tests' build, which has the console in it.
 fn site(nodes: &str) -> Result<Site> {
     started(&["up", "--nodes", nodes, "--no-context"])
 }
 
 fn started(args: &[&str]) -> Result<Site> {
-    let binary = target_dir().join("debug/muster");
+    let binary = built::muster()?;
     let site = Site::start(&binary, &std::env::temp_dir(), args, &[])
         .context("cannot start a site for the console")?;
     let page = get(site.port(), "/")?;
@@ -173,7 +175,7 @@ fn description(site: &Site) -> Result<Value> {
 
 /// Are the description and the types in `web/` those of the server?
 fn up_to_date(site: &Site) -> Result<bool> {
-    let hint = "run `cargo build && cargo xtask web` and commit what it writes";
+    let hint = "run `cargo xtask web` and commit what it writes";
     let kept = fs::read_to_string(web().join("openapi.json"))?;
     let kept: Value = serde_json::from_str(&kept).context("web/openapi.json is no JSON")?;
     if kept != description(site)? {

@@ -1,9 +1,10 @@
 //! `cargo xtask layers`: pure crates stay pure, arrows point down, files stay readable.
 
+mod examples;
 mod files;
 mod graph;
 mod rules;
-mod source;
+pub(crate) mod source;
 
 use anyhow::{Context, Result};
 use std::fmt;
@@ -38,6 +39,7 @@ pub fn run() -> Result<ExitCode> {
             findings.extend(source::scan_crate(&package.dir)?);
         }
         findings.extend(files::lints_not_inherited(package)?);
+        findings.extend(examples::runnable(&package.dir)?);
     }
     let (too_long, long) = files::long_files(&crate::root())?;
     findings.extend(too_long);

@@ -43,7 +43,7 @@ fn module_dir(file: &Path) -> PathBuf {
 }
 
 /// Comments, strings and characters become blanks; lines and columns stay.
-fn blank_out(text: &str) -> String {
+pub(crate) fn blank_out(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
     let mut i = 0;

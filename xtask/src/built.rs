@@ -1,0 +1,65 @@
+//! One build for all tests: every command names the same packages, because another choice gives
+//! dependencies other features, and they are all built again.
+
+use crate::{cargo, proc, target_dir};
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The packages that are built and tested together. The benchmarks are not among them: nothing
+/// that a change must pass needs them built. Clippy checks them, `cargo xtask soak benches` runs
+/// their tests.
+pub const SELECTION: &[&str] = &["--workspace", "--exclude", "muster-bench"];
+/// A test that runs the `muster` binary: to build the one is to build the other.
+const RUNS_MUSTER: &str = "crash";
+
+/// `cargo nextest run` or, where that is not installed, `cargo test`, of the selection.
+#[must_use]
+pub fn test_command() -> (Command, Runner) {
+    let mut command = cargo();
+    let runner =
+        if proc::which("cargo-nextest").is_some() { Runner::Nextest } else { Runner::Libtest };
+    match runner {
+        Runner::Nextest => command.args(["nextest", "run"]).args(SELECTION),
+        Runner::Libtest => command.arg("test").args(SELECTION).args(["--tests", "--no-fail-fast"]),
+    };
+    // Colours would be in the way of reading the counts.
+    command.args(["--color", "never"]);
+    (command, runner)
+}
+
+/// Who runs the tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runner {
+    /// One process for each test.
+    Nextest,
+    /// What comes with Rust.
+    Libtest,
+}
+
+/// Builds all tests, and with them the `muster` binary.
+pub fn tests() -> Result<()> {
+    let (mut command, _) = test_command();
+    done(command.arg("--no-run"))
+}
+
+/// The `muster` binary of that build. It is built here when it is not there or old, with the same
+/// choice of packages: a moment's work after the tests.
+pub fn muster() -> Result<PathBuf> {
+    let mut command = cargo();
+    command.arg("test").args(SELECTION).args(["--test", RUNS_MUSTER, "--no-run"]);
+    done(&mut command)?;
+    let binary = target_dir().join("debug/muster");
+    if !binary.is_file() {
+        bail!("cargo built {RUNS_MUSTER} and no {}", binary.display());
+    }
+    Ok(binary)
+}
+
+fn done(command: &mut Command) -> Result<()> {
+    let (status, _) = proc::tee(command)?;
+    if !status.success() {
+        bail!("it does not compile");
+    }
+    Ok(())
+}
