@@ -10,8 +10,8 @@ use std::process::Command;
 /// that a change must pass needs them built. Clippy checks them, `cargo xtask soak benches` runs
 /// their tests.
 pub const SELECTION: &[&str] = &["--workspace", "--exclude", "muster-bench"];
-/// A test that runs the `muster` binary: to build the one is to build the other.
-const RUNS_MUSTER: &str = "crash";
+/// The package whose tests run the `muster` binary: to build the ones is to build the other.
+const RUNS_MUSTER: &str = "muster-cli";
 
 /// `cargo nextest run` or, where that is not installed, `cargo test`, of the selection.
 #[must_use]
@@ -47,11 +47,11 @@ pub fn tests() -> Result<()> {
 /// choice of packages: a moment's work after the tests.
 pub fn muster() -> Result<PathBuf> {
     let mut command = cargo();
-    command.arg("test").args(SELECTION).args(["--test", RUNS_MUSTER, "--no-run"]);
+    command.args(["test", "-p", RUNS_MUSTER, "--test", "it", "--no-run"]);
     done(&mut command)?;
     let binary = target_dir().join("debug/muster");
     if !binary.is_file() {
-        bail!("cargo built {RUNS_MUSTER} and no {}", binary.display());
+        bail!("cargo built the tests of {RUNS_MUSTER} and no {}", binary.display());
     }
     Ok(binary)
 }

@@ -155,7 +155,7 @@ fn crash(options: &Options, first_seed: u64) -> Result<Outcome> {
             .env("MUSTER_CRASH_SEED", seed.to_string())
             .arg("test")
             .args(SELECTION)
-            .args(["--test", "crash", "--", "--nocapture", "--test-threads=1"]);
+            .args(["--test", "it", "--", "crash::", "--nocapture", "--test-threads=1"]);
         let repeat = format!("repeat with: cargo xtask soak crash --seed {seed} --kills {kills}");
         // A round that hangs is a failure, not a long round; its server is never quite idle.
         let (status, _) = proc::tee_within(&mut command, Duration::from_secs(2 * 3600))
@@ -181,7 +181,7 @@ fn sim(options: &Options, first: u64) -> Result<Outcome> {
     eprintln!("\n=== fresh lives for {minutes} minutes, seeds from {first}");
     let test = || {
         let mut command = cargo();
-        command.args(["test", "--release", "-p", "muster-sim", "--test", "system"]);
+        command.args(["test", "--release", "-p", "muster-sim", "--test", "it"]);
         command
     };
     build(&mut test())?;
@@ -190,7 +190,7 @@ fn sim(options: &Options, first: u64) -> Result<Outcome> {
         .env("MUSTER_SIM_MINUTES", minutes.to_string())
         .env("MUSTER_SIM_SEED", first.to_string())
         .env("RUST_BACKTRACE", "0")
-        .args(["--", "--nocapture", "--exact", "fresh_lives_for_as_long_as_was_asked_for"]);
+        .args(["--", "--nocapture", "--exact", "system::fresh_lives_for_as_long_as_was_asked_for"]);
     // The time asked for, and shrinking; what takes longer hangs.
     let limit = Duration::from_secs(minutes * 60 + 3600);
     let (status, _) = proc::tee_within(&mut command, limit)?;
@@ -206,12 +206,12 @@ fn sim(options: &Options, first: u64) -> Result<Outcome> {
 fn year() -> Result<Outcome> {
     let test = || {
         let mut command = cargo();
-        command.args(["test", "--release", "-p", "muster-sim", "--test", "library"]);
+        command.args(["test", "--release", "-p", "muster-sim", "--test", "it"]);
         command
     };
     build(&mut test())?;
     let mut command = test();
-    command.args(["--", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.args(["--", "library::", "--ignored", "--nocapture", "--test-threads=1"]);
     let (status, _) = proc::tee_within(&mut command, Duration::from_secs(6 * 3600))?;
     if !status.success() {
         return Ok(Err("a long scenario did not live up to what it expects".into()));

@@ -17,9 +17,7 @@ pub(crate) mod site;
 pub(crate) mod sleepers;
 pub(crate) mod work;
 
-/// A SQLite file, or a database on a real PostgreSQL server.
-#[path = "../../store/tests/common/mod.rs"]
-mod stores;
+use crate::stores;
 
 #[test]
 fn kills_of_the_server_lose_and_repeat_nothing_on_sqlite() {

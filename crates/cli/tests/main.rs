@@ -12,6 +12,10 @@ mod minutes;
 mod policy;
 mod report;
 mod sim;
+/// A SQLite file, or a database on a real PostgreSQL server.
+#[path = "../../store/tests/common/mod.rs"]
+mod stores;
 mod straggler;
 mod top;
 mod traces;
+mod verbs;

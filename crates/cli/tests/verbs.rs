@@ -2,23 +2,13 @@
 //! server: what each says, how it ends, and what became of it. Several share a cluster, because
 //! starting one takes longer than most of them.
 
-#[allow(dead_code, reason = "other tests need the rest")]
-#[path = "minutes/cluster.rs"]
-mod cluster;
+mod health;
+mod plans;
+mod promises;
+mod standby;
+mod work;
 
-mod verbs {
-    mod health;
-    mod plans;
-    mod promises;
-    mod standby;
-    mod work;
-}
-
-/// A SQLite file, or a database on a real PostgreSQL server.
-#[path = "../../store/tests/common/mod.rs"]
-mod stores;
-
-use cluster::{Cluster, Said};
+use crate::minutes::cluster::{Cluster, Said};
 use serde_json::Value;
 
 /// A file of the test's own.

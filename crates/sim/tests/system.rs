@@ -26,7 +26,7 @@ fn check(seed: u64) {
     let short = shrink::shrink(&life, Duration::from_secs(60));
     let why = shrink::live(&short).unwrap_or(why);
     panic!(
-        "MUSTER_SIM_SEED={seed} cargo test -p muster-sim --test system\n{} of {} acts are left: {why}\n\n{}",
+        "MUSTER_SIM_SEED={seed} cargo test -p muster-sim --test it system::\n{} of {} acts are left: {why}\n\n{}",
         short.acts.len(),
         life.acts.len(),
         shrink::as_test(&short, &why)

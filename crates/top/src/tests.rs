@@ -5,7 +5,6 @@ use super::draw;
 use super::feed::Want;
 use super::fleet::Glyph;
 use super::model::{JobDetail, Jobs, Link, Model, Msg, View};
-use crate::cmd;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use jiff::tz::TimeZone;
 use muster_api::job::PastAttempt;

@@ -1,8 +1,8 @@
 //! Operators at work on one site, while somebody follows the log.
 
+use super::{items, names, refuses, says};
 use super::{plans, promises};
-use crate::cluster::{Cluster, until};
-use crate::{items, names, refuses, says};
+use crate::minutes::cluster::{Cluster, until};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Child;

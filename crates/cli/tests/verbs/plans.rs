@@ -1,7 +1,7 @@
 //! Where nodes stand, whose they are for a while, and what would happen if.
 
-use crate::cluster::Cluster;
-use crate::{items, names, refuses, says, write};
+use super::{items, names, refuses, says, write};
+use crate::minutes::cluster::Cluster;
 use serde_json::Value;
 
 /// Would two whole nodes in one leaf be had now?

@@ -1,7 +1,7 @@
 //! What is promised, who is told, what is kept quiet, and whether the site is ready.
 
-use crate::cluster::{Cluster, until};
-use crate::{items, names, refuses, says, write};
+use super::{items, names, refuses, says, write};
+use crate::minutes::cluster::{Cluster, until};
 use serde_json::Value;
 
 pub(super) fn objectives(c: &Cluster) {

@@ -1,7 +1,8 @@
 //! Two servers on one store, and a third one on what was saved of it.
 
-use crate::cluster::{Cluster, until};
-use crate::{is, items, job, refuses, says, stores};
+use super::{is, items, job, refuses, says};
+use crate::minutes::cluster::{Cluster, until};
+use crate::stores;
 use muster_store::StoreUrl;
 use serde_json::Value;
 use std::process::{Child, Command};

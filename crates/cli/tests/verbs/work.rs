@@ -1,7 +1,7 @@
 //! What is done with jobs that wait, run and have ended; and who may have how much.
 
-use crate::cluster::{Cluster, until};
-use crate::{is, items, job, lasting, refuses, says, write};
+use super::{is, items, job, lasting, refuses, says, write};
+use crate::minutes::cluster::{Cluster, until};
 
 /// Two nodes with half of their GPUs free, and who holds the other halves.
 fn halves(c: &Cluster) -> (String, String) {
