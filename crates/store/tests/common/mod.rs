@@ -76,19 +76,20 @@ impl Server {
             let authority = rest.split('/').next().unwrap_or_default();
             return Some(Server { base: (format!("{scheme}://{authority}"), query), data: None });
         }
+        Some(Server::start(Server::installed()?, |_| Vec::new()))
+    }
+
+    /// Where the programs of the newest PostgreSQL of this machine are.
+    fn installed() -> Option<PathBuf> {
         let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
             .map(|d| d.flatten().map(|e| e.path().join("bin")).collect())
             .unwrap_or_default();
         versions.retain(|bin| bin.join("initdb").exists());
         versions.sort();
-        let Some(bin) = versions.pop() else {
-            eprintln!(
-                "SKIPPED: no PostgreSQL is installed under /usr/lib/postgresql and \
-                 MUSTER_TEST_POSTGRES names none"
-            );
-            return None;
-        };
-        Some(Server::start(bin, |_| Vec::new()))
+        let found = versions.pop();
+        let how = "apt-get install postgresql, or name a server in MUSTER_TEST_POSTGRES";
+        let there = muster_testkit::component(found.is_some(), "PostgreSQL", how);
+        found.filter(|_| there)
     }
 
     /// A server that speaks TLS on a port of localhost, and its certificate.
