@@ -8,6 +8,7 @@ pub mod layers;
 pub mod postgres;
 pub mod proc;
 pub mod site;
+pub mod skips;
 pub mod soak;
 pub mod suite;
 pub mod web;
