@@ -7,6 +7,7 @@ pub mod install;
 pub mod layers;
 pub mod postgres;
 pub mod proc;
+pub mod props;
 pub mod site;
 pub mod skips;
 pub mod soak;

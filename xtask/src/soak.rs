@@ -1,6 +1,6 @@
 //! `cargo xtask soak`: the long versions of tests.
 
-use crate::{cargo, postgres, proc};
+use crate::{cargo, postgres, proc, props};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use std::process::ExitCode;
@@ -29,6 +29,8 @@ enum Which {
     Crash,
     /// Live fresh random lives of a whole site, every invariant checked after every event.
     Sim,
+    /// Run the property tests with fresh seeds.
+    Props,
     /// Live the scenarios that take minutes, and hold them to what they expect.
     Year,
 }
@@ -37,12 +39,13 @@ enum Which {
 pub fn run(options: &Options) -> Result<ExitCode> {
     let which = match options.which {
         Some(one) => vec![one],
-        None => vec![Which::Sim, Which::Crash, Which::Year],
+        None => vec![Which::Sim, Which::Crash, Which::Props, Which::Year],
     };
     for test in which {
         let code = match test {
             Which::Crash => crash(options)?,
             Which::Sim => sim(options)?,
+            Which::Props => props::run(first_seed(options)?, options.minutes)?,
             Which::Year => year()?,
         };
         if code != ExitCode::SUCCESS {
