@@ -17,7 +17,7 @@ struct Authority {
 
 impl Authority {
     fn new(name: &str) -> Authority {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         params.distinguished_name.push(DnType::CommonName, name);
