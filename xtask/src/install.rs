@@ -2,6 +2,7 @@
 
 use crate::proc::{check, is_root, which};
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -16,24 +17,67 @@ pub const SLURM_PACKAGES: &[&str] = &[
     "slurm-wlm-jwt-plugin",
 ];
 
-/// What the tests run against, by the program that shows it is there: the exporter is scraped by a
-/// real Prometheus, containers are run by real runtimes.
-const PARTS: &[(&str, &[&str])] = &[
-    ("prometheus", &["prometheus"]),
-    ("prometheus-alertmanager", &["prometheus-alertmanager"]),
-    ("podman", &["podman", "runc"]),
-    ("ctr", &["containerd"]),
+/// What the tests run against, by the program that shows it is there, with Debian's package: the
+/// exporter is scraped by a real Prometheus, containers are run by real runtimes, links are made
+/// slow by the kernel. PostgreSQL is not here: [`crate::postgres::ForTests`] installs it.
+const PARTS: &[(&str, &str)] = &[
+    ("prometheus", "prometheus"),
+    ("promtool", "prometheus"),
+    ("prometheus-alertmanager", "prometheus-alertmanager"),
+    ("podman", "podman"),
+    ("runc", "runc"),
+    ("containerd", "containerd"),
+    ("ctr", "containerd"),
+    (BUSYBOX, "busybox-static"),
+    ("ip", "iproute2"),
+    ("tc", "iproute2"),
+    ("nft", "nftables"),
+    ("setpriv", "util-linux"),
+    ("fsfreeze", "util-linux"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("script", "bsdutils"),
+    ("python3", "python3"),
+    ("cc", "gcc"),
 ];
 
-/// Installs what the tests run against. Where that cannot be, they say that they were skipped.
-pub fn parts() {
-    let missing = PARTS.iter().filter(|(program, _)| which(program).is_none());
-    let packages: Vec<&str> = missing.flat_map(|(_, packages)| *packages).copied().collect();
+/// Images of the tests hold nothing else, so it has to be one that needs no library.
+const BUSYBOX: &str = "busybox";
+
+fn is_there(program: &str) -> bool {
+    if program == BUSYBOX { muster_testkit::busybox().is_some() } else { which(program).is_some() }
+}
+
+/// The packages of what is not there, each once.
+fn missing(is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let absent = PARTS.iter().filter(|(program, _)| !is_there(program));
+    let packages: BTreeSet<&str> = absent.map(|(_, package)| *package).collect();
+    packages.into_iter().collect()
+}
+
+/// Installs what the tests run against. Where that fails, it is an error in CI, whose tests would
+/// fail one by one without it, and elsewhere a warning: the tests say that they were skipped.
+pub fn components() -> Result<()> {
+    let packages = missing(is_there);
     if packages.is_empty() {
-        return;
+        return Ok(());
     }
-    if let Err(error) = apt(&packages) {
-        eprintln!("warning: some tests will be skipped: {error:#}");
+    let installed = apt(&packages).and_then(|()| match missing(is_there)[..] {
+        [] => Ok(()),
+        ref left => bail!("{}: installed, and its programs are not found", left.join(" ")),
+    });
+    match installed {
+        Err(error) if !muster_testkit::required() => {
+            eprintln!("warning: some tests will be skipped: {error:#}");
+            Ok(())
+        }
+        done => done.context("the tests need it (CI or MUSTER_TEST_REQUIRE_ALL is set)"),
+    }
+}
+
+/// [`components`] for a caller that goes on whatever comes: then the tests fail.
+pub fn parts() {
+    if let Err(error) = components() {
+        eprintln!("error: {error:#}");
     }
 }
 
@@ -74,4 +118,17 @@ pub fn schemathesis() -> Result<PathBuf> {
 
 fn has_venv() -> bool {
     check(Command::new("python3").args(["-c", "import venv, ensurepip"])).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_installed_once_for_all_its_programs_that_are_missing() {
+        assert_eq!(missing(|_| true), [""; 0]);
+        assert_eq!(missing(|p| p != "ip" && p != "tc"), ["iproute2"]);
+        assert_eq!(missing(|p| p != "promtool" && p != "nft"), ["nftables", "prometheus"]);
+        assert!(missing(|_| false).contains(&"busybox-static"));
+    }
 }

@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn a_temporary_postgresql_answers_and_is_gone_afterwards() {
-        if programs().is_none() {
-            eprintln!("PostgreSQL is not installed: nothing to start");
+        let there = programs().is_some();
+        if !muster_testkit::component(there, "PostgreSQL", "apt-get install postgresql") {
             return;
         }
         let postgres = Postgres::start(false).unwrap();

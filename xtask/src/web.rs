@@ -68,9 +68,13 @@ pub fn shots(options: &Shots) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Everything that must hold of the console. Without npm or Chromium it is skipped, in words.
+/// Everything that must hold of the console. Without npm or Chromium it is skipped, in words; in
+/// CI that is an error.
 pub fn test() -> Result<Counts> {
     if which("npm").is_none() {
+        if muster_testkit::required() {
+            bail!("npm is not there: install Node 20.19 or newer");
+        }
         eprintln!("skipped: npm is not there (Node 20.19 or newer)");
         return Ok(Counts { skipped: 1, ..Counts::default() });
     }
@@ -88,6 +92,9 @@ pub fn test() -> Result<Counts> {
     let site = site("16")?;
     total += one(up_to_date(&site)?);
     if let Err(error) = chromium() {
+        if muster_testkit::required() {
+            return Err(error.context("the console is tested in a real browser"));
+        }
         eprintln!("skipped: {error:#}");
         total.skipped += 1;
         return Ok(total);

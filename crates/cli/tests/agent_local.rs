@@ -100,8 +100,8 @@ fn a_saved_log_is_judged_like_a_live_one() {
 
 #[test]
 fn a_machine_without_gpus_says_so() {
-    if Path::new("/proc/driver/nvidia").exists() {
-        eprintln!("SKIPPED: this machine has an NVIDIA driver");
+    let bare = !Path::new("/proc/driver/nvidia").exists();
+    if !muster_testkit::machine(bare, "it has an NVIDIA driver") {
         return;
     }
     let (code, text) = run(&["check", "--gpus-only", "--during", "0s"]);

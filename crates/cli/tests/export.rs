@@ -48,14 +48,6 @@ fn query(addr: SocketAddr, query: &str) -> Option<Vec<Value>> {
     answer["data"]["result"].as_array().cloned()
 }
 
-fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    if !found {
-        eprintln!("SKIPPED: there is no {program} here (Debian: apt-get install prometheus)");
-    }
-    found
-}
-
 /// The families that a page tells of.
 fn families(page: &str) -> BTreeSet<String> {
     let types = page.lines().filter_map(|l| l.strip_prefix("# TYPE "));
@@ -79,6 +71,7 @@ fn promtool(page: &str) {
 
 #[test]
 fn every_panel_and_every_rule_finds_its_figures() {
+    let has = |program| muster_testkit::program(program, "prometheus");
     if !has("prometheus") || !has("promtool") {
         return;
     }

@@ -24,7 +24,7 @@ fn in_two_rounds(test: &serde_json::Value) {
 #[test]
 fn a_slow_link_is_named_in_two_rounds_and_cleared_when_it_is_mended() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if skip("a_slow_link_is_named_in_two_rounds") {
+    if skip() {
         return;
     }
     let net = Net::start(6);
@@ -56,7 +56,7 @@ fn a_slow_link_is_named_in_two_rounds_and_cleared_when_it_is_mended() {
 #[test]
 fn a_link_that_loses_packets_is_named_in_two_rounds() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if skip("a_link_that_loses_packets_is_named_in_two_rounds") {
+    if skip() {
         return;
     }
     let net = Net::start(7);
@@ -83,7 +83,7 @@ fn a_link_that_loses_packets_is_named_in_two_rounds() {
 #[test]
 fn a_group_that_is_slow_is_halved_until_its_slow_node_is_left() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if skip("a_group_that_is_slow_is_halved_until_its_slow_node_is_left") {
+    if skip() {
         return;
     }
     let net = Net::start(6);
@@ -102,7 +102,7 @@ fn a_group_that_is_slow_is_halved_until_its_slow_node_is_left() {
 #[test]
 fn a_gang_with_a_slow_node_leaves_it_before_its_ranks_start() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if skip("a_gang_with_a_slow_node_leaves_it_before_its_ranks_start") {
+    if skip() {
         return;
     }
     let net = Net::start(5);

@@ -2,7 +2,6 @@
 //! as it was afterwards.
 
 use crate::minutes::cluster::{Cluster, until};
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// One picture: it fits 80x24 and holds nothing but characters.
@@ -84,8 +83,7 @@ fn every_view_of_a_real_site_is_told_as_text() {
 
 /// What a terminal of 80x24 got, from the command to the shell's next words.
 fn on_a_terminal(c: &Cluster, command: &str, typed: &str) -> Option<String> {
-    if !Path::new("/usr/bin/script").exists() {
-        eprintln!("there is no `script` here: nothing of a terminal is tested");
+    if !muster_testkit::program("script", "bsdutils") {
         return None;
     }
     let file = c.path("typescript");

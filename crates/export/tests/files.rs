@@ -10,8 +10,7 @@ use std::process::Command;
 fn the_rules_are_what_promtool_takes() {
     let all = [rules::platform(), rules::promises(&defaults::set(1))].concat();
     let text = rules::file(&all);
-    if Command::new("promtool").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: there is no promtool here (Debian: apt-get install prometheus)");
+    if !muster_testkit::program("promtool", "prometheus") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -46,11 +46,8 @@ fn traces() -> Option<PathBuf> {
         PathBuf::from,
     );
     let file = dir.join("titan-gpu-life/gc_full.csv.gz");
-    if !file.exists() {
-        eprintln!("SKIPPED: {} is absent: name the traces in MUSTER_TRACES", file.display());
-        return None;
-    }
-    Some(file)
+    muster_testkit::data(file.exists(), "no traces of Titan: name their folder in MUSTER_TRACES")
+        .then_some(file)
 }
 
 /// `2014-01-21 10:28:50` in days since some day, and the year.

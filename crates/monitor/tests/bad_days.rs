@@ -163,11 +163,8 @@ impl Small {
             .arg(dir.path())
             .output()
             .is_ok_and(|o| o.status.success());
-        if !mounted {
-            eprintln!("SKIPPED: cannot mount a tmpfs here, so no really full disk");
-            return None;
-        }
-        Some(Small(dir))
+        muster_testkit::machine(mounted, "a tmpfs cannot be mounted: no really full disk")
+            .then(|| Small(dir))
     }
 
     fn path(&self) -> &Path {

@@ -80,11 +80,7 @@ fn until<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> T {
 }
 
 fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    if !found {
-        eprintln!("SKIPPED: there is no {program} here (Debian: apt-get install prometheus)");
-    }
-    found
+    muster_testkit::program(program, "prometheus")
 }
 
 /// An address that nobody uses, and what keeps other tests from it until this one ends.

@@ -19,6 +19,11 @@ struct Ice {
 
 impl Ice {
     fn new() -> Option<Ice> {
+        if !muster_testkit::program("mkfs.ext4", "e2fsprogs")
+            || !muster_testkit::program("fsfreeze", "util-linux")
+        {
+            return None;
+        }
         let dir = tempfile::tempdir().expect("a directory");
         let (image, mount) = (dir.path().join("image"), dir.path().join("data"));
         std::fs::create_dir(&mount).expect("made");
@@ -26,8 +31,7 @@ impl Ice {
         file.set_len(32 << 20).expect("room");
         let there = works(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image))
             && works(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&mount));
-        if !there {
-            eprintln!("SKIPPED: cannot mount ext4 on a loop device here, so nothing really stalls");
+        if !muster_testkit::machine(there, "ext4 cannot be mounted on a loop device") {
             return None;
         }
         Some(Ice { dir, mount })
@@ -69,8 +73,7 @@ fn a_frozen_file_system_is_seen_to_stall_and_holds_up_nobody() {
     let probes = Probes::start(&[ice.path().to_path_buf()], every).expect("threads");
     let stalled = format!("fs.{}.stalled_s", ice.path().display());
     until("all figures", || probes.figures().len() == 4);
-    if !ice.set(true) {
-        eprintln!("SKIPPED: this kernel does not freeze file systems");
+    if !muster_testkit::machine(ice.set(true), "this kernel does not freeze file systems") {
         return;
     }
     let script = "echo x > \"$0/file\"";

@@ -267,8 +267,8 @@ fn lifetimes_of_titans_gpus_are_a_stream_of_failures() {
         std::path::PathBuf::from,
     );
     let file = dir.join("titan-gpu-life/gc_full.csv.gz");
-    if !file.exists() {
-        eprintln!("SKIPPED: {} is absent: name the traces in MUSTER_TRACES", file.display());
+    let lacks = "no traces of Titan: name their folder in MUSTER_TRACES";
+    if !muster_testkit::data(file.exists(), lacks) {
         return;
     }
     let s = read(

@@ -15,10 +15,9 @@ fn whole() -> Option<PathBuf> {
     let set = std::env::var_os("MUSTER_TRACES").map(PathBuf::from);
     let near = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
     let found = set.or_else(|| near.is_dir().then_some(near));
-    if found.is_none() {
-        eprintln!("SKIPPED: no traces (MUSTER_TRACES): the whole files were not replayed");
-    }
-    found
+    let lacks = "no whole traces: name their folder in MUSTER_TRACES";
+    let there = muster_testkit::data(found.is_some(), lacks);
+    found.filter(|_| there)
 }
 
 fn policy(mode: BackfillMode) -> SitePolicy {

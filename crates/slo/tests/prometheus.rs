@@ -13,11 +13,7 @@ use std::process::Command;
 
 /// A promtool, or a word about its absence.
 fn promtool() -> bool {
-    let there = Command::new("promtool").arg("--version").output().is_ok();
-    if !there {
-        eprintln!("SKIPPED: there is no promtool here (Debian: apt-get install prometheus)");
-    }
-    there
+    muster_testkit::program("promtool", "prometheus")
 }
 
 fn write(name: &str, text: &str) -> PathBuf {

@@ -195,11 +195,8 @@ impl Small {
             .arg(dir.path())
             .output()
             .is_ok_and(|o| o.status.success());
-        if !mounted {
-            eprintln!("SKIPPED: cannot mount a tmpfs here, so no really full disk");
-            return None;
-        }
-        Some(Small(dir))
+        muster_testkit::machine(mounted, "a tmpfs cannot be mounted: no really full disk")
+            .then(|| Small(dir))
     }
 }
 
@@ -343,34 +340,6 @@ fn two_sites_share_a_database_by_their_schema() {
     filled(&mut *open(&of("a")).unwrap());
     assert_eq!(open(&of("b")).unwrap().head().unwrap().last_seq, Seq(0));
     assert_eq!(open(&of("a")).unwrap().head().unwrap().last_seq, Seq(100));
-}
-
-#[test]
-fn tls_is_used_and_verified_when_the_address_asks_for_it() {
-    let Some((_server, cert, port)) = common::Server::with_tls() else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let root = dir.path().join("root.pem");
-    std::fs::write(&root, cert).unwrap();
-    let plain = format!("postgres://postgres@localhost:{port}/postgres");
-    let trusted = format!("{plain}?sslmode=verify-full&sslrootcert={}", root.display());
-    let mut s = open(&trusted.parse().unwrap()).unwrap();
-    filled(&mut *s);
-    let mut look = postgres::Client::connect(&plain, postgres::NoTls).unwrap();
-    let ciphered: i64 = look
-        .query_one(
-            "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
-             WHERE ssl AND application_name = 'muster'",
-            &[],
-        )
-        .unwrap()
-        .get(0);
-    assert_eq!(ciphered, 1);
-    // The same server under a name its certificate does not have, or without trust in it.
-    let other = trusted.replace("@localhost", "@127.0.0.1");
-    for bad in [other, format!("{plain}?sslmode=require")] {
-        let Err(e) = open(&bad.parse().unwrap()) else { panic!("{bad} was trusted") };
-        assert!(matches!(e, StoreError::Unavailable { .. } | StoreError::Other { .. }), "{e}");
-    }
 }
 
 /// Not a test of its own: what the crash tests run in a process that dies.

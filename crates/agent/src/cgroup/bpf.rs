@@ -203,12 +203,12 @@ mod tests {
             .into_iter()
             .find(|p| p.join("cgroup.controllers").exists())
         else {
-            println!("skipped: no unified tree here");
+            let _ = muster_testkit::machine(false, "no unified tree of control groups");
             return;
         };
         let group = parent.join(format!("muster-bpf-{}", std::process::id()));
         if let Err(e) = std::fs::create_dir(&group) {
-            println!("skipped: no group can be made here ({e})");
+            let _ = muster_testkit::machine(false, format!("no control group can be made ({e})"));
             return;
         }
         let null = Rule::of(Path::new("/dev/null")).unwrap();
@@ -222,7 +222,9 @@ mod tests {
         std::fs::remove_dir(&group).unwrap();
         match fenced {
             Ok(()) => assert!(shell.success(), "{shell}"),
-            Err(e) if e.raw_os_error() == Some(libc::EPERM) => println!("skipped: {e}"),
+            Err(e) if e.raw_os_error() == Some(libc::EPERM) => {
+                let _ = muster_testkit::machine(false, format!("no program for devices ({e})"));
+            }
             Err(e) => panic!("{e}"),
         }
     }

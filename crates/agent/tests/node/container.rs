@@ -34,12 +34,19 @@ const IMAGE: &str = "localhost/muster-test:1";
 /// Whether containers can be run; the image is made once.
 fn able() -> bool {
     static ABLE: OnceLock<Result<(), String>> = OnceLock::new();
+    // Without runc podman takes another low-level runtime, which not every machine's control
+    // groups let work.
+    let busybox = muster_testkit::busybox().is_some();
+    if !muster_testkit::program("podman", "podman")
+        || !muster_testkit::program("runc", "runc")
+        || !muster_testkit::component(busybox, "busybox", "apt-get install busybox-static")
+    {
+        return false;
+    }
+    // What is there and still runs nothing is kept from it by the machine.
     match ABLE.get_or_init(make_image) {
         Ok(()) => true,
-        Err(why) => {
-            println!("skipped: {why}");
-            false
-        }
+        Err(why) => muster_testkit::machine(false, why),
     }
 }
 
@@ -52,9 +59,7 @@ fn podman(args: &[&str]) -> Command {
 
 fn make_image() -> Result<(), String> {
     let runtime = Containers::default().command().map(<[String]>::to_vec)?;
-    if !runtime[0].ends_with("podman") {
-        return Err("no podman here (apt-get install podman runc)".into());
-    }
+    assert!(runtime[0].ends_with("podman"), "podman is there, and not chosen: {runtime:?}");
     // Kept from one run to the next, so that they do not pile up.
     if !podman(&["image", "exists", IMAGE]).status().is_ok_and(|s| s.success()) {
         import()?;
@@ -74,10 +79,7 @@ fn make_image() -> Result<(), String> {
 
 /// A root with nothing but one static program in it.
 fn import() -> Result<(), String> {
-    let busybox = ["/bin/busybox", "/usr/bin/busybox"].map(Path::new);
-    let Some(busybox) = busybox.into_iter().find(|p| p.exists()) else {
-        return Err("no busybox for an image (apt-get install busybox-static)".into());
-    };
+    let busybox = muster_testkit::busybox().unwrap();
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir(root.path().join("bin")).unwrap();
     std::fs::create_dir(root.path().join("tmp")).unwrap();
@@ -244,8 +246,7 @@ pub(crate) fn a_container_keeps_to_the_limits_of_its_slot() {
         return;
     }
     let mut b = Bench::handy(Hands::default());
-    if !b.cgroups.has("memory") {
-        println!("skipped: no control group for memory here");
+    if !muster_testkit::machine(b.cgroups.has("memory"), "no control group for memory") {
         return;
     }
     let k = key();
@@ -315,8 +316,8 @@ pub(crate) fn gpus_come_by_their_description() {
     let described = ["/etc/cdi", "/var/run/cdi"]
         .iter()
         .any(|d| std::fs::read_dir(d).into_iter().flatten().flatten().next().is_some());
-    if described || !Path::new("/dev/loop7").exists() {
-        println!("skipped: this machine describes devices of its own, or has no /dev/loop7");
+    let fit = !described && Path::new("/dev/loop7").exists();
+    if !muster_testkit::machine(fit, "it describes devices of its own, or has no /dev/loop7") {
         return;
     }
     let hands =
@@ -352,6 +353,11 @@ struct Daemon {
 
 impl Daemon {
     fn start() -> Option<Daemon> {
+        if !muster_testkit::program("containerd", "containerd")
+            || !muster_testkit::program("ctr", "containerd")
+        {
+            return None;
+        }
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().display();
         let config = format!(
@@ -364,11 +370,8 @@ impl Daemon {
             .arg(dir.path().join("config.toml"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .spawn();
-        let Ok(child) = child else {
-            println!("skipped: no containerd here (apt-get install containerd)");
-            return None;
-        };
+            .spawn()
+            .unwrap();
         let daemon = Daemon { dir, child };
         let from = Instant::now();
         while !daemon.ctr(&["version"]).status.success() {

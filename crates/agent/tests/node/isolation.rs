@@ -35,7 +35,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
 
 fn bench(hands: Hands) -> Option<Bench> {
     if let Err(why) = isolation::possible() {
-        println!("skipped: {why}");
+        let _ = muster_testkit::machine(false, why);
         return None;
     }
     Some(Bench::handy(Hands { isolation: Isolation::Required, ..hands }))
@@ -217,11 +217,7 @@ fn with_fake_gpu() -> Hands {
 }
 
 fn has_fake_gpu() -> bool {
-    let there = Path::new(FAKE_GPU).exists();
-    if !there {
-        println!("skipped: no {FAKE_GPU} here");
-    }
-    there
+    muster_testkit::machine(Path::new(FAKE_GPU).exists(), format!("there is no {FAKE_GPU}"))
 }
 
 pub(crate) fn a_slot_opens_its_own_devices_only() {
@@ -250,8 +246,7 @@ echo x > /dev/null; head -c 4 /dev/urandom | wc -c; echo y > /dev/shm/y; exit 0"
 
 pub(crate) fn a_fence_holds_where_a_node_is_in_sight() {
     let Some(mut b) = bench(with_fake_gpu()).filter(|_| has_fake_gpu()) else { return };
-    if !b.cgroups.has("devices") {
-        println!("skipped: no control group for devices here");
+    if !muster_testkit::machine(b.cgroups.has("devices"), "no control group for devices") {
         return;
     }
     let mut d = b.detail("cat node/null && echo null; (: < node/loop7) && echo gpu; exit 0");
@@ -264,8 +259,8 @@ pub(crate) fn a_fence_holds_where_a_node_is_in_sight() {
 }
 
 pub(crate) fn a_real_gpu_is_reached_by_its_slot_alone() {
-    if muster_agent::isolation::devices::nvidia_nodes(0).is_empty() {
-        println!("skipped: no NVIDIA GPU here");
+    let gpu = !muster_agent::isolation::devices::nvidia_nodes(0).is_empty();
+    if !muster_testkit::machine(gpu, "no NVIDIA GPU") {
         return;
     }
     let Some(mut b) = bench(Hands::default()) else { return };
@@ -339,10 +334,7 @@ until [ $(cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c '^{word}$') = 3 ];
 fn weak_shim() -> Option<ShimCommand> {
     let exe = std::env::current_exe().unwrap().display().to_string();
     let args = ["--bounding-set", "-sys_admin", &exe, muster_agent::shim::SHIM_ARG];
-    let there = std::process::Command::new("setpriv").arg("--version").output().is_ok();
-    if !there {
-        println!("skipped: no setpriv here");
-    }
+    let there = muster_testkit::program("setpriv", "util-linux");
     there.then(|| ShimCommand { program: "setpriv".into(), args: args.map(Into::into).to_vec() })
 }
 

@@ -514,8 +514,7 @@ pub(crate) fn leftovers_die_with_their_rank() {
 }
 
 pub(crate) fn the_python_example_steps_saves_when_asked_and_resumes() {
-    if std::process::Command::new("python3").arg("--version").output().is_err() {
-        println!("skipped: no python3 here");
+    if !muster_testkit::program("python3", "python3") {
         return;
     }
     let mut b = Bench::new();

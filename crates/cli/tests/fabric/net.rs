@@ -31,7 +31,13 @@ fn must(words: &[&str]) {
 }
 
 /// Whether this machine cannot do it; told loudly.
-pub(crate) fn skip(test: &str) -> bool {
+pub(crate) fn skip() -> bool {
+    let there = muster_testkit::program("ip", "iproute2")
+        && muster_testkit::program("tc", "iproute2")
+        && muster_testkit::program("nft", "nftables");
+    if !there {
+        return true;
+    }
     let probe = format!("mfp{}", std::process::id());
     let ok = |words: &[&str]| {
         let out = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
@@ -42,11 +48,8 @@ pub(crate) fn skip(test: &str) -> bool {
         && ok(&["ip", "-n", &probe, "link", "add", "one", "type", "veth", "peer", "name", "two"])
         && ok(&[&inside[..], &shaper("one", RATE, "add")].concat())
         && ok(&[&inside[..], &["nft", "add", "table", "inet", "t"]].concat());
-    let _ = run(&["ip", "netns", "del", &probe]);
-    if !able {
-        eprintln!("SKIPPED {test}: it takes root, ip netns, veth, tc tbf and nft");
-    }
-    !able
+    let _ = ok(&["ip", "netns", "del", &probe]);
+    !muster_testkit::machine(able, "no root, network namespaces, veth, tc tbf or nft")
 }
 
 fn shaper<'a>(device: &'a str, rate: &'a str, verb: &'a str) -> [&'a str; 13] {

@@ -1,9 +1,11 @@
 //! Runbooks and what people write about incidents.
 
 use crate::common::{World, node};
+use muster_engine::State;
 use muster_model::command::{Answer, Command};
 use muster_model::runbook::StepWord;
 use muster_model::units::Span;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,4 +29,25 @@ pub(crate) fn live() -> World {
     w.ok(Command::OwnIncident { id, owner: Some("user:ann".into()) });
     w.ok(Command::NoteIncident { id, text: "the switch is off".into() });
     w
+}
+
+/// What users would notice.
+pub(crate) fn summary(s: &State) -> Value {
+    let runs = s.runbooks.runs.values().map(|r| {
+        json!({
+            "id": r.id, "book": r.book, "by": r.by.name, "auto": r.auto, "vars": r.vars,
+            "started_at": r.started_at, "step": r.step, "waits": r.waits, "done": r.done,
+            "ended": r.ended,
+        })
+    });
+    let incidents = s.health.incidents.values().map(|i| {
+        json!({
+            "id": i.id, "cause": i.cause, "kind": i.kind, "count": i.count, "owner": i.owner,
+            "notes": i.notes, "closed": i.closed,
+        })
+    });
+    json!({
+        "seq": s.seq, "books": s.runbooks.books.keys().collect::<Vec<_>>(),
+        "runs": runs.collect::<Vec<_>>(), "incidents": incidents.collect::<Vec<_>>(),
+    })
 }

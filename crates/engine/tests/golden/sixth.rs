@@ -1,13 +1,14 @@
 //! Promises, alerts and who is told.
 
 use crate::common::World;
-use muster_engine::{Engine, Policy};
+use muster_engine::{Engine, Policy, State};
 use muster_model::alert::{Matcher, Routing, Silence};
 use muster_model::command::Command;
 use muster_model::entity::Entity;
 use muster_model::slo::{Counted, Objectives, Scope, Sli};
 use muster_model::units::Span;
 use muster_slo::conditions;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A life with everything of it.
@@ -74,4 +75,25 @@ fn deliver(w: &mut World) {
         };
         w.ok(Command::AlertsTold { receiver: letter.to, alerts: letter.alerts });
     }
+}
+
+/// What users would notice.
+pub(crate) fn summary(s: &State) -> Value {
+    let slo = &s.slo;
+    let alerts = slo.alerts.values().map(|a| {
+        json!({
+            "id": a.id, "group": a.group, "kind": a.kind, "cause": a.cause, "urgency": a.urgency,
+            "state": a.state, "count": a.count, "since": a.since, "raised_at": a.raised_at,
+        })
+    });
+    json!({
+        "seq": s.seq, "alerts": alerts.collect::<Vec<_>>(),
+        "silences": slo.silences.keys().collect::<Vec<_>>(),
+        "receivers": slo.routing.receivers.iter().map(|r| &r.name).collect::<Vec<_>>(),
+        "outside": slo.outside.keys().collect::<Vec<_>>(),
+        "certificates": slo.certificates.iter().collect::<Vec<_>>(),
+        "promised": [slo.objectives_at, slo.routing_at],
+        "in_force": slo.in_force().len(),
+        "owed": slo.desk.due(s.at, &slo.alerts, &slo.routing).len(),
+    })
 }

@@ -341,7 +341,8 @@ async fn a_real_alertmanager_gets_one_page_for_a_lost_leaf_and_then_its_end() {
         .into_iter()
         .find(|p| std::path::Path::new(p).exists())
     else {
-        eprintln!("skipped: there is no Alertmanager on this machine");
+        let how = "apt-get install prometheus-alertmanager";
+        let _ = muster_testkit::component(false, "Alertmanager", how);
         return;
     };
     let dir = tempfile::tempdir().unwrap();

@@ -9,16 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folder of traces, or nothing and a line that says so.
-fn folder(test: &str) -> Option<PathBuf> {
+fn folder() -> Option<PathBuf> {
     let dir = std::env::var_os("MUSTER_TRACES").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces"),
         PathBuf::from,
     );
-    if dir.is_dir() {
-        return Some(dir);
-    }
-    eprintln!("SKIPPED {test}: no traces at {} (set MUSTER_TRACES)", dir.display());
-    None
+    let lacks = "no whole traces: name their folder in MUSTER_TRACES";
+    muster_testkit::data(dir.is_dir(), lacks).then_some(dir)
 }
 
 type Reader<T> = fn(&str, &[u8], OnBadRow) -> Result<Read<T>, TraceError>;
@@ -32,7 +29,7 @@ fn all<T>(dir: &Path, file: &str, reader: Reader<T>) -> Vec<T> {
 
 #[test]
 fn logs_of_parallel_machines() {
-    let Some(dir) = folder("logs_of_parallel_machines") else { return };
+    let Some(dir) = folder() else { return };
     let kth_file = "swf/KTH-SP2-filtered-28481.swf.gz";
     for (file, count) in [
         (kth_file, 28_481),
@@ -52,7 +49,7 @@ fn logs_of_parallel_machines() {
 
 #[test]
 fn gangs_of_philly() {
-    let Some(dir) = folder("gangs_of_philly") else { return };
+    let Some(dir) = folder() else { return };
     let jobs = all(&dir, "philly/philly_sia.csv.gz", philly::jobs);
     assert_eq!(jobs.len(), 82_247);
     let owners: BTreeSet<_> = jobs.iter().filter_map(|j| j.owner.as_deref()).collect();
@@ -70,7 +67,7 @@ fn gangs_of_philly() {
 
 #[test]
 fn steps_of_gavel() {
-    let Some(dir) = folder("steps_of_gavel") else { return };
+    let Some(dir) = folder() else { return };
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(dir.join("gavel/msr")).unwrap().map(|e| e.unwrap().path()).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "gz"));
@@ -82,7 +79,7 @@ fn steps_of_gavel() {
 
 #[test]
 fn pods_and_nodes_of_openb() {
-    let Some(dir) = folder("pods_and_nodes_of_openb") else { return };
+    let Some(dir) = folder() else { return };
     let nodes = all(&dir, "fgd-openb/csv/openb_node_list_gpu_node.csv", openb::nodes);
     assert_eq!((nodes.len(), nodes.iter().map(|n| n.gpus).sum::<u32>()), (1213, 6212));
     assert_eq!(all(&dir, "fgd-openb/csv/openb_node_list_all_node.csv", openb::nodes).len(), 1523);
@@ -111,7 +108,7 @@ fn pods_and_nodes_of_openb() {
 
 #[test]
 fn fabric_and_machines_of_alibaba() {
-    let Some(dir) = folder("fabric_and_machines_of_alibaba") else { return };
+    let Some(dir) = folder() else { return };
     let hosts = all(&dir, "alibaba-lingjun-2023-topo/topo.csv", alibaba::hosts);
     let tree = alibaba::topology(hosts);
     let domains =
@@ -128,7 +125,7 @@ fn fabric_and_machines_of_alibaba() {
 
 #[test]
 fn lives_on_titan() {
-    let Some(dir) = folder("lives_on_titan") else { return };
+    let Some(dir) = folder() else { return };
     let lives = all(&dir, "titan-gpu-life/gc_full.csv.gz", titan::lifetimes);
     assert_eq!(lives.len(), 37_343);
     let failures = titan::failures(&lives);
@@ -143,7 +140,7 @@ fn lives_on_titan() {
 
 #[test]
 fn the_built_in_mixes_are_those_of_the_files() {
-    let Some(dir) = folder("the_built_in_mixes_are_those_of_the_files") else { return };
+    let Some(dir) = folder() else { return };
     let jobs = all(&dir, "philly/philly_sia.csv.gz", philly::jobs);
     assert_eq!(mixes::size_classes(&jobs), mixes::PHILLY_GPUS);
     assert_eq!(jobs.iter().map(|j| j.submit).max(), Some(mixes::PHILLY_SPAN));
@@ -169,7 +166,7 @@ fn the_built_in_mixes_are_those_of_the_files() {
 #[test]
 #[ignore = "prints figures, checks nothing"]
 fn print_the_mixes() {
-    let Some(dir) = folder("print_the_mixes") else { return };
+    let Some(dir) = folder() else { return };
     let jobs = all(&dir, "philly/philly_sia.csv.gz", philly::jobs);
     println!("sizes {:?}", mixes::philly_sizes(&jobs));
     println!("classes {:?}", mixes::size_classes(&jobs));

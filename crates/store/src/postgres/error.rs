@@ -3,6 +3,7 @@
 use crate::StoreError;
 use postgres::Error;
 use postgres::error::SqlState;
+use rustls::CertificateError;
 use std::error::Error as _;
 
 fn describe(e: &Error) -> String {
@@ -13,6 +14,42 @@ fn describe(e: &Error) -> String {
             None => e.to_string(),
         },
     }
+}
+
+/// Why there is no TLS session, and what to do; none when that is not what failed. It fails before
+/// anything is asked of the server, and waiting alone does not mend it.
+fn no_tls(e: &Error) -> Option<&'static str> {
+    // The driver keeps the kind of its errors to itself; these are its words for this one.
+    if e.to_string() != "error performing TLS handshake" {
+        return None;
+    }
+    let cause = e.source()?;
+    let Some(io) = cause.downcast_ref::<std::io::Error>() else {
+        return Some(match cause.to_string().as_str() {
+            "server does not support TLS" => {
+                "the server does not speak TLS and the address demands it: turn `ssl` on there, or \
+                 leave sslmode out"
+            }
+            _ => "the session cannot be set up",
+        });
+    };
+    let tls = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    Some(match tls {
+        Some(rustls::Error::InvalidCertificate(why)) => match why {
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+                "its certificate is not from an authority that is trusted here: name the \
+                 authority's with sslrootcert=FILE"
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "its certificate is for another name: use a name that the certificate has"
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "its certificate has expired: renew it"
+            }
+            _ => "its certificate is not valid",
+        },
+        _ => "the handshake failed",
+    })
 }
 
 /// An error before the commit: nothing was written.
@@ -28,6 +65,10 @@ pub(super) fn fail_commit(e: Error) -> StoreError {
 fn classify(e: Error, committing: bool) -> StoreError {
     let detail = describe(&e);
     let Some(code) = e.code() else {
+        if let Some(why) = no_tls(&e) {
+            let detail = format!("no TLS to PostgreSQL: {why} ({detail})");
+            return StoreError::Unavailable { detail, outcome_unknown: false };
+        }
         // Not an answer of the server: the connection is gone, or never came to be.
         if e.is_closed() || e.source().is_some_and(|s| s.is::<std::io::Error>()) {
             return StoreError::Unavailable {
@@ -36,7 +77,7 @@ fn classify(e: Error, committing: bool) -> StoreError {
             };
         }
         let text = e.to_string();
-        if text.contains("connect") || text.contains("TLS") {
+        if text.contains("connect") {
             return StoreError::Unavailable { detail, outcome_unknown: false };
         }
         return StoreError::Other {

@@ -99,33 +99,32 @@ impl Server {
                 held: None,
             });
         }
+        Some(Server::start(Server::installed()?, |_| Vec::new()))
+    }
+
+    /// Where the programs of the newest PostgreSQL of this machine are.
+    fn installed() -> Option<PathBuf> {
         let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
             .map(|d| d.flatten().map(|e| e.path().join("bin")).collect())
             .unwrap_or_default();
         versions.retain(|bin| bin.join("initdb").exists());
         versions.sort();
-        let Some(bin) = versions.pop() else {
-            eprintln!(
-                "SKIPPED: no PostgreSQL is installed under /usr/lib/postgresql and \
-                 MUSTER_TEST_POSTGRES names none"
-            );
-            return None;
-        };
-        Some(Server::start(bin, |_| Vec::new()))
+        let found = versions.pop();
+        let how = "apt-get install postgresql, or name a server in MUSTER_TEST_POSTGRES";
+        let there = muster_testkit::component(found.is_some(), "PostgreSQL", how);
+        found.filter(|_| there)
     }
 
-    /// A server that speaks TLS on a port of localhost, and its certificate.
-    pub fn with_tls() -> Option<(Server, String, u16)> {
-        if std::env::var_os("MUSTER_TEST_POSTGRES").is_some() {
-            eprintln!("SKIPPED: TLS is tested with a server of the tests' own");
-            return None;
-        }
-        let bin = Server::get()?.data.as_ref()?.1.clone();
+    /// A server of the tests' own that listens on a port of localhost, with TLS by a certificate
+    /// and its key, or without. Whoever named a server for the tests still has these started here:
+    /// what TLS a stranger's server has is not for a test to say.
+    pub fn listening(tls: Option<(&str, &str)>) -> Option<(Server, u16)> {
+        let bin = Server::installed()?;
         let (port, held) = free_port();
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
         let mut server = Server::start(bin, |dir| {
-            for (name, text) in [("cert", &cert), ("key", &key)] {
+            let mut settings = vec!["listen_addresses=localhost".into(), format!("port={port}")];
+            let Some((cert, key)) = tls else { return settings };
+            for (name, text) in [("cert", cert), ("key", key)] {
                 let path = dir.join(format!("given-{name}"));
                 std::fs::write(&path, text).unwrap();
                 // Its own copy: the server refuses a key that others can read.
@@ -135,16 +134,15 @@ impl Server {
                     .status();
                 assert!(copied.unwrap().success());
             }
-            vec![
+            settings.extend([
                 "ssl=on".into(),
                 format!("ssl_cert_file={}/cert", dir.display()),
                 format!("ssl_key_file={}/key", dir.display()),
-                "listen_addresses=localhost".into(),
-                format!("port={port}"),
-            ]
+            ]);
+            settings
         });
         server.held = Some(held);
-        Some((server, cert, port))
+        Some((server, port))
     }
 
     /// A command as the user the server runs as: PostgreSQL refuses to be root.
