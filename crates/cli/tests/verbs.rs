@@ -27,7 +27,7 @@ fn says(said: &Said, words: &[&str]) {
     }
 }
 
-/// The command ended so and said why on stderr.
+/// The command ended so and said this on stderr.
 #[track_caller]
 fn refuses(said: &Said, code: i32, words: &[&str]) {
     said.code(code);

@@ -206,7 +206,11 @@ impl RunbookCmd {
                 let query = RunsQuery { open, node, limit: Some(1000), ..RunsQuery::default() };
                 let list = client.runbook_runs(&query).await?;
                 if ctx.is_table() && list.items.is_empty() {
-                    output::note("no run goes on; --all shows those that are over");
+                    output::note(if all {
+                        "there was no run"
+                    } else {
+                        "no run goes on; --all shows those that are over"
+                    });
                     return Ok(0);
                 }
                 ctx.show(&list, |l| show::runs(&l.items, now()).render())?;

@@ -69,6 +69,8 @@ fn runbooks(c: &Cluster, node: &str) {
     let out = c.muster(&["runbook", "run", "no-spares", "--dry-run"]);
     says(&out, &["Nothing was done. A run would:", "fleet.spares"]);
     assert!(items(&c.json(&["runbook", "runs", "--all"])).is_empty(), "a rehearsal is no run");
+    refuses(&c.muster(&["runbook", "runs"]), 0, &["no run goes on; --all shows"]);
+    refuses(&c.muster(&["runbook", "runs", "--all"]), 0, &["there was no run"]);
     refuses(&c.muster(&["runbook", "run", "node-lost"]), 2, &["needs `node`", "--node"]);
 
     assert_eq!(promises::ready(c, "spares"), "missing");

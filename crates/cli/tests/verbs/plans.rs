@@ -5,8 +5,11 @@ use crate::minutes::cluster::Cluster;
 use serde_json::Value;
 
 /// Would two whole nodes in one leaf be had now?
+const PAIR: [&str; 10] =
+    ["whatif", "submit", "--nodes", "2", "--gpus", "8", "--topology", "leaf", "--", "true"];
+
 fn pair(c: &Cluster) -> Value {
-    c.json(&["whatif", "submit", "--nodes", "2", "--gpus", "8", "--topology", "leaf", "--", "true"])
+    c.json(&[&["-o", "json"], &PAIR[..]].concat())
 }
 
 pub(super) fn windows_and_places(c: &Cluster, nodes: &[String; 2]) {
@@ -59,7 +62,5 @@ pub(super) fn windows_and_places(c: &Cluster, nodes: &[String; 2]) {
     says(&c.muster(&["topology"]), &["l1", "l2", one]);
     let apart = pair(c);
     assert_eq!(apart["state"], "can never start", "{apart:#}");
-    let text =
-        ["whatif", "submit", "--nodes", "2", "--gpus", "8", "--topology", "leaf", "--", "true"];
-    says(&c.muster(&text), &["can never start", "leaf"]);
+    says(&c.muster(&PAIR), &["can never start", "leaf"]);
 }
