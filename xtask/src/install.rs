@@ -74,13 +74,6 @@ pub fn components() -> Result<()> {
     }
 }
 
-/// [`components`] for a caller that goes on whatever comes: then the tests fail.
-pub fn parts() {
-    if let Err(error) = components() {
-        eprintln!("error: {error:#}");
-    }
-}
-
 /// Installs Debian packages; needs root.
 pub fn apt(packages: &[&str]) -> Result<()> {
     let list = packages.join(" ");

@@ -85,10 +85,9 @@ impl Run {
             return;
         }
         if wanted(Part::Unit) {
-            self.step("what the tests run against", || {
-                install::parts();
-                Ok(())
-            });
+            if self.step("what the tests run against", install::components).is_none() {
+                return;
+            }
             if let Some(database) = self.step("PostgreSQL", postgres::ForTests::get) {
                 eprintln!("at {}", database.url());
                 self.counted("tests", || unit(&database.url()));
@@ -156,7 +155,7 @@ impl Run {
 fn unit(database: &str) -> Result<Counts> {
     let (mut command, runner) = built::test_command();
     command.env("MUSTER_TEST_POSTGRES", database);
-    skips::clear();
+    skips::clear()?;
     command.env("MUSTER_TEST_SKIPS", skips::file());
     // What an earlier run wrote is not about this one.
     let _ = fs::remove_file(junit::file(&root()));
