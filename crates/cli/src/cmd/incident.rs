@@ -214,7 +214,7 @@ pub(crate) mod tests {
     use super::*;
     use muster_api::Change;
     use muster_api::samples::incident;
-    use muster_model::finding::Severity;
+    
 
     #[test]
     fn incidents_fit_eighty_columns() {

@@ -144,12 +144,12 @@ fn gpus(job: &Job) -> String {
 pub(crate) mod tests {
     use super::*;
     use muster_api::samples::{job, running};
-    use muster_api::{Attempt, Kind, Slot};
+    
     use muster_api::{Notice, Promise};
-    use muster_model::placement::Fabric;
-    use muster_model::spec::{Group, JobSpec};
-    use muster_model::topology::Level;
-    use muster_model::units::Bytes;
+    
+    use muster_model::spec::Group;
+    
+    
 
     #[test]
     fn jobs_are_listed_with_why_they_wait_or_where_they_run() {

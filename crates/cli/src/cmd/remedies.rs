@@ -364,8 +364,8 @@ pub(crate) mod tests {
     use crate::args::Cli;
     use clap::Parser;
     use muster_api::samples::remedy;
-    use muster_api::{Act, DryRemedy, TakenStep};
-    use muster_model::remedy::{Leave, RemedyStep};
+    use muster_api::{Act, DryRemedy};
+    use muster_model::remedy::RemedyStep;
 
     #[test]
     fn remedies_fit_eighty_columns_and_say_what_is_late() {

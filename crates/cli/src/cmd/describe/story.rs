@@ -159,7 +159,7 @@ pub(super) fn table(story: &[Line]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cmd::{faults, findings, ps};
+    use crate::cmd::faults;
     use muster_model::job::{JobState, Verdict};
     use muster_model::units::Time;
 

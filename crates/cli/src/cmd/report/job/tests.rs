@@ -2,8 +2,7 @@
 
 use super::*;
 use muster_api::samples::report;
-use muster_api::{AdviceLine, GpuParts, Kind, StageReport, TimeParts};
-use muster_model::job::JobState;
+use muster_api::TimeParts;
 use muster_model::units::Time;
 
 #[test]
