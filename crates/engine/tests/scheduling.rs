@@ -1,8 +1,6 @@
 //! What the scheduler decides, as it shows in the log: promises, notices, sizes, reservations,
 //! rights and reasons. Each theme has a file of its own.
 
-use crate::common;
-
 #[path = "scheduling/elastic.rs"]
 mod elastic;
 #[path = "scheduling/idle.rs"]

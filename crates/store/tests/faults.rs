@@ -363,7 +363,7 @@ fn a_crash_at_a_failpoint_keeps_what_was_acknowledged() {
             StoreUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
         };
         let ended = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child_that_crashes", "--ignored", "--nocapture"])
+            .args(["--exact", "faults::child_that_crashes", "--ignored", "--nocapture"])
             .env("MUSTER_TEST_CHILD", url)
             .env("MUSTER_FAILPOINT", point)
             .output()

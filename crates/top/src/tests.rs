@@ -141,7 +141,7 @@ fn text(m: &mut Model, w: u16, h: u16) -> String {
 /// The picture is the one that was looked at when it was written.
 #[track_caller]
 fn golden(name: &str, got: &str) {
-    let file = format!("{}/src/cmd/top/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let file = format!("{}/src/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("MUSTER_WRITE_GOLDEN").is_some() {
         std::fs::write(&file, got).expect("the file is written");
     }

@@ -135,7 +135,6 @@ pub(crate) mod tests {
     use crate::args::Cli;
     use clap::Parser;
     use muster_api::samples::breaker;
-    
 
     #[test]
     fn breakers_fit_eighty_columns_and_say_when_a_probe_comes() {

@@ -214,7 +214,6 @@ pub(crate) mod tests {
     use super::*;
     use muster_api::Change;
     use muster_api::samples::incident;
-    
 
     #[test]
     fn incidents_fit_eighty_columns() {

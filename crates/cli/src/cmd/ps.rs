@@ -144,12 +144,10 @@ fn gpus(job: &Job) -> String {
 pub(crate) mod tests {
     use super::*;
     use muster_api::samples::{job, running};
-    
+
     use muster_api::{Notice, Promise};
-    
+
     use muster_model::spec::Group;
-    
-    
 
     #[test]
     fn jobs_are_listed_with_why_they_wait_or_where_they_run() {

@@ -87,9 +87,9 @@ impl fmt::Display for Error {
         use serde::de::Error as _;
         use serde::de::value::Error as Plain;
         let plain = match &self.0.kind {
-            Kind::Missing(field) => Plain::missing_field(*field),
-            Kind::UnknownField(field, known) => Plain::unknown_field(field, *known),
-            Kind::UnknownVariant(word, known) => Plain::unknown_variant(word, *known),
+            Kind::Missing(field) => Plain::missing_field(field),
+            Kind::UnknownField(field, known) => Plain::unknown_field(field, known),
+            Kind::UnknownVariant(word, known) => Plain::unknown_variant(word, known),
             Kind::Fields => Plain::custom("expected fields"),
             Kind::Custom(text) | Kind::Other(text) => Plain::custom(text),
         };

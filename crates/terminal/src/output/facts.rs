@@ -4,6 +4,7 @@ use super::colour::{Style, paint};
 use super::table::Table;
 
 /// What is told of one thing.
+#[derive(Debug, Default)]
 pub struct Facts(pub String);
 
 impl Facts {

@@ -234,7 +234,7 @@ fn basis(b: Basis) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    
+
     use muster_model::job::JobState;
 
     #[test]

@@ -1,8 +1,8 @@
 //! A report for people, held to its 80 columns.
 
 use super::*;
-use muster_api::samples::report;
 use muster_api::TimeParts;
+use muster_api::samples::report;
 use muster_model::units::Time;
 
 #[test]
