@@ -130,8 +130,9 @@ impl Collector {
             .post(&self.url)
             .header(reqwest::header::CONTENT_TYPE, "application/x-protobuf")
             .body(encode::request(&self.resource, spans));
-        // Sending sets a timer at once, so that it has to begin inside the runtime.
-        let answer = self.runtime.block_on(async { request.send().await }).map_err(|e| {
+        // Sending sets a timer at once, before anything is waited for.
+        let _inside = self.runtime.enter();
+        let answer = self.runtime.block_on(request.send()).map_err(|e| {
             // Its own text begins with the address.
             let mut cause: &dyn std::error::Error = &e.without_url();
             while let Some(next) = cause.source() {
