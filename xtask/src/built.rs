@@ -46,14 +46,20 @@ pub fn tests() -> Result<()> {
 /// The `muster` binary of that build. It is built here when it is not there or old, with the same
 /// choice of packages: a moment's work after the tests.
 pub fn muster() -> Result<PathBuf> {
-    let mut command = cargo();
-    command.args(["test", "-p", RUNS_MUSTER, "--test", "it", "--no-run"]);
-    done(&mut command)?;
+    done(&mut binary_command())?;
     let binary = target_dir().join("debug/muster");
     if !binary.is_file() {
         bail!("cargo built the tests of {RUNS_MUSTER} and no {}", binary.display());
     }
     Ok(binary)
+}
+
+/// Builds the binary that the integration tests run. All packages are named: `-p muster-cli` alone
+/// would give tokio, axum and everything above them other features, and build them a second time.
+fn binary_command() -> Command {
+    let mut command = cargo();
+    command.arg("test").args(SELECTION).args(["--test", "it", "--no-run"]);
+    command
 }
 
 fn done(command: &mut Command) -> Result<()> {
@@ -62,4 +68,15 @@ fn done(command: &mut Command) -> Result<()> {
         bail!("it does not compile");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_binary_is_built_from_the_same_packages_as_the_tests() {
+        let given: Vec<_> = binary_command().get_args().map(|a| a.to_owned()).collect();
+        assert!(given.windows(SELECTION.len()).any(|w| w == SELECTION), "{given:?}");
+    }
 }

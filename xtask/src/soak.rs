@@ -4,7 +4,7 @@ mod log;
 mod props;
 
 use crate::built::{self, SELECTION};
-use crate::{cargo, machine, postgres, proc, root};
+use crate::{cargo, fuzz, machine, postgres, proc, root};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use std::process::{Command, ExitCode};
@@ -39,12 +39,14 @@ enum Which {
     Crash,
     /// Live fresh random lives of a whole site, every invariant checked after every event.
     Sim,
-    /// Live the scenarios that take minutes, and hold them to what they expect.
+    /// Live the scenarios and score the fleets that take minutes.
     Year,
     /// Hold every property to many fresh random cases.
     Props,
     /// Run the tests of the benchmarks themselves.
     Benches,
+    /// Send many fresh random requests to every operation of the API.
+    Fuzz,
 }
 
 impl Which {
@@ -55,12 +57,13 @@ impl Which {
             Which::Year => "year",
             Which::Props => "props",
             Which::Benches => "benches",
+            Which::Fuzz => "fuzz",
         }
     }
 
     /// Whether anything in it follows from a seed.
     fn is_random(self) -> bool {
-        matches!(self, Which::Crash | Which::Sim | Which::Props)
+        matches!(self, Which::Crash | Which::Sim | Which::Props | Which::Fuzz)
     }
 }
 
@@ -77,7 +80,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let which = match options.which {
         Some(one) => vec![one],
         // The short ones first.
-        None => vec![Which::Benches, Which::Props, Which::Sim, Which::Crash, Which::Year],
+        None => {
+            use Which::{Benches, Crash, Fuzz, Props, Sim, Year};
+            vec![Benches, Fuzz, Props, Sim, Crash, Year]
+        }
     };
     for test in which {
         let seed = first_seed(options)?;
@@ -88,6 +94,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             Which::Year => year(),
             Which::Props => hold(options, seed),
             Which::Benches => benches(),
+            Which::Fuzz => requests(seed),
         };
         // What could not be run to its end has not passed.
         let outcome = outcome.unwrap_or_else(|error| Err(format!("{error:#}")));
@@ -202,21 +209,25 @@ fn sim(options: &Options, first: u64) -> Result<Outcome> {
     Ok(Ok(format!("{minutes} minutes of lives, seeds from {first}")))
 }
 
-/// The scenarios of the library that are too long for every change.
+/// The scenarios of the library and the scored fleets that are too long for every change.
 fn year() -> Result<Outcome> {
-    let test = || {
-        let mut command = cargo();
-        command.args(["test", "--release", "-p", "muster-sim", "--test", "it"]);
-        command
-    };
-    build(&mut test())?;
-    let mut command = test();
-    command.args(["--", "library::", "--ignored", "--nocapture", "--test-threads=1"]);
-    let (status, _) = proc::tee_within(&mut command, Duration::from_secs(6 * 3600))?;
-    if !status.success() {
-        return Ok(Err("a long scenario did not live up to what it expects".into()));
+    const LONG: [(&str, &str); 2] =
+        [("muster-sim", "library::"), ("muster-health", "detect::score::")];
+    for (package, tests) in LONG {
+        let test = || {
+            let mut command = cargo();
+            command.args(["test", "--release", "-p", package, "--test", "it"]);
+            command
+        };
+        build(&mut test())?;
+        let mut command = test();
+        command.args(["--", tests, "--ignored", "--nocapture", "--test-threads=1"]);
+        let (status, _) = proc::tee_within(&mut command, Duration::from_secs(6 * 3600))?;
+        if !status.success() {
+            return Ok(Err(format!("{tests} of {package} did not live up to what it expects")));
+        }
     }
-    Ok(Ok("the long scenarios".into()))
+    Ok(Ok("the long scenarios, many scored fleets".into()))
 }
 
 /// Rounds of all properties, each with its own seed, until time is over.
@@ -248,6 +259,15 @@ fn hold(options: &Options, first_seed: u64) -> Result<Outcome> {
         seed = seed.wrapping_add(1);
     }
     Ok(Ok(format!("{rounds} rounds of {cases} cases, seeds from {first_seed}")))
+}
+
+/// Random requests of each operation in a soak.
+const REQUESTS: u32 = 200;
+
+fn requests(seed: u64) -> Result<Outcome> {
+    let counts = fuzz::run_with(seed, REQUESTS)?;
+    let what = format!("{REQUESTS} requests of each operation, seed {seed}: {counts}");
+    Ok(if counts.failed == 0 { Ok(what) } else { Err(what) })
 }
 
 /// The benchmarks are not built with the tests, and their own tests not run with them.

@@ -2,9 +2,10 @@
 //! again on what it left. Everything acknowledged is there, no gang runs twice, no GPU is held
 //! by two, and running ranks notice nothing.
 //!
-//! `MUSTER_CRASH_KILLS` says how often the server is killed (50), `MUSTER_CRASH_AGENT_KILLS` how
-//! often the agents are (a tenth of that), `MUSTER_CRASH_SEED` with which seed (1; `fresh` takes
-//! one from the clock), `MUSTER_CRASH_KEEP` keeps the directory.
+//! `MUSTER_CRASH_KILLS` says how often the server is killed (12; `cargo xtask soak crash` kills it
+//! a thousand times), `MUSTER_CRASH_AGENT_KILLS` how often the agents are (a tenth of that, at
+//! least 3), `MUSTER_CRASH_SEED` with which seed (1; `fresh` takes one from the clock),
+//! `MUSTER_CRASH_KEEP` keeps the directory.
 
 pub(crate) mod api;
 pub(crate) mod audit;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// So many a second, and so many at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Refilled each second.
+    /// Refilled each second. With 0 a caller has its burst and never more.
     pub per_second: u32,
     /// Held at most.
     pub burst: u32,
@@ -17,6 +17,9 @@ pub struct Rate {
 const SHARDS: usize = 16;
 /// Callers remembered per shard; beyond it those whose bucket is full again are forgotten.
 const REMEMBERED: usize = 4096;
+
+/// What who waits for a bucket that is never filled again is told.
+const NEVER: Duration = Duration::from_secs(24 * 3600);
 
 struct Bucket {
     /// Thousandths of a request.
@@ -33,7 +36,7 @@ pub(crate) struct Buckets<K> {
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
     pub(crate) fn new(rate: Rate) -> Self {
-        let rate = Rate { per_second: rate.per_second.max(1), burst: rate.burst.max(1) };
+        let rate = Rate { burst: rate.burst.max(1), ..rate };
         Buckets {
             rate,
             hasher: RandomState::new(),
@@ -58,8 +61,11 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         if let Some(b) = shard.get_mut(who) {
             let level = self.level(b, now);
             if level < 1000 {
-                let wait = (1000 - level).div_ceil(u64::from(self.rate.per_second));
-                return Err(Duration::from_millis(wait.max(1)));
+                let wait = match u64::from(self.rate.per_second) {
+                    0 => NEVER,
+                    per_second => Duration::from_millis((1000 - level).div_ceil(per_second).max(1)),
+                };
+                return Err(wait);
             }
             // The clock of a bucket only moves when a whole millisecond was credited, so that
             // many calls within one millisecond do not starve it of its refill.

@@ -1,6 +1,7 @@
 //! Every scenario of the library is lived, with another seed than the one its ranges were set
 //! with, and its figures lie where it says.
 
+use muster_model::units::Span;
 use muster_sim::{Options, run, scenario};
 use std::path::{Path, PathBuf};
 
@@ -28,18 +29,46 @@ fn lives_up_to(name: &str) {
     assert!(wrong.is_empty(), "{name} with seed {}: {wrong:#?}", s.seed);
 }
 
+/// Lives the first day of a file: its jobs run, and nothing is lost of the time.
+fn begins(name: &str) {
+    let file = dir().join(format!("{name}.toml"));
+    let text = std::fs::read_to_string(&file).expect("a file of the library");
+    let mut s = scenario::read(&text, name).unwrap_or_else(|e| panic!("{e:?}"));
+    s.length = Span::hours(24);
+    let (outcome, _) = run(&s, &dir(), Options::default(), |_| {}).expect("it can be lived");
+    assert!(outcome.jobs > 0, "{name}: no job came");
+    assert!(outcome.goodput > 0.5, "{name}: goodput {}", outcome.goodput);
+}
+
 macro_rules! library {
-    ($($test:ident: $file:literal,)*) => {
+    (
+        every change: $($test:ident: $file:literal,)*;
+        too long: $($long:ident: $long_file:literal,)*
+    ) => {
         $(
             #[test]
             fn $test() {
                 lives_up_to($file);
             }
         )*
+        $(
+            #[test]
+            #[ignore = "takes minutes: `cargo xtask soak year` lives it"]
+            fn $long() {
+                lives_up_to($long_file);
+            }
+        )*
+
+        #[test]
+        fn the_long_ones_begin() {
+            for name in [$($long_file,)*] {
+                begins(name);
+            }
+        }
 
         #[test]
         fn no_file_of_the_library_is_left_out() {
-            let known = [$($file,)* "rsc1-year", "soak-year"];
+            let known = [$($file,)* $($long_file,)*];
             for entry in std::fs::read_dir(dir()).expect("the library") {
                 let path = entry.expect("a file").path();
                 let name = path.file_stem().and_then(|n| n.to_str()).unwrap_or_default();
@@ -51,25 +80,18 @@ macro_rules! library {
 }
 
 library! {
-    llama3_54d: "llama3-54d",
-    llama3_54d_naive: "llama3-54d-naive",
+    every change:
     neocloud_week: "neocloud-week",
     nvl72_rack_loss: "nvl72-rack-loss",
     driver_regression: "driver-regression",
     checkpoint_storm: "checkpoint-storm",
-    lemon_nodes: "lemon-nodes",
     quota_war: "quota-war",
     spares: "spares",
-}
-
-#[test]
-#[ignore = "takes minutes: `cargo xtask soak year` lives it"]
-fn rsc1_year() {
-    lives_up_to("rsc1-year");
-}
-
-#[test]
-#[ignore = "takes many minutes: `cargo xtask soak year` lives it"]
-fn soak_year() {
-    lives_up_to("soak-year");
+    ;
+    too long:
+    llama3_54d: "llama3-54d",
+    llama3_54d_naive: "llama3-54d-naive",
+    lemon_nodes: "lemon-nodes",
+    rsc1_year: "rsc1-year",
+    soak_year: "soak-year",
 }

@@ -31,7 +31,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(4);
 
 fn kills() -> u64 {
     let given = std::env::var("MUSTER_CRASH_KILLS").ok();
-    given.map_or(50, |n| n.parse().expect("MUSTER_CRASH_KILLS is a number"))
+    given.map_or(12, |n| n.parse().expect("MUSTER_CRASH_KILLS is a number"))
 }
 
 fn agent_kills() -> u64 {

@@ -147,14 +147,14 @@ fn scored(way: Way, seeds: u64) -> (f64, f64) {
 
 const USUAL: Way = Way { row_ms: 5000, look_every: 1, coarse: false, stages: true, noise: 0.02 };
 
-#[test]
-fn a_fleet_that_is_lived_in_is_scored() {
-    let (recall, precision) = scored(USUAL, 24);
+/// Lives that many fleets in the usual way.
+fn usually(seeds: u64) {
+    let (recall, precision) = scored(USUAL, seeds);
     assert!(recall >= 0.9 && precision >= 0.95, "recall {recall} precision {precision}");
 }
 
-#[test]
-fn it_does_not_matter_much_how_rows_and_steps_come() {
+/// Lives that many fleets in every other way.
+fn otherwise(seeds: u64) {
     for way in [
         Way { row_ms: 1000, ..USUAL },
         Way { row_ms: 10_000, look_every: 3, ..USUAL },
@@ -163,7 +163,24 @@ fn it_does_not_matter_much_how_rows_and_steps_come() {
         Way { noise: 0.06, ..USUAL },
         Way { stages: false, ..USUAL },
     ] {
-        let (recall, precision) = scored(way, 8);
+        let (recall, precision) = scored(way, seeds);
         assert!(recall >= 0.8 && precision >= 0.95, "{way:?} recall {recall} {precision}");
     }
+}
+
+#[test]
+fn a_fleet_that_is_lived_in_is_scored() {
+    usually(8);
+}
+
+#[test]
+fn it_does_not_matter_much_how_rows_and_steps_come() {
+    otherwise(2);
+}
+
+#[test]
+#[ignore = "takes minutes: `cargo xtask soak year` lives it"]
+fn many_fleets_that_are_lived_in_are_scored() {
+    usually(48);
+    otherwise(16);
 }
