@@ -21,7 +21,7 @@ impl Drop for Running {
 }
 
 /// An answer's body. HTTP/1.0, so that nobody sends it in chunks.
-fn get(addr: SocketAddr, path: &str, token: &str) -> Option<String> {
+pub(crate) fn get(addr: SocketAddr, path: &str, token: &str) -> Option<String> {
     let mut stream = TcpStream::connect(addr).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
     let auth = match token {

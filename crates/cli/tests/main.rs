@@ -9,6 +9,7 @@ mod first_minutes;
 mod gameday;
 mod hardware;
 mod minutes;
+mod panics;
 mod policy;
 mod report;
 mod sim;

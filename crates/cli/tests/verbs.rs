@@ -5,7 +5,7 @@
 mod health;
 mod plans;
 mod promises;
-mod standby;
+pub(crate) mod standby;
 mod work;
 
 use crate::minutes::cluster::{Cluster, Said};

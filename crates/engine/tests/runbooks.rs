@@ -280,8 +280,14 @@ fn every_book_on_the_shelf_can_be_rehearsed() {
 fn whatever_an_alert_can_be_about_has_a_book() {
     let w = World::new(2, 8);
     let books = &w.engine.state().runbooks;
-    let topics =
-        ["automation-stopped", "approvals-wait", "cannot-write", "no-spares", "certificate-ends"];
+    let topics = [
+        "automation-stopped",
+        "approvals-wait",
+        "cannot-write",
+        "part-panicked",
+        "no-spares",
+        "certificate-ends",
+    ];
     for kind in muster_health::modes::MODES.iter().map(|m| m.code).chain(topics) {
         assert!(books.find(kind).is_some(), "no book serves {kind}");
     }

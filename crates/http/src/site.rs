@@ -282,6 +282,11 @@ fn store_figures(stats: &muster_server::brain::BrainStats, out: &mut Text) {
     ] {
         out.one(name, "counter", help, n);
     }
+    let name = "muster_task_panics_total";
+    out.head(name, "counter", "Panics of parts of the server that were started again.");
+    for f in muster_server::supervise::failed() {
+        out.line(name, &[("task", f.part)], f.times);
+    }
     let name = "muster_invariant_violations";
     out.head(
         name,

@@ -300,7 +300,10 @@ impl Server {
         muster_server::runbooks::start(brain.clone(), agents.clone(), stop.clone());
         let tls = config.tls.as_ref().map(crate::listen::acceptor).transpose()?;
         let https = tls.is_some();
-        tokio::spawn(crate::listen::run(api, tls, router, stop.clone()));
+        let (api, end) = (Arc::new(api), stop.clone());
+        muster_server::supervise::task("api-accept", move || {
+            crate::listen::run(api.clone(), tls.clone(), router.clone(), end.clone())
+        });
         Ok(Server {
             brain,
             agents,

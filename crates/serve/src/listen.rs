@@ -37,7 +37,7 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ServeError> {
 
 /// Accepts until told to stop.
 pub(crate) async fn run(
-    listener: TcpListener,
+    listener: Arc<TcpListener>,
     tls: Option<TlsAcceptor>,
     router: Router,
     stop: CancellationToken,

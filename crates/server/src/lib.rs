@@ -10,4 +10,5 @@ pub mod logs;
 pub mod metering;
 pub mod promises;
 pub mod runbooks;
+pub mod supervise;
 pub mod trace;

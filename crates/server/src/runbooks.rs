@@ -43,29 +43,31 @@ pub fn outside(run: &Run) -> Option<(Look, BTreeMap<String, String>)> {
 
 /// Tells runs that the machine follows what they look at, until `stop`.
 pub fn start(brain: Brain, agents: Agents, stop: CancellationToken) {
-    tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep(EVERY) => {}
-                () = stop.cancelled() => return,
+    crate::supervise::task("runbooks", move || follow(brain.clone(), agents.clone(), stop.clone()));
+}
+
+async fn follow(brain: Brain, agents: Agents, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(EVERY) => {}
+            () = stop.cancelled() => return,
+        }
+        let waiting: Vec<Arc<Run>> = brain.read(|s| {
+            let auto = |r: &&Arc<Run>| r.auto && r.waits.is_none();
+            s.runbooks.live().filter(auto).cloned().collect()
+        });
+        for run in waiting {
+            let Some((look, vars)) = outside(&run) else { continue };
+            // A node that tells nothing: the run goes on with that, after a while.
+            let seen = figure(&agents, &look, &vars).unwrap_or_default();
+            let old = brain.now().since(run.since).0 > 30_000;
+            if seen.is_empty() && !old {
+                continue;
             }
-            let waiting: Vec<Arc<Run>> = brain.read(|s| {
-                let auto = |r: &&Arc<Run>| r.auto && r.waits.is_none();
-                s.runbooks.live().filter(auto).cloned().collect()
-            });
-            for run in waiting {
-                let Some((look, vars)) = outside(&run) else { continue };
-                // A node that tells nothing: the run goes on with that, after a while.
-                let seen = figure(&agents, &look, &vars).unwrap_or_default();
-                let old = brain.now().since(run.since).0 > 30_000;
-                if seen.is_empty() && !old {
-                    continue;
-                }
-                let command = Command::RunbookSaw { run: run.id, step: run.step, seen };
-                if let Err(e) = brain.system(command).await {
-                    tracing::debug!(run = run.id, error = %e, "what a run looks at was not taken");
-                }
+            let command = Command::RunbookSaw { run: run.id, step: run.step, seen };
+            if let Err(e) = brain.system(command).await {
+                tracing::debug!(run = run.id, error = %e, "what a run looks at was not taken");
             }
         }
-    });
+    }
 }

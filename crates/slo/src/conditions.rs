@@ -211,6 +211,25 @@ pub fn cannot_write(reason: &str, since: Time) -> Condition {
     }
 }
 
+/// A part of the server panicked and was started again.
+#[must_use]
+pub fn part_panicked(part: &str, times: u64, said: &str, since: Time) -> Condition {
+    let often = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+    Condition {
+        urgency: Urgency::Ticket,
+        summary: format!("{part} of the control plane panicked {often}, last with: {said}"),
+        runbook: "/runbooks/control-plane".to_owned(),
+        link: "/oncall".to_owned(),
+        ..condition(
+            format!("control-plane:panic:{part}"),
+            Topic::ControlPlane,
+            "part-panicked",
+            Entity::Site,
+            since,
+        )
+    }
+}
+
 /// No spare is left in a pool that should have some.
 #[must_use]
 pub fn no_spares(pool: &str, since: Time) -> Condition {

@@ -40,6 +40,8 @@ pub(crate) struct Cluster {
     link: SocketAddr,
     /// What is started: `up` or `server`, and what it is told.
     verb: Vec<String>,
+    /// `MUSTER_FAILPOINT` of the next start.
+    failpoint: String,
     up: Option<Child>,
     pub(crate) token: String,
 }
@@ -89,6 +91,7 @@ impl Cluster {
             listen,
             link,
             verb: verb.iter().map(ToString::to_string).collect(),
+            failpoint: String::new(),
             up: None,
             token: String::new(),
         }
@@ -148,6 +151,16 @@ impl Cluster {
         self.ready();
     }
 
+    /// Where the next start shall die or panic.
+    pub(crate) fn fail_at(&mut self, points: &str) {
+        self.failpoint = points.to_owned();
+    }
+
+    /// Whether its process ended by itself.
+    pub(crate) fn ended(&mut self) -> bool {
+        self.up.as_mut().is_none_or(|up| !matches!(up.try_wait(), Ok(None)))
+    }
+
     /// Starts it.
     pub(crate) fn launch(&mut self) {
         let file = std::fs::File::create(self.path("up.log")).expect("a log file");
@@ -158,6 +171,7 @@ impl Cluster {
             // Nodes that crash are missed soon, those on a machine that is busy are not.
             .env("MUSTER_HEARTBEAT", "1s")
             .env("MUSTER_LOST_AFTER", if self.is_demo() { "60s" } else { "10s" })
+            .env("MUSTER_FAILPOINT", &self.failpoint)
             .args(&self.verb)
             .args(["--listen", &self.listen.to_string(), "--link-listen", &self.link.to_string()])
             .arg("--data-dir")
@@ -178,7 +192,7 @@ impl Cluster {
             if said.contains(&ready) {
                 break;
             }
-            let ended = self.up.as_mut().is_none_or(|up| !matches!(up.try_wait(), Ok(None)));
+            let ended = self.ended();
             assert!(!ended, "`muster {}` ended: {said}", self.verb[0]);
             // Without optimisation a week takes its time.
             let most = Duration::from_secs(if self.is_demo() { 300 } else { 60 });

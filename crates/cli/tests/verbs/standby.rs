@@ -38,7 +38,7 @@ impl Drop for Agent {
 }
 
 /// What two servers of a site must share, beside the store.
-fn share_keys(from: &Cluster, to: &Cluster) {
+pub(crate) fn share_keys(from: &Cluster, to: &Cluster) {
     std::fs::create_dir(to.data()).expect("a directory");
     let kept = ["pki", "secrets.key", "cursor.key", "admin.token"];
     let files = kept.map(|f| format!("{}/{f}", from.data()));

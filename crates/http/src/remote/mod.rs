@@ -5,6 +5,7 @@ mod encode;
 use crate::{App, Text, figures_page};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -164,11 +165,14 @@ fn shortened(text: &str) -> String {
 pub fn start(app: App, config: RemoteConfig, stop: CancellationToken) -> Result<(), RemoteError> {
     let sender = Sender::new(config)?;
     app.remote().on.store(1, Ordering::Relaxed);
-    tokio::spawn(run(app, sender, stop));
+    let sender = Arc::new(sender);
+    muster_server::supervise::task("remote-write", move || {
+        run(app.clone(), sender.clone(), stop.clone())
+    });
     Ok(())
 }
 
-async fn run(app: App, sender: Sender, stop: CancellationToken) {
+async fn run(app: App, sender: Arc<Sender>, stop: CancellationToken) {
     let stats = app.remote();
     let extra = BTreeMap::from([
         ("job".to_owned(), "muster".to_owned()),

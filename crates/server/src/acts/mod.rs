@@ -106,7 +106,8 @@ pub fn start(
         pages: hook(config.page_webhook)?,
         stop,
     };
-    tokio::spawn(run(Arc::new(desk)));
+    let desk = Arc::new(desk);
+    crate::supervise::task("acts", move || run(desk.clone()));
     Ok(())
 }
 

@@ -41,7 +41,7 @@ fn slow(what: &'static str, limit: Duration) -> LinkError {
     LinkError::Slow { what, seconds: limit.as_secs() }
 }
 
-pub(super) async fn listen(inner: Arc<Inner>, listener: TcpListener) {
+pub(super) async fn listen(inner: Arc<Inner>, listener: Arc<TcpListener>) {
     loop {
         let accepted = tokio::select! {
             a = listener.accept() => a,

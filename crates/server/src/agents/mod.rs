@@ -25,6 +25,7 @@ use crate::brain::stats::{FINE, Histogram, Timer};
 use crate::health::{Health, HealthStats};
 use crate::logs::LogKeeper;
 use crate::metering::Metering;
+use crate::supervise;
 use muster_link::LinkError;
 use muster_link::messages::FromServer;
 use muster_link::pki::Authority;
@@ -210,11 +211,16 @@ pub fn serve(
         keeper,
         config,
     });
-    tokio::spawn(accept::listen(inner.clone(), listener));
-    tokio::spawn(sweep::dispatch(inner.clone()));
-    tokio::spawn(sweep::watch(inner.clone()));
-    tokio::spawn(idle::watch(inner.clone()));
-    tokio::spawn(acts::follow(inner.clone()));
+    let (i, listener) = (inner.clone(), Arc::new(listener));
+    supervise::task("agents-accept", move || accept::listen(i.clone(), listener.clone()));
+    let i = inner.clone();
+    supervise::task("agents-orders", move || sweep::dispatch(i.clone()));
+    let i = inner.clone();
+    supervise::task("agents-lost", move || sweep::watch(i.clone()));
+    let i = inner.clone();
+    supervise::task("agents-idle", move || idle::watch(i.clone()));
+    let i = inner.clone();
+    supervise::task("agents-acts", move || acts::follow(i.clone()));
     Ok(Agents { inner })
 }
 

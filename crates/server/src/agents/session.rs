@@ -87,12 +87,24 @@ struct Live {
     skew_told: bool,
 }
 
+/// Gives the node's seat back however the session ends, by a panic too: a node whose session is
+/// gone must not look connected.
+struct Leave(Arc<Seat>, Arc<Session>);
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.0.leave(&self.1);
+        self.1.abandon();
+    }
+}
+
 pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: Entered) {
     let Entered { seat, session, welcome, protected, known, ended, testing } = entered;
+    let leave = Leave(seat.clone(), session.clone());
     let mut live = Live {
         skew_told: session.skew_ms.load(Ordering::Relaxed).abs() > SKEW_MS,
         inner,
-        seat: seat.clone(),
+        seat,
         session: session.clone(),
         orders: Orders::default(),
         protected,
@@ -110,8 +122,7 @@ pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: Entered) {
         Ok(()) => live.talk(&mut conn).await,
         Err(e) => e,
     };
-    seat.leave(&session);
-    session.abandon();
+    drop(leave);
     let cause = std::error::Error::source(&end).map(ToString::to_string);
     tracing::debug!(node = %session.node, end = %end, cause, "session ended");
     if !matches!(end, End::Closed | End::Link(_)) {

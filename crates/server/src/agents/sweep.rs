@@ -13,6 +13,8 @@ use tokio::sync::broadcast::error::RecvError;
 /// Pokes the sessions of nodes whose orders may have changed.
 pub(super) async fn dispatch(inner: Arc<Inner>) {
     let mut touched = inner.brain.touched();
+    // What was told before this listened, or between two runs of it, nobody passed on.
+    inner.live().iter().for_each(|(_, s)| s.touch());
     loop {
         let news = tokio::select! {
             news = touched.recv() => news,

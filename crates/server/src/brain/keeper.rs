@@ -31,6 +31,7 @@ pub(crate) fn run(
     let mut looked: Option<(Instant, Seq)> = None;
     while !shared.stopping.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(100));
+        hit("brain.keeper");
         if renewed.elapsed() >= every {
             match store.renew_lease(epoch, config.lease) {
                 Ok(()) => {

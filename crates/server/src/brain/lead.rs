@@ -5,13 +5,15 @@ use super::{
     BACKLOG, Brain, BrainConfig, BrainError, Call, Committed, LoadError, Shared, clock, keeper,
     load, reader, secret_label, stats, writer,
 };
-use crate::trace;
+use crate::{supervise, trace};
 use muster_engine::Engine;
 use muster_model::command::{Actor, Answer, Command, Request};
 use muster_model::ids::{Epoch, Seq};
+use muster_store::failpoint::hit;
 use muster_store::seal::{SealError, SealKey};
 use muster_store::{LeaseAnswer, SecretWrite, Store, StoreError};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -113,21 +115,28 @@ fn start_threads(
     let (rounds, round_inbox) = sync_channel(AHEAD);
     let (failures, failure_inbox) = channel();
     let s = shared.clone();
-    spawn("muster-writer", move || {
+    vital(shared, "muster-writer", move || {
         writer::run(&s, &mut *writer_store, epoch, &round_inbox, &failures);
     })?;
-    let mut reader_store = muster_store::open(&config.store)?;
-    let s = shared.clone();
-    spawn("muster-reader", move || reader::run(&s, &mut *reader_store, &read_inbox))?;
+    let mut reader_store = Some(muster_store::open(&config.store)?);
+    let (s, c) = (shared.clone(), config.clone());
+    supervise::thread("muster-reader", move || {
+        // Taken: after a panic it is opened anew.
+        match reader_store.take().map_or_else(|| muster_store::open(&c.store), Ok) {
+            Ok(mut store) => reader::run(&s, &mut *store, &read_inbox),
+            Err(e) => panic!("the store cannot be opened again: {e}"),
+        }
+    })
+    .map_err(StartError::Thread)?;
     let mut keeper_store = muster_store::open(&config.store)?;
     let (s, c) = (shared.clone(), config.clone());
-    spawn("muster-keeper", move || {
+    vital(shared, "muster-keeper", move || {
         if let Some(e) = keeper::run(&s, &mut *keeper_store, epoch, &c) {
             end(&s, &e.to_string());
         }
     })?;
     let (s, c) = (shared.clone(), config.clone());
-    spawn("muster-engine", move || {
+    vital(shared, "muster-engine", move || {
         let mut thinking =
             Thinking { shared: &s, config: &c, engine, epoch, generation: 0, rounds };
         thinking.run(&inbox, &failure_inbox);
@@ -135,14 +144,35 @@ fn start_threads(
     Ok(())
 }
 
-fn spawn(name: &str, f: impl FnOnce() + Send + 'static) -> Result<(), StartError> {
-    std::thread::Builder::new().name(name.into()).spawn(f).map(|_| ()).map_err(StartError::Thread)
+/// A thread without which nothing can be decided or the lease would be held for nothing. When it
+/// panics, or returns though nobody stopped the server, the lead is over: a standby takes it, or
+/// this server when it is started again.
+fn vital(
+    shared: &Arc<Shared>,
+    name: &'static str,
+    f: impl FnOnce() + Send + 'static,
+) -> Result<(), StartError> {
+    let shared = shared.clone();
+    let body = move || {
+        // What it leaves half done is in memory only, which goes with the lead.
+        let why = match catch_unwind(AssertUnwindSafe(f)) {
+            Ok(()) if shared.stopping.load(Ordering::Acquire) => return,
+            Ok(()) => format!("its thread {name} ended"),
+            Err(panic) => format!("its thread {name} panicked: {}", supervise::words(&*panic)),
+        };
+        end(&shared, &why);
+    };
+    let started = std::thread::Builder::new().name(name.into()).spawn(body);
+    started.map(|_| ()).map_err(StartError::Thread)
 }
 
 /// This server's lead is over.
 fn end(shared: &Shared, why: &str) {
     tracing::error!(why, "this server no longer leads");
-    shared.leading.store(false, Ordering::Release);
+    // The first reason is the one that counts: threads end one after the other.
+    if !shared.leading.swap(false, Ordering::AcqRel) {
+        return;
+    }
     *shared.down.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_string());
     shared.stopping.store(true, Ordering::Release);
     shared.over.send_replace(true);
@@ -172,6 +202,7 @@ impl Thinking<'_> {
             {
                 return;
             }
+            hit("brain.engine");
             let mut round = Round { generation: self.generation, ..Round::default() };
             for call in first.into_iter().chain(inbox.try_iter()).take(ROUND) {
                 self.decide(call, &mut round);

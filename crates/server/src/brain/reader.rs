@@ -4,6 +4,7 @@ use super::{BrainError, Shared, load, secret_label};
 use muster_model::event::Record;
 use muster_model::ids::{JobId, Seq};
 use muster_model::spec::RunSpec;
+use muster_store::failpoint::hit;
 use muster_store::{Store, StoreError};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -19,6 +20,7 @@ pub(crate) enum Read {
 
 pub(crate) fn run(shared: &Shared, store: &mut dyn Store, reads: &Receiver<Read>) {
     while let Ok(read) = reads.recv() {
+        hit("brain.reader");
         match read {
             Read::Records { after, limit, reply } => {
                 let _ = reply.send(records(store, after, limit));

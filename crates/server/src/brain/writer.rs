@@ -53,6 +53,7 @@ pub(crate) fn run(
                 Err(_) => break,
             }
         }
+        hit("brain.writer");
         match commit(shared, store, epoch, &mut round) {
             Ok(()) => publish(shared, round),
             Err(e) => {

@@ -15,6 +15,7 @@ pub use layout::{ConsoleLayout, LayoutNode, LayoutRack};
 
 use crate::agents::Agents;
 use crate::brain::Brain;
+use crate::supervise;
 use bytes::Bytes;
 use muster_model::names::ProjectName;
 use muster_model::{Record, Seq, Time};
@@ -134,7 +135,8 @@ impl Console {
         let seat = Seat { first, frames: room.frames.subscribe() };
         if !*running {
             *running = true;
-            tokio::spawn(run(self.inner.clone()));
+            let inner = self.inner.clone();
+            supervise::task("console-frames", move || run(inner.clone()));
         }
         Ok(seat)
     }

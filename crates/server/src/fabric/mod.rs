@@ -128,24 +128,25 @@ impl Fabric {
     /// Tests all idle nodes now and then, for as long as the server leads.
     pub fn every(&self, span: Span) {
         let fabric = self.clone();
-        tokio::spawn(async move {
-            let mut over = fabric.0.brain.over();
-            loop {
-                tokio::select! {
-                    () = tokio::time::sleep(span.to_std()) => {}
-                    _ = over.wait_for(|o| *o) => return,
-                }
-                let open =
-                    |k: &Kept| !matches!(k.test.state, FabricState::Done | FabricState::Failed);
-                if lock(&fabric.0.tests).values().any(open) {
-                    continue;
-                }
-                match fabric.begin(Wish::default(), "server", None) {
-                    Ok(test) => tracing::debug!(test = test.id, "the network is tested"),
-                    Err(e) => tracing::debug!(why = %e, "the network is not tested this time"),
-                }
+        crate::supervise::task("fabric-tests", move || fabric.clone().again_and_again(span));
+    }
+
+    async fn again_and_again(self, span: Span) {
+        let mut over = self.0.brain.over();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(span.to_std()) => {}
+                _ = over.wait_for(|o| *o) => return,
             }
-        });
+            let open = |k: &Kept| !matches!(k.test.state, FabricState::Done | FabricState::Failed);
+            if lock(&self.0.tests).values().any(open) {
+                continue;
+            }
+            match self.begin(Wish::default(), "server", None) {
+                Ok(test) => tracing::debug!(test = test.id, "the network is tested"),
+                Err(e) => tracing::debug!(why = %e, "the network is not tested this time"),
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::choose::Wish;
 use super::{Fabric, lock};
+use crate::supervise;
 use muster_api::{FabricStanding, FabricState};
 use muster_engine::State;
 use muster_health::fabric::preflight::pick;
@@ -9,7 +10,9 @@ use muster_model::ids::AttemptKey;
 use muster_model::job::Attempt;
 use muster_model::names::NodeName;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Mutex;
 
 /// How often is looked whether a test is over.
 const LOOK: Duration = Duration::from_millis(100);
@@ -19,17 +22,21 @@ const MOVED: Duration = Duration::from_secs(5);
 impl Fabric {
     /// Tests the nodes of large gangs before their ranks start, for as long as the server leads.
     pub fn guard(&self) {
-        let Some(mut asked) = self.0.agents.preflights() else { return };
-        let fabric = self.clone();
-        tokio::spawn(async move {
-            let mut over = fabric.0.brain.over();
-            loop {
-                let key = tokio::select! {
-                    key = asked.recv() => key,
-                    _ = over.wait_for(|o| *o) => None,
-                };
-                let Some(key) = key else { return };
-                tokio::spawn(fabric.clone().preflight(key));
+        let Some(asked) = self.0.agents.preflights() else { return };
+        let (fabric, asked) = (self.clone(), Arc::new(Mutex::new(asked)));
+        supervise::task("fabric-preflight", move || {
+            let (fabric, asked) = (fabric.clone(), asked.clone());
+            async move {
+                let mut asked = asked.lock().await;
+                let mut over = fabric.0.brain.over();
+                loop {
+                    let key = tokio::select! {
+                        key = asked.recv() => key,
+                        _ = over.wait_for(|o| *o) => None,
+                    };
+                    let Some(key) = key else { return };
+                    tokio::spawn(fabric.clone().preflight(key));
+                }
             }
         });
     }

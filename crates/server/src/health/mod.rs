@@ -17,12 +17,13 @@ pub use figures::HealthStats;
 pub use figures::PARTS;
 
 use crate::brain::Brain;
+use crate::supervise;
 use figures::Figures;
 use muster_health::watch::WatchConfig;
 use running::Attempts;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 use watch::Watcher;
 
@@ -60,13 +61,24 @@ impl Health {
         // Little waits on the way to the log: what cannot be told stays with the watch, bounded.
         let (findings, found) = mpsc::channel(4);
         let (steps, stepped) = mpsc::channel(1024);
-        let watcher = Watcher::new(shared.clone(), WatchConfig::default(), findings, steps);
-        std::thread::Builder::new()
-            .name("muster-watch".into())
-            .spawn(move || watcher.run(&inbox, every))?;
-        tokio::spawn(tell::findings(shared.clone(), found));
-        tokio::spawn(tell::first_steps(shared.clone(), stepped));
-        tokio::spawn(follow::run(shared.clone()));
+        let s = shared.clone();
+        // One that panicked has forgotten what it had seen, and learns anew.
+        supervise::thread("muster-watch", move || {
+            let (findings, steps) = (findings.clone(), steps.clone());
+            Watcher::new(s.clone(), WatchConfig::default(), findings, steps).run(&inbox, every);
+        })?;
+        let (s, found) = (shared.clone(), Arc::new(Mutex::new(found)));
+        supervise::task("health-findings", move || {
+            let (s, found) = (s.clone(), found.clone());
+            async move { tell::findings(s, &mut *found.lock().await).await }
+        });
+        let (s, stepped) = (shared.clone(), Arc::new(Mutex::new(stepped)));
+        supervise::task("health-steps", move || {
+            let (s, stepped) = (s.clone(), stepped.clone());
+            async move { tell::first_steps(s, &mut *stepped.lock().await).await }
+        });
+        let s = shared.clone();
+        supervise::task("health-follow", move || follow::run(s.clone()));
         Ok(Health { shared, feed: Arc::new(feed) })
     }
 

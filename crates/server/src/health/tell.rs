@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 
 /// A log that takes nothing is asked again after this.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -18,7 +17,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 const UNDER_WAY: usize = 64;
 
 /// Tells findings in the order in which they were found: what begins comes before its end.
-pub(super) async fn findings(shared: Arc<Shared>, mut inbox: mpsc::Receiver<Vec<SeenFinding>>) {
+pub(super) async fn findings(shared: Arc<Shared>, inbox: &mut mpsc::Receiver<Vec<SeenFinding>>) {
     while let Some(findings) = inbox.recv().await {
         let n = findings.len() as u64;
         if until_taken(&shared, Command::FindingsSeen { findings }).await {
@@ -28,8 +27,8 @@ pub(super) async fn findings(shared: Arc<Shared>, mut inbox: mpsc::Receiver<Vec<
 }
 
 /// Tells which attempts made their first step.
-pub(super) async fn first_steps(shared: Arc<Shared>, inbox: mpsc::Receiver<AttemptKey>) {
-    ReceiverStream::new(inbox)
+pub(super) async fn first_steps(shared: Arc<Shared>, inbox: &mut mpsc::Receiver<AttemptKey>) {
+    futures::stream::poll_fn(|cx| inbox.poll_recv(cx))
         .for_each_concurrent(UNDER_WAY, |key| {
             let shared = &shared;
             async move {

@@ -42,9 +42,10 @@ struct Writer {
 pub(super) fn start(shared: Arc<Shared>) -> io::Result<mpsc::Sender<Job>> {
     let (tx, mut rx) = mpsc::channel(QUEUE);
     let prune_at = shared.config.total;
-    std::thread::Builder::new().name("log-keeper".into()).spawn(move || {
-        let bytes = disk_use(&shared.dir);
-        shared.bytes.fetch_add(bytes, Ordering::Relaxed);
+    let used = disk_use(&shared.dir);
+    shared.bytes.fetch_add(used, Ordering::Relaxed);
+    crate::supervise::thread("log-keeper", move || {
+        let shared = shared.clone();
         let mut w = Writer { shared, files: HashMap::new(), clock: 0, complained: None, prune_at };
         // Ends with the last keeper.
         while let Some(job) = rx.blocking_recv() {

@@ -9,6 +9,7 @@ mod tally;
 
 use crate::agents::Columns;
 use crate::brain::{Brain, Histogram};
+use crate::supervise;
 pub use fleet::{Gauges, Telling};
 use heard::Attempts;
 use muster_metering::{Counts, Forecast, Goodput, Heard, Pace, Report, Step, Used, goodput};
@@ -106,8 +107,10 @@ impl Metering {
             tally: tally::Tally::new(brain.durable()),
             brain,
         });
-        tokio::spawn(read::follow(inner.clone(), stop.clone()));
-        tokio::spawn(fleet::follow(inner.clone(), stop));
+        let (i, end) = (inner.clone(), stop.clone());
+        supervise::task("metering-jobs", move || read::follow(i.clone(), end.clone()));
+        let i = inner.clone();
+        supervise::task("metering-fleet", move || fleet::follow(i.clone(), stop.clone()));
         Metering(inner)
     }
 

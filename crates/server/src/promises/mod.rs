@@ -16,6 +16,7 @@ pub use standings::Standings;
 
 use crate::agents::Agents;
 use crate::brain::Brain;
+use crate::supervise;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -32,10 +33,15 @@ pub fn start(
     stop: &CancellationToken,
 ) -> Result<(), reqwest::Error> {
     let sender = Arc::new(channels::Sender::new(brain.clone(), base)?);
-    let own =
-        own::run(brain.clone(), Arc::clone(&sender), (own::PATIENCE, own::PAUSE), stop.clone());
-    tokio::spawn(own);
-    tokio::spawn(post::run(brain.clone(), post.clone(), sender, stop.clone()));
-    tokio::spawn(count::run(brain.clone(), agents.clone(), counter.clone(), stop.clone()));
+    let (b, s, end) = (brain.clone(), Arc::clone(&sender), stop.clone());
+    supervise::task("alerts-own", move || {
+        own::run(b.clone(), Arc::clone(&s), (own::PATIENCE, own::PAUSE), end.clone())
+    });
+    let (b, p, end) = (brain.clone(), post.clone(), stop.clone());
+    supervise::task("alerts-send", move || {
+        post::run(b.clone(), p.clone(), Arc::clone(&sender), end.clone())
+    });
+    let (b, a, c, end) = (brain.clone(), agents.clone(), counter.clone(), stop.clone());
+    supervise::task("slo-count", move || count::run(b.clone(), a.clone(), c.clone(), end.clone()));
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use super::channels::Sender;
 use crate::brain::Brain;
+use crate::supervise;
 use muster_model::alert::{Alert, Condition};
 use muster_model::entity::Entity;
 use muster_model::units::{Span, Time};
@@ -18,7 +19,11 @@ pub(super) const PATIENCE: Span = Span::secs(15);
 /// Between two looks.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
-/// Looks until `stop`, and tells people when nothing can be written for so long.
+/// A part of the server that panicked is told of for so long after the last time.
+const PANICKED: Span = Span::hours(1);
+
+/// Looks until `stop`, and tells people when nothing can be written for so long, or when a part of
+/// the server panicked.
 pub(super) async fn run(
     brain: Brain,
     sender: Arc<Sender>,
@@ -35,17 +40,22 @@ pub(super) async fn run(
         }
         let now = brain.now();
         let stuck = brain.stuck().filter(|(since, _)| now.since(*since) >= patience);
-        if stuck.is_none() && alerts.is_empty() {
+        let mut found: Vec<_> =
+            stuck.iter().map(|(since, why)| conditions::cannot_write(why, *since)).collect();
+        let lately = supervise::failed().into_iter().filter(|f| now.since(f.last) < PANICKED);
+        found.extend(lately.map(|f| {
+            let said: String = f.said.chars().take(200).collect();
+            conditions::part_panicked(f.part, f.times, &said, f.last)
+        }));
+        if found.is_empty() && alerts.is_empty() {
             continue;
         }
-        let found: Vec<_> =
-            stuck.iter().map(|(since, why)| conditions::cannot_write(why, *since)).collect();
         let routing = brain.read(|s| s.slo.routing.clone());
         for change in changes(&brain, now, &found, &alerts) {
             match &change {
                 Change::Raised(a) => tracing::error!(summary = a.summary, "people are called"),
                 Change::Changed(_) => {}
-                Change::Resolved(_) => tracing::info!("the log can be written again"),
+                Change::Resolved(a) => tracing::info!(summary = a.summary, "it is over"),
             }
             let a = change.alert().clone();
             alerts.insert(a.group.clone(), a);

@@ -1,0 +1,97 @@
+//! Each thread and task of a real server is made to panic. What the lead needs ends the lead, and a
+//! standby takes it with everything that was acknowledged; everything else is started again.
+
+use crate::export::get;
+use crate::minutes::cluster::{Cluster, until};
+use crate::stores;
+use crate::verbs::standby::share_keys;
+use muster_store::StoreUrl;
+
+/// The parts that are started again, as the server names them.
+const TASKS: [&str; 19] = [
+    "acts",
+    "agents-accept",
+    "agents-acts",
+    "agents-idle",
+    "agents-lost",
+    "agents-orders",
+    "alerts-own",
+    "alerts-send",
+    "api-accept",
+    "fabric-preflight",
+    "health-findings",
+    "health-follow",
+    "health-steps",
+    "log-keeper",
+    "metering-fleet",
+    "metering-jobs",
+    "muster-watch",
+    "runbooks",
+    "slo-count",
+];
+
+/// The leader panics there after so many passes; the standby must have all that was acknowledged.
+fn a_panic_ends_the_lead(point: &str) {
+    let site = stores::Site::sqlite();
+    let StoreUrl::Sqlite(path) = &site.url else { panic!("a file") };
+    let store = format!("sqlite:{}", path.display());
+    let mut leader = Cluster::server(&["--store", &store]);
+    // Once without: the keys of the site are made.
+    leader.restart();
+    let mut standby = Cluster::server(&["--store", &store]);
+    share_keys(&leader, &standby);
+    leader.kill();
+    leader.fail_at(&format!("{point}:panic"));
+    leader.restart();
+    standby.launch();
+    until("the second one stands by", || standby.log().contains("standing by: server-"));
+    let mut acknowledged = Vec::new();
+    until("the panic ends the process", || {
+        let out = leader.muster(&["submit", "--", "true"]);
+        acknowledged.extend(out.stdout.trim().parse::<u64>());
+        leader.ended()
+    });
+    let said = leader.log();
+    assert!(said.contains("panicked: failpoint"), "{point}: {said}");
+    standby.ready();
+    let jobs = standby.json(&["ps", "-a", "--limit", "1000"]);
+    let all: Vec<_> = jobs["items"].as_array().into_iter().flatten().collect();
+    for id in acknowledged {
+        assert!(all.iter().any(|j| j["id"] == id), "{point}: job {id} is gone: {jobs:#}");
+    }
+    standby.submit(&["--", "true"]);
+}
+
+#[test]
+fn a_panic_of_the_engine_ends_the_lead() {
+    a_panic_ends_the_lead("brain.engine:60");
+}
+
+#[test]
+fn a_panic_of_the_writer_ends_the_lead() {
+    a_panic_ends_the_lead("brain.writer:30");
+}
+
+#[test]
+fn a_panic_of_the_keeper_ends_the_lead() {
+    a_panic_ends_the_lead("brain.keeper:40");
+}
+
+#[test]
+fn every_other_part_that_panics_is_started_again() {
+    let mut site = Cluster::start(1);
+    site.kill();
+    let points = TASKS.map(|t| format!("task.{t}:1:panic"));
+    site.fail_at(&format!("{},brain.reader:1:panic", points.join(",")));
+    site.restart();
+    until("the node is back", || site.nodes_in("ready") == 1);
+    let job = site.submit(&["--gpus", "1", "--", "sh", "-c", "echo here"]);
+    site.muster(&["wait", &job]).code(0);
+    until("its output is kept", || site.muster(&["logs", &job]).stdout.contains("here"));
+    let panics = || {
+        let page = get(site.listen(), "/metrics", &site.token).unwrap_or_default();
+        let of = |t: &str| page.contains(&format!("muster_task_panics_total{{task=\"{t}\"}} 1"));
+        TASKS.iter().copied().filter(|t| !of(t)).collect::<Vec<_>>()
+    };
+    until("every panic is counted", || panics().is_empty());
+}
