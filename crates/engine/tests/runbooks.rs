@@ -285,6 +285,7 @@ fn whatever_an_alert_can_be_about_has_a_book() {
         "approvals-wait",
         "cannot-write",
         "part-panicked",
+        "clock-set",
         "no-spares",
         "certificate-ends",
     ];

@@ -34,7 +34,7 @@ const RECORDED: [(&str, &str); 5] = [
 type Alert = (&'static str, &'static str, u64, Urgency, &'static str, &'static str);
 
 #[rustfmt::skip]
-const ALERTS: [Alert; 14] = [
+const ALERTS: [Alert; 15] = [
     ("MusterServerDown", "absent(muster_leader)", 2, Urgency::Page,
         "no server tells its figures", "server-down"),
     ("MusterNoLeader", "max(muster_leader) < 1", 1, Urgency::Page,
@@ -59,6 +59,8 @@ const ALERTS: [Alert; 14] = [
         "nodes do not tell of their GPUs any more", "telemetry-stale"),
     ("MusterOutputLost", "increase(muster_output_lost_bytes_total[10m]) > 0", 0, Urgency::Ticket,
         "job output could not be kept: is the disk full?", "output-lost"),
+    ("MusterClockSet", "abs(muster_clock_step_seconds) > 0", 0, Urgency::Page,
+        "the clock of the server's machine was set; the server does not follow it", "clock-set"),
     ("MusterTaskPanics", "increase(muster_task_panics_total[10m]) > 0", 0, Urgency::Ticket,
         "a part of the server panicked and was started again", "part-panicked"),
     ("MusterDetectorFails", "increase(muster_watch_failures_total[10m]) > 0", 0, Urgency::Ticket,

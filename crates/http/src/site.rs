@@ -282,6 +282,9 @@ fn store_figures(stats: &muster_server::brain::BrainStats, out: &mut Text) {
     ] {
         out.one(name, "counter", help, n);
     }
+    let ahead = muster_server::brain::clock::stepped().map_or(0, |(_, ms)| ms / 1000);
+    let help = "How far the machine's clock is ahead of the server's since it was set.";
+    out.one("muster_clock_step_seconds", "gauge", help, ahead);
     let name = "muster_task_panics_total";
     out.head(name, "counter", "Panics of parts of the server that were started again.");
     for f in muster_server::supervise::failed() {

@@ -230,6 +230,27 @@ pub fn part_panicked(part: &str, times: u64, said: &str, since: Time) -> Conditi
     }
 }
 
+/// Somebody set the clock of the server's machine.
+#[must_use]
+pub fn clock_set(how: &str, since: Time) -> Condition {
+    Condition {
+        urgency: Urgency::Page,
+        summary: format!(
+            "the clock of the server's machine was set: it is {how}; correct it, or restart the \
+             server to follow it"
+        ),
+        runbook: "/runbooks/control-plane".to_owned(),
+        link: "/oncall".to_owned(),
+        ..condition(
+            "control-plane:clock".to_owned(),
+            Topic::ControlPlane,
+            "clock-set",
+            Entity::Site,
+            since,
+        )
+    }
+}
+
 /// No spare is left in a pool that should have some.
 #[must_use]
 pub fn no_spares(pool: &str, since: Time) -> Condition {

@@ -29,9 +29,14 @@ pub(crate) fn run(
     let mut last_snapshot = store.latest_snapshot().ok().flatten().map_or(Seq(0), |s| s.seq);
     let mut older_snapshot = last_snapshot;
     let mut looked: Option<(Instant, Seq)> = None;
+    let mut clock_read = Instant::now();
     while !shared.stopping.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(100));
         hit("brain.keeper");
+        if clock_read.elapsed() >= Duration::from_secs(1) {
+            clock_read = Instant::now();
+            super::clock::follow();
+        }
         if renewed.elapsed() >= every {
             match store.renew_lease(epoch, config.lease) {
                 Ok(()) => {

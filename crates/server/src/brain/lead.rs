@@ -63,6 +63,7 @@ impl Brain {
         };
         let started = Instant::now();
         let state = load::state(&mut *store)?;
+        super::clock::not_before(state.at);
         tracing::info!(seq = %state.seq, epoch = %epoch, took = ?started.elapsed(), "log loaded");
         let (calls, inbox) = sync_channel(BACKLOG);
         let (reads, read_inbox) = sync_channel(4096);

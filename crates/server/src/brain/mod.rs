@@ -10,6 +10,7 @@
 //! A failed append throws the engine's memory away and reloads it from the store; a lease that
 //! was lost ends the server's lead.
 
+pub mod clock;
 mod keeper;
 pub mod lead;
 mod load;
@@ -17,6 +18,7 @@ mod reader;
 pub(crate) mod stats;
 mod writer;
 
+pub use clock::clock;
 pub use load::LoadError;
 pub use stats::{BrainStats, Histogram};
 
@@ -181,15 +183,6 @@ impl std::fmt::Debug for Brain {
     }
 }
 
-/// The wall clock.
-#[must_use]
-pub fn clock() -> Time {
-    let ms = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX));
-    Time(ms)
-}
-
 impl Brain {
     /// Asks for something and waits until it is durable.
     ///
@@ -232,7 +225,7 @@ impl Brain {
         Epoch(self.shared.epoch.load(Ordering::Acquire))
     }
 
-    /// The wall clock's time.
+    /// Now, as this server's clock goes.
     #[must_use]
     pub fn now(&self) -> Time {
         clock()

@@ -2,7 +2,7 @@
 //! decided and remembered here, by the same rules, and told to the same people.
 
 use super::channels::Sender;
-use crate::brain::Brain;
+use crate::brain::{Brain, clock};
 use crate::supervise;
 use muster_model::alert::{Alert, Condition};
 use muster_model::entity::Entity;
@@ -47,6 +47,9 @@ pub(super) async fn run(
             let said: String = f.said.chars().take(200).collect();
             conditions::part_panicked(f.part, f.times, &said, f.last)
         }));
+        found.extend(
+            clock::stepped().map(|(at, ahead)| conditions::clock_set(&clock::words(ahead), at)),
+        );
         if found.is_empty() && alerts.is_empty() {
             continue;
         }
