@@ -195,10 +195,9 @@ pub(crate) async fn start_server(
         };
         server.stop().await;
         if lost {
-            return Err(Fail::failed(
-                "this server no longer leads: another one has taken over, or the store is gone",
-            )
-            .hint("start it again; it waits for its turn"));
+            let why = server.brain.down().unwrap_or_else(|| "another one has taken over".into());
+            return Err(Fail::failed(format!("this server no longer leads: {why}"))
+                .hint("start it again; it waits for its turn"));
         }
         Ok(())
     });

@@ -144,6 +144,7 @@ mod tests {
                 "         never passed",
                 "props    never ran",
                 "benches  never ran",
+                "fuzz     never ran",
             ]
         );
     }

@@ -204,8 +204,13 @@ impl Brain {
     }
 
     fn gone(&self) -> BrainError {
-        let why = self.shared.down.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        BrainError::Unavailable(why.unwrap_or_else(|| "the server is stopping".into()))
+        BrainError::Unavailable(self.down().unwrap_or_else(|| "the server is stopping".into()))
+    }
+
+    /// Why nothing can be decided; none while something can.
+    #[must_use]
+    pub fn down(&self) -> Option<String> {
+        self.shared.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Looks at the durable state. Keep the closure short: it holds up the writer.
