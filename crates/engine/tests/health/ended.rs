@@ -6,6 +6,8 @@ use muster_engine::State;
 use muster_engine::invariants::step_problems;
 use muster_model::job::{JobState, SlotEnd, StopReason, Verdict};
 use muster_model::units::Span;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 /// Every record of a life follows the rules that are about records.
 fn no_odd_steps(w: &World) {
@@ -152,4 +154,65 @@ fn a_server_that_starts_anew_in_the_window_ends_the_job_in_time() {
     ));
     w.sleep(Span::secs(4));
     assert_eq!(w.job(job).state, JobState::Failed);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// Jobs start, crash and end well; faults come before, between and after. Where nobody asks for
+    /// it, nothing takes a job out of its end.
+    #[test]
+    fn nothing_but_a_caller_takes_a_job_out_of_its_end(
+        steps in proptest::collection::vec((0u8..8, any::<u8>(), 0u64..120), 1..50),
+    ) {
+        let mut w = able(4);
+        detect_only_if(&mut w, steps.len().is_multiple_of(2));
+        let mut ended: BTreeMap<JobId, (JobState, u32)> = BTreeMap::new();
+        for (what, n, secs) in steps {
+            let of = |w: &World, s: JobState| {
+                let all = w.engine.state().jobs.values().filter(|j| j.state == s);
+                let all: Vec<JobId> = all.map(|j| j.id).collect();
+                all.get(usize::from(n) % all.len().max(1)).copied()
+            };
+            match what {
+                0 | 1 => {
+                    let mut spec = gang(1, 1 + u32::from(n) % 8);
+                    spec.retries.application = u32::from(n) % 2;
+                    w.submit(spec);
+                }
+                2 => if let Some(id) = of(&w, JobState::Starting) {
+                    w.start(id);
+                },
+                3 | 4 => if let Some(id) = of(&w, JobState::Running) {
+                    let at = w.nodes_of(id)[0].clone();
+                    w.report(id, &at, crash(0, i32::from(n % 130)));
+                },
+                5 => if let Some(id) = of(&w, JobState::Running) {
+                    w.finish(id);
+                },
+                6 => xid79(&mut w, &node(usize::from(n) % 4)),
+                _ => w.sleep(Span::secs(secs)),
+            }
+            for j in w.engine.state().jobs.values() {
+                let now = (j.state, j.attempts);
+                match ended.get(&j.id) {
+                    Some(was) => prop_assert_eq!(*was, now, "job {} went on", j.id),
+                    None if j.state.is_final() => {
+                        ended.insert(j.id, now);
+                    }
+                    None => {}
+                }
+            }
+        }
+        no_odd_steps(&w);
+        prop_assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+fn detect_only_if(w: &mut World, yes: bool) {
+    if yes {
+        w.policy(|p| {
+            p.remedies.modes.insert(Action::Drain, Mode::DetectOnly);
+        });
+    }
 }
