@@ -395,7 +395,13 @@ impl Job {
             attempts: *attempts,
             infrastructure_failures: *infrastructure_failures,
             application_failures: *application_failures,
-            attempt: attempt.as_ref().map(|a| Attempt::of(a, *state)),
+            attempt: attempt.as_ref().map(|a| {
+                let mut shown = Attempt::of(a, *state);
+                if let Some(stop) = shown.stop.as_mut().filter(|_| job.ending_until().is_some()) {
+                    stop.message = format!("ending, looking for the cause: {}", stop.message);
+                }
+                shown
+            }),
             past: past.iter().map(PastAttempt::of).collect(),
             checkpoint: checkpoint.as_ref().map(Checkpoint::of),
             checkpoint_asked: checkpoint_asked.map(Into::into),
@@ -408,6 +414,17 @@ impl Job {
             recovery: recovery.as_ref().map(Recovery::of),
             sickened: sickened.iter().map(ToString::to_string).collect(),
         }
+    }
+
+    /// What its user may do about a job that failed, where its last attempt turned out not to be
+    /// its own doing. Nothing starts it again by itself.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        let last = self.past.last().filter(|p| p.verdict.excuses());
+        last.filter(|_| self.state == JobState::Failed).map(|p| {
+            let why = p.verdict.word();
+            format!("attributed to {why}: `muster requeue {}` runs it again", self.id)
+        })
     }
 
     /// Nodes of the gang: an elastic one has what it was given, while it runs.
@@ -436,6 +453,12 @@ impl Job {
 }
 
 impl Attempt {
+    /// Is every rank of it gone, and only its end not settled yet?
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.stop.is_some() && self.slots.iter().all(|s| s.state == "ended")
+    }
+
     /// The attempt as the API shows it; `state` is its job's.
     #[must_use]
     pub fn of(attempt: &m::Attempt, state: JobState) -> Attempt {

@@ -111,6 +111,26 @@ fn what_a_driver_tells_is_shown_with_the_node_and_the_job() {
 }
 
 #[test]
+fn a_job_that_ended_is_not_run_again_by_a_fault_that_comes_later() {
+    let (c, _) = cluster(2);
+    let out = c.muster(&["run", "--gpus", "1", "--name", "once", "--", "sh", "-c", "exit 3"]);
+    out.code(3);
+    let job = || c.json(&["get", "job", "once"]);
+    let node = job()["past"][0]["nodes"][0].as_str().unwrap_or_default().to_owned();
+    assert_eq!(job()["past"][0]["verdict"], "application");
+    c.muster(&["node", "inject", "xid", &node, "--gpu", "0", "--code", "79"]).code(0);
+    until("it is known whose doing it was", || job()["past"][0]["verdict"] == "infrastructure");
+    until("the node is out", || state(&c, &node) == "quarantined");
+    let after = job();
+    assert_eq!((&after["state"], &after["attempts"]), (&"failed".into(), &1.into()));
+    let out = c.muster(&["describe", "job", "once"]);
+    assert!(out.stdout.contains("muster requeue"), "{out:?}");
+    // Only its user's word starts it again.
+    c.muster(&["requeue", "once"]).code(0);
+    until("it ran again", || job()["attempts"] == 2);
+}
+
+#[test]
 fn measured_power_is_added_up_beside_the_plan() {
     let (c, nodes) = cluster(2);
     let fleet = || c.json(&["power", "--by", "feed"]);

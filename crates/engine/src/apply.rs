@@ -166,7 +166,7 @@ impl State {
             Event::AttemptEnded { key, verdict, reason } => {
                 self.attempt_ended(r, key, *verdict, reason)?;
             }
-            Event::JobRequeued { job, reason, not_before } => self.job(r.seq, *job, |j| {
+            Event::JobRequeued { job, reason, not_before, .. } => self.job(r.seq, *job, |j| {
                 j.state = JobState::Queued;
                 j.reason = Some(reason.clone());
                 j.not_before = *not_before;
@@ -526,6 +526,7 @@ impl State {
         for i in mine {
             let Some(a) = &mut job.attempt else { break };
             let before = a.slots[i].clone();
+            last |= before == SlotState::Lost;
             let mut after = before.clone();
             f(&mut after);
             if crate::index::live(&before) && !crate::index::live(&after) {

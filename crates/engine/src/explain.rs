@@ -23,6 +23,9 @@ impl State {
         if job.state != JobState::Queued {
             let mut summary = match (&job.attempt, job.state) {
                 (Some(a), _) => match &a.stop {
+                    Some(s) if job.ending_until().is_some() => {
+                        format!("is ending, looking for the cause: {}", s.reason)
+                    }
                     Some(s) => format!("is stopping: {}", s.reason),
                     None => format!("is {} on {}", job.state, a.placement.domain),
                 },
@@ -32,6 +35,10 @@ impl State {
                 && let Some(r) = &job.reason
             {
                 summary += &format!(": {r}");
+            }
+            if let Some(p) = job.excused() {
+                let (why, id) = (p.verdict.word(), job.display_id());
+                summary += &format!("; attributed to {why}: `muster requeue {id}` runs it again");
             }
             return Some(Explanation { summary, ..Explanation::default() });
         }

@@ -216,6 +216,12 @@ pub(crate) fn depends(state: &State, job: &Job) -> Depends {
 }
 
 impl Index {
+    /// Jobs that are looked at between two moments, the first not counted.
+    pub(crate) fn wake_between(&self, from: Time, to: Time) -> impl Iterator<Item = JobId> + '_ {
+        let all = self.wakes.range((from, JobId(u64::MAX))..=(to, JobId(u64::MAX)));
+        all.map(|(_, id)| *id)
+    }
+
     /// Jobs whose last attempt that is over ended at or after a moment.
     pub(crate) fn lately_tried(&self, since: Time) -> impl Iterator<Item = JobId> + '_ {
         self.tried.range((since, JobId(0))..).map(|(_, id)| *id)
@@ -584,7 +590,7 @@ pub(crate) fn wake_times(job: &Job) -> Vec<Time> {
     match (&a.stop, &a.notice) {
         // Until the last slot is gone there is nothing to conclude, fence or not.
         (Some(_), _) if a.slots.iter().any(live) => Vec::new(),
-        (Some(stop), _) => stop.fence_until.into_iter().collect(),
+        (Some(stop), _) => stop.fence_until.into_iter().chain(job.ending_until()).collect(),
         (None, Some(n)) => a.deadline.into_iter().chain([n.until]).collect(),
         (None, None) => a.deadline.into_iter().collect(),
     }

@@ -51,6 +51,7 @@ pub const INVARIANTS: &[Invariant] = &[
         means: "what is derived equals a fresh build",
         check: Check::Costly(|s| s.index.problems(s)),
     },
+    step("ended_stays_ended", "only a caller takes a job out of its end", ended_stays_ended),
     step("ends_once", "a job ends once, and an attempt too", ends_once),
     step("attempt_is_new", "the number of an attempt is never used again", attempt_is_new),
     step("checkpoint_never_back", "a checkpoint never goes back", checkpoint_never_back),
@@ -312,6 +313,18 @@ fn ends_once(s: &State, r: &Record) -> Option<String> {
         }
         _ => None,
     }
+}
+
+fn ended_stays_ended(s: &State, r: &Record) -> Option<String> {
+    let job = match &r.event {
+        Event::JobRequeued { job, by: None, .. } => *job,
+        Event::JobPlaced { key, .. }
+        | Event::AttemptStarted { key, .. }
+        | Event::StopOrdered { key, .. } => key.job,
+        _ => return None,
+    };
+    let j = s.jobs.get(&job)?;
+    j.state.is_final().then(|| format!("job {job} is {} and goes on, unasked", j.state))
 }
 
 fn attempt_is_new(s: &State, r: &Record) -> Option<String> {

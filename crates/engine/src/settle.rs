@@ -55,8 +55,17 @@ impl Engine {
         }
         let lost = a.slots.contains(&SlotState::Lost);
         let nodes: Vec<NodeName> = a.placement.slots.iter().map(|s| s.node.clone()).collect();
-        let found = self.attributed(job, &nodes, verdict(&stop.reason));
+        let found = self.attributed(job, &nodes, &stop.reason, verdict(&stop.reason));
         let again = self.next_step(job, &stop.reason, found.verdict);
+        // What its nodes have to say may come a moment after its ranks. Until then it is not
+        // called ended: afterwards nothing would start it again.
+        if matches!(again, Next::Failed(_) | Next::Exhausted(_))
+            && found.verdict == Verdict::Application
+            && found.findings.is_empty()
+            && job.ending_until().is_some_and(|t| self.state.now < t)
+        {
+            return;
+        }
         // A new attempt never writes where the old one still can: it waits until the ranks on the
         // lost node have certainly stopped, or, where they may go on, until the node is heard.
         if lost
@@ -65,6 +74,10 @@ impl Engine {
             && stop.fence_until.is_none_or(|t| self.state.now < t)
         {
             return;
+        }
+        self.write_repeats(&found.findings);
+        if matches!(found.verdict, Verdict::Application | Verdict::Unknown) {
+            self.remember_failed(key, a);
         }
         let first = verdict(&stop.reason);
         let mut reason = stop.reason.to_string();
@@ -93,7 +106,7 @@ impl Engine {
                 self.emit(project, Event::JobFailed { job, reason, exit_code });
             }
             Next::Again(not_before) => {
-                self.emit(project, Event::JobRequeued { job, reason, not_before });
+                self.emit(project, Event::JobRequeued { job, reason, not_before, by: None });
                 self.held_by_breaker(job);
             }
         }

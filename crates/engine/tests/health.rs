@@ -5,10 +5,14 @@ mod causes;
 use crate::common;
 #[path = "health/drift.rs"]
 mod drift;
+#[path = "health/ended.rs"]
+mod ended;
 #[path = "health/lemons.rs"]
 mod lemons;
 #[path = "health/limits.rs"]
 mod limits;
+#[path = "health/repeats.rs"]
+mod repeats;
 #[path = "health/story.rs"]
 mod story;
 #[path = "health/words.rs"]

@@ -50,6 +50,7 @@ fn one_failing_rank_stops_the_gang_and_its_code_comes_back() {
     w.report(id, &nodes[1], crash(9, 3));
     assert_eq!(w.job(id).state, JobState::Stopping, "the other node must be stopped first");
     w.report(id, &nodes[0], Observed::Ended(SlotEnd::Stopped));
+    w.sleep(Span::secs(5));
     assert_eq!(w.job(id).state, JobState::Failed);
     assert_eq!(w.job(id).exit_code, Some(3));
     assert!(w.job(id).reason.as_deref().unwrap().contains("rank 9"), "{:?}", w.job(id).reason);
@@ -175,6 +176,7 @@ fn application_errors_are_not_retried_unless_asked() {
     w.report(id, &n, crash(0, 1));
     assert_eq!(w.job(id).attempts, 2, "the first retry comes at once");
     w.report(id, &n, crash(0, 1));
+    w.sleep(Span::secs(5));
     assert_eq!(w.job(id).state, JobState::Failed);
 }
 
@@ -214,6 +216,7 @@ fn a_rank_that_is_killed_for_its_memory_failed_by_itself() {
     let mut w = World::new(1, 8);
     let id = w.submit(gang(1, 8));
     w.report(id, &node(0), killed("out of memory: limit 16GiB"));
+    w.sleep(Span::secs(5));
     assert_eq!(w.job(id).state, JobState::Failed);
     assert_eq!(w.job(id).past.last().unwrap().verdict, Verdict::Application);
 }
@@ -295,7 +298,7 @@ fn a_dependency_that_can_never_be_met_ends_the_job_with_the_reason() {
     spec.after = vec![format!("{first}:ok")];
     let next = w.submit(spec);
     w.report(first, &node(0), crash(0, 1));
-    w.tick();
+    w.sleep(Span::secs(5));
     assert_eq!(w.job(next).state, JobState::Cancelled);
     assert!(w.job(next).reason.as_deref().unwrap().contains("depends"));
 }

@@ -84,6 +84,12 @@ const NO_CAUSE: [&str; 8] = [
 const SLOW: [&str; 6] =
     ["thermal", "power-brake", "clocks-low", "pcie-downgrade", "link-slow", "storage-slow"];
 
+/// Can a finding be the cause of an end at all?
+#[must_use]
+pub fn names_cause(seen: &SeenFinding) -> bool {
+    blame(seen).is_some()
+}
+
 fn blame(seen: &SeenFinding) -> Option<Blame> {
     let kind = seen.kind.as_str();
     if seen.confidence < CONFIDENCE_MIN || NO_CAUSE.contains(&kind) {

@@ -100,7 +100,7 @@ fn saved(no: u32, at: Time, blocked: u64) -> Event {
 }
 
 fn requeued() -> Event {
-    Event::JobRequeued { job: JOB, reason: String::new(), not_before: Time(0) }
+    Event::JobRequeued { job: JOB, reason: String::new(), not_before: Time(0), by: None }
 }
 
 fn sum(r: &Report) -> Work {

@@ -10,9 +10,7 @@ pub use origin::Origin;
 pub use record::Record;
 
 use crate::alert::{Acknowledgement, Alert, Condition, News, Routing, Silence};
-use crate::breaker::Breaker;
 use crate::entity::Entity;
-use crate::fault::SeenFault;
 use crate::finding::{Finding, Incident, SeenFinding};
 use crate::ids::{AttemptKey, Epoch, JobId, SiteId};
 use crate::job::{Checkpoint, Dependency, SlotEnd, StopReason, Verdict};
@@ -24,7 +22,6 @@ use crate::remedy::{AskedAct, Remedy, RemedyOutcome, RemedyStep};
 use crate::runbook::{Run, RunOutcome, StepDone};
 use crate::slo::{Counted, Objectives};
 use crate::spec::{Group, JobSpec};
-use crate::tenant::TokenUse;
 use crate::topology::{Location, Topology};
 use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -158,6 +155,9 @@ pub enum Event {
         /// It does not start before this: a job that keeps failing is tried ever more slowly.
         #[serde(default)]
         not_before: Time,
+        /// Who asked for it, where the job had ended: nothing else takes a job out of its end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// A job ended well.
     JobSucceeded {
@@ -313,7 +313,7 @@ pub enum Event {
         /// Hex SHA-256 of the secret.
         hash: String,
         /// What it is for.
-        usage: TokenUse,
+        usage: crate::tenant::TokenUse,
         /// When it stops working.
         expires_at: Option<Time>,
     },
@@ -427,7 +427,7 @@ pub enum Event {
         /// The node that reported it.
         node: NodeName,
         /// What it told.
-        fault: Box<SeenFault>,
+        fault: Box<crate::fault::SeenFault>,
     },
     /// A node is to be tested before it takes more work.
     QualificationAsked {
@@ -516,7 +516,7 @@ pub enum Event {
     /// A breaker opened, half opened or closed.
     BreakerSet {
         /// How it stands now.
-        breaker: Box<Breaker>,
+        breaker: Box<crate::breaker::Breaker>,
         /// An operator's word.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         word: bool,

@@ -122,6 +122,13 @@ impl Exit {
     pub fn shell_code(&self) -> i32 {
         self.code.or(self.signal.map(|s| 128 + s)).unwrap_or(1)
     }
+
+    /// Is it a code that shells use for a command that is not there or cannot be run? No GPU
+    /// makes a program end so.
+    #[must_use]
+    pub fn means_not_run(code: i32) -> bool {
+        matches!(code, 126 | 127)
+    }
 }
 
 impl fmt::Display for Exit {
@@ -363,6 +370,28 @@ pub enum Verdict {
     Unknown,
 }
 
+impl Verdict {
+    /// Is it known not to be the job's own doing, nor anybody's will?
+    #[must_use]
+    pub fn excuses(self) -> bool {
+        matches!(self, Verdict::Infrastructure | Verdict::Platform)
+    }
+
+    /// The word users read.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Success => "success",
+            Verdict::Application => "application",
+            Verdict::Infrastructure => "infrastructure",
+            Verdict::Operator => "operator",
+            Verdict::Scheduler => "scheduler",
+            Verdict::Platform => "platform",
+            Verdict::Unknown => "unknown",
+        }
+    }
+}
+
 /// An attempt that goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
@@ -595,7 +624,40 @@ pub struct Job {
     pub version: Seq,
 }
 
+/// So long after its first rank failed the end of a job may be held back, because what names the
+/// cause (a fault in the log of a node's kernel) can come a moment after the rank. Never longer:
+/// a job that is called ended stays ended.
+pub const CAUSE_WINDOW: Span = Span::secs(5);
+
 impl Job {
+    /// Until when its end is held back while its cause is looked for. Only where the cause would
+    /// change what follows: a rank failed by itself, every rank is gone, hardware was used, the
+    /// failure is the job's last as far as is known, and one of the infrastructure would be tried
+    /// again.
+    #[must_use]
+    pub fn ending_until(&self) -> Option<Time> {
+        let a = self.attempt.as_ref()?;
+        let stop = a.stop.as_ref()?;
+        let StopReason::SlotFailed { end: SlotEnd::Failed { exit }, .. } = &stop.reason else {
+            return None;
+        };
+        let gone = a.slots.iter().all(|s| matches!(s, SlotState::Ended { .. }));
+        let gpus = a.placement.slots.iter().any(|s| !s.gpus.is_empty());
+        let ran = !Exit::means_not_run(exit.shell_code());
+        let retries = &self.spec.retries;
+        let last = self.application_failures >= retries.application;
+        let excused = self.infrastructure_failures < retries.infrastructure;
+        (gone && gpus && ran && last && excused).then_some(stop.at + CAUSE_WINDOW)
+    }
+
+    /// The attempt that a failed job ended with, where that turned out not to be its own doing:
+    /// nothing starts it again by itself, and its user may.
+    #[must_use]
+    pub fn excused(&self) -> Option<&PastAttempt> {
+        let last = self.past.last().filter(|p| p.verdict.excuses());
+        last.filter(|_| self.state == JobState::Failed)
+    }
+
     /// Key of the attempt that goes on.
     #[must_use]
     pub fn attempt_key(&self) -> Option<AttemptKey> {

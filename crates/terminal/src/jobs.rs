@@ -56,6 +56,12 @@ pub fn reason(job: &Job, now: Time, zone: &TimeZone) -> String {
                 muster_specs::hostlist::compress(names)
             }
         },
-        None => job.reason.clone().unwrap_or_default(),
+        None => {
+            let reason = job.reason.clone().unwrap_or_default();
+            match job.hint() {
+                Some(hint) => format!("{reason}; {hint}"),
+                None => reason,
+            }
+        }
     }
 }

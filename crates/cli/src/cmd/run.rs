@@ -224,6 +224,13 @@ impl Waiting {
                 let up = slots.iter().filter(|s| s.state == "running").count();
                 self.show(&format!("job {} is starting: {up} of {} nodes up", job.id, slots.len()));
             }
+            JobState::Stopping => {
+                let ending = job.attempt.as_ref().filter(|a| a.is_ending());
+                match ending.and_then(|a| a.stop.as_ref()) {
+                    Some(stop) => self.show(&format!("job {} is {}", job.id, stop.message)),
+                    None => self.hide(),
+                }
+            }
             _ => self.hide(),
         }
     }

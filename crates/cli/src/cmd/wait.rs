@@ -45,4 +45,7 @@ impl Wait {
 pub(crate) fn say(job: &Job) {
     let why = job.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
     output::note(&format!("job {} ({}) {}{why}", job.id, job.name, job.state));
+    if let Some(hint) = job.hint() {
+        output::note(&format!("hint: {hint}"));
+    }
 }

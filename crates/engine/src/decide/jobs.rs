@@ -214,7 +214,7 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
         s if s.is_final() => {
             let reason = format!("requeued by {by}");
             let not_before = fence_of_last(e, &job)?;
-            let event = Event::JobRequeued { job: id, reason, not_before };
+            let event = Event::JobRequeued { job: id, reason, not_before, by: Some(by) };
             e.emit(Some(&job.project), event);
         }
         _ => {

@@ -1,5 +1,6 @@
 //! From signals to findings: one for each thing and failure mode, however often it is seen.
 
+use super::work::Repeat;
 use crate::Engine;
 use muster_health::modes;
 use muster_model::entity::Entity;
@@ -17,6 +18,11 @@ const OPEN_PER_NODE: usize = 64;
 const OPEN_MAX: usize = 20_000;
 /// The same fault is counted over so long.
 const FAULT_MEMORY: Span = Span::hours(24);
+/// A finding is young for so long; people look at it then.
+const YOUNG: Span = Span::mins(10);
+/// What only repeats is written down so often while the finding is young, and later.
+const EVERY_YOUNG: Span = Span::mins(1);
+const EVERY: Span = Span::mins(5);
 /// A node's clock is not believed to be further behind than this.
 const CLOCK: Span = Span::mins(5);
 
@@ -83,22 +89,67 @@ impl Engine {
         self.follow(id);
     }
 
+    /// A finding that is open was seen again. What changes something is written down at once; what
+    /// only repeats is added up, and written down when its time has come or something rests on it.
     fn seen_again(&mut self, f: &Finding, seen: SeenFinding, decided: bool) {
         let was = &f.seen;
-        let merged = merge(was, seen);
+        let mut known = self.work.repeats.get(&f.id).map_or(was, |r| &r.seen).clone();
+        // What was said about one tenant's program is not for the next one to read.
+        let owner = self.project_of(known.attempt);
+        if seen.attempt.is_some() && owner.is_some() && owner != self.project_of(seen.attempt) {
+            known.evidence.clear();
+        }
+        let merged = merge(known, seen, decided);
         let worse = merged.severity > was.severity;
         let surer = merged.confidence >= was.confidence.saturating_add(200);
-        // What only repeats is written down ever more rarely.
         let much = merged.count >= was.count.saturating_mul(10);
-        if !(worse || surer || much) {
-            return;
+        // Two attempts that share a node may take turns: these are no news each time.
+        let runs =
+            |k: AttemptKey| self.state.jobs.get(&k.job).is_some_and(|j| j.attempt_key() == Some(k));
+        let turns = was.attempt.is_some_and(runs) && merged.attempt.is_some_and(runs);
+        let other = merged.attempt != was.attempt && !turns;
+        let latest = merged.clone();
+        if worse || surer || much || other {
+            self.write_seen(f.id, merged, decided);
+        } else {
+            let due = self.work.repeats.get(&f.id).map(|r| r.due);
+            let due = due.unwrap_or_else(|| self.state.now + every(self.state.now, f));
+            self.work.repeats.insert(f.id, Repeat { seen: merged, decided, due });
+            self.work.repeats_at.set(&f.id, Some(due));
         }
-        let project = self.project_of(merged.attempt);
-        let event = Event::FindingChanged { id: f.id, seen: Box::new(merged), decided };
-        self.emit(project.as_ref(), event);
         if worse || surer {
             self.work.correlate = true;
             self.follow(f.id);
+        } else {
+            self.attribute_late(&latest, true);
+        }
+    }
+
+    /// Writes down what is known of a finding now.
+    fn write_seen(&mut self, id: u64, seen: SeenFinding, decided: bool) {
+        self.work.repeats.remove(&id);
+        self.work.repeats_at.set(&id, None);
+        let project = self.project_of(seen.attempt);
+        let event = Event::FindingChanged { id, seen: Box::new(seen), decided };
+        self.emit(project.as_ref(), event);
+    }
+
+    /// Writes down repeats of findings that something rests on.
+    pub(crate) fn write_repeats(&mut self, findings: &[u64]) {
+        for id in findings {
+            let open = |f: &std::sync::Arc<Finding>| f.closed.is_none();
+            let Some(r) = self.work.repeats.remove(id) else { continue };
+            self.work.repeats_at.set(id, None);
+            if self.state.health.findings.get(id).is_some_and(open) {
+                self.write_seen(*id, r.seen, r.decided);
+            }
+        }
+    }
+
+    /// Repeats whose time has come are written down.
+    pub(super) fn pass_repeats(&mut self) {
+        while let Some(id) = self.work.repeats_at.pop(self.state.now) {
+            self.write_repeats(&[id]);
         }
     }
 
@@ -108,6 +159,7 @@ impl Engine {
         if f.closed.is_some() {
             return;
         }
+        self.write_repeats(&[id]);
         let project = self.project_of(f.seen.attempt);
         self.emit(project.as_ref(), Event::FindingClosed { id, why: why.to_owned(), decided });
         if let Some(node) = f.seen.entity.node() {
@@ -135,7 +187,7 @@ impl Engine {
             ("lemon", Some(node)) => self.keep_for_small_work(node),
             _ => {}
         }
-        self.attribute_late(&f);
+        self.attribute_late(&f.seen, false);
         self.consider(&f);
     }
 
@@ -206,16 +258,27 @@ impl Engine {
     }
 }
 
+/// How long what only repeats is added up before it is written down.
+fn every(now: Time, f: &Finding) -> Span {
+    if now.since(f.opened_at) < YOUNG { EVERY_YOUNG } else { EVERY }
+}
+
 /// One finding out of what was known and what is seen now.
-fn merge(was: &SeenFinding, new: SeenFinding) -> SeenFinding {
-    let mut out = was.clone();
-    out.severity = was.severity.max(new.severity);
-    out.confidence = was.confidence.max(new.confidence);
-    out.first_seen = was.first_seen.min(new.first_seen);
-    out.last_seen = was.last_seen.max(new.last_seen);
-    out.count = was.count.saturating_add(new.count);
-    out.attempt = new.attempt.or(was.attempt);
-    out.rank = new.rank.or(was.rank);
+fn merge(was: SeenFinding, new: SeenFinding, decided: bool) -> SeenFinding {
+    let mut out = was;
+    // A detector tells how often it saw it in all since it began; faults come one by one.
+    let in_all = !decided && new.first_seen <= out.first_seen;
+    out.count = if in_all { out.count.max(new.count) } else { out.count.saturating_add(new.count) };
+    out.severity = out.severity.max(new.severity);
+    out.confidence = out.confidence.max(new.confidence);
+    out.first_seen = out.first_seen.min(new.first_seen);
+    out.last_seen = out.last_seen.max(new.last_seen);
+    // A rank belongs to its attempt.
+    if new.attempt.is_some() && new.attempt != out.attempt {
+        out.rank = None;
+    }
+    out.attempt = new.attempt.or(out.attempt);
+    out.rank = new.rank.or(out.rank);
     for line in new.evidence {
         if !out.evidence.contains(&line) {
             out.evidence.push(line);

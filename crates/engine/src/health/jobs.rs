@@ -1,20 +1,37 @@
 //! Jobs and unhealthy hardware: what caused an attempt's end, and how long recovery took.
 
 use crate::Engine;
-use muster_health::attribute::{AFTER, Attribution, BEFORE, Ended, Known, attribute};
+use muster_health::attribute::{AFTER, Attribution, BEFORE, Ended, Known, attribute, names_cause};
+use muster_health::modes;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
-use muster_model::finding::Finding;
-use muster_model::ids::AttemptKey;
-use muster_model::job::{Job, JobState, PastAttempt, Verdict};
+use muster_model::fault::FaultClass;
+use muster_model::finding::{Finding, SeenFinding};
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::{
+    Attempt, CAUSE_WINDOW, Exit, Job, PastAttempt, SlotEnd, StopReason, Verdict,
+};
 use muster_model::names::NodeName;
+use muster_model::placement::Placement;
 use muster_model::topology::Level;
+use muster_model::units::Span;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// What a detector reports is so until it says that it is over. It repeats itself every ten
+/// minutes; one that is silent for longer than this is not believed any more.
+const STANDS: Span = Span::mins(15);
+
 impl Engine {
     /// Whose doing the end of an attempt was, from what is known of its nodes.
-    pub(crate) fn attributed(&self, job: &Job, nodes: &[NodeName], first: Verdict) -> Attribution {
+    pub(crate) fn attributed(
+        &self,
+        job: &Job,
+        nodes: &[NodeName],
+        why: &StopReason,
+        first: Verdict,
+    ) -> Attribution {
         let now = self.state.now;
         let key = job.attempt_key().unwrap_or(AttemptKey { job: job.id, attempt: job.attempts });
         let ended = Ended {
@@ -23,10 +40,19 @@ impl Engine {
             verdict: first,
             nodes,
         };
-        self.judge(key, &ended)
+        let placement = job.attempt.as_ref().map(|a| &*a.placement);
+        self.judge(key, &ended, placement, not_run(why))
     }
 
-    fn judge(&self, key: AttemptKey, ended: &Ended<'_>) -> Attribution {
+    /// `not_run`: what was asked for is not there or cannot be run; of hardware only disks and
+    /// file systems can be the cause of that.
+    fn judge(
+        &self,
+        key: AttemptKey,
+        ended: &Ended<'_>,
+        placement: Option<&Placement>,
+        not_run: bool,
+    ) -> Attribution {
         let places: BTreeSet<Entity> = ended
             .nodes
             .iter()
@@ -46,35 +72,62 @@ impl Engine {
             Entity::Storage(_) => true,
             e => e.node().map_or_else(|| places.contains(e), |n| here.contains(n)),
         };
-        let near = self
-            .state
-            .health
-            .findings
-            .values()
-            .rev()
-            .take_while(|f| f.opened_at + BEFORE + AFTER >= ended.at || f.closed.is_none())
-            .take(4096);
-        let known: Vec<&Arc<Finding>> = near.filter(|f| about(f)).collect();
+        // A GPU that was bad before the attempt began on others did not end it.
+        let beside = |seen: &SeenFinding| {
+            let old = ended.started_at.is_none_or(|t| seen.first_seen < t);
+            old && seen.attempt != Some(key) && placement.is_some_and(|p| is_beside(seen, p))
+        };
+        let can = |seen: &SeenFinding| (!not_run || of_storage(seen)) && !beside(seen);
+        // However old it is, what is open counts. What was closed earlier was last seen earlier.
+        let book = &self.state.health;
+        let closed = book.index.closed_findings.range((ended.at - BEFORE, 0)..);
+        let closed = closed.filter_map(|(_, id)| book.findings.get(id));
+        let known: Vec<(u64, Cow<'_, SeenFinding>)> = book
+            .open()
+            .chain(closed)
+            .filter(|f| about(f))
+            .map(|f| (f.id, self.seen_by(f, ended)))
+            .filter(|(_, seen)| can(seen))
+            .collect();
         let known: Vec<Known<'_>> =
-            known.iter().map(|f| Known { id: f.id, seen: &f.seen }).collect();
+            known.iter().map(|(id, seen)| Known { id: *id, seen }).collect();
         attribute(ended, key, &known)
     }
 
-    /// A finding came after the end of an attempt that it explains: the verdict is mended, and a
-    /// job that failed for it goes on.
-    pub(super) fn attribute_late(&mut self, f: &Finding) {
-        let Some(node) = f.seen.entity.node() else { return };
+    /// What is known of a finding around an end, with repeats that are not written down yet.
+    fn seen_by<'a>(&'a self, f: &'a Finding, ended: &Ended<'_>) -> Cow<'a, SeenFinding> {
+        let seen = self.work.repeats.get(&f.id).map_or(&f.seen, |r| &r.seen);
+        let stands = f.closed.is_none() && !f.inferred && seen.last_seen + STANDS >= ended.at;
+        if !stands || seen.last_seen >= ended.at {
+            return Cow::Borrowed(seen);
+        }
+        Cow::Owned(SeenFinding { last_seen: ended.at, ..seen.clone() })
+    }
+
+    /// Something was found, or seen again. Where it explains the end of an attempt, a job that is
+    /// ending is settled; of one that has ended only the verdict changes: nothing starts it again
+    /// but somebody's word. What is seen again comes often: then only attempts count that are
+    /// remembered as having failed, and not all that ended lately.
+    pub(super) fn attribute_late(&mut self, seen: &SeenFinding, again: bool) {
+        if !names_cause(seen) {
+            return;
+        }
+        self.settle_ending(seen.entity.node());
+        let Some(node) = seen.entity.node() else { return };
         let now = self.state.now;
         let lately = |p: &PastAttempt| {
             now.since(p.ended_at) <= AFTER
                 && p.nodes.contains(node)
                 && matches!(p.verdict, Verdict::Application | Verdict::Unknown)
         };
-        let ended: Vec<Arc<Job>> = self
-            .state
-            .index
-            .lately_tried(now - AFTER)
-            .filter_map(|id| self.state.jobs.get(&id))
+        let tried: BTreeSet<JobId> = if again {
+            self.work.failed.keys().map(|k| k.job).collect()
+        } else {
+            self.state.index.lately_tried(now - AFTER).collect()
+        };
+        let ended: Vec<Arc<Job>> = tried
+            .iter()
+            .filter_map(|id| self.state.jobs.get(id))
             .filter(|j| j.past.last().is_some_and(lately))
             .cloned()
             .collect();
@@ -87,7 +140,9 @@ impl Engine {
                 verdict: p.verdict,
                 nodes: &p.nodes,
             };
-            let found = self.judge(key, &ended);
+            let not_run = job.exit_code.is_some_and(Exit::means_not_run);
+            let placement = self.work.failed.get(&key).map(|(_, p)| &**p);
+            let found = self.judge(key, &ended, placement, not_run);
             let better = match found.verdict {
                 Verdict::Infrastructure => true,
                 // Nobody knew why it ended; now somebody does.
@@ -98,16 +153,37 @@ impl Engine {
                 continue;
             }
             let Attribution { verdict, findings, reason } = found;
+            self.write_repeats(&findings);
             let reason = format!("{}; {reason}", p.reason);
-            let event = Event::AttemptAttributed { key, verdict, findings, reason: reason.clone() };
+            let event = Event::AttemptAttributed { key, verdict, findings, reason };
             self.emit(Some(&job.project), event);
-            let Some(job) = self.state.jobs.get(&job.id).cloned() else { continue };
-            let left = job.infrastructure_failures <= job.spec.retries.infrastructure;
-            if job.state == JobState::Failed && left && verdict == Verdict::Infrastructure {
-                let not_before = self.state.now;
-                let event = Event::JobRequeued { job: job.id, reason, not_before };
-                self.emit(Some(&job.project), event);
-            }
+        }
+    }
+
+    /// An attempt failed: what it held is remembered for as long as its cause may change.
+    pub(crate) fn remember_failed(&mut self, key: AttemptKey, a: &Attempt) {
+        let now = self.state.now;
+        self.work.failed.retain(|_, (at, _)| now.since(*at) <= AFTER);
+        self.work.failed.insert(key, (now, a.placement.clone()));
+    }
+
+    /// Jobs whose end is held back may have their cause now: those that ran on a node, or all.
+    fn settle_ending(&mut self, node: Option<&NodeName>) {
+        let now = self.state.now;
+        let here = |j: &Job| {
+            let mut slots = j.attempt.iter().flat_map(|a| &a.placement.slots);
+            node.is_none_or(|n| slots.any(|s| s.node == *n))
+        };
+        let ending: BTreeSet<JobId> = self
+            .state
+            .index
+            .wake_between(now, now + CAUSE_WINDOW)
+            .filter_map(|id| self.state.jobs.get(&id))
+            .filter(|j| j.ending_until().is_some() && here(j))
+            .map(|j| j.id)
+            .collect();
+        for id in ending {
+            self.settle_job(id);
         }
     }
 
@@ -122,4 +198,27 @@ impl Engine {
             self.emit(Some(&job.project), Event::AttemptProgressed { key });
         }
     }
+}
+
+/// Could what was asked for not be run at all?
+fn not_run(why: &StopReason) -> bool {
+    match why {
+        StopReason::SlotFailed { end: SlotEnd::Unstartable { .. }, .. } => true,
+        StopReason::SlotFailed { end: SlotEnd::Failed { exit }, .. } => {
+            Exit::means_not_run(exit.shell_code())
+        }
+        _ => false,
+    }
+}
+
+/// Is it about a GPU that this placement does not hold?
+fn is_beside(seen: &SeenFinding, p: &Placement) -> bool {
+    let Entity::Gpu(node, gpu) = &seen.entity else { return false };
+    !p.slots.iter().any(|s| s.node == *node && s.gpus.iter().any(|held| held == *gpu))
+}
+
+/// Is it about disks or file systems?
+fn of_storage(seen: &SeenFinding) -> bool {
+    matches!(seen.entity, Entity::Storage(_))
+        || modes::mode(&seen.kind).is_some_and(|m| m.class == FaultClass::Storage)
 }

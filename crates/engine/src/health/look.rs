@@ -20,6 +20,7 @@ impl Engine {
     /// Looks at everything that is due.
     pub(crate) fn pass_health(&mut self) {
         self.pass_arrived();
+        self.pass_repeats();
         self.pass_lemons();
         self.pass_drift();
         for _ in 0..STEPS {
@@ -125,7 +126,7 @@ impl Engine {
         let soon = (!w.due.is_empty() || !w.moved.is_empty() || w.all).then_some(Time(0));
         let causes = w.correlate.then_some(w.correlated_at + EVERY);
         let timed = [w.nodes_at.first(), w.acts_at.first(), w.breakers_at, self.next_room()];
-        let seldom = [self.next_lemons(), self.next_drift()];
+        let seldom = [self.next_lemons(), self.next_drift(), w.repeats_at.first()];
         let all = timed.into_iter().chain(seldom).chain([soon, causes]);
         all.flatten().min().map(|t| t.max(self.state.now + Span(1)))
     }

@@ -5,13 +5,16 @@ use super::timers::Timers;
 use crate::state::State;
 use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
-use muster_model::ids::JobId;
+use muster_model::finding::SeenFinding;
+use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Verdict;
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
+use muster_model::placement::Placement;
 use muster_model::remedy::{Remedy, RemedyStep};
 use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What is to be looked at again.
 #[derive(Debug, Clone, Default)]
@@ -49,8 +52,25 @@ pub(crate) struct Work {
     pub(crate) inventoried: Option<Time>,
     /// How many nodes are in a place, or are managed alike, as far as it was asked.
     pub(crate) sizes: BTreeMap<Entity, u32>,
+    /// Repeats of open findings that are not written down yet. A server that starts anew begins
+    /// without them: at most a few minutes of repeats are not counted.
+    pub(crate) repeats: BTreeMap<u64, Repeat>,
+    /// When they are.
+    pub(crate) repeats_at: Timers<u64>,
+    /// What attempts that failed within the last minutes held, and when they ended.
+    pub(crate) failed: BTreeMap<AttemptKey, (Time, Arc<Placement>)>,
     /// Groups and how much of each is out, while nothing changed.
     pub(crate) groups: Option<BTreeMap<String, Group>>,
+}
+
+/// An open finding as it is known now, while the log knows less of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Repeat {
+    pub(crate) seen: SeenFinding,
+    /// It follows from what the log holds.
+    pub(crate) decided: bool,
+    /// When it is written down.
+    pub(crate) due: Time,
 }
 
 impl Work {

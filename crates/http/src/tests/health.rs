@@ -1,10 +1,12 @@
 //! Findings, incidents, breakers, remedies and automation over HTTP.
 
-use super::site;
-use muster_model::command::Command;
+use super::{PATIENCE, Site, site};
+use muster_model::command::{Command, Observed};
 use muster_model::entity::Entity;
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};
 use muster_model::finding::{SeenFinding, Severity};
 use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::{Exit, SlotEnd};
 use muster_model::units::Time;
 use serde_json::{Value, json};
 
@@ -190,4 +192,68 @@ async fn a_dry_run_says_what_another_policy_would_have_done() {
     assert_eq!(no.status, 422, "{:?}", no.body);
     assert_eq!(no.json()["error"]["field"], "remedies.rules[0].ladder");
     assert_eq!(s.post(&s.operator, path, &json!({"days": 0})).await.status, 422);
+}
+
+/// The job, once it is as it should be.
+async fn job_when(s: &Site, id: &str, so: impl Fn(&Value) -> bool) -> Value {
+    let path = format!("/v1/jobs/{id}");
+    let wait = async {
+        loop {
+            let job = s.get(&s.user, &path).await.json();
+            // What is ending says so for as long as it is.
+            if let Some(m) = job["attempt"]["stop"]["message"].as_str() {
+                assert!(m.starts_with("ending, looking for the cause: rank 0 exited"), "{m}");
+            }
+            if so(&job) {
+                return job;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.expect("the job comes to it")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_ended_is_not_started_by_a_fault_and_says_whose_doing_it_was() {
+    let s = site().await;
+    let spec = json!({"name": "a", "gang": {"gpus": 1}, "run": {"command": ["false"]}});
+    let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
+    let (id, number) = (job["id"].as_str().unwrap().to_owned(), job["number"].as_u64().unwrap());
+    job_when(&s, &id, |j| j["state"] == "starting").await;
+    let key = AttemptKey { job: JobId(number), attempt: 1 };
+    let n1: muster_model::names::NodeName = "n1".parse().unwrap();
+    let exit = Exit { rank: 0, code: Some(3), signal: None, note: String::new() };
+    for observed in [Observed::Running, Observed::Ended(SlotEnd::Failed { exit })] {
+        let node = n1.clone();
+        s.brain.system(Command::SlotReport { node, key, observed }).await.unwrap();
+    }
+    let failed = job_when(&s, &id, |j| j["state"] == "failed").await;
+    assert_eq!(
+        (&failed["exit_code"], &failed["past"][0]["verdict"]),
+        (&json!(3), &json!("application"))
+    );
+    // The GPU falls off the bus after the end.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let fault = SeenFault {
+        code: "xid-79".into(),
+        at: Time(u64::try_from(now.as_millis()).unwrap()),
+        count: 1,
+        source: FaultSource::Kernel,
+        class: FaultClass::Bus,
+        action: FaultAction::Reboot,
+        gpu: Some(0),
+        pid: None,
+        attempt: None,
+        rank: None,
+        text: "told".into(),
+    };
+    s.brain.system(Command::FaultsSeen { node: n1, faults: vec![fault] }).await.unwrap();
+    let later = job_when(&s, &id, |j| j["past"][0]["verdict"] == "infrastructure").await;
+    assert_eq!((&later["state"], &later["attempts"]), (&json!("failed"), &json!(1)));
+    assert_eq!((&later["ended_at"], &later["exit_code"]), (&failed["ended_at"], &json!(3)));
+    let why = s.get(&s.user, &format!("/v1/jobs/{id}/explain")).await.json();
+    assert!(why["summary"].as_str().unwrap().contains("muster requeue"), "{why}");
+    // Its user may run it again.
+    let got = s.post(&s.user, &format!("/v1/jobs/{id}/requeue"), &Value::Null).await;
+    assert_eq!((got.status.as_u16(), &got.json()["ended_at"]), (200, &Value::Null));
 }

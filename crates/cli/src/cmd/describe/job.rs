@@ -2,7 +2,7 @@
 
 use super::{Beside, story};
 use muster_api::{Job, Recovery};
-use muster_model::job::{Basis, Verdict};
+use muster_model::job::Basis;
 use muster_model::placement::HeldPart;
 use muster_model::spec::GpuPart;
 use muster_model::units::Time;
@@ -15,6 +15,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
     f.line("Job", format!("{} ({})", job.id, job.name));
     f.line("State", job.state.word());
     f.line("Reason", job.reason.as_deref().unwrap_or_default());
+    f.line("Hint", job.hint().unwrap_or_default());
     f.line("Waiting", job.waiting.as_deref().unwrap_or_default());
     f.line("Held by", job.held.as_deref().unwrap_or_default());
     if let Some(p) = &job.promise {
@@ -154,7 +155,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
                 number(p.no),
                 cell(relative(now, p.ended_at)),
                 cell(ran.unwrap_or_else(|| "never".into())),
-                cell(verdict(p.verdict)),
+                cell(p.verdict.word()),
                 cell(muster_specs::hostlist::compress(nodes)),
                 cell(&p.reason),
             ];
@@ -207,19 +208,6 @@ fn recovery(f: &mut Facts, r: &Recovery, on: bool) {
     f.line("  Finding", r.finding.as_deref().unwrap_or_default());
 }
 
-/// Whose doing it was, in a word.
-pub(super) fn verdict(v: Verdict) -> &'static str {
-    match v {
-        Verdict::Success => "success",
-        Verdict::Application => "application",
-        Verdict::Infrastructure => "infrastructure",
-        Verdict::Operator => "operator",
-        Verdict::Scheduler => "scheduler",
-        Verdict::Platform => "platform",
-        Verdict::Unknown => "unknown",
-    }
-}
-
 /// What a promise rests on, in words.
 fn basis(b: Basis) -> &'static str {
     match b {
@@ -235,7 +223,7 @@ fn basis(b: Basis) -> &'static str {
 mod tests {
     use super::*;
 
-    use muster_model::job::JobState;
+    use muster_model::job::{JobState, Verdict};
 
     #[test]
     fn a_job_is_described_with_its_attempts_and_why_each_ended() {
@@ -266,6 +254,29 @@ mod tests {
         for absent in ["Starts by", "Preempted", "Elastic", "Idle"] {
             assert!(!text.contains(absent), "{absent} in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_failed_job_that_is_excused_may_be_run_again_by_its_user() {
+        let mut job = muster_api::samples::job(42, JobState::Failed);
+        job.reason = Some("rank 0 exited with code 3 on hgx-01".into());
+        job.past = vec![muster_api::job::PastAttempt {
+            no: 1,
+            nodes: vec!["hgx-01".into()],
+            placed_at: Time(0).into(),
+            started_at: Some(Time(1000).into()),
+            ended_at: Time(61_000).into(),
+            verdict: Verdict::Application,
+            reason: "rank 0 exited with code 3 on hgx-01".into(),
+            findings: Vec::new(),
+        }];
+        let told = |job: &Job| text(job, &Beside::default(), Time(121_000), false);
+        assert!(!told(&job).contains("Hint"), "{}", told(&job));
+        job.past[0].verdict = Verdict::Infrastructure;
+        let hint = "Hint:         attributed to infrastructure: `muster requeue 42` runs it again";
+        assert!(told(&job).contains(hint), "{}", told(&job));
+        job.state = JobState::Queued;
+        assert!(!told(&job).contains("Hint"), "{}", told(&job));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What happened to a job, in time order: its attempts, what was found, how it came back.
 
-use super::{Beside, job};
+use super::Beside;
 use crate::cmd::events;
 use muster_api::{Job, Timestamp};
 use muster_terminal::output::table::{Table, cell};
@@ -83,7 +83,7 @@ impl Story {
             let cited = p.findings.iter().all(|f| p.reason.contains(&format!("finding {f}")));
             let why =
                 if cited { String::new() } else { format!(" (finding {})", p.findings.join(", ")) };
-            let whose = job::verdict(p.verdict);
+            let whose = p.verdict.word();
             let text = format!("attempt {} ended, {whose}: {}{why}", p.no, p.reason);
             self.add(p.ended_at, 7, "verdict", text);
         }

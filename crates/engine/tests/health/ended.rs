@@ -1,0 +1,218 @@
+//! A job that ended stays ended: what is learnt later changes whose doing it was, and no more.
+
+use super::*;
+use crate::common::{crash, gang, replay};
+use muster_engine::State;
+use muster_engine::invariants::step_problems;
+use muster_model::job::{JobState, SlotEnd, StopReason, Verdict};
+use muster_model::units::Span;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// Every record of a life follows the rules that are about records.
+fn no_odd_steps(w: &World) {
+    let mut s = State::default();
+    for r in &w.log {
+        let odd = step_problems(&s, r);
+        assert!(odd.is_empty(), "{odd:?} at {r:?}");
+        s.apply(r).unwrap();
+    }
+}
+
+#[test]
+fn a_job_that_ended_is_not_started_by_what_is_learnt_later() {
+    let mut w = able(4);
+    let job = w.run(gang(1, 8));
+    let n = w.nodes_of(job)[0].clone();
+    w.report(job, &n, crash(0, 3));
+    w.sleep(Span::secs(30));
+    let j = w.job(job);
+    assert_eq!((j.state, j.exit_code, j.attempts), (JobState::Failed, Some(3), 1));
+    assert_eq!(j.past[0].verdict, Verdict::Application);
+    xid79(&mut w, &n);
+    w.sleep(Span::mins(20));
+    let j = w.job(job);
+    assert_eq!((j.state, j.exit_code, j.attempts), (JobState::Failed, Some(3), 1));
+    // But it is known whose doing it was.
+    assert_eq!(j.past[0].verdict, Verdict::Infrastructure);
+    assert!(!j.past[0].findings.is_empty() && j.past[0].reason.contains("gpu-off-bus"), "{j:?}");
+    assert_eq!((j.application_failures, j.infrastructure_failures), (0, 1));
+    let why = w.explain(job).summary;
+    assert!(why.contains("infrastructure") && why.contains("muster requeue"), "{why}");
+    // Only somebody's word starts it again.
+    w.ok(Command::Requeue { job });
+    assert_eq!((w.job(job).state, w.job(job).attempts), (JobState::Starting, 2));
+    no_odd_steps(&w);
+}
+
+#[test]
+fn what_could_not_be_run_is_not_run_again_and_no_gpu_is_to_blame() {
+    let unstartable = SlotEnd::Unstartable { reason: "there is no program `trian`".into() };
+    for end in [Observed::Ended(unstartable), crash(0, 127)] {
+        let mut w = able(4);
+        let job = w.run(gang(1, 8));
+        let n = w.nodes_of(job)[0].clone();
+        w.report(job, &n, end);
+        assert_eq!(w.job(job).state, JobState::Failed, "nothing is waited for");
+        w.sleep(Span::mins(2));
+        xid79(&mut w, &n);
+        w.sleep(Span::mins(20));
+        let j = w.job(job);
+        assert_eq!((j.state, j.exit_code, j.attempts), (JobState::Failed, Some(127), 1));
+        assert_eq!(j.past[0].verdict, Verdict::Application);
+        no_odd_steps(&w);
+    }
+}
+
+#[test]
+fn a_fault_that_follows_within_the_window_is_the_cause_and_the_job_goes_on() {
+    let mut w = able(4);
+    let job = w.run(gang(2, 8));
+    let n = w.nodes_of(job)[0].clone();
+    w.report(job, &n, crash(0, 1));
+    w.stopped(job);
+    // Every rank is gone, and what they held is free; the job is not called ended yet.
+    let a = w.job(job).attempt.clone().expect("it is ending");
+    assert_eq!(w.job(job).state, JobState::Stopping);
+    assert!(a.slots.iter().all(|s| matches!(s, muster_model::job::SlotState::Ended { .. })));
+    let why = w.explain(job).summary;
+    assert!(why.contains("ending, looking for the cause"), "{why}");
+    let free = w.run(gang(4, 8));
+    assert_eq!(w.nodes_of(free).len(), 4, "it holds nothing while its cause is looked for");
+    w.finish(free);
+    w.pass(Span::secs(2));
+    xid79(&mut w, &n);
+    let j = w.job(job);
+    assert!(j.attempt.is_some() && j.attempts == 2, "{:?} {:?}", j.state, j.past);
+    assert_eq!(j.past[0].verdict, Verdict::Infrastructure);
+    assert_eq!((j.application_failures, j.infrastructure_failures), (0, 1));
+    assert!(!w.nodes_of(job).contains(&n));
+    no_odd_steps(&w);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn the_end_is_held_back_no_longer_than_the_window_and_only_where_it_matters() {
+    let state = |w: &World, job| w.job(job).state;
+    let mut w = able(4);
+    let job = w.run(gang(1, 8));
+    let n = w.nodes_of(job)[0].clone();
+    w.report(job, &n, crash(0, 1));
+    let from = w.now;
+    w.pass(Span(4_999));
+    assert_eq!(state(&w, job), JobState::Stopping);
+    w.pass(Span(1));
+    assert_eq!(state(&w, job), JobState::Failed);
+    assert_eq!(w.job(job).ended_at.map(|t| t.since(from)), Some(Span::secs(5)));
+    // Without a GPU, or where no retry would follow, or where one follows anyhow, there is nothing
+    // to wait for.
+    let mut none = gang(1, 8);
+    none.retries.infrastructure = 0;
+    let mut more = gang(1, 8);
+    more.retries.application = 3;
+    for (spec, want) in
+        [(gang(1, 0), JobState::Failed), (none, JobState::Failed), (more, JobState::Starting)]
+    {
+        let job = w.run(spec);
+        let n = w.nodes_of(job)[0].clone();
+        w.report(job, &n, crash(0, 1));
+        assert_eq!(state(&w, job), want);
+        w.ok(Command::Cancel { job });
+        if w.job(job).attempt.is_some() {
+            w.stopped(job);
+        }
+    }
+    // Somebody's word is not kept waiting.
+    let job = w.run(gang(1, 8));
+    let n = w.nodes_of(job)[0].clone();
+    w.report(job, &n, crash(0, 1));
+    w.ok(Command::Cancel { job });
+    assert_eq!(state(&w, job), JobState::Cancelled);
+    let job = w.run(gang(1, 8));
+    let n = w.nodes_of(job)[0].clone();
+    w.report(job, &n, crash(0, 1));
+    w.ok(Command::Requeue { job });
+    assert_eq!((state(&w, job), w.job(job).attempts), (JobState::Starting, 2));
+    no_odd_steps(&w);
+}
+
+#[test]
+fn a_server_that_starts_anew_in_the_window_ends_the_job_in_time() {
+    let mut w = able(2);
+    let job = w.run(gang(1, 8));
+    let n = w.nodes_of(job)[0].clone();
+    w.report(job, &n, crash(0, 1));
+    w.pass(Span::secs(1));
+    let bytes = replay(&w.log).to_bytes().unwrap();
+    let state = State::from_bytes(muster_engine::SNAPSHOT_FORMAT, &bytes).unwrap();
+    w.engine = muster_engine::Engine::new(state, muster_engine::Policy::default());
+    w.tick();
+    assert_eq!(w.job(job).state, JobState::Stopping);
+    assert!(matches!(
+        w.job(job).attempt.as_ref().unwrap().stop.as_ref().unwrap().reason,
+        StopReason::SlotFailed { .. }
+    ));
+    w.sleep(Span::secs(4));
+    assert_eq!(w.job(job).state, JobState::Failed);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// Jobs start, crash and end well; faults come before, between and after. Where nobody asks for
+    /// it, nothing takes a job out of its end.
+    #[test]
+    fn nothing_but_a_caller_takes_a_job_out_of_its_end(
+        steps in proptest::collection::vec((0u8..8, any::<u8>(), 0u64..120), 1..50),
+    ) {
+        let mut w = able(4);
+        detect_only_if(&mut w, steps.len().is_multiple_of(2));
+        let mut ended: BTreeMap<JobId, (JobState, u32)> = BTreeMap::new();
+        for (what, n, secs) in steps {
+            let of = |w: &World, s: JobState| {
+                let all = w.engine.state().jobs.values().filter(|j| j.state == s);
+                let all: Vec<JobId> = all.map(|j| j.id).collect();
+                all.get(usize::from(n) % all.len().max(1)).copied()
+            };
+            match what {
+                0 | 1 => {
+                    let mut spec = gang(1, 1 + u32::from(n) % 8);
+                    spec.retries.application = u32::from(n) % 2;
+                    w.submit(spec);
+                }
+                2 => if let Some(id) = of(&w, JobState::Starting) {
+                    w.start(id);
+                },
+                3 | 4 => if let Some(id) = of(&w, JobState::Running) {
+                    let at = w.nodes_of(id)[0].clone();
+                    w.report(id, &at, crash(0, i32::from(n % 130)));
+                },
+                5 => if let Some(id) = of(&w, JobState::Running) {
+                    w.finish(id);
+                },
+                6 => xid79(&mut w, &node(usize::from(n) % 4)),
+                _ => w.sleep(Span::secs(secs)),
+            }
+            for j in w.engine.state().jobs.values() {
+                let now = (j.state, j.attempts);
+                match ended.get(&j.id) {
+                    Some(was) => prop_assert_eq!(*was, now, "job {} went on", j.id),
+                    None if j.state.is_final() => {
+                        ended.insert(j.id, now);
+                    }
+                    None => {}
+                }
+            }
+        }
+        no_odd_steps(&w);
+        prop_assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+fn detect_only_if(w: &mut World, yes: bool) {
+    if yes {
+        w.policy(|p| {
+            p.remedies.modes.insert(Action::Drain, Mode::DetectOnly);
+        });
+    }
+}
