@@ -50,11 +50,8 @@ pub(crate) fn agent_main(args: &[String]) -> ! {
         cgroups: Some(Arc::new(Cgroups::none())),
         end_ranks: false,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let ended = runtime.block_on(async {
         let stop = CancellationToken::new();
         let mut term =
@@ -160,7 +157,7 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
 /// What saves its work again and again, for ever.
 const SAVES: &str = "while :; do echo step >> saved; sleep 0.02; done";
 /// Short, and longer than a busy machine keeps a heartbeat from being answered.
-const LEASE: Span = Span::secs(2);
+const LEASE: Span = Span::secs(3);
 const STOPS: OnPartition = OnPartition::StopAfter(LEASE);
 
 fn no_server() -> SlotEnd {
@@ -193,6 +190,7 @@ fn left_alone(signal: Signal) {
         conn.desire(1, vec![RunOrder { key: k, action: Action::Run, detail: None }]).await;
         assert_eq!(conn.end(k).await, no_server());
         assert_eq!(site.written(), last, "nobody wrote after the end");
+        drop(agent);
     });
 }
 
@@ -245,8 +243,12 @@ pub(crate) fn an_agent_that_is_replaced_within_the_lease_disturbs_nobody() {
         let (site, mut agent, mut conn) = Site::start().await;
         let k = key();
         let script = "until [ -e go ]; do echo step >> saved; sleep 0.02; done";
-        conn.desire(1, vec![run(k, &site.detail(script, STOPS))]).await;
+        // Longer than a busy machine takes to start an agent twice.
+        let lease = Span::secs(6);
+        let d = site.detail(script, OnPartition::StopAfter(lease));
+        conn.desire(1, vec![run(k, &d)]).await;
         conn.report(k, &Observed::Running).await;
+        let from = Instant::now();
         for signal in [Signal::TERM, Signal::KILL] {
             agent.signal(signal);
             agent.ended();
@@ -255,13 +257,12 @@ pub(crate) fn an_agent_that_is_replaced_within_the_lease_disturbs_nobody() {
             conn = next;
             assert_eq!(hello.observed, vec![(k, Observed::Running)]);
             conn.desire(1, vec![RunOrder { key: k, action: Action::Run, detail: None }]).await;
-            // Renewed by the new agent beyond what the old one had been given.
-            let from = Instant::now();
-            while from.elapsed() < LEASE.to_std() * 3 / 2 {
-                conn.until(|m| matches!(m, FromAgent::Heartbeat { .. }).then_some(())).await;
-            }
-            site.writes_on().await;
         }
+        // Renewed by the last agent beyond what the first one had been given.
+        while from.elapsed() < lease.to_std() + Duration::from_millis(500) {
+            conn.until(|m| matches!(m, FromAgent::Heartbeat { .. }).then_some(())).await;
+        }
+        site.writes_on().await;
         assert!(!site.record(k).contains("lease"), "{}", site.record(k));
         std::fs::write(site.files.path().join("go"), "").unwrap();
         assert_eq!(conn.end(k).await, SlotEnd::Ok);
