@@ -4,6 +4,7 @@ use crate::acts::Acts;
 use crate::cgroup::Cgroups;
 use crate::hooks::{Actor, Hooks};
 use crate::inventory::{self, GpuSource};
+use crate::lease::BootTime;
 use crate::process;
 use crate::runner::{Hands, Runner, RunnerConfig};
 use crate::simulated::Simulated;
@@ -43,6 +44,8 @@ pub(crate) struct Body {
     /// Opened when the first real rank is wanted, so that a fleet that only pretends writes
     /// nothing.
     runner: Option<Runner>,
+    /// When the server was last certain to hear this node.
+    renewed: Option<BootTime>,
     watcher: Watcher,
     idle: Arc<Notify>,
     hooks: Hooks,
@@ -98,6 +101,7 @@ impl Body {
             devices,
             config,
             runner: None,
+            renewed: None,
             watcher,
             idle: Arc::default(),
             hooks: Hooks::default(),
@@ -194,6 +198,7 @@ impl Body {
                 };
                 let mut runner = Runner::open(self.config.clone())?.with_hands(hands);
                 runner.watch(&self.watcher);
+                self.renewed.into_iter().for_each(|at| runner.renewed(at));
                 runner
             }
         };
@@ -473,6 +478,23 @@ impl Body {
         if let Some(runner) = &mut self.runner {
             runner.unheard(heard, now);
         }
+    }
+
+    /// The server was certain to hear this node then: what may not go on without it goes on.
+    pub(crate) fn renewed(&mut self, at: BootTime) {
+        if let Some(runner) = &mut self.runner {
+            runner.renewed(at);
+        }
+        self.renewed = Some(at);
+    }
+
+    /// The least time that something which runs here may go on without a server.
+    pub(crate) fn shortest_lease(&self) -> Option<Span> {
+        let simulated = match &self.devices {
+            Devices::Simulated(s) => s.shortest_lease(),
+            Devices::Real { .. } => None,
+        };
+        self.runner.as_ref().and_then(Runner::shortest_lease).into_iter().chain(simulated).min()
     }
 
     /// When there is something to do by the clock alone.

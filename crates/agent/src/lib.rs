@@ -13,6 +13,7 @@ mod hosts;
 mod identity;
 pub mod inventory;
 pub mod isolation;
+mod lease;
 mod logs;
 mod process;
 mod run_dir;
@@ -31,3 +32,4 @@ pub use hooks::Hooks;
 pub use hosts::{
     FleetConfig, LOG_CAP, NodeConfig, SimHost, run_node, run_node_with, run_sim_fleet, sim_host,
 };
+pub use lease::BootTime;

@@ -80,6 +80,9 @@ pub(crate) struct EndFile {
     /// Could not be started, and the node is to blame.
     #[serde(default)]
     pub(crate) fault: Option<String>,
+    /// They were stopped because their lease ran out: so long without a server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lease: Option<Span>,
     #[serde(default)]
     pub(crate) cleanup: Cleanup,
 }
@@ -97,6 +100,8 @@ pub(crate) enum Entry {
     /// The ranks are up.
     Ranks(Vec<i32>),
     First(FirstFailure),
+    /// Their lease ran out after so long without a server; they are being stopped.
+    Lease(Span),
     End(EndFile),
 }
 
@@ -108,6 +113,7 @@ pub(crate) struct Record {
     pub(crate) open: Option<String>,
     pub(crate) ranks: Vec<i32>,
     pub(crate) first: Option<FirstFailure>,
+    pub(crate) lease: Option<Span>,
     pub(crate) end: Option<EndFile>,
 }
 
@@ -123,6 +129,7 @@ impl Record {
                 (_, Ok(Entry::Open(why))) => record.open = Some(why),
                 (_, Ok(Entry::Ranks(pids))) => record.ranks = pids,
                 (_, Ok(Entry::First(first))) => record.first = Some(first),
+                (_, Ok(Entry::Lease(most))) => record.lease = Some(most),
                 (_, Ok(Entry::End(end))) => record.end = Some(end),
                 _ => {}
             }
@@ -149,6 +156,10 @@ pub(crate) struct MetaFile {
     #[serde(default)]
     pub(crate) group: Option<Group>,
     pub(crate) boot: String,
+    /// The supervisor stops the ranks when their lease runs out. One that an older agent started
+    /// does not; then the agent must.
+    #[serde(default)]
+    pub(crate) lease: bool,
 }
 
 /// Why ranks are being stopped.

@@ -55,6 +55,7 @@ pub const INVARIANTS: &[Invariant] = &[
     step("ends_once", "a job ends once, and an attempt too", ends_once),
     step("attempt_is_new", "the number of an attempt is never used again", attempt_is_new),
     step("checkpoint_never_back", "a checkpoint never goes back", checkpoint_never_back),
+    step("one_slot_a_node", "an attempt has one slot on each of its nodes", one_slot_a_node),
     step("none_while_tested", "a node that is being tested is given no work", none_while_tested),
     step("spare_for_swap", "spares hold nothing but what was promised them", spare_for_swap),
 ];
@@ -339,6 +340,14 @@ fn checkpoint_never_back(s: &State, r: &Record) -> Option<String> {
     let known = s.jobs.get(job)?.checkpoint.as_ref()?;
     let back = (c.attempt, c.step) < (known.attempt, known.step) || c.at < known.at;
     back.then(|| format!("job {job} goes back to step {:?} of attempt {}", c.step, c.attempt))
+}
+
+/// An agent runs one slot of an attempt.
+fn one_slot_a_node(_: &State, r: &Record) -> Option<String> {
+    let Event::JobPlaced { key, placement } = &r.event else { return None };
+    let mut seen = BTreeSet::new();
+    let twice = placement.slots.iter().find(|p| !seen.insert(&p.node))?;
+    Some(format!("attempt {key} is placed on {} twice", twice.node))
 }
 
 fn none_while_tested(s: &State, r: &Record) -> Option<String> {

@@ -8,7 +8,7 @@ use muster_model::job::{
     Attempt, Exit, Job, JobState, SlotEnd, SlotState, Stop, StopReason, Verdict,
 };
 use muster_model::names::NodeName;
-use muster_model::spec::OnPartition;
+use muster_model::spec::{OnPartition, lease_grace};
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
@@ -180,9 +180,7 @@ impl Engine {
             .filter(|_| !matches!(reason, StopReason::SlotFailed { .. }))
             .unwrap_or(self.policy.grace);
         let fence = match (lost_since, job.spec.partition()) {
-            (Some(t), OnPartition::StopAfter(after)) => {
-                Some(t + after + grace + self.policy.fence_margin)
-            }
+            (Some(t), OnPartition::StopAfter(after)) => Some(self.fence(job, t, after, grace)),
             _ => None,
         };
         let old = a.stop.as_ref().and_then(|s| s.fence_until);
@@ -197,6 +195,13 @@ impl Engine {
         if sick {
             self.maybe_killer(job.id);
         }
+    }
+
+    /// When ranks on a node that was last heard at `heard` have certainly stopped: their lease began
+    /// no later, runs for `after`, and what is left after its grace is killed.
+    pub(crate) fn fence(&self, job: &Job, heard: Time, after: Span, grace: Span) -> Time {
+        let killed = grace.max(lease_grace(job.spec.checkpoint.as_ref()));
+        heard + after + killed + self.policy.fence_margin
     }
 
     /// Nodes that were only waiting for this attempt to leave.

@@ -2,13 +2,14 @@
 
 use crate::common;
 
-use common::{World, crash, gang, node};
+use common::{World, checkpoints, crash, gang, node};
+use muster_engine::{Engine, Policy};
 use muster_model::command::{Actor, Command, IdempotencyKey, Observed, RefusalCode, Request};
 use muster_model::entity::Entity;
 use muster_model::finding::{SeenFinding, Severity};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Exit, JobState, SlotEnd, Verdict};
-use muster_model::spec::{CheckpointSpec, OnPartition, Retries};
+use muster_model::spec::{CheckpointSpec, OnPartition, Retries, lease_grace};
 use muster_model::tenant::Role;
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
@@ -105,6 +106,32 @@ fn with_a_checkpoint_directory_no_new_attempt_starts_before_the_old_one_must_hav
     assert_eq!(w.job(id).state, JobState::Stopping, "fenced until last seen + 60 + 20 + 10 s");
     w.pass(Span::secs(1));
     assert_eq!(w.job(id).state, JobState::Starting);
+}
+
+#[test]
+fn a_fence_is_never_before_ranks_without_a_server_have_been_killed() {
+    // Of the site and of the job, in seconds.
+    for (site, own) in [(30, None), (30, Some(0)), (1, None), (0, Some(60)), (1, Some(0))] {
+        let mut w = World::new(2, 8);
+        let policy = Policy { grace: Span::secs(site), ..Policy::default() };
+        let margin = policy.fence_margin;
+        w.engine = Engine::new(w.engine.state().clone(), policy);
+        let mut spec = gang(1, 8);
+        spec.checkpoint = checkpoints(false);
+        spec.checkpoint.as_mut().unwrap().grace = own.map(Span::secs);
+        let after = Span::secs(60);
+        spec.on_partition = Some(OnPartition::StopAfter(after));
+        let killed = after.0 + lease_grace(spec.checkpoint.as_ref()).0;
+        let id = w.submit(spec);
+        w.start(id);
+        let (gone, last_seen) = (w.nodes_of(id)[0].clone(), w.now);
+        w.pass(Span::secs(30));
+        w.ok(Command::NodeLost { node: gone, last_seen });
+        let job = w.job(id).clone();
+        let stop = job.attempt.as_ref().unwrap().stop.clone().unwrap();
+        let fence = stop.fence_until.unwrap().since(last_seen);
+        assert!(fence.0 >= killed + margin.0, "{site} {own:?}: {fence} after it was heard");
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub enum DetailError {
     Over(AttemptKey),
     /// Two groups of the gang share the node.
     #[error(
-        "{count} groups of the gang were placed on node {node}, and a node runs one share of an attempt: ask for whole nodes in each group"
+        "{count} groups of the gang were placed on node {node}, and a node runs one of them only: the job is placed anew"
     )]
     SharedNode {
         /// The node that got several groups.

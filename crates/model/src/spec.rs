@@ -354,6 +354,16 @@ impl Default for OnPartition {
     }
 }
 
+/// Between SIGTERM and SIGKILL for ranks that stop because they have no server, at most.
+pub const LEASE_GRACE: Span = Span::secs(10);
+
+/// Between SIGTERM and SIGKILL for ranks that stop because they have no server: what the job asks
+/// for, as far as that is not more than others may have to wait for.
+#[must_use]
+pub fn lease_grace(checkpoint: Option<&CheckpointSpec>) -> Span {
+    checkpoint.and_then(|c| c.grace).map_or(LEASE_GRACE, |g| g.min(LEASE_GRACE))
+}
+
 /// A directory bound into the ranks' view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

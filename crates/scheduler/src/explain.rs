@@ -1,6 +1,7 @@
 //! Why a job waits, from the predicates that decided it, and what would start it sooner.
 
 use crate::cluster::{Cluster, UserLimit};
+use crate::fleet::Domain;
 use crate::node::{Ask, Block, Entry};
 use crate::place::{Placed, Query, place};
 use crate::power::Added;
@@ -221,6 +222,17 @@ impl Why<'_> {
             );
             return self.bind(words);
         }
+        let apart = self.apart(level);
+        if apart < self.w.demand.nodes() {
+            self.out.impossible = true;
+            let words = format!(
+                "asks for {}: that is {}, because a node runs one group of a gang only, but no {level} of this fleet has more than {} that satisfies a per-node request; put them into one group with more `ranks_per_node`, or ask for less",
+                self.wanted,
+                plural(self.w.demand.nodes().into(), "node"),
+                plural(apart.into(), "node"),
+            );
+            return self.bind(words);
+        }
         if let Some(size) = self.w.demand.segment
             && self.pieces(level, size) < self.w.demand.nodes()
         {
@@ -232,6 +244,19 @@ impl Why<'_> {
             return self.bind(words);
         }
         Some(())
+    }
+
+    /// Nodes of the best domain that could carry a share of any group, were it empty: groups of a
+    /// gang never share a node.
+    fn apart(&self, level: Level) -> u32 {
+        let f = &self.c.fleet;
+        let able = |e: &Entry| self.q.asks.iter().any(|a| e.capable(a));
+        if level == Level::Node {
+            return 1;
+        }
+        let count = |d: &Domain| d.nodes.iter().filter(|p| able(f.entry(p.ix))).count();
+        let most = f.level(level).map(count).max().unwrap_or(0);
+        u32::try_from(most).unwrap_or(u32::MAX)
     }
 
     /// Nodes in whole pieces that the best domain could carry, were it empty.
@@ -445,7 +470,10 @@ impl Why<'_> {
             ));
         }
         self.push("groups", "every group at once on nodes of its own".into(), after);
-        self.bind(format!("the groups do not fit at the same time: {}", self.wanted))
+        self.bind(format!(
+            "the groups do not fit at the same time, each on nodes of its own: {}",
+            self.wanted
+        ))
     }
 
     fn no_room_words(&self, fitting: u32, free_gpus: u64) -> String {

@@ -10,6 +10,7 @@ use crate::work::{Demand, Work};
 use muster_model::placement::{Fabric, GpuSet, Slot};
 use muster_model::topology::Level;
 use muster_model::units::Time;
+use std::collections::BTreeSet;
 
 /// Room for a gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -247,7 +248,9 @@ pub(crate) fn room_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Option<(Ve
         .enumerate()
         .flat_map(|(i, a)| std::iter::repeat_n(i, a.nodes as usize))
         .collect();
-    if groups.len() != nodes.len() {
+    // An agent runs one slot of an attempt: no node may be named twice.
+    let once = nodes.iter().collect::<BTreeSet<_>>().len() == nodes.len();
+    if groups.len() != nodes.len() || !once {
         return None;
     }
     let mut added = Added::default();
@@ -325,7 +328,7 @@ impl Fleet {
     /// A node of an empty kind, in the leaf with the fewest empty nodes: whole leaves stay whole.
     fn in_broken_leaf<'f>(
         &'f self,
-        members: &'f std::collections::BTreeSet<crate::node::Pos>,
+        members: &'f BTreeSet<crate::node::Pos>,
         good: &impl Fn(&Entry) -> bool,
     ) -> Option<&'f Entry> {
         let leaf = level_ix(Level::Leaf);

@@ -266,3 +266,24 @@ fn pieces_that_never_fit_are_impossible() {
     assert!(why(&life, gang(4, 4).segment(2)).starts_now);
     assert!(why(&life, gang(6, 4).segment(2)).impossible, "three pieces, two racks of three");
 }
+
+#[test]
+fn groups_that_would_have_to_share_a_node_are_impossible_and_are_told_so() {
+    let life = Life::new(fleet(1, 1, 8));
+    let e = why(&life, gang(1, 4).and(1, 4));
+    assert!(e.impossible, "{e:?}");
+    assert_eq!(binding(&e), Some("hardware"));
+    assert!(e.summary.contains("a node runs one group of a gang only"), "{}", e.summary);
+    let life = Life::new(fleet(1, 2, 8));
+    assert!(why(&life, gang(1, 4).and(1, 4)).starts_now, "on two nodes");
+    let e = why(&life, gang(1, 4).and(1, 4).required(Level::Node));
+    assert!(e.impossible, "{e:?}");
+    let e = why(&life, gang(2, 4).and(1, 0));
+    assert!(e.impossible, "{e:?}");
+    // They fit, but not while one of the nodes is taken.
+    let mut busy = Life::new(fleet(1, 2, 8));
+    busy.submit(gang(1, 8));
+    let e = why(&busy, gang(1, 4).and(1, 4));
+    assert!(!e.impossible && !e.starts_now, "{e:?}");
+    assert_eq!(binding(&e), Some("groups"));
+}

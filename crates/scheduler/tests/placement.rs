@@ -3,13 +3,14 @@
 use crate::common;
 
 use common::{Life, fleet, gang, name, node, nvl, with_gpus};
+use muster_model::job::Basis;
 use muster_model::node::NodeRole;
 use muster_model::placement::{Fabric, GpuSet};
 use muster_model::policy::Hazard;
 use muster_model::spec::Spread;
 use muster_model::topology::Level;
 use muster_scheduler::{NodeFacts, replacements};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn by(life: &Life, job: muster_model::ids::JobId, key: fn(&NodeFacts) -> String) -> Vec<usize> {
     let mut out: BTreeMap<String, usize> = BTreeMap::new();
@@ -256,4 +257,18 @@ fn groups_of_a_gang_start_together() {
     let groups: Vec<u32> = r.slots().iter().map(|s| s.group).collect();
     assert_eq!(groups, [0, 0, 1]);
     assert_eq!(r.slots()[2].node, name("cpu"));
+}
+
+#[test]
+fn a_reserved_start_that_names_a_node_twice_starts_nothing_there() {
+    let mut life = Life::new(fleet(1, 2, 8));
+    let job = life.add(gang(1, 4).and(1, 4));
+    let w = life.c.queue.get(job).unwrap().clone();
+    // A log may say anything; what a node cannot run is not planned.
+    let twice = [name("n000"), name("n000")];
+    let times = (life.now, w.ends(life.now));
+    life.c.fleet.keep(job, &w.demand, &twice, times, Basis::Swap);
+    life.cycle();
+    let on = life.on(job);
+    assert_eq!((on.len(), on.iter().collect::<BTreeSet<_>>().len()), (2, 2), "{on:?}");
 }

@@ -11,9 +11,11 @@ mod start;
 
 pub use hands::{AfterSlot, DeviceNodes, Explain, Hands, Slice, Slices, SlotGpus};
 pub use pids::{Holder, PidMap};
+pub(crate) use signals::Reach;
 
 use crate::cgroup::Cgroups;
 use crate::env::{self, Env};
+use crate::lease::{BootTime, LeaseOrder, Renewals};
 use crate::run_dir::{RunDir, Why};
 use crate::watch::{Bell, Watcher};
 use muster_link::messages::{LogChunk, LogMark, RunDetail, Stream, VoiceReport};
@@ -21,7 +23,7 @@ use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
 use muster_model::names::NodeName;
-use muster_model::spec::OnPartition;
+use muster_model::spec::{OnPartition, lease_grace};
 use muster_model::units::Span;
 use slot::Slot;
 use std::collections::BTreeMap;
@@ -161,6 +163,7 @@ pub struct Runner {
     watcher: Watcher,
     desk: Desk,
     leftovers: Vec<(AttemptKey, String)>,
+    renewals: Renewals,
     /// Supervisors of forgotten attempts that have not been reaped yet.
     ending: Vec<Child>,
     looked: Option<Instant>,
@@ -179,6 +182,7 @@ impl Runner {
             watcher: Watcher::default(),
             desk: Desk::default(),
             leftovers: Vec::new(),
+            renewals: Renewals::open(&config.state),
             ending: Vec::new(),
             looked: None,
             looked_at_all: None,
@@ -289,8 +293,9 @@ impl Runner {
     fn begin(&mut self, key: AttemptKey, detail: &RunDetail, now: Instant) {
         let dir = RunDir::of(&self.runs(), key);
         let mut watched = false;
-        let tools =
-            start::Tools { config: &self.config, hands: &self.desk.hands, base: &self.base_env };
+        let lease = self.lease(detail);
+        let (config, hands, base) = (&self.config, &self.desk.hands, &self.base_env);
+        let tools = start::Tools { config, hands, base, lease };
         let mut slot = Slot::start(key, dir, detail, &tools, now, |dir| {
             watched = self.watcher.watch(dir, &self.desk.bell, key);
         });
@@ -298,6 +303,37 @@ impl Runner {
         self.slots.insert(key, slot);
         // A failure to start is seen by the next look.
         self.desk.bell.nudge();
+    }
+
+    /// What the supervisor of an attempt is told of its lease.
+    fn lease(&mut self, detail: &RunDetail) -> Option<LeaseOrder> {
+        let OnPartition::StopAfter(most) = detail.on_partition else { return None };
+        let renewed = self.renewals.last().unwrap_or_else(BootTime::now);
+        self.renewed_at(renewed);
+        let grace = lease_grace(detail.checkpoint.as_ref());
+        Some(LeaseOrder { most, grace, renewed, renewals: self.renewals.dir().to_owned() })
+    }
+
+    /// The server was certain to hear this node then: the leases of its ranks are renewed.
+    pub fn renewed(&mut self, at: BootTime) {
+        self.renewals.renew(at);
+        if self.slots.values().any(|s| s.active() && s.leased()) {
+            self.renewed_at(at);
+        }
+    }
+
+    fn renewed_at(&mut self, at: BootTime) {
+        self.renewals.renew(at);
+        if let Err(e) = self.renewals.write() {
+            tracing::warn!(error = %e, "the leases of ranks cannot be renewed; they will stop");
+        }
+    }
+
+    /// The least time that ranks which are up may go on without a server.
+    #[must_use]
+    pub fn shortest_lease(&self) -> Option<Span> {
+        let spans = self.slots.values().filter(|s| s.active()).filter_map(Slot::stop_after);
+        spans.min()
     }
 
     /// Notes the end of an attempt that never came to anything here.
@@ -331,12 +367,13 @@ impl Runner {
         }
     }
 
-    /// Stops what may not go on without a server, which was last heard at `heard`.
+    /// Stops what may not go on without a server, which was last heard at `heard`, where no
+    /// supervisor does: those that an older agent started hold no lease.
     pub fn unheard(&mut self, heard: Instant, now: Instant) {
-        for slot in self.slots.values_mut().filter(|s| s.active()) {
-            let OnPartition::StopAfter(most) = slot.on_partition() else { continue };
+        for slot in self.slots.values_mut().filter(|s| s.active() && !s.leased()) {
+            let Some(most) = slot.stop_after() else { continue };
             if now.saturating_duration_since(heard) >= most.to_std() {
-                slot.stop(Why::Fault(SlotEnd::no_server(most)), GRACE, now);
+                slot.stop(Why::Fault(SlotEnd::no_server(most)), slot.lease_grace(), now);
             }
         }
     }
@@ -344,12 +381,9 @@ impl Runner {
     /// When [`Runner::unheard`] next has something to do.
     #[must_use]
     pub fn unheard_due(&self, heard: Instant) -> Option<Instant> {
-        let spans = self.slots.values().filter(|s| s.active() && !s.stopping());
-        let spans = spans.filter_map(|s| match s.on_partition() {
-            OnPartition::StopAfter(most) => Some(most.to_std()),
-            OnPartition::Continue => None,
-        });
-        spans.min().and_then(|most| heard.checked_add(most))
+        let spans = self.slots.values().filter(|s| s.active() && !s.stopping() && !s.leased());
+        let shortest = spans.filter_map(Slot::stop_after).min();
+        shortest.and_then(|most| heard.checked_add(most.to_std()))
     }
 
     /// Stops everything because this node goes away.

@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Where the processes of a slot can be found.
-pub(super) struct Reach<'a> {
-    pub(super) group: Option<&'a Group>,
-    pub(super) shim: Option<&'a ProcessId>,
+pub(crate) struct Reach<'a> {
+    pub(crate) group: Option<&'a Group>,
+    pub(crate) shim: Option<&'a ProcessId>,
     /// The ranks, each the leader of its process group.
-    pub(super) ranks: &'a [i32],
+    pub(crate) ranks: &'a [i32],
     /// The ranks run in containers, and their processes here are the runtime's.
-    pub(super) contained: bool,
+    pub(crate) contained: bool,
 }
 
 impl Reach<'_> {
-    pub(super) fn everybody(&self) -> Vec<i32> {
+    pub(crate) fn everybody(&self) -> Vec<i32> {
         let mut pids = match (self.group, self.shim) {
             (Some(group), _) => group.pids(),
             (None, Some(shim)) if shim.alive() => process::descendants(shim.pid),
@@ -46,7 +46,7 @@ impl Reach<'_> {
     }
 
     /// SIGTERM once to every process: by the ranks' groups, and one by one to whoever left them.
-    pub(super) fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         if self.contained {
             return self.terminate_contained();
         }
@@ -62,7 +62,7 @@ impl Reach<'_> {
     }
 
     /// Kills everything at once.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         if let Some(group) = self.group {
             group.kill();
             return;
@@ -80,7 +80,7 @@ impl Reach<'_> {
 
     /// Sends a signal to every process that has a handler for it, and says to how many. The
     /// shell around a training script has none and would die of it.
-    pub(super) fn signal_handlers(&self, signal: Signal) -> usize {
+    pub(crate) fn signal_handlers(&self, signal: Signal) -> usize {
         let mut sent = 0;
         for pid in self.everybody() {
             if handles(pid, signal) {

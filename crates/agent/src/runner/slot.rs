@@ -19,7 +19,7 @@ use muster_link::messages::{LogChunk, RunDetail, Stream, VoiceReport};
 use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
-use muster_model::spec::OnPartition;
+use muster_model::spec::{OnPartition, lease_grace};
 use muster_model::units::Span;
 use std::path::Path;
 use std::process::Child;
@@ -65,6 +65,8 @@ pub(super) struct Slot {
     dir: RunDir,
     detail: RunDetail,
     group: Option<Group>,
+    /// Its supervisor stops the ranks when their lease runs out.
+    leased: bool,
     since: Instant,
     shim: Option<ProcessId>,
     child: Option<Child>,
@@ -119,6 +121,7 @@ impl Slot {
             dir,
             detail,
             group: None,
+            leased: false,
             since: now,
             shim: None,
             child: None,
@@ -162,6 +165,7 @@ impl Slot {
         };
         let started = start::start(key, &dir, detail, tools, made);
         let mut slot = Slot::new(key, dir, sanitised(detail), config, StateFile::default(), now);
+        slot.leased = tools.lease.is_some();
         match started.child {
             Ok(child) => {
                 slot.group = started.group;
@@ -183,7 +187,8 @@ impl Slot {
     ) -> Slot {
         let now = Instant::now();
         let mut slot = Slot::new(key, dir, sanitised(detail), config, StateFile::default(), now);
-        let meta = MetaFile { detail: slot.detail.clone(), group: None, boot: process::boot_id() };
+        let (detail, boot) = (slot.detail.clone(), process::boot_id());
+        let meta = MetaFile { detail, group: None, boot, lease: false };
         // Kept, so that it is not tried again after a restart of the agent.
         let _ = slot.dir.create().and_then(|()| slot.dir.write("meta.json", &meta));
         slot.conclude_unstarted(end);
@@ -201,6 +206,7 @@ impl Slot {
         let state: StateFile = dir.read("state.json").unwrap_or_default();
         let mut slot = Slot::new(key, dir, meta.detail, config, state, now);
         slot.group = meta.group;
+        slot.leased = meta.lease;
         if let Some(end) = slot.state.end.clone() {
             slot.phase = Phase::Draining(end);
             return Some(slot);
@@ -257,8 +263,22 @@ impl Slot {
         }
     }
 
-    pub(super) fn on_partition(&self) -> OnPartition {
-        self.detail.on_partition
+    /// How long its ranks may go on without a server, unless that is for ever.
+    pub(super) fn stop_after(&self) -> Option<Span> {
+        match self.detail.on_partition {
+            OnPartition::StopAfter(most) => Some(most),
+            OnPartition::Continue => None,
+        }
+    }
+
+    /// Between SIGTERM and SIGKILL for ranks that have no server.
+    pub(super) fn lease_grace(&self) -> Span {
+        lease_grace(self.detail.checkpoint.as_ref())
+    }
+
+    /// Whether its supervisor stops the ranks when their lease runs out.
+    pub(super) fn leased(&self) -> bool {
+        self.leased
     }
 
     /// Whether ranks may still be up.
@@ -449,9 +469,10 @@ impl Slot {
         if gone {
             self.reach().kill();
             self.orphaned = true;
-            let end = match &self.state.stop {
-                Some(Why::Asked) => SlotEnd::Stopped,
-                Some(Why::Fault(reason)) => SlotEnd::NodeFault { reason: reason.clone() },
+            let end = match (&self.state.stop, record.lease) {
+                (Some(Why::Asked), _) => SlotEnd::Stopped,
+                (Some(Why::Fault(reason)), _) => SlotEnd::NodeFault { reason: reason.clone() },
+                (_, Some(most)) => SlotEnd::NodeFault { reason: SlotEnd::no_server(most) },
                 _ => SlotEnd::NodeFault { reason: "the supervisor of the ranks died".into() },
             };
             self.conclude(end);
@@ -514,7 +535,10 @@ impl Slot {
             (Some(Why::Asked), _) => SlotEnd::Stopped,
             (Some(Why::Fault(reason)), _) => SlotEnd::NodeFault { reason: reason.clone() },
             (_, Some(f)) => failed(f),
-            (_, None) => SlotEnd::Ok,
+            (_, None) => match end.lease {
+                Some(most) => SlotEnd::NodeFault { reason: SlotEnd::no_server(most) },
+                None => SlotEnd::Ok,
+            },
         }
     }
 

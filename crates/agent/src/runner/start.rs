@@ -6,6 +6,7 @@ use crate::container;
 use crate::env::{self, Env, Places};
 use crate::inventory;
 use crate::isolation::{self, Inside, Isolation, devices};
+use crate::lease::LeaseOrder;
 use crate::process;
 use crate::run_dir::{MetaFile, RunDir, sanitised, write_private};
 use crate::shim::{Order, RankOrder};
@@ -28,6 +29,8 @@ pub(super) struct Tools<'a> {
     pub(super) hands: &'a Hands,
     /// Variables that ranks inherit from the agent.
     pub(super) base: &'a Env,
+    /// How long the ranks may go on without a server.
+    pub(super) lease: Option<LeaseOrder>,
 }
 
 /// What there is after a start, complete or not.
@@ -62,8 +65,12 @@ pub(super) fn start(
         if let Some(group) = group.as_mut().filter(|_| detail.run.image.is_some()) {
             group.nest().map_err(|e| fault("cannot make a control group", &e))?;
         }
-        let meta =
-            MetaFile { detail: sanitised(detail), group: group.clone(), boot: process::boot_id() };
+        let meta = MetaFile {
+            detail: sanitised(detail),
+            group: group.clone(),
+            boot: process::boot_id(),
+            lease: tools.lease.is_some(),
+        };
         dir.write("meta.json", &meta).map_err(|e| fault("cannot write meta.json", &e))?;
         let argv = argv(dir, detail).map_err(|e| fault("cannot write the script", &e))?;
         let mut order = order(key, dir, detail, group.clone(), argv, tools.base);
@@ -72,6 +79,7 @@ pub(super) fn start(
             order.env.remove("TMPDIR");
         }
         order.inside = inside;
+        order.lease.clone_from(&tools.lease);
         if let Some(slice) = slice {
             order.env.insert("CUDA_VISIBLE_DEVICES".into(), slice.uuid);
         }
@@ -243,6 +251,7 @@ fn order(
         workdir: detail.run.workdir.clone(),
         env: env::common(key, detail, &places, base),
         ranks: ranks.collect(),
+        lease: None,
         volumes: detail.volumes.clone(),
         secrets: detail.secrets.0.clone(),
         secrets_dir,

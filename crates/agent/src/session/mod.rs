@@ -2,6 +2,7 @@
 //! goes on by itself for as long as nobody answers.
 
 mod dial;
+mod lease;
 mod servers;
 mod talk;
 mod wire;
@@ -46,8 +47,9 @@ pub(crate) struct Session {
     site: SiteState,
     site_saved: (SiteState, Instant),
     instance: String,
-    /// When the server was last heard.
+    /// When the server was last certain to hear this node.
     heard: Instant,
+    contact: lease::Contact,
     looked: Instant,
     client: Option<Arc<rustls::ClientConfig>>,
     /// A key that waits for its certificate.
@@ -69,6 +71,7 @@ impl Session {
             stored,
             body,
             heard: now,
+            contact: lease::Contact::new(),
             looked: now,
             client: None,
             renewing: None,

@@ -7,8 +7,9 @@ use crate::body::{Away, wall};
 use crate::error::AgentError;
 use crate::runner::GRACE;
 use muster_link::frame::{Frame, FrameReader, MAX_FROM_SERVER};
-use muster_link::messages::{Action, FromAgent, FromServer, Hello, PROTOCOL, RunOrder};
+use muster_link::messages::{Action, FromAgent, FromServer, Hello, PROTOCOL, RunDetail, RunOrder};
 use muster_model::command::Observed;
+use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
 use muster_model::units::Span;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +70,7 @@ impl Session {
         let (wire, mut sending) = Wire::new(writer);
         self.body.rewind();
         self.look(false);
+        self.contact.greeted();
         wire.say(self.hello());
         let opened = Instant::now();
         let mut last = opened;
@@ -85,6 +87,11 @@ impl Session {
                 Some(b) => last + SILENCE.max(b.heartbeat.to_std().saturating_mul(3)),
                 None => opened + WELCOME,
             };
+            if let Some(b) = &mut beats {
+                // A lease may have begun that wants to be renewed sooner.
+                let soon = Instant::now() + self.beat_every(b.heartbeat).to_std();
+                b.next_heartbeat = b.next_heartbeat.min(soon);
+            }
             let clocks = beats.as_ref().map(|b| b.next_heartbeat.min(b.next_telemetry));
             let next = self.next_look(Some(clocks.map_or(silence, |c| c.min(silence))), BREATH);
             let (wake, news) = (self.body.waker(), self.body.news());
@@ -99,7 +106,6 @@ impl Session {
                         Ok(None) => break lost("the server hung up", &beats),
                         Err(e) => break lost(&chain(&e), &beats),
                     };
-                    self.heard = last;
                     if let Err(end) = self.take(message, &wire, &mut beats) {
                         break end;
                     }
@@ -161,7 +167,8 @@ impl Session {
     fn beat(&mut self, b: &mut Beats, wire: &Wire) {
         let now = Instant::now();
         if now >= b.next_heartbeat {
-            b.next_heartbeat = now + b.heartbeat.to_std();
+            b.next_heartbeat = now + self.beat_every(b.heartbeat).to_std();
+            self.contact.asked();
             wire.say(FromAgent::Heartbeat { at: wall() });
             self.body.beat();
             let waiting = self.renewing.as_ref().is_some_and(|(_, at)| at.elapsed() < WELCOME);
@@ -202,6 +209,7 @@ impl Session {
                     }));
                 }
                 self.leader(epoch, beats)?;
+                self.welcomed();
                 self.site.site = Some(site);
                 if protected {
                     tracing::warn!(node = %self.config.node, server = %seq, seen = %self.site.seq,
@@ -220,10 +228,17 @@ impl Session {
                 self.site.seq = self.site.seq.max(seq);
                 self.save_site(false);
                 self.reconcile(runs, wire, now);
+                if let Some(b) = beats.as_mut().filter(|_| self.contact.waits()) {
+                    b.next_heartbeat = now;
+                }
             }
             FromServer::Ack { seq } => {
                 self.site.seq = self.site.seq.max(seq);
                 self.body.acked();
+                self.acked();
+                for (key, detail) in self.contact.released() {
+                    self.start(key, &detail, wire, now);
+                }
             }
             FromServer::Qualify { id, level } => self.body.qualify(id, level, now),
             FromServer::QualifyOver { id } => self.body.qualify_over(id),
@@ -294,8 +309,16 @@ impl Session {
         Ok(())
     }
 
+    fn start(&mut self, key: AttemptKey, detail: &RunDetail, wire: &Wire, now: Instant) {
+        if let Some(end) = self.body.start(key, detail, now) {
+            wire.say(FromAgent::Report { key, observed: Observed::Ended(end) });
+        }
+    }
+
     fn reconcile(&mut self, runs: Vec<RunOrder>, wire: &Wire, now: Instant) {
         let named: BTreeSet<_> = runs.iter().map(|r| r.key).collect();
+        let to_run = |k: AttemptKey| runs.iter().any(|r| r.key == k && r.action == Action::Run);
+        self.contact.keep(to_run);
         let observed: BTreeMap<_, _> = self.body.observed().into_iter().collect();
         for key in self.body.active() {
             if !named.contains(&key) {
@@ -312,11 +335,10 @@ impl Session {
                 }
                 (Some(Observed::Running), Action::Run, _) => {}
                 (None, Action::Stop { .. }, _) => say(Observed::Ended(SlotEnd::Stopped)),
-                (None, Action::Run, Some(detail)) => {
-                    if let Some(end) = self.body.start(key, &detail, now) {
-                        say(Observed::Ended(end));
-                    }
-                }
+                // An order may have waited here for longer than the server waited for us.
+                (None, Action::Run, Some(detail)) if self.contact.hold_back(key, &detail) => {}
+                (None, Action::Run, None) if self.contact.holds(key) => {}
+                (None, Action::Run, Some(detail)) => self.start(key, &detail, wire, now),
                 (None, Action::Run, None) => say(Observed::Ended(SlotEnd::NodeFault {
                     reason: "the node knows nothing of this attempt".into(),
                 })),

@@ -1,6 +1,6 @@
 //! Starting the ranks.
 
-use super::{Order, Ranks, mounts};
+use super::{Lease, Order, Ranks, mounts};
 use crate::cgroup::Group;
 use crate::container;
 use crate::env;
@@ -29,7 +29,12 @@ pub(super) struct Launched {
     pub(super) open: Option<String>,
 }
 
-pub(super) fn launch(order: &Order, dir: &RunDir, up: &mut Launched) -> Result<(), Refusal> {
+pub(super) fn launch(
+    order: &Order,
+    dir: &RunDir,
+    up: &mut Launched,
+    mut lease: Option<&mut Lease>,
+) -> Result<(), Refusal> {
     // Made beforehand, so that a job that only ever appends finds them.
     for rank in &order.ranks {
         create(dir, rank.rank, "report")?;
@@ -43,6 +48,8 @@ pub(super) fn launch(order: &Order, dir: &RunDir, up: &mut Launched) -> Result<(
         .collect::<Result<Vec<File>, _>>()
         .map_err(|(p, e)| Refusal::node(&p.display().to_string(), &e))?;
     for rank in &order.ranks {
+        // What came before may have taken its time.
+        lease.as_deref_mut().map_or(Ok(()), Lease::check)?;
         let pid = start(order, dir, rank, &entrances, up.inner.as_ref())?;
         up.ranks.insert(pid, rank.rank);
     }

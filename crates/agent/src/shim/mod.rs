@@ -2,6 +2,7 @@
 //! that a restarted agent finds its ranks running and learns how they ended.
 
 mod launch;
+mod lease;
 mod mounts;
 mod order;
 
@@ -13,6 +14,7 @@ use crate::isolation::{Inner, Refusal, remove_scratch};
 use crate::process::{self, ProcessId};
 use crate::run_dir::{Cleanup, EndFile, Entry, FirstFailure, RankEnd, RunDir, note};
 use launch::Launched;
+use lease::Lease;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -74,7 +76,8 @@ fn supervise(order: Order) -> std::io::Result<()> {
     let dir = RunDir(format!("/proc/self/fd/{fd}").into());
     let group = order.group.clone();
     let mut up = Launched::default();
-    let launched = launch::launch(&order, &dir, &mut up);
+    let mut lease = Lease::take(&order)?;
+    let launched = launch::launch(&order, &dir, &mut up, lease.as_mut());
     let Launched { mut ranks, inner, open } = up;
     let clean = || clean_up(&order, &dir, inner.as_ref());
     if let Err(refusal) = launched {
@@ -97,30 +100,36 @@ fn supervise(order: Order) -> std::io::Result<()> {
     let oom = || group.as_ref().is_some_and(|g| g.oom_kills() > 0);
     let mut end = EndFile::default();
     while !ranks.is_empty() {
-        let Some((pid, code, signal)) = wait_any() else { break };
+        let (order, up, record) = (&order, &ranks, &record);
+        let pause = lease.as_mut().map(|l| move || l.pause(order, up, record));
+        let Some((pid, code, signal)) = wait_any(pause) else { break };
         let Some(rank) = ranks.remove(&pid) else { continue };
         let rank_end = RankEnd { rank, code, signal };
         end.ranks.push(rank_end);
-        if rank_end.failed() && end.first.is_none() {
+        // Whoever dies of the end of its lease did not fail.
+        let stopped = lease.as_ref().and_then(Lease::over).is_some();
+        if rank_end.failed() && end.first.is_none() && !stopped {
             let first = FirstFailure { end: rank_end, oom: oom() };
             if !ranks.is_empty() {
-                note(&record, &Entry::First(first.clone()))?;
+                note(record, &Entry::First(first.clone()))?;
             }
             end.first = Some(first);
         }
     }
+    end.lease = lease.as_ref().and_then(Lease::over).filter(|_| end.first.is_none());
     end.cleanup = clean();
     end.ranks.sort_by_key(|r| r.rank);
     note(&record, &Entry::End(end))
 }
 
-/// Waits for any child; none when there is none left.
-fn wait_any() -> Option<(i32, Option<i32>, Option<i32>)> {
+/// Waits for any child; none when there is none left. While none has ended, `pause` is called.
+fn wait_any(mut pause: Option<impl FnMut()>) -> Option<(i32, Option<i32>, Option<i32>)> {
     loop {
         let mut status = 0;
+        let flags = if pause.is_some() { libc::WNOHANG } else { 0 };
         #[expect(unsafe_code, reason = "the ranks are waited for together, by number")]
         // SAFETY: `status` is a valid place for an int.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, 0) };
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, flags) };
         if pid > 0 {
             if libc::WIFEXITED(status) {
                 return Some((pid, Some(libc::WEXITSTATUS(status)), None));
@@ -128,6 +137,8 @@ fn wait_any() -> Option<(i32, Option<i32>, Option<i32>)> {
             if libc::WIFSIGNALED(status) {
                 return Some((pid, None, Some(libc::WTERMSIG(status))));
             }
+        } else if pid == 0 {
+            pause.iter_mut().for_each(|pause| pause());
         } else if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
             return None;
         }

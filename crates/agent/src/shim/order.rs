@@ -4,6 +4,7 @@ use crate::cgroup::Group;
 use crate::container::ContainerOrder;
 use crate::env::Env;
 use crate::isolation::Inside;
+use crate::lease::LeaseOrder;
 use muster_model::spec::Volume;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -19,6 +20,9 @@ pub(crate) struct Order {
     /// Variables of every rank.
     pub(crate) env: Env,
     pub(crate) ranks: Vec<RankOrder>,
+    /// How long they may go on without a server; for ever when absent.
+    #[serde(default)]
+    pub(crate) lease: Option<LeaseOrder>,
     pub(crate) volumes: Vec<Volume>,
     /// Secrets as files, by name.
     pub(crate) secrets: Env,

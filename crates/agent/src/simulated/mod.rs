@@ -467,6 +467,15 @@ impl Simulated {
         }
     }
 
+    pub(crate) fn shortest_lease(&self) -> Option<Span> {
+        let here = self.work.values().filter(|w| w.end.is_none());
+        let leases = here.filter_map(|w| match w.on_partition {
+            OnPartition::StopAfter(most) => Some(most),
+            OnPartition::Continue => None,
+        });
+        leases.min()
+    }
+
     pub(crate) fn due(&self, heard: Instant) -> Option<Instant> {
         let next = self.node.next_wake().map(|t| self.clock.real(t));
         let stops = self.work.values().filter(|w| w.end.is_none());

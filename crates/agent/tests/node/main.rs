@@ -5,6 +5,7 @@ mod container;
 mod groups;
 mod hooks;
 mod isolation;
+mod lease;
 mod ranks;
 mod server;
 mod session;
@@ -30,6 +31,11 @@ fn main() {
     if args.first().is_some_and(|a| a == muster_agent::shim::SHIM_ARG) {
         muster_agent::shim::main();
     }
+    if let Some((first, rest)) = args.split_first()
+        && first == lease::AGENT_ARG
+    {
+        lease::agent_main(rest);
+    }
     let filters: Vec<&String> = args.iter().filter(|a| !a.starts_with('-')).collect();
     let mut all: Vec<Test> = ranks::all();
     all.extend(groups::all());
@@ -38,6 +44,7 @@ fn main() {
     all.extend(session::all());
     all.extend(hooks::all());
     all.extend(sick::all());
+    all.extend(lease::all());
     if args.iter().any(|a| a == "--list") {
         // nextest asks a second time for what is ignored; nothing is.
         if args.iter().any(|a| a == "--ignored") {

@@ -1,6 +1,7 @@
 //! Ranks from start to end, without a server.
 
 use crate::support::{Bench, alive, key, long_sleep, with_word};
+use muster_agent::BootTime;
 use muster_agent::cgroup::Cgroups;
 use muster_agent::runner::RankBudget;
 use muster_agent::testing::detail;
@@ -32,6 +33,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         output_is_shipped_again_from_what_is_kept,
         ranks_are_heard_and_asked_for_a_checkpoint,
         without_a_server_an_attempt_stops_itself,
+        ranks_of_an_older_supervisor_are_stopped_by_the_agent,
         ranks_beyond_the_budget_are_refused_with_the_reason,
         a_start_waits_for_room_and_begins_when_it_comes,
         a_start_that_waits_can_be_stopped,
@@ -331,12 +333,43 @@ pub(crate) fn without_a_server_an_attempt_stops_itself() {
     let mut b = Bench::new();
     let (k, stays) = (key(), key());
     let mut d = detail("exec sleep 1000");
+    d.on_partition = OnPartition::Continue;
+    b.runner.start(stays, &d, Instant::now());
+    b.running(stays);
+    d.on_partition = OnPartition::StopAfter(Span::secs(3));
+    b.runner.renewed(BootTime::now());
+    b.runner.start(k, &d, Instant::now());
+    assert_eq!(b.runner.shortest_lease(), Some(Span::secs(3)));
+    assert!(matches!(b.end(k), SlotEnd::NodeFault { reason } if reason == "no server for 3s"));
+    assert!(b.recorded(k, "lease").is_some(), "the supervisor wrote down why");
+    // One that is too late is not even started.
+    let late = key();
+    b.runner.start(late, &d, Instant::now());
+    assert!(matches!(b.end(late), SlotEnd::NodeFault { reason } if reason == "no server for 3s"));
+    assert!(b.recorded(late, "ranks").is_none());
+    assert_eq!(b.runner.active().collect::<Vec<_>>(), vec![stays]);
+    assert_eq!(b.runner.shortest_lease(), None);
+    b.runner.stop(stays, Span(0), Instant::now());
+    assert_eq!(b.end(stays), SlotEnd::Stopped);
+}
+
+pub(crate) fn ranks_of_an_older_supervisor_are_stopped_by_the_agent() {
+    let mut b = Bench::new();
+    let (k, stays) = (key(), key());
+    let mut d = detail("exec sleep 1000");
     d.on_partition = OnPartition::StopAfter(Span::secs(60));
     b.runner.start(k, &d, Instant::now());
     d.on_partition = OnPartition::Continue;
     b.runner.start(stays, &d, Instant::now());
     b.running(k);
     b.running(stays);
+    // What an agent leaves behind whose supervisors held no lease.
+    let path = b.run_dir(k).join("meta.json");
+    let mut meta: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(meta.as_object_mut().unwrap().remove("lease"), Some(true.into()));
+    std::fs::write(&path, meta.to_string()).unwrap();
+    let mut b = b.restarted();
     let heard = Instant::now();
     b.runner.unheard(heard, heard + Duration::from_secs(59));
     assert_eq!(b.runner.active().count(), 2);

@@ -208,6 +208,8 @@ pub(crate) fn a_silent_server_makes_an_attempt_stop_itself() {
             }
         }
         // The same without any connection, told when it is back.
+        drop(conn);
+        let (mut conn, _) = server.welcome(1).await;
         let again = key();
         conn.desire(1, vec![run(again, &d)]).await;
         conn.report(again, &Observed::Running).await;

@@ -242,9 +242,7 @@ fn fence_of_last(e: &Engine, job: &Job) -> Result<Time, Refusal> {
     };
     let grace = job.spec.checkpoint.as_ref().and_then(|c| c.grace).unwrap_or(e.policy.grace);
     match job.spec.partition() {
-        OnPartition::StopAfter(after) => {
-            Ok(node.changed_at + after + grace + e.policy.fence_margin)
-        }
+        OnPartition::StopAfter(after) => Ok(e.fence(job, node.changed_at, after, grace)),
         OnPartition::Continue => Err(Refusal::new(
             RefusalCode::Conflict,
             format!("ranks of job {} may still run on node {}", job.id, node.name),

@@ -5,6 +5,7 @@ use crate::brain::BrainError;
 use muster_executors::native::{self, DetailError, WantedRun};
 use muster_link::messages::{Action, FromServer, RunDetail, RunOrder, Secrets};
 use muster_model::ids::{AttemptKey, Epoch, Seq};
+use muster_model::job::SlotEnd;
 use muster_model::names::NodeName;
 use muster_model::policy::FabricPolicy;
 use muster_model::qualification::Qualifying;
@@ -39,7 +40,7 @@ pub(super) struct Orders {
 pub(super) struct News {
     pub(super) messages: Vec<FromServer>,
     /// Attempts that cannot run there, and why.
-    pub(super) hopeless: Vec<(AttemptKey, String)>,
+    pub(super) hopeless: Vec<(AttemptKey, SlotEnd)>,
 }
 
 struct Look {
@@ -106,13 +107,15 @@ impl Orders {
                     Ok(d) => Some(d),
                     Err(why) => {
                         self.hopeless.insert(w.key);
-                        news.hopeless.push((w.key, why));
+                        news.hopeless.push((w.key, SlotEnd::Unstartable { reason: why }));
                         continue;
                     }
                 },
                 Some(Err(e)) => {
                     self.hopeless.insert(w.key);
-                    news.hopeless.push((w.key, e.to_string()));
+                    // How it was placed is not the job's fault: it is placed anew.
+                    let reason = e.to_string();
+                    news.hopeless.push((w.key, SlotEnd::NodeFault { reason }));
                     continue;
                 }
             };

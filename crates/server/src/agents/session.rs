@@ -215,9 +215,9 @@ impl Live {
         for m in &news.messages {
             conn.w.queue(m)?;
         }
-        for (key, reason) in news.hopeless {
-            tracing::warn!(attempt = %key, reason, "an attempt cannot be ordered");
-            self.report(key, Observed::Ended(SlotEnd::Unstartable { reason }));
+        for (key, end) in news.hopeless {
+            tracing::warn!(attempt = %key, ?end, "an attempt cannot be ordered");
+            self.report(key, Observed::Ended(end));
         }
         Ok(())
     }

@@ -1,0 +1,136 @@
+//! When the server was certain to hear this node. What it says proves nothing: it may have lain
+//! in the socket while this process was stopped. What it answers does: it heard the question no
+//! earlier than that was asked.
+
+use super::Session;
+use crate::lease::BootTime;
+use muster_link::messages::RunDetail;
+use muster_model::ids::AttemptKey;
+use muster_model::spec::OnPartition;
+use muster_model::units::Span;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A lease is renewed this often while it lasts, so that one late answer ends nothing.
+const RENEWALS: u64 = 3;
+/// Heartbeats for the sake of a lease are at least this far apart.
+const FASTEST: Span = Span(500);
+
+/// When a question was asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    at: Instant,
+    boot: BootTime,
+}
+
+impl Asked {
+    pub(super) fn now() -> Asked {
+        // The earlier of the two moments that the caller cannot tell apart.
+        let boot = BootTime::now();
+        Asked { at: Instant::now(), boot }
+    }
+}
+
+/// What this node has asked and not heard the answer of, and what waits for one.
+#[derive(Debug)]
+pub(super) struct Contact {
+    hello: Option<Asked>,
+    /// Answered in this order.
+    beats: VecDeque<Asked>,
+    /// The last question that was answered.
+    renewed: BootTime,
+    /// Starts that wait until the server is certain to be there.
+    held_back: BTreeMap<AttemptKey, Arc<RunDetail>>,
+}
+
+impl Contact {
+    pub(super) fn new() -> Contact {
+        Contact {
+            hello: None,
+            beats: VecDeque::new(),
+            renewed: BootTime::now(),
+            held_back: BTreeMap::new(),
+        }
+    }
+
+    /// A new connection, on which nothing was asked but who is there.
+    pub(super) fn greeted(&mut self) {
+        self.hello = Some(Asked::now());
+        self.beats.clear();
+        self.held_back.clear();
+    }
+
+    /// A heartbeat goes out.
+    pub(super) fn asked(&mut self) {
+        self.beats.push_back(Asked::now());
+    }
+
+    /// Whether an attempt has so much of its lease before it that it may start now.
+    fn may_start(&self, detail: &RunDetail) -> bool {
+        match detail.on_partition {
+            OnPartition::StopAfter(most) => BootTime::now().since(self.renewed).0 <= most.0 / 2,
+            OnPartition::Continue => true,
+        }
+    }
+
+    /// Keeps a start back if it has too little of its lease before it.
+    pub(super) fn hold_back(&mut self, key: AttemptKey, detail: &Arc<RunDetail>) -> bool {
+        let hold = !self.may_start(detail);
+        if hold {
+            self.held_back.insert(key, detail.clone());
+        }
+        hold
+    }
+
+    pub(super) fn holds(&self, key: AttemptKey) -> bool {
+        self.held_back.contains_key(&key)
+    }
+
+    /// Whether an answer is waited for before something can start.
+    pub(super) fn waits(&self) -> bool {
+        !self.held_back.is_empty()
+    }
+
+    /// Drops starts that are no longer wanted.
+    pub(super) fn keep(&mut self, wanted: impl Fn(AttemptKey) -> bool) {
+        self.held_back.retain(|k, _| wanted(*k));
+    }
+
+    /// Starts that wait no longer.
+    pub(super) fn released(&mut self) -> Vec<(AttemptKey, Arc<RunDetail>)> {
+        let (go, stay) = std::mem::take(&mut self.held_back)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(_, d)| self.may_start(d));
+        self.held_back = stay;
+        go.into_iter().collect()
+    }
+}
+
+impl Session {
+    /// The server answered the greeting. A second welcome answers nothing.
+    pub(super) fn welcomed(&mut self) {
+        if let Some(asked) = self.contact.hello.take() {
+            self.renew(asked);
+        }
+    }
+
+    /// The server answered a heartbeat.
+    pub(super) fn acked(&mut self) {
+        if let Some(asked) = self.contact.beats.pop_front() {
+            self.renew(asked);
+        }
+    }
+
+    fn renew(&mut self, asked: Asked) {
+        self.heard = self.heard.max(asked.at);
+        self.contact.renewed = self.contact.renewed.max(asked.boot);
+        self.body.renewed(asked.boot);
+    }
+
+    /// How far heartbeats may be apart.
+    pub(super) fn beat_every(&self, heartbeat: Span) -> Span {
+        let lease = self.body.shortest_lease();
+        lease.map_or(heartbeat, |l| Span(l.0 / RENEWALS).max(FASTEST).min(heartbeat))
+    }
+}
