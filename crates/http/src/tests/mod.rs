@@ -7,9 +7,11 @@ mod fleet;
 mod hardware;
 mod health;
 mod matrix;
+mod pressure;
 mod report;
 mod rules;
 mod scheduling;
+mod store_away;
 mod streams;
 mod telemetry;
 
