@@ -1,8 +1,13 @@
 //! What callers are told while the log cannot be written, and that they are told at once.
 
-use super::{PATIENCE, Site, held, site};
+use super::{PATIENCE, Site, held, site, site_on, site_with};
+use crate::HttpConfig;
+use muster_store::StoreUrl;
 use serde_json::json;
 use std::path::Path;
+
+#[path = "../../../store/tests/common/mod.rs"]
+mod stores;
 
 /// Asks until `/readyz` answers so.
 async fn ready(s: &Site, status: u16) -> super::Got {
@@ -35,7 +40,8 @@ async fn refused_at_once(s: &Site, why: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_does_not_answer_is_told_and_submits_do_not_wait_for_it() {
-    let s = site().await;
+    let store_patience = std::time::Duration::from_secs(1);
+    let s = site_with(HttpConfig { store_patience, ..HttpConfig::default() }).await;
     assert_eq!(s.get("", "/readyz").await.status, 200);
     let lock = rusqlite::Connection::open(s._dir.path().join("muster.db")).unwrap();
     lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
@@ -72,6 +78,38 @@ async fn a_full_disk_is_told_before_anybody_writes() {
     let refused = s.post(&s.admin, "/v1/projects", &json!({"name": "gamma"})).await;
     assert_eq!(refused.status, 503, "every write is refused");
     std::fs::remove_file(probe).unwrap();
+    ready(&s, 200).await;
+    assert_eq!(s.post(&s.user, "/v1/jobs", &held("c")).await.status, 201);
+}
+
+/// Lets nobody into a database, or everybody again.
+fn let_in(server: &str, database: &str, who: bool) {
+    let mut admin = postgres::Client::connect(server, postgres::NoTls).unwrap();
+    admin.batch_execute(&format!("ALTER DATABASE {database} ALLOW_CONNECTIONS {who}")).unwrap();
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ";
+    if !who {
+        admin.batch_execute(&format!("{end}'{database}'")).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_away_is_told_before_anybody_writes() {
+    let started = tokio::task::spawn_blocking(stores::Site::postgres).await.unwrap();
+    let Some(database) = started else { return };
+    let StoreUrl::Postgres(url) = &database.url else { unreachable!() };
+    let name = url.split('?').next().unwrap().rsplit('/').next().unwrap().to_owned();
+    let server = stores::Server::get().unwrap().address("postgres");
+    let s = site_on(HttpConfig::default(), Some(database.url.clone())).await;
+    assert_eq!(s.get("", "/readyz").await.status, 200);
+    let turn = async |who: bool| {
+        let (server, name) = (server.clone(), name.clone());
+        tokio::task::spawn_blocking(move || let_in(&server, &name, who)).await.unwrap();
+    };
+    turn(false).await;
+    let got = ready(&s, 503).await;
+    assert!(!String::from_utf8_lossy(&got.body).contains(&name), "strangers are told no names");
+    refused_at_once(&s, "store").await;
+    turn(true).await;
     ready(&s, 200).await;
     assert_eq!(s.post(&s.user, "/v1/jobs", &held("c")).await.status, 201);
 }
