@@ -72,6 +72,8 @@ pub struct ServerConfig {
     pub streams_per_token: Option<usize>,
     /// Whether `/metrics` needs no token.
     pub open_metrics: bool,
+    /// The page of `/metrics` is made at most so often.
+    pub metrics_every: Option<Span>,
     /// How often the network between idle nodes is tested; never when absent.
     pub fabric_every: Option<Span>,
     /// What the site plugged in for tickets, pages and power.
@@ -106,6 +108,7 @@ impl ServerConfig {
             connections: ConnectionLimits::default(),
             streams_per_token: None,
             open_metrics: false,
+            metrics_every: None,
             fabric_every: None,
             acts: ActsConfig::default(),
             brand: muster_brand::Brand::default(),
@@ -121,7 +124,7 @@ impl ServerConfig {
     /// `MUSTER_HEARTBEAT`, `MUSTER_TELEMETRY` (lengths of time), `MUSTER_SNAPSHOT_EVERY`,
     /// `MUSTER_RETAIN` (records) and `MUSTER_RATE` (requests a second of one token); of the API's
     /// connections `MUSTER_CONNECTIONS`, `MUSTER_CONNECTIONS_PER_ADDRESS`, `MUSTER_HEADER_TIMEOUT`,
-    /// `MUSTER_IDLE_TIMEOUT` and `MUSTER_STREAMS_PER_TOKEN`. What is plugged in for remedies, where no flag names it: `MUSTER_POWER_CYCLE_COMMAND`,
+    /// `MUSTER_IDLE_TIMEOUT` and `MUSTER_STREAMS_PER_TOKEN`; `MUSTER_METRICS_EVERY`. What is plugged in for remedies, where no flag names it: `MUSTER_POWER_CYCLE_COMMAND`,
     /// `MUSTER_TICKET_WEBHOOK`, `MUSTER_PAGE_WEBHOOK` and `MUSTER_WEBHOOK_SECRET_FILE`. What
     /// cannot be read is ignored with a warning.
     pub fn tune_from_environment(&mut self) {
@@ -144,6 +147,7 @@ impl ServerConfig {
         read("MUSTER_HEADER_TIMEOUT", |v: Span| connections.head = v.to_std());
         read("MUSTER_IDLE_TIMEOUT", |v: Span| connections.idle = v.to_std());
         read("MUSTER_STREAMS_PER_TOKEN", |v| self.streams_per_token = Some(v));
+        read("MUSTER_METRICS_EVERY", |v| self.metrics_every = Some(v));
         let acts = &mut self.acts;
         for (name, into) in [
             ("MUSTER_POWER_CYCLE_COMMAND", &mut acts.power_cycle),
@@ -301,6 +305,9 @@ impl Server {
         }
         if let Some(n) = config.streams_per_token {
             http_config.streams_per_token = n;
+        }
+        if let Some(every) = config.metrics_every {
+            http_config.metrics_every = every.to_std();
         }
         http_config.open_metrics = config.open_metrics;
         let app = App::new(brain.clone(), agents.clone(), logs, http_config);
