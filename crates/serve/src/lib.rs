@@ -124,8 +124,9 @@ impl ServerConfig {
     /// `MUSTER_HEARTBEAT`, `MUSTER_TELEMETRY` (lengths of time), `MUSTER_SNAPSHOT_EVERY`,
     /// `MUSTER_RETAIN` (records) and `MUSTER_RATE` (requests a second of one token); of the API's
     /// connections `MUSTER_CONNECTIONS`, `MUSTER_CONNECTIONS_PER_ADDRESS`, `MUSTER_HEADER_TIMEOUT`,
-    /// `MUSTER_IDLE_TIMEOUT` and `MUSTER_STREAMS_PER_TOKEN`; `MUSTER_METRICS_EVERY`. What is plugged in for remedies, where no flag names it: `MUSTER_POWER_CYCLE_COMMAND`,
-    /// `MUSTER_TICKET_WEBHOOK`, `MUSTER_PAGE_WEBHOOK` and `MUSTER_WEBHOOK_SECRET_FILE`. What
+    /// `MUSTER_IDLE_TIMEOUT` and `MUSTER_STREAMS_PER_TOKEN`; `MUSTER_METRICS_EVERY`. What is plugged in
+    /// for remedies, where no flag names it: `MUSTER_POWER_CYCLE_COMMAND`, `MUSTER_TICKET_WEBHOOK`,
+    /// `MUSTER_PAGE_WEBHOOK` and `MUSTER_WEBHOOK_SECRET_FILE`. What
     /// cannot be read is ignored with a warning.
     pub fn tune_from_environment(&mut self) {
         fn read<T: std::str::FromStr>(name: &str, into: impl FnOnce(T)) {
