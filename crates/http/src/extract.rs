@@ -11,7 +11,6 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use muster_model::Seq;
 use serde::de::DeserializeOwned;
-use std::task::Poll;
 use std::time::Duration;
 
 /// A body in JSON, with the bytes it came as. It may have `TIMES` the usual limit.
@@ -66,7 +65,10 @@ fn check_json_type(headers: &HeaderMap) -> Reply<()> {
         .hint("send JSON with `Content-Type: application/json`"))
 }
 
-/// Reads a body up to the limit. Whoever sends it was let in already; one that is not there yet
+/// A body that comes within this time takes no place of its own.
+const PROMPT: Duration = Duration::from_millis(200);
+
+/// Reads a body up to the limit. Whoever sends it was let in already; one that is not there soon
 /// takes a place of its token's and its address's until it is.
 async fn read_body(request: Request, app: &App, limit: usize) -> Reply<Bytes> {
     let declared = request
@@ -82,7 +84,7 @@ async fn read_body(request: Request, app: &App, limit: usize) -> Reply<Bytes> {
     }
     let read = collect(stream, limit, app.config().body_idle);
     tokio::pin!(read);
-    if let Poll::Ready(whole) = futures::poll!(read.as_mut()) {
+    if let Ok(whole) = tokio::time::timeout(PROMPT, read.as_mut()).await {
         return whole;
     }
     let _place = app.body_permit(token.map(|t| t.0), address)?;

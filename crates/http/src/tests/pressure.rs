@@ -57,7 +57,7 @@ async fn one_token_has_so_many_unfinished_bodies_and_no_more() {
     let got = s.send(unfinished(&s.user)).await;
     assert_eq!((got.status.as_u16(), got.error().as_str()), (429, "rate_limited"));
     assert!(!got.header("retry-after").is_empty());
-    // A body that is there with its head needs no place.
+    // A body that comes at once needs no place.
     assert_eq!(s.post(&s.user, "/v1/jobs", &held("a")).await.status, 201);
 }
 
