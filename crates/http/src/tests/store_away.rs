@@ -109,6 +109,13 @@ async fn a_database_that_is_away_is_told_before_anybody_writes() {
     let got = ready(&s, 503).await;
     assert!(!String::from_utf8_lossy(&got.body).contains(&name), "strangers are told no names");
     refused_at_once(&s, "store").await;
+    // Whoever is called when nothing can be written is called now, too.
+    let stuck = async {
+        while s.brain.stuck().is_none() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, stuck).await.expect("the server knows that it cannot write");
     turn(true).await;
     ready(&s, 200).await;
     assert_eq!(s.post(&s.user, "/v1/jobs", &held("c")).await.status, 201);
