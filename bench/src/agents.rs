@@ -21,7 +21,12 @@ const TELEMETRY: &str = "10s";
 
 /// The server alone, without nodes of its own.
 pub(crate) fn start_server(options: &Options, flags: &[&str]) -> Result<Site> {
-    let pace = [("MUSTER_HEARTBEAT", HEARTBEAT), ("MUSTER_TELEMETRY", TELEMETRY)];
+    // Metrics are read to measure: each page is made anew.
+    let pace = [
+        ("MUSTER_HEARTBEAT", HEARTBEAT),
+        ("MUSTER_TELEMETRY", TELEMETRY),
+        ("MUSTER_METRICS_EVERY", "0s"),
+    ];
     let args: Vec<&str> = ["server"].iter().chain(flags).copied().collect();
     Site::start(&options.muster(), &options.scratch(), &args, &pace)
 }

@@ -3,9 +3,10 @@
 use super::App;
 use super::error::{Failure, Reply};
 use super::extract::{MUSTER_MIN_SEQ, idempotency_key, if_match, number, text_header};
+use super::limits::TokenPlace;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{Extensions, HeaderMap, header};
 use muster_link::token::{self, ApiToken};
 use muster_model::names::ProjectName;
 use muster_model::tenant::{Role, TokenUse};
@@ -36,17 +37,20 @@ impl FromRequestParts<App> for Caller {
         match authenticate(&parts.headers, app) {
             Ok(caller) => match app.callers().take(&caller.token, Instant::now()) {
                 Ok(()) => {
+                    let held = app.request_permit(&caller.token)?;
+                    if let Some(place) = parts.extensions.get::<TokenPlace>() {
+                        let _ = place.0.set(held);
+                    }
                     app.traces().project(caller.actor.project.as_ref());
+                    // The body comes later, and is counted under this token.
+                    parts.extensions.insert(TokenId(caller.token.clone()));
                     Ok(caller)
                 }
                 Err(wait) => Err(Failure::rate_limited(wait)),
             },
             Err(Denied::Missing) => Err(Failure::unauthenticated("this needs a token")),
             Err(Denied::Wrong(why)) => {
-                let address = parts
-                    .extensions
-                    .get::<ConnectInfo<SocketAddr>>()
-                    .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |c| c.0.ip());
+                let address = address(&parts.extensions);
                 if let Err(wait) = app.strangers().take(&address, Instant::now()) {
                     tracing::warn!(%address, "too many wrong tokens");
                     return Err(Failure::rate_limited(wait));
@@ -56,6 +60,17 @@ impl FromRequestParts<App> for Caller {
             }
         }
     }
+}
+
+/// The token that a request was let in with.
+#[derive(Debug, Clone)]
+pub(crate) struct TokenId(pub(crate) String);
+
+/// Where a request comes from.
+pub(crate) fn address(extensions: &Extensions) -> IpAddr {
+    extensions
+        .get::<ConnectInfo<SocketAddr>>()
+        .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |c| c.0.ip())
 }
 
 enum Denied {
@@ -157,10 +172,7 @@ impl Caller {
 
     /// A position in the log as this caller may see it.
     pub(crate) fn position(&self, app: &App, seq: Seq) -> String {
-        match &self.actor.project {
-            Some(p) => app.sealer().seal(p, seq),
-            None => seq.to_string(),
-        }
+        position(app, self.actor.project.as_ref(), seq)
     }
 
     /// The position in a text that this caller was given.
@@ -171,6 +183,14 @@ impl Caller {
             Some(p) => app.sealer().open(p, text),
             None => number(text).map(Seq),
         }
+    }
+}
+
+/// A position in the log as whoever is bound to this project, or to none, may see it.
+pub(crate) fn position(app: &App, bound: Option<&ProjectName>, seq: Seq) -> String {
+    match bound {
+        Some(p) => app.sealer().seal(p, seq),
+        None => seq.to_string(),
     }
 }
 
@@ -229,6 +249,10 @@ impl FromRequestParts<App> for Writer {
     type Rejection = Failure;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Reply<Self> {
         let caller = Caller::from_request_parts(parts, app).await?;
+        // Before the body is read: nobody sends one, or waits, for a store that is away.
+        if let Some(why) = app.brain().cannot_write(app.config().store_patience) {
+            return Err(Failure::cannot_write(&why).hint("nothing was done; try again"));
+        }
         let key = idempotency_key(&parts.headers)?.map(str::to_owned);
         let target = match &key {
             Some(_) => format!(

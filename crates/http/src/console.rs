@@ -3,6 +3,7 @@
 use super::auth::{Caller, Reader};
 use super::error::{Failure, Reply};
 use super::extract::{Query, Segment, stream_body};
+use super::limits::StreamPermit;
 use super::{App, answer, mark};
 use axum::Router;
 use axum::extract::State;
@@ -15,7 +16,7 @@ use muster_model::names::{NameError, NodeName};
 use muster_server::console::{NoPicture, PastError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 impl From<NoPicture> for Failure {
     fn from(e: NoPicture) -> Failure {
@@ -61,7 +62,7 @@ pub(crate) async fn layout(State(app): State<App>, Reader(caller): Reader) -> Re
 
 /// The picture as it changes: frames of bytes, as `console::frame` writes them.
 async fn frames(State(app): State<App>, Reader(caller): Reader) -> Reply {
-    let permit = app.stream_permit()?;
+    let permit = app.stream_permit(&caller.token)?;
     let seat = app.console().watch(&caller.actor.project).await?;
     // The channel is the only buffer: a reader that does not take what is in it is cut off.
     let (tx, rx) = mpsc::channel::<Result<Bytes, std::io::Error>>(4);
@@ -101,7 +102,7 @@ async fn produce(
     caller: Caller,
     mut seat: muster_server::console::Seat,
     tx: mpsc::Sender<Result<Bytes, std::io::Error>>,
-    _permit: OwnedSemaphorePermit,
+    _permit: StreamPermit,
 ) {
     let patience = app.config().slow_reader;
     let mut next = seat.first.clone();

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use muster_api::error::{code_status, code_word};
 use muster_api::{ErrorBody, ErrorInfo};
 use muster_model::Refusal;
-use muster_server::brain::BrainError;
+use muster_server::brain::{BrainError, CannotWrite};
 use std::time::Duration;
 
 /// An answer that is not what was asked for. Says what, where and how to mend it.
@@ -78,6 +78,17 @@ impl Failure {
         Failure::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", "too many requests")
             .hint("wait as long as Retry-After says")
             .retry_after(wait)
+    }
+    /// The caller has too much under way at once.
+    pub(crate) fn too_many(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
+            .hint("let some of them end first")
+            .retry_after(Duration::from_secs(1))
+    }
+    /// The log cannot be written now.
+    pub(crate) fn cannot_write(why: &CannotWrite) -> Failure {
+        Failure::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", why.reason.clone())
+            .retry_after(Duration::from_secs(5))
     }
     pub(crate) fn unavailable(message: impl Into<String>) -> Failure {
         Failure::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)

@@ -3,21 +3,25 @@
 use super::auth::{Caller, Reader};
 use super::error::{Failure, Reply};
 use super::extract::{LAST_EVENT_ID, Query, accepts, asks_for, stream_body, text_header};
-use super::{App, answer, mark, paging};
+use super::feed::{Batch, Feed, Outlet, Unsent};
+use super::limits::StreamPermit;
+use super::{App, answer, auth, mark, paging};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use muster_api::event::EventOrigin;
 use muster_api::{Event, EventsQuery, Timestamp};
+use muster_model::names::ProjectName;
 use muster_model::{Record, Seq};
 use muster_server::brain::BrainError;
 use serde::Serialize;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Records read from the log at a time.
 const BATCH: usize = 512;
+/// Bytes of events sent at a time, unless one event alone has more.
+const BATCH_BYTES: usize = 128 << 10;
 /// Records looked at for one page: a tenant's own may be far apart.
 const SCANNED_AT_MOST: usize = 16_384;
 
@@ -59,17 +63,17 @@ pub(crate) struct Page {
     cursor: Option<String>,
 }
 
-/// The record as this caller may see it; none when it is not theirs.
-fn view(app: &App, caller: &Caller, record: &Record) -> Option<View> {
-    if let Some(own) = &caller.actor.project
+/// The record as whoever is bound to this project, or to none, may see it; none when it is not theirs.
+fn view(app: &App, bound: Option<&ProjectName>, record: &Record) -> Option<View> {
+    if let Some(own) = bound
         && record.project.as_ref() != Some(own)
     {
         return None;
     }
     let Event { seq, at, kind, origin, project, actor, data } = Event::of(record);
-    let seq = caller.actor.project.is_none().then_some(seq);
+    let seq = bound.is_none().then_some(seq);
     Some(View {
-        cursor: caller.position(app, record.seq),
+        cursor: auth::position(app, bound, record.seq),
         seq,
         at,
         kind,
@@ -163,7 +167,7 @@ async fn page(app: &App, caller: &Caller, mut from: Place, limit: usize) -> Repl
             }
             scanned += 1;
             from = Place { after: record.seq, named: true };
-            items.extend(view(app, caller, &record));
+            items.extend(view(app, caller.actor.project.as_ref(), &record));
         }
         at_end |= from.after >= end;
     }
@@ -172,19 +176,21 @@ async fn page(app: &App, caller: &Caller, mut from: Place, limit: usize) -> Repl
 }
 
 async fn follow(app: App, caller: Caller, from: Place) -> Reply {
-    let permit = app.stream_permit()?;
+    let permit = app.stream_permit(&caller.token)?;
     // A place that is archived is told with its status, before the stream begins.
     read(&app, &caller, &from).await?;
     let end = app.brain().durable();
-    // The channel is the only buffer: a reader that does not take what is in it is cut off.
-    let (tx, rx) = mpsc::channel::<Result<Bytes, std::io::Error>>(8);
-    let stream = tokio_stream::wrappers::ReceiverStream::new(rx);
+    let (outlet, stream) = Outlet::new(&app, &caller.token);
     let mut response = Response::new(stream_body(stream));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     mark(headers, &app, &caller, end);
-    tokio::spawn(produce(app, caller, from, tx, permit));
+    tokio::spawn(async move {
+        // Held until the stream has ended.
+        let _permit: StreamPermit = permit;
+        produce(app, caller, from, outlet).await;
+    });
     Ok(response.into_response())
 }
 
@@ -196,52 +202,72 @@ pub(crate) fn still_valid(app: &App, caller: &Caller) -> bool {
     })
 }
 
-async fn produce(
-    app: App,
-    caller: Caller,
-    mut from: Place,
-    tx: mpsc::Sender<Result<Bytes, std::io::Error>>,
-    _permit: OwnedSemaphorePermit,
-) {
-    let patience = app.config().slow_reader;
-    let send = |text: String| tx.send_timeout(Ok(Bytes::from(text)), patience);
-    let mut durable = app.brain().watch();
-    if send("retry: 1000\n\n".into()).await.is_err() {
-        return;
+/// What comes behind a place, up to the end that followers were told of. Followers at the same
+/// place share one text.
+async fn batch(app: &App, caller: &Caller, from: &Place, end: Seq) -> Reply<Arc<Batch>> {
+    let bound = &caller.actor.project;
+    if let Some(made) = app.feed().shared(bound, from.after) {
+        return Ok(made);
     }
+    let (mut text, mut upto) = (String::new(), from.after);
+    for record in read(app, caller, from).await? {
+        if record.seq > end || text.len() >= BATCH_BYTES {
+            break;
+        }
+        upto = record.seq;
+        let Some(view) = view(app, bound.as_ref(), &record) else { continue };
+        let Ok(json) = serde_json::to_string(&view) else { return Err(Failure::internal()) };
+        text.push_str("id: ");
+        text.push_str(&view.cursor);
+        text.push_str("\ndata: ");
+        text.push_str(&json);
+        text.push_str("\n\n");
+    }
+    let made = Arc::new(Batch { upto, text: Bytes::from(text) });
+    // Who reads far behind the others reads alone.
+    if upto == end {
+        app.feed().share(bound, from.after, &made);
+    }
+    Ok(made)
+}
+
+async fn produce(app: App, caller: Caller, mut from: Place, outlet: Outlet) {
+    let (mut told, _follower) = Feed::follow(&app);
+    let mut sent = outlet.send(Bytes::from_static(b"retry: 1000\n\n")).await;
     loop {
-        durable.mark_unchanged();
+        match sent {
+            Ok(()) => {}
+            Err(Unsent::Gone) => return,
+            Err(Unsent::Slow) => {
+                let seconds = app.config().slow_reader.as_secs();
+                return outlet.end(format!(
+                    ": this reader was cut off: it did not take what was sent for {seconds} s; \
+                     come back with the last id as Last-Event-ID\n\n"
+                ));
+            }
+        }
+        let end = *told.borrow_and_update();
         if !still_valid(&app, &caller) {
-            return;
+            return outlet.end(": this token has expired or was revoked\n\n".into());
         }
-        // A failure ends the stream; the reader comes back with its last id and is told why.
-        let Ok(records) = read(&app, &caller, &from).await else { return };
-        let full = records.len() == BATCH;
-        let mut text = String::new();
-        for record in records {
-            from = Place { after: record.seq, named: true };
-            let Some(view) = view(&app, &caller, &record) else { continue };
-            let Ok(json) = serde_json::to_string(&view) else { return };
-            text.push_str("id: ");
-            text.push_str(&view.cursor);
-            text.push_str("\ndata: ");
-            text.push_str(&json);
-            text.push_str("\n\n");
-        }
-        if !text.is_empty() && send(text).await.is_err() {
-            return;
-        }
-        if full {
-            continue;
+        if from.after < end {
+            // A failure ends the stream; the reader comes back with its last id and is told why.
+            let Ok(batch) = batch(&app, &caller, &from, end).await else { return };
+            let moved = batch.upto > from.after;
+            from = Place { after: batch.upto, named: true };
+            if !batch.text.is_empty() {
+                sent = outlet.send(batch.text.clone()).await;
+            }
+            if moved {
+                continue;
+            }
         }
         tokio::select! {
-            changed = durable.changed() => if changed.is_err() { return },
+            changed = told.changed() => if changed.is_err() { return },
             () = tokio::time::sleep(app.config().keep_alive) => {
-                if send(": still here\n\n".into()).await.is_err() {
-                    return;
-                }
+                sent = outlet.send(Bytes::from_static(b": still here\n\n")).await;
             }
-            () = tx.closed() => return,
+            () = outlet.closed() => return,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! What requests bring: bodies, queries, path segments and headers, each with a clear refusal.
 
 use super::App;
+use super::auth::{self, TokenId};
 use super::error::{Failure, Reply};
-use axum::body::Body;
+use axum::body::{Body, BodyDataStream};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use muster_model::Seq;
@@ -25,7 +26,7 @@ impl<T: DeserializeOwned, const TIMES: usize> FromRequest<App> for JsonBody<T, T
     type Rejection = Failure;
     async fn from_request(request: Request, app: &App) -> Reply<Self> {
         check_json_type(request.headers())?;
-        let raw = read_body(request, app.config().body_limit.saturating_mul(TIMES)).await?;
+        let raw = read_body(request, app, app.config().body_limit.saturating_mul(TIMES)).await?;
         Ok(JsonBody { value: parse(&raw)?, raw })
     }
 }
@@ -40,7 +41,7 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
     type Rejection = Failure;
     async fn from_request(request: Request, app: &App) -> Reply<Self> {
         let typed = check_json_type(request.headers());
-        let raw = read_body(request, app.config().body_limit).await?;
+        let raw = read_body(request, app, app.config().body_limit).await?;
         if raw.is_empty() {
             return Ok(OptionalBody { value: T::default(), raw });
         }
@@ -64,21 +65,45 @@ fn check_json_type(headers: &HeaderMap) -> Reply<()> {
         .hint("send JSON with `Content-Type: application/json`"))
 }
 
-/// Reads a body up to the limit. A larger one is answered at once; what the client still sends is
-/// thrown away for a while, so that it gets to read the answer instead of a reset connection.
-async fn read_body(request: Request, limit: usize) -> Reply<Bytes> {
+/// A body that comes within this time takes no place of its own.
+const PROMPT: Duration = Duration::from_millis(200);
+
+/// Reads a body up to the limit. Whoever sends it was let in already; one that is not there soon
+/// takes a place of its token's and its address's until it is.
+async fn read_body(request: Request, app: &App, limit: usize) -> Reply<Bytes> {
     let declared = request
         .headers()
         .get(header::CONTENT_LENGTH)
         .and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
-    let mut stream = request.into_body().into_data_stream();
+    let token = request.extensions().get::<TokenId>().cloned();
+    let address = auth::address(request.extensions());
+    let stream = request.into_body().into_data_stream();
     if declared.is_some_and(|n| n > limit as u64) {
         discard(stream);
         return Err(Failure::too_large(limit));
     }
+    let read = collect(stream, limit, app.config().body_idle);
+    tokio::pin!(read);
+    if let Ok(whole) = tokio::time::timeout(PROMPT, read.as_mut()).await {
+        return whole;
+    }
+    let _place = app.body_permit(token.map(|t| t.0), address)?;
+    read.await
+}
+
+/// The body's pieces as one. A larger one is answered at once; what the client still sends is
+/// thrown away for a while, so that it gets to read the answer instead of a reset connection.
+async fn collect(mut stream: BodyDataStream, limit: usize, idle: Duration) -> Reply<Bytes> {
     let mut first: Option<Bytes> = None;
     let mut whole = BytesMut::new();
-    while let Some(chunk) = stream.next().await {
+    loop {
+        let Ok(next) = tokio::time::timeout(idle, stream.next()).await else {
+            let message = format!("nothing of the body came for {} s", idle.as_secs());
+            return Err(Failure::bad(message)
+                .hint("send the whole body at once")
+                .header(header::CONNECTION, HeaderValue::from_static("close")));
+        };
+        let Some(chunk) = next else { break };
         let chunk = chunk.map_err(|_| Failure::bad("the body ended early"))?;
         if first.as_ref().map_or(0, Bytes::len) + whole.len() + chunk.len() > limit {
             discard(stream);
@@ -99,7 +124,7 @@ async fn read_body(request: Request, limit: usize) -> Reply<Bytes> {
 
 const DISCARDED_AT_MOST: usize = 16 << 20;
 
-fn discard(mut stream: axum::body::BodyDataStream) {
+fn discard(mut stream: BodyDataStream) {
     tokio::spawn(tokio::time::timeout(Duration::from_secs(5), async move {
         let mut seen = 0;
         while let Some(Ok(chunk)) = stream.next().await {
@@ -327,7 +352,6 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::http::HeaderValue;
     use muster_model::spec::JobSpec;
 
     fn headers(pairs: &[(&'static str, &'static [u8])]) -> HeaderMap {

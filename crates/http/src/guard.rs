@@ -2,14 +2,16 @@
 
 use super::App;
 use super::error::Failure;
+use super::limits::TokenPlace;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
+use muster_server::brain::CannotWrite;
 use muster_server::promises::Served;
 use std::panic::AssertUnwindSafe;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tracing::Instrument as _;
 
 /// Lets a request in, or says why not; counts it either way.
@@ -19,7 +21,7 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let route = request.extensions().get::<MatchedPath>().cloned();
     let name = route.as_ref().map_or("none", MatchedPath::as_str);
     let span = app.traces().request(&request, name);
-    let response = handle(&app, request, next).instrument(span.clone()).await;
+    let response = handle(&app, name, request, next).instrument(span.clone()).await;
     let route = name;
     let status = response.status();
     app.traces().answered(&span, status.as_u16());
@@ -36,13 +38,29 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     response
 }
 
-async fn handle(app: &App, request: Request, next: Next) -> Response {
-    // Held until the head of the answer is known; streams have a limit of their own.
-    let Ok(_permit) = app.room().try_acquire() else {
-        return Failure::unavailable("the server is busy").into_response();
+async fn handle(app: &App, route: &str, mut request: Request, next: Next) -> Response {
+    // Held until the head of the answer is known; streams have a limit of their own, and probes none.
+    let permit = match super::is_probe(route) {
+        true => None,
+        false => match app.room().try_acquire() {
+            Ok(permit) => Some(permit),
+            Err(_) => return Failure::unavailable("the server is busy").into_response(),
+        },
     };
+    let place = TokenPlace::default();
+    request.extensions_mut().insert(place.clone());
+    let writes = !request.method().is_safe();
     let work = AssertUnwindSafe(next.run(request)).catch_unwind();
-    match tokio::time::timeout(app.config().request_timeout, work).await {
+    let work = tokio::time::timeout(app.config().request_timeout, work);
+    let done = tokio::select! {
+        biased;
+        done = work => done,
+        why = store_away(app), if writes => {
+            return Failure::cannot_write(&why).hint(MAY_HAPPEN).into_response();
+        }
+    };
+    drop((permit, place));
+    match done {
         Ok(Ok(response)) => response,
         Ok(Err(panic)) => {
             let why = panic
@@ -54,8 +72,23 @@ async fn handle(app: &App, request: Request, next: Next) -> Response {
             Failure::internal().into_response()
         }
         Err(_) => Failure::unavailable("this took too long and was given up")
-            .hint("a write may still happen: repeat it with the same Idempotency-Key")
+            .hint(MAY_HAPPEN)
             .into_response(),
+    }
+}
+
+const MAY_HAPPEN: &str = "a write may still happen: repeat it with the same Idempotency-Key";
+
+/// How often whoever waits for a write looks whether the store is still there.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Waits until the store is away.
+async fn store_away(app: &App) -> CannotWrite {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if let Some(why) = app.brain().cannot_write(app.config().store_patience) {
+            return why;
+        }
     }
 }
 

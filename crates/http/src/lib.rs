@@ -10,6 +10,7 @@ mod events;
 mod extract;
 mod fabric;
 mod faults;
+mod feed;
 mod figures;
 mod fleet;
 mod guard;
@@ -48,8 +49,9 @@ use auth::Caller;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use extract::MUSTER_SEQ;
-use limits::Buckets;
-use metrics::HttpMetrics;
+use feed::Feed;
+use limits::{BodyPermit, Buckets, StreamPermit, UnderWay};
+use metrics::{HttpMetrics, Pages};
 use muster_brand::Brand;
 use muster_model::{Seq, Time};
 use muster_server::agents::Agents;
@@ -79,14 +81,34 @@ pub struct HttpConfig {
     pub wrong_tokens: Rate,
     /// Requests under way at once.
     pub concurrency: usize,
+    /// Those of one token.
+    pub requests_per_token: usize,
+    /// Bodies of one token that have not come whole yet.
+    pub bodies_per_token: usize,
+    /// The same of one address.
+    pub bodies_per_address: usize,
+    /// A body of which nothing comes for so long is given up.
+    pub body_idle: Duration,
     /// Streams (events, followed logs) open at once.
     pub streams: usize,
+    /// Those of one token.
+    pub streams_per_token: usize,
+    /// Bytes of one event stream that its reader has not taken yet.
+    pub stream_bytes: usize,
+    /// The same of all event streams of one token.
+    pub stream_bytes_per_token: usize,
     /// Longest time until the head of an answer.
     pub request_timeout: Duration,
     /// How often an idle stream says that it is alive.
     pub keep_alive: Duration,
     /// A reader of a stream that takes nothing for so long is cut off.
     pub slow_reader: Duration,
+    /// A store that has not answered for so long is away: `/readyz` says so, and writes are refused.
+    pub store_patience: Duration,
+    /// Whether `/metrics` needs no token.
+    pub open_metrics: bool,
+    /// The page of `/metrics` is made at most so often.
+    pub metrics_every: Duration,
     /// Key of tenants' positions in the log ([`load_or_create_key`]).
     pub cursor_key: [u8; 32],
     /// Hex SHA-256 of the site's authority, for join tokens; none when agents cannot join here.
@@ -112,10 +134,20 @@ impl Default for HttpConfig {
             rate: Rate { per_second: 20_000, burst: 40_000 },
             wrong_tokens: Rate { per_second: 5, burst: 100 },
             concurrency: 4096,
-            streams: 4096,
+            requests_per_token: 1024,
+            bodies_per_token: 128,
+            bodies_per_address: 512,
+            body_idle: Duration::from_secs(10),
+            streams: 8192,
+            streams_per_token: 2048,
+            stream_bytes: 256 << 10,
+            stream_bytes_per_token: 16 << 20,
             request_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
             slow_reader: Duration::from_secs(30),
+            store_patience: Duration::from_secs(3),
+            open_metrics: false,
+            metrics_every: Duration::from_secs(2),
             cursor_key: [0; 32],
             join_pin: None,
             server: "server".into(),
@@ -145,7 +177,14 @@ struct Inner {
     metrics: HttpMetrics,
     remote: RemoteStats,
     room: Semaphore,
+    requests_by_token: Arc<UnderWay<String>>,
+    bodies: Arc<Semaphore>,
+    bodies_by_token: Arc<UnderWay<String>>,
+    bodies_by_address: Arc<UnderWay<IpAddr>>,
     streams: Arc<Semaphore>,
+    streams_by_token: Arc<UnderWay<String>>,
+    feed: Feed,
+    pages: Pages,
     turn: tokio::sync::Mutex<()>,
     standings: Standings,
     post: Post,
@@ -169,7 +208,17 @@ impl App {
             metrics: HttpMetrics::default(),
             remote: RemoteStats::default(),
             room: Semaphore::new(config.concurrency.clamp(1, Semaphore::MAX_PERMITS)),
+            requests_by_token: UnderWay::new(config.requests_per_token),
+            // Whoever only waits for a body leaves half of everything to the others.
+            bodies: Arc::new(Semaphore::new(
+                (config.concurrency / 2).clamp(1, Semaphore::MAX_PERMITS),
+            )),
+            bodies_by_token: UnderWay::new(config.bodies_per_token),
+            bodies_by_address: UnderWay::new(config.bodies_per_address),
             streams: Arc::new(Semaphore::new(config.streams.min(Semaphore::MAX_PERMITS))),
+            streams_by_token: UnderWay::new(config.streams_per_token),
+            feed: Feed::new(),
+            pages: Pages::default(),
             turn: tokio::sync::Mutex::new(()),
             standings: Standings::default(),
             post: Post::default(),
@@ -228,6 +277,10 @@ impl App {
     fn room(&self) -> &Semaphore {
         &self.0.room
     }
+    /// What followers of the log share.
+    pub(crate) fn feed(&self) -> &Feed {
+        &self.0.feed
+    }
 
     /// How promises stand.
     fn standings(&self) -> &Standings {
@@ -262,11 +315,38 @@ impl App {
         &self.0.turn
     }
 
-    /// Room for one more stream.
-    fn stream_permit(&self) -> error::Reply<tokio::sync::OwnedSemaphorePermit> {
-        Arc::clone(&self.0.streams)
+    /// A place for one more request of this token.
+    fn request_permit(&self, token: &str) -> error::Reply<limits::Held<String>> {
+        self.0.requests_by_token.begin(&token.to_owned()).ok_or_else(|| {
+            let most = self.config().requests_per_token;
+            error::Failure::too_many(format!("this token has {most} requests under way at once"))
+        })
+    }
+
+    /// A place for one more stream of this token.
+    fn stream_permit(&self, token: &str) -> error::Reply<StreamPermit> {
+        let own = self.0.streams_by_token.begin(&token.to_owned()).ok_or_else(|| {
+            let most = self.config().streams_per_token;
+            error::Failure::too_many(format!("this token has {most} streams open, the most it may"))
+        })?;
+        let all = Arc::clone(&self.0.streams)
             .try_acquire_owned()
-            .map_err(|_| error::Failure::unavailable("too many streams are open"))
+            .map_err(|_| error::Failure::unavailable("too many streams are open"))?;
+        Ok(StreamPermit { _all: all, _own: own })
+    }
+
+    /// A place for one more body that has not come whole.
+    fn body_permit(&self, token: Option<String>, address: IpAddr) -> error::Reply<BodyPermit> {
+        let too_many = |whose: &str| {
+            error::Failure::too_many(format!("too many bodies {whose} have not come whole yet"))
+        };
+        let begin = |t: String| self.0.bodies_by_token.begin(&t);
+        let own = token.map(|t| begin(t).ok_or_else(|| too_many("of this token"))).transpose()?;
+        let near = self.0.bodies_by_address.begin(&address);
+        let near = near.ok_or_else(|| too_many("from this address"))?;
+        let all = Arc::clone(&self.0.bodies).try_acquire_owned();
+        let all = all.map_err(|_| too_many("of all callers"))?;
+        Ok(BodyPermit { _all: all, _token: own, _address: near })
     }
 }
 
@@ -305,6 +385,19 @@ fn mark(headers: &mut axum::http::HeaderMap, app: &App, caller: &Caller, seq: Se
 /// The API's description, as `GET /openapi.json` gives it. `cargo xtask web` writes it from the
 /// handlers, and a test compares the two.
 pub const OPENAPI: &str = include_str!("../openapi.json");
+
+/// The answer to a caller for whom there is no connection left but to ask how the server is.
+pub fn too_many_connections() -> Response {
+    error::Failure::unavailable("the server has as many connections as it may have")
+        .hint("close connections that are not used, or use one for several requests")
+        .into_response()
+}
+
+/// Is this a question about the server's health, which is answered however busy it is?
+#[must_use]
+pub fn is_probe(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
+}
 
 /// Everything that is served over HTTP.
 pub fn router(app: App) -> axum::Router {

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// So many a second, and so many at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +90,72 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     }
 }
 
+/// How many things of each caller are under way at once.
+pub(crate) struct UnderWay<K> {
+    most: usize,
+    held: Mutex<HashMap<K, usize>>,
+}
+
+/// One thing under way; over when dropped.
+pub(crate) struct Held<K: Hash + Eq> {
+    of: Arc<UnderWay<K>>,
+    who: K,
+}
+
+impl<K: Hash + Eq + Clone> UnderWay<K> {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new(UnderWay { most, held: Mutex::default() })
+    }
+
+    /// One more of this caller's; none when that is too many.
+    pub(crate) fn begin(self: &Arc<Self>, who: &K) -> Option<Held<K>> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = held.get(who).copied().unwrap_or(0);
+        if count >= self.most {
+            return None;
+        }
+        held.insert(who.clone(), count + 1);
+        Some(Held { of: Arc::clone(self), who: who.clone() })
+    }
+
+    /// How many of this caller's there are.
+    #[cfg(test)]
+    pub(crate) fn count(&self, who: &K) -> usize {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.get(who).copied().unwrap_or(0)
+    }
+}
+
+impl<K: Hash + Eq> Drop for Held<K> {
+    fn drop(&mut self) {
+        let mut held = self.of.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = held.get_mut(&self.who) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&self.who);
+            }
+        }
+    }
+}
+
+/// Where a request puts its place among its token's, once the token is known: it is held until the
+/// head of the answer is.
+#[derive(Clone, Default)]
+pub(crate) struct TokenPlace(pub(crate) Arc<OnceLock<Held<String>>>);
+
+/// A place for one stream, of all and of its token's.
+pub(crate) struct StreamPermit {
+    pub(crate) _all: OwnedSemaphorePermit,
+    pub(crate) _own: Held<String>,
+}
+
+/// A place for one body that has not come whole yet.
+pub(crate) struct BodyPermit {
+    pub(crate) _all: OwnedSemaphorePermit,
+    pub(crate) _token: Option<Held<String>>,
+    pub(crate) _address: Held<IpAddr>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,6 +172,23 @@ mod tests {
         assert!(b.take(&"b", t).is_ok(), "others are not held up");
         assert!(b.take(&"a", t + Duration::from_millis(100)).is_ok());
         assert!(b.take(&"a", t + Duration::from_millis(101)).is_err());
+    }
+
+    #[test]
+    fn what_is_under_way_is_counted_for_each_caller_until_it_is_over() {
+        let all = UnderWay::new(2);
+        let first = all.begin(&"a").unwrap();
+        let _second = all.begin(&"a").unwrap();
+        assert!(all.begin(&"a").is_none());
+        let other = all.begin(&"b").unwrap();
+        drop(first);
+        assert!(all.begin(&"a").is_some(), "one is over");
+        drop(other);
+        assert_eq!(
+            (all.count(&"a"), all.held.lock().unwrap().len()),
+            (1, 1),
+            "nothing is kept of b"
+        );
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use super::auth::{Caller, Reader};
 use super::error::{Failure, Reply};
 use super::extract::{Query, Segment, accepts, asks_for, stream_body};
+use super::feed::Feed;
+use super::limits::StreamPermit;
 use super::{App, jobs, mark};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -15,7 +17,7 @@ use muster_model::{AttemptKey, JobId};
 use muster_server::logs::{Follow, LogError, LogKeeper, LogPiece};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 /// How far back the last lines of a stream are looked for.
 const TAIL_BYTES: usize = 1 << 20;
@@ -64,7 +66,7 @@ pub(crate) async fn logs(
     if q.tail.is_some_and(|n| n > TAIL_LINES) {
         return Err(Failure::bad(format!("tail is at most {TAIL_LINES} lines")).field("tail"));
     }
-    let permit = app.stream_permit()?;
+    let permit = app.stream_permit(&caller.token)?;
     let (tx, rx) = mpsc::channel(8);
     let mut response = Response::new(stream_body(tokio_stream::wrappers::ReceiverStream::new(rx)));
     let headers = response.headers_mut();
@@ -102,11 +104,11 @@ async fn produce(
     job: JobId,
     q: LogsQuery,
     mut out: Out,
-    _permit: OwnedSemaphorePermit,
+    _permit: StreamPermit,
 ) {
     let Some(now) = standing(&app, &caller, job, 0) else { return };
     let mut attempt = q.attempt.unwrap_or(now.newest);
-    let mut durable = app.brain().watch();
+    let (mut durable, _follower) = Feed::follow(&app);
     let mut tail = q.tail;
     // A job that was never started has no attempt yet: wait for the first.
     while attempt == 0 {

@@ -1,6 +1,8 @@
-//! Figures for Prometheus. No tenant's names in them: the page is open to whoever reaches it.
+//! Figures for Prometheus. No tenant's names in them: every token sees the page, and a site may open it to
+//! whoever reaches it.
 
 use super::App;
+use bytes::Bytes;
 use muster_engine::State;
 use muster_health::modes;
 use muster_model::breaker::BreakerState;
@@ -13,7 +15,7 @@ use muster_server::health::{HealthStats, PARTS};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Upper bounds in microseconds and as Prometheus writes them.
 const BUCKETS: [(u64, &str); 13] = [
@@ -44,6 +46,37 @@ struct Route {
 #[derive(Default)]
 pub(crate) struct HttpMetrics {
     routes: Mutex<HashMap<Box<str>, Route>>,
+}
+
+type Page = tokio::sync::Mutex<Option<(Instant, Bytes)>>;
+
+/// The pages as they were last made: without figures by project, and with them. Making one looks at
+/// every job, so that many who ask share it.
+#[derive(Default)]
+pub(crate) struct Pages {
+    plain: Page,
+    by_project: Page,
+}
+
+impl Pages {
+    /// The page, made anew when the last one is older than `every`. Whoever asks meanwhile waits for it.
+    pub(crate) async fn get(
+        &self,
+        by_project: bool,
+        every: Duration,
+        make: impl FnOnce() -> String + Send + 'static,
+    ) -> Option<Bytes> {
+        let page = if by_project { &self.by_project } else { &self.plain };
+        let mut page = page.lock().await;
+        if let Some((made, bytes)) = &*page
+            && made.elapsed() < every
+        {
+            return Some(bytes.clone());
+        }
+        let bytes = Bytes::from(tokio::task::spawn_blocking(make).await.ok()?);
+        *page = Some((Instant::now(), bytes.clone()));
+        Some(bytes)
+    }
 }
 
 /// Methods that are told apart; the rest share one word, so that strange requests add no series.
@@ -338,6 +371,22 @@ pub(crate) const JOB_STATES: [JobState; 7] = [
 mod tests {
     use super::*;
     use axum::http::Method;
+
+    #[tokio::test]
+    async fn many_who_ask_share_one_page() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicU32, Ordering};
+        let (pages, made) = (Pages::default(), Arc::new(AtomicU32::new(0)));
+        let ask = |by_project, every| {
+            let made = made.clone();
+            pages.get(by_project, every, move || made.fetch_add(1, Ordering::SeqCst).to_string())
+        };
+        let long = Duration::from_secs(3600);
+        let all = futures::future::join_all((0..16).map(|_| ask(false, long))).await;
+        assert!(all.iter().all(|p| p.as_deref() == Some(&b"0"[..])), "{all:?}");
+        assert_eq!(ask(true, long).await.as_deref(), Some(&b"1"[..]), "a page of its own");
+        assert_eq!(ask(false, Duration::ZERO).await.as_deref(), Some(&b"2"[..]), "it grew old");
+    }
 
     #[test]
     fn buckets_add_up_and_labels_are_escaped() {

@@ -126,10 +126,10 @@ pub(crate) async fn healthz() -> &'static str {
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/readyz", tag = "site",
     responses((status = 200, description = "Ready.", body = String, content_type = "text/plain"))))]
 pub(crate) async fn readyz(State(app): State<App>) -> Reply<&'static str> {
-    if app.brain().is_leading() {
-        Ok("ready\n")
-    } else {
-        Err(Failure::unavailable("this server does not lead (yet)"))
+    match app.brain().cannot_write(app.config().store_patience) {
+        None => Ok("ready\n"),
+        // Not in the database's own words: nobody showed a token.
+        Some(why) => Err(Failure::unavailable(why.summary)),
     }
 }
 
@@ -138,9 +138,19 @@ pub(crate) async fn readyz(State(app): State<App>) -> Reply<&'static str> {
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/metrics", tag = "site",
     responses((status = 200, description = "Figures in the text format.", body = String, content_type = "text/plain"))))]
 pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller) -> Reply {
+    if who.0.is_none() && !app.config().open_metrics {
+        return Err(Failure::unauthenticated("/metrics takes a token").hint(
+            "give Prometheus a viewer's token (`muster token create prometheus --role viewer`), or start \
+             the server with --open-metrics",
+        ));
+    }
     let projects = who.0.is_some_and(|c| c.actor.project.is_none());
     let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    Ok(([(header::CONTENT_TYPE, media)], page(&app, projects)).into_response())
+    let made = app.clone();
+    let every = app.config().metrics_every;
+    let text = app.0.pages.get(projects, every, move || page(&made, projects)).await;
+    let text = text.ok_or_else(Failure::internal)?;
+    Ok(([(header::CONTENT_TYPE, media)], text).into_response())
 }
 
 /// The page of figures.

@@ -1,6 +1,9 @@
 //! Puts the parts together: brain, agent link, log keeper, HTTP.
 
+mod conns;
 mod listen;
+
+pub use conns::ConnectionLimits;
 
 use muster_engine::Policy;
 use muster_http::remote::RemoteConfig;
@@ -63,6 +66,14 @@ pub struct ServerConfig {
     pub retain: u64,
     /// Requests per second of one token.
     pub rate: Option<u32>,
+    /// What connections of the API may take.
+    pub connections: ConnectionLimits,
+    /// Streams that one token may have open.
+    pub streams_per_token: Option<usize>,
+    /// Whether `/metrics` needs no token.
+    pub open_metrics: bool,
+    /// The page of `/metrics` is made at most so often.
+    pub metrics_every: Option<Span>,
     /// How often the network between idle nodes is tested; never when absent.
     pub fabric_every: Option<Span>,
     /// What the site plugged in for tickets, pages and power.
@@ -94,6 +105,10 @@ impl ServerConfig {
             snapshot_every: 50_000,
             retain: 1_000_000,
             rate: None,
+            connections: ConnectionLimits::default(),
+            streams_per_token: None,
+            open_metrics: false,
+            metrics_every: None,
             fabric_every: None,
             acts: ActsConfig::default(),
             brand: muster_brand::Brand::default(),
@@ -107,9 +122,11 @@ impl ServerConfig {
 impl ServerConfig {
     /// Figures that tests and unusual sites set by environment: `MUSTER_LOST_AFTER`,
     /// `MUSTER_HEARTBEAT`, `MUSTER_TELEMETRY` (lengths of time), `MUSTER_SNAPSHOT_EVERY`,
-    /// `MUSTER_RETAIN` (records) and `MUSTER_RATE` (requests a second of one token). What is
-    /// plugged in for remedies, where no flag names it: `MUSTER_POWER_CYCLE_COMMAND`,
-    /// `MUSTER_TICKET_WEBHOOK`, `MUSTER_PAGE_WEBHOOK` and `MUSTER_WEBHOOK_SECRET_FILE`. What
+    /// `MUSTER_RETAIN` (records) and `MUSTER_RATE` (requests a second of one token); of the API's
+    /// connections `MUSTER_CONNECTIONS`, `MUSTER_CONNECTIONS_PER_ADDRESS`, `MUSTER_HEADER_TIMEOUT`,
+    /// `MUSTER_IDLE_TIMEOUT` and `MUSTER_STREAMS_PER_TOKEN`; `MUSTER_METRICS_EVERY`. What is plugged in
+    /// for remedies, where no flag names it: `MUSTER_POWER_CYCLE_COMMAND`, `MUSTER_TICKET_WEBHOOK`,
+    /// `MUSTER_PAGE_WEBHOOK` and `MUSTER_WEBHOOK_SECRET_FILE`. What
     /// cannot be read is ignored with a warning.
     pub fn tune_from_environment(&mut self) {
         fn read<T: std::str::FromStr>(name: &str, into: impl FnOnce(T)) {
@@ -125,6 +142,13 @@ impl ServerConfig {
         read("MUSTER_SNAPSHOT_EVERY", |v| self.snapshot_every = v);
         read("MUSTER_RETAIN", |v| self.retain = v);
         read("MUSTER_RATE", |v| self.rate = Some(v));
+        let connections = &mut self.connections;
+        read("MUSTER_CONNECTIONS", |v| connections.total = v);
+        read("MUSTER_CONNECTIONS_PER_ADDRESS", |v| connections.per_address = v);
+        read("MUSTER_HEADER_TIMEOUT", |v: Span| connections.head = v.to_std());
+        read("MUSTER_IDLE_TIMEOUT", |v: Span| connections.idle = v.to_std());
+        read("MUSTER_STREAMS_PER_TOKEN", |v| self.streams_per_token = Some(v));
+        read("MUSTER_METRICS_EVERY", |v| self.metrics_every = Some(v));
         let acts = &mut self.acts;
         for (name, into) in [
             ("MUSTER_POWER_CYCLE_COMMAND", &mut acts.power_cycle),
@@ -280,6 +304,13 @@ impl Server {
         if let Some(n) = config.rate {
             http_config.rate = http::Rate { per_second: n, burst: n.saturating_mul(2) };
         }
+        if let Some(n) = config.streams_per_token {
+            http_config.streams_per_token = n;
+        }
+        if let Some(every) = config.metrics_every {
+            http_config.metrics_every = every.to_std();
+        }
+        http_config.open_metrics = config.open_metrics;
         let app = App::new(brain.clone(), agents.clone(), logs, http_config);
         app.fabric().guard();
         if let Some(every) = config.fabric_every {
@@ -300,9 +331,11 @@ impl Server {
         muster_server::runbooks::start(brain.clone(), agents.clone(), stop.clone());
         let tls = config.tls.as_ref().map(crate::listen::acceptor).transpose()?;
         let https = tls.is_some();
+        let limits = config.connections.within(conns::raise_files());
         let (api, end) = (Arc::new(api), stop.clone());
         muster_server::supervise::task("api-accept", move || {
-            crate::listen::run(api.clone(), tls.clone(), router.clone(), end.clone())
+            let (api, tls, router) = (api.clone(), tls.clone(), router.clone());
+            crate::listen::run(api, tls, router, limits.clone(), end.clone())
         });
         Ok(Server {
             brain,

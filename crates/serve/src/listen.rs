@@ -1,14 +1,21 @@
 //! The API's listener: HTTP or HTTPS, many connections, a clean stop.
 
+use crate::conns::{ConnectionLimits, Seat, Table, UnderWay, Watched};
 use crate::{ServeError, TlsFiles};
 use axum::Router;
+use axum::body::{Body, HttpBody};
 use axum::extract::ConnectInfo;
+use hyper::body::{Frame, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -40,53 +47,132 @@ pub(crate) async fn run(
     listener: Arc<TcpListener>,
     tls: Option<TlsAcceptor>,
     router: Router,
+    limits: ConnectionLimits,
     stop: CancellationToken,
 ) {
+    let table = Table::new(limits);
     loop {
         let (stream, peer) = tokio::select! {
             () = stop.cancelled() => return,
             accepted = listener.accept() => match accepted {
                 Ok(a) => a,
                 Err(e) => {
-                    // Out of descriptors, most likely: give the others time to end.
+                    // Out of descriptors, most likely: one that does nothing makes room.
                     tracing::warn!(error = %e, "a connection could not be accepted");
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    table.make_room();
+                    tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             },
         };
+        let Some(seat) = table.admit(peer.ip()) else {
+            tracing::debug!(%peer, "refused: there are too many connections");
+            continue;
+        };
         let _ = stream.set_nodelay(true);
+        let stream = Watched::new(stream, seat.connection.clone(), limits.write_stall);
         let (tls, router, stop) = (tls.clone(), router.clone(), stop.clone());
         tokio::spawn(async move {
-            match tls {
-                None => connection(stream, peer, router, stop).await,
-                Some(tls) => match tls.accept(stream).await {
-                    Ok(s) => connection(s, peer, router, stop).await,
-                    Err(e) => tracing::debug!(%peer, error = %e, "TLS handshake failed"),
-                },
+            let Some(tls) = tls else {
+                return connection(stream, peer, &seat, limits, router, stop).await;
+            };
+            let session = tokio::select! {
+                session = tokio::time::timeout(limits.handshake, tls.accept(stream)) => session,
+                () = seat.connection.evicted.cancelled() => return,
+            };
+            match session {
+                Ok(Ok(stream)) => {
+                    seat.connection.opened();
+                    connection(stream, peer, &seat, limits, router, stop).await;
+                }
+                Ok(Err(e)) => tracing::debug!(%peer, error = %e, "TLS handshake failed"),
+                Err(_) => tracing::debug!(%peer, "no TLS handshake came"),
             }
         });
     }
 }
 
-async fn connection<S>(stream: S, peer: SocketAddr, router: Router, stop: CancellationToken)
-where
+/// An answer's body; its request is under way until it is sent.
+struct Sent {
+    body: Body,
+    _request: UnderWay,
+}
+
+impl HttpBody for Sent {
+    type Data = bytes::Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// For how long a connection that is to be closed may still say goodbye.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+async fn connection<S>(
+    stream: S,
+    peer: SocketAddr,
+    seat: &Seat,
+    limits: ConnectionLimits,
+    router: Router,
+    stop: CancellationToken,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let this = seat.connection.clone();
     let service =
         hyper::service::service_fn(move |mut req: hyper::Request<hyper::body::Incoming>| {
             req.extensions_mut().insert(ConnectInfo(peer));
-            router.clone().oneshot(req)
+            let request = this.request(req.version() == hyper::Version::HTTP_2);
+            let refused = this.probes_only && !muster_http::is_probe(req.uri().path());
+            let router = router.clone();
+            async move {
+                let answer = match refused {
+                    true => muster_http::too_many_connections(),
+                    false => router.oneshot(req).await?,
+                };
+                Ok::<_, Infallible>(answer.map(|body| Sent { body, _request: request }))
+            }
         });
-    let builder = Builder::new(TokioExecutor::new());
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().keep_alive(!seat.connection.probes_only);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    tokio::select! {
-        r = connection.as_mut() => {
-            if let Err(e) = r {
-                tracing::debug!(%peer, error = %e, "connection ended");
-            }
+    loop {
+        // What it does is looked at again before that could be too late.
+        let (now, deadline) = (Instant::now(), seat.connection.deadline(&limits));
+        if deadline.is_some_and(|at| at <= now) {
+            break;
         }
-        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+        let look = deadline.map_or(now + limits.head, |at| at.min(now + limits.head));
+        tokio::select! {
+            r = connection.as_mut() => {
+                if let Err(e) = r {
+                    tracing::debug!(%peer, error = %e, "connection ended");
+                }
+                return;
+            }
+            () = tokio::time::sleep_until(look.into()) => {}
+            () = seat.connection.evicted.cancelled() => return,
+            () = stop.cancelled() => return connection.as_mut().graceful_shutdown(),
+        }
     }
+    tracing::debug!(%peer, "closed: no request came");
+    connection.as_mut().graceful_shutdown();
+    let _ = tokio::time::timeout(GOODBYE, connection).await;
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,9 +17,17 @@ pub(crate) struct Outward {
     /// A file with the token to show there; else MUSTER_REMOTE_WRITE_TOKEN
     #[arg(long, env = "MUSTER_REMOTE_WRITE_TOKEN_FILE", value_name = "FILE")]
     remote_write_token_file: Option<PathBuf>,
+    /// Show /metrics to whoever asks, without a token
+    #[arg(long, env = "MUSTER_OPEN_METRICS")]
+    open_metrics: bool,
 }
 
 impl Outward {
+    /// Whether /metrics needs no token.
+    pub(crate) fn open_metrics(&self) -> bool {
+        self.open_metrics
+    }
+
     /// Where figures are sent.
     pub(crate) fn remote(&self) -> Option<RemoteConfig> {
         let token = std::env::var("MUSTER_REMOTE_WRITE_TOKEN").ok().filter(|t| !t.is_empty());

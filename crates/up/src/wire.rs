@@ -158,6 +158,7 @@ pub(crate) async fn start_server(
     config.acts = options.acts.clone();
     config.brand = options.brand.clone();
     config.remote = options.outward.remote();
+    config.open_metrics = options.outward.open_metrics();
     if let Some(traces) = &options.traces {
         config.traces = muster_server::trace::Traces::to(traces.clone());
     }

@@ -10,8 +10,6 @@ use std::collections::BTreeSet;
 enum Who {
     /// Everybody, without a token.
     Anybody,
-    /// Everybody; whoever shows a token sees more, and a wrong one is said to be wrong.
-    Open,
     /// Every token; what they see differs.
     Tokens,
     /// Those who may read the job's project; the job is not there for others.
@@ -25,12 +23,12 @@ enum Who {
 }
 
 fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
-    use Who::{Admins, Anybody, JobReaders, JobSteerers, Open, Operators, Tokens, Users};
+    use Who::{Admins, Anybody, JobReaders, JobSteerers, Operators, Tokens, Users};
     let no = Value::Null;
     vec![
         ("get", "/healthz", Anybody, no.clone()),
         ("get", "/readyz", Anybody, no.clone()),
-        ("get", "/metrics", Open, no.clone()),
+        ("get", "/metrics", Tokens, no.clone()),
         ("get", "/v1/brand", Anybody, no.clone()),
         ("get", "/v1/brand/logo", Anybody, no.clone()),
         ("get", "/v1/jobs", Tokens, no.clone()),
@@ -157,7 +155,7 @@ fn window() -> Value {
 /// What the endpoint must answer to this caller; none means that it is let in.
 fn refusal(who: Who, caller: &str) -> Option<u16> {
     match (who, caller) {
-        (Who::Anybody, _) | (Who::Open, "nobody") => None,
+        (Who::Anybody, _) => None,
         (_, "nobody" | "stranger") => Some(401),
         (Who::JobReaders, "other") => Some(404),
         (Who::JobSteerers, "viewer") => Some(403),

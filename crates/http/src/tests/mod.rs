@@ -7,9 +7,11 @@ mod fleet;
 mod hardware;
 mod health;
 mod matrix;
+mod pressure;
 mod report;
 mod rules;
 mod scheduling;
+mod store_away;
 mod streams;
 mod telemetry;
 
@@ -84,10 +86,15 @@ pub(super) async fn site() -> Site {
 }
 
 pub(super) async fn site_with(config: HttpConfig) -> Site {
+    site_on(config, None).await
+}
+
+/// On this store, or on a file of its own.
+pub(super) async fn site_on(config: HttpConfig, store: Option<StoreUrl>) -> Site {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let brain_config = BrainConfig {
-        store: StoreUrl::Sqlite(path("muster.db")),
+        store: store.unwrap_or_else(|| StoreUrl::Sqlite(path("muster.db"))),
         holder: "test".into(),
         archive: path("archive"),
         seal_key: path("seal.key"),
@@ -233,6 +240,11 @@ impl Site {
         assert_eq!(got.status, 201, "{:?}", got.body);
         got.json()
     }
+}
+
+/// The public part of a token.
+pub(super) fn id_of(token: &str) -> String {
+    token.parse::<ApiToken>().unwrap().id
 }
 
 pub(super) fn held(name: &str) -> Value {

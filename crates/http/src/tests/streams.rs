@@ -1,7 +1,8 @@
 //! Streams: the log and the ranks' output.
 
-use super::{PATIENCE, Site, held, request, site, site_with};
+use super::{PATIENCE, Site, held, id_of, request, site, site_with};
 use crate::HttpConfig;
+use crate::feed::{Outlet, Unsent};
 use axum::body::BodyDataStream;
 use futures::StreamExt as _;
 use muster_link::messages::{LogChunk, Stream};
@@ -14,6 +15,8 @@ use tower::ServiceExt as _;
 struct Sse {
     body: BodyDataStream,
     buffer: String,
+    /// The last block that was no event.
+    last: String,
 }
 
 async fn follow(s: &Site, token: &str, path: &str, last: Option<&str>) -> Sse {
@@ -31,10 +34,16 @@ async fn follow(s: &Site, token: &str, path: &str, last: Option<&str>) -> Sse {
         !r.headers().contains_key("content-encoding"),
         "a stream is not held back to be compressed"
     );
-    Sse { body: r.into_body().into_data_stream(), buffer: String::new() }
+    Sse { body: r.into_body().into_data_stream(), buffer: String::new(), last: String::new() }
 }
 
 impl Sse {
+    /// The next bytes as they came.
+    async fn piece(&mut self) -> bytes::Bytes {
+        let more = tokio::time::timeout(PATIENCE, self.body.next()).await.expect("more to come");
+        more.unwrap().unwrap()
+    }
+
     /// The next event with its id.
     async fn next(&mut self) -> Option<(String, Value)> {
         loop {
@@ -46,6 +55,7 @@ impl Sse {
                 if let (Some(id), Some(data)) = (line("id: "), line("data: ")) {
                     return Some((id, serde_json::from_str(&data).unwrap()));
                 }
+                self.last = block;
             }
             let more =
                 tokio::time::timeout(PATIENCE, self.body.next()).await.expect("more to come")?;
@@ -105,13 +115,17 @@ async fn a_tenant_sees_its_own_events_and_no_sequence() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_takes_nothing_is_cut_off_and_can_resume() {
-    let config = HttpConfig { slow_reader: Duration::from_millis(50), ..HttpConfig::default() };
+    let config = HttpConfig {
+        slow_reader: Duration::from_millis(50),
+        stream_bytes: 4096,
+        ..HttpConfig::default()
+    };
     let s = site_with(config).await;
     let room = || s.app.0.streams.available_permits();
     let all = room();
     let mut stream = follow(&s, &s.admin, "/v1/events", None).await;
-    // One message may hold several events, as the threads take turns: events come until there are
-    // more messages than the channel holds, and the reader's place is free again.
+    // Events come until they are more than a stream may have waiting, and the reader's place is free
+    // again.
     let cut_off = async {
         while room() < all {
             s.held_job(&s.user).await;
@@ -124,6 +138,7 @@ async fn a_reader_that_takes_nothing_is_cut_off_and_can_resume() {
         last += 1;
         assert_eq!(event["seq"], last);
     }
+    assert!(stream.last.contains("cut off") && stream.last.contains("Last-Event-ID"));
     let mut stream = follow(&s, &s.admin, "/v1/events", Some(&last.to_string())).await;
     assert_eq!(stream.next().await.unwrap().1["seq"], last + 1);
 }
@@ -196,6 +211,69 @@ async fn output_comes_as_lines_or_as_bytes() {
     let end =
         tokio::time::timeout(PATIENCE, body.next()).await.expect("the stream ends with the job");
     assert!(end.is_none());
+}
+
+#[tokio::test]
+async fn followers_share_the_text_of_what_happened() {
+    let s = site().await;
+    let last = s.brain.durable().to_string();
+    let mut all = Vec::new();
+    for _ in 0..20 {
+        let mut stream = follow(&s, &s.admin, "/v1/events", Some(&last)).await;
+        stream.piece().await;
+        all.push(stream);
+    }
+    s.held_job(&s.user).await;
+    let mut pieces = Vec::new();
+    for stream in &mut all {
+        pieces.push(stream.piece().await);
+    }
+    for piece in &pieces {
+        assert!(String::from_utf8_lossy(piece).contains("job_submitted"), "{piece:?}");
+        assert_eq!(piece.as_ptr(), pieces[0].as_ptr(), "one text for all of them");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_token_has_so_many_streams_and_no_more() {
+    let s = site_with(HttpConfig { streams_per_token: 1, ..HttpConfig::default() }).await;
+    let first = follow(&s, &s.user, "/v1/events", None).await;
+    let accept = [("accept", "text/event-stream")];
+    let got = s.call(&s.user, "GET", "/v1/events", &Value::Null, &accept).await;
+    assert_eq!((got.status.as_u16(), got.error().as_str()), (429, "rate_limited"));
+    let _other = follow(&s, &s.other, "/v1/events", None).await;
+    drop(first);
+    let room = async {
+        while s.app.0.streams_by_token.count(&id_of(&s.user)) > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, room).await.expect("a stream that is over takes no place");
+}
+
+#[tokio::test]
+async fn streams_of_one_token_share_the_bytes_that_may_wait() {
+    let config = HttpConfig {
+        stream_bytes: 1000,
+        stream_bytes_per_token: 1500,
+        slow_reader: Duration::from_millis(20),
+        ..HttpConfig::default()
+    };
+    let s = site_with(config).await;
+    let bytes = |n: usize| bytes::Bytes::from(vec![b'x'; n]);
+    let (first, mut unread) = Outlet::new(&s.app, "a");
+    assert_eq!(first.send(bytes(900)).await, Ok(()));
+    assert_eq!(first.send(bytes(200)).await, Err(Unsent::Slow), "a stream has so many");
+    let (second, _unread) = Outlet::new(&s.app, "a");
+    assert_eq!(second.send(bytes(700)).await, Err(Unsent::Slow), "and its token so many");
+    let (other, _other) = Outlet::new(&s.app, "b");
+    assert_eq!(other.send(bytes(700)).await, Ok(()), "another token has its own");
+    assert_eq!(unread.next().await.unwrap().unwrap().len(), 900);
+    assert_eq!(second.send(bytes(700)).await, Ok(()), "what was read waits no longer");
+    assert_eq!(first.send(bytes(5000)).await, Err(Unsent::Slow));
+    first.end("over".into());
+    assert_eq!(unread.next().await.unwrap().unwrap(), "over");
+    assert!(unread.next().await.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]

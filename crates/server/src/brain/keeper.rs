@@ -1,6 +1,7 @@
 //! Renews the lease, writes snapshots, archives the old log and looks whether the state is as it
 //! must be, beside the loop.
 
+use super::reach::Space;
 use super::{BrainConfig, Shared};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -17,6 +18,11 @@ use std::time::{Duration, Instant};
 /// Between two looks at the invariants, where no snapshot comes first.
 const LOOK_EVERY: Duration = Duration::from_secs(300);
 
+/// Between two looks whether the store is there.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// Between two looks at the free space, while there is some.
+const SPACE_EVERY: Duration = Duration::from_secs(2);
+
 /// Runs until the server stops or the lease is lost; returns why.
 pub(crate) fn run(
     shared: &Shared,
@@ -29,6 +35,9 @@ pub(crate) fn run(
     let mut last_snapshot = store.latest_snapshot().ok().flatten().map_or(Seq(0), |s| s.seq);
     let mut older_snapshot = last_snapshot;
     let mut looked: Option<(Instant, Seq)> = None;
+    let space = Space::of(&config.store);
+    let (mut checked, mut measured) = (Instant::now(), Instant::now());
+    let mut full = false;
     let mut clock_read = Instant::now();
     while !shared.stopping.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(100));
@@ -37,20 +46,41 @@ pub(crate) fn run(
             clock_read = Instant::now();
             super::clock::follow();
         }
-        if renewed.elapsed() >= every {
-            match store.renew_lease(epoch, config.lease) {
+        let due = checked.elapsed() >= CHECK_EVERY;
+        if measured.elapsed() >= if full { CHECK_EVERY } else { SPACE_EVERY } {
+            measured = Instant::now();
+            let none = space.lacking();
+            full = none.is_some();
+            shared.reach.space(none);
+        }
+        // After a failure only a write says that the store is back, and nobody else may write until then.
+        if renewed.elapsed() >= every || (due && shared.reach.failing()) {
+            checked = Instant::now();
+            shared.reach.asking();
+            let answer = store.renew_lease(epoch, config.lease);
+            shared.reach.took(answer.as_ref().map(|()| ()));
+            match answer {
                 Ok(()) => {
                     renewed = Instant::now();
-                    shared.took();
+                    if !full {
+                        shared.took();
+                    }
                 }
                 Err(e @ StoreError::StaleLease { .. }) => return Some(e),
                 // Appends are fenced by themselves; a store that is away for a moment is no reason
                 // to give up the lead.
                 Err(e) => {
                     tracing::warn!(error = %e, "the lease could not be renewed; trying again");
+                    shared.away(&e);
                     renewed = Instant::now() - every + Duration::from_secs(1);
                 }
             }
+        }
+        if checked.elapsed() >= CHECK_EVERY {
+            checked = Instant::now();
+            shared.reach.asking();
+            let answer = store.head();
+            shared.reach.answered(answer.as_ref().map(|_| ()));
         }
         let durable = *shared.durable.borrow();
         // A large state is written less often: reading half as many records as it has jobs costs a start

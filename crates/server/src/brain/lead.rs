@@ -81,6 +81,7 @@ impl Brain {
             seal,
             down: Mutex::new(None),
             stuck: Mutex::new(None),
+            reach: super::reach::Reach::default(),
             over: watch::Sender::new(false),
         });
         let engine = Engine::new(state, config.policy.clone());
@@ -197,9 +198,9 @@ impl Thinking<'_> {
         let _ = self.engine.handle(&request);
         let mut more = true;
         while !self.shared.stopping.load(Ordering::Acquire) {
-            let first = if more { inbox.try_recv().ok() } else { self.wait(inbox) };
+            let mut first = if more { inbox.try_recv().ok() } else { self.wait(inbox) };
             if let Ok(e) = failures.try_recv()
-                && !self.reload(&e)
+                && !self.reload(&e, &mut first, inbox)
             {
                 return;
             }
@@ -282,23 +283,37 @@ impl Thinking<'_> {
     }
 
     /// Throws the memory away and reads it anew from the store. The view needs no change: it
-    /// never ran ahead. Returns false when the lead is over.
-    fn reload(&mut self, cause: &StoreError) -> bool {
+    /// never ran ahead. Who asks meanwhile is told why nothing is decided. Returns false when the
+    /// lead is over.
+    fn reload(
+        &mut self,
+        cause: &StoreError,
+        first: &mut Option<Call>,
+        inbox: &Receiver<Call>,
+    ) -> bool {
         self.generation += 1;
         self.shared.stats.reloads.fetch_add(1, Ordering::Relaxed);
         if matches!(cause, StoreError::StaleLease { .. }) {
             end(self.shared, &cause.to_string());
             return false;
         }
+        self.shared.reach.reloading(true);
         let mut wait = Duration::from_millis(50);
         loop {
             if self.shared.stopping.load(Ordering::Acquire) {
                 return false;
             }
             match self.read_anew() {
-                Ok(()) => return true,
+                Ok(()) => {
+                    self.shared.reach.reloading(false);
+                    return true;
+                }
                 Err(e) => {
                     tracing::error!(error = %e, "the log could not be read again; trying on");
+                    let why = "the store failed, and the log cannot be read again yet; try again";
+                    for call in first.take().into_iter().chain(inbox.try_iter()) {
+                        let _ = call.reply.send(Err(BrainError::Unavailable(why.into())));
+                    }
                     *self.shared.down.lock().unwrap_or_else(PoisonError::into_inner) =
                         Some(e.to_string());
                 }

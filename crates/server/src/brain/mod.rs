@@ -14,12 +14,14 @@ pub mod clock;
 mod keeper;
 pub mod lead;
 mod load;
+mod reach;
 mod reader;
 pub(crate) mod stats;
 mod writer;
 
 pub use clock::clock;
 pub use load::LoadError;
+pub use reach::CannotWrite;
 pub use stats::{BrainStats, Histogram};
 
 use muster_engine::{Policy, State};
@@ -36,6 +38,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 use tokio::sync::{broadcast, oneshot, watch};
 
 /// What the brain needs to start.
@@ -121,6 +124,7 @@ pub(crate) struct Shared {
     seal: SealKey,
     down: Mutex<Option<String>>,
     stuck: Mutex<Option<Stuck>>,
+    reach: reach::Reach,
     over: watch::Sender<bool>,
 }
 
@@ -143,6 +147,7 @@ impl Shared {
 
     /// Something is being written. Since when nothing was stays as it is.
     fn writing(&self) {
+        self.reach.appending();
         let mut stuck = self.stuck();
         let now = clock();
         let since = stuck.as_ref().map_or(now, |s| s.since);
@@ -151,6 +156,7 @@ impl Shared {
 
     /// What came of it.
     fn wrote(&self, result: Result<(), &StoreError>) {
+        self.reach.appended(result);
         let mut stuck = self.stuck();
         match result {
             Ok(()) => *stuck = None,
@@ -159,6 +165,15 @@ impl Shared {
                     s.error = Some(e.to_string());
                 }
             }
+        }
+    }
+
+    /// The store is away although nothing was to be written.
+    fn away(&self, e: &StoreError) {
+        let mut stuck = self.stuck();
+        if stuck.is_none() {
+            let now = clock();
+            *stuck = Some(Stuck { since: now, tried: now, error: Some(e.to_string()) });
         }
     }
 
@@ -242,6 +257,16 @@ impl Brain {
     pub fn stuck(&self) -> Option<(Time, String)> {
         let none = || "the store does not answer".to_owned();
         self.shared.stuck().as_ref().map(|s| (s.since, s.error.clone().unwrap_or_else(none)))
+    }
+
+    /// Why nothing can be written now; none when it can. A store that has not answered for
+    /// `patience` counts as away.
+    #[must_use]
+    pub fn cannot_write(&self, patience: Duration) -> Option<CannotWrite> {
+        if !self.is_leading() {
+            return Some(CannotWrite::plain("this server does not lead (yet)"));
+        }
+        self.shared.reach.cannot_write(patience)
     }
 
     /// Does this server decide?

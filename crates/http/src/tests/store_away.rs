@@ -1,0 +1,122 @@
+//! What callers are told while the log cannot be written, and that they are told at once.
+
+use super::{PATIENCE, Site, held, site, site_on, site_with};
+use crate::HttpConfig;
+use muster_store::StoreUrl;
+use serde_json::json;
+use std::path::Path;
+
+#[path = "../../../store/tests/common/mod.rs"]
+mod stores;
+
+/// Asks until `/readyz` answers so.
+async fn ready(s: &Site, status: u16) -> super::Got {
+    let asks = async {
+        loop {
+            let got = s.get("", "/readyz").await;
+            if got.status == status {
+                return got;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE / 2, asks)
+        .await
+        .unwrap_or_else(|_| panic!("/readyz never answered {status}"))
+}
+
+/// A submit is refused before it reaches the engine.
+async fn refused_at_once(s: &Site, why: &str) {
+    let decided = s.brain.stats().requests;
+    let got = s.post(&s.user, "/v1/jobs", &held("b")).await;
+    assert_eq!((got.status.as_u16(), got.error().as_str()), (503, "unavailable"));
+    let message = got.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains(why), "{message}");
+    assert!(!got.header("retry-after").is_empty());
+    assert_eq!(s.brain.stats().requests, decided, "it was not handed on");
+    assert_eq!(s.get(&s.user, "/v1/jobs").await.status, 200, "reading goes on");
+    assert_eq!(s.get("", "/healthz").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_does_not_answer_is_told_and_submits_do_not_wait_for_it() {
+    let store_patience = std::time::Duration::from_secs(1);
+    let s = site_with(HttpConfig { store_patience, ..HttpConfig::default() }).await;
+    assert_eq!(s.get("", "/readyz").await.status, 200);
+    let lock = rusqlite::Connection::open(s._dir.path().join("muster.db")).unwrap();
+    lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let first = tokio::spawn({
+        let (router, spec) = (s.router.clone(), held("a"));
+        let request = super::request(&s.user, "POST", "/v1/jobs", &spec, &[]);
+        async move { tower::ServiceExt::oneshot(router, request).await.unwrap().status() }
+    });
+    let got = ready(&s, 503).await;
+    assert_eq!(got.error(), "unavailable");
+    refused_at_once(&s, "the store").await;
+    assert_eq!(first.await.unwrap(), 503, "who came before is told, too");
+    lock.execute_batch("ROLLBACK").unwrap();
+    ready(&s, 200).await;
+    assert_eq!(s.post(&s.user, "/v1/jobs", &held("c")).await.status, 201);
+}
+
+/// Where the server looks whether there is free space, made to be a disk without any.
+fn fill(dir: &Path) -> std::path::PathBuf {
+    let probe = dir.join("muster.db.space");
+    let _ = std::fs::remove_file(&probe);
+    std::os::unix::fs::symlink("/dev/full", &probe).unwrap();
+    probe
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_told_before_anybody_writes() {
+    let s = site().await;
+    assert_eq!(s.get("", "/readyz").await.status, 200);
+    let probe = fill(s._dir.path());
+    let got = ready(&s, 503).await;
+    assert!(got.json()["error"]["message"].as_str().unwrap().contains("full"), "{:?}", got.body);
+    refused_at_once(&s, "full").await;
+    let refused = s.post(&s.admin, "/v1/projects", &json!({"name": "gamma"})).await;
+    assert_eq!(refused.status, 503, "every write is refused");
+    std::fs::remove_file(probe).unwrap();
+    ready(&s, 200).await;
+    assert_eq!(s.post(&s.user, "/v1/jobs", &held("c")).await.status, 201);
+}
+
+/// Lets nobody into a database, or everybody again.
+fn let_in(server: &str, database: &str, who: bool) {
+    let mut admin = postgres::Client::connect(server, postgres::NoTls).unwrap();
+    admin.batch_execute(&format!("ALTER DATABASE {database} ALLOW_CONNECTIONS {who}")).unwrap();
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ";
+    if !who {
+        admin.batch_execute(&format!("{end}'{database}'")).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_away_is_told_before_anybody_writes() {
+    let started = tokio::task::spawn_blocking(stores::Site::postgres).await.unwrap();
+    let Some(database) = started else { return };
+    let StoreUrl::Postgres(url) = &database.url else { unreachable!() };
+    let name = url.split('?').next().unwrap().rsplit('/').next().unwrap().to_owned();
+    let server = stores::Server::get().unwrap().address("postgres");
+    let s = site_on(HttpConfig::default(), Some(database.url.clone())).await;
+    assert_eq!(s.get("", "/readyz").await.status, 200);
+    let turn = async |who: bool| {
+        let (server, name) = (server.clone(), name.clone());
+        tokio::task::spawn_blocking(move || let_in(&server, &name, who)).await.unwrap();
+    };
+    turn(false).await;
+    let got = ready(&s, 503).await;
+    assert!(!String::from_utf8_lossy(&got.body).contains(&name), "strangers are told no names");
+    refused_at_once(&s, "store").await;
+    // Whoever is called when nothing can be written is called now, too.
+    let stuck = async {
+        while s.brain.stuck().is_none() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, stuck).await.expect("the server knows that it cannot write");
+    turn(true).await;
+    ready(&s, 200).await;
+    assert_eq!(s.post(&s.user, "/v1/jobs", &held("c")).await.status, 201);
+}

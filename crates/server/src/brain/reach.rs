@@ -1,0 +1,244 @@
+//! Whether the log can be written now, as the threads that use the store see it. `/readyz` and every
+//! write of the API ask here first, so that nobody waits for a store that is away.
+
+use muster_store::{StoreError, StoreUrl};
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Why nothing can be written now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CannotWrite {
+    /// What is wrong, without the database's own words: whoever asks may read it.
+    pub summary: &'static str,
+    /// What is wrong in full, and how to fix it.
+    pub reason: String,
+}
+
+impl CannotWrite {
+    fn because(e: &StoreError) -> CannotWrite {
+        let summary = match e {
+            StoreError::Full { .. } => FULL,
+            StoreError::Unavailable { .. } => "the store cannot be reached",
+            StoreError::Corrupt { .. } => "the store is damaged",
+            StoreError::StaleLease { .. } => "this server no longer leads",
+            _ => "the store refuses writes",
+        };
+        CannotWrite { summary, reason: e.to_string() }
+    }
+
+    pub(crate) fn plain(summary: &'static str) -> CannotWrite {
+        CannotWrite { summary, reason: summary.to_owned() }
+    }
+}
+
+const FULL: &str = "the store's disk is full";
+const SILENT: &str = "the store does not answer";
+const RELOADING: &str = "the store failed and the log is being read again";
+
+#[derive(Default)]
+struct Seen {
+    /// An append has begun and is not answered.
+    appending: Option<Instant>,
+    /// The keeper asked the store something and has no answer.
+    asking: Option<Instant>,
+    /// What failed last, and when; none once the store has taken a later write.
+    failed: Option<(Instant, CannotWrite)>,
+    /// There is no free space on the store's disk.
+    full: Option<String>,
+    /// The engine has thrown its memory away and reads the log.
+    reloading: bool,
+}
+
+/// What is known about the store.
+#[derive(Default)]
+pub(crate) struct Reach(Mutex<Seen>);
+
+fn failure(result: Result<(), &StoreError>) -> Option<(Instant, CannotWrite)> {
+    result.err().map(|e| (Instant::now(), CannotWrite::because(e)))
+}
+
+impl Reach {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The writer appends.
+    pub(crate) fn appending(&self) {
+        self.seen().appending = Some(Instant::now());
+    }
+
+    /// What came of it.
+    pub(crate) fn appended(&self, result: Result<(), &StoreError>) {
+        let mut seen = self.seen();
+        seen.appending = None;
+        seen.failed = failure(result);
+    }
+
+    /// The keeper asks the store something.
+    pub(crate) fn asking(&self) {
+        self.seen().asking = Some(Instant::now());
+    }
+
+    /// The store answered a question; that it can be read does not say that it can be written.
+    pub(crate) fn answered(&self, result: Result<(), &StoreError>) {
+        let mut seen = self.seen();
+        seen.asking = None;
+        if result.is_err() {
+            seen.failed = failure(result);
+        }
+    }
+
+    /// The store took a small write of the keeper's, or did not.
+    pub(crate) fn took(&self, result: Result<(), &StoreError>) {
+        let mut seen = self.seen();
+        let asked = seen.asking.take();
+        // An append may have failed after this write was begun: then it says nothing.
+        let later = seen.failed.as_ref().is_some_and(|(at, _)| asked.is_some_and(|a| a < *at));
+        if result.is_err() || !later {
+            seen.failed = failure(result);
+        }
+    }
+
+    /// The engine reads the log again, or has done so.
+    pub(crate) fn reloading(&self, now: bool) {
+        self.seen().reloading = now;
+    }
+
+    /// Whether there is free space: what was said when there is none.
+    pub(crate) fn space(&self, none: Option<String>) {
+        self.seen().full = none;
+    }
+
+    /// Something failed since the store last took a write.
+    pub(crate) fn failing(&self) -> bool {
+        let seen = self.seen();
+        seen.failed.is_some() || seen.full.is_some()
+    }
+
+    /// Why nothing can be written; none when it can. A store that has not answered for `patience`
+    /// counts as away.
+    pub(crate) fn cannot_write(&self, patience: Duration) -> Option<CannotWrite> {
+        let seen = self.seen();
+        if let Some(detail) = &seen.full {
+            let reason = format!("{FULL} ({detail}): free space on it");
+            return Some(CannotWrite { summary: FULL, reason });
+        }
+        if let Some((_, failed)) = &seen.failed {
+            return Some(failed.clone());
+        }
+        let silent = |since: Option<Instant>| since.is_some_and(|at| at.elapsed() >= patience);
+        if silent(seen.appending) || silent(seen.asking) {
+            return Some(CannotWrite::plain(SILENT));
+        }
+        seen.reloading.then(|| CannotWrite::plain(RELOADING))
+    }
+}
+
+/// What must fit onto the disk: as much as a round of requests writes at most times.
+const SPACE: usize = 512 * 1024;
+
+/// Finds out whether the disk of an embedded store has free space, before a write needs it.
+pub(crate) struct Space(Option<PathBuf>);
+
+impl Space {
+    /// The disk of this store; a database server's disk is its own affair, and it says so itself.
+    pub(crate) fn of(store: &StoreUrl) -> Space {
+        Space(match store {
+            StoreUrl::Sqlite(path) => {
+                let mut name = path.clone().into_os_string();
+                name.push(".space");
+                Some(name.into())
+            }
+            StoreUrl::Postgres(_) => None,
+        })
+    }
+
+    /// What the system says when there is none.
+    pub(crate) fn lacking(&self) -> Option<String> {
+        let path = self.0.as_deref()?;
+        let full = |e: &io::Error| {
+            matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        };
+        // Anything else, such as a file that may not be made, is for the append to find out.
+        write(path).err().filter(full).map(|e| e.to_string())
+    }
+}
+
+fn write(path: &Path) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    let wrote = file.write_all(&vec![0x5a; SPACE]);
+    if wrote.is_err() {
+        // Whatever was written of it must not take the last space.
+        let _ = file.set_len(0);
+        return wrote;
+    }
+    std::fs::remove_file(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn away() -> StoreError {
+        StoreError::Unavailable { detail: "connection refused".into(), outcome_unknown: false }
+    }
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_store_that_failed_is_away_until_it_takes_a_write() {
+        let reach = Reach::default();
+        assert_eq!(reach.cannot_write(LONG), None);
+        reach.appending();
+        assert_eq!(reach.cannot_write(LONG), None, "an append under way is no trouble");
+        assert_eq!(reach.cannot_write(Duration::ZERO).unwrap().summary, SILENT);
+        reach.appended(Err(&away()));
+        let why = reach.cannot_write(LONG).unwrap();
+        assert_eq!(why.summary, "the store cannot be reached");
+        assert!(why.reason.contains("connection refused"), "{}", why.reason);
+        reach.asking();
+        reach.answered(Ok(()));
+        assert!(reach.cannot_write(LONG).is_some(), "reading is not writing");
+        reach.asking();
+        reach.took(Ok(()));
+        assert_eq!(reach.cannot_write(LONG), None);
+    }
+
+    #[test]
+    fn a_keeper_without_an_answer_and_a_reload_are_noticed() {
+        let reach = Reach::default();
+        reach.asking();
+        assert!(reach.cannot_write(LONG).is_none());
+        assert_eq!(reach.cannot_write(Duration::ZERO).unwrap().summary, SILENT);
+        reach.answered(Err(&away()));
+        assert!(reach.failing() && reach.cannot_write(LONG).is_some());
+        reach.appending();
+        reach.appended(Ok(()));
+        assert!(!reach.failing());
+        reach.reloading(true);
+        assert_eq!(reach.cannot_write(LONG).unwrap().summary, RELOADING);
+        reach.reloading(false);
+        assert!(reach.cannot_write(LONG).is_none());
+    }
+
+    #[test]
+    fn a_disk_without_space_is_found_by_writing_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let space = Space::of(&StoreUrl::Sqlite(dir.path().join("muster.db")));
+        assert_eq!(space.lacking(), None);
+        let probe = dir.path().join("muster.db.space");
+        assert!(!probe.exists(), "nothing is left behind");
+        std::os::unix::fs::symlink("/dev/full", &probe).unwrap();
+        let detail = space.lacking().expect("no space");
+        let reach = Reach::default();
+        reach.space(Some(detail));
+        assert_eq!(reach.cannot_write(LONG).unwrap().summary, FULL);
+        reach.took(Ok(()));
+        assert!(reach.cannot_write(LONG).is_some(), "a small write says nothing about a large one");
+        reach.space(None);
+        assert!(reach.cannot_write(LONG).is_none());
+    }
+}
