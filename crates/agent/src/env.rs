@@ -36,6 +36,13 @@ pub(crate) fn inherited() -> Env {
     env
 }
 
+/// What a rank that runs as its project's user must know of itself, unless the job says it.
+pub(crate) fn of_account(who: &crate::isolation::Account, said: &Env) -> Env {
+    let all = [("HOME", &who.home), ("USER", &who.name), ("LOGNAME", &who.name)];
+    let unsaid = all.into_iter().filter(|(name, _)| !said.contains_key(*name));
+    unsaid.map(|(name, value)| (name.to_owned(), value.clone())).collect()
+}
+
 /// Where things of a slot are.
 pub(crate) struct Places<'a> {
     pub(crate) run_dir: &'a Path,
