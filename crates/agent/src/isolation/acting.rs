@@ -55,11 +55,7 @@ fn set_file_ids(uid: u32, gid: u32) -> io::Result<()> {
     let now = unsafe {
         libc::syscall(libc::SYS_setfsgid, gid);
         libc::syscall(libc::SYS_setfsuid, uid);
-        let now = (
-            libc::syscall(libc::SYS_setfsuid, u32::MAX),
-            libc::syscall(libc::SYS_setfsgid, u32::MAX),
-        );
-        now
+        (libc::syscall(libc::SYS_setfsuid, u32::MAX), libc::syscall(libc::SYS_setfsgid, u32::MAX))
     };
     if now == (i64::from(uid), i64::from(gid)) {
         Ok(())

@@ -125,13 +125,16 @@ const fn program() -> [libc::sock_filter; REFUSED.len() + AROUND] {
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 static FILTER: [libc::sock_filter; REFUSED.len() + AROUND] = program();
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[expect(clippy::cast_possible_truncation, reason = "less than 200 steps")]
+const STEPS: u16 = (REFUSED.len() + AROUND) as u16;
+
 /// Puts the filter around this process and all that come from it. Makes nothing but plain calls,
 /// so it may run between fork and exec; needs `no_new_privs`.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) fn filter() -> io::Result<()> {
     let program = libc::sock_fprog {
-        #[expect(clippy::cast_possible_truncation, reason = "less than 200 steps")]
-        len: FILTER.len() as u16,
+        len: STEPS,
         // The kernel only reads it.
         filter: std::ptr::addr_of!(FILTER).cast_mut().cast(),
     };
