@@ -88,7 +88,6 @@ const REFUSED: [libc::c_long; 40] = [
 const AROUND: usize = 12;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-#[expect(clippy::cast_possible_truncation, reason = "less than 200 steps")]
 const fn program() -> [libc::sock_filter; REFUSED.len() + AROUND] {
     const N: usize = REFUSED.len();
     let refuse = N + AROUND - 2;
@@ -126,7 +125,6 @@ const fn program() -> [libc::sock_filter; REFUSED.len() + AROUND] {
 static FILTER: [libc::sock_filter; REFUSED.len() + AROUND] = program();
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-#[expect(clippy::cast_possible_truncation, reason = "less than 200 steps")]
 const STEPS: u16 = (REFUSED.len() + AROUND) as u16;
 
 /// Puts the filter around this process and all that come from it. Makes nothing but plain calls,
