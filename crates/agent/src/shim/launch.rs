@@ -239,7 +239,8 @@ fn explain(e: &io::Error, program: &str, order: &Order, rank: u32) -> Refusal {
             Refusal::Job(format!("program `{program}` was not found on this node (PATH is {path})"))
         }
         (io::ErrorKind::PermissionDenied, _) => {
-            Refusal::Job(format!("`{program}` may not be run: is it executable?"))
+            let who = order.account().map_or_else(|| "the agent".to_owned(), Account::says);
+            Refusal::Job(format!("`{program}` may not be run by {who}: is it executable?"))
         }
         (_, Some(libc::ENOEXEC)) => Refusal::Job(format!(
             "`{program}` is not a program this node can run: no `#!` line, or another architecture"
