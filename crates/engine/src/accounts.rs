@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Follows from the projects in the order in which they were made, and from nothing else: a
 /// project that comes later never moves one that is there. Projects are never removed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Accounts {
     of: BTreeMap<ProjectName, u32>,
     taken: BTreeSet<u32>,

@@ -569,6 +569,7 @@ impl Index {
         check(self.ended == fresh.ended, "ended jobs");
         check(self.tried == fresh.tried, "attempts that ended");
         check(self.faults == fresh.faults, "faults");
+        check(self.accounts == fresh.accounts, "accounts");
         check(self.tests == fresh.tests && self.tested == fresh.tested, "tests of nodes");
         out.extend(self.cluster.problems());
         out

@@ -169,7 +169,8 @@ impl Watch {
             hidden.push(config::data_dir(Some(dir))?);
         }
         // A server may be on this machine, too.
-        hidden.extend(config::data_dir(None));
+        hidden.push(config::default_data_dir());
+        hidden.push("/var/lib/muster".into());
         Ok(crate::wire::MachineOptions {
             exporter: self.exporter.0,
             hostname_label: self.hostname_label,
