@@ -29,7 +29,7 @@ pub(super) fn write(order: &Order, who: &Account) -> io::Result<Vec<List>> {
         ("/etc/group", format!("{name}:x:{gid}:\n")),
     ] {
         let Ok(mut text) = fs::read_to_string(at) else { continue };
-        if text.lines().any(|l| l.split(':').next() == Some(name)) {
+        if text.lines().any(|l| l.split(':').next() == Some(name.as_str())) {
             continue;
         }
         if !text.is_empty() && !text.ends_with('\n') {

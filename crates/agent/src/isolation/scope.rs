@@ -8,23 +8,17 @@ const RESTRICT_SELF: libc::c_long = 446;
 /// No connecting to abstract sockets of whoever is outside.
 const ABSTRACT_SOCKETS: u64 = 1;
 
-#[repr(C)]
-struct Ruleset {
-    files: u64,
-    network: u64,
-    scoped: u64,
-}
-
 /// Keeps this thread, and all that come from it, from abstract sockets of others. Those of one
 /// slot reach each other: libraries that ranks use rely on it. False where the kernel cannot.
 pub(crate) fn keep_abstract_sockets() -> bool {
-    let rules = Ruleset { files: 0, network: 0, scoped: ABSTRACT_SOCKETS };
+    // Files, ports, and what is kept within.
+    let rules: [u64; 3] = [0, 0, ABSTRACT_SOCKETS];
     #[expect(unsafe_code, reason = "landlock has no safe interface without another dependency")]
     // SAFETY: the rules live past the call and are as long as is said; the descriptor that comes
     // back is ours and is closed once.
     unsafe {
-        let size = std::mem::size_of::<Ruleset>();
-        let set = libc::syscall(CREATE_RULESET, &raw const rules, size, 0);
+        let size = std::mem::size_of_val(&rules);
+        let set = libc::syscall(CREATE_RULESET, rules.as_ptr(), size, 0);
         let Ok(set) = i32::try_from(set) else { return false };
         if set < 0 {
             return false;
