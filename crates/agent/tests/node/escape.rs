@@ -65,7 +65,7 @@ fn site() -> Option<Site> {
     let hands = Hands { isolation: Isolation::Required, ..Hands::default() };
     let groups = Arc::new(Cgroups::detect());
     let budget = RankBudget::unlimited();
-    let bench = Bench::open_with(state, open_dir(), groups, budget, hands, shim());
+    let bench = Bench::open_with(state, Arc::new(open_dir()), groups, budget, hands, shim());
     Some(Site { data, bench })
 }
 

@@ -43,7 +43,7 @@ impl Bench {
     }
 
     pub(crate) fn with(cgroups: Arc<Cgroups>, budget: Arc<RankBudget>) -> Bench {
-        Bench::open(new_dir(), open_dir(), cgroups, budget, Hands::default())
+        Bench::open(new_dir(), Arc::new(open_dir()), cgroups, budget, Hands::default())
     }
 
     /// With all that this machine has, and hands of one's own.
@@ -55,7 +55,7 @@ impl Bench {
     pub(crate) fn handy_with(hands: Hands, shim: ShimCommand) -> Bench {
         let cgroups = Arc::new(Cgroups::detect());
         let budget = RankBudget::unlimited();
-        Bench::open_with(new_dir(), open_dir(), cgroups, budget, hands, shim)
+        Bench::open_with(new_dir(), Arc::new(open_dir()), cgroups, budget, hands, shim)
     }
 
     fn open(
@@ -168,11 +168,11 @@ impl Bench {
 }
 
 /// A directory that ranks may use, whoever they are.
-pub(crate) fn open_dir() -> Arc<tempfile::TempDir> {
+pub(crate) fn open_dir() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(dir.path(), mode).unwrap();
-    Arc::new(dir)
+    dir
 }
 
 fn new_dir() -> Arc<tempfile::TempDir> {
