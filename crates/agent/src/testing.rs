@@ -40,5 +40,6 @@ pub fn detail(script: &str) -> RunDetail {
         simulate: None,
         fabric: None,
         cap_watts: None,
+        account: None,
     }
 }

@@ -113,6 +113,33 @@ fn a_secret_reaches_the_rank_and_nothing_else() {
 }
 
 #[test]
+fn a_tenant_reads_nothing_of_the_site_and_of_others() {
+    let me = muster_agent::isolation::possible();
+    if !muster_testkit::machine(me.is_ok(), format!("{me:?}")) {
+        return;
+    }
+    let mut c = Cluster::start_in(std::path::Path::new("/var/lib"), 1);
+    for project in ["alpha", "beta"] {
+        c.muster(&["project", "create", project]).code(0);
+    }
+    c.muster(&["run", "--project", "beta", "--", "echo", "of-beta-alone"]).code(0);
+    let made = c.json(&["token", "create", "ann", "--role", "user", "--project", "alpha"]);
+    let (admin, site) = (c.token.clone(), c.data());
+    c.token = made["token"].as_str().or(made["secret"].as_str()).expect("a token").to_owned();
+    for file in ["admin.token", "secrets.key", "pki/ca.key", "muster.db"] {
+        let path = format!("{site}/{file}");
+        assert!(std::path::Path::new(&path).exists(), "{path}");
+        let out = c.muster(&["run", "--", "cat", &path]);
+        assert!(!out.stdout.contains(&admin) && out.stdout.is_empty(), "{file}: {out:?}");
+        out.code(1);
+    }
+    let out = c.muster(&["run", "--", "sh", "-c", &format!("grep -r of-beta-alone {site}; id -u")]);
+    out.code(0);
+    let uid: u32 = out.stdout.trim().parse().expect("a user id and nothing else");
+    assert!((200_000..=265_535).contains(&uid), "{out:?}");
+}
+
+#[test]
 fn waiting_work_is_explained_and_output_for_programs_is_one_document() {
     let c = Cluster::start(2);
     let all = c.submit(&[

@@ -289,6 +289,7 @@ impl State {
                     version: r.seq,
                 };
                 self.projects.insert(name.clone(), p);
+                self.index.accounts.add(name);
             }
             Event::TokenCreated { id, name, hash, usage, expires_at } => {
                 let token = Token {

@@ -47,6 +47,8 @@ pub(crate) struct Index {
     tested: BTreeMap<NodeName, Time>,
     /// Idempotency keys in the order they are forgotten.
     pub(crate) keys: BTreeSet<(Time, String)>,
+    /// Which account each project's ranks run as.
+    pub(crate) accounts: crate::accounts::Accounts,
 }
 
 /// Slots of an attempt that hold something.
@@ -242,6 +244,7 @@ impl Index {
         for f in state.faults.values() {
             ix.faults.entry(f.node.clone()).or_default().insert(f.seq);
         }
+        ix.accounts = crate::accounts::Accounts::build(state.projects.values());
         ix.keys = state.keys.iter().map(|(k, e)| (e.keep_until, k.clone())).collect();
         ix
     }
@@ -572,6 +575,7 @@ impl Index {
         check(self.ended == fresh.ended, "ended jobs");
         check(self.tried == fresh.tried, "attempts that ended");
         check(self.faults == fresh.faults, "faults");
+        check(self.accounts == fresh.accounts, "accounts");
         check(self.tests == fresh.tests && self.tested == fresh.tested, "tests of nodes");
         out.extend(self.cluster.problems());
         out

@@ -6,6 +6,7 @@
 //! - [`State::apply`] folds one record in. It holds no policy: every id, deadline and choice is
 //!   in the record.
 
+mod accounts;
 mod apply;
 mod carry;
 mod decide;

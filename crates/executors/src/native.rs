@@ -119,6 +119,7 @@ pub fn detail(state: &State, wanted: &WantedRun) -> Result<RunDetail, DetailErro
         simulate: spec.simulate.clone(),
         fabric: Some(attempt.placement.fabric),
         cap_watts: attempt.placement.cap_watts,
+        account: state.account_of(&job.project),
     })
 }
 

@@ -496,6 +496,10 @@ pub struct RunDetail {
     /// Power cap for each GPU in watts, when a budget asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap_watts: Option<u32>,
+    /// Which of the node's accounts for projects the ranks run as: no other project has it. An
+    /// older server does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<u32>,
 }
 
 /// Limits of a slot's cgroup; none means no limit.

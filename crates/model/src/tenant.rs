@@ -34,6 +34,21 @@ pub struct Project {
     pub version: Seq,
 }
 
+/// How many accounts the ranks of a site's projects can have on its nodes.
+pub const ACCOUNTS: u32 = 65_536;
+
+/// The account that a project has when nobody was there before it: its place among [`ACCOUNTS`].
+/// It follows from the name alone, so that a project keeps its account when a site is made anew
+/// or an older log is restored.
+#[must_use]
+pub fn first_choice_of_account(project: &ProjectName) -> u32 {
+    let hash = project
+        .as_str()
+        .bytes()
+        .fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
+    ((hash >> 16) ^ hash) % ACCOUNTS
+}
+
 /// What a token is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "for", rename_all = "snake_case")]

@@ -335,7 +335,7 @@ impl Server {
         let (api, end) = (Arc::new(api), stop.clone());
         muster_server::supervise::task("api-accept", move || {
             let (api, tls, router) = (api.clone(), tls.clone(), router.clone());
-            crate::listen::run(api, tls, router, limits.clone(), end.clone())
+            crate::listen::run(api, tls, router, limits, end.clone())
         });
         Ok(Server {
             brain,

@@ -180,6 +180,12 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
     }
     options.sku.parse::<muster_simnode::Sku>().map_err(Fail::usage)?;
     private_dir(&options.data_dir)?;
+    if let Err(why) = muster_agent::isolation::possible() {
+        output::note(&format!(
+            "note: {why}; jobs can read whatever you can, the keys in {} included",
+            options.data_dir.display()
+        ));
+    }
     let server = ServerOptions {
         listen: options.listen,
         link_listen: options.link_listen,

@@ -3,7 +3,7 @@
 use crate::up::{AgentOptions, FleetConfig, ServerOptions, Started};
 use muster_agent::container::{Containers, Pull};
 use muster_agent::inventory::GpuSource;
-use muster_agent::isolation::Isolation;
+use muster_agent::isolation::{Accounts, Isolation};
 use muster_agent::runner::{Hands, ShimCommand};
 use muster_link::token::JoinToken;
 use muster_machine::{Scrub, TestOrder, WantOrder};
@@ -46,6 +46,10 @@ pub(crate) struct MachineOptions {
     pub(crate) faults: Option<String>,
     pub(crate) pool: String,
     pub(crate) isolation: Isolation,
+    /// Which users ranks run as.
+    pub(crate) accounts: Accounts,
+    /// Directories that no rank sees.
+    pub(crate) hidden: Vec<std::path::PathBuf>,
     pub(crate) scrub: Scrub,
     pub(crate) pull: bool,
     pub(crate) allow_mig: bool,
@@ -67,6 +71,8 @@ impl Default for MachineOptions {
             faults: None,
             pool: String::new(),
             isolation: Isolation::default(),
+            accounts: Accounts::default(),
+            hidden: Vec::new(),
             scrub: Scrub::default(),
             pull: false,
             allow_mig: false,
@@ -89,6 +95,8 @@ impl MachineOptions {
         let pull = if self.pull { Pull::Missing } else { Pull::Never };
         let hands = Hands {
             isolation: self.isolation,
+            accounts: self.accounts,
+            hidden: self.hidden,
             containers: Arc::new(Containers::new(pull)),
             ..Hands::default()
         };

@@ -2,9 +2,13 @@
 
 use super::find::{Containers, Kind, Pull, Runtime, gpus_described};
 use super::{ctr, podman};
+use crate::isolation::{Account, acting};
 use muster_link::messages::RunDetail;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 /// Stands for the file of variables, which is known only when it is made.
 pub(crate) const VARIABLES: &str = "{variables}";
@@ -28,8 +32,10 @@ pub(crate) struct Wanted<'a> {
     pub(crate) argv: &'a [String],
     /// The attempt's directory.
     pub(crate) dir: &'a Path,
-    /// What is the agent's alone.
-    pub(crate) hidden: &'a Path,
+    /// What is the agent's and the server's alone.
+    pub(crate) hidden: &'a [PathBuf],
+    /// Who runs inside; root when absent.
+    pub(crate) account: Option<&'a Account>,
     pub(crate) secrets_dir: &'a Path,
     /// The slot's control group.
     pub(crate) group: Option<String>,
@@ -63,14 +69,19 @@ pub(crate) fn order(
             .into());
     }
     for v in &w.detail.volumes {
-        if !Path::new(&v.from).exists() {
-            return Err(format!(
-                "volume `{}` does not exist on this node: create it, or mend `from`",
-                v.from
-            ));
-        }
-        let real = Path::new(&v.from).canonicalize().unwrap_or_default();
-        if real.starts_with(w.hidden) || w.hidden.starts_with(&real) {
+        let real = source(Path::new(&v.from), w.account).map_err(|e| match e.kind() {
+            io::ErrorKind::PermissionDenied => {
+                let who = w.account.map_or_else(String::new, Account::says);
+                format!("cannot bind volume `{}` at `{}`: {who} may not go there", v.from, v.at)
+            }
+            _ => {
+                format!(
+                    "volume `{}` does not exist on this node: create it, or mend `from`",
+                    v.from
+                )
+            }
+        })?;
+        if w.hidden.iter().any(|h| real.starts_with(h) || h.starts_with(&real)) {
             return Err(format!(
                 "volume `{}` holds the agent's own directory: name another",
                 v.from
@@ -89,6 +100,18 @@ pub(crate) fn order(
     let words = words.collect();
     let pull = containers.pull();
     Ok((ContainerOrder { runtime, image: image.to_owned(), pull, names }, words))
+}
+
+/// Where a volume really comes from, if whoever runs inside may go there.
+fn source(from: &Path, who: Option<&Account>) -> io::Result<PathBuf> {
+    let look = || {
+        OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(from)?;
+        from.canonicalize()
+    };
+    match who {
+        Some(who) => acting(who, look)?,
+        None => look(),
+    }
 }
 
 /// Something of the node at a place in a container.
@@ -137,7 +160,8 @@ mod tests {
             prefix: "muster-ab-7.1".into(),
             argv,
             dir: Path::new("/s/runs/7.1"),
-            hidden: Path::new("/s"),
+            hidden: &[],
+            account: None,
             secrets_dir: Path::new("/s/runs/7.1/secrets"),
             group: Some("/muster/n/7.1".into()),
             gpus: false,

@@ -48,7 +48,11 @@ pub(super) fn words(
     let mut all = runtime.words.clone();
     let mut add = |words: &[&str]| all.extend(words.iter().map(|s| (*s).to_owned()));
     add(&["run", "--rm", "--net-host", "--seccomp", "--env-file", VARIABLES]);
-    add(&POWERS);
+    match w.account {
+        // A user other than root has none of the powers that remain.
+        Some(who) => add(&["--user", &format!("{}:{}", who.uid, who.gid)]),
+        None => add(&POWERS),
+    }
     if let Some(group) = &w.group {
         add(&["--cgroup", &format!("{group}/{name}")]);
     }

@@ -36,7 +36,18 @@ pub(super) fn words(
     // Signals are sent to the container's processes themselves.
     add(&["run", "--rm", "--pull=never", "--sig-proxy=false", "--replace", "--name", name]);
     add(&["--network", "host", "--log-driver", "none"]);
-    add(&["--security-opt", "no-new-privileges", "--cap-drop", "all", "--cap-add", KEPT_NAMES]);
+    add(&["--security-opt", "no-new-privileges", "--cap-drop", "all"]);
+    match w.account {
+        Some(who) => {
+            add(&["--user", &format!("{}:{}", who.uid, who.gid)]);
+            for group in &who.groups {
+                add(&["--group-add", &group.to_string()]);
+            }
+            // No memory of a rank ends where others look.
+            add(&["--ulimit", "core=1:1"]);
+        }
+        None => add(&["--cap-add", KEPT_NAMES]),
+    }
     add(&["--env-file", VARIABLES, "--shm-size", &w.shm.to_string()]);
     if let Some(group) = &w.group {
         add(&["--cgroup-parent", group]);

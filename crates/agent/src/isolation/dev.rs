@@ -1,9 +1,9 @@
 //! A `/dev` of the slot's own.
 
 use super::{Inside, sys};
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 /// Builds it at `stage` and moves it over `/dev`.
@@ -18,7 +18,7 @@ pub(super) fn build(inside: &Inside, stage: &Path) -> io::Result<()> {
             fs::create_dir_all(parent)?;
         }
         let Ok(meta) = fs::metadata(node) else { continue };
-        if sys::mknod_like(&at, &meta).is_err() {
+        if sys::mknod_like(&at, &meta).and_then(|()| give(&at, inside, node)).is_err() {
             // Without the right to make a node there may still be the right to show one.
             fs::write(&at, "")?;
             sys::mount(Some(node), &at, None, libc::MS_BIND, None)?;
@@ -55,4 +55,15 @@ pub(super) fn build(inside: &Inside, stage: &Path) -> io::Result<()> {
     sys::mount(Some(stage), Path::new("/dev"), None, libc::MS_MOVE, None)?;
     let _ = fs::remove_dir(stage);
     Ok(())
+}
+
+/// A node that was made for the slot alone is its account's, so that it opens whatever the rights
+/// of the node's own are. What every program has stays as it is.
+fn give(at: &Path, inside: &Inside, node: &Path) -> io::Result<()> {
+    let mode = fs::metadata(node)?.permissions().mode() & 0o777;
+    if mode & 0o006 == 0o006 {
+        return Ok(());
+    }
+    std::os::unix::fs::chown(at, Some(inside.account.uid), None)?;
+    fs::set_permissions(at, Permissions::from_mode(mode | 0o600))
 }

@@ -1,6 +1,8 @@
-//! No user namespaces inside: in one of its own, a program has every power again over what belongs
-//! to it, and one that runs as root could mount the control groups and lift its slot's limits.
-//! A classic BPF program for seccomp, by hand; see `linux/filter.h` and `linux/seccomp.h`.
+//! Calls to the kernel that a rank has no use for. No user namespaces: in one of its own, a program
+//! has every power again over what belongs to it, and most of what was ever wrong with the kernel
+//! begins there. And nothing that only root may do anyhow, so that a mistake in the kernel's own
+//! checks is not enough. A classic BPF program for seccomp, by hand; see `linux/filter.h` and
+//! `linux/seccomp.h`.
 
 use std::io;
 
@@ -36,30 +38,101 @@ const fn number(call: libc::c_long) -> u32 {
     call as u32
 }
 
-/// Refuses new user namespaces, and calls in the manner of another architecture.
+/// What is refused, whatever its arguments. Tracing and memory of other processes are not in it:
+/// debuggers and MPI use both, and ranks reach the processes of their slot alone.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-static FILTER: [libc::sock_filter; 12] = [
-    step(LOAD, 0, 0, ARCHITECTURE),
-    step(IF_EQUAL, 0, 9, NATIVE),
-    step(LOAD, 0, 0, NUMBER),
-    // Numbers of the other kind of x86 calls; nothing else is so large.
-    step(IF_AT_LEAST, 7, 0, 0x4000_0000),
-    step(IF_EQUAL, 6, 0, number(libc::SYS_clone3)),
-    step(IF_EQUAL, 1, 0, number(libc::SYS_clone)),
-    step(IF_EQUAL, 0, 2, number(libc::SYS_unshare)),
-    step(LOAD, 0, 0, FIRST_ARGUMENT),
-    step(IF_ANY_BIT, 1, 0, NEW_USER),
-    step(ANSWER, 0, 0, ALLOW),
-    step(ANSWER, 0, 0, NOT_PERMITTED),
-    step(ANSWER, 0, 0, UNKNOWN),
+const REFUSED: [libc::c_long; 40] = [
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_setns,
+    libc::SYS_chroot,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_syslog,
+    libc::SYS_fanotify_init,
 ];
+
+/// The steps before and after those that look for what is refused.
+const AROUND: usize = 12;
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const fn program() -> [libc::sock_filter; REFUSED.len() + AROUND] {
+    const N: usize = REFUSED.len();
+    let refuse = N + AROUND - 2;
+    // How far it is from one step to another.
+    const fn far(from: usize, to: usize) -> u8 {
+        (to - from - 1) as u8
+    }
+    let unknown = refuse + 1;
+    let mut all = [step(ANSWER, 0, 0, ALLOW); N + AROUND];
+    all[0] = step(LOAD, 0, 0, ARCHITECTURE);
+    all[1] = step(IF_EQUAL, 0, far(1, unknown), NATIVE);
+    all[2] = step(LOAD, 0, 0, NUMBER);
+    // Numbers of the other kind of x86 calls; nothing else is so large.
+    all[3] = step(IF_AT_LEAST, far(3, unknown), 0, 0x4000_0000);
+    all[4] = step(IF_EQUAL, far(4, unknown), 0, number(libc::SYS_clone3));
+    let mut i = 0;
+    while i < N {
+        all[5 + i] = step(IF_EQUAL, far(5 + i, refuse), 0, number(REFUSED[i]));
+        i += 1;
+    }
+    let at = 5 + N;
+    all[at] = step(IF_EQUAL, 1, 0, number(libc::SYS_clone));
+    all[at + 1] = step(IF_EQUAL, 0, 2, number(libc::SYS_unshare));
+    all[at + 2] = step(LOAD, 0, 0, FIRST_ARGUMENT);
+    all[at + 3] = step(IF_ANY_BIT, 1, 0, NEW_USER);
+    all[at + 4] = step(ANSWER, 0, 0, ALLOW);
+    all[refuse] = step(ANSWER, 0, 0, NOT_PERMITTED);
+    all[unknown] = step(ANSWER, 0, 0, UNKNOWN);
+    all
+}
+
+/// Refuses new user namespaces, what only root may do, and calls in the manner of another
+/// architecture.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+static FILTER: [libc::sock_filter; REFUSED.len() + AROUND] = program();
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const STEPS: u16 = (REFUSED.len() + AROUND) as u16;
 
 /// Puts the filter around this process and all that come from it. Makes nothing but plain calls,
 /// so it may run between fork and exec; needs `no_new_privs`.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) fn filter() -> io::Result<()> {
     let program = libc::sock_fprog {
-        len: 12,
+        len: STEPS,
         // The kernel only reads it.
         filter: std::ptr::addr_of!(FILTER).cast_mut().cast(),
     };
@@ -113,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn only_user_namespaces_are_refused() {
+    fn user_namespaces_and_what_is_for_root_are_refused() {
         let call = |c: libc::c_long, a: i32| ask(NATIVE, number(c), a.cast_unsigned());
         assert_eq!(call(libc::SYS_read, 0), ALLOW);
         assert_eq!(call(libc::SYS_read, libc::CLONE_NEWUSER), ALLOW);
@@ -121,6 +194,21 @@ mod tests {
         assert_eq!(call(libc::SYS_clone, libc::CLONE_NEWUSER | libc::SIGCHLD), NOT_PERMITTED);
         assert_eq!(call(libc::SYS_unshare, libc::CLONE_NEWNS), ALLOW);
         assert_eq!(call(libc::SYS_unshare, libc::CLONE_NEWUSER), NOT_PERMITTED);
+        for refused in REFUSED {
+            assert_eq!(call(refused, 0), NOT_PERMITTED, "{refused}");
+        }
+        for used in [
+            libc::SYS_execve,
+            libc::SYS_ptrace,
+            libc::SYS_process_vm_readv,
+            libc::SYS_mknodat,
+            libc::SYS_sched_setaffinity,
+            libc::SYS_mbind,
+            libc::SYS_memfd_create,
+            libc::SYS_pidfd_open,
+        ] {
+            assert_eq!(call(used, 0), ALLOW, "{used}");
+        }
         assert_eq!(call(libc::SYS_clone3, 0), UNKNOWN);
         assert_eq!(ask(NATIVE, number(libc::SYS_unshare) | 0x4000_0000, 0), UNKNOWN);
         assert_eq!(ask(0x4000_0003, number(libc::SYS_read), 0), UNKNOWN, "32 bits");

@@ -4,13 +4,15 @@ use super::{Inside, Refusal, sys, view};
 use crate::shim::Order;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 
 /// A slot's namespaces, as long as its init lives.
 pub(crate) struct Inner {
     init: i32,
     mounts: File,
+    /// The slot's processes, opened while this process may still look at the init.
+    processes: File,
     /// Where this process's children are born otherwise.
     home: File,
 }
@@ -38,11 +40,13 @@ impl Inner {
         let mut inner = Err(Refusal::Node("the namespaces' init died".into()));
         if let Some(answer) = ask(ours) {
             inner = answer.map_or_else(Err, |()| {
-                File::open(format!("/proc/{init}/ns/mnt")).map_err(node("no mount namespace"))
+                let open = |what: &str| File::open(format!("/proc/{init}/{what}"));
+                let mounts = open("ns/mnt").map_err(node("no mount namespace"))?;
+                Ok((mounts, open("root/proc").map_err(node("no processes"))?))
             });
         }
         match inner {
-            Ok(mounts) => Ok(Inner { init, mounts, home }),
+            Ok((mounts, processes)) => Ok(Inner { init, mounts, processes, home }),
             Err(e) => {
                 crate::process::signal(init, rustix::process::Signal::KILL);
                 crate::process::reap(init);
@@ -64,7 +68,7 @@ impl Inner {
 
     /// How many processes there are besides the init.
     pub(crate) fn population(&self) -> usize {
-        let proc = std::fs::read_dir(format!("/proc/{}/root/proc", self.init));
+        let proc = std::fs::read_dir(format!("/proc/self/fd/{}", self.processes.as_raw_fd()));
         let numbers = proc.into_iter().flatten().flatten().filter(|e| {
             e.file_name().to_str().is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
         });
@@ -101,6 +105,12 @@ fn be_init(mut to: UnixStream, order: &Order, inside: &Inside) -> ! {
         std::process::exit(1);
     }
     let built = view::build(order, inside);
+    #[expect(unsafe_code, reason = "prctl has no safe interface")]
+    // SAFETY: no memory is involved. Acting as somebody else closed this process to its own
+    // supervisor; to the ranks, who are other users, it stays closed.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
+    }
     let told = serde_json::to_vec(&built).map(|text| to.write_all(&text));
     drop(to);
     if built.is_err() || !matches!(told, Ok(Ok(()))) {

@@ -4,17 +4,32 @@
 //! that one makes the mount namespace which the ranks join just before they become their program.
 //! The supervisor itself stays outside and sees its ranks by the numbers that the node knows.
 
+pub(crate) mod account;
+mod acting;
 mod caps;
 mod dev;
 pub mod devices;
 mod filter;
+mod hidden;
 mod init;
+mod own;
+mod people;
+mod run;
+mod scope;
+mod shed;
 pub(crate) mod sys;
 mod view;
 
-pub(crate) use caps::{KEPT_NAMES, drop_rest};
+pub(crate) use account::Account;
+pub use account::{Accounts, UidRange};
+pub(crate) use acting::acting;
+pub(crate) use caps::KEPT_NAMES;
 pub(crate) use filter::filter;
+pub(crate) use hidden::hidden;
 pub(crate) use init::Inner;
+pub(crate) use own::{hand_over, own_path};
+pub(crate) use scope::keep_abstract_sockets;
+pub(crate) use shed::Becoming;
 pub(crate) use view::named;
 
 use serde::{Deserialize, Serialize};
@@ -51,8 +66,12 @@ impl Refusal {
 pub(crate) struct Inside {
     /// Whether they may run without.
     pub(crate) required: bool,
-    /// What is the agent's alone, and nobody else's business.
-    pub(crate) hidden: PathBuf,
+    /// Who they are.
+    pub(crate) account: Account,
+    /// Variables of theirs unless the job sets them.
+    pub(crate) env: crate::env::Env,
+    /// What is the agent's and the server's alone, and nobody else's business.
+    pub(crate) hidden: Vec<PathBuf>,
     /// Paths the job names, which stay what they are also where the rest is private.
     pub(crate) named: Vec<PathBuf>,
     /// Made first when it is missing: what is written there is to last.
@@ -104,6 +123,9 @@ pub fn possible() -> Result<(), String> {
     let no = |why: &str| Err(format!("ranks are not isolated from each other: {why}"));
     if !has_power(SYS_ADMIN) {
         return no("run the agent as root");
+    }
+    if let Err(why) = account::possible() {
+        return Err(format!("projects are not separated from each other: {why}"));
     }
     for kind in ["pid", "mnt", "ipc"] {
         if !Path::new("/proc/self/ns").join(kind).exists() {

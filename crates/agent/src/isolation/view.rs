@@ -1,6 +1,8 @@
 //! What the ranks see of the file system.
 
-use super::{Inside, Refusal, SCRATCH, dev, sys};
+use super::account::Account;
+use super::own::{OWN, own_path};
+use super::{Inside, Refusal, SCRATCH, acting, dev, people, run, sys};
 use crate::run_dir::write_private;
 use crate::shim::Order;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -11,6 +13,11 @@ use std::path::{Path, PathBuf};
 
 /// Private directories and what they are called in the scratch space.
 const PRIVATE: [(&str, &str); 2] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
+/// Where a job may have an empty directory made to mount something at.
+const ROOTS: [&str; 4] = ["/", "/mnt", "/srv", "/media"];
+/// What is the kernel's or the node's own cannot be a volume: it would show what the slot's own
+/// hide.
+const NO_VOLUMES: [&str; 3] = ["/proc", "/sys", "/run"];
 /// Writing here reaches the whole node.
 const READ_ONLY: [&str; 5] =
     ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/driver"];
@@ -28,25 +35,44 @@ impl Shown {
         Ok(Shown { from, at })
     }
 
-    fn show(&self, read_only: bool) -> io::Result<()> {
+    fn show(&self, read_only: bool, who: &Account) -> io::Result<()> {
+        place(&self.at, self.from.metadata()?.is_dir(), who)?;
+        self.bind(&self.at, read_only)
+    }
+
+    fn bind(&self, at: &Path, read_only: bool) -> io::Result<()> {
         let from = PathBuf::from(format!("/proc/self/fd/{}", self.from.as_raw_fd()));
-        place(&self.at, self.from.metadata()?.is_dir())?;
-        bind(&from, &self.at, read_only)
+        bind(&from, at, read_only)
     }
 }
 
-/// Makes a place to mount something at, when there is none.
-fn place(at: &Path, directory: bool) -> io::Result<()> {
+/// Makes a place to mount something at, when there is none. As the account: a job could name any
+/// place, and lead there by a link.
+fn place(at: &Path, directory: bool, who: &Account) -> io::Result<()> {
     if at.exists() {
         return Ok(());
     }
-    if directory {
+    let make = || match (directory, at.parent()) {
+        (true, _) => fs::create_dir_all(at),
+        (false, parent) => {
+            parent.map_or(Ok(()), fs::create_dir_all)?;
+            OpenOptions::new().write(true).create_new(true).open(at).map(drop)
+        }
+    };
+    match acting(who, make)? {
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+        done => return done,
+    }
+    // An empty directory at the root of the node is harmless, and nobody but root can have put a
+    // link there.
+    let there = at.ancestors().find(|d| d.exists());
+    if directory && there.is_some_and(|d| ROOTS.iter().any(|r| d == Path::new(r))) {
         return fs::create_dir_all(at);
     }
-    if let Some(parent) = at.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    fs::write(at, "")
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("it does not exist, and {} may not make it: make it on the node", who.says()),
+    ))
 }
 
 fn bind(from: &Path, at: &Path, read_only: bool) -> io::Result<()> {
@@ -66,9 +92,14 @@ pub(crate) fn named<'a>(words: impl Iterator<Item = &'a str>) -> Vec<PathBuf> {
     all
 }
 
-/// Makes a mount namespace and everything in it. Runs in the namespaces' init.
+/// Makes a mount namespace and everything in it. Runs in the namespaces' init. What is root's to
+/// write is written before anything of the job's is mounted: a link in there must not lead it
+/// elsewhere.
 pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
     let node = |what: &'static str| move |e: io::Error| Refusal::node(what, &e);
+    let who = &inside.account;
+    // What is made here is for the ranks to pass through, whatever the agent was started with.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     sys::unshare(libc::CLONE_NEWNS).map_err(node("cannot make a mount namespace"))?;
     let alone = libc::MS_REC | libc::MS_PRIVATE;
     sys::mount(None, Path::new("/"), None, alone, None).map_err(node("cannot keep mounts"))?;
@@ -76,31 +107,41 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
     // first of all, so that nobody gets at it by naming it, or something around it.
     let own = own_files(order).map_err(node("cannot open the attempt's files"))?;
     let private = private(order).map_err(node("cannot make private directories"))?;
+    let people = people::write(order, who).map_err(node("cannot name the user"))?;
     hide(inside).map_err(node("cannot hide the agent's directory"))?;
-    let shown = shown(order, inside)?;
-    let volumes = volumes(order)?;
-    dev::build(inside, &inside.hidden.join("dev")).map_err(node("cannot make /dev"))?;
+    let look_up = || -> Result<_, Refusal> { Ok((shown(order, inside)?, volumes(order, who)?)) };
+    let (shown, volumes) = acting(who, look_up).map_err(node("cannot act as another user"))??;
+    run::Kept::open().build().map_err(node("cannot make /run"))?;
+    dev::build(inside, &Path::new(OWN).join("dev")).map_err(node("cannot make /dev"))?;
     for p in &private {
-        p.show(false).map_err(node("cannot cover what is shared"))?;
+        p.bind(&p.at, false).map_err(node("cannot cover what is shared"))?;
     }
+    for s in &own {
+        fs::write(&s.at, "")
+            .and_then(|()| s.bind(&s.at, false))
+            .map_err(node("cannot hand over the attempt's files"))?;
+    }
+    secrets(order, who).map_err(node("cannot hand over secrets"))?;
+    for p in people {
+        p.show().map_err(node("cannot name the user"))?;
+    }
+    proc_and_sys().map_err(node("cannot mount /proc"))?;
     for s in &shown {
-        s.show(false).map_err(|e| {
+        s.show(false, who).map_err(|e| {
             Refusal::Job(format!("`{}` cannot be shown to the ranks: {e}", s.at.display()))
         })?;
     }
-    proc_and_sys().map_err(node("cannot mount /proc"))?;
     for (v, s) in order.volumes.iter().zip(&volumes) {
-        s.show(v.read_only).map_err(|e| {
+        s.show(v.read_only, who).map_err(|e| {
             Refusal::Job(format!("cannot bind volume `{}` at `{}`: {e}", v.from, v.at))
         })?;
     }
-    for s in &own {
-        s.show(false).map_err(node("cannot hand over the attempt's files"))?;
-    }
-    secrets(order).map_err(node("cannot hand over secrets"))?;
+    let enters = |dir: &String| acting(who, || Path::new(dir).is_dir()).unwrap_or(false);
     match &order.workdir {
-        Some(dir) if !Path::new(dir).is_dir() => Err(Refusal::Job(format!(
-            "workdir `{dir}` is not a directory on this node: create it, or bind it with `volumes`"
+        Some(dir) if !enters(dir) => Err(Refusal::Job(format!(
+            "workdir `{dir}` is not a directory on this node that {} can enter: create it, let \
+             that user in, or bind it with `volumes`",
+            who.says()
         ))),
         _ => Ok(()),
     }
@@ -115,15 +156,8 @@ fn covered(path: &Path) -> bool {
 fn shown(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
     // What a volume is mounted at comes from the volume.
     let from_volume = |p: &Path| order.volumes.iter().any(|v| p.starts_with(&v.at));
-    if let Some(dir) = inside.lasting.as_ref().filter(|d| d.starts_with(&inside.hidden)) {
-        return Err(Refusal::Job(format!(
-            "`{}` is in the agent's own directory: put checkpoints elsewhere",
-            dir.display()
-        )));
-    }
-    if let Some(dir) = inside.lasting.as_ref().filter(|d| covered(d) && !from_volume(d)) {
-        fs::create_dir_all(dir)
-            .map_err(|e| Refusal::Job(format!("cannot make `{}`: {e}", dir.display())))?;
+    if let Some(dir) = inside.lasting.as_ref().filter(|d| !from_volume(d)) {
+        make_lasting(dir, inside)?;
     }
     let mut shown = Vec::new();
     for path in inside.named.iter().chain(&inside.lasting) {
@@ -141,24 +175,58 @@ fn shown(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
     Ok(shown)
 }
 
-fn volumes(order: &Order) -> Result<Vec<Shown>, Refusal> {
+/// Makes the directory for checkpoints when it is missing, as the account.
+fn make_lasting(dir: &Path, inside: &Inside) -> Result<(), Refusal> {
+    let within = |d: &Path| dir.starts_with(d);
+    if inside.hidden.iter().any(|d| within(d)) {
+        let dir = dir.display();
+        return Err(Refusal::Job(format!(
+            "`{dir}` is in the agent's own directory: put checkpoints elsewhere"
+        )));
+    }
+    if within(Path::new("/run")) || within(Path::new("/dev")) {
+        let dir = dir.display();
+        return Err(Refusal::Job(format!(
+            "`{dir}` is gone when the job ends: put checkpoints elsewhere"
+        )));
+    }
+    match fs::create_dir_all(dir) {
+        Err(e) if covered(dir) || e.kind() == io::ErrorKind::PermissionDenied => {
+            let (uid, gid) = (inside.account.uid, inside.account.gid);
+            Err(Refusal::Job(format!(
+                "{} cannot make `{}`: {e}; make it on the node, and `chown {uid}:{gid}` it",
+                inside.account.says(),
+                dir.display()
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn volumes(order: &Order, who: &Account) -> Result<Vec<Shown>, Refusal> {
     let open = |v: &muster_model::spec::Volume| {
-        let bad = |e: &io::Error| {
-            Refusal::Job(format!("cannot bind volume `{}` at `{}`: {e}", v.from, v.at))
+        let bad = |why: &dyn std::fmt::Display| {
+            Refusal::Job(format!("cannot bind volume `{}` at `{}`: {why}", v.from, v.at))
         };
         if !Path::new(&v.at).is_absolute() {
-            return Err(bad(&io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "the path must start with /",
-            )));
+            return Err(bad(&"the path must start with /"));
         }
-        Shown::open(Path::new(&v.from), PathBuf::from(&v.at)).map_err(|e| match e.kind() {
+        let opened = Shown::open(Path::new(&v.from), PathBuf::from(&v.at));
+        let shown = opened.map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => Refusal::Job(format!(
                 "volume `{}` does not exist on this node: create it, or mend `from`",
                 v.from
             )),
+            io::ErrorKind::PermissionDenied => bad(&format!("{} may not go there", who.says())),
             _ => bad(&e),
-        })
+        })?;
+        // Where it is by now, whatever links led there.
+        let at = format!("/proc/self/fd/{}", shown.from.as_raw_fd());
+        let real = fs::read_link(at).map_err(|e| bad(&e))?;
+        if NO_VOLUMES.iter().any(|d| real.starts_with(d)) {
+            return Err(bad(&"what is under /proc, /sys and /run is the node's alone"));
+        }
+        Ok(shown)
     };
     order.volumes.iter().map(open).collect()
 }
@@ -168,8 +236,8 @@ fn own_files(order: &Order) -> io::Result<Vec<Shown>> {
     let reports = order.ranks.iter().map(|r| format!("{}.report", r.rank));
     let mut own = Vec::new();
     for name in reports.chain(["script".to_owned()]) {
-        let path = order.dir.join(name);
-        match Shown::open(&path, path.clone()) {
+        let path = order.dir.join(&name);
+        match Shown::open(&path, Path::new(OWN).join(name)) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             open => own.push(open?),
         }
@@ -194,9 +262,12 @@ fn private(order: &Order) -> io::Result<Vec<Shown>> {
 }
 
 fn hide(inside: &Inside) -> io::Result<()> {
-    let (kind, options) = (Some("tmpfs"), Some("mode=0755,size=1m"));
-    let flags = libc::MS_NOSUID | libc::MS_NODEV;
-    sys::mount(Some(Path::new("tmpfs")), &inside.hidden, kind, flags, options)
+    let (kind, options) = (Some("tmpfs"), Some("mode=0755,size=4k"));
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_RDONLY;
+    for dir in &inside.hidden {
+        sys::mount(Some(Path::new("tmpfs")), dir, kind, flags, options)?;
+    }
+    Ok(())
 }
 
 /// Processes of the slot alone, and no way to turn the node's knobs.
@@ -231,19 +302,19 @@ fn below<'a>(dir: &'a str, mountinfo: &'a str) -> impl Iterator<Item = (String, 
     })
 }
 
-fn secrets(order: &Order) -> io::Result<()> {
+fn secrets(order: &Order, who: &Account) -> io::Result<()> {
     if order.secrets.is_empty() {
         return Ok(());
     }
-    let dir = &order.secrets_dir;
-    if !dir.is_dir() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    }
+    let dir = own_path(order, &order.secrets_dir).unwrap_or_else(|| Path::new(OWN).join("secrets"));
+    fs::create_dir_all(&dir)?;
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-    let (kind, options) = (Some("tmpfs"), Some("size=8m,mode=0700"));
-    sys::mount(Some(Path::new("tmpfs")), dir, kind, flags, options)?;
+    let options = format!("size=8m,mode=0700,uid={},gid={}", who.uid, who.gid);
+    sys::mount(Some(Path::new("tmpfs")), &dir, Some("tmpfs"), flags, Some(&options))?;
     for (name, value) in crate::shim::secret_files(order) {
-        write_private(&dir.join(name), value.as_bytes())?;
+        let path = dir.join(name);
+        write_private(&path, value.as_bytes())?;
+        std::os::unix::fs::chown(&path, Some(who.uid), Some(who.gid))?;
     }
     Ok(())
 }

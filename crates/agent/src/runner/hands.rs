@@ -2,7 +2,7 @@
 
 use super::pids::PidMap;
 use crate::container::Containers;
-use crate::isolation::{Isolation, devices};
+use crate::isolation::{Accounts, Isolation, devices};
 use muster_model::ids::AttemptKey;
 use muster_model::placement::{GpuSet, HeldPart, Slot};
 use std::fmt;
@@ -46,6 +46,10 @@ pub type Explain = Arc<dyn Fn(AttemptKey, &[i32]) -> Option<String> + Send + Syn
 pub struct Hands {
     /// Whether ranks may run where they cannot be isolated.
     pub isolation: Isolation,
+    /// Which users ranks run as.
+    pub accounts: Accounts,
+    /// Directories that no rank sees, besides the agent's own and that of a server around it.
+    pub hidden: Vec<PathBuf>,
     /// The device nodes of a GPU.
     pub device_nodes: DeviceNodes,
     /// Who finds MIG slices; without it a slot that asks for one is refused.
@@ -86,6 +90,8 @@ impl Default for Hands {
     fn default() -> Hands {
         Hands {
             isolation: Isolation::default(),
+            accounts: Accounts::default(),
+            hidden: Vec::new(),
             device_nodes: Arc::new(devices::nvidia_nodes),
             slices: None,
             after_slot: None,

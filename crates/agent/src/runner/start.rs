@@ -5,7 +5,7 @@ use crate::cgroup::{Fence, Group};
 use crate::container;
 use crate::env::{self, Env, Places};
 use crate::inventory;
-use crate::isolation::{self, Inside, Isolation, devices};
+use crate::isolation::{self, Account, Inside, Isolation, devices};
 use crate::lease::LeaseOrder;
 use crate::process;
 use crate::run_dir::{MetaFile, RunDir, sanitised, write_private};
@@ -127,9 +127,13 @@ fn inside(
     let mut nodes = devices::nodes(&detail.slot, tools.hands.device_nodes.as_ref());
     nodes.extend(of_slice.iter().cloned());
     let gpus = if has_gpus(detail, tools) { Some(detail.slot.gpus.len()) } else { None };
+    let mut account = tools.hands.accounts.of(detail);
+    account.join_groups_of(&nodes);
     Ok(Some(Inside {
         required,
-        hidden: tools.config.state.clone(),
+        env: env::of_account(&account, &detail.run.env, tools.base),
+        account,
+        hidden: isolation::hidden(&tools.config.state, &tools.hands.hidden),
         named: isolation::named(words.chain(paths).chain(mps)),
         lasting: lasting.filter(|d| d.is_absolute()),
         nodes,
@@ -159,12 +163,15 @@ fn contain(
     detail: &RunDetail,
     tools: &Tools<'_>,
 ) -> Result<(), String> {
+    let account = contained_as(detail, tools)?;
+    let hidden = isolation::hidden(&tools.config.state, &tools.hands.hidden);
     let wanted = container::Wanted {
         detail,
         prefix: format!("muster-{:08x}-{key}", state_hash(tools.config)),
         argv: &order.argv,
         dir: &order.dir,
-        hidden: &tools.config.state,
+        hidden: &hidden,
+        account: account.as_ref(),
         secrets_dir: &order.secrets_dir,
         group: order.group.as_ref().and_then(Group::path),
         gpus: has_gpus(detail, tools),
@@ -189,7 +196,17 @@ fn contain(
     order.workdir = None;
     order.base = tools.base.clone();
     order.container = Some(container);
+    order.contained_as = account;
     Ok(())
+}
+
+/// Who runs inside a container; root where this agent cannot make it anybody else.
+fn contained_as(detail: &RunDetail, tools: &Tools<'_>) -> Result<Option<Account>, String> {
+    match (tools.hands.isolation, isolation::account::possible()) {
+        (Isolation::Off, _) | (Isolation::Best, Err(_)) => Ok(None),
+        (Isolation::Required, Err(why)) => Err(why),
+        (_, Ok(())) => Ok(Some(tools.hands.accounts.of(detail))),
+    }
 }
 
 /// Two agents of one machine (two test clusters, say) may well have nodes and jobs of the same
@@ -259,6 +276,7 @@ fn order(
         inside: None,
         container: None,
         base: Env::new(),
+        contained_as: None,
     }
 }
 

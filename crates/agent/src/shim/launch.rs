@@ -5,7 +5,9 @@ use crate::cgroup::Group;
 use crate::container;
 use crate::env;
 use crate::isolation::sys::c_path;
-use crate::isolation::{Inner, Refusal, drop_rest, filter};
+use crate::isolation::{
+    Account, Becoming, Inner, Refusal, filter, hand_over, keep_abstract_sockets, own_path,
+};
 use crate::run_dir::RunDir;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -19,6 +21,7 @@ use std::process::{Command, Stdio};
 const GROUP_REFUSED: i32 = libc::EXDEV;
 const NAMESPACE_REFUSED: i32 = libc::ENOTUNIQ;
 const WORKDIR_REFUSED: i32 = libc::EREMCHG;
+const ACCOUNT_REFUSED: i32 = libc::EKEYREVOKED;
 
 /// What has been started so far.
 #[derive(Default)]
@@ -39,7 +42,13 @@ pub(super) fn launch(
     for rank in &order.ranks {
         create(dir, rank.rank, "report")?;
     }
+    if let Some(who) = order.account() {
+        give_files(order, dir, who).map_err(|e| Refusal::node("cannot hand over files", &e))?;
+    }
     prepare(order, up)?;
+    if up.inner.is_some() {
+        keep_abstract_sockets();
+    }
     let entrances = order
         .group
         .iter()
@@ -54,6 +63,14 @@ pub(super) fn launch(
         up.ranks.insert(pid, rank.rank);
     }
     Ok(())
+}
+
+/// Lets the ranks' account use what is theirs of the attempt's directory.
+fn give_files(order: &Order, dir: &RunDir, who: &Account) -> io::Result<()> {
+    for rank in &order.ranks {
+        hand_over(&dir.path(&format!("{}.report", rank.rank)), who, 0o660)?;
+    }
+    hand_over(&dir.path("script"), who, 0o550)
 }
 
 fn prepare(order: &Order, up: &mut Launched) -> Result<(), Refusal> {
@@ -117,21 +134,39 @@ fn start(
         command.envs(&order.base);
         variables = Some(file);
     } else {
-        command.args(args).envs(&order.env).envs(&rank.env);
+        match (&order.inside, inner) {
+            (Some(inside), Some(_)) => {
+                let moved = |a: &String| match own_path(order, Path::new(a)) {
+                    Some(path) => path.display().to_string(),
+                    None => a.clone(),
+                };
+                command = Command::new(moved(program));
+                command.env_clear().args(args.iter().map(moved));
+                command.envs(order.env.iter().map(|(k, v)| (k, moved(v))));
+                command.envs(&inside.env).envs(rank.env.iter().map(|(k, v)| (k, moved(v))));
+            }
+            _ => {
+                command.args(args).envs(&order.env).envs(&rank.env);
+            }
+        }
         let seen = order.inside.as_ref().and_then(|i| i.gpus);
         if let Some(gpus) = seen.filter(|_| hides_devices(order, inner)) {
             command.env("CUDA_VISIBLE_DEVICES", env::numbered(gpus));
         }
     }
-    command
-        .stdin(Stdio::null())
-        .stdout(create(dir, rank.rank, "out")?)
-        .stderr(create(dir, rank.rank, "err")?)
-        .process_group(0);
+    let (out, err) = (create(dir, rank.rank, "out")?, create(dir, rank.rank, "err")?);
+    if let Some(who) = order.account().filter(|_| inner.is_some()) {
+        for stream in ["out", "err"] {
+            hand_over(&dir.path(&format!("{}.{stream}", rank.rank)), who, 0o660)
+                .map_err(|e| Refusal::node("cannot hand over output", &e))?;
+        }
+    }
+    command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
     let bad = |e: io::Error| Refusal::node("workdir", &e);
     let workdir = order.workdir.as_ref().map(|d| c_path(Path::new(d))).transpose().map_err(bad)?;
     let fds: Vec<i32> = entrances.iter().map(AsRawFd::as_raw_fd).collect();
     let mounts = inner.map(|i| i.mounts().as_raw_fd());
+    let becoming = order.account().filter(|_| inner.is_some()).map(Becoming::new);
     // What runs a container needs the powers that it keeps from the container.
     let plain = rank.argv.is_empty();
     #[expect(unsafe_code, reason = "a rank joins its group before its program starts")]
@@ -150,9 +185,14 @@ fn start(
             // A rank must not outlive its supervisor: nobody would learn how it ended.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
             if let Some(fd) = mounts
-                && (libc::setns(fd, libc::CLONE_NEWNS) != 0 || drop_rest().is_err())
+                && libc::setns(fd, libc::CLONE_NEWNS) != 0
             {
                 return Err(io::Error::from_raw_os_error(NAMESPACE_REFUSED));
+            }
+            if let Some(account) = &becoming
+                && !account.for_good()
+            {
+                return Err(io::Error::from_raw_os_error(ACCOUNT_REFUSED));
             }
             if let Some(dir) = &workdir
                 && libc::chdir(dir.as_ptr()) != 0
@@ -191,6 +231,10 @@ fn explain(e: &io::Error, program: &str, order: &Order, rank: u32) -> Refusal {
         (_, Some(NAMESPACE_REFUSED)) => {
             Refusal::Node(format!("rank {rank} could not join its namespaces"))
         }
+        (_, Some(ACCOUNT_REFUSED)) => Refusal::Node(format!(
+            "rank {rank} could not become {}",
+            order.account().map_or_else(String::new, Account::says)
+        )),
         (_, Some(WORKDIR_REFUSED)) => Refusal::Job(format!(
             "workdir `{}` cannot be entered",
             order.workdir.as_deref().unwrap_or_default()
@@ -202,7 +246,8 @@ fn explain(e: &io::Error, program: &str, order: &Order, rank: u32) -> Refusal {
             Refusal::Job(format!("program `{program}` was not found on this node (PATH is {path})"))
         }
         (io::ErrorKind::PermissionDenied, _) => {
-            Refusal::Job(format!("`{program}` may not be run: is it executable?"))
+            let who = order.account().map_or_else(|| "the agent".to_owned(), Account::says);
+            Refusal::Job(format!("`{program}` may not be run by {who}: is it executable?"))
         }
         (_, Some(libc::ENOEXEC)) => Refusal::Job(format!(
             "`{program}` is not a program this node can run: no `#!` line, or another architecture"

@@ -2,7 +2,7 @@
 
 use super::Order;
 use crate::container;
-use crate::isolation::{Refusal, sys};
+use crate::isolation::{Refusal, acting, sys};
 use crate::run_dir::write_private;
 use std::fs;
 use std::io;
@@ -15,8 +15,12 @@ pub(super) fn prepare(order: &Order) -> Result<(), Refusal> {
     if let Some(container) = &order.container {
         container::check_image(container)?;
         if let Some(dir) = order.env.get("MUSTER_CHECKPOINT_DIR") {
-            fs::create_dir_all(dir)
-                .map_err(|e| Refusal::Job(format!("cannot make `{dir}`: {e}")))?;
+            let make = || fs::create_dir_all(dir);
+            let made = match &order.contained_as {
+                Some(who) => acting(who, make).and_then(|made| made),
+                None => make(),
+            };
+            made.map_err(|e| Refusal::Job(format!("cannot make `{dir}`: {e}")))?;
         }
         // The runtime binds the volumes, and must see the same mounts as its later calls.
         return hand_over_secrets(order, false);
@@ -99,7 +103,11 @@ fn secrets(order: &Order, private: bool) -> io::Result<()> {
     for (name, value) in secret_files(order) {
         write_private(&dir.join(name), value.as_bytes())?;
     }
-    Ok(())
+    let Some(who) = &order.contained_as else { return Ok(()) };
+    for (name, _) in secret_files(order) {
+        std::os::unix::fs::chown(dir.join(name), Some(who.uid), Some(who.gid))?;
+    }
+    std::os::unix::fs::chown(dir, Some(who.uid), Some(who.gid))
 }
 
 /// Where the secrets of an attempt are in memory that the whole node shares.

@@ -3,7 +3,7 @@
 use crate::cgroup::Group;
 use crate::container::ContainerOrder;
 use crate::env::Env;
-use crate::isolation::Inside;
+use crate::isolation::{Account, Inside};
 use crate::lease::LeaseOrder;
 use muster_model::spec::Volume;
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,16 @@ pub(crate) struct Order {
     /// Variables of what runs the containers.
     #[serde(default)]
     pub(crate) base: Env,
+    /// Who the ranks are in their containers; root when absent.
+    #[serde(default)]
+    pub(crate) contained_as: Option<Account>,
+}
+
+impl Order {
+    /// Whose ranks these are; whoever the agent is when absent.
+    pub(crate) fn account(&self) -> Option<&Account> {
+        self.inside.as_ref().map(|i| &i.account).or(self.contained_as.as_ref())
+    }
 }
 
 /// One rank.

@@ -29,7 +29,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
     ]
 }
 
-const IMAGE: &str = "localhost/muster-test:1";
+const IMAGE: &str = "localhost/muster-test:2";
 
 /// Whether containers can be run; the image is made once.
 fn able() -> bool {
@@ -83,6 +83,10 @@ fn import() -> Result<(), String> {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir(root.path().join("bin")).unwrap();
     std::fs::create_dir(root.path().join("tmp")).unwrap();
+    for (dir, mode) in [("", 0o755), ("tmp", 0o1777)] {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(root.path().join(dir), mode).unwrap();
+    }
     std::fs::copy(busybox, root.path().join("bin/busybox")).unwrap();
     for name in ["sh", "cat", "ls", "sleep", "env", "touch", "echo", "grep", "head", "tr", "id"] {
         std::os::unix::fs::symlink("busybox", root.path().join("bin").join(name)).unwrap();
@@ -157,7 +161,8 @@ pub(crate) fn a_container_sees_volumes_and_secrets_and_nothing_else() {
     std::fs::write(b.files.path().join("in"), "treasure\n").unwrap();
     let mut d = contained(
         "cat /data/in; echo out > /data/out; cat $MUSTER_SECRETS_DIR/token; echo; \
-         echo env:$TOKEN; ls /dev | tr '\\n' ' '; grep -E 'CapEff|NoNewPrivs' /proc/self/status",
+         echo env:$TOKEN; ls /dev | tr '\\n' ' '; grep -E 'Cap|NoNewPrivs' /proc/self/status; \
+         id -u",
     );
     d.secrets.0.insert("token".into(), "hunter3value".into());
     d.volumes = vec![Volume {
@@ -171,6 +176,11 @@ pub(crate) fn a_container_sees_volumes_and_secrets_and_nothing_else() {
     assert!(out.starts_with("treasure\nhunter3value\nenv:\n"), "{out}");
     assert!(!out.contains("loop") && !out.contains("vda"), "{out}");
     assert!(out.contains("NoNewPrivs:\t1"), "{out}");
+    for set in ["CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        assert!(out.contains(&format!("{set}:\t0000000000000000\n")), "{set} in {out}");
+    }
+    let user: u32 = out.lines().last().unwrap().parse().unwrap();
+    assert!((200_000..=265_535).contains(&user), "its project's: {out}");
     assert_eq!(std::fs::read_to_string(b.files.path().join("out")).unwrap(), "out\n");
 }
 
@@ -409,8 +419,9 @@ pub(crate) fn containerd_does_it_too() {
     let containers = Arc::new(Containers::containerd(Pull::Never, &daemon.socket()));
     let mut b = Bench::handy(Hands { containers, ..Hands::default() });
     let k = key();
-    let mut d =
-        contained("echo rank $RANK $GREETING; cat /data/in; cat $MUSTER_SECRETS_DIR/token; exit 7");
+    let mut d = contained(
+        "echo rank $RANK $GREETING; cat /data/in; cat $MUSTER_SECRETS_DIR/token; [ $(id -u) -ge 200000 ] && exit 7",
+    );
     d.run.env.insert("GREETING".into(), "hello".into());
     d.secrets.0.insert("token".into(), "hush\n".into());
     std::fs::write(b.files.path().join("in"), "treasure\n").unwrap();

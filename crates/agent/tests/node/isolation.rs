@@ -1,6 +1,6 @@
 //! What ranks see of each other and of the node, where the machine lets us isolate them.
 
-use crate::support::{Bench, key, long_sleep, with_word};
+use crate::support::{Bench, key, long_sleep, open_dir, with_word};
 use muster_agent::isolation::{self, Isolation};
 use muster_agent::runner::{Hands, ShimCommand};
 use muster_agent::testing::detail;
@@ -102,7 +102,7 @@ pub(crate) fn scratch_space_is_private_and_gone_afterwards() {
 
 pub(crate) fn paths_that_a_job_names_stay_what_they_are() {
     let Some(mut b) = bench(Hands::default()) else { return };
-    let (data, away) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (data, away) = (open_dir(), open_dir());
     std::fs::write(data.path().join("in"), "treasure\n").unwrap();
     let saved = away.path().join("not/yet/there");
     let mut d = b.detail("cat data/in; echo saved > $MUSTER_CHECKPOINT_DIR/1; pwd");
@@ -133,7 +133,9 @@ pub(crate) fn the_agents_directory_is_hidden() {
     std::fs::write(b.dir.path().join("key.pem"), "private").unwrap();
     std::fs::create_dir(b.dir.path().join("keys")).unwrap();
     let dir = b.dir.path().display().to_string();
-    let mut d = detail(&format!("find {dir} -type f; echo '{{\"step\":1}}' >> $MUSTER_REPORT"));
+    let mut d = detail(&format!(
+        "find {dir} $(dirname $MUSTER_REPORT) -type f; echo '{{\"step\":1}}' >> $MUSTER_REPORT"
+    ));
     d.secrets.0.insert("token".into(), "hush".into());
     let out = run(&mut b, &d);
     let names: Vec<&str> = out.lines().filter_map(|l| l.rsplit('/').next()).collect();
@@ -199,10 +201,7 @@ echo end";
         let line = out.lines().find_map(|l| l.strip_prefix(name)).unwrap();
         u64::from_str_radix(line.trim(), 16).unwrap()
     };
-    // SYS_ADMIN, MKNOD, SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_BOOT, NET_ADMIN, SYS_TIME, BPF.
-    for cap in [21, 27, 16, 17, 19, 22, 12, 25, 39] {
-        assert_eq!((caps("CapEff:") | caps("CapBnd:")) >> cap & 1, 0, "{cap} in {out}");
-    }
+    assert_eq!((caps("CapEff:"), caps("CapBnd:")), (0, 0), "{out}");
     assert!(out.contains("NoNewPrivs:\t1"), "{out}");
 }
 

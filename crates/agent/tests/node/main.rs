@@ -1,7 +1,9 @@
 //! Real processes, real control groups, a real socket. This executable is its own harness,
 //! because it is also the supervisor that the tests start.
 
+mod attempts;
 mod container;
+mod escape;
 mod groups;
 mod hooks;
 mod isolation;
@@ -36,10 +38,14 @@ fn main() {
     {
         lease::agent_main(rest);
     }
+    if args.first().is_some_and(|a| a == attempts::ARG) {
+        attempts::main(&args[1..]);
+    }
     let filters: Vec<&String> = args.iter().filter(|a| !a.starts_with('-')).collect();
     let mut all: Vec<Test> = ranks::all();
     all.extend(groups::all());
     all.extend(isolation::all());
+    all.extend(escape::all());
     all.extend(container::all());
     all.extend(session::all());
     all.extend(hooks::all());

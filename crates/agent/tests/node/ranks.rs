@@ -1,6 +1,6 @@
 //! Ranks from start to end, without a server.
 
-use crate::support::{Bench, alive, key, long_sleep, with_word};
+use crate::support::{Bench, alive, key, long_sleep, open_dir, with_word};
 use muster_agent::BootTime;
 use muster_agent::cgroup::Cgroups;
 use muster_agent::runner::RankBudget;
@@ -242,8 +242,7 @@ pub(crate) fn an_attempt_is_never_started_twice() {
 
 pub(crate) fn volumes_are_bound_for_the_ranks_only() {
     let mut b = Bench::new();
-    let from = tempfile::tempdir().unwrap();
-    let at = tempfile::tempdir().unwrap();
+    let (from, at) = (open_dir(), open_dir());
     std::fs::write(from.path().join("data"), "treasure").unwrap();
     let k = key();
     let mut d = detail("cat data; touch new 2>/dev/null || echo ' read-only'");

@@ -150,7 +150,7 @@ pub(crate) fn a_restarted_agent_reports_what_still_runs() {
         server.join(TTL).await;
         let (mut conn, _) = server.welcome(1).await;
         // Ranks have a /tmp of their own; they see what they are told to work in.
-        let files = tempfile::tempdir().unwrap();
+        let files = crate::support::open_dir();
         let (k, go) = (key(), files.path().join("go"));
         let script = format!("echo a; until [ -e {} ]; do sleep 0.02; done; echo b", go.display());
         let mut d = detail(&script);

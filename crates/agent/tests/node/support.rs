@@ -43,7 +43,7 @@ impl Bench {
     }
 
     pub(crate) fn with(cgroups: Arc<Cgroups>, budget: Arc<RankBudget>) -> Bench {
-        Bench::open(new_dir(), new_dir(), cgroups, budget, Hands::default())
+        Bench::open(new_dir(), Arc::new(open_dir()), cgroups, budget, Hands::default())
     }
 
     /// With all that this machine has, and hands of one's own.
@@ -55,7 +55,7 @@ impl Bench {
     pub(crate) fn handy_with(hands: Hands, shim: ShimCommand) -> Bench {
         let cgroups = Arc::new(Cgroups::detect());
         let budget = RankBudget::unlimited();
-        Bench::open_with(new_dir(), new_dir(), cgroups, budget, hands, shim)
+        Bench::open_with(new_dir(), Arc::new(open_dir()), cgroups, budget, hands, shim)
     }
 
     fn open(
@@ -68,7 +68,7 @@ impl Bench {
         Bench::open_with(dir, files, cgroups, budget, hands, shim())
     }
 
-    fn open_with(
+    pub(crate) fn open_with(
         dir: Arc<tempfile::TempDir>,
         files: Arc<tempfile::TempDir>,
         cgroups: Arc<Cgroups>,
@@ -165,6 +165,14 @@ impl Bench {
     pub(crate) fn run_dir(&self, key: AttemptKey) -> std::path::PathBuf {
         self.dir.path().join("runs").join(key.to_string())
     }
+}
+
+/// A directory that ranks may use, whoever they are.
+pub(crate) fn open_dir() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(dir.path(), mode).unwrap();
+    dir
 }
 
 fn new_dir() -> Arc<tempfile::TempDir> {

@@ -5,6 +5,8 @@ use muster_model::spec::JobSpec;
 use muster_specs::JobFlags;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
+use muster_terminal::output;
+use std::path::Path;
 
 /// The flags that describe a job.
 #[derive(Debug, Clone, Default, Args)]
@@ -191,9 +193,23 @@ fn settle(spec: &mut JobSpec, ctx: &Ctx) -> Result<(), Fail> {
         && is_here(&settings.server)
         && let Ok(dir) = std::env::current_dir()
     {
-        spec.run.workdir = dir.to_str().map(Into::into);
+        if rustix::process::geteuid().is_root() && !others_enter(&dir) {
+            output::note(&format!(
+                "note: ranks are not root and cannot enter {}; the job starts in /",
+                dir.display()
+            ));
+        } else {
+            spec.run.workdir = dir.to_str().map(Into::into);
+        }
     }
     Ok(())
+}
+
+/// Whether somebody who is not root, nor the owner, can enter a directory.
+fn others_enter(dir: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let open = |d: &Path| std::fs::metadata(d).is_ok_and(|m| m.permissions().mode() & 1 == 1);
+    dir.ancestors().all(open)
 }
 
 /// Whether the server runs on this machine, so that its nodes see the same files.

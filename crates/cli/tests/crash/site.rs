@@ -96,6 +96,9 @@ pub(crate) struct Site {
 impl Site {
     pub(crate) fn new(store: Option<StoreUrl>, rng: &mut Rng) -> Site {
         let dir = tempfile::Builder::new().prefix("muster-crash-").tempdir().expect("a directory");
+        // Ranks are not who runs the tests, and write here.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(dir.path(), mode).expect("the test's own");
         let store = store.unwrap_or_else(|| StoreUrl::Sqlite(dir.path().join("data/muster.db")));
         let ((listen, one), (link, two)) = (free_address(rng), free_address(rng));
         Site { store, listen, link, server: None, fleet: None, dir, _held: [one, two] }

@@ -83,7 +83,25 @@ impl Cluster {
     }
 
     fn stopped(verb: &[&str]) -> Cluster {
-        let dir = tempfile::Builder::new().prefix("muster-up-").tempdir().expect("a directory");
+        Cluster::stopped_in(&std::env::temp_dir(), verb)
+    }
+
+    /// `muster up` with its things outside of `/tmp`, which every rank has of its own.
+    pub(crate) fn start_in(dir: &Path, nodes: u32) -> Cluster {
+        let count = nodes.to_string();
+        let verb = ["up", "--no-context", "--no-local-node", "--nodes", &count];
+        let mut cluster = Cluster::stopped_in(dir, &verb);
+        cluster.restart();
+        until("every node is ready", || cluster.nodes_in("ready") == nodes as usize);
+        cluster
+    }
+
+    fn stopped_in(dir: &Path, verb: &[&str]) -> Cluster {
+        let dir = tempfile::Builder::new().prefix("muster-up-").tempdir_in(dir);
+        let dir = dir.expect("a directory");
+        // Ranks are not who runs the tests, and write here.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(dir.path(), mode).expect("the test's own");
         let ((listen, one), (link, two)) = (free_address(), free_address());
         Cluster {
             dir,

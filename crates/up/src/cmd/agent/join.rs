@@ -2,7 +2,7 @@
 
 use crate::up::AgentOptions;
 use clap::{Args, ValueEnum};
-use muster_agent::isolation::Isolation;
+use muster_agent::isolation::{Accounts, Isolation, UidRange};
 use muster_machine::{Allowed, More, Scrub, WantOrder};
 use muster_model::NodeName;
 use muster_monitor::exporter::{HostnameLabel, Names};
@@ -74,6 +74,15 @@ struct Watch {
     /// Whether ranks may run where they cannot be isolated
     #[arg(long, value_enum, default_value = "best")]
     isolation: IsolationArg,
+    /// User ids for the ranks of projects, the same on every node
+    #[arg(long, default_value = "200000-265535", value_name = "FIRST-LAST")]
+    uid_range: UidRange,
+    /// A file with the real accounts of projects and users, in place of ids from the range
+    #[arg(long, value_name = "FILE")]
+    accounts: Option<PathBuf>,
+    /// A directory that no rank may see, besides Muster's own; may be given several times
+    #[arg(long, value_name = "DIR")]
+    hide: Vec<PathBuf>,
     /// Overwrite a GPU's memory before the next job gets it
     #[arg(long)]
     scrub: bool,
@@ -150,6 +159,18 @@ impl Join {
 
 impl Watch {
     fn machine(self) -> Result<crate::wire::MachineOptions, Fail> {
+        let mut accounts = Accounts::in_range(self.uid_range);
+        if let Some(file) = &self.accounts {
+            let wrong = |e| Fail::usage(format!("{}: {e}", file.display()));
+            accounts = accounts.with_file(&output::read_text(file)?).map_err(wrong)?;
+        }
+        let mut hidden = Vec::new();
+        for dir in self.hide {
+            hidden.push(config::data_dir(Some(dir))?);
+        }
+        // A server may be on this machine, too.
+        hidden.push(config::default_data_dir());
+        hidden.push("/var/lib/muster".into());
         Ok(crate::wire::MachineOptions {
             exporter: self.exporter.0,
             hostname_label: self.hostname_label,
@@ -162,6 +183,8 @@ impl Watch {
                 IsolationArg::Required => Isolation::Required,
                 IsolationArg::Off => Isolation::Off,
             },
+            accounts,
+            hidden,
             scrub: if self.scrub { Scrub::Overwrite } else { Scrub::Look },
             pull: self.pull,
             allow_mig: self.allow_mig,
