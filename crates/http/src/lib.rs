@@ -81,6 +81,8 @@ pub struct HttpConfig {
     pub concurrency: usize,
     /// Streams (events, followed logs) open at once.
     pub streams: usize,
+    /// Whether the API is served over TLS: browsers are then told to come back no other way.
+    pub https: bool,
     /// Longest time until the head of an answer.
     pub request_timeout: Duration,
     /// How often an idle stream says that it is alive.
@@ -113,6 +115,7 @@ impl Default for HttpConfig {
             wrong_tokens: Rate { per_second: 5, burst: 100 },
             concurrency: 4096,
             streams: 4096,
+            https: false,
             request_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
             slow_reader: Duration::from_secs(30),
@@ -145,6 +148,7 @@ struct Inner {
     metrics: HttpMetrics,
     remote: RemoteStats,
     room: Semaphore,
+    heavy: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     turn: tokio::sync::Mutex<()>,
     standings: Standings,
@@ -169,6 +173,9 @@ impl App {
             metrics: HttpMetrics::default(),
             remote: RemoteStats::default(),
             room: Semaphore::new(config.concurrency.clamp(1, Semaphore::MAX_PERMITS)),
+            heavy: Arc::new(Semaphore::new(
+                std::thread::available_parallelism().map_or(2, usize::from),
+            )),
             streams: Arc::new(Semaphore::new(config.streams.min(Semaphore::MAX_PERMITS))),
             turn: tokio::sync::Mutex::new(()),
             standings: Standings::default(),
@@ -262,6 +269,25 @@ impl App {
         &self.0.turn
     }
 
+    /// Does heavy work off the threads that answer everybody: as much of it at once as there are
+    /// cores, the rest waits its turn.
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> error::Reply<T> {
+        // Never closed. Held by the work itself: it goes on when its caller has given up.
+        let turn = Arc::clone(&self.0.heavy).acquire_owned().await;
+        let turn = turn.map_err(|_| error::Failure::internal())?;
+        let work = move || {
+            let _turn = turn;
+            work()
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|e| {
+            tracing::error!(error = %e, "heavy work of a request failed");
+            error::Failure::internal()
+        })
+    }
+
     /// Room for one more stream.
     fn stream_permit(&self) -> error::Reply<tokio::sync::OwnedSemaphorePermit> {
         Arc::clone(&self.0.streams)
@@ -283,6 +309,18 @@ fn answer<T: Serialize>(
         tracing::error!("an answer could not be written as JSON");
         return error::Failure::internal().into_response();
     };
+    answer_bytes(app, caller, status, seq, version, bytes)
+}
+
+/// The same with a body that is JSON already.
+fn answer_bytes(
+    app: &App,
+    caller: &Caller,
+    status: StatusCode,
+    seq: Seq,
+    version: Option<u64>,
+    bytes: Vec<u8>,
+) -> Response {
     let mut response = (status, bytes).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
