@@ -334,6 +334,17 @@ pub struct ArrayItem {
     pub state: JobState,
 }
 
+/// A task of an array shows its own index, not the text of the whole array: ten thousand tasks
+/// would say it ten thousand times. What was written is in the log's `job_submitted`.
+fn shown_spec(spec: &Arc<JobSpec>, task: Option<ArrayTask>) -> Arc<JobSpec> {
+    match (task, &spec.array) {
+        (Some(t), Some(_)) => {
+            Arc::new(JobSpec { array: Some(t.index.to_string()), ..(**spec).clone() })
+        }
+        _ => Arc::clone(spec),
+    }
+}
+
 impl Job {
     /// The job as the API shows it. `progress` and `waiting` are not in the log: the caller
     /// fills them in.
@@ -381,7 +392,7 @@ impl Job {
             version: version.0,
             project: project.to_string(),
             user: user.clone(),
-            spec: Arc::clone(spec),
+            spec: shown_spec(spec, *array),
             groups: Arc::clone(groups),
             array: *array,
             depends: Arc::clone(depends),

@@ -269,25 +269,32 @@ pub struct TimelineQuery {
     pub limit: Option<u32>,
 }
 
+/// Most words of a filter.
+const MAX_WORDS: usize = 64;
+
 impl JobsQuery {
-    /// Whether a job in this state is asked for; an error names the word that is no state.
-    pub fn wants(&self, state: JobState) -> Result<bool, String> {
-        let Some(words) = &self.state else { return Ok(true) };
-        let mut wanted = false;
-        for word in words.split(',').map(str::trim) {
-            wanted |= match word {
-                "active" => !state.is_final(),
-                "ended" => state.is_final(),
-                _ if ALL_STATES.iter().any(|s| s.word() == word) => state.word() == word,
-                _ => {
-                    let given: String =
-                        word.chars().take(40).flat_map(char::escape_debug).collect();
-                    return Err(format!(
-                        "`{given}` is not a state: use queued, starting, running, stopping, \
-                         succeeded, failed, cancelled, active or ended"
-                    ));
-                }
-            };
+    /// The states that are asked for, to be found out once and not for every job; an error names
+    /// the word that is no state.
+    pub fn states(&self) -> Result<Vec<JobState>, String> {
+        let Some(words) = &self.state else { return Ok(ALL_STATES.to_vec()) };
+        let mut wanted: Vec<JobState> = Vec::new();
+        for (n, word) in words.split(',').map(str::trim).enumerate() {
+            if n == MAX_WORDS {
+                return Err(format!("more than {MAX_WORDS} states are named: name each once"));
+            }
+            let known = wanted.len();
+            wanted.extend(ALL_STATES.iter().filter(|s| match word {
+                "active" => !s.is_final(),
+                "ended" => s.is_final(),
+                _ => s.word() == word,
+            }));
+            if wanted.len() == known {
+                let given: String = word.chars().take(40).flat_map(char::escape_debug).collect();
+                return Err(format!(
+                    "`{given}` is not a state: use queued, starting, running, stopping, \
+                     succeeded, failed, cancelled, active or ended"
+                ));
+            }
         }
         Ok(wanted)
     }
@@ -310,10 +317,12 @@ mod tests {
     #[test]
     fn states_are_chosen_by_word_and_a_wrong_word_is_named() {
         let q = |s: &str| JobsQuery { state: Some(s.into()), ..JobsQuery::default() };
-        assert_eq!(q("active").wants(JobState::Queued), Ok(true));
-        assert_eq!(q("active").wants(JobState::Failed), Ok(false));
-        assert_eq!(q("failed,queued").wants(JobState::Failed), Ok(true));
-        assert!(q("failing").wants(JobState::Failed).unwrap_err().contains("failing"));
-        assert_eq!(JobsQuery::default().wants(JobState::Queued), Ok(true));
+        let active = q("active").states().unwrap();
+        assert!(active.contains(&JobState::Queued) && !active.contains(&JobState::Failed));
+        assert_eq!(q("failed, queued").states(), Ok(vec![JobState::Failed, JobState::Queued]));
+        assert!(q("failing").states().unwrap_err().contains("failing"));
+        assert!(q("queued,").states().is_err());
+        assert_eq!(JobsQuery::default().states().unwrap().len(), ALL_STATES.len());
+        assert!(q(&["queued"; 65].join(",")).states().unwrap_err().contains("more than 64"));
     }
 }

@@ -3,11 +3,12 @@
 use crate::index::Index;
 use crate::stage::enter;
 use crate::state::{Booked, State};
+use crate::waits::Depends;
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{
-    ArrayTask, Attempt, Basis, Job, JobState, Notice, PastAttempt, SlotEnd, SlotState, Stop,
-    Verdict,
+    ArrayTask, Attempt, Basis, Dependency, Job, JobState, Notice, PastAttempt, SlotEnd, SlotState,
+    Stop, Verdict,
 };
 use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, NodeRole, Stage};
@@ -198,6 +199,7 @@ impl State {
                     if let Some(job) = self.jobs.remove(id) {
                         let mut ix = std::mem::take(&mut self.index);
                         ix.remove(self, &job);
+                        ix.waits.forget(&job);
                         self.index = ix;
                     }
                 }
@@ -464,6 +466,7 @@ impl State {
     ) -> Result<(), ApplyError> {
         let old = self.jobs.get(&id).cloned().ok_or_else(|| unknown(seq, format!("job {id}")))?;
         let was_final = old.state.is_final();
+        let outlook = self.index.waits.outlook(&old);
         let mut job = (*old).clone();
         f(&mut job);
         job.version = seq;
@@ -483,23 +486,31 @@ impl State {
         self.jobs.insert(id, job.clone());
         self.with_index(|ix, s| ix.add(s, &job));
         if was_final != now_final {
-            self.rejudge_waiters(id);
+            let array = outlook != self.index.waits.outlook(&job);
+            self.rejudge_waiters(&job, array);
         }
         Ok(())
     }
 
-    /// Jobs that wait for this one may now be free to start, or never.
-    fn rejudge_waiters(&mut self, id: JobId) {
-        let waiters: Vec<JobId> =
-            self.index.waiters.get(&id).into_iter().flatten().copied().collect();
-        for w in waiters {
-            if let Some(job) = self.jobs.get(&w).cloned() {
-                self.with_index(|ix, s| {
-                    ix.remove(s, &job);
-                    ix.add(s, &job);
-                });
-            }
+    /// Jobs that wait for this one, or with `array` for all of its array, may now be free to
+    /// start, or never.
+    fn rejudge_waiters(&mut self, job: &Job, array: bool) {
+        let waiters = self.index.waits.on(job, array);
+        if waiters.is_empty() {
+            return;
         }
+        self.with_index(|ix, s| {
+            // The tasks of one array wait for the same jobs.
+            let mut last: Option<(&Arc<[Dependency]>, Depends)> = None;
+            for job in waiters.iter().filter_map(|w| s.jobs.get(w)) {
+                let before = match last {
+                    Some((same, judged)) if Arc::ptr_eq(same, &job.depends) => judged,
+                    _ => ix.waits.judge(s, job),
+                };
+                last = Some((&job.depends, before));
+                ix.rejudge(s, job, before);
+            }
+        });
     }
 
     /// Changes the slots of an attempt on one node. Costs what changes: a gang of thousands

@@ -1,7 +1,8 @@
 //! Why a job waits, with holds, dependencies and the queue on top of the scheduler's answer.
 
-use crate::index::{Depends, depends, spec_demand, work};
+use crate::index::{spec_demand, work};
 use crate::state::State;
+use crate::waits::Depends;
 use muster_model::command::{Refusal, RefusalCode};
 use muster_model::ids::JobId;
 use muster_model::job::{Basis, JobState};
@@ -81,7 +82,7 @@ impl State {
             );
             return Some(out);
         }
-        match depends(self, job) {
+        match self.index.waits.judge(self, job) {
             Depends::Waits(other) => {
                 let how = self.jobs.get(&other).map_or("gone", |j| j.state.word());
                 first("dependency", format!("waits for job {other}, which is {how}"));

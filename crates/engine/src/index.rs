@@ -2,8 +2,9 @@
 //! ports are taken, what wakes the engine. Rebuilt after loading a snapshot.
 
 use crate::state::State;
+use crate::waits::{Depends, Waits};
 use muster_model::ids::{JobId, Seq};
-use muster_model::job::{Basis, Condition, Job, JobState, SlotState};
+use muster_model::job::{Basis, Job, JobState, SlotState};
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
 use muster_model::node::{Node, Stage};
@@ -26,8 +27,8 @@ pub(crate) struct Index {
     pub(crate) ports: BTreeMap<String, BTreeMap<u16, JobId>>,
     /// Times at which something must be looked at.
     pub(crate) wakes: BTreeSet<(Time, JobId)>,
-    /// Jobs that wait for another one.
-    pub(crate) waiters: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// Jobs that wait for others.
+    pub(crate) waits: Waits,
     /// Ended jobs in the order they ended.
     pub(crate) ended: BTreeSet<(Time, JobId)>,
     /// Jobs in the order in which their last attempts ended, also those that go on.
@@ -180,43 +181,6 @@ fn running(state: &State, job: &Job) -> Option<Running> {
     })
 }
 
-/// How the jobs before this one stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Depends {
-    Met,
-    Waits(JobId),
-    /// Can never be met any more.
-    Broken(JobId),
-}
-
-pub(crate) fn depends(state: &State, job: &Job) -> Depends {
-    let mut waits = None;
-    for d in job.depends.iter() {
-        for n in 0..u64::from(d.count) {
-            let id = JobId(d.job.0 + n);
-            // A job that was forgotten ended long ago; how, only the log knows. Broken is the safe
-            // answer for a condition on success.
-            let ended = match state.jobs.get(&id) {
-                Some(o) if !o.state.is_final() => {
-                    waits = waits.or(Some(id));
-                    continue;
-                }
-                Some(o) => Some(o.state),
-                None => None,
-            };
-            let good = match d.condition {
-                Condition::Any => true,
-                Condition::Ok => ended == Some(JobState::Succeeded),
-                Condition::Fail => matches!(ended, Some(JobState::Failed | JobState::Cancelled)),
-            };
-            if !good {
-                return Depends::Broken(id);
-            }
-        }
-    }
-    waits.map_or(Depends::Met, Depends::Waits)
-}
-
 impl Index {
     /// Jobs that are looked at between two moments, the first not counted.
     pub(crate) fn wake_between(&self, from: Time, to: Time) -> impl Iterator<Item = JobId> + '_ {
@@ -290,6 +254,7 @@ impl Index {
     /// The site sees more work of its kind.
     pub(crate) fn arrived(&mut self, job: &Job) {
         self.cluster.fleet.arrived(&demand(job));
+        self.waits.name(job);
     }
 
     fn wait(&mut self, state: &State, job: &Job) {
@@ -360,6 +325,7 @@ impl Index {
     /// Takes a job's traces out; [`Index::add`] puts those of its new state in.
     pub(crate) fn remove(&mut self, state: &State, job: &Job) {
         self.unkeep(job);
+        self.waits.remove(job);
         self.noticed.remove(&job.id);
         if let Some(p) = job.past.last() {
             self.tried.remove(&(p.ended_at, job.id));
@@ -369,17 +335,6 @@ impl Index {
                 self.interrupted.remove(&job.id);
                 self.cluster.queue.remove(job.id);
                 self.wakes.remove(&(job.not_before, job.id));
-                for d in job.depends.iter() {
-                    for n in 0..u64::from(d.count) {
-                        let other = JobId(d.job.0 + n);
-                        if let Some(w) = self.waiters.get_mut(&other) {
-                            w.remove(&job.id);
-                            if w.is_empty() {
-                                self.waiters.remove(&other);
-                            }
-                        }
-                    }
-                }
             }
             s if s.is_final() => {
                 if let Some(at) = job.ended_at {
@@ -416,6 +371,7 @@ impl Index {
 
     /// Puts a job's traces in.
     pub(crate) fn add(&mut self, state: &State, job: &Job) {
+        self.waits.add(job);
         if let Some(p) = job.past.last() {
             self.tried.insert((p.ended_at, job.id));
         }
@@ -424,29 +380,9 @@ impl Index {
             if last == Some(muster_model::job::Verdict::Infrastructure) {
                 self.interrupted.insert(job.id);
             }
-            // Also when the condition is met: the other job may be queued anew.
-            for d in job.depends.iter() {
-                for n in 0..u64::from(d.count) {
-                    self.waiters.entry(JobId(d.job.0 + n)).or_default().insert(job.id);
-                }
-            }
         }
         match job.state {
-            JobState::Queued if job.held.is_none() => match depends(state, job) {
-                // The newest record's time is part of the log: what is ripe by then waits at once.
-                Depends::Met if job.not_before <= job.submitted_at.max(state.at) => {
-                    self.wait(state, job);
-                }
-                // Time is not part of the log: `ripen` moves it into the queue when it has come.
-                Depends::Met => {
-                    self.wakes.insert((job.not_before, job.id));
-                }
-                Depends::Waits(_) => {}
-                // Looked at by the next tick, which ends it.
-                Depends::Broken(_) => {
-                    self.wakes.insert((job.not_before, job.id));
-                }
-            },
+            JobState::Queued => self.line_up(state, job, self.waits.judge(state, job)),
             s if s.is_final() => {
                 if let Some(at) = job.ended_at {
                     self.ended.insert((at, job.id));
@@ -478,13 +414,43 @@ impl Index {
         }
     }
 
+    /// What a waiting job waits for stands like this: it joins the queue, or is looked at later.
+    fn line_up(&mut self, state: &State, job: &Job, before: Depends) {
+        match before {
+            _ if job.held.is_some() => {}
+            // The newest record's time is part of the log: what is ripe by then waits at once.
+            Depends::Met if job.not_before <= job.submitted_at.max(state.at) => {
+                self.wait(state, job);
+            }
+            // Time is not part of the log: `ripen` moves it into the queue when it has come.
+            Depends::Met => {
+                self.wakes.insert((job.not_before, job.id));
+            }
+            Depends::Waits(_) => {}
+            // Looked at by the next tick, which ends it.
+            Depends::Broken(_) => {
+                self.wakes.insert((job.not_before, job.id));
+            }
+        }
+    }
+
+    /// The jobs before a waiting one stand otherwise now.
+    pub(crate) fn rejudge(&mut self, state: &State, job: &Job, before: Depends) {
+        if job.state != JobState::Queued {
+            return;
+        }
+        self.cluster.queue.remove(job.id);
+        self.wakes.remove(&(job.not_before, job.id));
+        self.line_up(state, job, before);
+    }
+
     /// Jobs whose wait after a failure is over join the queue.
     pub(crate) fn ripen(&mut self, state: &State, now: Time) {
         let due: Vec<(Time, JobId)> =
             self.wakes.range(..=(now, JobId(u64::MAX))).copied().collect();
         for (at, id) in due {
             let Some(job) = state.jobs.get(&id) else { continue };
-            if job.state == JobState::Queued && depends(state, job) == Depends::Met {
+            if job.state == JobState::Queued && self.waits.judge(state, job) == Depends::Met {
                 self.wakes.remove(&(at, id));
                 self.wait(state, job);
             }
@@ -571,7 +537,7 @@ impl Index {
         check(self.left == fresh.left, "slots that are left");
         check(self.ports == fresh.ports, "ports");
         check(mine.wakes == fresh.wakes, "wakes");
-        check(self.waiters == fresh.waiters, "dependencies");
+        check(self.waits == fresh.waits, "dependencies");
         check(self.ended == fresh.ended, "ended jobs");
         check(self.tried == fresh.tried, "attempts that ended");
         check(self.faults == fresh.faults, "faults");

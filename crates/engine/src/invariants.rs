@@ -3,8 +3,9 @@
 //!
 //! A check says what is wrong in words; silence means that all is well.
 
-use crate::index::{Depends, depends, live};
+use crate::index::live;
 use crate::state::State;
+use crate::waits::Depends;
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::job::{Attempt, Job, JobState, SlotState};
@@ -236,8 +237,9 @@ fn queue(s: &State) -> Vec<String> {
     let queue: BTreeSet<JobId> = s.index.cluster.queue.jobs().collect();
     let mut out = Vec::new();
     for job in s.jobs.values() {
-        let waits =
-            job.state == JobState::Queued && job.held.is_none() && depends(s, job) == Depends::Met;
+        let waits = job.state == JobState::Queued
+            && job.held.is_none()
+            && s.index.waits.judge(s, job) == Depends::Met;
         // Who waits for a time is in the queue once a tick has seen it pass.
         let later = s.index.wakes.contains(&(job.not_before, job.id));
         match (queue.contains(&job.id), waits) {

@@ -27,6 +27,7 @@ mod snapshot;
 mod stage;
 mod state;
 mod tick;
+mod waits;
 
 pub use apply::ApplyError;
 pub use decide::permissions::may_see;

@@ -2,6 +2,7 @@
 
 use crate::Engine;
 use crate::apply::fine;
+use crate::waits::Depends;
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{
@@ -233,10 +234,12 @@ impl Engine {
             if job.state != JobState::Queued || job.held.is_some() {
                 continue;
             }
-            if let crate::index::Depends::Broken(other) = crate::index::depends(&self.state, &job) {
+            if let Depends::Broken(other) = self.state.index.waits.judge(&self.state, &job) {
                 let reason = format!("job {other}, which it depends on, did not end as required");
+                let before = self.state.index.waits.outlook(&job);
                 self.emit(Some(&job.project), Event::JobCancelled { job: id, reason });
-                due.extend(self.state.index.waiters.get(&id).into_iter().flatten().rev());
+                let waits = &self.state.index.waits;
+                due.extend(waits.on(&job, before != waits.outlook(&job)).into_iter().rev());
             }
         }
     }

@@ -146,7 +146,8 @@ impl State {
     }
 
     /// Slots of a job's present attempt on a node that are not over: their places.
-    pub(crate) fn slots_on(&self, job: JobId, node: &NodeName) -> &[usize] {
+    #[must_use]
+    pub fn slots_on(&self, job: JobId, node: &NodeName) -> &[usize] {
         self.index.on_node.get(node).and_then(|here| here.get(&job)).map_or(&[], |s| s)
     }
 

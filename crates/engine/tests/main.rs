@@ -9,3 +9,4 @@ mod promises;
 mod replay;
 mod runbooks;
 mod scheduling;
+mod waits;

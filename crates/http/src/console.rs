@@ -12,7 +12,9 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use muster_api::Timestamp;
+use muster_engine::State as Site;
 use muster_model::names::{NameError, NodeName};
+use muster_model::placement::GpuSet;
 use muster_server::console::{NoPicture, PastError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
@@ -171,6 +173,19 @@ fn told(figures: &[f32]) -> Vec<Option<f32>> {
     figures.iter().map(|f| Some(*f).filter(|f| f.is_finite())).collect()
 }
 
+/// The GPUs of a node that a caller's project holds; none for those who see the whole site.
+fn own_gpus(site: &Site, caller: &Caller, node: &NodeName) -> Option<GpuSet> {
+    caller.actor.project.as_ref()?;
+    let mut own = GpuSet::EMPTY;
+    for job in site.attempts_on(node).filter(|j| caller.sees(&j.project)) {
+        let Some(attempt) = &job.attempt else { continue };
+        for i in site.slots_on(job.id, node) {
+            own = attempt.placement.slots.get(*i).map_or(own, |s| own.or(s.gpus));
+        }
+    }
+    Some(own)
+}
+
 /// Get the last minutes of a node in figures.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/nodes/{name}/telemetry", tag = "nodes", params(TelemetryQuery,
     ("name" = String, Path, description = "The node's name.")),
@@ -183,17 +198,30 @@ pub(crate) async fn telemetry(
 ) -> Reply {
     let name: NodeName =
         name.parse().map_err(|e: NameError| Failure::bad(e.to_string()).field("name"))?;
-    let found = app.brain().read(|s| s.nodes.contains_key(&name).then_some(s.seq));
-    let seq = found.ok_or_else(|| {
+    let found = app
+        .brain()
+        .read(|s| s.nodes.contains_key(&name).then(|| (s.seq, own_gpus(s, &caller, &name))));
+    let (seq, own) = found.ok_or_else(|| {
         Failure::not_found(format!("there is no node {name}")).hint("GET /v1/nodes lists them")
     })?;
+    if own == Some(GpuSet::EMPTY) {
+        return Err(Failure::not_allowed(format!("your project holds no GPU of node {name}"))
+            .hint("GET /v1/jobs/ID/telemetry shows a job's own ranks"));
+    }
+    // Of a node that is shared, a project sees the GPUs that it holds, and nothing of the host.
+    let seen = |i: usize| own.is_none_or(|own| own.iter().any(|g| g as usize == i));
     let window = app.agents().telemetry(&name).unwrap_or_default();
     let width = window.gpu_columns.len().max(1);
     let newer = |at: Timestamp| q.after.is_none_or(|after| at > after);
     let rows = window.rows.iter().filter(|r| newer(r.at.into())).map(|r| TelemetryRow {
         at: r.at.into(),
-        gpus: r.gpus.chunks(width).map(told).collect(),
-        host: told(&r.host),
+        gpus: r
+            .gpus
+            .chunks(width)
+            .enumerate()
+            .map(|(i, g)| if seen(i) { told(g) } else { vec![None; g.len()] })
+            .collect(),
+        host: if own.is_none() { told(&r.host) } else { vec![None; r.host.len()] },
     });
     let body = NodeTelemetry {
         gpu_columns: window.gpu_columns.to_vec(),

@@ -5,7 +5,7 @@ use super::error::{Failure, Reply};
 use super::extract::{LAST_EVENT_ID, Query, accepts, asks_for, stream_body, text_header};
 use super::feed::{Batch, Feed, Outlet, Unsent};
 use super::limits::StreamPermit;
-use super::{App, answer, auth, mark, paging};
+use super::{App, answer_bytes, auth, mark, paging};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -53,9 +53,10 @@ pub(crate) struct View {
 }
 
 /// A page of the log, oldest first.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(as = LogEventList))]
+#[cfg(feature = "openapi")]
+#[derive(Debug, utoipa::ToSchema)]
+#[schema(as = LogEventList)]
+#[allow(dead_code, reason = "the description alone wants it; pages are written as bytes")]
 pub(crate) struct Page {
     /// The events of this page.
     items: Vec<View>,
@@ -155,24 +156,30 @@ pub(crate) async fn events(
 }
 
 async fn page(app: &App, caller: &Caller, mut from: Place, limit: usize) -> Reply {
-    let (mut items, mut scanned) = (Vec::new(), 0);
+    let (mut page, mut items, mut scanned) = (paging::Page::new(), 0, 0);
     let end = app.brain().durable();
     let mut at_end = false;
     'pages: while !at_end && scanned < SCANNED_AT_MOST {
         let records = read(app, caller, &from).await?;
         at_end = records.is_empty();
         for record in records {
-            if items.len() == limit {
+            if items == limit {
                 break 'pages;
+            }
+            if let Some(view) = view(app, caller.actor.project.as_ref(), &record) {
+                if !page.push(&view)? {
+                    break 'pages;
+                }
+                items += 1;
             }
             scanned += 1;
             from = Place { after: record.seq, named: true };
-            items.extend(view(app, caller.actor.project.as_ref(), &record));
         }
         at_end |= from.after >= end;
     }
     let cursor = (!at_end).then(|| caller.position(app, from.after));
-    Ok(answer(app, caller, StatusCode::OK, end, None, &Page { items, cursor }))
+    let bytes = page.end(cursor.as_deref());
+    Ok(answer_bytes(app, caller, StatusCode::OK, end, None, bytes))
 }
 
 async fn follow(app: App, caller: Caller, from: Place) -> Reply {

@@ -22,12 +22,25 @@ pub(crate) struct JsonBody<T, const TIMES: usize = 1> {
 /// What tells of a whole site at once: 100,000 nodes take about 16 MiB.
 pub(crate) const WHOLE_SITE: usize = 32;
 
-impl<T: DeserializeOwned, const TIMES: usize> FromRequest<App> for JsonBody<T, TIMES> {
+/// Larger bodies are parsed aside: a megabyte takes long enough to be felt by everybody else.
+const PARSED_ASIDE: usize = 64 << 10;
+
+async fn parse_body<T: DeserializeOwned + Send + 'static>(app: &App, raw: &Bytes) -> Reply<T> {
+    if raw.len() <= PARSED_ASIDE {
+        return parse(raw);
+    }
+    let raw = raw.clone();
+    app.aside(move || parse(&raw)).await?
+}
+
+impl<T: DeserializeOwned + Send + 'static, const TIMES: usize> FromRequest<App>
+    for JsonBody<T, TIMES>
+{
     type Rejection = Failure;
     async fn from_request(request: Request, app: &App) -> Reply<Self> {
         check_json_type(request.headers())?;
         let raw = read_body(request, app, app.config().body_limit.saturating_mul(TIMES)).await?;
-        Ok(JsonBody { value: parse(&raw)?, raw })
+        Ok(JsonBody { value: parse_body(app, &raw).await?, raw })
     }
 }
 
@@ -37,7 +50,7 @@ pub(crate) struct OptionalBody<T> {
     pub(crate) raw: Bytes,
 }
 
-impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
+impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<App> for OptionalBody<T> {
     type Rejection = Failure;
     async fn from_request(request: Request, app: &App) -> Reply<Self> {
         let typed = check_json_type(request.headers());
@@ -46,7 +59,7 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
             return Ok(OptionalBody { value: T::default(), raw });
         }
         typed?;
-        Ok(OptionalBody { value: parse(&raw)?, raw })
+        Ok(OptionalBody { value: parse_body(app, &raw).await?, raw })
     }
 }
 

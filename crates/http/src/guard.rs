@@ -4,7 +4,7 @@ use super::App;
 use super::error::Failure;
 use super::limits::TokenPlace;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
@@ -21,7 +21,8 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let route = request.extensions().get::<MatchedPath>().cloned();
     let name = route.as_ref().map_or("none", MatchedPath::as_str);
     let span = app.traces().request(&request, name);
-    let response = handle(&app, name, request, next).instrument(span.clone()).await;
+    let mut response = handle(&app, name, request, next).instrument(span.clone()).await;
+    secure(response.headers_mut(), app.config().https);
     let route = name;
     let status = response.status();
     app.traces().answered(&span, status.as_u16());
@@ -36,6 +37,16 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
         app.counter().served(Served { submits, status: status.as_u16(), took });
     }
     response
+}
+
+/// What every answer tells browsers: its type is what it says, and over TLS that this site is
+/// never to be asked without.
+fn secure(headers: &mut HeaderMap, https: bool) {
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if https {
+        let year = HeaderValue::from_static("max-age=31536000");
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, year);
+    }
 }
 
 async fn handle(app: &App, route: &str, mut request: Request, next: Next) -> Response {

@@ -3,13 +3,12 @@
 use super::auth::{Caller, Reader, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment, number, shown};
-use super::{App, answer, paging};
+use super::{App, answer, answer_bytes, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use muster_api::{
-    Explanation, Job, JobArray, JobList, JobsQuery, Kind, Progress, SubmitQuery, Submitted,
-    UpdateJob,
+    Explanation, Job, JobArray, JobsQuery, Kind, Progress, SubmitQuery, Submitted, UpdateJob,
 };
 use muster_engine::State as Site;
 use muster_model::job::{Job as ModelJob, JobState};
@@ -24,10 +23,12 @@ use std::sync::Arc;
 
 /// Jobs looked at before others get their turn at the state.
 const SCANNED_AT_ONCE: usize = 10_000;
+/// Larger pages are written aside.
+const WRITTEN_AT_ONCE: usize = 100;
 
 /// List jobs, newest first.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs", tag = "jobs", params(JobsQuery),
-    responses((status = 200, description = "A page of jobs.", body = JobList))))]
+    responses((status = 200, description = "A page of jobs.", body = muster_api::JobList))))]
 pub(crate) async fn list(
     State(app): State<App>,
     Reader(caller): Reader,
@@ -35,7 +36,7 @@ pub(crate) async fn list(
 ) -> Reply {
     let limit = paging::limit(q.limit)?;
     let mut below: Option<u64> = paging::decode("jobs", q.cursor.as_deref())?;
-    q.wants(JobState::Queued).map_err(|e| Failure::bad(e).field("state"))?;
+    let states = q.states().map_err(|e| Failure::bad(e).field("state"))?;
     let project = match (&q.project, &caller.actor.project) {
         (None, own) => own.clone(),
         (Some(p), _) => Some(caller.project(Some(p))?),
@@ -46,7 +47,7 @@ pub(crate) async fn list(
                 .as_ref()
                 .is_none_or(|u| j.user == *u || j.user.strip_prefix("user:") == Some(u))
             && q.name.as_ref().is_none_or(|n| j.name.as_str() == n)
-            && q.wants(j.state).unwrap_or(false)
+            && states.contains(&j.state)
     };
     let mut found: Vec<Arc<ModelJob>> = Vec::new();
     loop {
@@ -68,19 +69,29 @@ pub(crate) async fn list(
             // One more than asked for was looked for, to know whether there is a next page.
             let more = found.len() > limit;
             found.truncate(limit);
-            let cursor = found.last().filter(|_| more).map(|j| paging::encode("jobs", j.id.0));
-            let items = found.iter().map(|j| view(j)).collect();
-            return Ok(answer(
-                &app,
-                &caller,
-                StatusCode::OK,
-                seq,
-                None,
-                &JobList { items, cursor },
-            ));
+            let bytes = match found.len() {
+                0..=WRITTEN_AT_ONCE => page(&found, more),
+                _ => app.aside(move || page(&found, more)).await?,
+            };
+            return Ok(answer_bytes(&app, &caller, StatusCode::OK, seq, None, bytes?));
         }
         tokio::task::yield_now().await;
     }
+}
+
+/// Jobs as a page; fewer than were found when they are too large for one.
+fn page(found: &[Arc<ModelJob>], more: bool) -> Reply<Vec<u8>> {
+    let mut page = paging::Page::new();
+    let mut last = None;
+    for job in found {
+        if !page.push(&view(job))? {
+            break;
+        }
+        last = Some(job.id);
+    }
+    let left = more || last != found.last().map(|j| j.id);
+    let cursor = last.filter(|_| left).map(|id| paging::encode("jobs", id.0));
+    Ok(page.end(cursor.as_deref()))
 }
 
 /// The job as the API shows it, with why it waits as far as that costs nothing to say.
@@ -128,12 +139,10 @@ pub(crate) async fn submit(
     spec.project = Some(project);
     muster_model::resolve::check_run(&spec.run, spec.simulate.is_some())
         .map_err(muster_model::Refusal::from)?;
+    // What is wrong with a spec is found here: the engine's thread is everybody's.
+    muster_model::resolve::resolve(&spec).map_err(muster_model::Refusal::from)?;
     if q.dry_run {
-        let now = app.brain().now();
-        let (seq, e) = app
-            .brain()
-            .read(|s| (s.seq, s.explain_spec(&spec, now).map(|e| explanation(s, caller, None, e))));
-        return Ok(answer(&app, caller, StatusCode::OK, seq, None, &e?));
+        return would(&app, caller, spec).await;
     }
     let payload = Some(std::mem::take(&mut spec.run));
     let request = writer.request(&app, &raw, Command::Submit { spec: Arc::new(spec) });
@@ -160,6 +169,21 @@ pub(crate) async fn submit(
         Submitted::Array(a) => a.version,
     };
     Ok(answer(&app, caller, StatusCode::CREATED, seq, Some(version), &made))
+}
+
+/// What would come of a spec. Placing a large gang takes a while: done aside.
+async fn would(app: &App, caller: &Caller, spec: JobSpec) -> Reply {
+    let (brain, asking) = (app.brain().clone(), caller.clone());
+    let (seq, e) = app
+        .aside(move || {
+            let now = brain.now();
+            brain.read(|s| {
+                let e = s.explain_spec(&spec, now);
+                (s.seq, e.map(|e| explanation(s, &asking, None, e)))
+            })
+        })
+        .await?;
+    Ok(answer(app, caller, StatusCode::OK, seq, None, &e?))
 }
 
 /// Which job a path names.

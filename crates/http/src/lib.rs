@@ -97,6 +97,8 @@ pub struct HttpConfig {
     pub stream_bytes: usize,
     /// The same of all event streams of one token.
     pub stream_bytes_per_token: usize,
+    /// Whether the API is served over TLS: browsers are then told to come back no other way.
+    pub https: bool,
     /// Longest time until the head of an answer.
     pub request_timeout: Duration,
     /// How often an idle stream says that it is alive.
@@ -142,6 +144,7 @@ impl Default for HttpConfig {
             streams_per_token: 2048,
             stream_bytes: 256 << 10,
             stream_bytes_per_token: 16 << 20,
+            https: false,
             request_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
             slow_reader: Duration::from_secs(30),
@@ -181,6 +184,7 @@ struct Inner {
     bodies: Arc<Semaphore>,
     bodies_by_token: Arc<UnderWay<String>>,
     bodies_by_address: Arc<UnderWay<IpAddr>>,
+    heavy: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     streams_by_token: Arc<UnderWay<String>>,
     feed: Feed,
@@ -215,6 +219,9 @@ impl App {
             )),
             bodies_by_token: UnderWay::new(config.bodies_per_token),
             bodies_by_address: UnderWay::new(config.bodies_per_address),
+            heavy: Arc::new(Semaphore::new(
+                std::thread::available_parallelism().map_or(2, usize::from),
+            )),
             streams: Arc::new(Semaphore::new(config.streams.min(Semaphore::MAX_PERMITS))),
             streams_by_token: UnderWay::new(config.streams_per_token),
             feed: Feed::new(),
@@ -315,6 +322,25 @@ impl App {
         &self.0.turn
     }
 
+    /// Does heavy work off the threads that answer everybody: as much of it at once as there are
+    /// cores, the rest waits its turn.
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> error::Reply<T> {
+        // Never closed. Held by the work itself: it goes on when its caller has given up.
+        let turn = Arc::clone(&self.0.heavy).acquire_owned().await;
+        let turn = turn.map_err(|_| error::Failure::internal())?;
+        let work = move || {
+            let _turn = turn;
+            work()
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|e| {
+            tracing::error!(error = %e, "heavy work of a request failed");
+            error::Failure::internal()
+        })
+    }
+
     /// A place for one more request of this token.
     fn request_permit(&self, token: &str) -> error::Reply<limits::Held<String>> {
         self.0.requests_by_token.begin(&token.to_owned()).ok_or_else(|| {
@@ -363,6 +389,18 @@ fn answer<T: Serialize>(
         tracing::error!("an answer could not be written as JSON");
         return error::Failure::internal().into_response();
     };
+    answer_bytes(app, caller, status, seq, version, bytes)
+}
+
+/// The same with a body that is JSON already.
+fn answer_bytes(
+    app: &App,
+    caller: &Caller,
+    status: StatusCode,
+    seq: Seq,
+    version: Option<u64>,
+    bytes: Vec<u8>,
+) -> Response {
     let mut response = (status, bytes).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -91,8 +91,12 @@ struct Standing {
 }
 
 fn standing(app: &App, caller: &Caller, job: JobId, attempt: u32) -> Option<Standing> {
+    let now = app.brain().now();
     app.brain().read(|s| {
-        let job = s.jobs.get(&job).filter(|_| s.tokens.contains_key(&caller.token))?;
+        // A token that has expired since ends what it began to follow.
+        let token = s.tokens.get(&caller.token)?;
+        let valid = token.expires_at.is_none_or(|at| at > now);
+        let job = s.jobs.get(&job).filter(|_| valid)?;
         let going_on = job.attempt.as_ref().is_some_and(|a| a.no == attempt);
         Some(Standing { newest: job.attempts, going_on, ended: job.state.is_final() })
     })
@@ -115,7 +119,8 @@ async fn produce(
         durable.mark_unchanged();
         let Some(now) = standing(&app, &caller, job, 0) else { return };
         attempt = now.newest;
-        if attempt == 0 && (!q.follow || now.ended || !wait(&app, &mut durable, &out).await) {
+        let over = attempt == 0 && (!q.follow || now.ended);
+        if over || (attempt == 0 && !wait(&app, &caller, &mut durable, &out).await) {
             return;
         }
     }
@@ -140,20 +145,33 @@ async fn produce(
                 attempt += 1;
                 break;
             }
-            if now.ended || !wait(&app, &mut durable, &out).await {
+            if now.ended || !wait(&app, &caller, &mut durable, &out).await {
                 return;
             }
         }
     }
 }
 
-/// Waits for the log to move. False when there is nobody left to wait for.
+/// Waits for the log to move, or for the caller's token to expire. False when there is nobody left
+/// to wait for.
 async fn wait(
     app: &App,
+    caller: &Caller,
     durable: &mut tokio::sync::watch::Receiver<muster_model::Seq>,
     out: &Out,
 ) -> bool {
+    let expires = async {
+        match caller.expires_at {
+            Some(at) => {
+                let left = at.since(app.brain().now()).0;
+                // Clocks and timers round: a moment later it has expired for certain.
+                tokio::time::sleep(Duration::from_millis(left) + LOOK).await;
+            }
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
+        () = expires => true,
         moved = durable.changed() => {
             tokio::time::sleep(LOOK).await;
             moved.is_ok()
@@ -196,7 +214,7 @@ async fn follow(
             piece = pieces.next() => if !out.piece(key.attempt, piece?).await {
                 return Ok(false);
             },
-            going = wait(app, durable, out) => if !going {
+            going = wait(app, caller, durable, out) => if !going {
                 return Ok(false);
             },
         }

@@ -5,20 +5,19 @@ use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment, WHOLE_SITE};
 use super::jobs::Nothing;
 use super::policy::{content_version, same_version};
-use super::{App, answer, faults, health, paging};
+use super::{App, answer, answer_bytes, faults, health, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use muster_api::node::{NODE_STATES, state_word};
 use muster_api::{
     AgentInfo, CordonRequest, DrainRequest, ExcludeRequest, Inject, Injected, Kind, MarkRequest,
-    Node, NodeJob, NodeList, NodeUse, NodesQuery, QualifyProgress, QualifyRequest, ReasonRequest,
+    Node, NodeJob, NodeUse, NodesQuery, QualifyProgress, QualifyRequest, ReasonRequest,
     RepairedRequest, Topology,
 };
 use muster_engine::State as Site;
-use muster_model::job::SlotState;
 use muster_model::names::{NameError, NodeName};
-use muster_model::node::Node as ModelNode;
+use muster_model::node::{Gpu, Inventory, Node as ModelNode};
 use muster_model::placement::GpuSet;
 use muster_model::tenant::Role;
 use muster_model::topology::Location;
@@ -31,7 +30,7 @@ use std::sync::Arc;
 
 /// List nodes in order of their names.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/nodes", tag = "nodes", params(NodesQuery),
-    responses((status = 200, description = "A page of nodes.", body = NodeList))))]
+    responses((status = 200, description = "A page of nodes.", body = muster_api::NodeList))))]
 pub(crate) async fn list(
     State(app): State<App>,
     Reader(caller): Reader,
@@ -59,9 +58,32 @@ pub(crate) async fn list(
     });
     let more = found.len() > limit;
     found.truncate(limit);
-    let cursor = found.last().filter(|_| more).map(|(n, _)| paging::encode("nodes", &n.name));
-    let items = found.into_iter().map(|(n, used)| view(&app, &n, used)).collect();
-    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &NodeList { items, cursor }))
+    let asked = app.clone();
+    let whole = caller.actor.project.is_none();
+    let bytes = app.aside(move || page(&asked, found, more, whole)).await??;
+    Ok(answer_bytes(&app, &caller, StatusCode::OK, seq, None, bytes))
+}
+
+/// Nodes as a page; fewer than were found when they are too large for one.
+/// `whole`: for somebody who sees the whole site.
+fn page(
+    app: &App,
+    found: Vec<(Arc<ModelNode>, NodeUse)>,
+    more: bool,
+    whole: bool,
+) -> Reply<Vec<u8>> {
+    let mut page = paging::Page::new();
+    let (mut last, mut left) = (None, more);
+    for (node, used) in found {
+        let shown = view(app, &node, used);
+        if !page.push(&if whole { shown } else { for_tenant(shown) })? {
+            left = true;
+            break;
+        }
+        last = Some(node);
+    }
+    let cursor = last.filter(|_| left).map(|n| paging::encode("nodes", &n.name));
+    Ok(page.end(cursor.as_deref()))
 }
 
 fn view(app: &App, node: &ModelNode, used: NodeUse) -> Node {
@@ -91,11 +113,10 @@ fn in_use(site: &Site, caller: &Caller, node: &ModelNode) -> NodeUse {
     let mut out = NodeUse { gpus: site.used_gpus(&node.name), ..NodeUse::default() };
     for job in site.attempts_on(&node.name) {
         let Some(attempt) = &job.attempt else { continue };
-        let held = attempt.placement.slots.iter().zip(&attempt.slots);
-        let held = held
-            .filter(|(s, state)| s.node == node.name && !matches!(state, SlotState::Ended { .. }));
+        // A gang of thousands is on this node with a slot or two: only those are looked at.
+        let here = site.slots_on(job.id, &node.name).iter();
         let mut gpus = Vec::new();
-        for (slot, _) in held {
+        for slot in here.filter_map(|i| attempt.placement.slots.get(*i)) {
             out.cpus += slot.cpus;
             out.memory.0 += slot.memory.0;
             gpus.extend(slot.gpus.iter());
@@ -111,6 +132,35 @@ fn in_use(site: &Site, caller: &Caller, node: &ModelNode) -> NodeUse {
         });
     }
     out
+}
+
+/// What a token that is bound to a project sees of a node: what it takes to understand why work
+/// fits or waits. Serial numbers, addresses, versions and tests are the site's.
+fn for_tenant(mut node: Node) -> Node {
+    let all = std::mem::take(&mut node.inventory);
+    let gpus = all.gpus.into_iter().map(|g| Gpu {
+        uuid: String::new(),
+        serial: None,
+        pci: None,
+        numa: None,
+        facts: None,
+        ..g
+    });
+    node.inventory = Inventory {
+        cpus: all.cpus,
+        memory: all.memory,
+        gpus: gpus.collect(),
+        simulated: all.simulated,
+        pool: all.pool,
+        ..Inventory::default()
+    };
+    node.address.clear();
+    node.host.clear();
+    node.orphans.clear();
+    node.hazard = 0;
+    node.agent = None;
+    node.qualified = None;
+    node
 }
 
 fn node_name(text: &str) -> Reply<NodeName> {
@@ -137,7 +187,8 @@ fn find(app: &App, caller: &Caller, name: &NodeName) -> Reply<(Seq, Node)> {
             shown.faults = faults;
             shown.findings = findings;
             shown.remedy_detail = remedy;
-            Ok((seq, shown))
+            let whole = caller.actor.project.is_none();
+            Ok((seq, if whole { shown } else { for_tenant(shown) }))
         }
         None => {
             Err(Failure::not_found(format!("there is no node {name}"))

@@ -12,6 +12,44 @@ use std::ops::Bound;
 pub(crate) const DEFAULT_LIMIT: u32 = 100;
 /// Most items of a page.
 pub(crate) const MAX_LIMIT: u32 = 1000;
+/// Most bytes of a page: one that would be larger ends earlier, with its cursor.
+pub(crate) const PAGE_BYTES: usize = 4 << 20;
+
+/// A page that is being written. It holds at least one item, however large.
+pub(crate) struct Page {
+    bytes: Vec<u8>,
+    items: usize,
+}
+
+impl Page {
+    pub(crate) fn new() -> Page {
+        Page { bytes: b"{\"items\":[".to_vec(), items: 0 }
+    }
+
+    /// Writes one more item. False when it does not fit: the page ends before it.
+    pub(crate) fn push<T: Serialize>(&mut self, item: &T) -> Reply<bool> {
+        let before = self.bytes.len();
+        if self.items > 0 {
+            self.bytes.push(b',');
+        }
+        serde_json::to_writer(&mut self.bytes, item).map_err(|_| Failure::internal())?;
+        if self.items > 0 && self.bytes.len() > PAGE_BYTES {
+            self.bytes.truncate(before);
+            return Ok(false);
+        }
+        self.items += 1;
+        Ok(true)
+    }
+
+    /// The page as it is sent.
+    pub(crate) fn end(mut self, cursor: Option<&str>) -> Vec<u8> {
+        self.bytes.extend_from_slice(b"],\"cursor\":");
+        let cursor = serde_json::to_vec(&cursor).unwrap_or_else(|_| b"null".to_vec());
+        self.bytes.extend(cursor);
+        self.bytes.push(b'}');
+        self.bytes
+    }
+}
 
 /// How many items the caller wants.
 pub(crate) fn limit(asked: Option<u32>) -> Reply<usize> {
@@ -99,6 +137,20 @@ mod tests {
         let below = decode::<u64>("x", next.as_deref()).unwrap();
         let (page, next) = newest("x", &all, (2, below), even);
         assert_eq!((page, next), (vec![&4, &2], None));
+    }
+
+    #[test]
+    fn a_page_ends_before_it_is_too_large_and_holds_one_item_at_least() {
+        let read = |p: Page, c: Option<&str>| {
+            serde_json::from_slice::<serde_json::Value>(&p.end(c)).unwrap()
+        };
+        assert_eq!(read(Page::new(), None), serde_json::json!({"items": [], "cursor": null}));
+        let mut page = Page::new();
+        let large = "x".repeat(PAGE_BYTES);
+        assert!(page.push(&large).unwrap(), "or nobody would ever get past it");
+        assert!(!page.push(&1).unwrap());
+        let page = read(page, Some("c"));
+        assert_eq!((page["items"].as_array().unwrap().len(), &page["cursor"]), (1, &"c".into()));
     }
 
     #[test]

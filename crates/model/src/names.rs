@@ -14,6 +14,13 @@ pub struct NameError {
     why: &'static str,
 }
 
+/// Characters that change the direction of the text around them: a name that holds one can look
+/// like another name.
+#[must_use]
+pub fn turns_text(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit.
 fn check(what: &'static str, s: &str, max: usize) -> Result<(), NameError> {
     let fail = |why| {

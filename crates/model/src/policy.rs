@@ -349,6 +349,9 @@ impl Default for Hazard {
     }
 }
 
+/// Most budgets of feeds, and of racks.
+const MAX_BUDGETS: usize = 10_000;
+
 impl SitePolicy {
     /// Checks what can be judged from the policy alone.
     ///
@@ -385,6 +388,10 @@ impl SitePolicy {
         }
         for (field, map) in [("power.feeds", &self.power.feeds), ("power.racks", &self.power.racks)]
         {
+            if map.len() > MAX_BUDGETS {
+                let message = format!("{} budgets are more than {MAX_BUDGETS}", map.len());
+                return Err(problem(field, message, "leave out feeds and racks that are gone"));
+            }
             if let Some((k, _)) = map.iter().find(|(_, w)| **w == 0 || **w > 1_000_000_000_000) {
                 return Err(problem(
                     &format!("{field}.{k}"),

@@ -8,6 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Deepest tree that is accepted: deeper ones are mistakes.
 const MAX_DEPTH: usize = 32;
+/// Most nodes of the tree, and most projects of one of them.
+const MAX_NODES: usize = 10_000;
+/// Most limits of one node.
+const MAX_LIMITS: usize = 64;
 /// Most GPUs in one limit.
 const MAX_GPUS: u32 = 100_000_000;
 
@@ -95,10 +99,22 @@ impl Quotas {
     /// # Errors
     /// The first thing that is wrong, with the field and how to mend it.
     pub fn check(&self) -> Result<(), SpecProblem> {
+        if self.tree.len() > MAX_NODES {
+            let message = format!("{} nodes are more than {MAX_NODES}", self.tree.len());
+            return Err(problem("tree", message, "let several projects hang on one node"));
+        }
         let mut by_name: BTreeMap<&Label, &Quota> = BTreeMap::new();
         let mut owned: BTreeSet<&ProjectName> = BTreeSet::new();
         for (i, q) in self.tree.iter().enumerate() {
             let at = |f: &str| format!("tree[{i}].{f}");
+            for (f, have, most) in
+                [("projects", q.projects.len(), MAX_NODES), ("gpus", q.gpus.len(), MAX_LIMITS)]
+            {
+                if have > most {
+                    let message = format!("{have} entries are more than {most}");
+                    return Err(problem(&at(f), message, "use more nodes with fewer on each"));
+                }
+            }
             if by_name.insert(&q.name, q).is_some() {
                 let message = format!("two nodes are called `{}`", q.name);
                 return Err(problem(&at("name"), message, "give each node a name of its own"));

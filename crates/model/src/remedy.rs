@@ -360,6 +360,8 @@ impl Default for Remedies {
 
 /// No fleet has more nodes.
 const NODES_MAX: u32 = 1_000_000;
+/// Most rules.
+const RULES_MAX: usize = 500;
 
 impl Remedies {
     /// Who decides on an action. Stopping allocation and moving work is automatic, what touches
@@ -378,6 +380,12 @@ impl Remedies {
     /// # Errors
     /// The first thing that is wrong, with the field and how to mend it.
     pub fn check(&self) -> Result<(), SpecProblem> {
+        // Every finding is held against all of them.
+        if self.rules.len() > RULES_MAX {
+            let message = format!("{} rules are more than {RULES_MAX}", self.rules.len());
+            let hint = "let one rule cover several kinds: `gpu-*` stands for all that begin so";
+            return Err(problem("remedies.rules", message, hint));
+        }
         for (i, r) in self.rules.iter().enumerate() {
             if r.ladder.is_empty() {
                 let field = format!("remedies.rules[{i}].ladder");

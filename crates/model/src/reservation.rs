@@ -1,7 +1,7 @@
 //! Reservations: windows of time in which nodes belong to somebody, or to nobody.
 
 use crate::names::{Label, NodeName, ProjectName};
-use crate::spec::{SpecProblem, problem};
+use crate::spec::{MAX_NODES, SpecProblem, problem};
 use crate::topology::Level;
 use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -75,6 +75,11 @@ pub enum Overrun {
     Finish,
 }
 
+/// Most projects of one reservation.
+const MAX_PROJECTS: usize = 1000;
+/// Longest path of a domain, or SKU.
+const MAX_TEXT: usize = 1000;
+
 impl Reservation {
     /// For nobody's work.
     #[must_use]
@@ -113,7 +118,21 @@ impl Reservation {
                 "make `every` at least as long as `length`",
             ));
         }
+        if self.projects.len() > MAX_PROJECTS {
+            let message = format!("{} projects are more than {MAX_PROJECTS}", self.projects.len());
+            return Err(problem("projects", message, "name fewer projects"));
+        }
         match &self.over {
+            Over::Nodes(n) if n.len() > MAX_NODES as usize => Err(problem(
+                "over.nodes",
+                format!("{} nodes are more than {MAX_NODES}", n.len()),
+                "use `over: {domain: …}`",
+            )),
+            Over::Gpus { sku: Some(text), .. } | Over::Domain { path: text, .. }
+                if text.len() > MAX_TEXT =>
+            {
+                Err(problem("over", format!("a text has more than {MAX_TEXT} bytes"), "shorten it"))
+            }
             Over::Nodes(n) if n.is_empty() => {
                 Err(problem("over.nodes", "no node is named", "name the nodes"))
             }

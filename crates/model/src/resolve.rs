@@ -29,6 +29,16 @@ pub const MAX_SKUS: usize = 16;
 pub const MAX_ENTRIES: usize = 64;
 /// Most variables or arguments.
 pub const MAX_WORDS: usize = 4096;
+/// Most parts of an array: `0-9,20` has two.
+pub const MAX_ARRAY_PARTS: usize = 1024;
+/// Longest text of an array.
+pub const MAX_ARRAY_TEXT: usize = 16 << 10;
+/// Most waits of an array: its tasks times the jobs that each of them waits for.
+pub const MAX_WAITS: usize = 100_000;
+/// Most text in a spec, what it runs not counted: it is in the log and in every answer.
+pub const MAX_TEXT: usize = 64 << 10;
+/// Most text in the lists of all tasks of an array together.
+pub const MAX_COPIES: usize = 64 << 20;
 /// Longest path.
 const MAX_PATH: usize = 4096;
 /// Longest tag.
@@ -95,9 +105,57 @@ pub fn resolve(spec: &JobSpec) -> Result<Resolved, SpecProblem> {
     lists::tags(&spec.tags)?;
     let array = spec.array.as_deref().map(lists::array).transpose()?.unwrap_or_default();
     count("after", spec.after.len())?;
-    let after =
-        spec.after.iter().enumerate().map(|(i, a)| lists::after(i, a)).collect::<Result<_, _>>()?;
+    let after = spec.after.iter().enumerate();
+    let after = after.map(|(i, a)| lists::after(i, a)).collect::<Result<Vec<_>, _>>()?;
+    let waits = array.len() * after.len();
+    if waits > MAX_WAITS {
+        return Err(problem(
+            "after",
+            format!(
+                "{} tasks that wait for {} jobs each are {waits} waits, more than {MAX_WAITS}",
+                array.len(),
+                after.len()
+            ),
+            "let one small job wait for them all, and the array for that job",
+        ));
+    }
+    short_enough(spec, array.len().max(1))?;
     Ok(Resolved { groups, array, after })
+}
+
+/// The lists have their own limits; this is the one for all of them together. Without it a job
+/// could carry most of a megabyte into every answer that shows it.
+fn short_enough(spec: &JobSpec, tasks: usize) -> Result<(), SpecProblem> {
+    let volumes = spec.volumes.iter().map(|v| v.from.len() + v.at.len());
+    let tags = spec.tags.iter().map(|(k, v)| k.len() + v.len());
+    let after = spec.after.iter().map(String::len);
+    let groups =
+        spec.gang.groups.iter().map(|g| g.name.len() + g.sku.as_ref().map_or(0, String::len));
+    let checkpoint = spec.checkpoint.iter().map(|c| {
+        let asked = c.request.signal.as_ref().map_or(0, String::len);
+        c.dir.len() + asked + c.interval.as_ref().map_or(0, String::len)
+    });
+    let gang = [&spec.gang.sku, &spec.gang.mig].into_iter().flatten().map(String::len);
+    let text: usize =
+        volumes.chain(tags).chain(after).chain(groups).chain(checkpoint).chain(gang).sum();
+    if text > MAX_TEXT {
+        return Err(problem(
+            "spec",
+            format!("its lists have {text} bytes of text in all, more than {MAX_TEXT}"),
+            "keep fewer or shorter volumes, tags and dependencies; what `run` holds is not counted",
+        ));
+    }
+    // Changing an array writes the spec of every task anew.
+    if text * tasks > MAX_COPIES {
+        return Err(problem(
+            "spec",
+            format!(
+                "{tasks} tasks with {text} bytes of text in their lists are more than {MAX_COPIES} bytes in all"
+            ),
+            "keep fewer or shorter volumes and tags, or split the array",
+        ));
+    }
+    Ok(())
 }
 
 fn checkpoint(spec: &JobSpec) -> Result<(), SpecProblem> {

@@ -1,6 +1,7 @@
 //! Where a node stands: the tree of the fabric, and the power feed beside it.
 
-use crate::names::NodeName;
+use crate::names::{NodeName, turns_text};
+use crate::spec::{MAX_NODES, SpecProblem, problem};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -135,4 +136,47 @@ pub struct Topology {
     /// Place of each node.
     #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, Location>))]
     pub nodes: BTreeMap<NodeName, Location>,
+}
+
+/// Longest name of a domain or a rail.
+const MAX_NAME: usize = 256;
+/// Most rails of a node.
+const MAX_RAILS: usize = 64;
+
+impl Topology {
+    /// Checks what can be judged from the tree alone: how much of it there is. Every node repeats
+    /// its place, in the log, in answers and in memory.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with the field and how to fix it.
+    pub fn check(&self) -> Result<(), SpecProblem> {
+        if self.nodes.len() > MAX_NODES as usize {
+            let message = format!("{} nodes are more than {MAX_NODES}", self.nodes.len());
+            return Err(problem("nodes", message, "leave out nodes that are gone"));
+        }
+        for (node, l) in &self.nodes {
+            if l.rails.len() > MAX_RAILS {
+                let message = format!("{} rails are more than {MAX_RAILS}", l.rails.len());
+                return Err(problem(
+                    &format!("nodes.{node}.rails"),
+                    message,
+                    "name each rail once",
+                ));
+            }
+            let places =
+                [&l.region, &l.cluster, &l.spine, &l.leaf, &l.rack, &l.nvlink, &l.feed].into_iter();
+            let bad = |name: &&String| {
+                name.len() > MAX_NAME || name.contains(|c: char| c.is_control() || turns_text(c))
+            };
+            if let Some(name) = places.chain(&l.rails).find(bad) {
+                let shown: String = name.chars().take(40).flat_map(char::escape_debug).collect();
+                return Err(problem(
+                    &format!("nodes.{node}"),
+                    format!("`{shown}` is not the name of a domain or a rail"),
+                    format!("use at most {MAX_NAME} bytes, and characters that are seen"),
+                ));
+            }
+        }
+        Ok(())
+    }
 }

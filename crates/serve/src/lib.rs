@@ -296,6 +296,7 @@ impl Server {
                 StoreUrl::Postgres(_) => "postgres".into(),
             },
             started_at: clock(),
+            https: config.tls.is_some(),
             fabric_file: Some(dir.join("fabric.json")),
             brand: Arc::new(config.brand),
             traces: config.traces,

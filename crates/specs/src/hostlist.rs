@@ -4,6 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Most names that one list may stand for: more than any site has nodes.
 pub const MAX_NAMES: usize = 200_000;
+/// Most brackets in one name: each of them writes all names anew.
+const MAX_BRACKETS: usize = 8;
+/// Longest name: longer than any that a host may have. Each of many names repeats its fixed text.
+const MAX_NAME: usize = 255;
 
 /// Why a list of names was not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -17,7 +21,8 @@ pub struct HostlistError {
 /// brackets in one name multiply (`r[1-2]n[1-4]`).
 ///
 /// # Errors
-/// When brackets do not match, a range runs backwards, or there are over [`MAX_NAMES`] names.
+/// When brackets do not match, a range runs backwards, a name is too long or has too many
+/// brackets, or there are over [`MAX_NAMES`] names.
 pub fn expand(list: &str) -> Result<Vec<String>, HostlistError> {
     let fail = |why: String| HostlistError { list: crate::error::shown(list), why };
     let mut out = Vec::new();
@@ -57,6 +62,14 @@ fn split_outside_brackets(list: &str) -> Result<Vec<&str>, String> {
 
 fn expand_one(item: &str, room: usize) -> Result<Vec<String>, String> {
     let too_many = || format!("it stands for more than {MAX_NAMES} names");
+    if item.matches('[').count() > MAX_BRACKETS {
+        return Err(format!("a name has more than {MAX_BRACKETS} pairs of brackets"));
+    }
+    // Known before anything is written out: a long prefix must not be written 200,000 times.
+    let fixed: usize = item.split('[').map(|p| p.split_once(']').map_or(p, |(_, p)| p).len()).sum();
+    if fixed > MAX_NAME {
+        return Err(format!("a name has more than {MAX_NAME} characters"));
+    }
     let mut names = vec![String::new()];
     let mut rest = item;
     while let Some((before, after)) = rest.split_once('[') {
@@ -208,6 +221,19 @@ mod tests {
         for huge in ["n[0-200000]", "n[0-999999999999999999]", "a[1-1000]b[1-1000]c[1-1000]"] {
             assert!(why(huge).contains("more than 200000 names"), "{huge}");
         }
+    }
+
+    #[test]
+    fn a_list_costs_no_more_than_its_names() {
+        let why = |l: &str| expand(l).unwrap_err().to_string();
+        let long = "x".repeat(1 << 20);
+        for list in [long.clone(), format!("{long}[0-199998]"), format!("n[0-199998]{long}")] {
+            assert!(why(&list).ends_with("more than 255 characters"), "{}", why(&list));
+        }
+        let many = format!("n[0-199998]{}", "[1]".repeat(300_000));
+        assert!(why(&many).ends_with("more than 8 pairs of brackets"), "{}", why(&many));
+        assert!(why(&format!("n[{}1]", "0-199998,".repeat(100_000))).contains("more than 200000"));
+        assert_eq!(expand(&format!("{}[1-2]", "x".repeat(254))).unwrap().len(), 2);
     }
 
     #[test]

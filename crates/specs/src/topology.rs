@@ -61,6 +61,7 @@ use crate::generate;
 use crate::hostlist;
 use crate::tree::{self, Key, Node, Place, Value};
 use muster_model::NodeName;
+use muster_model::names::turns_text;
 use muster_model::topology::{Level, Location, Topology};
 use std::collections::BTreeMap;
 
@@ -68,6 +69,10 @@ use std::collections::BTreeMap;
 pub const MAX_FILE: usize = 32 << 20;
 /// Longest name of a domain.
 const MAX_NAME: usize = 128;
+/// Most rails of a node. Every node below repeats them.
+const MAX_RAILS: usize = 64;
+/// Names looked at for "did you mean".
+const NEAR: usize = 1000;
 /// What a level is called that the file does not mention.
 const UNNAMED: &str = "default";
 
@@ -195,7 +200,8 @@ impl Reader<'_> {
         if s.is_empty() {
             return Err(self.fail(node.place, format!("`{}` is empty", key.text)).hint("name it"));
         }
-        if s.len() > MAX_NAME || s.chars().any(|c| c.is_control() || c == '/') {
+        let bad = |c: char| c.is_control() || c == '/' || turns_text(c);
+        if s.len() > MAX_NAME || s.contains(bad) {
             let message = format!("`{}` is not a name: no `/` and no control characters", shown(s));
             return Err(self.fail(node.place, message).hint("use at most 128 plain characters"));
         }
@@ -350,8 +356,13 @@ impl Builder<'_> {
         match key.text.as_str() {
             "feed" => here.feed = Some(self.reader.name(key, value)?),
             "rails" => {
-                let rails = self.reader.list(value).into_iter();
-                here.rails = rails.map(|r| self.reader.name(key, r)).collect::<Result<_, _>>()?;
+                let rails = self.reader.list(value);
+                if rails.len() > MAX_RAILS {
+                    let message = format!("{} rails are more than {MAX_RAILS}", rails.len());
+                    return Err(self.reader.fail(value.place, message).hint("name each rail once"));
+                }
+                let rails = rails.into_iter().map(|r| self.reader.name(key, r));
+                here.rails = rails.collect::<Result<_, _>>()?;
             }
             "nvlink" if is_nvlink_text(key, value) => {
                 here.nvlink = Some(self.reader.name(key, value)?);
@@ -473,7 +484,7 @@ fn flat(out: &mut Builder<'_>, list: &Node) -> Result<(), FileError> {
     for row in &rows {
         let Some((parent, at)) = &row.parent else { continue };
         let Some(&p) = index.get(parent) else {
-            let names: Vec<&str> = index.keys().map(String::as_str).collect();
+            let names: Vec<&str> = index.keys().map(String::as_str).take(NEAR).collect();
             let near = crate::error::closest(parent, &names);
             let hint = near.map_or("add a row for it".into(), |n| format!("did you mean `{n}`?"));
             let message =

@@ -62,8 +62,11 @@ impl Fail {
 /// Messages may quote what a server or a file said: control characters are made visible.
 fn visible(text: &str) -> String {
     text.chars()
-        .map(|c| {
-            if c == '\n' || !c.is_control() { c.to_string() } else { c.escape_debug().to_string() }
+        .map(|c| match c {
+            '\n' => c.to_string(),
+            c if crate::output::clean::unseen(c) => c.escape_unicode().to_string(),
+            c if c.is_control() => c.escape_debug().to_string(),
+            c => c.to_string(),
         })
         .collect()
 }

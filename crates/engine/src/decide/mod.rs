@@ -68,6 +68,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::Retire { node } => nodes::retire(e, req, node),
         Command::Reconcile { node } => nodes::reconcile(e, req, node),
         Command::SetTopology { topology } => {
+            topology.check()?;
             if *e.state.topology != **topology {
                 e.emit(None, Event::TopologySet { topology: topology.clone() });
             }

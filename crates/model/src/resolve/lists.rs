@@ -1,8 +1,8 @@
 //! Lists in a spec: volumes, tags, the indices of an array, the jobs that must end first.
 
-use super::{AfterRef, MAX_TAG, absolute, count, no_nul, shown};
+use super::{AfterRef, MAX_ARRAY_PARTS, MAX_ARRAY_TEXT, MAX_TAG, absolute, count, no_nul, shown};
 use crate::job::Condition;
-use crate::names::Label;
+use crate::names::{Label, turns_text};
 use crate::spec::{MAX_ARRAY, SpecProblem, Volume, problem};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,6 +41,10 @@ pub(super) fn tags(tags: &BTreeMap<String, String>) -> Result<(), SpecProblem> {
         }
         for text in [k, v] {
             no_nul(&field, text)?;
+            if text.contains(turns_text) {
+                let message = "it holds a character that changes the direction of text";
+                return Err(problem(&field, message, "remove it: it is not seen, but what is"));
+            }
             let chars = text.chars().count();
             if chars > MAX_TAG {
                 let message = format!("{chars} characters are more than {MAX_TAG}");
@@ -51,10 +55,23 @@ pub(super) fn tags(tags: &BTreeMap<String, String>) -> Result<(), SpecProblem> {
     Ok(())
 }
 
+/// The indices that a text stands for, sorted, each once. Costs what the text is long and what it
+/// stands for, repeats included: `0-9999,0-9999,…` is refused at its second part.
 pub(super) fn array(text: &str) -> Result<Vec<u32>, SpecProblem> {
     let bad = |message: String| {
         problem("array", message, "write indices like 0-9, 1,3,5-7 or 0-30:10 (every tenth)")
     };
+    let parts = text.bytes().filter(|b| *b == b',').count() + 1;
+    if text.len() > MAX_ARRAY_TEXT || parts > MAX_ARRAY_PARTS {
+        return Err(problem(
+            "array",
+            format!(
+                "it has {parts} parts in {} bytes; {MAX_ARRAY_PARTS} parts in {MAX_ARRAY_TEXT} bytes are the most",
+                text.len()
+            ),
+            "write ranges like 0-999, or let a task read from a file what its index stands for",
+        ));
+    }
     if let Some((before, _)) = text.split_once('%') {
         return Err(problem(
             "array",
@@ -62,7 +79,7 @@ pub(super) fn array(text: &str) -> Result<Vec<u32>, SpecProblem> {
             format!("write `{}`; a quota of the project can limit them", shown(before)),
         ));
     }
-    let mut out = BTreeSet::new();
+    let mut out: Vec<u32> = Vec::new();
     for part in text.split(',') {
         let part = part.trim();
         let number = |s: &str| {
@@ -89,15 +106,21 @@ pub(super) fn array(text: &str) -> Result<Vec<u32>, SpecProblem> {
             return Err(bad(format!("`{}` runs backwards", shown(part))));
         }
         // Counted before it is built: `0-4294967295` must cost nothing.
-        if ((last - first) / step) as usize >= MAX_ARRAY {
+        let tasks = ((last - first) / step) as usize;
+        if tasks >= MAX_ARRAY {
             return Err(bad(format!("`{}` has more than {MAX_ARRAY} tasks", shown(part))));
         }
-        out.extend((first..=last).step_by(step as usize));
-        if out.len() > MAX_ARRAY {
-            return Err(bad(format!("the array has more than {MAX_ARRAY} tasks")));
+        // Repeats are counted too: parts that overlap must not cost more than what they name.
+        if out.len() + tasks + 1 > MAX_ARRAY {
+            return Err(bad(format!(
+                "the array names more than {MAX_ARRAY} tasks, those named twice counted twice"
+            )));
         }
+        out.extend((first..=last).step_by(step as usize));
     }
-    Ok(out.into_iter().collect())
+    out.sort_unstable();
+    out.dedup();
+    Ok(out)
 }
 
 pub(super) fn after(i: usize, text: &str) -> Result<AfterRef, SpecProblem> {

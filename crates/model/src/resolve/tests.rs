@@ -332,6 +332,52 @@ fn arrays_are_sorted_and_unique() {
 }
 
 #[test]
+fn an_array_costs_what_it_names_however_it_is_written() {
+    let read = |t: &str| resolve(&spec(|s| s.array = Some(t.into()))).map(|r| r.array);
+    // As many parts as fit into a body, each of them all the tasks there may be.
+    let e = read(&vec!["0-9999"; 40_000].join(",")).unwrap_err();
+    assert!(e.message.contains("40000 parts") && e.hint.is_some(), "{e}");
+    let e = read("0-9999,0-9999").unwrap_err();
+    assert!(e.message.contains("those named twice counted twice"), "{e}");
+    let e = read(&" ".repeat(MAX_ARRAY_TEXT + 1)).unwrap_err();
+    assert!(e.message.contains("1 parts in 16385 bytes"), "{e}");
+    assert_eq!(read("0-4999,2500-7498").unwrap().len(), 7499, "some may overlap");
+    let all: Vec<String> = (0..MAX_ARRAY_PARTS).map(|n| (n * 2).to_string()).collect();
+    assert_eq!(read(&all.join(",")).unwrap().len(), MAX_ARRAY_PARTS);
+}
+
+#[test]
+fn an_array_may_not_wait_for_too_much_in_all() {
+    let with = |tasks: &str, jobs: usize| {
+        resolve(&spec(|s| {
+            s.array = Some(tasks.into());
+            s.after = (0..jobs).map(|n| format!("j{n}")).collect();
+        }))
+    };
+    assert!(with("0-9999", 10).is_ok() && with("0-99", MAX_ENTRIES).is_ok());
+    let e = with("0-9999", 11).unwrap_err();
+    assert_eq!(e.field, "after");
+    assert!(e.message.contains("110000 waits"), "{e}");
+}
+
+#[test]
+fn all_lists_together_have_a_limit() {
+    let path = |n: usize| format!("/{n:02}{}", "x".repeat(1000));
+    let volumes = |n: usize| {
+        (0..n).map(|n| Volume { from: path(n), at: path(n), read_only: true }).collect::<Vec<_>>()
+    };
+    assert!(resolve(&spec(|s| s.volumes = volumes(32))).is_ok());
+    let e = refused(|s| s.volumes = volumes(MAX_ENTRIES));
+    assert_eq!(e.field, "spec");
+    assert!(e.message.contains("more than 65536"), "{e}");
+    let e = refused(|s| {
+        s.volumes = volumes(8);
+        s.array = Some("0-9999".into());
+    });
+    assert!(e.message.starts_with("10000 tasks with 16048 bytes"), "{e}");
+}
+
+#[test]
 fn dependencies_name_a_job_and_an_end() {
     let r = resolve(&spec(|s| {
         s.after = ["prep", "12:any", "x:fail", "y:ok"].map(String::from).to_vec();

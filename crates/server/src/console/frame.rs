@@ -7,7 +7,7 @@
 //! hints, `count` bytes of JSON. Every frame is filled up to a multiple of four bytes.
 
 use super::Eyes;
-use super::world::{Cell, Change, NONE, OTHERS, OTHERS_JOB, WAITS, WORST, World};
+use super::world::{Cell, Change, NONE, OTHERS, OTHERS_JOB, UNKNOWN, WAITS, WORST, World};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use muster_model::event::Event;
 use serde::Serialize;
@@ -179,13 +179,20 @@ fn cells(out: &mut BytesMut, world: &World, kind: Kind, at: Option<&[u32]>, eyes
     out.put_bytes(0, end - out.len());
 }
 
-/// The cell as one project sees it: others' work has no name, and what is wrong with the site's
-/// hardware is not theirs to know.
+/// The cell as one project sees it: others' work has no name and no figures, and what the site's
+/// hardware is and what is wrong with it is not theirs to know.
 fn masked(mut cell: Cell, own: Option<usize>) -> Cell {
-    if cell.tenant != NONE && own != Some(usize::from(cell.tenant)) {
-        cell.tenant = OTHERS;
-        cell.job = OTHERS_JOB;
+    if own != Some(usize::from(cell.tenant)) {
+        if cell.tenant != NONE {
+            cell.tenant = OTHERS;
+            cell.job = OTHERS_JOB;
+        }
+        cell.power = NONE;
+        cell.util = UNKNOWN;
+        cell.temp = UNKNOWN;
     }
+    cell.hazard = 0;
+    cell.version = NONE;
     cell.flags &= !(WORST | WAITS);
     cell
 }

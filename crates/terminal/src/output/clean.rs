@@ -132,7 +132,7 @@ pub fn plain(text: &str) -> String {
 }
 
 /// Marks of direction and other characters that are not seen but change what is.
-fn unseen(c: char) -> bool {
+pub(crate) fn unseen(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{ad}' | '\u{61c}')
 }
 

@@ -1,5 +1,6 @@
 //! Tables that fit the terminal.
 
+use super::clean::unseen;
 use super::colour::{Style, paint};
 
 /// One cell.
@@ -10,14 +11,19 @@ pub struct Cell {
     right: bool,
 }
 
-/// A cell of text. Control characters are made visible, and it is always one line.
+/// A cell of text. Control characters, and those that turn text around or are not seen, are made
+/// visible, and it is always one line.
 pub fn cell(text: impl ToString) -> Cell {
     let text = text.to_string();
-    let text = if text.chars().any(char::is_control) {
+    let hidden = |c: char| c.is_control() || unseen(c);
+    let text = if text.chars().any(hidden) {
         text.chars()
             .flat_map(|c| {
-                let shown: String =
-                    if c.is_control() { c.escape_debug().collect() } else { c.into() };
+                let shown: String = match c {
+                    c if unseen(c) => c.escape_unicode().collect(),
+                    c if c.is_control() => c.escape_debug().collect(),
+                    c => c.into(),
+                };
                 shown.chars().collect::<Vec<_>>()
             })
             .collect()
@@ -155,6 +161,13 @@ mod tests {
         t.row(vec![cell("1"), cell("a"), number(16), cell("waits for 2 nodes of 8 GPUs")]);
         t.row(vec![cell("22"), cell("training-run"), number(8), cell("")]);
         t
+    }
+
+    #[test]
+    fn what_turns_text_around_or_is_not_seen_is_shown() {
+        let text = cell("a\u{202e}txt.exe\u{2066}\u{200b}\u{7}é").text;
+        assert_eq!(text, "a\\u{202e}txt.exe\\u{2066}\\u{200b}\\u{7}é");
+        assert_eq!(cell("naïve 火").text, "naïve 火");
     }
 
     #[test]

@@ -1,0 +1,174 @@
+//! What one caller can make the server do, and what one caller may know of another's nodes.
+
+use super::{PATIENCE, Site, held, request, site, site_with};
+use crate::{App, HttpConfig, paging, router};
+use futures::StreamExt as _;
+use muster_model::tenant::Role;
+use muster_model::units::Span;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tower::ServiceExt as _;
+
+fn items(v: &Value) -> &Vec<Value> {
+    v["items"].as_array().unwrap_or_else(|| panic!("{v}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_of_many_overlapping_ranges_is_refused_and_makes_nothing() {
+    let s = site().await;
+    let mut spec = held("sweep");
+    for text in [vec!["0-9999"; 40_000].join(","), vec!["0-9999"; 1000].join(",")] {
+        spec["array"] = json!(text);
+        for path in ["/v1/jobs?dry_run=true", "/v1/jobs"] {
+            let got = s.post(&s.user, path, &spec).await;
+            assert_eq!((got.status.as_u16(), got.error().as_str()), (422, "invalid"), "{path}");
+            let error = &got.json()["error"];
+            assert_eq!(error["field"], "array");
+            assert!(error["hint"].is_string() && got.body.len() < 1000, "{error}");
+        }
+    }
+    assert!(items(&s.get(&s.user, "/v1/jobs").await.json()).is_empty());
+    let got = s.get(&s.user, &format!("/v1/jobs?state={}", ["queued"; 70].join(","))).await;
+    assert_eq!((got.status.as_u16(), &got.json()["error"]["field"]), (400, &json!("state")));
+}
+
+/// A job with nearly as much text as one may have.
+fn wordy(name: &str) -> Value {
+    let path = |n: usize| format!("/{n:02}{}", "x".repeat(1000));
+    let volumes = (0..30).map(|n| json!({"from": path(n), "at": path(n)}));
+    let mut spec = held(name);
+    spec["volumes"] = volumes.collect();
+    spec
+}
+
+async fn pages(s: &Site, path: &str, next: &str) -> (usize, Vec<Value>) {
+    let (mut all, mut count, mut cursor) = (Vec::new(), 0, String::new());
+    loop {
+        let got = s.get(&s.user, &format!("{path}?limit=1000{cursor}")).await;
+        assert_eq!(got.status, 200);
+        assert!(got.body.len() < paging::PAGE_BYTES + 1024, "{} bytes", got.body.len());
+        let page = got.json();
+        assert!(!items(&page).is_empty(), "a page that holds nothing leads nowhere");
+        all.extend(items(&page).iter().cloned());
+        count += 1;
+        let Some(c) = page["cursor"].as_str() else { return (count, all) };
+        cursor = format!("&{next}={c}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_is_bounded_in_bytes_and_the_next_goes_on_behind_it() {
+    let s = site().await;
+    for n in 0..80 {
+        let got = s.post(&s.user, "/v1/jobs", &wordy(&format!("j{n}"))).await;
+        assert_eq!(got.status, 201, "{:?}", got.body);
+    }
+    let (count, jobs) = pages(&s, "/v1/jobs", "cursor").await;
+    let ids: Vec<u64> = jobs.iter().map(|j| j["number"].as_u64().unwrap()).collect();
+    assert!(count > 1 && ids.is_sorted_by(|a, b| a > b), "{ids:?}");
+    assert_eq!(ids.len(), 80);
+    let (count, events) = pages(&s, "/v1/events", "after").await;
+    let seen: BTreeSet<&str> = events.iter().map(|e| e["cursor"].as_str().unwrap()).collect();
+    let made = events.iter().filter(|e| e["kind"] == "job_submitted").count();
+    assert!(count > 1 && seen.len() == events.len() && made == 80, "{count} {made}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_shows_its_own_index_and_not_the_whole_array() {
+    let s = site().await;
+    let mut spec = held("sweep");
+    spec["array"] = json!("5-7,1");
+    let made = s.post(&s.user, "/v1/jobs", &spec).await.json();
+    let id = made["id"].as_str().unwrap();
+    let list = s.get(&s.user, "/v1/jobs").await.json();
+    let shown: Vec<&Value> = items(&list).iter().map(|j| &j["spec"]["array"]).collect();
+    assert_eq!(shown, ["7", "6", "5", "1"]);
+    let one = s.get(&s.user, &format!("/v1/jobs/{id}_6")).await.json();
+    assert_eq!((&one["spec"]["array"], &one["array"]["count"]), (&json!("6"), &json!(4)));
+    // What was written is where everything is.
+    let log = s.get(&s.user, "/v1/events").await.json();
+    let told = items(&log).iter().find(|e| e["kind"] == "job_submitted").unwrap();
+    assert!(told["data"].to_string().contains("5-7,1"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_was_told_503_learns_by_its_key_what_became_of_the_write() {
+    let s = site().await;
+    // The same server, with no patience at all: it gives up while the write is under way.
+    let config = HttpConfig { request_timeout: Duration::ZERO, ..HttpConfig::default() };
+    let app = App::new(s.brain.clone(), s.app.agents().clone(), s.logs.clone(), config);
+    let key = [("idempotency-key", "k1")];
+    let mut spec = held("sweep");
+    spec["array"] = json!("0-9");
+    let r = request(&s.user, "POST", "/v1/jobs", &spec, &key);
+    let hasty = router(app).oneshot(r).await.unwrap();
+    assert_eq!(hasty.status(), 503);
+    assert_eq!(hasty.headers()["retry-after"], "1");
+    let first = s.call(&s.user, "POST", "/v1/jobs", &spec, &key).await;
+    let again = s.call(&s.user, "POST", "/v1/jobs", &spec, &key).await;
+    assert_eq!((first.status.as_u16(), again.status.as_u16()), (201, 201), "{:?}", first.body);
+    assert_eq!(first.json()["id"], again.json()["id"]);
+    assert_eq!(items(&s.get(&s.user, "/v1/jobs").await.json()).len(), 10, "it is there once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_says_that_its_type_is_what_it_says() {
+    let tls = site_with(HttpConfig { https: true, ..HttpConfig::default() }).await;
+    let plain = site().await;
+    for (s, hsts) in [(&tls, "max-age=31536000"), (&plain, "")] {
+        for path in ["/v1/jobs", "/v1/jobs/999", "/nowhere", "/healthz", "/openapi.json", "/"] {
+            let got = s.get(&s.user, path).await;
+            assert_eq!(got.header("x-content-type-options"), "nosniff", "{path}");
+            assert_eq!(got.header("strict-transport-security"), hsts, "{path}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_project_sees_of_nodes_what_it_needs_and_figures_of_its_own_gpus_only() {
+    let s = site().await;
+    for path in ["/v1/nodes/n1", "/v1/nodes"] {
+        let (whole, part) =
+            (s.get(&s.admin, path).await.json(), s.get(&s.viewer, path).await.json());
+        let node = |v: &Value| if path == "/v1/nodes" { v["items"][0].clone() } else { v.clone() };
+        let (whole, part) = (node(&whole), node(&part));
+        assert_ne!(whole["inventory"]["gpus"][0]["uuid"], "");
+        assert_eq!(part["inventory"]["gpus"][0]["uuid"], "");
+        assert_eq!(part["inventory"]["gpus"].as_array().unwrap().len(), 8);
+        for same in ["name", "state", "sku", "gpus_total", "cpus_total", "memory_total"] {
+            assert_eq!(whole[same], part[same], "{same}");
+        }
+        for none in ["address", "host"] {
+            assert_eq!(part[none], "", "{none}");
+        }
+        assert_eq!((&part["agent"], &part["inventory"]["kernel"]), (&Value::Null, &json!("")));
+    }
+    let figures = "/v1/nodes/n1/telemetry";
+    assert_eq!(s.get(&s.admin, figures).await.status, 200);
+    let got = s.get(&s.viewer, figures).await;
+    assert_eq!((got.status.as_u16(), got.error().as_str()), (403, "not_allowed"));
+    let work = json!({"name": "w", "gang": {"gpus": 4}, "run": {"command": ["true"]}});
+    assert_eq!(s.post(&s.user, "/v1/jobs", &work).await.status, 201);
+    let placed = async {
+        while s.get(&s.viewer, figures).await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, placed).await.expect("it holds GPUs there now");
+    assert_eq!(s.get(&s.other, figures).await.status, 403, "another project holds nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_expires_ends_the_output_it_followed() {
+    let s = site().await;
+    let id = s.held_job(&s.user).await["id"].as_str().unwrap().to_owned();
+    let brief = s.token("brief", Role::Viewer, Some("alpha"), Some(Span::secs(1))).await;
+    let path = format!("/v1/jobs/{id}/logs?follow=true");
+    let r = s.router.clone().oneshot(request(&brief, "GET", &path, &Value::Null, &[]));
+    let r = r.await.unwrap();
+    assert_eq!(r.status(), 200);
+    let mut output = r.into_body().into_data_stream();
+    let ended = async { while output.next().await.is_some() {} };
+    tokio::time::timeout(PATIENCE, ended).await.expect("the stream ends with the token");
+}
