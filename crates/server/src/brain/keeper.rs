@@ -29,6 +29,7 @@ pub(crate) fn run(
     let mut last_snapshot = store.latest_snapshot().ok().flatten().map_or(Seq(0), |s| s.seq);
     let mut older_snapshot = last_snapshot;
     let mut looked: Option<(Instant, Seq)> = None;
+    let mut restored = store.restored().is_ok_and(|mark| mark.is_some());
     while !shared.stopping.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(100));
         if renewed.elapsed() >= every {
@@ -44,6 +45,13 @@ pub(crate) fn run(
                     tracing::warn!(error = %e, "the lease could not be renewed; trying again");
                     renewed = Instant::now() - every + Duration::from_secs(1);
                 }
+            }
+        }
+        if restored && new_life(shared, epoch) {
+            // The log itself says so now. A mark that stays only begins another life.
+            match store.clear_restored() {
+                Ok(()) => restored = false,
+                Err(e) => tracing::warn!(error = %e, "the mark of the restore stays for now"),
             }
         }
         let durable = *shared.durable.borrow();
@@ -75,7 +83,17 @@ pub(crate) fn run(
     }
     let _ = store.release_lease(epoch);
     let _ = older_snapshot;
+    // Nobody writes without the lease: what is in the file now is all there is.
+    if let Err(e) = store.close() {
+        tracing::warn!(error = %e, "the store could not be closed; nothing is lost");
+    }
     None
+}
+
+/// Is it in the durable log that a new life of it began with this lead?
+fn new_life(shared: &Shared, epoch: Epoch) -> bool {
+    let view = shared.view.read().unwrap_or_else(PoisonError::into_inner);
+    view.lives.last().is_some_and(|l| l.epoch == epoch)
 }
 
 /// Is everything true of this copy that must be? Told as a metric, and in the server's own log.

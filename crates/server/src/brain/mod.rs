@@ -15,6 +15,8 @@ pub mod lead;
 mod load;
 mod reader;
 pub(crate) mod stats;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use load::LoadError;
@@ -55,6 +57,19 @@ pub struct BrainConfig {
     pub snapshot_every: u64,
     /// Records that stay in the store after a snapshot.
     pub retain: u64,
+}
+
+impl BrainConfig {
+    /// Where the head of a log outside this machine is kept a second time: in the data directory,
+    /// beside the key. That of a SQLite log is beside its file.
+    fn head_file(&self) -> PathBuf {
+        self.seal_key.with_file_name(muster_store::HEAD_FILE)
+    }
+
+    /// A handle on the store.
+    fn open(&self) -> Result<Box<dyn muster_store::Store>, StoreError> {
+        muster_store::open_with_head(&self.store, &self.head_file())
+    }
 }
 
 /// What a write carries beside its command.
@@ -120,6 +135,7 @@ pub(crate) struct Shared {
     down: Mutex<Option<String>>,
     stuck: Mutex<Option<Stuck>>,
     over: watch::Sender<bool>,
+    closed: watch::Sender<bool>,
 }
 
 /// Something is to be written and is not.
@@ -274,6 +290,12 @@ impl Brain {
     #[must_use]
     pub fn over(&self) -> watch::Receiver<bool> {
         self.shared.over.subscribe()
+    }
+
+    /// After [`Brain::stop`]: waits until the lease is given back and the store is closed.
+    pub async fn closed(&self) {
+        // An error would mean that nobody is left who could close it.
+        let _ = self.shared.closed.subscribe().wait_for(|closed| *closed).await;
     }
 
     /// Records after `after`, at most `limit`, all of them durable.
