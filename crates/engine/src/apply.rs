@@ -2,7 +2,7 @@
 
 use crate::index::Index;
 use crate::stage::enter;
-use crate::state::{Booked, State};
+use crate::state::{Booked, Life, State};
 use crate::waits::Depends;
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
@@ -98,8 +98,12 @@ impl State {
     fn apply_event(&mut self, r: &Record) -> Result<(), ApplyError> {
         match &r.event {
             Event::SiteCreated { site } => self.site = Some(site.clone()),
-            Event::LeaderChanged { epoch, .. } => {
+            Event::LeaderChanged { epoch, first_job, .. } => {
                 self.epoch = *epoch;
+                if let Some(first) = first_job {
+                    self.next_job = self.next_job.max(first.0);
+                    self.lives.push(Life { seq: r.seq, at: r.at, epoch: *epoch });
+                }
                 self.leads.push((r.seq, *epoch));
                 if self.leads.len() > LEADS_MAX {
                     self.leads.remove(0);

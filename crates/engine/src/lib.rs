@@ -36,7 +36,7 @@ pub use promises::{Outside, Promises, Standing};
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
 pub use runbooks::{DryStep, Rehearsed, RunbookShelf, rehearse, sees};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
-pub use state::{Booked, KeptFault, KeyEntry, PromiseStats, State};
+pub use state::{Booked, KeptFault, KeyEntry, Life, PromiseStats, State};
 
 use muster_model::command::{Answer, Refusal, Request};
 use muster_model::event::{Event, Record, SCHEMA};

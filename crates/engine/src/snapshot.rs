@@ -2,7 +2,7 @@
 //! version reads them.
 
 use crate::index::Index;
-use crate::state::{Booked, KeptFault, KeyEntry, PromiseStats, State};
+use crate::state::{Booked, KeptFault, KeyEntry, Life, PromiseStats, State};
 use muster_model::fault::FaultClass;
 use muster_model::ids::{Epoch, Seq, SiteId};
 use muster_model::job::Job;
@@ -40,6 +40,8 @@ struct Stored {
     at: Time,
     #[serde(default)]
     leads: Vec<(Seq, Epoch)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    lives: Vec<Life>,
     next_job: u64,
     jobs: Vec<Arc<Job>>,
     nodes: Vec<Arc<Node>>,
@@ -86,6 +88,7 @@ impl State {
             site,
             epoch,
             leads,
+            lives,
             seq,
             at,
             now: _,
@@ -118,6 +121,7 @@ impl State {
             seq: *seq,
             at: *at,
             leads: leads.clone(),
+            lives: lives.clone(),
             next_job: *next_job,
             jobs: jobs.values().cloned().collect(),
             nodes: nodes.values().cloned().collect(),
@@ -156,6 +160,7 @@ impl State {
             site: s.site,
             epoch: s.epoch,
             leads: s.leads,
+            lives: s.lives,
             seq: s.seq,
             at: s.at,
             now: s.at,

@@ -3,7 +3,7 @@
 use crate::index::Index;
 use muster_model::command::Answer;
 use muster_model::fault::{FaultClass, SeenFault};
-use muster_model::ids::{Epoch, JobId, Seq, SiteId};
+use muster_model::ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
 use muster_model::job::Job;
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::node::Node;
@@ -72,6 +72,19 @@ pub struct PromiseStats {
     pub late_ms: u64,
 }
 
+/// A life of the log: it begins when the log was restored from a backup. What files outside the
+/// store are named after returns in the next life (numbers of records and attempts), so that they
+/// are kept apart by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Life {
+    /// Its first record.
+    pub seq: Seq,
+    /// The time of that record.
+    pub at: Time,
+    /// The lead it began with: no other life has it.
+    pub epoch: Epoch,
+}
+
 /// Everything the log adds up to. Cloning is cheap enough for a snapshot beside the loop: jobs
 /// and nodes are shared.
 #[derive(Debug, Clone, Default)]
@@ -83,6 +96,8 @@ pub struct State {
     /// Where each lead began, oldest first (the last thousand): tells a node that has seen another
     /// life of this site from one that has not.
     pub leads: Vec<(Seq, Epoch)>,
+    /// Where the log went on after a restore, oldest first; none in its first life.
+    pub lives: Vec<Life>,
     /// Newest record.
     pub seq: Seq,
     /// The time of the newest record.
@@ -179,6 +194,28 @@ impl State {
     pub fn is_behind(&self, seq: Seq, epoch: Epoch) -> bool {
         let written = self.leads.iter().rev().find(|(from, _)| *from <= seq).map(|(_, e)| *e);
         seq > self.seq || epoch > self.epoch || written.is_some_and(|e| e > epoch)
+    }
+
+    /// The life in which a record was written, by the lead it began with; 0 is the first.
+    #[must_use]
+    pub fn life_at(&self, seq: Seq) -> Epoch {
+        self.lives.iter().rev().find(|l| l.seq <= seq).map_or(Epoch(0), |l| l.epoch)
+    }
+
+    /// The life in which an attempt was placed. Of one that is not known any more, that of the
+    /// oldest which is; of one that never was, the present one.
+    #[must_use]
+    pub fn life_of(&self, key: AttemptKey) -> Epoch {
+        let last = self.lives.last().map_or(Epoch(0), |l| l.epoch);
+        let Some(job) = self.jobs.get(&key.job).filter(|_| !self.lives.is_empty()) else {
+            return last;
+        };
+        let now = job.attempt.iter().filter(|a| a.no == key.attempt).map(|a| a.placed_at);
+        let then = job.past.iter().filter(|p| p.no >= key.attempt).map(|p| p.placed_at);
+        // Times in the log never go back; the first record of a life is of that life.
+        let of =
+            |at: Time| self.lives.iter().rev().find(|l| l.at <= at).map_or(Epoch(0), |l| l.epoch);
+        now.chain(then).next().map_or(last, of)
     }
 
     /// How many jobs compete for room.

@@ -39,7 +39,11 @@ fn read_log(name: &str) -> Vec<Record> {
 /// A life that meets every kind of event.
 fn life() -> World {
     let mut w = World::new(6, 8);
-    w.ok(Command::Lead { epoch: muster_model::ids::Epoch(1), server: "server-1".into() });
+    w.ok(Command::Lead {
+        epoch: muster_model::ids::Epoch(1),
+        server: "server-1".into(),
+        restored: false,
+    });
     w.ok(Command::CreateProject { name: "research".parse().unwrap(), description: "r".into() });
     w.ok(Command::CreateToken {
         id: "abc".into(),

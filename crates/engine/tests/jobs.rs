@@ -554,7 +554,11 @@ fn a_join_token_works_as_often_and_as_long_as_it_says() {
 fn a_restored_log_that_caught_up_still_knows_that_a_node_has_seen_another_life() {
     let mut w = World::new(1, 8);
     let lead = |w: &mut World, e: u64| {
-        w.ok(Command::Lead { epoch: muster_model::ids::Epoch(e), server: "s".into() });
+        w.ok(Command::Lead {
+            epoch: muster_model::ids::Epoch(e),
+            server: "s".into(),
+            restored: false,
+        });
     };
     lead(&mut w, 1);
     let seen = w.engine.state().seq;
@@ -578,6 +582,54 @@ fn a_restored_log_that_caught_up_still_knows_that_a_node_has_seen_another_life()
         !w.engine.state().is_behind(now, epoch(5_000_002)),
         "welcomed before the lead was written"
     );
+}
+
+#[test]
+fn no_id_of_a_job_returns_after_a_restore() {
+    let epoch = muster_model::ids::Epoch;
+    let lead = |w: &mut World, e: u64, restored: bool| {
+        w.ok(Command::Lead { epoch: epoch(e), server: "s".into(), restored });
+    };
+    let mut w = World::new(2, 8);
+    lead(&mut w, 1, false);
+    let kept = w.gang(1, 8);
+    w.start(kept);
+    let backup = w.engine.state().clone();
+    let lost: Vec<_> = (0..50).map(|_| w.gang(1, 0)).collect();
+    let mut seen: std::collections::BTreeSet<_> = lost.iter().copied().collect();
+
+    // The same backup comes back twice; the store makes the epoch jump each time.
+    for e in [1_700_042, 2_000_000_017] {
+        let mut w = World::new(2, 8);
+        w.engine = muster_engine::Engine::new(backup.clone(), muster_engine::Policy::default());
+        w.pass(Span::mins(1));
+        lead(&mut w, e, true);
+        let state = w.engine.state();
+        assert_eq!(state.life_at(backup.seq), epoch(0));
+        assert_eq!(state.life_at(state.seq), epoch(e));
+        assert_eq!(state.life_of(w.key(kept)), epoch(0), "placed before");
+        let first = w.key(kept);
+        let node = w.nodes_of(kept)[0].clone();
+        w.lose(&node);
+        let again = w.key(kept);
+        assert_eq!((first.attempt, again.attempt), (1, 2), "its node was lost");
+        let state = w.engine.state();
+        assert_eq!(state.life_of(again), epoch(e), "placed after");
+        assert_eq!(state.life_of(first), epoch(0), "over, and still of its own life");
+        for _ in 0..50 {
+            let id = w.gang(1, 8);
+            assert!(seen.insert(id), "job {id} was there before");
+        }
+        // A restart is not another life, and forgets none.
+        lead(&mut w, e + 1, false);
+        let next = w.gang(1, 0);
+        assert!(seen.insert(next) && next.0 % 1000 == 50, "{next} goes on from where it was");
+        let old = w.engine.state();
+        let bytes = old.to_bytes().unwrap();
+        let read =
+            muster_engine::State::from_bytes(muster_engine::SNAPSHOT_FORMAT, &bytes).unwrap();
+        assert_eq!((read.next_job, &read.lives), (old.next_job, &old.lives));
+    }
 }
 
 #[test]

@@ -84,6 +84,8 @@ pub enum Command {
         epoch: crate::ids::Epoch,
         /// Who it is.
         server: String,
+        /// The log was restored from a backup, or lost its end, since the last lead.
+        restored: bool,
     },
     /// Run this. `spec.run` is empty here: what runs is kept beside the log.
     Submit {

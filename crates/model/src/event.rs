@@ -46,6 +46,11 @@ pub enum Event {
         epoch: Epoch,
         /// Who it is.
         server: String,
+        /// The log was restored from a backup, or lost its end, since the last lead: a new life
+        /// of it begins here, and jobs are numbered from this one on, so that no id of the lost
+        /// life returns.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        first_job: Option<JobId>,
     },
     /// A job, or a whole array of jobs with ids in a row, was accepted.
     JobSubmitted {

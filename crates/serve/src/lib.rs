@@ -26,7 +26,7 @@ use muster_store::StoreUrl;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::{TcpListener, TcpSocket};
@@ -212,6 +212,9 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
 /// Name of the tokens that `up` makes for its own nodes.
 const LOCAL_FLEET: &str = "local-fleet";
 
+/// How long a clean stop may take.
+const CLOSING: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// A server that runs.
 #[derive(Debug)]
 pub struct Server {
@@ -246,7 +249,7 @@ impl Server {
     ) -> Result<Server, ServeError> {
         let dir = config.data_dir.clone();
         let lock = lock_dir(&dir)?;
-        let holder = server_id(&dir)?;
+        let holder = lease_holder(&dir)?;
         let authority = Arc::new(Authority::create_or_load(&dir.join("pki"))?);
         // Ports are taken before the lease is: a port in use must not cost a running server its lead.
         let ports = Ports::bind(&config)?;
@@ -279,7 +282,9 @@ impl Server {
         let live = Arc::new(move |key: muster_model::ids::AttemptKey| {
             view.read(|s| s.jobs.get(&key.job).is_some_and(|j| j.attempt_key() == Some(key)))
         });
-        let logs = LogKeeper::open(&dir.join("logs"), LogConfig::default(), live)?;
+        let view = brain.clone();
+        let life = Arc::new(move |key| view.read(|s| s.life_of(key).0));
+        let logs = LogKeeper::open_with_lives(&dir.join("logs"), LogConfig::default(), live, life)?;
         let listen = api.local_addr().map_err(io_error("the API's address"))?;
         let link_listen = link.local_addr().map_err(io_error("the link's address"))?;
         let mut link_config = config.agents;
@@ -394,8 +399,9 @@ impl Server {
         self.stop.cancel();
         self.agents.stop();
         self.brain.stop();
-        // The keeper looks every 100 ms and gives the lease back.
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        // The keeper gives the lease back and closes the store; a store that hangs is left as it
+        // is, which loses nothing.
+        let _ = tokio::time::timeout(CLOSING, self.brain.closed()).await;
     }
 }
 
@@ -467,7 +473,20 @@ fn lock_dir(dir: &Path) -> Result<File, ServeError> {
 }
 
 /// The name under which this server holds the lease: the same after a restart, so that it need
-/// not wait for its own old lease to end.
+/// not wait for its own old lease to end. Another in a copy of the data directory, which must not
+/// take the lease from the server that it was copied from: a copy is another file, or is on a
+/// machine that was started another time. After a reboot the old lease has ended or ends soon.
+fn lease_holder(dir: &Path) -> Result<String, ServeError> {
+    let id = server_id(dir)?;
+    let path = dir.join("server.id");
+    let file =
+        std::fs::metadata(&path).map_err(io_error(format!("cannot read {}", path.display())))?;
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let mark = hash(&format!("{} {} {}", boot.trim(), file.dev(), file.ino()));
+    Ok(format!("{id}.{}", &mark[..mark.len().min(6)]))
+}
+
+/// The name of this server, made with its data directory.
 fn server_id(dir: &Path) -> Result<String, ServeError> {
     let path = dir.join("server.id");
     if let Ok(text) = std::fs::read_to_string(&path)

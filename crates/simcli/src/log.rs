@@ -126,7 +126,7 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        for ending in ["", "-wal", "-shm", "-journal"] {
+        for ending in ["", "-wal", "-shm", "-journal", ".head"] {
             let _ = std::fs::remove_file(self.path(ending));
         }
     }

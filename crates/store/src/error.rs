@@ -26,6 +26,16 @@ pub enum StoreError {
         /// What is wrong with it.
         detail: String,
     },
+    /// Entries that were committed are not in the log any more.
+    #[error(
+        "{detail}; do not write to it: put the file that is missing back (a `-wal` file belongs to \
+         its database), or restore the newest backup into an empty store (`muster store restore`); \
+         if nothing can be brought back, `muster store accept-loss` lets the site go on without it"
+    )]
+    Lost {
+        /// Which entries, and where it is remembered.
+        detail: String,
+    },
     /// Another server leads now, or the lease was given up.
     #[error(
         "the lease of epoch {mine} is no longer held (the current epoch is {current}): another \

@@ -13,6 +13,7 @@ pub mod seal;
 mod chain;
 mod error;
 mod files;
+mod kept;
 mod lines;
 mod migrate;
 mod postgres;
@@ -26,16 +27,33 @@ mod walk;
 pub use error::StoreError;
 pub use tools::{CopyReport, backup, export, import, restore};
 pub use types::{
-    ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head, LeaseAnswer, LoadMode,
-    SecretWrite, Snapshot, Store, StoreInfo,
+    AcceptedLoss, ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head,
+    LeaseAnswer, LoadMode, SecretWrite, Snapshot, Store, StoreInfo,
 };
 pub use url::{StoreUrl, StoreUrlError};
 
+use std::path::Path;
+
+/// Name of the file in a server's data directory that keeps the head of a PostgreSQL log.
+pub const HEAD_FILE: &str = "store.head";
+
 /// Opens the store, creating it or bringing its schema up to date. The same store may be open
 /// several times at once: one handle for the writer, others for readers.
+///
+/// The head of a SQLite log is kept a second time in a file beside it, `PATH.head`.
 pub fn open(url: &StoreUrl) -> Result<Box<dyn Store>, StoreError> {
+    open_with(url, None)
+}
+
+/// The same, with the head of a PostgreSQL log kept in the file `head` (see
+/// [`Store::verify_head`]).
+pub fn open_with_head(url: &StoreUrl, head: &Path) -> Result<Box<dyn Store>, StoreError> {
+    open_with(url, Some(kept::KeptHead::of(url, head)))
+}
+
+fn open_with(url: &StoreUrl, head: Option<kept::KeptHead>) -> Result<Box<dyn Store>, StoreError> {
     Ok(match url {
         StoreUrl::Sqlite(path) => Box::new(sqlite::SqliteStore::open(path)?),
-        StoreUrl::Postgres(text) => Box::new(postgres::PostgresStore::open(text)?),
+        StoreUrl::Postgres(text) => Box::new(postgres::PostgresStore::open(text, head)?),
     })
 }

@@ -47,7 +47,13 @@ pub(crate) fn write(
 ) -> Result<PathBuf, StoreError> {
     std::fs::create_dir_all(dir)
         .map_err(|e| StoreError::io(format!("cannot create {}", dir.display()), e))?;
-    let target = dir.join(format!("log-{}-{to}.jsonl.gz", h.base_seq.next()));
+    let name = format!("log-{}-{to}", h.base_seq.next());
+    let mut target = dir.join(format!("{name}.jsonl.gz"));
+    if target.exists() {
+        // Left by a crash before its entries were deleted, or by a life that a restore gave up:
+        // history is not replaced.
+        target = dir.join(format!("{name}.{}.jsonl.gz", h.epoch));
+    }
     let draft = Draft::beside(&target);
     let failed = |e| StoreError::io(format!("cannot write {}", target.display()), e);
     let last_chain = r

@@ -192,6 +192,15 @@ pub enum LoadMode {
     Restore,
 }
 
+/// What was given up for lost (see [`Store::accept_loss`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptedLoss {
+    /// What was missing.
+    pub lost: String,
+    /// The newest entry that is left.
+    pub last_seq: Seq,
+}
+
 /// The log, its snapshots, the lease on them and the erasable side tables.
 pub trait Store: Send {
     /// What and where it is.
@@ -260,4 +269,16 @@ pub trait Store: Send {
 
     /// Forgets that the store was restored from a backup.
     fn clear_restored(&mut self) -> Result<(), StoreError>;
+
+    /// Compares the log with its head as it was last kept outside the database:
+    /// [`StoreError::Lost`] when it does not reach that far any more, or has another entry there.
+    /// A head that was never kept says nothing.
+    fn verify_head(&mut self) -> Result<(), StoreError>;
+
+    /// Goes on without the entries that [`Store::verify_head`] misses, as if what is left had been
+    /// restored from a backup; `None` when nothing is missing. Refused while the lease is held.
+    fn accept_loss(&mut self) -> Result<Option<AcceptedLoss>, StoreError>;
+
+    /// The end of a clean stop: everything is in the database's own file, and the head is kept.
+    fn close(&mut self) -> Result<(), StoreError>;
 }

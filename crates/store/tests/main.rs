@@ -3,4 +3,5 @@
 mod common;
 mod conformance;
 mod faults;
+mod lost;
 mod tls;

@@ -51,6 +51,8 @@ enum Verb {
         /// Where from
         file: PathBuf,
     },
+    /// Go on without entries that the log has lost for good, as after a restore
+    AcceptLoss,
 }
 
 impl StoreCmd {
@@ -59,7 +61,7 @@ impl StoreCmd {
         let url = self.store.unwrap_or_else(|| StoreUrl::in_data_dir(&dir));
         match self.verb {
             Verb::Check => {
-                let mut store = open_existing(&url)?;
+                let mut store = open_existing(&url, &dir)?;
                 let report = store.check().map_err(failed)?;
                 let shown = serde_json::json!({
                     "store": url.to_string(),
@@ -90,7 +92,7 @@ impl StoreCmd {
                 Ok(if report.is_ok() { 0 } else { FAILED })
             }
             Verb::Export { file } => {
-                let mut store = open_existing(&url)?;
+                let mut store = open_existing(&url, &dir)?;
                 if is_dash(&file) {
                     let mut out = std::io::stdout().lock();
                     let report = muster_store::export(store.as_mut(), &mut out).map_err(failed)?;
@@ -114,7 +116,7 @@ impl StoreCmd {
                 show(ctx, "exported", &report)
             }
             Verb::Import { file } => {
-                let mut store = muster_store::open(&url).map_err(failed)?;
+                let mut store = open(&url, &dir).map_err(failed)?;
                 let report = if is_dash(&file) {
                     muster_store::import(&mut std::io::stdin().lock(), store.as_mut())
                 } else {
@@ -138,14 +140,39 @@ impl StoreCmd {
                 }
                 let report = muster_store::restore(&file, &url).map_err(failed)?;
                 let code = show(ctx, "restored", &report)?;
-                output::note(
-                    "note: nodes that have seen more than this backup are protected until \
-                     `muster node reconcile NODE`",
-                );
+                output::note(PROTECTED);
                 Ok(code)
             }
+            Verb::AcceptLoss => accept_loss(ctx, &url, &dir),
         }
     }
+}
+
+fn accept_loss(ctx: &Ctx, url: &StoreUrl, dir: &Path) -> Result<u8, Fail> {
+    let mut store = open_existing(url, dir)?;
+    let accepted = store.accept_loss().map_err(failed)?;
+    let last_seq = store.head().map_err(failed)?.last_seq;
+    let shown = serde_json::json!({
+        "lost": accepted.as_ref().map(|a| &a.lost),
+        "last_seq": last_seq,
+    });
+    ctx.show(&shown, |_| match &accepted {
+        Some(a) => format!("given up: {}\nthe log goes on after entry {last_seq}\n", a.lost),
+        None => format!("nothing is missing: the log reaches entry {last_seq}\n"),
+    })?;
+    if accepted.is_some() {
+        output::note(PROTECTED);
+    }
+    Ok(0)
+}
+
+/// What follows when the log ends earlier than what happened.
+const PROTECTED: &str = "note: nodes that have seen more than this log are protected until \
+                         `muster node reconcile NODE`; new jobs get ids far beyond the old ones";
+
+/// The store, with the head that a server of this data directory keeps of it.
+fn open(url: &StoreUrl, dir: &Path) -> Result<Box<dyn muster_store::Store>, StoreError> {
+    muster_store::open_with_head(url, &dir.join(muster_store::HEAD_FILE))
 }
 
 fn is_dash(file: &Path) -> bool {
@@ -153,7 +180,7 @@ fn is_dash(file: &Path) -> bool {
 }
 
 /// A store that is only read must not be made by a slip of the keyboard.
-fn open_existing(url: &StoreUrl) -> Result<Box<dyn muster_store::Store>, Fail> {
+fn open_existing(url: &StoreUrl, dir: &Path) -> Result<Box<dyn muster_store::Store>, Fail> {
     if let StoreUrl::Sqlite(path) = url
         && !path.exists()
     {
@@ -163,7 +190,7 @@ fn open_existing(url: &StoreUrl) -> Result<Box<dyn muster_store::Store>, Fail> {
         )
         .hint("--store or --data-dir names another; `muster up` makes one"));
     }
-    muster_store::open(url).map_err(failed)
+    open(url, dir).map_err(failed)
 }
 
 fn failed(e: StoreError) -> Fail {

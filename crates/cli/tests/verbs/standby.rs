@@ -131,3 +131,72 @@ fn a_standby_takes_over_from_a_killed_leader_and_a_backup_serves_the_same_jobs()
     let out = standby.muster(&["store", "check", "--store", &store]);
     says(&out, &["no problem found"]);
 }
+
+#[test]
+fn a_copy_of_a_data_directory_stands_by_and_takes_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = format!("sqlite:{}", dir.path().join("site.db").display());
+    let mut leader = Cluster::server(&["--store", &store]);
+    leader.restart();
+    let mut copy = Cluster::server(&["--store", &store]);
+    let copied = Command::new("cp").args(["-a", &leader.data(), &copy.data()]).status();
+    assert!(copied.is_ok_and(|s| s.success()), "the directory is copied");
+    copy.launch();
+    until("the copy stands by", || copy.log().contains("standing by: server-"));
+    // It asks for the lease twice a second; the leader renews it and notices nothing.
+    leader.muster(&["project", "create", "still-here"]).code(0);
+    assert!(!leader.log().contains("no longer leads"), "{}", leader.log());
+    copy.kill();
+    // A restart is not a copy: its own lease comes back at once.
+    leader.kill();
+    leader.restart();
+    assert!(!leader.log().contains("standing by"), "{}", leader.log());
+}
+
+#[test]
+fn a_lost_wal_is_noticed_and_after_a_restore_no_id_and_no_output_returns() {
+    let mut c = Cluster::server(&[]);
+    c.restart();
+    let _agent = Agent::join(&c, &c);
+    let data = c.data();
+    let file = c.path("site.backup").display().to_string();
+    c.muster(&["store", "backup", &file, "--data-dir", &data]).code(0);
+    let lost = c.submit(&["--", "echo", "of the lost life"]);
+    c.muster(&["wait", &lost]).code(0);
+    says(&c.muster(&["logs", &lost]), &["of the lost life\n"]);
+
+    c.kill();
+    let db = |ending: &str| c.path(&format!("data/muster.db{ending}"));
+    for ending in ["-wal", "-shm"] {
+        std::fs::remove_file(db(ending)).expect("it was in use");
+    }
+    let check = c.muster(&["store", "check", "--data-dir", &data]);
+    refuses_check(&check);
+    c.launch();
+    until("it says why it does not start", || c.log().contains("muster store accept-loss"));
+    c.kill();
+
+    let db = |ending: &str| c.path(&format!("data/muster.db{ending}"));
+    for ending in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(db(ending));
+    }
+    c.muster(&["store", "restore", &file, "--data-dir", &data]).code(0);
+    c.restart();
+    until("the node is back, and protected", || c.nodes_in("protected") == 1);
+    c.muster(&["node", "reconcile", "n1"]).code(0);
+    until("the node is ready", || c.nodes_in("ready") == 1);
+    let new = c.submit(&["--", "echo", "of the new life"]);
+    assert_ne!(new, lost, "an id was given out again");
+    c.muster(&["wait", &new]).code(0);
+    let out = c.muster(&["logs", &new]);
+    says(&out, &["of the new life\n"]);
+    assert!(!out.stdout.contains("lost life"), "{out:?}");
+    refuses(&c.muster(&["logs", &lost]), 3, &["job"]);
+}
+
+fn refuses_check(check: &crate::minutes::cluster::Said) {
+    check.code(1);
+    let all = format!("{}{}", check.stdout, check.stderr);
+    assert!(all.contains("were committed and are missing at the end of the log"), "{all}");
+    assert!(!all.contains("no problem found"), "{all}");
+}

@@ -5,7 +5,7 @@ use crate::Engine;
 use crate::index::spec_demand;
 use muster_model::command::{Answer, Refusal, RefusalCode, Request};
 use muster_model::event::Event;
-use muster_model::ids::{AttemptKey, JobId};
+use muster_model::ids::{AttemptKey, Epoch, JobId};
 use muster_model::job::{Checkpoint, Dependency, Job, JobState, StopReason};
 use muster_model::names::{Label, ProjectName};
 use muster_model::node::{Node, Stage};
@@ -78,6 +78,16 @@ pub(super) fn submit(
     };
     e.emit(Some(&project), event);
     Ok(Answer::Submitted { first: id, count })
+}
+
+/// Ids of jobs between two lives of the log that were restored under neighbouring epochs.
+const IDS_PER_EPOCH: u64 = 1000;
+
+/// The first id of a life that begins after a restore. How many jobs the lost life had is not
+/// known, nor whether the same backup was restored before. But the store makes the epoch jump by a
+/// random million or more at each restore, and an epoch is never granted twice: ids follow it.
+pub(super) fn first_of_life(next_job: u64, epoch: Epoch) -> JobId {
+    JobId((next_job / IDS_PER_EPOCH).saturating_add(epoch.0).saturating_mul(IDS_PER_EPOCH))
 }
 
 /// The site's limits on what may wait, and on how long a job may run.

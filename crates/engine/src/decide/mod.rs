@@ -36,8 +36,10 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             e.emit(None, Event::SiteCreated { site: SiteId(site.clone()) });
             Ok(Answer::Done)
         }
-        Command::Lead { epoch, server } => {
-            e.emit(None, Event::LeaderChanged { epoch: *epoch, server: server.clone() });
+        Command::Lead { epoch, server, restored } => {
+            let first_job = restored.then(|| jobs::first_of_life(e.state.next_job, *epoch));
+            let (epoch, server) = (*epoch, server.clone());
+            e.emit(None, Event::LeaderChanged { epoch, server, first_job });
             Ok(Answer::Done)
         }
         Command::Submit { spec } => jobs::submit(e, req, spec),

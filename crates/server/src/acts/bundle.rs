@@ -90,6 +90,9 @@ pub(super) struct Bundle {
     /// Of the remedy, which may be forgotten.
     #[serde(skip)]
     part_of: u64,
+    /// The life of the log in which it was asked for.
+    #[serde(skip)]
+    life: u64,
 }
 
 /// Gathers it; none when the act is no ticket.
@@ -122,6 +125,7 @@ pub(super) fn of(s: &State, asked: &AskedAct) -> Option<Bundle> {
         timeline: Vec::new(),
         remedy,
         part_of: *part_of,
+        life: super::life(s, asked.id),
     };
     let held = s.attempts_on(node).filter_map(|j| j.attempt_key());
     out.jobs_hit = out.hit(held);
@@ -166,6 +170,10 @@ fn machine(name: &str, n: Option<&Node>, gpu: Option<u32>) -> Machine {
 
 impl Bundle {
     /// Number of the remedy it is part of.
+    pub(super) fn life(&self) -> u64 {
+        self.life
+    }
+
     pub(super) fn remedy_id(&self) -> u64 {
         self.part_of
     }

@@ -15,6 +15,7 @@ use hook::Hook;
 pub(crate) use hook::signature;
 use muster_engine::State;
 use muster_model::command::Command;
+use muster_model::ids::Seq;
 use muster_model::remedy::{Act, AskedAct};
 use std::collections::HashMap;
 use std::io;
@@ -161,6 +162,17 @@ async fn run(desk: Arc<Desk>) {
     }
 }
 
+/// What files and messages of an act are called by. Acts are numbered by their records, and those
+/// numbers return in the next life of the log.
+fn label(life: u64, id: u64) -> String {
+    if life == 0 { id.to_string() } else { format!("{life}-{id}") }
+}
+
+/// The life of the log in which an act was asked for.
+fn life(s: &State, id: u64) -> u64 {
+    s.life_at(Seq(id)).0
+}
+
 impl Desk {
     /// Is it still wanted?
     fn is_open(&self, id: u64) -> bool {
@@ -196,13 +208,15 @@ impl Desk {
                 ticket::carry_out(&self.dir, self.tickets.as_ref(), &bundle, open).await
             }
             Act::Page { title, detail } => {
-                let site = self.brain.read(|s| s.site.clone()).unwrap_or_default().to_string();
-                let page = page::Page::new(site, asked, title, detail);
+                let (site, life) = self.brain.read(|s| (s.site.clone(), life(s, asked.id)));
+                let site = site.unwrap_or_default().to_string();
+                let page = page::Page::new(site, life, asked, title, detail);
                 let open = || self.is_open(asked.id);
                 page::carry_out(&self.dir, self.pages.as_ref(), &page, open).await
             }
             Act::PowerCycle { node, .. } => {
-                power::carry_out(&self.dir, self.power_cycle.as_deref(), asked.id, node).await
+                let label = label(self.brain.read(|s| life(s, asked.id)), asked.id);
+                power::carry_out(&self.dir, self.power_cycle.as_deref(), &label, node).await
             }
             Act::ResetGpu { .. } | Act::Reboot { .. } => Outcome::Begun,
         }

@@ -12,15 +12,29 @@ use std::path::Path;
 pub(super) struct Page {
     /// Number of the act.
     id: u64,
+    /// The life of the log in which it was asked for: in the next one the number returns.
+    #[serde(default, skip_serializing_if = "is_first")]
+    life: u64,
     site: String,
     at: Time,
     title: String,
     detail: String,
 }
 
+fn is_first(life: &u64) -> bool {
+    *life == 0
+}
+
 impl Page {
-    pub(super) fn new(site: String, asked: &AskedAct, title: &str, detail: &str) -> Page {
-        Page { id: asked.id, site, at: asked.at, title: title.into(), detail: detail.into() }
+    pub(super) fn new(
+        site: String,
+        life: u64,
+        asked: &AskedAct,
+        title: &str,
+        detail: &str,
+    ) -> Page {
+        let (title, detail) = (title.into(), detail.into());
+        Page { id: asked.id, life, site, at: asked.at, title, detail }
     }
 }
 
@@ -32,10 +46,10 @@ pub(super) async fn carry_out(
 ) -> Outcome {
     let Ok(line) = serde_json::to_string(page) else { return Outcome::Later };
     let path = dir.join("pages.jsonl");
-    let (text, id) = (line.clone(), page.id);
+    let (text, id, life) = (line.clone(), page.id, page.life);
     let kept = tokio::task::spawn_blocking(move || {
         files::append_once(&path, &text, |old| {
-            serde_json::from_str::<Page>(old).is_ok_and(|p| p.id == id)
+            serde_json::from_str::<Page>(old).is_ok_and(|p| (p.life, p.id) == (life, id))
         })
     });
     match kept.await {
@@ -56,7 +70,7 @@ pub(super) async fn carry_out(
     }
     let mut message = "kept in pages.jsonl".to_owned();
     if let Some(hook) = hook {
-        let key = format!("{}-act-{id}", page.site);
+        let key = format!("{}-act-{}", page.site, super::label(life, id));
         if !hook.post(&key, line.as_bytes(), open).await {
             return Outcome::Later;
         }

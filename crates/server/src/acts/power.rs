@@ -18,8 +18,8 @@ fn marks(dir: &Path) -> PathBuf {
     dir.join("acts")
 }
 
-fn mark(dir: &Path, id: u64) -> PathBuf {
-    marks(dir).join(format!("{id}.begun"))
+fn mark(dir: &Path, label: &str) -> PathBuf {
+    marks(dir).join(format!("{label}.begun"))
 }
 
 /// Forgets what was begun for acts that are over.
@@ -27,8 +27,10 @@ pub(super) fn tidy(desk: &Desk) {
     let Ok(entries) = std::fs::read_dir(marks(&desk.dir)) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let id = name.to_str().and_then(|n| n.strip_suffix(".begun")).and_then(|n| n.parse().ok());
-        if id.is_some_and(|id: u64| !desk.is_open(id)) {
+        let Some(label) = name.to_str().and_then(|n| n.strip_suffix(".begun")) else { continue };
+        let id = label.rsplit('-').next().and_then(|n| n.parse().ok());
+        let own = |id| super::label(desk.brain.read(|s| super::life(s, id)), id) == label;
+        if id.is_some_and(|id: u64| !own(id) || !desk.is_open(id)) {
             // It only takes a little room.
             let _ = std::fs::remove_file(entry.path());
         }
@@ -38,7 +40,7 @@ pub(super) fn tidy(desk: &Desk) {
 pub(super) async fn carry_out(
     dir: &Path,
     command: Option<&str>,
-    id: u64,
+    label: &str,
     node: &NodeName,
 ) -> Outcome {
     let Some(command) = command else {
@@ -47,18 +49,18 @@ pub(super) async fn carry_out(
         );
         return Outcome::Over { ok: false, message };
     };
-    let path = mark(dir, id);
+    let path = mark(dir, label);
     if path.exists() {
         // A server before this one began it. Whether the node comes back is seen by its boot.
         return Outcome::Begun;
     }
     let begun = files::dir(&marks(dir)).and_then(|()| files::write(&path, command.as_bytes()));
     if let Err(e) = begun {
-        tracing::error!(act = id, error = %e, "it cannot be written down that an act was begun");
+        tracing::error!(act = label, error = %e, "it cannot be written down that an act was begun");
         return Outcome::Later;
     }
-    tracing::warn!(act = id, %node, "the power of a node is cut");
-    match run(command, id, node).await {
+    tracing::warn!(act = label, %node, "the power of a node is cut");
+    match run(command, label, node).await {
         Ok(()) => Outcome::Begun,
         Err(why) => Outcome::Over {
             ok: false,
@@ -67,14 +69,14 @@ pub(super) async fn carry_out(
     }
 }
 
-async fn run(command: &str, id: u64, node: &NodeName) -> Result<(), String> {
+async fn run(command: &str, label: &str, node: &NodeName) -> Result<(), String> {
     // No shell: a node's name is never more than one word of an argument.
     let mut words = command.split_whitespace().map(|w| w.replace("{node}", node.as_str()));
     let program = words.next().ok_or("the command is empty")?;
     let child = Command::new(&program)
         .args(words)
         .env("MUSTER_NODE", node.as_str())
-        .env("MUSTER_ACT", id.to_string())
+        .env("MUSTER_ACT", label)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -198,7 +198,7 @@ async fn a_page_is_kept_once_even_after_a_line_that_was_cut_short() {
     let (url, heard) = webhook(1).await;
     let hook = quick(&url, None);
     let act = asked(5, Act::Page { title: "storm".into(), detail: "40 nodes".into() });
-    let page = Page::new("site-1".into(), &act, "storm", "40 nodes");
+    let page = Page::new("site-1".into(), 0, &act, "storm", "40 nodes");
     for _ in 0..2 {
         let done = page::carry_out(dir.path(), Some(&hook), &page, || true).await;
         assert!(matches!(done, Outcome::Over { ok: true, .. }));
@@ -214,23 +214,23 @@ async fn a_page_is_kept_once_even_after_a_line_that_was_cut_short() {
 #[tokio::test]
 async fn power_is_cut_once_and_only_by_what_is_plugged_in() {
     let dir = tempfile::tempdir().unwrap();
-    let none = power::carry_out(dir.path(), None, 1, &n1()).await;
+    let none = power::carry_out(dir.path(), None, "1", &n1()).await;
     assert!(
         matches!(&none, Outcome::Over { ok: false, message } if message.contains("--power-cycle-command"))
     );
     let made = dir.path().join("cut-n1");
     let command = format!("mkdir {}/cut-{{node}}", dir.path().display());
-    assert_eq!(power::carry_out(dir.path(), Some(&command), 2, &n1()).await, Outcome::Begun);
+    assert_eq!(power::carry_out(dir.path(), Some(&command), "2", &n1()).await, Outcome::Begun);
     assert!(made.is_dir());
     // A server that was killed in the middle does not cut it again.
     std::fs::remove_dir(&made).unwrap();
-    assert_eq!(power::carry_out(dir.path(), Some(&command), 2, &n1()).await, Outcome::Begun);
+    assert_eq!(power::carry_out(dir.path(), Some(&command), "2", &n1()).await, Outcome::Begun);
     assert!(!made.exists());
-    let wrong = power::carry_out(dir.path(), Some("ls /no/such/place"), 3, &n1()).await;
+    let wrong = power::carry_out(dir.path(), Some("ls /no/such/place"), "3", &n1()).await;
     assert!(
         matches!(&wrong, Outcome::Over { ok: false, message } if message.contains("No such file"))
     );
-    let absent = power::carry_out(dir.path(), Some("/no/such/program"), 4, &n1()).await;
+    let absent = power::carry_out(dir.path(), Some("/no/such/program"), "4", &n1()).await;
     assert!(matches!(absent, Outcome::Over { ok: false, .. }));
 }
 
@@ -239,4 +239,30 @@ fn what_is_no_address_is_said_at_the_start() {
     for wrong in ["", "pager", "ftp://x/y", "file:///etc/passwd"] {
         assert!(Hook::new(wrong, None).is_err(), "{wrong}");
     }
+}
+
+#[tokio::test]
+async fn an_act_of_another_life_of_the_log_is_not_taken_for_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut s = sick();
+    let ticket = async |s: &State| {
+        let bundle = bundle::of(s, &a_ticket()).unwrap();
+        ticket::carry_out(dir.path(), None, &bundle, || true).await
+    };
+    let message = |o| match o {
+        Outcome::Over { ok: true, message } => message,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(message(ticket(&s).await), "tickets/17-23.json");
+    // The log was restored before record 23: this is another act of the same number.
+    let epoch = muster_model::ids::Epoch(1_700_000_042);
+    s.lives.push(muster_engine::Life { seq: muster_model::ids::Seq(20), at: Time(0), epoch });
+    assert_eq!(message(ticket(&s).await), "tickets/1700000042-17-23.json");
+    let act = asked(23, Act::Page { title: "storm".into(), detail: String::new() });
+    for life in [0, 1_700_000_042, 1_700_000_042] {
+        let page = Page::new("site-1".into(), life, &act, "storm", "");
+        page::carry_out(dir.path(), None, &page, || true).await;
+    }
+    let pages = std::fs::read_to_string(dir.path().join("pages.jsonl")).unwrap();
+    assert_eq!(pages.lines().count(), 2, "one for each of the two acts: {pages}");
 }

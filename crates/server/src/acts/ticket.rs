@@ -28,7 +28,11 @@ pub(super) async fn carry_out(
     bundle: &Bundle,
     open: impl Fn() -> bool,
 ) -> Outcome {
-    let name = format!("{}-{}", bundle.remedy_id(), bundle.act);
+    let label = super::label(bundle.life(), bundle.act);
+    let name = match bundle.life() {
+        0 => format!("{}-{}", bundle.remedy_id(), bundle.act),
+        life => format!("{life}-{}-{}", bundle.remedy_id(), bundle.act),
+    };
     let tickets: PathBuf = dir.join("tickets");
     let (at, own, what) = (tickets.clone(), name.clone(), bundle.clone());
     let body = match tokio::task::spawn_blocking(move || keep(&at, &own, &what)).await {
@@ -43,7 +47,7 @@ pub(super) async fn carry_out(
     if let Some(hook) = hook {
         let sent = tickets.join(format!("{name}.sent"));
         if !sent.exists() {
-            let key = format!("{}-act-{}", bundle.site, bundle.act);
+            let key = format!("{}-act-{label}", bundle.site);
             if !hook.post(&key, &body, open).await {
                 return Outcome::Later;
             }

@@ -39,6 +39,7 @@ pub(crate) fn run(
     let (mut checked, mut measured) = (Instant::now(), Instant::now());
     let mut full = false;
     let mut clock_read = Instant::now();
+    let mut restored = store.restored().is_ok_and(|mark| mark.is_some());
     while !shared.stopping.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(100));
         hit("brain.keeper");
@@ -82,6 +83,13 @@ pub(crate) fn run(
             let answer = store.head();
             shared.reach.answered(answer.as_ref().map(|_| ()));
         }
+        if restored && new_life(shared, epoch) {
+            // The log itself says so now. A mark that stays only begins another life.
+            match store.clear_restored() {
+                Ok(()) => restored = false,
+                Err(e) => tracing::warn!(error = %e, "the mark of the restore stays for now"),
+            }
+        }
         let durable = *shared.durable.borrow();
         // A large state is written less often: reading half as many records as it has jobs costs a start
         // less than reading the state itself.
@@ -111,7 +119,17 @@ pub(crate) fn run(
     }
     let _ = store.release_lease(epoch);
     let _ = older_snapshot;
+    // Nobody writes without the lease: what is in the file now is all there is.
+    if let Err(e) = store.close() {
+        tracing::warn!(error = %e, "the store could not be closed; nothing is lost");
+    }
     None
+}
+
+/// Is it in the durable log that a new life of it began with this lead?
+fn new_life(shared: &Shared, epoch: Epoch) -> bool {
+    let view = shared.view.read().unwrap_or_else(PoisonError::into_inner);
+    view.lives.last().is_some_and(|l| l.epoch == epoch)
 }
 
 /// Is everything true of this copy that must be? Told as a metric, and in the server's own log.

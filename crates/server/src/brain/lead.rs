@@ -6,7 +6,7 @@ use super::{
     load, reader, secret_label, stats, writer,
 };
 use crate::{supervise, trace};
-use muster_engine::Engine;
+use muster_engine::{Engine, State};
 use muster_model::command::{Actor, Answer, Command, Request};
 use muster_model::ids::{Epoch, Seq};
 use muster_store::failpoint::hit;
@@ -51,18 +51,28 @@ impl Brain {
     /// [`StartError`] when the store, the log or the key cannot be used.
     pub fn lead(config: &BrainConfig, mut standby: impl FnMut(&str)) -> Result<Brain, StartError> {
         let seal = SealKey::load_or_create(&config.seal_key)?;
-        let mut store = muster_store::open(&config.store)?;
+        let mut store = config.open()?;
+        // Before the lease: a damaged store is not written to, and a long log must not cost the
+        // lease that nobody renews yet.
+        store.verify_head()?;
+        let mut verified = load::verify(&mut *store, Seq(0))?;
         let epoch = loop {
             match store.acquire_lease(&config.holder, config.lease)? {
                 LeaseAnswer::Granted(epoch) => break epoch,
                 LeaseAnswer::Held { holder, expires_in } => {
                     standby(&holder);
                     std::thread::sleep(expires_in.to_std().min(Duration::from_millis(500)));
+                    verified = load::verify(&mut *store, verified)?;
                 }
             }
         };
         let started = Instant::now();
-        let state = load::state(&mut *store)?;
+        let loaded = take_over(&mut *store, verified);
+        if loaded.is_err() {
+            // Another server may be luckier, and need not wait.
+            let _ = store.release_lease(epoch);
+        }
+        let (state, restored) = loaded?;
         super::clock::not_before(state.at);
         tracing::info!(seq = %state.seq, epoch = %epoch, took = ?started.elapsed(), "log loaded");
         let (calls, inbox) = sync_channel(BACKLOG);
@@ -83,9 +93,10 @@ impl Brain {
             stuck: Mutex::new(None),
             reach: super::reach::Reach::default(),
             over: watch::Sender::new(false),
+            closed: watch::Sender::new(false),
         });
         let engine = Engine::new(state, config.policy.clone());
-        start_threads(&shared, config, engine, store, epoch, inbox, read_inbox)?;
+        start_threads(&shared, config, engine, store, (epoch, restored), inbox, read_inbox)?;
         Ok(Brain { shared })
     }
 
@@ -105,12 +116,20 @@ impl Brain {
     }
 }
 
+/// What the lead begins with, and whether the store was restored since the last one.
+fn take_over(store: &mut dyn Store, verified: Seq) -> Result<(State, bool), StartError> {
+    store.verify_head()?;
+    load::verify(store, verified)?;
+    let restored = store.restored()?.is_some();
+    Ok((load::state(store)?, restored))
+}
+
 fn start_threads(
     shared: &Arc<Shared>,
     config: &BrainConfig,
     engine: Engine,
     mut writer_store: Box<dyn Store>,
-    epoch: Epoch,
+    (epoch, restored): (Epoch, bool),
     inbox: Receiver<Call>,
     read_inbox: Receiver<reader::Read>,
 ) -> Result<(), StartError> {
@@ -120,19 +139,20 @@ fn start_threads(
     vital(shared, "muster-writer", move || {
         writer::run(&s, &mut *writer_store, epoch, &round_inbox, &failures);
     })?;
-    let mut reader_store = Some(muster_store::open(&config.store)?);
+    let mut reader_store = Some(config.open()?);
     let (s, c) = (shared.clone(), config.clone());
     supervise::thread("muster-reader", move || {
         // Taken: after a panic it is opened anew.
-        match reader_store.take().map_or_else(|| muster_store::open(&c.store), Ok) {
+        match reader_store.take().map_or_else(|| c.open(), Ok) {
             Ok(mut store) => reader::run(&s, &mut *store, &read_inbox),
             Err(e) => panic!("the store cannot be opened again: {e}"),
         }
     })
     .map_err(StartError::Thread)?;
-    let mut keeper_store = muster_store::open(&config.store)?;
+    let mut keeper_store = config.open()?;
     let (s, c) = (shared.clone(), config.clone());
     vital(shared, "muster-keeper", move || {
+        let _closed = Closed(&s);
         if let Some(e) = keeper::run(&s, &mut *keeper_store, epoch, &c) {
             end(&s, &e.to_string());
         }
@@ -140,7 +160,7 @@ fn start_threads(
     let (s, c) = (shared.clone(), config.clone());
     vital(shared, "muster-engine", move || {
         let mut thinking =
-            Thinking { shared: &s, config: &c, engine, epoch, generation: 0, rounds };
+            Thinking { shared: &s, config: &c, engine, epoch, restored, generation: 0, rounds };
         thinking.run(&inbox, &failure_inbox);
     })?;
     Ok(())
@@ -168,6 +188,15 @@ fn vital(
     started.map(|_| ()).map_err(StartError::Thread)
 }
 
+/// However the keeper ends, nobody waits for it any longer.
+struct Closed<'a>(&'a Shared);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.closed.send_replace(true);
+    }
+}
+
 /// This server's lead is over.
 fn end(shared: &Shared, why: &str) {
     tracing::error!(why, "this server no longer leads");
@@ -185,17 +214,15 @@ struct Thinking<'a> {
     config: &'a BrainConfig,
     engine: Engine,
     epoch: Epoch,
+    /// The store was restored since the last lead.
+    restored: bool,
     generation: u64,
     rounds: SyncSender<Round>,
 }
 
 impl Thinking<'_> {
     fn run(&mut self, inbox: &Receiver<Call>, failures: &Receiver<StoreError>) {
-        let server = self.config.holder.clone();
-        let command = Command::Lead { epoch: self.epoch, server };
-        let request =
-            Request { actor: Actor::system(), at: clock(), key: None, if_version: None, command };
-        let _ = self.engine.handle(&request);
+        self.record_lead();
         let mut more = true;
         while !self.shared.stopping.load(Ordering::Acquire) {
             let mut first = if more { inbox.try_recv().ok() } else { self.wait(inbox) };
@@ -224,6 +251,15 @@ impl Thinking<'_> {
                 return;
             }
         }
+    }
+
+    /// The first record of a lead, and after a restore of a life of the log.
+    fn record_lead(&mut self) {
+        let server = self.config.holder.clone();
+        let command = Command::Lead { epoch: self.epoch, server, restored: self.restored };
+        let request =
+            Request { actor: Actor::system(), at: clock(), key: None, if_version: None, command };
+        let _ = self.engine.handle(&request);
     }
 
     /// Until a request comes or the engine has something to do.
@@ -324,7 +360,9 @@ impl Thinking<'_> {
     }
 
     fn read_anew(&mut self) -> Result<(), StartError> {
-        let mut store = muster_store::open(&self.config.store)?;
+        let mut store = self.config.open()?;
+        // A database that failed over may have lost what was acknowledged.
+        store.verify_head()?;
         let state = load::state(&mut *store)?;
         // The outcome of the failed append may have been unknown: what did get in is shown now.
         let seq = state.seq;
@@ -339,6 +377,10 @@ impl Thinking<'_> {
             drop(view);
         }
         self.engine = Engine::new(state, self.config.policy.clone());
+        if self.engine.state().epoch != self.epoch {
+            // The very append failed that would have recorded it.
+            self.record_lead();
+        }
         *self.shared.down.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let _: Seq = seq;
         Ok(())

@@ -56,6 +56,24 @@ pub(crate) fn record(seq: Seq, body: &[u8]) -> Result<Record, LoadError> {
     Ok(r)
 }
 
+/// Reads everything after `from` that the store holds, and so verifies it: also what a snapshot
+/// stands for, which a start does not need. Returns how far that was.
+pub(crate) fn verify(store: &mut dyn Store, from: Seq) -> Result<Seq, StoreError> {
+    let mut at = from;
+    loop {
+        match store.read(at, 4096) {
+            Ok(page) => match page.last() {
+                Some(e) => at = e.seq,
+                None => return Ok(at),
+            },
+            Err(StoreError::Archived { oldest }) if oldest > at.next() => {
+                at = Seq(oldest.0 - 1);
+            }
+            Err(e) => return Err(e),
+        }
+    }
+}
+
 /// Loads the whole state.
 pub(crate) fn state(store: &mut dyn Store) -> Result<State, LoadError> {
     let mut state = match store.latest_snapshot()? {

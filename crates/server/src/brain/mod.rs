@@ -17,6 +17,8 @@ mod load;
 mod reach;
 mod reader;
 pub(crate) mod stats;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use clock::clock;
@@ -60,6 +62,19 @@ pub struct BrainConfig {
     pub snapshot_every: u64,
     /// Records that stay in the store after a snapshot.
     pub retain: u64,
+}
+
+impl BrainConfig {
+    /// Where the head of a log outside this machine is kept a second time: in the data directory,
+    /// beside the key. That of a SQLite log is beside its file.
+    fn head_file(&self) -> PathBuf {
+        self.seal_key.with_file_name(muster_store::HEAD_FILE)
+    }
+
+    /// A handle on the store.
+    fn open(&self) -> Result<Box<dyn muster_store::Store>, StoreError> {
+        muster_store::open_with_head(&self.store, &self.head_file())
+    }
 }
 
 /// What a write carries beside its command.
@@ -126,6 +141,7 @@ pub(crate) struct Shared {
     stuck: Mutex<Option<Stuck>>,
     reach: reach::Reach,
     over: watch::Sender<bool>,
+    closed: watch::Sender<bool>,
 }
 
 /// Something is to be written and is not.
@@ -297,6 +313,12 @@ impl Brain {
     #[must_use]
     pub fn over(&self) -> watch::Receiver<bool> {
         self.shared.over.subscribe()
+    }
+
+    /// After [`Brain::stop`]: waits until the lease is given back and the store is closed.
+    pub async fn closed(&self) {
+        // An error would mean that nobody is left who could close it.
+        let _ = self.shared.closed.subscribe().wait_for(|closed| *closed).await;
     }
 
     /// Records after `after`, at most `limit`, all of them durable.

@@ -25,6 +25,10 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 /// Whether an attempt still goes on: its output is never removed to make room.
 pub type Live = Arc<dyn Fn(AttemptKey) -> bool + Send + Sync>;
 
+/// The life of the log in which an attempt was placed; 0 is the first. Attempts are numbered anew
+/// after a restore, and what the lost life printed is not theirs.
+pub type Life = Arc<dyn Fn(AttemptKey) -> u64 + Send + Sync>;
+
 /// What operators may choose about kept output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogConfig {
@@ -133,9 +137,14 @@ struct Shared {
     bytes: AtomicU64,
     lost: AtomicU64,
     live: Live,
+    life: Life,
 }
 
 impl Shared {
+    /// Where an attempt's output is.
+    fn attempt_dir(&self, key: AttemptKey) -> PathBuf {
+        segments::attempt_dir(&self.dir, (self.life)(key), key)
+    }
     fn index(&self) -> MutexGuard<'_, Index> {
         // Nothing panics while holding it; a poisoned lock still guards sound data.
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
@@ -151,6 +160,19 @@ impl LogKeeper {
     /// # Errors
     /// When `dir` cannot be made or read.
     pub fn open(dir: &Path, config: LogConfig, live: Live) -> Result<LogKeeper, LogError> {
+        LogKeeper::open_with_lives(dir, config, live, Arc::new(|_| 0))
+    }
+
+    /// The same for a log that may have been restored: the output of each of its lives is apart.
+    ///
+    /// # Errors
+    /// As [`LogKeeper::open`].
+    pub fn open_with_lives(
+        dir: &Path,
+        config: LogConfig,
+        live: Live,
+        life: Life,
+    ) -> Result<LogKeeper, LogError> {
         std::fs::create_dir_all(dir).map_err(|source| LogError::Io {
             what: "create",
             path: dir.into(),
@@ -159,11 +181,12 @@ impl LogKeeper {
         let shared = Arc::new(Shared {
             dir: dir.into(),
             config,
-            index: Mutex::new(Index::new(dir)),
+            index: Mutex::default(),
             followers: Mutex::default(),
             bytes: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             live,
+            life,
         });
         let to_writer = writer::start(shared.clone()).map_err(|source| LogError::Io {
             what: "start the writer for",
@@ -230,7 +253,7 @@ impl LogKeeper {
         max: usize,
     ) -> Result<LogPiece, LogError> {
         self.blocking(move |s| {
-            let from = s.index().get(key)?.tail_start(rank, stream, max as u64);
+            let from = s.index().get(s, key)?.tail_start(rank, stream, max as u64);
             segments::read(s, key, rank, stream, from, max)
         })
         .await
@@ -241,7 +264,7 @@ impl LogKeeper {
     /// # Errors
     /// When the disk cannot be read.
     pub async fn ranks(&self, key: AttemptKey) -> Result<Vec<LogStream>, LogError> {
-        self.blocking(move |s| Ok(s.index().get(key)?.streams())).await
+        self.blocking(move |s| Ok(s.index().get(s, key)?.streams())).await
     }
 
     /// Follows an attempt's output from its beginning, all ranks or one.

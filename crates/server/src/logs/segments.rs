@@ -68,22 +68,21 @@ impl AttemptLog {
 }
 
 /// The segments of the attempts that were used last.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Index {
-    dir: PathBuf,
     attempts: HashMap<AttemptKey, AttemptLog>,
     clock: u64,
 }
 
 impl Index {
-    pub(super) fn new(dir: &Path) -> Index {
-        Index { dir: dir.into(), attempts: HashMap::new(), clock: 0 }
-    }
-
-    pub(super) fn get(&mut self, key: AttemptKey) -> Result<&mut AttemptLog, LogError> {
+    pub(super) fn get(
+        &mut self,
+        shared: &Shared,
+        key: AttemptKey,
+    ) -> Result<&mut AttemptLog, LogError> {
         self.clock += 1;
         if !self.attempts.contains_key(&key) {
-            let found = load(&attempt_dir(&self.dir, key))?;
+            let found = load(&shared.attempt_dir(key))?;
             self.make_room();
             self.attempts.insert(key, found);
         }
@@ -108,23 +107,25 @@ impl Index {
     }
 }
 
-pub(super) fn attempt_dir(dir: &Path, key: AttemptKey) -> PathBuf {
-    dir.join((key.job.0 / SHARD).to_string()).join(key.to_string())
+/// What the directories of later lives begin with.
+pub(super) const LIFE: &str = "life-";
+
+pub(super) fn attempt_dir(dir: &Path, life: u64, key: AttemptKey) -> PathBuf {
+    let shard = (key.job.0 / SHARD).to_string();
+    match life {
+        0 => dir.join(shard),
+        life => dir.join(format!("{LIFE}{life}")).join(shard),
+    }
+    .join(key.to_string())
 }
 
-pub(super) fn segment_path(
-    dir: &Path,
-    key: AttemptKey,
-    rank: u32,
-    stream: Stream,
-    start: u64,
-) -> PathBuf {
+/// The file in its attempt's directory.
+pub(super) fn segment_name(rank: u32, stream: Stream, start: u64) -> String {
     let kind = match stream {
         Stream::Stdout => "out",
         Stream::Stderr => "err",
     };
-    let name = if start == 0 { format!("{rank}.{kind}") } else { format!("{rank}.{kind}.{start}") };
-    attempt_dir(dir, key).join(name)
+    if start == 0 { format!("{rank}.{kind}") } else { format!("{rank}.{kind}.{start}") }
 }
 
 fn parse_name(name: &str) -> Option<(u32, Stream, u64)> {
@@ -173,7 +174,7 @@ pub(super) fn read(
     loop {
         let (found, taken) = {
             let mut index = shared.index();
-            let log = index.get(key)?.streams.get(&(rank, stream));
+            let log = index.get(shared, key)?.streams.get(&(rank, stream));
             let segment =
                 log.and_then(|s| s.segments.iter().find(|s| s.end() > asked && s.len > 0));
             (segment.copied(), log.map_or(0, |s| s.taken))
@@ -186,7 +187,7 @@ pub(super) fn read(
         };
         let from = asked.max(segment.start);
         let want = usize::try_from(segment.end() - from).unwrap_or(usize::MAX).min(max);
-        let path = segment_path(&shared.dir, key, rank, stream, segment.start);
+        let path = shared.attempt_dir(key).join(segment_name(rank, stream, segment.start));
         let data = match read_at(&path, from - segment.start, want) {
             Ok(data) => data,
             // It fell to the cap since we looked.

@@ -149,8 +149,8 @@ async fn a_disk_that_takes_nothing_loses_output_but_stops_nobody() {
     let k = keeper(d.path(), LogConfig::default());
     k.append(chunk(0, b"kept")).await.unwrap();
     // A directory where the next segment's file would be.
-    std::fs::create_dir_all(segments::segment_path(d.path(), key(1), 0, Stream::Stdout, 10))
-        .unwrap();
+    let name = segments::segment_name(0, Stream::Stdout, 10);
+    std::fs::create_dir_all(segments::attempt_dir(d.path(), 0, key(1)).join(name)).unwrap();
     assert_eq!(k.append(chunk(10, b"lost")).await.unwrap().offset, 14, "the node may forget it");
     assert_eq!(k.stats().lost, 4);
     k.append(chunk(14, b"again")).await.unwrap();
@@ -192,4 +192,28 @@ async fn following_gives_every_byte_once_from_all_ranks() {
     one.seek(0, Stream::Stdout, 6);
     assert_eq!(&one.next().await.unwrap().data[..], b"late");
     assert_eq!(one.ready().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_attempt_of_another_life_of_the_log_has_output_of_its_own() {
+    let d = tempfile::tempdir().unwrap();
+    let opened = |life: u64, live: Live| {
+        let config = LogConfig { total: 3000, ..LogConfig::default() };
+        LogKeeper::open_with_lives(d.path(), config, live, Arc::new(move |_| life)).unwrap()
+    };
+    let k = opened(0, Arc::new(|_| false));
+    k.append(chunk(0, b"somebody else's secret")).await.unwrap();
+    // The log was restored: the same number is another attempt.
+    let k = opened(1_700_000_042, Arc::new(|k| k == key(1)));
+    assert!(all(&k, 0, Stream::Stdout).await.is_empty());
+    assert!(k.ranks(key(1)).await.unwrap().is_empty());
+    assert_eq!(k.append(chunk(0, b"mine")).await.unwrap().offset, 4, "kept, not a repeat");
+    assert_eq!(all(&k, 0, Stream::Stdout).await, [(0, Bytes::from("mine"))]);
+    // The lost life's output makes room like any that is over; what runs stays.
+    for job in 2..=4 {
+        k.append(LogChunk { key: key(job), ..chunk(0, &[b'x'; 1000]) }).await.unwrap();
+    }
+    assert_eq!(all(&k, 0, Stream::Stdout).await, [(0, Bytes::from("mine"))]);
+    let k = opened(0, Arc::new(|_| false));
+    assert!(all(&k, 0, Stream::Stdout).await.is_empty(), "it went to make room");
 }

@@ -1,7 +1,7 @@
 //! One thread writes, so that a slow disk never holds up the network or the API.
 
 use super::Shared;
-use super::segments::{Segment, StreamLog, attempt_dir, segment_path};
+use super::segments::{LIFE, Segment, StreamLog, segment_name};
 use muster_link::messages::{LogChunk, LogMark, Stream};
 use muster_model::ids::AttemptKey;
 use std::collections::HashMap;
@@ -70,7 +70,7 @@ impl Writer {
         let known = self
             .shared
             .index()
-            .get(*key)
+            .get(&self.shared, *key)
             .map(|a| a.streams.get(&(*rank, *stream)).cloned().unwrap_or_default());
         let mut log = match known {
             Ok(log) => log,
@@ -98,7 +98,7 @@ impl Writer {
         let after: u64 = log.segments.iter().map(|s| s.len).sum();
         let bytes = &self.shared.bytes;
         bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
-        if let Ok(a) = self.shared.index().get(*key) {
+        if let Ok(a) = self.shared.index().get(&self.shared, *key) {
             a.streams.insert((*rank, *stream), log);
         }
         let mut followers = self.shared.followers();
@@ -156,7 +156,7 @@ impl Writer {
     }
 
     fn path(&self, (key, rank, stream): StreamId, start: u64) -> PathBuf {
-        segment_path(&self.shared.dir, key, rank, stream, start)
+        self.shared.attempt_dir(key).join(segment_name(rank, stream, start))
     }
 
     fn create(&mut self, id: StreamId, start: u64) -> io::Result<()> {
@@ -164,7 +164,7 @@ impl Writer {
         let make = || OpenOptions::new().write(true).create(true).truncate(true).open(&path);
         let file = match make() {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(attempt_dir(&self.shared.dir, id.0))?;
+                fs::create_dir_all(self.shared.attempt_dir(id.0))?;
                 make()?
             }
             other => other?,
@@ -230,21 +230,24 @@ impl Writer {
         let goal = total - total / 10;
         let mut attempts = attempts(&self.shared.dir);
         attempts.sort_unstable();
-        for key in attempts {
+        for (key, dir) in attempts {
             if self.shared.bytes.load(Ordering::Relaxed) <= goal {
                 break;
             }
-            if (self.shared.live)(key) {
+            // An attempt of the same number of another life is over.
+            let own = dir == self.shared.attempt_dir(key);
+            if own && (self.shared.live)(key) {
                 continue;
             }
-            let dir = attempt_dir(&self.shared.dir, key);
             let freed = disk_use(&dir);
             if let Err(e) = fs::remove_dir_all(&dir) {
                 tracing::warn!(path = %dir.display(), error = %e, "cannot remove old output");
                 continue;
             }
-            self.files.retain(|id, _| id.0 != key);
-            self.shared.index().forget(key);
+            if own {
+                self.files.retain(|id, _| id.0 != key);
+                self.shared.index().forget(key);
+            }
             self.shared.bytes.fetch_sub(freed, Ordering::Relaxed);
             tracing::info!(attempt = %key, bytes = freed, "removed old output to make room");
         }
@@ -254,12 +257,25 @@ impl Writer {
     }
 }
 
-fn attempts(dir: &Path) -> Vec<AttemptKey> {
+/// Every attempt with output, of every life of the log.
+fn attempts(dir: &Path) -> Vec<(AttemptKey, PathBuf)> {
     let list = |d: &Path| {
         fs::read_dir(d).into_iter().flatten().flatten().map(|e| e.path()).collect::<Vec<_>>()
     };
-    let name = |p: PathBuf| p.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse().ok());
-    list(dir).iter().flat_map(|shard| list(shard)).filter_map(name).collect()
+    let name = |p: &Path| p.file_name().and_then(|n| n.to_str()).map(str::to_owned);
+    let mut found = Vec::new();
+    for shard in list(dir) {
+        if name(&shard).is_some_and(|n| n.starts_with(LIFE)) {
+            found.extend(attempts(&shard));
+            continue;
+        }
+        for path in list(&shard) {
+            if let Some(key) = name(&path).and_then(|n| n.parse().ok()) {
+                found.push((key, path));
+            }
+        }
+    }
+    found
 }
 
 /// Bytes in the files below a directory.

@@ -8,10 +8,12 @@ mod tls;
 
 use crate::chain::{Link, linked};
 use crate::error::db_int;
+use crate::kept::{self, KeptHead};
 use crate::walk::{self, Fill, HeadRow, Rows};
 use crate::{
-    ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head, LeaseAnswer, LoadMode,
-    Snapshot, Store, StoreError, StoreInfo, StoreUrl, failpoint, migrate, segment,
+    AcceptedLoss, ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head,
+    LeaseAnswer, LoadMode, Snapshot, Store, StoreError, StoreInfo, StoreUrl, failpoint, migrate,
+    segment,
 };
 use config::Settings;
 use error::{fail, fail_commit};
@@ -41,6 +43,8 @@ pub(crate) struct PostgresStore {
     tls: Option<tls::Tls>,
     shown: String,
     conn: Option<Conn>,
+    /// The head outside the database, where somebody keeps it.
+    kept: Option<KeptHead>,
     /// The last link this handle wrote or verified: the next append must find it again.
     tail: Option<(Seq, Link)>,
     /// The last link this handle read.
@@ -55,8 +59,9 @@ struct Conn {
 
 impl PostgresStore {
     /// Connects, and creates the tables or brings them up to date.
-    pub(crate) fn open(url: &str) -> Result<PostgresStore, StoreError> {
+    pub(crate) fn open(url: &str, kept: Option<KeptHead>) -> Result<PostgresStore, StoreError> {
         let mut store = PostgresStore::new(url)?;
+        store.kept = kept;
         store.with(migrate_schema)?;
         Ok(store)
     }
@@ -78,7 +83,7 @@ impl PostgresStore {
         let settings = config::parse(url)
             .map_err(|why| StoreError::other(format!("{shown} is not a store: {why}")))?;
         let tls = settings.tls.then(|| tls::Tls::new(settings.root.as_deref())).transpose()?;
-        Ok(PostgresStore { settings, tls, shown, conn: None, tail: None, seen: None })
+        Ok(PostgresStore { settings, tls, shown, conn: None, kept: None, tail: None, seen: None })
     }
 
     fn connect(&self) -> Result<Conn, StoreError> {
@@ -123,6 +128,14 @@ impl PostgresStore {
             self.conn = Some(conn);
         }
         result
+    }
+
+    /// Remembers what was just committed.
+    fn committed(&mut self, tail: (Seq, Link)) {
+        self.tail = Some(tail);
+        if let Some(kept) = &mut self.kept {
+            kept.note(tail.0, tail.1);
+        }
     }
 
     fn try_append(&mut self, batch: &Batch, tail: (Seq, Link)) -> Result<Appended, StoreError> {
@@ -307,7 +320,7 @@ impl Store for PostgresStore {
             if batch.entries.first().is_none_or(|e| e.seq == tail.0.next())
                 && let Appended::Done(tail) = self.try_append(batch, tail)?
             {
-                self.tail = Some(tail);
+                self.committed(tail);
                 return Ok(());
             }
         }
@@ -333,7 +346,7 @@ impl Store for PostgresStore {
         })?;
         match self.try_append(batch, tail)? {
             Appended::Done(tail) => {
-                self.tail = Some(tail);
+                self.committed(tail);
                 Ok(())
             }
             // Another handle of the same leader wrote in between.
@@ -498,7 +511,7 @@ impl Store for PostgresStore {
     }
 
     fn check(&mut self) -> Result<CheckReport, StoreError> {
-        self.with(|c| {
+        let mut report = self.with(|c| {
             let mut tx = c
                 .build_transaction()
                 .isolation_level(IsolationLevel::RepeatableRead)
@@ -506,7 +519,14 @@ impl Store for PostgresStore {
                 .start()
                 .map_err(fail)?;
             walk::check(&mut Db(&mut tx), Vec::new())
-        })
+        })?;
+        match self.verify_head() {
+            Err(StoreError::Lost { detail }) => report.problems.push(detail),
+            // What else is wrong with the head was found already.
+            Err(StoreError::Corrupt { .. }) | Ok(()) => {}
+            Err(e) => return Err(e),
+        }
+        Ok(report)
     }
 
     fn dump(
@@ -532,14 +552,20 @@ impl Store for PostgresStore {
         mode: LoadMode,
     ) -> Result<DumpHeader, StoreError> {
         (self.tail, self.seen) = (None, None);
-        self.with(|c| {
+        let mut kept = self.kept.take();
+        let loaded = self.with(|c| {
             let mut tx = c.transaction().map_err(fail)?;
             tx.batch_execute("SET LOCAL idle_in_transaction_session_timeout = 0").map_err(fail)?;
             Db(&mut tx).lock_head()?;
             let header = walk::load(&mut Db(&mut tx), items, mode)?;
+            if let Some(kept) = &mut kept {
+                kept.forget()?;
+            }
             tx.commit().map_err(fail_commit)?;
             Ok(header)
-        })
+        });
+        self.kept = kept;
+        loaded
     }
 
     fn restored(&mut self) -> Result<Option<Seq>, StoreError> {
@@ -557,5 +583,46 @@ impl Store for PostgresStore {
                 .map_err(fail_commit)?;
             Ok(())
         })
+    }
+
+    fn verify_head(&mut self) -> Result<(), StoreError> {
+        // What a restore gave up is known; the head is kept anew from the first append on.
+        if self.kept.is_none() || self.restored()?.is_some() {
+            return Ok(());
+        }
+        let Some(head) = &self.kept else { return Ok(()) };
+        let (kept, path) = (head.read()?, head.path().to_owned());
+        self.with(|c| kept::reaches(&mut Db(c), kept, &path))
+    }
+
+    fn accept_loss(&mut self) -> Result<Option<AcceptedLoss>, StoreError> {
+        let lost = match self.verify_head() {
+            Ok(()) => return Ok(None),
+            Err(StoreError::Lost { detail }) => detail,
+            Err(e) => return Err(e),
+        };
+        let left = self.with(|c| {
+            let mut tx = c.transaction().map_err(fail)?;
+            Db(&mut tx).lock_head()?;
+            let left = walk::accept_loss(&mut Db(&mut tx))?;
+            tx.commit().map_err(fail_commit)?;
+            Ok(left)
+        })?;
+        self.tail = None;
+        if let Some(kept) = &mut self.kept {
+            kept.keep(left.seq, left.chain)?;
+        }
+        Ok(Some(AcceptedLoss { lost, last_seq: left.seq }))
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        if self.kept.is_none() {
+            return Ok(());
+        }
+        let head = self.with(|c| Db(c).head_row())?;
+        match &mut self.kept {
+            Some(kept) => kept.keep(head.seq, head.chain),
+            None => Ok(()),
+        }
     }
 }

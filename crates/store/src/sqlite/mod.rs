@@ -6,10 +6,11 @@ mod schema;
 use crate::chain::{Link, linked};
 use crate::error::db_int;
 use crate::files::{parent, sync_parent};
+use crate::kept::{self, KeptHead};
 use crate::walk::{self, Fill, Rows};
 use crate::{
-    ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head, LeaseAnswer, LoadMode,
-    Snapshot, Store, StoreError, StoreInfo, failpoint, migrate, segment,
+    AcceptedLoss, ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head,
+    LeaseAnswer, LoadMode, Snapshot, Store, StoreError, StoreInfo, failpoint, migrate, segment,
 };
 use muster_model::{Epoch, JobId, Seq, Span, Time};
 use rows::{Db, RESTORED};
@@ -29,6 +30,7 @@ const BUSY: Duration = Duration::from_secs(10);
 pub(crate) struct SqliteStore {
     conn: Connection,
     path: PathBuf,
+    kept: KeptHead,
     /// The last link this handle wrote or verified: the next append must find it again.
     tail: Option<(Seq, Link)>,
     /// The last link this handle read.
@@ -131,7 +133,9 @@ impl SqliteStore {
         )
         .map_err(fail)?;
         conn.set_prepared_statement_cache_capacity(64);
-        let mut store = SqliteStore { conn, path: path.to_owned(), tail: None, seen: None };
+        let kept = KeptHead::beside(path);
+        let path = path.to_owned();
+        let mut store = SqliteStore { conn, path, kept, tail: None, seen: None };
         store.migrate()?;
         Ok(store)
     }
@@ -147,6 +151,8 @@ impl SqliteStore {
     /// says what it found there. The source is left at its schema: a server of an older version
     /// may be running on it.
     pub(crate) fn copy(source: &Path, target: &Path) -> Result<CheckReport, StoreError> {
+        let head = KeptHead::beside(source);
+        let kept = head.read()?;
         let source = Self::connect(source)?;
         let known = migrate::pending(schema::MIGRATIONS, &Self::recorded(&source)?)?;
         if known.len() == schema::MIGRATIONS.len() {
@@ -175,6 +181,9 @@ impl SqliteStore {
         let _: String =
             copy.query_row("PRAGMA journal_mode = DELETE", [], |r| r.get(0)).map_err(fail)?;
         let report = check(&copy)?;
+        if report.is_ok() {
+            kept::reaches(&mut Db(&copy), kept, head.path())?;
+        }
         copy.close().map_err(|(_, e)| fail(e))?;
         Ok(report)
     }
@@ -314,6 +323,7 @@ impl Store for SqliteStore {
         tx.commit().map_err(fail_commit)?;
         failpoint::hit("store.append.after_commit");
         self.tail = Some(tail);
+        self.kept.note(tail.0, tail.1);
         Ok(())
     }
 
@@ -435,7 +445,14 @@ impl Store for SqliteStore {
     }
 
     fn check(&mut self) -> Result<CheckReport, StoreError> {
-        check(&self.conn)
+        let mut report = check(&self.conn)?;
+        match self.verify_head() {
+            Err(StoreError::Lost { detail }) => report.problems.push(detail),
+            // What else is wrong with the head was found already.
+            Err(StoreError::Corrupt { .. }) | Ok(()) => {}
+            Err(e) => return Err(e),
+        }
+        Ok(report)
     }
 
     fn dump(
@@ -451,9 +468,12 @@ impl Store for SqliteStore {
         items: &mut dyn Iterator<Item = Result<DumpItem, StoreError>>,
         mode: LoadMode,
     ) -> Result<DumpHeader, StoreError> {
+        let path = self.path.clone();
         let tx = self.begin()?;
         let header = walk::load(&mut Db(&tx), items, mode)?;
+        KeptHead::beside(&path).forget()?;
         tx.commit().map_err(fail_commit)?;
+        self.kept = KeptHead::beside(&path);
         (self.tail, self.seen) = (None, None);
         Ok(header)
     }
@@ -469,6 +489,45 @@ impl Store for SqliteStore {
 
     fn clear_restored(&mut self) -> Result<(), StoreError> {
         self.conn.execute("DELETE FROM meta WHERE key = ?1", [RESTORED]).map_err(fail_commit)?;
+        Ok(())
+    }
+
+    fn verify_head(&mut self) -> Result<(), StoreError> {
+        // What a restore gave up is known; the head is kept anew from the first append on.
+        if self.restored()?.is_some() {
+            return Ok(());
+        }
+        let kept = self.kept.read()?;
+        kept::reaches(&mut Db(&self.conn), kept, self.kept.path())
+    }
+
+    fn accept_loss(&mut self) -> Result<Option<AcceptedLoss>, StoreError> {
+        let lost = match self.verify_head() {
+            Ok(()) => return Ok(None),
+            Err(StoreError::Lost { detail }) => detail,
+            Err(e) => return Err(e),
+        };
+        let tx = self.begin()?;
+        let left = walk::accept_loss(&mut Db(&tx))?;
+        tx.commit().map_err(fail_commit)?;
+        // Last: a crash before it finds the loss again.
+        self.kept.keep(left.seq, left.chain)?;
+        Ok(Some(AcceptedLoss { lost, last_seq: left.seq }))
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        let busy: bool = self
+            .conn
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |r| r.get(0))
+            .map_err(fail)?;
+        let head = Db(&self.conn).head_row()?;
+        self.kept.keep(head.seq, head.chain)?;
+        if busy {
+            return Err(StoreError::Unavailable {
+                detail: "another process holds the file, so its `-wal` file is still needed".into(),
+                outcome_unknown: false,
+            });
+        }
         Ok(())
     }
 }

@@ -115,6 +115,27 @@ pub(crate) fn load(
     Ok(header)
 }
 
+/// Goes on from what is left, as if it had been restored from a backup.
+pub(crate) fn accept_loss(r: &mut impl Fill) -> Result<HeadRow, StoreError> {
+    let h = r.head_row()?;
+    if h.held {
+        return Err(StoreError::other(
+            "a server holds the lease of this store: stop it; the lease of one that was killed \
+             ends by itself within 15 seconds",
+        ));
+    }
+    r.set_head(&DumpHeader {
+        base_seq: h.base_seq,
+        base_chain: h.base_chain,
+        last_seq: h.seq,
+        last_at: h.at,
+        last_chain: h.chain,
+        epoch: Epoch(h.epoch.0 + jump()?),
+    })?;
+    r.set_restored(h.seq)?;
+    Ok(h)
+}
+
 /// From a million to about two thousand million: more than restarts ever add up to.
 fn jump() -> Result<u64, StoreError> {
     let mut bytes = [0u8; 4];

@@ -4,7 +4,7 @@ mod check;
 mod copy;
 
 pub(crate) use check::check;
-pub(crate) use copy::{dump, load};
+pub(crate) use copy::{accept_loss, dump, load};
 
 use crate::chain::{self, Link};
 use crate::{DumpHeader, Entry, Head, Snapshot, StoreError};

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use muster_model::{Epoch, JobId, Seq, Span, Time};
-use muster_store::{Batch, Entry, LeaseAnswer, SecretWrite, Store, StoreUrl, open};
+use muster_store::{Batch, Entry, LeaseAnswer, SecretWrite, Store, StoreUrl, open, open_with_head};
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -46,6 +46,19 @@ impl Site {
 
     pub fn open(&self) -> Box<dyn Store> {
         open(&self.url).unwrap()
+    }
+
+    /// As a server opens it: the head is also kept outside the database.
+    pub fn open_as_server(&self) -> Box<dyn Store> {
+        open_with_head(&self.url, &self.head_file()).unwrap()
+    }
+
+    /// Where the head is kept outside the database.
+    pub fn head_file(&self) -> PathBuf {
+        match &self.url {
+            StoreUrl::Sqlite(path) => path.with_extension("db.head"),
+            StoreUrl::Postgres(_) => self.dir.path().join(muster_store::HEAD_FILE),
+        }
     }
 }
 
