@@ -236,7 +236,7 @@ async fn a_job_that_ended_is_not_started_by_a_fault_and_says_whose_doing_it_was(
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let fault = SeenFault {
         code: "xid-79".into(),
-        at: Time(u64::try_from(now.as_millis()).unwrap()),
+        at: Time(i64::try_from(now.as_millis()).unwrap()),
         count: 1,
         source: FaultSource::Kernel,
         class: FaultClass::Bus,

@@ -82,7 +82,7 @@ async fn kit(limits: ConnectionLimits, tls: Option<TlsAcceptor>) -> Kit {
                 Body::from_stream(pieces)
             }),
         );
-    tokio::spawn(run(listener, tls, router, limits, stop.clone()));
+    tokio::spawn(run(std::sync::Arc::new(listener), tls, router, limits, stop.clone()));
     Kit { at, waiting, go, given_up, stop }
 }
 
