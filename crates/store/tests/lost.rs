@@ -4,9 +4,7 @@ use crate::common;
 
 use common::{Site, batch, contents, entry, filled, lead};
 use muster_model::{Epoch, Seq};
-use muster_store::{
-    Batch, Entry, Store, StoreError, StoreUrl, backup, open, open_with_head, restore,
-};
+use muster_store::{Batch, Entry, StoreError, StoreUrl, backup, open, open_with_head, restore};
 use std::path::{Path, PathBuf};
 
 /// Both kinds, with a way to change their tables behind their back.

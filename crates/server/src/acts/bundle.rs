@@ -169,11 +169,12 @@ fn machine(name: &str, n: Option<&Node>, gpu: Option<u32>) -> Machine {
 }
 
 impl Bundle {
-    /// Number of the remedy it is part of.
+    /// The life of the log in which it was asked for.
     pub(super) fn life(&self) -> u64 {
         self.life
     }
 
+    /// Number of the remedy it is part of.
     pub(super) fn remedy_id(&self) -> u64 {
         self.part_of
     }

@@ -93,8 +93,31 @@ async fn a_log_that_lost_its_end_is_not_led() {
     assert!(matches!(&e, StoreError::Lost { detail } if detail.contains(&last.to_string())), "{e}");
     let mut store = muster_store::open(&StoreUrl::in_data_dir(copy.path())).unwrap();
     assert_eq!(store.head().unwrap().epoch.0, 0, "nothing was written to it");
+    drop(store);
+    // Nothing was written to it, so the file that was missing still fits.
+    let wal = file(copy.path(), "-wal");
+    std::fs::copy(file(dir.path(), "-wal"), &wal).unwrap();
+    let whole = lead(copy.path()).await;
+    assert!(whole.durable() >= last);
+    stop(&whole).await;
+    stop(&brain).await;
+}
+
+#[tokio::test]
+async fn a_loss_that_is_accepted_is_led_like_a_restored_log() {
+    let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let brain = site(dir.path(), 3).await;
+    for ending in ["", ".head"] {
+        std::fs::copy(file(dir.path(), ending), file(copy.path(), ending)).unwrap();
+    }
+    stop(&brain).await;
+    refused(try_lead(copy.path()).await);
+    let mut store = muster_store::open(&StoreUrl::in_data_dir(copy.path())).unwrap();
     store.accept_loss().unwrap().expect("something is lost");
-    stop(&lead(copy.path()).await).await;
+    drop(store);
+    let brain = site(copy.path(), 1).await;
+    assert!(submit(&brain).await.0 > 1_000_000);
+    brain.read(|s| assert_eq!(s.lives.len(), 1));
     stop(&brain).await;
 }
 

@@ -223,7 +223,14 @@ impl SqliteStore {
             .map_err(fail)?;
             tracing::info!(version = step.version, name = step.name, "store schema migrated");
         }
-        tx.commit().map_err(fail_commit)
+        tx.commit().map_err(fail_commit)?;
+        // Into the file at once: whoever opens it without its `-wal` file then finds nothing to
+        // migrate, writes nothing, and the `-wal` file can still be put back.
+        let _: bool = self
+            .conn
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |r| r.get(0))
+            .map_err(fail)?;
+        Ok(())
     }
 
     fn begin(&mut self) -> Result<Transaction<'_>, StoreError> {
@@ -510,7 +517,7 @@ impl Store for SqliteStore {
         let tx = self.begin()?;
         let left = walk::accept_loss(&mut Db(&tx))?;
         tx.commit().map_err(fail_commit)?;
-        // Last: a crash before it finds the loss again.
+        // Last: after a crash before it, the mark of a restore says the same.
         self.kept.keep(left.seq, left.chain)?;
         Ok(Some(AcceptedLoss { lost, last_seq: left.seq }))
     }
