@@ -3,6 +3,7 @@
 //! A signal becomes a finding, findings with one cause an incident, a finding calls for a remedy,
 //! and a remedy takes its steps as the node, people and tests allow. Each arrow is a record.
 
+mod allocation;
 mod apply;
 mod book;
 mod breakers;

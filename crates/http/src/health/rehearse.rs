@@ -241,6 +241,8 @@ impl Rehearsal {
                     nodes: self.sizes.get(name).copied().unwrap_or(0),
                     out: u32::try_from(here.len()).unwrap_or(u32::MAX),
                     hour: u32::try_from(hour).unwrap_or(u32::MAX),
+                    stopped: 0,
+                    stoppable: u32::MAX,
                 }
             })
             .collect();
