@@ -9,6 +9,8 @@ mod drift;
 mod lemons;
 #[path = "health/limits.rs"]
 mod limits;
+#[path = "health/rehearse.rs"]
+mod rehearse;
 #[path = "health/story.rs"]
 mod story;
 #[path = "health/words.rs"]
