@@ -621,7 +621,7 @@ impl State {
         f(node);
         node.version = seq;
         let node = arc.clone();
-        self.index.node_changed(&node);
+        self.index.node_changed(&node, self.health.waits_on(name));
         Ok(())
     }
 
@@ -665,7 +665,7 @@ impl State {
                 // The same machine that enrols again keeps its life; only its certificate is new.
                 let keep = self.nodes.get(node).filter(|n| n.stage != Stage::Retired);
                 if keep.is_none() {
-                    self.index.node_changed(&fresh);
+                    self.index.node_changed(&fresh, self.health.waits_on(&fresh.name));
                     self.nodes.insert(node.clone(), Arc::new(fresh));
                     self.follow_domains();
                     self.follow_breakers(r, node)?;

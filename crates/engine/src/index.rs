@@ -116,6 +116,7 @@ pub(crate) fn facts(n: &Node) -> NodeFacts {
         role: n.role,
         // What returned lately is watched before large gangs rely on it.
         hazard: if n.probation.is_some() { n.hazard.max(PROBATION_HAZARD) } else { n.hazard },
+        avoided: false,
     }
 }
 
@@ -198,7 +199,7 @@ impl Index {
         let mut ix = Index::default();
         ix.policy_changed(state);
         for n in state.nodes.values() {
-            ix.node_changed(n);
+            ix.node_changed(n, state.health.waits_on(&n.name));
         }
         for job in state.jobs.values() {
             ix.arrived(job);
@@ -213,7 +214,8 @@ impl Index {
         ix
     }
 
-    pub(crate) fn node_changed(&mut self, n: &Node) {
+    /// A node is another now. `avoided`: a remedy waits to be allowed to take it.
+    pub(crate) fn node_changed(&mut self, n: &Node, avoided: bool) {
         if n.role == NodeRole::Spare && n.stage != Stage::Retired {
             self.spares.insert(n.name.clone());
         } else {
@@ -231,7 +233,7 @@ impl Index {
         if n.stage == Stage::Retired {
             self.cluster.fleet.remove(&n.name);
         } else {
-            self.cluster.fleet.upsert(facts(n));
+            self.cluster.fleet.upsert(NodeFacts { avoided, ..facts(n) });
         }
     }
 

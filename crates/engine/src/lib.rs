@@ -31,7 +31,9 @@ mod waits;
 
 pub use apply::ApplyError;
 pub use decide::permissions::may_see;
-pub use health::{Automation, HealthBook, Stopped};
+pub use health::{
+    Automation, HealthBook, RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, Stopped,
+};
 pub use promises::{Outside, Promises, Standing};
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
 pub use runbooks::{DryStep, Rehearsed, RunbookShelf, rehearse, sees};

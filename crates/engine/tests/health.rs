@@ -11,6 +11,8 @@ mod ended;
 mod lemons;
 #[path = "health/limits.rs"]
 mod limits;
+#[path = "health/rehearse.rs"]
+mod rehearse;
 #[path = "health/repeats.rs"]
 mod repeats;
 #[path = "health/story.rs"]

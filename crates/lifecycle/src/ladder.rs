@@ -58,7 +58,7 @@ const WATCHES: usize = 3;
 /// So many remedies of a node within a week call for people.
 const TOO_MANY: usize = 5;
 /// Below this a detector's word is enough for a test, not for touching the hardware.
-const SURE: u16 = 600;
+pub const SURE: u16 = 600;
 
 /// What a finding calls for under a policy, after what was done before.
 #[must_use]

@@ -16,6 +16,10 @@ pub struct GroupUse {
     pub out: u32,
     /// Of them, taken within the last hour.
     pub hour: u32,
+    /// Of them, not out, but without new work by automation.
+    pub stopped: u32,
+    /// Of them, so many may be out or without new work by automation at a time.
+    pub stoppable: u32,
 }
 
 /// Why one more node of these groups may not be taken; none: it may.
@@ -39,6 +43,30 @@ pub fn holds(groups: &[GroupUse]) -> Option<String> {
     })
 }
 
+/// Nodes of a group of `n` that automation may keep from new work at a time, those it took
+/// included: as many as make a storm, at most half of the group, and never fewer than it may take.
+#[must_use]
+pub fn stoppable(limits: &Limits, share: Share, n: u32) -> u32 {
+    let storm = u64::from(n) * u64::from(limits.storm_percent) / 100;
+    let storm = u32::try_from(storm).unwrap_or(u32::MAX).max(limits.storm_nodes);
+    storm.min(n / 2).max(share.of(n).0)
+}
+
+/// Why new work may not be kept from one more node of these groups; none: it may. No hourly limit
+/// and no error budget is asked: that alone takes nothing from anybody who runs.
+#[must_use]
+pub fn stop_holds(groups: &[GroupUse]) -> Option<String> {
+    groups.iter().find_map(|g| {
+        let without = g.out.saturating_add(g.stopped);
+        (without >= g.stoppable).then(|| {
+            format!(
+                "limit of {}: {without} of {} nodes take no new work by automation, {} may",
+                g.name, g.nodes, g.stoppable
+            )
+        })
+    })
+}
+
 /// Do so many nodes with new findings, out of a fleet, mean that the detectors or the whole site
 /// are at fault rather than the nodes?
 #[must_use]
@@ -53,7 +81,23 @@ mod tests {
     use proptest::prelude::*;
 
     fn group(nodes: u32, out: u32, hour: u32) -> GroupUse {
-        GroupUse { name: "fleet".into(), share: Limits::default().fleet, nodes, out, hour }
+        let limits = Limits::default();
+        let (share, stopped) = (limits.fleet, 0);
+        let stoppable = stoppable(&limits, share, nodes);
+        GroupUse { name: "fleet".into(), share, nodes, out, hour, stopped, stoppable }
+    }
+
+    #[test]
+    fn new_work_is_kept_from_as_many_as_make_a_storm() {
+        let most = |n| group(n, 0, 0).stoppable;
+        assert_eq!([most(1000), most(64), most(17), most(8)], [250, 16, 5, 4]);
+        assert_eq!([most(4), most(3), most(2), most(1)], [2, 2, 1, 0], "as many as are taken");
+        let off = Limits { storm_percent: 0, ..Limits::default() };
+        assert_eq!(stoppable(&off, off.fleet, 100), 20, "no storm is looked for");
+        let g = |out, stopped| GroupUse { stopped, ..group(17, out, 9) };
+        assert_eq!(stop_holds(&[g(2, 2)]), None, "however many were taken within the hour");
+        let why = stop_holds(&[g(2, 3)]).unwrap();
+        assert_eq!(why, "limit of fleet: 5 of 17 nodes take no new work by automation, 5 may");
     }
 
     #[test]
@@ -84,7 +128,9 @@ mod tests {
             nodes in 1u32..3000, total in 0u32..=100, per_hour in 0u32..=100, at_least in 0u32..4,
         ) {
             let share = Share { total, per_hour, at_least };
-            let mut g = GroupUse { name: "g".into(), share, nodes, out: 0, hour: 0 };
+            let (stopped, stoppable) = (0, u32::MAX);
+            let name = "g".into();
+            let mut g = GroupUse { name, share, nodes, out: 0, hour: 0, stopped, stoppable };
             for n in 0..nodes {
                 if holds(std::slice::from_ref(&g)).is_none() {
                     g.out += 1;

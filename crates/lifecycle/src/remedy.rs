@@ -86,6 +86,8 @@ pub fn next(v: &View<'_>) -> Next {
             _ => Next::Ask,
         },
         RemedyStep::Approval if v.approved && v.action == Action::Replace => Next::Repair,
+        // What was done already, where it cannot be tested, is not done again.
+        RemedyStep::Approval if v.act.is_some_and(|end| end.ok) => Next::Wait,
         RemedyStep::Approval if v.approved => Next::Act,
         // Repaired by people, who say so with a test.
         RemedyStep::Approval | RemedyStep::Repairing => Next::Wait,
@@ -168,6 +170,9 @@ mod tests {
         );
         let untestable = View { act: Some(&ok), testable: false, ..at(RemedyStep::Acting) };
         assert_eq!(next(&untestable), Next::Ask, "an operator's word");
+        let again =
+            View { act: Some(&ok), approved: true, testable: false, ..at(RemedyStep::Approval) };
+        assert_eq!(next(&again), Next::Wait, "one approval is one reboot");
         assert_eq!(next(&View { testing: true, ..at(RemedyStep::Testing) }), Next::Wait);
         let passed = View { test: Some(Outcome::Passed), ..at(RemedyStep::Testing) };
         assert_eq!(next(&passed), Next::Return);

@@ -545,6 +545,9 @@ pub enum Event {
         /// The act that is under way.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         act: Option<u64>,
+        /// It stays where it was and waits: nothing was taken. Older records do not say.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        held: bool,
     },
     /// An operator let a remedy go on.
     RemedyApproved {

@@ -134,6 +134,8 @@ pub struct Fleet {
     pub(crate) kept: BTreeMap<JobId, Kept>,
     /// Nodes on which room is kept for somebody.
     pub(crate) booked: BTreeSet<Pos>,
+    /// Nodes that take new work only where no other fits.
+    pub(crate) avoided: BTreeSet<u32>,
     /// Jobs whose kept room is gone: a node of it left service.
     pub(crate) broken: BTreeSet<JobId>,
     pub(crate) skus: Vec<String>,
@@ -625,6 +627,7 @@ impl Fleet {
         self.meter_out(ix);
         let e = self.nodes[ix as usize].take()?;
         self.booked.remove(&e.pos);
+        self.avoided.remove(&ix);
         for id in e.domains {
             self.domains[id as usize].nodes.remove(&e.pos);
         }
@@ -634,6 +637,9 @@ impl Fleet {
     fn link(&mut self, ix: u32) {
         let Some(e) = self.nodes[ix as usize].as_ref() else { return };
         let (pos, domains) = (e.pos.clone(), e.domains);
+        if e.facts.avoided {
+            self.avoided.insert(ix);
+        }
         if !e.book.is_empty() {
             self.booked.insert(pos.clone());
         }

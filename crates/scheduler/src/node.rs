@@ -85,6 +85,9 @@ pub struct NodeFacts {
     pub role: NodeRole,
     /// How likely it is to fail, in thousandths a month.
     pub hazard: u32,
+    /// Something was found there and nothing was done yet: new work goes there only where no
+    /// other node fits.
+    pub avoided: bool,
 }
 
 impl NodeFacts {
@@ -109,6 +112,7 @@ impl NodeFacts {
             block: None,
             role: NodeRole::Normal,
             hazard: 0,
+            avoided: false,
         }
     }
 }

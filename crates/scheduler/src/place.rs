@@ -42,6 +42,8 @@ pub(crate) struct Query<'a> {
     pub(crate) end: Time,
     /// Nodes that may fail are avoided where they can be.
     pub(crate) large: bool,
+    /// Nodes where something was found will do.
+    pub(crate) anywhere: bool,
 }
 
 impl<'a> Query<'a> {
@@ -66,12 +68,15 @@ impl<'a> Query<'a> {
             now,
             end: w.ends(now),
             large: w.demand.nodes() >= large_gang,
+            anywhere: true,
         }
     }
 
     /// Can the node carry this share from now on, as long as the job lasts?
     pub(crate) fn passes(&self, f: &Fleet, e: &Entry, a: &Ask) -> bool {
-        e.open() && f.free_until(e, a, self.who, self.now, self.end)
+        e.open()
+            && (self.anywhere || !e.facts.avoided)
+            && f.free_until(e, a, self.who, self.now, self.end)
     }
 }
 
@@ -84,8 +89,20 @@ fn levels(d: &Demand) -> impl Iterator<Item = Level> {
     DOMAIN_LEVELS.into_iter().filter(move |l| *l >= widest)
 }
 
-/// Finds room for a gang in the fleet as it is.
+/// Finds room for a gang in the fleet as it is: on nodes where nothing was found, if they do.
 pub(crate) fn place(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
+    if fleet.avoided.is_empty() {
+        return place_among(fleet, q);
+    }
+    place_sound(fleet, q).or_else(|NoRoom| place_among(fleet, q))
+}
+
+/// Finds room for a gang without the nodes where something was found.
+pub(crate) fn place_sound(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
+    place_among(fleet, &Query { anywhere: false, ..q.clone() })
+}
+
+fn place_among(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoRoom> {
     let n = q.demand.nodes();
     if n == 1 {
         return place_one(fleet, q);

@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, Running};
 use crate::fleet::Kept;
 use crate::memo::{Memo, alike};
-use crate::place::{Placed, Query, may_fit, place, place_on, room_on};
+use crate::place::{Placed, Query, may_fit, place, place_on, place_sound, room_on};
 use crate::queue::{Failed, Turn};
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
@@ -417,7 +417,10 @@ impl Cycle<'_> {
         let f = &self.c.fleet;
         let Some(kept) = f.kept.get(&job) else { return };
         let q = Query::new(f, &work, self.now, self.policy.hazard.large_gang, skus);
-        if let Ok(placed) = place_on(f, &q, &kept.nodes) {
+        // Something was found on a node since it was kept: others do better, if they fit now.
+        let doubtful = kept.nodes.iter().any(|ix| f.avoided.contains(ix));
+        let sound = doubtful.then(|| place_sound(f, &q).ok()).flatten();
+        if let Some(placed) = sound.or_else(|| place_on(f, &q, &kept.nodes).ok()) {
             self.start(work, placed);
         }
     }

@@ -297,7 +297,7 @@ pub(crate) fn gathered(f: &Fleet, q: &Query<'_>) -> Option<Vec<u32>> {
         if able.len() < need {
             return;
         }
-        able.sort_by_cached_key(|e| key(e));
+        able.sort_by_cached_key(|e| (e.facts.avoided, key(e)));
         if let Some(size) = q.demand.segment {
             let ready = |p: &Vec<&Entry>| p.iter().filter(|e| key(e).0).count();
             let mut by: BTreeMap<u32, Vec<&Entry>> = BTreeMap::new();
@@ -376,6 +376,7 @@ pub fn replacements(
                 all.push(e.pos.ix);
                 let spare = e.facts.role == muster_model::node::NodeRole::Spare;
                 (
+                    e.facts.avoided,
                     std::cmp::Reverse(f.common_level(&all)),
                     !spare,
                     e.facts.hazard,

@@ -211,6 +211,30 @@ fn large_gangs_keep_off_nodes_that_may_fail() {
 }
 
 #[test]
+fn new_work_avoids_doubtful_nodes_while_any_other_fits() {
+    let mut nodes = fleet(1, 4, 8);
+    for i in [0, 2] {
+        nodes[i].avoided = true;
+    }
+    let mut life = Life::new(nodes);
+    let one = life.submit(gang(1, 1));
+    let two = life.submit(gang(1, 8));
+    let mut on = [life.on(one), life.on(two)].concat();
+    on.sort();
+    assert_eq!(on, ["n001", "n003"], "also where a doubtful one is the tighter fit");
+    let small = life.submit(gang(1, 7));
+    assert_eq!(life.on(small), life.on(one), "there is still a sound one");
+    let last = life.submit(gang(2, 8));
+    assert_eq!(life.on(last), ["n000", "n002"], "rather than nothing");
+    // One that is kept for somebody is looked at again when its time has come.
+    let mut nodes = fleet(1, 3, 8);
+    nodes[1].avoided = true;
+    let mut life = Life::new(nodes);
+    let gang_ = life.submit(gang(2, 8));
+    assert_eq!(life.on(gang_), ["n000", "n002"]);
+}
+
+#[test]
 fn failed_nodes_are_replaced_by_spares_nearby() {
     let mut nodes = fleet(2, 5, 8);
     for i in [3, 4, 8, 9] {

@@ -1227,10 +1227,10 @@ export interface paths {
         put?: never;
         /**
          * Say what a policy's remedies would have done over the last days of the log. Changes nothing.
-         * @description Findings of that time (and, in a log of an older server, faults) are judged anew by the policy
-         *     that is given, or the site's own. It is assumed that operators approve what waits, that a
-         *     drained node is back after 30 minutes, one that is reset or restarted after an hour and one
-         *     that is repaired after three days.
+         * @description The engine itself decides, on a copy of the state under the policy that is given (or the site's
+         *     own), fed the faults, findings and outages of that time. It is assumed that operators approve
+         *     what waits, that acts succeed and tests pass within 30 minutes each, and that a node that
+         *     people repair is back after three days.
          */
         post: operations["post_remedies_dry_run"];
         delete?: never;

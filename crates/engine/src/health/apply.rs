@@ -195,7 +195,7 @@ impl State {
                 }
                 remedy.id
             }
-            Event::RemedyStepped { id, step, why, until, act } => {
+            Event::RemedyStepped { id, step, why, until, act, held } => {
                 let Some(m) = book.remedies.get_mut(id) else { return Ok(()) };
                 let m = Arc::make_mut(m);
                 let from = m.step;
@@ -204,10 +204,10 @@ impl State {
                 m.since = r.at;
                 m.until = *until;
                 m.act = act.or(m.act);
-                if m.taken.len() < STEPS_KEPT {
+                if m.taken.len() < STEPS_KEPT && !held {
                     m.taken.push((r.at, *step));
                 }
-                if from == RemedyStep::Proposed && m.action.takes_node() {
+                if from == RemedyStep::Proposed && m.action.takes_node() && !held {
                     let taken = &mut book.automation.taken;
                     taken.push_back((r.at, m.node.clone()));
                     while taken.front().is_some_and(|(t, _)| r.at.since(*t) >= Span::hours(1)) {
@@ -246,9 +246,17 @@ impl State {
         let live = book.remedies_of(&m.node).max_by_key(|m| (m.action, m.id)).map(|m| m.id);
         let noted = m.outcome == Some(RemedyOutcome::Noted);
         if noted || self.nodes.get(&m.node).is_none_or(|n| n.remedy == live) {
+            self.follow_remedies(&m.node);
             return Ok(());
         }
         self.node(r.seq, &m.node, |n| n.remedy = live)
+    }
+
+    /// Whether new work avoids a node follows from its remedies, too.
+    fn follow_remedies(&mut self, node: &NodeName) {
+        if let Some(n) = self.nodes.get(node).cloned() {
+            self.index.node_changed(&n, self.health.waits_on(node));
+        }
     }
 
     fn act_ended(&mut self, id: u64, end: ActEnd) {

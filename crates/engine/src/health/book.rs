@@ -6,7 +6,8 @@ use muster_model::breaker::Breaker;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Incident};
 use muster_model::names::NodeName;
-use muster_model::remedy::{Act, AskedAct, Remedy};
+use muster_model::node::{Node, Stage};
+use muster_model::remedy::{Act, AskedAct, Remedy, RemedyStep};
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -174,6 +175,25 @@ impl HealthBook {
         ids.filter_map(|id| self.remedies.get(id))
     }
 
+    /// Does a remedy wait to be allowed to take this node?
+    #[must_use]
+    pub fn waits_on(&self, node: &NodeName) -> bool {
+        self.remedies_of(node).any(|r| waits(r))
+    }
+
+    /// Was only allocation stopped on a node? It takes no new work, automation has not taken it, and
+    /// what is to be done there waits.
+    #[must_use]
+    pub fn is_stopped(&self, n: &Node) -> bool {
+        let took = |r: &Remedy| {
+            let early = matches!(r.step, RemedyStep::Proposed | RemedyStep::Probation);
+            r.action.takes_node() && !early
+        };
+        n.stage == Stage::Suspect
+            && self.waits_on(&n.name)
+            && !self.remedies_of(&n.name).any(|r| took(r))
+    }
+
     /// Remedies of a node that are kept, also those that ended, oldest first.
     pub(super) fn remedies_ever(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Remedy>> {
         let ids = self.index.remedies_ever.get(node).into_iter().flatten();
@@ -247,6 +267,11 @@ impl HealthIndex {
             self.pages.remove(title);
         }
     }
+}
+
+/// Does a remedy wait to be allowed to take its node?
+fn waits(r: &Remedy) -> bool {
+    r.step == RemedyStep::Proposed && r.action.takes_node() && r.outcome.is_none()
 }
 
 /// Says whether it was there.

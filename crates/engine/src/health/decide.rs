@@ -40,7 +40,11 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
                 let hint = format!("`muster remedies undo {id}` takes back what was done");
                 return Err(conflict(format!("remedy {id} is {} already", r.step.words()), hint));
             }
-            e.end_remedy(*id, RemedyOutcome::Denied, &format!("{by}: {reason}"), true);
+            let why = format!("{by}: {reason}");
+            e.end_remedy(*id, RemedyOutcome::Denied, &why, true);
+            if r.step == RemedyStep::Proposed {
+                e.settle_allocation(&r.node, &why, true);
+            }
         }
         Command::UndoRemedy { id, reason } => {
             live(e, *id)?;
@@ -164,7 +168,7 @@ fn repaired(e: &mut Engine, req: &Request, node: &NodeName, note: &str) -> Resul
     let why = format!("{}: {note}", req.actor.name);
     if r.step != RemedyStep::Testing {
         let (id, step) = (r.id, RemedyStep::Testing);
-        e.emit(None, Event::RemedyStepped { id, step, why, until: None, act: None });
+        e.emit(None, Event::RemedyStepped { id, step, why, until: None, act: None, held: false });
     }
     e.work.due.insert(node.clone());
     Ok(())
@@ -172,7 +176,7 @@ fn repaired(e: &mut Engine, req: &Request, node: &NodeName, note: &str) -> Resul
 
 fn returned(e: &mut Engine, req: &Request, node: &NodeName, why: &str) -> Result<(), Refusal> {
     let n = find_versioned(e, req, node)?;
-    if !is_out(&e.state.health, &n) {
+    if !is_out(&e.state.health, &n) && !e.state.health.is_stopped(&n) {
         return Err(conflict(
             format!("node {node} is {}", muster_lifecycle::state(&n)),
             "only what was taken out of service can be returned",
@@ -275,13 +279,15 @@ impl Engine {
             && !matches!(r.step, RemedyStep::Proposed | RemedyStep::Probation);
         if took && taking(self, &r.node).is_none() {
             self.ready_again(&n, why, word);
+        } else if r.step == RemedyStep::Proposed {
+            self.settle_allocation(&r.node, why, word);
         }
         if r.step == RemedyStep::Probation {
             self.emit(None, Event::ProbationSet { node: n.name.clone(), until: None });
         }
     }
 
-    fn ready_again(&mut self, n: &Node, why: &str, word: bool) {
+    pub(super) fn ready_again(&mut self, n: &Node, why: &str, word: bool) {
         qualify::drop_test(self, n);
         if let Ok(Some(stage)) = muster_lifecycle::step(n, muster_lifecycle::Step::Return) {
             let (node, reason) = (n.name.clone(), why.to_owned());

@@ -2,18 +2,21 @@
 
 use super::work::Group;
 use crate::Engine;
-use muster_lifecycle::limits::{GroupUse, holds, storm};
+use crate::state::State;
+use muster_lifecycle::limits::{GroupUse, holds, stop_holds, stoppable, storm};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::remedy::{Act, Action, Limits, Mode, Remedy, RemedyStep, Share};
 use muster_model::topology::Level;
-use muster_model::units::Span;
+use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The same page is not sent again within this.
 const PAGE_AGAIN: Span = Span::hours(1);
+/// The name of the group that all nodes belong to.
+const FLEET: &str = "fleet";
 /// How long somebody has to be told.
 const PAGE_WITHIN: Span = Span::hours(24);
 
@@ -41,7 +44,10 @@ impl Engine {
             return Some(why);
         }
         let groups = self.groups_of(n);
-        if let Some(why) = holds(&groups) {
+        // One that takes no new work already is not one more without it.
+        let stopped = self.state.health.is_stopped(n);
+        let held = holds(&groups).or_else(|| (!stopped).then(|| stop_holds(&groups)).flatten());
+        if let Some(why) = held {
             self.page(&format!("automation reached a {}", cut_at(&why, ':')), &why);
             return Some(why);
         }
@@ -79,7 +85,9 @@ impl Engine {
             let all = whole.get(&name).copied().unwrap_or(0) >= g.nodes;
             let own = all && !matches!(kind, Kind::Fleet | Kind::Pool);
             let most = share(&limits, kind).of(g.nodes).0;
-            (new > 0 && !own && g.out.saturating_add(new) > most).then(|| {
+            let still = g.out.saturating_add(g.stopped).saturating_add(new);
+            let many = g.out.saturating_add(new) > most || still > at_rest(&limits, kind, g.nodes);
+            (new > 0 && !own && many).then(|| {
                 format!(
                     "limit of {name}: {} of {} nodes are out by automation, {new} more would be",
                     g.out, g.nodes
@@ -112,8 +120,8 @@ impl Engine {
         if !storm(&limits, count(lately.clone().count()), fleet) {
             return;
         }
-        let asking: BTreeSet<&NodeName> = lately.map(|(_, n)| n).collect();
-        let asking = count(asking.len());
+        let nodes: BTreeSet<NodeName> = lately.map(|(_, n)| n.clone()).collect();
+        let asking = count(nodes.len());
         if !storm(&limits, asking, fleet) {
             return;
         }
@@ -123,6 +131,7 @@ impl Engine {
         );
         self.emit(None, Event::AutomationStopped { reason: reason.clone(), word: false });
         self.page("automation stopped itself", &reason);
+        self.resume_in_storm(&nodes);
         let seen = muster_model::finding::SeenFinding::new(
             "detector-storm",
             Entity::Site,
@@ -133,54 +142,39 @@ impl Engine {
     }
 
     /// A node was just taken: what was counted follows, without counting the fleet anew.
-    pub(super) fn count_taken(&mut self, n: &Node) {
+    pub(super) fn count_taken(&mut self, n: &Node, was_stopped: bool) {
         if let Some(groups) = &mut self.work.groups {
             for (name, _) in names(n) {
                 let g = groups.entry(name).or_default();
                 g.out = g.out.saturating_add(1);
                 g.hour = g.hour.saturating_add(1);
+                g.stopped = g.stopped.saturating_sub(u32::from(was_stopped));
+            }
+        }
+    }
+
+    /// A node just stopped to take new work: what was counted follows.
+    pub(super) fn count_stopped(&mut self, n: &Node) {
+        if let Some(groups) = &mut self.work.groups {
+            for (name, _) in names(n) {
+                let g = groups.entry(name).or_default();
+                g.stopped = g.stopped.saturating_add(1);
             }
         }
     }
 
     fn fleet_size(&mut self) -> u32 {
-        self.groups().get("fleet").map_or(0, |g| g.nodes)
+        self.groups().get(FLEET).map_or(0, |g| g.nodes)
     }
 
     fn groups(&mut self) -> &BTreeMap<String, Group> {
         if self.work.groups.is_none() {
-            self.work.groups = Some(self.count_groups());
+            self.work.groups = Some(self.state.count_groups(self.state.now));
         }
         self.work.groups.get_or_insert_default()
     }
 
-    fn count_groups(&self) -> BTreeMap<String, Group> {
-        let now = self.state.now;
-        let mut out: BTreeMap<String, Group> = BTreeMap::new();
-        let hour = |t: &muster_model::units::Time| now.since(*t) < Span::hours(1);
-        let taken: BTreeSet<&NodeName> = self
-            .state
-            .health
-            .automation
-            .taken
-            .iter()
-            .filter(|(t, _)| hour(t))
-            .map(|(_, n)| n)
-            .collect();
-        for n in self.state.nodes.values().filter(|n| counts(n)) {
-            let gone = is_out(&self.state.health, n);
-            let lately = taken.contains(&n.name);
-            for (name, _) in names(n) {
-                let g = out.entry(name).or_default();
-                g.nodes += 1;
-                g.out += u32::from(gone);
-                g.hour += u32::from(lately);
-            }
-        }
-        out
-    }
-
-    fn groups_of(&mut self, n: &Node) -> Vec<GroupUse> {
+    pub(super) fn groups_of(&mut self, n: &Node) -> Vec<GroupUse> {
         let limits = self.state.policy.remedies.limits.clone();
         let now = self.state.now;
         let own = self.state.health.automation.taken.iter();
@@ -190,7 +184,10 @@ impl Engine {
         let used = |(name, kind): (String, Kind)| {
             let g = groups.get(&name).copied().unwrap_or_default();
             let hour = g.hour.saturating_sub(u32::from(own));
-            GroupUse { share: share(&limits, kind), nodes: g.nodes, out: g.out, hour, name }
+            let share = share(&limits, kind);
+            let stoppable = at_rest(&limits, kind, g.nodes);
+            let (nodes, out, stopped) = (g.nodes, g.out, g.stopped);
+            GroupUse { name, share, nodes, out, hour, stopped, stoppable }
         };
         names(n).into_iter().map(used).collect()
     }
@@ -212,6 +209,44 @@ impl Engine {
     }
 }
 
+impl State {
+    /// How much of the fleet automation holds, as its limits count it.
+    #[must_use]
+    pub fn held_by_automation(&self, now: Time) -> GroupUse {
+        let g = self.count_groups(now).remove(FLEET).unwrap_or_default();
+        let limits = &self.policy.remedies.limits;
+        GroupUse {
+            name: FLEET.to_owned(),
+            share: limits.fleet,
+            nodes: g.nodes,
+            out: g.out,
+            hour: g.hour,
+            stopped: g.stopped,
+            stoppable: at_rest(limits, Kind::Fleet, g.nodes),
+        }
+    }
+
+    fn count_groups(&self, now: Time) -> BTreeMap<String, Group> {
+        let mut out: BTreeMap<String, Group> = BTreeMap::new();
+        let hour = |t: &Time| now.since(*t) < Span::hours(1);
+        let taken: BTreeSet<&NodeName> =
+            self.health.automation.taken.iter().filter(|(t, _)| hour(t)).map(|(_, n)| n).collect();
+        for n in self.nodes.values().filter(|n| counts(n)) {
+            let gone = is_out(&self.health, n);
+            let lately = taken.contains(&n.name);
+            let stopped = !gone && self.health.is_stopped(n);
+            for (name, _) in names(n) {
+                let g = out.entry(name).or_default();
+                g.nodes += 1;
+                g.out += u32::from(gone);
+                g.hour += u32::from(lately);
+                g.stopped += u32::from(stopped);
+            }
+        }
+        out
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Fleet,
@@ -229,10 +264,18 @@ fn share(limits: &Limits, kind: Kind) -> Share {
     }
 }
 
+/// Nodes of a group that may be without new work by automation. A leaf or a feed may be so as a
+/// whole: work goes elsewhere.
+fn at_rest(limits: &Limits, kind: Kind, nodes: u32) -> u32 {
+    match kind {
+        Kind::Fleet | Kind::Pool => stoppable(limits, share(limits, kind), nodes),
+        Kind::Leaf | Kind::Feed => u32::MAX,
+    }
+}
+
 /// Groups that a node belongs to. A place that nobody stated is no group.
 fn names(n: &Node) -> Vec<(String, Kind)> {
-    let mut out =
-        vec![("fleet".to_owned(), Kind::Fleet), (format!("pool:{}", n.pool()), Kind::Pool)];
+    let mut out = vec![(FLEET.to_owned(), Kind::Fleet), (format!("pool:{}", n.pool()), Kind::Pool)];
     if n.location.leaf != "unplaced" {
         out.push((Entity::domain(Level::Leaf, &n.name, &n.location).to_string(), Kind::Leaf));
     }
@@ -250,7 +293,8 @@ fn counts(n: &Node) -> bool {
 /// Is it out of service by automation?
 pub(crate) fn is_out(book: &super::HealthBook, n: &Node) -> bool {
     let word = |e: &Entity| book.breakers.get(e).is_some_and(|b| b.pinned.is_some());
-    if matches!(n.stage, Stage::Suspect | Stage::Quarantined | Stage::Repairing)
+    if matches!(n.stage, Stage::Quarantined | Stage::Repairing)
+        || n.stage == Stage::Suspect && !book.is_stopped(n)
         || n.reachable && n.breaker.as_ref().is_some_and(|e| !word(e))
     {
         return true;

@@ -99,7 +99,7 @@ impl Engine {
     fn held_nodes(&self) -> Vec<NodeName> {
         let book = &self.state.health;
         let nodes = book.index.remedies.keys();
-        nodes.filter(|n| book.remedies_of(n).any(|r| waits(r))).cloned().collect()
+        nodes.filter(|n| book.waits_on(n)).cloned().collect()
     }
 
     /// When what is held back is tried again: soon after there may be room, and now and then.
@@ -177,9 +177,4 @@ impl Engine {
             self.emit(None, Event::ActEnded { id, ok: false, message, expired: true });
         }
     }
-}
-
-/// Does a remedy wait to be allowed to take its node?
-fn waits(r: &Remedy) -> bool {
-    r.step == RemedyStep::Proposed && r.action.takes_node()
 }

@@ -3,6 +3,7 @@
 //! A signal becomes a finding, findings with one cause an incident, a finding calls for a remedy,
 //! and a remedy takes its steps as the node, people and tests allow. Each arrow is a record.
 
+mod allocation;
 mod apply;
 mod book;
 mod breakers;
@@ -17,6 +18,7 @@ mod lemons;
 mod limits;
 mod look;
 mod recovery;
+mod rehearse;
 mod remedies;
 mod timers;
 mod work;
@@ -25,4 +27,5 @@ pub use book::{Automation, HealthBook, Stopped};
 pub(crate) use decide::decide;
 pub(crate) use limits::is_out;
 pub(crate) use recovery::{recovery_begins, recovery_placed};
+pub use rehearse::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal};
 pub(crate) use work::Work;

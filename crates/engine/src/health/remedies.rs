@@ -42,6 +42,8 @@ impl Engine {
         if choice.action > Action::RestartJob
             && self.state.health.remedies_of(&node).any(|r| covered(&r))
         {
+            // It may be the first that is critical.
+            self.settle_allocation(&node, "nothing critical is left", false);
             return;
         }
         let id = self.state.seq.next().0;
@@ -210,8 +212,11 @@ impl Engine {
             Next::Hold(why) => {
                 self.work.holds = true;
                 if why != r.why {
-                    self.stepped(r, RemedyStep::Proposed, &why, None, None);
+                    let (id, step) = (r.id, RemedyStep::Proposed);
+                    let (until, act, held) = (None, None, true);
+                    self.emit(None, Event::RemedyStepped { id, step, why, until, act, held });
                 }
+                self.settle_allocation(&n.name, "nothing critical is left", false);
                 return false;
             }
             Next::Take => self.take_out(r, n),
@@ -258,6 +263,9 @@ impl Engine {
                     _ => RemedyOutcome::Mended,
                 };
                 self.end_remedy(r.id, outcome, &why, false);
+                if noted && r.action.takes_node() {
+                    self.settle_allocation(&n.name, &why, false);
+                }
             }
             Next::Escalate(why) => {
                 self.end_remedy(r.id, RemedyOutcome::Escalated, &why, false);
@@ -288,6 +296,7 @@ impl Engine {
 
     fn take_out(&mut self, r: &Remedy, n: &Node) {
         let was_out = super::limits::is_out(&self.state.health, n);
+        let was_stopped = self.state.health.is_stopped(n);
         let until = (r.leave == Leave::Finish)
             .then(|| self.state.now + self.state.policy.remedies.finish_within);
         self.stepped(r, RemedyStep::Moving, &r.why.clone(), until, None);
@@ -302,7 +311,7 @@ impl Engine {
             }
             _ => {
                 if !was_out {
-                    self.count_taken(n);
+                    self.count_taken(n, was_stopped);
                 }
                 self.stage(n, Step::Suspect, &reason);
                 if let Some(n) = self.state.nodes.get(&n.name).cloned()
@@ -447,7 +456,7 @@ impl Engine {
         act: Option<u64>,
     ) {
         let why = why.to_owned();
-        self.emit(None, Event::RemedyStepped { id: r.id, step, why, until, act });
+        self.emit(None, Event::RemedyStepped { id: r.id, step, why, until, act, held: false });
     }
 
     pub(super) fn end_remedy(&mut self, id: u64, outcome: RemedyOutcome, why: &str, word: bool) {

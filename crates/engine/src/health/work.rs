@@ -181,4 +181,5 @@ pub(crate) struct Group {
     pub(crate) nodes: u32,
     pub(crate) out: u32,
     pub(crate) hour: u32,
+    pub(crate) stopped: u32,
 }

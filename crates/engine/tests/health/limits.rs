@@ -6,11 +6,28 @@ use muster_model::units::Span;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
+/// Is it out of service? One that only takes no new work is not.
+fn gone(w: &World, n: &Node) -> bool {
+    match n.stage {
+        Stage::Suspect => !w.engine.state().health.is_stopped(n),
+        Stage::Draining | Stage::Drained | Stage::Quarantined | Stage::Repairing => true,
+        _ => false,
+    }
+}
+
 fn out(w: &World) -> usize {
-    let gone = |n: &&Arc<Node>| {
-        matches!(n.stage, Stage::Suspect | Stage::Draining | Stage::Quarantined | Stage::Repairing)
-    };
-    w.engine.state().nodes.values().filter(gone).count()
+    w.engine.state().nodes.values().filter(|n| gone(w, n)).count()
+}
+
+/// Nodes that automation keeps new work from without having taken them.
+fn stopped(w: &World) -> usize {
+    let s = w.engine.state();
+    s.nodes.values().filter(|n| s.health.is_stopped(n)).count()
+}
+
+fn taken(w: &World) -> Vec<NodeName> {
+    let all = &w.engine.state().health.automation.taken;
+    all.iter().map(|(_, n)| n.clone()).collect()
 }
 
 #[test]
@@ -24,8 +41,9 @@ fn a_limit_stops_pages_and_shows_what_waits() {
     assert_eq!(out(&w), 3, "a tenth of 32 nodes within an hour");
     let r = remedy(&w, &node(24)).unwrap();
     assert_eq!(r.step, RemedyStep::Proposed);
-    assert!(r.why.contains("limit of fleet"), "{}", r.why);
+    assert!(r.why.contains("limit of fleet: 3 of 32 nodes were taken"), "{}", r.why);
     assert_eq!(pages(&w), 1);
+    assert_eq!(of(&w, &node(24)).stage, Stage::Suspect, "no new work all the same");
     // When the hour is over it goes on by itself.
     w.sleep(Span::mins(50));
     assert_eq!(out(&w), 4);
@@ -37,10 +55,137 @@ fn an_approved_remedy_passes_the_limit() {
     xid79(&mut w, &node(0));
     xid79(&mut w, &node(4));
     xid79(&mut w, &node(8));
-    assert_eq!(stands(&w, &node(8)), (Stage::Ready, RemedyStep::Proposed), "two in an hour");
+    assert_eq!(stands(&w, &node(8)), (Stage::Suspect, RemedyStep::Proposed), "two in an hour");
     let id = remedy(&w, &node(8)).unwrap().id;
     w.ok(Command::ApproveRemedy { id });
-    assert_ne!(of(&w, &node(8)).stage, Stage::Ready);
+    assert_eq!(of(&w, &node(8)).stage, Stage::Quarantined);
+}
+
+#[test]
+fn a_sick_node_takes_no_new_work_however_many_were_taken() {
+    let mut w = able(17);
+    // Three within an hour; the limits let automation take two.
+    for i in [0, 4, 8] {
+        xid79(&mut w, &node(i));
+        w.pass(Span::mins(6));
+    }
+    assert_eq!((out(&w), stopped(&w)), (2, 1));
+    assert_eq!(stands(&w, &node(8)), (Stage::Suspect, RemedyStep::Proposed));
+    // What is held again and again is not taken, and one that is taken counts once.
+    for i in [12, 13] {
+        w.pass(Span::mins(6));
+        xid79(&mut w, &node(i));
+        w.pass(Span::mins(3));
+    }
+    assert_eq!(taken(&w), [node(0), node(4)]);
+    let held = remedy(&w, &node(8)).unwrap();
+    assert!(held.why.contains("2 of 17 nodes were taken within an hour, 2 may be"), "{}", held.why);
+    assert_eq!((out(&w), stopped(&w)), (2, 3), "as many as make a storm");
+    // New work goes nowhere near any of them, even when everything else is full.
+    let sick = [0, 4, 8, 12, 13].map(node);
+    for _ in 0..12 {
+        let job = w.run(gang(1, 8));
+        assert!(!sick.contains(&w.nodes_of(job)[0]));
+    }
+    let waits = w.gang(1, 8);
+    assert!(w.job(waits).attempt.is_none(), "{:?}", w.job(waits).attempt);
+}
+
+#[test]
+fn beyond_the_limit_sick_nodes_are_avoided_and_somebody_is_paged() {
+    let mut w = able(17);
+    for i in [0, 4, 8, 12, 13] {
+        xid79(&mut w, &node(i));
+        w.pass(Span::mins(6));
+    }
+    let before = pages(&w);
+    xid79(&mut w, &node(16));
+    assert_eq!(stands(&w, &node(16)), (Stage::Ready, RemedyStep::Proposed));
+    assert_eq!(pages(&w), before + 1);
+    // Eleven healthy ones are left: they come first.
+    for _ in 0..11 {
+        let job = w.run(gang(1, 8));
+        assert_ne!(w.nodes_of(job), [node(16)], "others fit");
+    }
+    let last = w.run(gang(1, 8));
+    assert_eq!(w.nodes_of(last), [node(16)], "nothing else fits");
+    // One that could be healthy again makes a place for it.
+    w.ok(Command::ReturnUntested { node: node(13), reason: "looked at".into() });
+    w.sleep(Span::mins(2));
+    assert_eq!(stands(&w, &node(16)), (Stage::Suspect, RemedyStep::Proposed));
+}
+
+#[test]
+fn a_node_takes_new_work_again_when_what_was_critical_is_over() {
+    let ends: [fn(&mut World, &NodeName); 4] = [
+        |w, n| {
+            let id = w.engine.state().health.open_on(n).next().unwrap().id;
+            w.ok(Command::CloseFinding { id, reason: "false".into() });
+        },
+        |w, n| {
+            let id = remedy(w, n).unwrap().id;
+            w.ok(Command::DenyRemedy { id, reason: "a customer is on it".into() });
+        },
+        |w, n| {
+            let id = remedy(w, n).unwrap().id;
+            w.ok(Command::UndoRemedy { id, reason: "false".into() });
+        },
+        |w, n| {
+            w.ok(Command::ReturnUntested { node: n.clone(), reason: "swapped".into() });
+        },
+    ];
+    for over in ends {
+        let mut w = able(16);
+        for i in [0, 4, 8] {
+            xid79(&mut w, &node(i));
+        }
+        assert_eq!(of(&w, &node(8)).stage, Stage::Suspect);
+        over(&mut w, &node(8));
+        assert_eq!(of(&w, &node(8)).stage, Stage::Ready);
+        assert_eq!(remedy(&w, &node(8)), None);
+        let state = replay(&w.log);
+        assert_eq!(state.digest(), w.engine.state().digest());
+    }
+}
+
+#[test]
+fn a_warning_that_is_held_stops_no_allocation_until_it_is_critical() {
+    let mut w = able(16);
+    for i in [0, 4] {
+        xid79(&mut w, &node(i));
+    }
+    see(&mut w, "straggler", Entity::Node(node(8)), Severity::Degraded);
+    assert_eq!(stands(&w, &node(8)), (Stage::Ready, RemedyStep::Proposed));
+    // A second finding is covered by the remedy that waits, and yet it counts.
+    see(&mut w, "straggler", Entity::Node(node(8)), Severity::Critical);
+    assert_eq!(stands(&w, &node(8)), (Stage::Suspect, RemedyStep::Proposed));
+    let mut f = SeenFinding::new("straggler", Entity::Node(node(8)), Severity::Critical, w.now);
+    f.over = true;
+    w.ok(Command::FindingsSeen { findings: vec![f] });
+    assert_eq!(of(&w, &node(8)).stage, Stage::Ready);
+}
+
+#[test]
+fn a_log_of_before_counts_as_it_did() {
+    let mut w = able(16);
+    for i in [0, 4, 8] {
+        xid79(&mut w, &node(i));
+    }
+    // An older server did not say that a remedy was only held.
+    let old: Vec<_> = w
+        .log
+        .iter()
+        .cloned()
+        .map(|mut r| {
+            if let Event::RemedyStepped { held, .. } = &mut r.event {
+                *held = false;
+            }
+            r
+        })
+        .collect();
+    let nodes = |s: &muster_engine::State| s.health.automation.taken.len();
+    assert_eq!(nodes(&replay(&w.log)), 2);
+    assert_eq!(nodes(&replay(&old)), 3);
 }
 
 #[test]
@@ -56,6 +201,7 @@ fn a_poisoned_detector_ends_with_a_page_and_a_fleet_that_works() {
     assert!(w.engine.state().health.automation.stopped.is_some());
     assert!(pages(&w) >= 1);
     assert!(out(&w) <= 64 / 10, "{} are out", out(&w));
+    assert_eq!(stopped(&w), 0, "nobody believes it any more");
     let job = w.run(gang(32, 8));
     assert_eq!(w.nodes_of(job).len(), 32, "the fleet still works");
     // Nothing more happens until somebody says so; then the limits hold again.
@@ -65,6 +211,22 @@ fn a_poisoned_detector_ends_with_a_page_and_a_fleet_that_works() {
     w.sleep(Span::hours(2));
     assert!(out(&w) <= before + 64 / 10 * 3);
     assert!(out(&w) <= 64 / 5);
+    assert!(out(&w) + stopped(&w) <= 64 / 4, "{} take no new work", out(&w) + stopped(&w));
+}
+
+#[test]
+fn a_detector_that_lies_slowly_does_not_empty_the_fleet() {
+    let mut w = able(64);
+    // Too slowly for a storm: one node a minute.
+    for i in 0..64 {
+        see(&mut w, "thermal", Entity::Node(node(i)), Severity::Critical);
+        w.sleep(Span::mins(1));
+    }
+    assert!(w.engine.state().health.automation.stopped.is_none());
+    assert!(out(&w) <= 64 / 5);
+    assert!(out(&w) + stopped(&w) <= 64 / 4, "{} take no new work", out(&w) + stopped(&w));
+    let job = w.run(gang(40, 8));
+    assert_eq!(w.nodes_of(job).len(), 40, "the fleet still works");
 }
 
 #[test]
@@ -180,6 +342,20 @@ fn does(w: &mut World, op: &Op) {
     }
 }
 
+/// Does something critical ask for a node, while what is to be done waits?
+fn sick(w: &World, n: &Node) -> bool {
+    let book = &w.engine.state().health;
+    let elsewhere = |f: &SeenFinding, incident: Option<u64>| {
+        let i = incident.and_then(|i| book.incidents.get(&i)).filter(|i| i.closed.is_none());
+        f.kind == "made-up"
+            || f.kind == "node-killer"
+            || i.is_some_and(|i| i.cause.node().is_none())
+    };
+    let grave = |f: &SeenFinding| f.severity == Severity::Critical && f.confidence >= 600;
+    book.waits_on(&n.name)
+        && book.open_on(&n.name).any(|f| grave(&f.seen) && !elsewhere(&f.seen, f.incident))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
@@ -194,11 +370,7 @@ proptest! {
             does(&mut w, op);
             let mut groups: BTreeMap<String, (u32, u32)> = BTreeMap::new();
             for n in w.engine.state().nodes.values() {
-                let gone = matches!(
-                    n.stage,
-                    Stage::Suspect | Stage::Draining | Stage::Drained | Stage::Quarantined
-                        | Stage::Repairing
-                );
+                let gone = gone(&w, n);
                 for g in ["fleet".to_string(), n.location.leaf.clone(), n.location.feed.clone()] {
                     let e = groups.entry(g).or_default();
                     e.0 += 1;
@@ -213,6 +385,17 @@ proptest! {
                 };
                 prop_assert!(gone <= share.of(all).0, "{gone} of {all} of {name} are out");
             }
+            let without = out(&w) + stopped(&w);
+            prop_assert!(without <= 6, "{without} of 24 take no new work");
+        }
+        // Up to there no critical finding leaves its node in service, once it was looked at.
+        w.sleep(Span::mins(2));
+        let state = w.engine.state();
+        let behind = state.nodes.values().filter(|n| n.breaker.is_some()).count();
+        let room = out(&w) + stopped(&w) + behind < 6;
+        let stops = state.health.automation.stopped.is_none() && room;
+        for n in state.nodes.values().filter(|n| stops && n.reachable) {
+            prop_assert!(!(n.stage == Stage::Ready && sick(&w, n)), "{} takes work", n.name);
         }
         // The log alone gives the same state.
         let again = replay(&w.log);

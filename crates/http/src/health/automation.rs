@@ -12,25 +12,16 @@ use muster_api::{Automation, ReasonRequest, TakenNode};
 use muster_engine::State as Site;
 use muster_model::Command;
 use muster_model::names::NodeName;
-use muster_model::node::Stage;
-use muster_model::remedy::{Action, RemedyStep};
+use muster_model::remedy::Action;
 use muster_model::tenant::Role;
 use muster_model::units::{Span, Time};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 pub(crate) fn view(s: &Site, now: Time) -> Automation {
     let policy = &s.policy.remedies;
     let a = &s.health.automation;
-    let nodes = s.nodes.values().filter(|n| n.stage != Stage::Retired).count();
-    let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
-    let (total, per_hour) = policy.limits.fleet.of(nodes);
-    let out: BTreeSet<&NodeName> = s
-        .health
-        .live_remedies()
-        .filter(|r| r.action.takes_node())
-        .filter(|r| !matches!(r.step, RemedyStep::Proposed | RemedyStep::Probation))
-        .map(|r| &r.node)
-        .collect();
+    let held = s.held_by_automation(now);
+    let (total, per_hour) = held.share.of(held.nodes);
     let stopped = a.stopped.as_ref();
     Automation {
         state: match (policy.enabled, stopped) {
@@ -44,17 +35,22 @@ pub(crate) fn view(s: &Site, now: Time) -> Automation {
         by_operator: stopped.is_some_and(|s| s.word),
         resumed_at: a.resumed_at.map(Into::into),
         modes: Action::ALL.iter().map(|x| (x.word().to_owned(), policy.mode(*x))).collect(),
-        nodes,
-        out: u32::try_from(out.len()).unwrap_or(u32::MAX),
+        nodes: held.nodes,
+        out: held.out,
         out_at_most: total,
-        taken: a
-            .taken
-            .iter()
-            .filter(|(at, _)| now.since(*at) < Span::hours(1))
-            .map(|(at, node)| TakenNode { at: (*at).into(), node: node.to_string() })
-            .collect(),
+        taken: taken(a.taken.iter(), now),
         taken_at_most: per_hour,
     }
+}
+
+/// Nodes that were taken within the last hour, each once and with the last time.
+fn taken<'a>(all: impl Iterator<Item = &'a (Time, NodeName)>, now: Time) -> Vec<TakenNode> {
+    let hour = all.filter(|(at, _)| now.since(*at) < Span::hours(1));
+    let last: BTreeMap<&NodeName, Time> = hour.map(|(at, node)| (node, *at)).collect();
+    let mut last: Vec<(Time, &NodeName)> = last.into_iter().map(|(node, at)| (at, node)).collect();
+    last.sort();
+    let told = |(at, node): (Time, &NodeName)| TakenNode { at: at.into(), node: node.to_string() };
+    last.into_iter().map(told).collect()
 }
 
 /// Say how automation stands, and how far it may still go.

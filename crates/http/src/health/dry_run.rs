@@ -1,13 +1,13 @@
 //! What a policy would have done over the last days of the log.
 
-use super::rehearse::Rehearsal;
 use crate::auth::Writer;
 use crate::error::{Failure, Reply};
 use crate::extract::OptionalBody;
 use crate::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
-use muster_api::{RemedyDryRun, RemedyDryRunReport};
+use muster_api::{DryRemedy, RemedyDryRun, RemedyDryRunReport};
+use muster_engine::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, State as Site};
 use muster_model::remedy::Remedies;
 use muster_model::tenant::Role;
 use muster_model::units::{Span, Time};
@@ -21,10 +21,10 @@ const BATCH: usize = 2048;
 
 /// Say what a policy's remedies would have done over the last days of the log. Changes nothing.
 ///
-/// Findings of that time (and, in a log of an older server, faults) are judged anew by the policy
-/// that is given, or the site's own. It is assumed that operators approve what waits, that a
-/// drained node is back after 30 minutes, one that is reset or restarted after an hour and one
-/// that is repaired after three days.
+/// The engine itself decides, on a copy of the state under the policy that is given (or the site's
+/// own), fed the faults, findings and outages of that time. It is assumed that operators approve
+/// what waits, that acts succeed and tests pass within 30 minutes each, and that a node that
+/// people repair is back after three days.
 #[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/remedies/dry-run", tag = "health",
     request_body = Option<RemedyDryRun>,
     responses((status = 200, description = "What would have been done.", body = RemedyDryRunReport))))]
@@ -61,7 +61,10 @@ async fn rehearse(
     to: Time,
 ) -> Reply<(Seq, RemedyDryRunReport)> {
     let end = app.brain().durable();
-    let mut life = app.brain().read(|s| Rehearsal::new(policy, s.nodes.values()));
+    // A copy of a large site takes a moment, and so does each stretch of the log: neither the
+    // writer nor others who ask are to wait for it.
+    let site = app.brain().read(Site::clone);
+    let mut life = apart(move || RemedyRehearsal::new(&site, policy, from)).await?;
     let (mut after, mut cut) = begin(app, from, end).await?;
     let mut first = None;
     while after < end {
@@ -76,26 +79,47 @@ async fn rehearse(
         };
         let Some(last) = records.last() else { break };
         after = last.seq;
-        for r in records.iter().filter(|r| r.at >= from && r.seq <= end) {
-            first.get_or_insert(r.at);
-            life.read(r);
-        }
-        tokio::task::yield_now().await;
+        first = first.or(records.iter().map(|r| r.at).find(|at| *at >= from));
+        life = apart(move || {
+            for r in records.iter().filter(|r| r.at >= from && r.seq <= end) {
+                life.read(r);
+            }
+            life
+        })
+        .await?;
     }
-    let Rehearsal { findings, by_action, held, out_at_once, storms, items, .. } = life;
+    let done = apart(move || life.end(to)).await?;
     let from = if cut { first.unwrap_or(from) } else { from };
-    let report = RemedyDryRunReport {
+    Ok((end, report(done, from, to, cut)))
+}
+
+/// Does something that takes a while where nobody waits for it.
+async fn apart<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Reply<T> {
+    tokio::task::spawn_blocking(f).await.map_err(|_| Failure::internal())
+}
+
+fn report(done: RehearsedRemedies, from: Time, to: Time, cut: bool) -> RemedyDryRunReport {
+    let item = |r: RehearsedRemedy| DryRemedy {
+        at: r.at.into(),
+        finding: r.finding.to_string(),
+        kind: r.kind,
+        node: r.node.to_string(),
+        gpu: r.gpu,
+        action: r.action,
+        mode: r.mode,
+        held: r.held,
+    };
+    RemedyDryRunReport {
         from: from.into(),
         to: to.into(),
         cut,
-        findings,
-        by_action,
-        held,
-        out_at_once,
-        storms,
-        items,
-    };
-    Ok((end, report))
+        findings: done.findings,
+        by_action: done.by_action.into_iter().map(|(a, n)| (a.word().to_owned(), n)).collect(),
+        held: done.held,
+        out_at_once: done.out_at_once,
+        storms: done.storms,
+        items: done.items.into_iter().map(item).collect(),
+    }
 }
 
 /// The place in the log where the stretch begins, and whether it begins too late. Times never go

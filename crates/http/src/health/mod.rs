@@ -6,7 +6,6 @@ pub(crate) mod dry_run;
 pub(crate) mod findings;
 pub(crate) mod incidents;
 pub(crate) mod record;
-mod rehearse;
 pub(crate) mod remedies;
 mod story;
 pub(crate) mod summary;

@@ -257,3 +257,44 @@ async fn a_job_that_ended_is_not_started_by_a_fault_and_says_whose_doing_it_was(
     let got = s.post(&s.user, &format!("/v1/jobs/{id}/requeue"), &Value::Null).await;
     assert_eq!((got.status.as_u16(), &got.json()["ended_at"]), (200, &Value::Null));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_is_decided_by_the_engine_itself() {
+    let s = site().await;
+    let stop = json!({"reason": "the cooling is rebuilt"});
+    assert_eq!(s.post(&s.operator, "/v1/automation/stop", &stop).await.status, 200);
+    let findings = vec![seen("gpu-off-bus", "gpu:n1/3", Severity::Critical)];
+    s.brain.system(Command::FindingsSeen { findings }).await.unwrap();
+    let done = s.get(&s.operator, "/v1/remedies").await.json()["items"][0].clone();
+    let got = s.post(&s.operator, "/v1/remedies/dry-run", &json!({"days": 1})).await.json();
+    let dry = &got["items"][0];
+    let held = dry["held"].as_str().unwrap_or_default();
+    assert!(held.contains("automation is stopped"), "an operator's word counts: {got}");
+    for field in ["finding", "kind", "node", "gpu", "action", "mode"] {
+        assert_eq!(dry[field], done[field], "{field}: {got} {done}");
+    }
+    assert_eq!((&got["storms"], &got["out_at_once"]), (&json!(0), &json!(0)), "{got}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_third_sick_node_takes_no_new_work_and_is_not_called_taken() {
+    let s = site().await;
+    for i in 2..=17 {
+        let node: muster_model::NodeName = format!("n{i}").parse().unwrap();
+        let (machine, token) = ("m1".into(), "t".into());
+        s.brain.system(Command::Enroll { node: node.clone(), machine, token }).await.unwrap();
+        s.brain.system(super::node(node.as_str())).await.unwrap();
+    }
+    for i in [1, 5, 9] {
+        let findings = vec![seen("gpu-off-bus", &format!("gpu:n{i}/3"), Severity::Critical)];
+        s.brain.system(Command::FindingsSeen { findings }).await.unwrap();
+    }
+    let held = s.get(&s.operator, "/v1/remedies?node=n9").await.json()["items"][0].clone();
+    assert_eq!(held["step"], "proposed", "{held}");
+    let third = s.get(&s.operator, "/v1/nodes/n9").await.json();
+    assert_eq!(third["state"], "suspect", "{third}");
+    let automation = s.get(&s.operator, "/v1/automation").await.json();
+    let taken = automation["taken"].as_array().unwrap().iter().map(|t| &t["node"]);
+    assert_eq!(taken.collect::<Vec<_>>(), ["n1", "n5"], "{automation}");
+    assert_eq!((&automation["out"], &automation["nodes"]), (&json!(2), &json!(17)));
+}

@@ -42,6 +42,7 @@ pub fn node(n: &str, leaf: &str, rack: &str) -> NodeFacts {
         block: None,
         role: NodeRole::Normal,
         hazard: 0,
+        avoided: false,
     }
 }
 
