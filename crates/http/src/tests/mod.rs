@@ -9,6 +9,7 @@ mod health;
 mod matrix;
 mod report;
 mod rules;
+mod runbooks;
 mod scheduling;
 mod streams;
 mod telemetry;
