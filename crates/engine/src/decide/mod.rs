@@ -12,6 +12,8 @@ use crate::state::KeyEntry;
 use muster_model::command::{Answer, Command, IdempotencyKey, Refusal, RefusalCode, Request};
 use muster_model::event::Event;
 use muster_model::ids::{Seq, SiteId};
+use muster_model::names::NodeName;
+use muster_model::topology::Location;
 
 /// Answers a request whose key was seen before.
 pub(crate) fn replay(seen: &KeyEntry, key: &IdempotencyKey) -> Result<Answer, Refusal> {
@@ -70,6 +72,19 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::SetTopology { topology } => {
             if *e.state.topology != **topology {
                 e.emit(None, Event::TopologySet { topology: topology.clone() });
+            }
+            // One that is written back as it was shown is no statement.
+            let misnamed = |(n, l): &(&NodeName, &Location)| {
+                !l.is_placed() && l.rack != Location::unplaced(n).rack
+            };
+            if let Some((node, _)) = topology.nodes.iter().find(misnamed) {
+                let message = format!(
+                    "node {node} stands on spine and leaf `unplaced`, which is what nodes are \
+                     shown on that nobody placed"
+                );
+                return Err(Refusal::new(RefusalCode::Invalid, message)
+                    .field("nodes")
+                    .hint("name its spine and leaf, or leave the node out"));
             }
             Ok(Answer::Done)
         }

@@ -233,11 +233,11 @@ fn share(limits: &Limits, kind: Kind) -> Share {
 fn names(n: &Node) -> Vec<(String, Kind)> {
     let mut out =
         vec![("fleet".to_owned(), Kind::Fleet), (format!("pool:{}", n.pool()), Kind::Pool)];
-    if n.location.leaf != "unplaced" {
+    if n.location.is_placed() {
         out.push((Entity::domain(Level::Leaf, &n.name, &n.location).to_string(), Kind::Leaf));
     }
-    if n.location.feed != "unknown" {
-        out.push((format!("feed:{}", n.location.feed), Kind::Feed));
+    if let Some(feed) = n.location.known_feed() {
+        out.push((format!("feed:{feed}"), Kind::Feed));
     }
     out
 }
