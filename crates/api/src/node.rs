@@ -264,7 +264,7 @@ impl Node {
             version: version.0,
             stage: *stage,
             reachable: *reachable,
-            cordon: cordon.clone(),
+            cordon: cordon.as_ref().map(|c| c.reason.clone()),
             protected: *protected,
             role: *role,
             hazard: *hazard,

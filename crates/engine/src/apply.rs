@@ -3,6 +3,7 @@
 use crate::index::Index;
 use crate::stage::enter;
 use crate::state::{Booked, State};
+use muster_model::cordon::{Cordon, CordonedBy};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{
@@ -685,8 +686,11 @@ impl State {
             Event::OrphanGone { node, key } => self.node(r.seq, node, |n| {
                 n.orphans.remove(key);
             }),
-            Event::NodeCordoned { node, reason, .. } => {
-                self.node(r.seq, node, |n| n.cordon = Some(reason.clone()))
+            Event::NodeCordoned { node, reason, decided } => {
+                // The control plane cordons for one reason only.
+                let by = if *decided { CordonedBy::FailedTest } else { CordonedBy::Operator };
+                let cordon = Cordon { reason: reason.clone(), by };
+                self.node(r.seq, node, |n| n.cordon = Some(cordon))
             }
             Event::NodeUncordoned { node, .. } => self.node(r.seq, node, |n| n.cordon = None),
             Event::DrainStarted { node, reason } => {

@@ -59,7 +59,7 @@ fn outcome(w: &World, i: usize) -> Option<Outcome> {
 }
 
 fn cordon(w: &World, i: usize) -> Option<String> {
-    w.engine.state().nodes[&node(i)].cordon.clone()
+    w.engine.state().nodes[&node(i)].cordon.as_ref().map(|c| c.reason.clone())
 }
 
 /// The engine starts anew from a snapshot.
@@ -194,6 +194,12 @@ fn a_node_that_fails_is_cordoned_in_the_same_step() {
     let id = ask(&mut w, 0);
     done(&mut w, 0, id, Outcome::Failed, 400);
     assert_eq!(cordon(&w, 0).as_deref(), Some("mine"), "an operator's reason stays");
+    // Whoever it was is written down, not read from the words.
+    let mine = "failed qualification, says its maker";
+    w.ok(Command::Cordon { node: node(0), reason: mine.into() });
+    let id = ask(&mut w, 0);
+    done(&mut w, 0, id, Outcome::Failed, 400);
+    assert_eq!(cordon(&w, 0).as_deref(), Some(mine));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A node: what is in it, and how it stands. The axes are separate on purpose: a node can be
 //! ready, unreachable and cordoned at once.
 
+use crate::cordon::Cordon;
 use crate::ids::AttemptKey;
 use crate::names::NodeName;
 use crate::placement::GpuSet;
@@ -312,8 +313,8 @@ pub struct Node {
     pub stage: Stage,
     /// True while its agent is heard.
     pub reachable: bool,
-    /// Set by an operator: no new work, running work untouched. Holds the reason.
-    pub cordon: Option<String>,
+    /// No new work, running work untouched.
+    pub cordon: Option<Cordon>,
     /// What is in it.
     pub inventory: Inventory,
     /// Where it stands.

@@ -6,6 +6,7 @@ use crate::apply::fine;
 use crate::state::State;
 use muster_lifecycle::Step;
 use muster_model::command::{Answer, Command, Observed, Refusal, RefusalCode, Request};
+use muster_model::cordon::{Cordon, CordonedBy};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, SlotEnd, SlotState, StopReason};
@@ -258,7 +259,9 @@ pub(super) fn cordon(
     reason: &str,
 ) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
-    if n.cordon.as_deref() != Some(reason) {
+    // An operator's word takes over a cordon that a failed test set.
+    let same = |c: &Cordon| c.reason == reason && c.by == CordonedBy::Operator;
+    if !n.cordon.as_ref().is_some_and(same) {
         e.emit(
             None,
             Event::NodeCordoned { node: name.clone(), reason: reason.into(), decided: false },

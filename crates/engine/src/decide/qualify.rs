@@ -5,6 +5,7 @@ use crate::Engine;
 use crate::state::State;
 use muster_health::qualify::judge_against;
 use muster_model::command::{Answer, Refusal, RefusalCode, Request};
+use muster_model::cordon::CordonedBy;
 use muster_model::event::Event;
 use muster_model::fault::SeenFault;
 use muster_model::ids::AttemptKey;
@@ -192,15 +193,12 @@ fn end(e: &mut Engine, n: &Node, id: u64, report: Qualification, expired: bool) 
         e.test_found(&n.name, &why, wrong);
     }
     // Whoever cordoned it for a reason of their own finds that reason again.
-    let free = n.cordon.as_ref().is_none_or(|r| r.starts_with(FAILED));
+    let free = n.cordon.as_ref().is_none_or(|c| c.by == CordonedBy::FailedTest);
     if failed && free {
-        let reason = format!("{FAILED}: {why}");
+        let reason = format!("failed qualification: {why}");
         e.emit(None, Event::NodeCordoned { node: n.name.clone(), reason, decided: true });
     }
 }
-
-/// How the reason of a cordon begins that a failed test is the cause of.
-pub(crate) const FAILED: &str = "failed qualification";
 
 impl Engine {
     /// Tests that took too long have failed.

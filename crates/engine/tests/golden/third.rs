@@ -65,7 +65,7 @@ pub(crate) fn summary(s: &State) -> serde_json::Value {
         .values()
         .map(|n| {
             json!({
-                "name": n.name, "cordon": n.cordon, "qualifying": n.qualifying,
+                "name": n.name, "cordon": n.cordon.as_ref().map(|c| &c.reason), "qualifying": n.qualifying,
                 "qualified": n.qualified, "figures": n.past_figures,
                 "faults": s.faults_of(&n.name).collect::<Vec<_>>(),
             })
