@@ -22,7 +22,7 @@ pub(crate) const CAN: &str = "qualify";
 /// Nodes that a report is compared with; more would change no median.
 const PEERS: usize = 64;
 
-/// Faults are written down as they were told; what follows from them is judged at once.
+/// Faults are written down as the site's catalogue judges them; what follows is judged at once.
 pub(super) fn faults(
     e: &mut Engine,
     node: &NodeName,
@@ -30,7 +30,7 @@ pub(super) fn faults(
 ) -> Result<Answer, Refusal> {
     find(e, node)?;
     for fault in faults {
-        let mut fault = fault.clone().bounded();
+        let mut fault = e.judged_by_site(node, fault.clone().bounded());
         let project = fault.attempt.and_then(|key| ran_here(&e.state, node, key));
         if project.is_none() {
             (fault.attempt, fault.rank) = (None, None);
