@@ -235,6 +235,7 @@ impl Node {
             address,
             host,
             machine: _,
+            enrolment: _,
             boot: _,
             orphans,
             protected,

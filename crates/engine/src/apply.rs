@@ -61,6 +61,7 @@ pub(crate) fn touched_by(state: &State, event: &Event, out: &mut BTreeSet<NodeNa
             }
         }
         Event::NodeBack { node, .. }
+        | Event::NodeRetired { node }
         | Event::NodeReconciled { node }
         | Event::QualificationAsked { node, .. }
         | Event::QualificationEnded { node, .. }
@@ -611,7 +612,7 @@ impl State {
 
     fn apply_node(&mut self, r: &Record) -> Result<(), ApplyError> {
         match &r.event {
-            Event::NodeEnrolled { node, machine, token, location } => {
+            Event::NodeEnrolled { node, machine, token, location, key } => {
                 self.use_token(token);
                 // An attempt that had ranks on a machine of this name before is still counted there.
                 let host = self.nodes.get(node).map(|n| n.host.clone()).unwrap_or_default();
@@ -626,6 +627,7 @@ impl State {
                     address: String::new(),
                     host,
                     machine: machine.clone(),
+                    enrolment: key.clone(),
                     boot: String::new(),
                     orphans: BTreeSet::new(),
                     protected: false,
@@ -653,6 +655,8 @@ impl State {
                     self.nodes.insert(node.clone(), Arc::new(fresh));
                     self.follow_domains();
                     self.follow_breakers(r, node)?;
+                } else if key.is_some() {
+                    self.node(r.seq, node, |n| n.enrolment.clone_from(key))?;
                 }
                 Ok(())
             }

@@ -259,7 +259,7 @@ fn a_node_that_joins_is_tested_first_where_the_policy_says_so() {
     w.policy(|p| p.qualification.on_join = OnJoin::Quick);
     assert_eq!(w.testing(0), None, "those that are there are left alone");
     let (name, machine) = (node(1), "m1".to_string());
-    w.ok(Command::Enroll { node: name, machine, token: "t".into() });
+    w.ok(Command::Enroll { node: name, machine, token: "t".into(), key: None });
     w.run(gang(1, 8));
     let big = w.submit(gang(1, 8));
     let n = w.log.len();
@@ -275,7 +275,7 @@ fn a_node_that_joins_is_tested_first_where_the_policy_says_so() {
     meet(&mut w, 1, "boot 2");
     assert_eq!(w.testing(1), None);
     // One that cannot be tested is taken as it is.
-    w.ok(Command::Enroll { node: node(2), machine: "m2".into(), token: "t".into() });
+    w.ok(Command::Enroll { node: node(2), machine: "m2".into(), token: "t".into(), key: None });
     w.connect(2, 8, "boot", Vec::new());
     assert_eq!(w.testing(2), None);
     assert!(w.now > Time(0));

@@ -59,7 +59,10 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             };
             Ok(jobs::checkpoint_done(e, *key, c))
         }
-        Command::Enroll { node, machine, token } => nodes::enroll(e, node, machine, token),
+        Command::Enroll { node, machine, token, key } => {
+            nodes::enroll(e, node, machine, token, key.as_deref())
+        }
+        Command::NoteNodeKey { node, key } => nodes::note_key(e, node, key),
         Command::NodeConnected { .. } => nodes::connected(e, &req.command),
         Command::NodeLost { node, last_seen } => nodes::lost(e, node, *last_seen),
         Command::SlotReport { node, key, observed } => Ok(nodes::report(e, node, *key, observed)),

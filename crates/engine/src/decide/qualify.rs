@@ -43,7 +43,7 @@ pub(super) fn faults(
 }
 
 /// The project of an attempt, if it ran on that node as far as is remembered.
-fn ran_here(state: &State, node: &NodeName, key: AttemptKey) -> Option<ProjectName> {
+pub(super) fn ran_here(state: &State, node: &NodeName, key: AttemptKey) -> Option<ProjectName> {
     let job = state.jobs.get(&key.job)?;
     let now = job.attempt.as_ref().filter(|a| a.no == key.attempt);
     let here = match now {

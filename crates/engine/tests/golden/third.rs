@@ -17,7 +17,7 @@ pub(crate) fn live(w: &mut World) {
     w.ok(Command::FaultsSeen { node: home.clone(), faults: vec![own, fault("xid-79", 2)] });
     for i in [6, 7] {
         let (node, machine) = (node(i), format!("m{i}"));
-        w.ok(Command::Enroll { node, machine, token: "t".into() });
+        w.ok(Command::Enroll { node, machine, token: "t".into(), key: None });
         if i == 7 {
             w.policy(|p| p.qualification.on_join = muster_model::policy::OnJoin::Quick);
         }

@@ -123,7 +123,12 @@ pub(super) async fn site_with(config: HttpConfig) -> Site {
             usage: TokenUse::Join { uses_left: None },
             ttl: Some(Span::mins(60)),
         },
-        Command::Enroll { node: "n1".parse().unwrap(), machine: "m1".into(), token: "t".into() },
+        Command::Enroll {
+            node: "n1".parse().unwrap(),
+            machine: "m1".into(),
+            token: "t".into(),
+            key: None,
+        },
     ] {
         // What the brain has already made by itself is refused.
         let _ = brain.system(command).await;

@@ -83,7 +83,12 @@ async fn kit(nodes: usize) -> Kit {
     for i in 0..nodes {
         let machine = format!("m{i}");
         let (node, token) = (node(i), "t".into());
-        commands.push(Command::Enroll { node: node.clone(), machine: machine.clone(), token });
+        commands.push(Command::Enroll {
+            node: node.clone(),
+            machine: machine.clone(),
+            token,
+            key: None,
+        });
         let inventory = Inventory { cpus: 8, memory: Size::gib(8), ..Inventory::default() };
         commands.push(Command::NodeConnected {
             node,
