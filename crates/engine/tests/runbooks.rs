@@ -203,7 +203,6 @@ fn the_machine_may_no_more_than_whoever_started_it() {
     assert!(w.engine.state().nodes[&node(at)].cordon.is_some());
 }
 
-#[test]
 fn answer(w: &mut World, who: &str, role: Role, id: u64, word: StepWord) -> Result<(), Refusal> {
     let step = run(w, id).step;
     let command = Command::AnswerRunbook { run: id, step, word, note: String::new(), seen: None };
@@ -261,6 +260,7 @@ fn an_answer_takes_the_permissions_of_what_follows_it() {
     assert_eq!(w.engine.state().nodes[&node(4)].cordon, None, "a word alone does nothing");
 }
 
+#[test]
 fn what_holds_automation_back_holds_the_machine_back() {
     let mut w = world(Role::Operator);
     w.ok(Command::StopAutomation { reason: "a test".into() });

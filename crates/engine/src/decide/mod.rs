@@ -73,9 +73,6 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::Retire { node } => nodes::retire(e, req, node),
         Command::Reconcile { node } => nodes::reconcile(e, req, node),
         Command::SetTopology { topology } => {
-            if *e.state.topology != **topology {
-                e.emit(None, Event::TopologySet { topology: topology.clone() });
-            }
             // One that is written back as it was shown is no statement.
             let misnamed = |(n, l): &(&NodeName, &Location)| {
                 !l.is_placed() && l.rack != Location::unplaced(n).rack
@@ -88,6 +85,9 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
                 return Err(Refusal::new(RefusalCode::Invalid, message)
                     .field("nodes")
                     .hint("name its spine and leaf, or leave the node out"));
+            }
+            if *e.state.topology != **topology {
+                e.emit(None, Event::TopologySet { topology: topology.clone() });
             }
             Ok(Answer::Done)
         }

@@ -325,11 +325,6 @@ async fn mail_is_sent_whole_and_a_refusal_is_told() {
     assert!(smtp::send("nonsense", None, &mail).await.is_err());
 }
 
-/// A port that nobody uses, and what keeps other tests from it until this one ends.
-///
-/// Below the range of ephemeral ports, so that no outgoing connection takes it. Whoever has the
-/// port of the same number for datagrams has it, across processes: that nobody listens may only
-/// mean that another test's server has not come up yet.
 #[tokio::test]
 async fn a_mail_has_the_form_that_mail_servers_insist_on() {
     let (server, heard) = mail_server().await;
@@ -366,6 +361,11 @@ async fn a_mail_has_the_form_that_mail_servers_insist_on() {
     assert!(heard.lock().unwrap().contains("<muster.site-oncall-ffff@ops.example.org>"));
 }
 
+/// A port that nobody uses, and what keeps other tests from it until this one ends.
+///
+/// Below the range of ephemeral ports, so that no outgoing connection takes it. Whoever has the
+/// port of the same number for datagrams has it, across processes: that nobody listens may only
+/// mean that another test's server has not come up yet.
 fn free_port() -> (u16, std::net::UdpSocket) {
     let first = std::process::id() % 10_000;
     let ports = (0..10_000).map(|step| 10_000 + (first + step * 7) % 10_000);
