@@ -201,21 +201,38 @@ pub async fn run_sim_fleet(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let most = config.most_ranks.unwrap_or(u32::try_from(cores * 64).unwrap_or(64));
     let budget = RankBudget::new(most);
-    let shared = config.light.then(|| SharedStore::open(config.state.join("fleet.json")));
+    // Whatever a node was enrolled with is found again, however the fleet is kept now.
+    let file = config.state.join("fleet.json");
+    let shared = (config.light || file.exists()).then(|| SharedStore::open(file));
+    let store_of = |node: &NodeName| {
+        let dir = config.state.join(node.as_str());
+        match &shared {
+            Some(s) if !dir.join("node.key").exists() && (config.light || s.knows(node)) => {
+                Store::Shared(s.clone(), node.clone())
+            }
+            _ => Store::Dir(dir),
+        }
+    };
     let dials = Arc::new(Semaphore::new(DIALS));
     let clock = SimClock::new(config.speed);
     let gangs = Arc::new(Gangs::default());
     let watcher = Watcher::start();
     let mut sessions = JoinSet::new();
+    if let Some(shared) = &shared {
+        // All keys at once, before the first node joins with its own.
+        for store in config.nodes.iter().map(|(node, _)| store_of(node)) {
+            if matches!(store, Store::Shared(..)) {
+                store.key()?;
+            }
+        }
+        shared.flush(false);
+    }
     for (node, sim) in config.nodes {
         let state = config.state.join(node.as_str());
         if !config.light {
             RunDir(state.clone()).create().map_err(AgentError::file("create", &state))?;
         }
-        let store = match &shared {
-            Some(shared) => Store::Shared(shared.clone(), node.clone()),
-            None => Store::Dir(state.clone()),
-        };
+        let store = store_of(&node);
         let runner = RunnerConfig {
             state,
             node: node.clone(),

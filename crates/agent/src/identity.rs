@@ -3,7 +3,8 @@
 use crate::error::AgentError;
 use crate::process;
 use crate::run_dir::{RunDir, write_private};
-use muster_link::pki::Identity;
+use muster_link::LinkError;
+use muster_link::pki::{self, Identity};
 use muster_model::ids::{Epoch, Seq, SiteId};
 use muster_model::names::NodeName;
 use muster_model::units::Time;
@@ -56,6 +57,29 @@ impl Store {
         match self {
             Store::Dir(dir) => load_dir(dir),
             Store::Shared(shared, node) => Ok(shared.get(node)),
+        }
+    }
+
+    /// The node's key, made and written down at the first call: before the node joins, because
+    /// its enrolment is bound to the key, and a join whose answer was lost is asked for again.
+    pub(crate) fn key(&self) -> Result<String, AgentError> {
+        match self {
+            Store::Dir(dir) => {
+                let path = dir.join("node.key");
+                match fs::read_to_string(&path) {
+                    Ok(key) if !key.trim().is_empty() => return Ok(key),
+                    Ok(_) => {}
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(e) => return Err(AgentError::file("read", path)(e)),
+                }
+                let (key, tmp) =
+                    (pki::new_node_key().map_err(AgentError::Link)?, dir.join("node.key.tmp"));
+                write_private(&tmp, key.as_bytes())
+                    .and_then(|()| fs::rename(&tmp, &path))
+                    .map_err(AgentError::file("write", path))?;
+                Ok(key)
+            }
+            Store::Shared(shared, node) => shared.key(node).map_err(AgentError::Link),
         }
     }
 
@@ -120,7 +144,27 @@ impl SharedStore {
     }
 
     fn get(&self, node: &NodeName) -> Option<Stored> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).0.get(node).cloned()
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that has its key, but has not joined yet.
+        inner.0.get(node).filter(|s| !s.cert.is_empty()).cloned()
+    }
+
+    /// Whether the file has a key of this node.
+    pub(crate) fn knows(&self, node: &NodeName) -> bool {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).0.contains_key(node)
+    }
+
+    /// The key of a node; a new one is in the file after the next [`SharedStore::flush`].
+    fn key(&self, node: &NodeName) -> Result<String, LinkError> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stored) = inner.0.get(node) {
+            return Ok(stored.key.clone());
+        }
+        let key = pki::new_node_key()?;
+        let (cert, ca, site) = (String::new(), String::new(), SiteState::default());
+        inner.0.insert(node.clone(), Stored { cert, key: key.clone(), ca, site });
+        inner.1 = true;
+        Ok(key)
     }
 
     fn put(&self, node: &NodeName, stored: Stored) {

@@ -4,6 +4,7 @@ use crate::index::Index;
 use crate::stage::enter;
 use crate::state::{Booked, Life, State};
 use crate::waits::Depends;
+use muster_model::cordon::{Cordon, CordonedBy};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{
@@ -61,6 +62,7 @@ pub(crate) fn touched_by(state: &State, event: &Event, out: &mut BTreeSet<NodeNa
             }
         }
         Event::NodeBack { node, .. }
+        | Event::NodeRetired { node }
         | Event::NodeReconciled { node }
         | Event::QualificationAsked { node, .. }
         | Event::QualificationEnded { node, .. }
@@ -627,7 +629,7 @@ impl State {
 
     fn apply_node(&mut self, r: &Record) -> Result<(), ApplyError> {
         match &r.event {
-            Event::NodeEnrolled { node, machine, token, location } => {
+            Event::NodeEnrolled { node, machine, token, location, key } => {
                 self.use_token(token);
                 // An attempt that had ranks on a machine of this name before is still counted there.
                 let host = self.nodes.get(node).map(|n| n.host.clone()).unwrap_or_default();
@@ -642,6 +644,7 @@ impl State {
                     address: String::new(),
                     host,
                     machine: machine.clone(),
+                    enrolment: key.clone(),
                     boot: String::new(),
                     orphans: BTreeSet::new(),
                     protected: false,
@@ -669,6 +672,8 @@ impl State {
                     self.nodes.insert(node.clone(), Arc::new(fresh));
                     self.follow_domains();
                     self.follow_breakers(r, node)?;
+                } else if key.is_some() {
+                    self.node(r.seq, node, |n| n.enrolment.clone_from(key))?;
                 }
                 Ok(())
             }
@@ -702,8 +707,11 @@ impl State {
             Event::OrphanGone { node, key } => self.node(r.seq, node, |n| {
                 n.orphans.remove(key);
             }),
-            Event::NodeCordoned { node, reason, .. } => {
-                self.node(r.seq, node, |n| n.cordon = Some(reason.clone()))
+            Event::NodeCordoned { node, reason, decided } => {
+                // The control plane cordons for one reason only.
+                let by = if *decided { CordonedBy::FailedTest } else { CordonedBy::Operator };
+                let cordon = Cordon { reason: reason.clone(), by };
+                self.node(r.seq, node, |n| n.cordon = Some(cordon))
             }
             Event::NodeUncordoned { node, .. } => self.node(r.seq, node, |n| n.cordon = None),
             Event::DrainStarted { node, reason } => {

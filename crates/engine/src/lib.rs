@@ -46,6 +46,7 @@ use muster_model::ids::Seq;
 use muster_model::names::ProjectName;
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What operators may choose about the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub struct Policy {
     /// Objectives are judged this often, in whole minutes; less often on a site with very many
     /// open jobs.
     pub judged_every: Span,
+    /// How this site judges faults, with the operator's own verdicts; none: as Muster does.
+    pub faults: Option<Arc<muster_health::faults::Catalogue>>,
 }
 
 impl Default for Policy {
@@ -77,6 +80,7 @@ impl Default for Policy {
             // A twin of a site wakes nobody.
             promises: false,
             judged_every: Span::mins(1),
+            faults: None,
         }
     }
 }

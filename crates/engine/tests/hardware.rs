@@ -59,7 +59,7 @@ fn outcome(w: &World, i: usize) -> Option<Outcome> {
 }
 
 fn cordon(w: &World, i: usize) -> Option<String> {
-    w.engine.state().nodes[&node(i)].cordon.clone()
+    w.engine.state().nodes[&node(i)].cordon.as_ref().map(|c| c.reason.clone())
 }
 
 /// The engine starts anew from a snapshot.
@@ -194,6 +194,12 @@ fn a_node_that_fails_is_cordoned_in_the_same_step() {
     let id = ask(&mut w, 0);
     done(&mut w, 0, id, Outcome::Failed, 400);
     assert_eq!(cordon(&w, 0).as_deref(), Some("mine"), "an operator's reason stays");
+    // Whoever it was is written down, not read from the words.
+    let mine = "failed qualification, says its maker";
+    w.ok(Command::Cordon { node: node(0), reason: mine.into() });
+    let id = ask(&mut w, 0);
+    done(&mut w, 0, id, Outcome::Failed, 400);
+    assert_eq!(cordon(&w, 0).as_deref(), Some(mine));
 }
 
 #[test]
@@ -253,7 +259,7 @@ fn a_node_that_joins_is_tested_first_where_the_policy_says_so() {
     w.policy(|p| p.qualification.on_join = OnJoin::Quick);
     assert_eq!(w.testing(0), None, "those that are there are left alone");
     let (name, machine) = (node(1), "m1".to_string());
-    w.ok(Command::Enroll { node: name, machine, token: "t".into() });
+    w.ok(Command::Enroll { node: name, machine, token: "t".into(), key: None });
     w.run(gang(1, 8));
     let big = w.submit(gang(1, 8));
     let n = w.log.len();
@@ -269,7 +275,7 @@ fn a_node_that_joins_is_tested_first_where_the_policy_says_so() {
     meet(&mut w, 1, "boot 2");
     assert_eq!(w.testing(1), None);
     // One that cannot be tested is taken as it is.
-    w.ok(Command::Enroll { node: node(2), machine: "m2".into(), token: "t".into() });
+    w.ok(Command::Enroll { node: node(2), machine: "m2".into(), token: "t".into(), key: None });
     w.connect(2, 8, "boot", Vec::new());
     assert_eq!(w.testing(2), None);
     assert!(w.now > Time(0));

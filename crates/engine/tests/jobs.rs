@@ -475,7 +475,12 @@ fn a_drain_that_stops_sends_the_work_elsewhere_without_counting_it_as_a_failure(
 fn attempts_on_one_host_never_share_a_port() {
     let mut w = World::empty();
     for i in 0..4 {
-        w.ok(Command::Enroll { node: node(i), machine: format!("m{i}"), token: "t".into() });
+        w.ok(Command::Enroll {
+            node: node(i),
+            machine: format!("m{i}"),
+            token: "t".into(),
+            key: None,
+        });
         w.ok(Command::NodeConnected {
             node: node(i),
             machine: format!("m{i}"),
@@ -532,7 +537,12 @@ fn a_join_token_works_as_often_and_as_long_as_it_says() {
         ttl: Some(Span::mins(5)),
     });
     let join = |w: &mut World, i: usize| {
-        w.send(Command::Enroll { node: node(i), machine: format!("m{i}"), token: "two".into() })
+        w.send(Command::Enroll {
+            node: node(i),
+            machine: format!("m{i}"),
+            token: "two".into(),
+            key: None,
+        })
     };
     join(&mut w, 0).unwrap();
     join(&mut w, 1).unwrap();
@@ -545,8 +555,12 @@ fn a_join_token_works_as_often_and_as_long_as_it_says() {
         ttl: Some(Span::mins(5)),
     });
     w.pass(Span::mins(5));
-    let late =
-        w.send(Command::Enroll { node: node(3), machine: "m3".into(), token: "late".into() });
+    let late = w.send(Command::Enroll {
+        node: node(3),
+        machine: "m3".into(),
+        token: "late".into(),
+        key: None,
+    });
     assert_eq!(late.unwrap_err().code, RefusalCode::NotAllowed);
 }
 

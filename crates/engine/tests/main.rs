@@ -1,5 +1,6 @@
 //! Every integration test of the crate in one program: it is linked once.
 
+mod agents;
 mod common;
 mod golden;
 mod hardware;

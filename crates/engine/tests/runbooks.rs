@@ -113,7 +113,8 @@ fn a_person_goes_through_a_book_step_by_step() {
     assert_eq!((run(&w, id).step, run(&w, id).done.len()), (1, 0));
     say(&mut w, id, StepWord::Go).unwrap();
     say(&mut w, id, StepWord::Go).unwrap();
-    assert_eq!(w.engine.state().nodes[&node(1)].cordon.as_deref(), Some("a test of n001"));
+    let cordon = w.engine.state().nodes[&node(1)].cordon.clone().map(|c| c.reason);
+    assert_eq!(cordon.as_deref(), Some("a test of n001"));
     say(&mut w, id, StepWord::Go).unwrap();
     let wrong = say(&mut w, id, StepWord::Choose("maybe".into())).unwrap_err();
     assert_eq!(wrong.code, RefusalCode::Invalid);
@@ -200,6 +201,63 @@ fn the_machine_may_no_more_than_whoever_started_it() {
     w.pass(Span::mins(11));
     assert_eq!(run(&w, id).done[3].outcome, StepOutcome::Refused);
     assert!(w.engine.state().nodes[&node(at)].cordon.is_some());
+}
+
+fn answer(w: &mut World, who: &str, role: Role, id: u64, word: StepWord) -> Result<(), Refusal> {
+    let step = run(w, id).step;
+    let command = Command::AnswerRunbook { run: id, step, word, note: String::new(), seen: None };
+    let actor = Actor { name: format!("user:{who}"), role, project: None };
+    let at = w.now;
+    w.request(&Request { actor, at, key: None, if_version: None, command }).map(|_| ())
+}
+
+#[test]
+fn an_answer_takes_the_permissions_of_what_follows_it() {
+    let mut w = world(Role::Operator);
+    // The machine asks; after `no` it would uncordon the node in ann's name.
+    let id = begin(&mut w, Role::Operator, 1, true);
+    let before = w.log.len();
+    for word in [StepWord::Choose("no".into()), StepWord::Choose("yes".into()), StepWord::Skip] {
+        let no = answer(&mut w, "bob", Role::User, id, word).unwrap_err();
+        assert_eq!(no.code, RefusalCode::NotAllowed);
+        assert!(no.message.contains("uncordon node=n001") && no.hint.is_some(), "{no:?}");
+    }
+    let stop = Command::StopRunbook { run: id, reason: "no".into() };
+    let bob = Actor { name: "user:bob".into(), role: Role::User, project: None };
+    let request = Request { actor: bob, at: w.now, key: None, if_version: None, command: stop };
+    assert_eq!(w.request(&request).unwrap_err().code, RefusalCode::NotAllowed);
+    assert_eq!(w.log.len(), before, "a refusal leaves no trace");
+    assert_eq!(run(&w, id).step, 4);
+    answer(&mut w, "eve", Role::Operator, id, StepWord::Choose("no".into())).unwrap();
+    assert_eq!(w.engine.state().nodes[&node(1)].cordon, None);
+    // One that waits before an act: no word of a user's moves it, not even past the act.
+    w.ok(Command::StopAutomation { reason: "a test".into() });
+    let id = begin(&mut w, Role::Operator, 2, true);
+    for word in [StepWord::Go, StepWord::Yes, StepWord::No, StepWord::Skip] {
+        let no = answer(&mut w, "bob", Role::User, id, word).unwrap_err();
+        assert_eq!(no.code, RefusalCode::NotAllowed, "{no:?}");
+    }
+    assert_eq!(run(&w, id).step, 2);
+    // Step by step nothing follows by itself: others answer at what they may do themselves.
+    let id = begin(&mut w, Role::Operator, 3, false);
+    answer(&mut w, "bob", Role::User, id, StepWord::Go).unwrap();
+    assert!(answer(&mut w, "bob", Role::User, id, StepWord::Skip).is_err());
+    // In a run of one's own the machine may no more than oneself: no answer is in the way.
+    let id = begin(&mut w, Role::User, 4, false);
+    as_ann(
+        &mut w,
+        Role::User,
+        Command::AnswerRunbook {
+            run: id,
+            step: 1,
+            word: StepWord::Go,
+            note: String::new(),
+            seen: None,
+        },
+    )
+    .unwrap();
+    answer(&mut w, "ann", Role::User, id, StepWord::Yes).unwrap();
+    assert_eq!(w.engine.state().nodes[&node(4)].cordon, None, "a word alone does nothing");
 }
 
 #[test]

@@ -208,7 +208,7 @@ mod tests {
         ask(&mut e, 1, join);
         for name in ["n1", "n2"] {
             let (machine, token) = (name.to_string(), "t".to_string());
-            ask(&mut e, 1, Command::Enroll { node: node(name), machine, token });
+            ask(&mut e, 1, Command::Enroll { node: node(name), machine, token, key: None });
             connect(&mut e, name, Vec::new());
         }
         e

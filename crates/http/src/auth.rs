@@ -116,6 +116,7 @@ fn authenticate(headers: &HeaderMap, app: &App) -> Result<Caller, Denied> {
 
 fn word(role: Role) -> &'static str {
     match role {
+        Role::Agent => "agent",
         Role::Viewer => "viewer",
         Role::User => "user",
         Role::Operator => "operator",

@@ -8,7 +8,7 @@ use muster_model::units::{Span, Time};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
-    PKCS_ED25519, SanType, SerialNumber, string::Ia5String,
+    PKCS_ED25519, PublicKeyData, SanType, SerialNumber, string::Ia5String,
 };
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -24,6 +24,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub const SERVER_NAME: &str = "muster-server";
 /// How far certificates reach back, for nodes whose clock is behind.
 const BACK: Duration = Duration::from_secs(24 * 3600);
+/// Before the enrolment that a certificate belongs to, where its key is not the enrolment's own.
+pub(crate) const ENROLMENT_URI: &str = "urn:muster:enrolment:";
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 const CA_CERT: &str = "ca.pem";
 const CA_KEY: &str = "ca.key";
@@ -167,6 +169,8 @@ impl Authority {
 
     /// Signs a node's certificate. Only the public key is taken from the request, after it has
     /// proved that the asker holds the private one; who the node is, is what the caller says.
+    /// `enrolment` is the hash of the key that the node was enrolled with; none: that key is
+    /// the request's own.
     ///
     /// # Errors
     /// When the request is not a sound one.
@@ -174,12 +178,12 @@ impl Authority {
         &self,
         csr_pem: &str,
         node: &NodeName,
+        enrolment: Option<&str>,
         site: &SiteId,
         ttl: Span,
         now: Time,
     ) -> Result<String, LinkError> {
-        let request = CertificateSigningRequestParams::from_pem(csr_pem)
-            .map_err(|e| certificate("the certificate request is not sound", e))?;
+        let request = read_request(csr_pem)?;
         let algorithm = request.public_key.algorithm();
         if *algorithm != PKCS_ECDSA_P256_SHA256 && *algorithm != PKCS_ED25519 {
             return Err(LinkError::Certificate(
@@ -191,6 +195,9 @@ impl Authority {
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, node.as_str());
         params.subject_alt_names = vec![SanType::URI(ia5(&node_uri(site, node)?)?)];
+        if let Some(id) = enrolment {
+            params.subject_alt_names.push(SanType::URI(ia5(&format!("{ENROLMENT_URI}{id}"))?));
+        }
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         params.serial_number = Some(serial()?);
@@ -228,20 +235,48 @@ impl Authority {
     }
 }
 
+fn read_request(csr_pem: &str) -> Result<CertificateSigningRequestParams, LinkError> {
+    CertificateSigningRequestParams::from_pem(csr_pem)
+        .map_err(|e| certificate("the certificate request is not sound", e))
+}
+
+/// Hex SHA-256 of a public key: what a node's enrolment is known by.
+pub(crate) fn key_hash(public_key: &[u8]) -> String {
+    hex(&Sha256::digest(public_key))
+}
+
+/// The hash of the key that a certificate request (PEM) is for, after the request has proved
+/// that the asker holds the private one.
+///
+/// # Errors
+/// When the request is not a sound one.
+pub fn requested_key(csr_pem: &str) -> Result<String, LinkError> {
+    Ok(key_hash(read_request(csr_pem)?.public_key.der_bytes()))
+}
+
 /// A new key and a request for a certificate, both PEM.
 ///
 /// # Errors
 /// When the system gives no random numbers.
 pub fn new_request(node: &NodeName) -> Result<(String, String), LinkError> {
-    let key = new_key()?;
+    let key = new_node_key()?;
+    let csr = request_with(node, &key)?;
+    Ok((key, csr))
+}
+
+/// A request for a certificate (PEM) for a key that is there already (PEM).
+///
+/// # Errors
+/// When it is no key.
+pub fn request_with(node: &NodeName, key_pem: &str) -> Result<String, LinkError> {
+    let key = KeyPair::from_pem(key_pem).map_err(|e| certificate("the node's key", e))?;
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, node.as_str());
-    let csr = params
+    params
         .serialize_request(&key)
         .and_then(|r| r.pem())
-        .map_err(|e| certificate("the certificate request", e))?;
-    Ok((key.serialize_pem(), csr))
+        .map_err(|e| certificate("the certificate request", e))
 }
 
 /// How a node is named inside its certificate.
@@ -254,6 +289,14 @@ pub(crate) fn node_uri(site: &SiteId, node: &NodeName) -> Result<String, LinkErr
         )));
     }
     Ok(format!("spiffe://muster/{site}/node/{node}"))
+}
+
+/// A new key for a node, PEM.
+///
+/// # Errors
+/// When the system gives no random numbers.
+pub fn new_node_key() -> Result<String, LinkError> {
+    Ok(new_key()?.serialize_pem())
 }
 
 /// P-256: the fastest of the usual kinds to sign and to check with this library.
@@ -324,8 +367,14 @@ mod tests {
         let a = Authority::create_or_load(d.path()).unwrap();
         let site = SiteId("s-1".into());
         let (_, csr) = new_request(&"root".parse().unwrap()).unwrap();
-        let pem =
-            a.sign_node(&csr, &"n1".parse().unwrap(), &site, Span::mins(5), Time(1_000_000_000));
+        let pem = a.sign_node(
+            &csr,
+            &"n1".parse().unwrap(),
+            None,
+            &site,
+            Span::mins(5),
+            Time(1_000_000_000),
+        );
         let der = CertificateDer::from_pem_slice(pem.unwrap().as_bytes()).unwrap();
         let (_, cert) = x509_parser::parse_x509_certificate(&der).unwrap();
         assert_eq!(cert.subject().to_string(), "CN=n1");
@@ -346,7 +395,7 @@ mod tests {
         let forged = format!("{}\n{body}\n{}\n", lines[0], lines[lines.len() - 1]);
         for bad in [&forged[..], "", "-----BEGIN CERTIFICATE REQUEST-----"] {
             let site = SiteId("s".into());
-            let got = a.sign_node(bad, &"n1".parse().unwrap(), &site, Span::mins(5), Time(0));
+            let got = a.sign_node(bad, &"n1".parse().unwrap(), None, &site, Span::mins(5), Time(0));
             assert!(matches!(got, Err(LinkError::Certificate(_))), "{bad}");
         }
     }

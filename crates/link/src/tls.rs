@@ -1,7 +1,7 @@
 //! TLS 1.3 between agent and server, both with certificates of the site's own authority.
 
 use crate::error::LinkError;
-use crate::pki::{Authority, Identity, SERVER_NAME};
+use crate::pki::{Authority, ENROLMENT_URI, Identity, SERVER_NAME, key_hash};
 use crate::token::hex;
 use muster_model::ids::SiteId;
 use muster_model::names::NodeName;
@@ -47,6 +47,9 @@ pub struct Peer {
     pub node: NodeName,
     /// The site that let it in.
     pub site: SiteId,
+    /// The enrolment that the certificate belongs to: the hash of the key that the node was
+    /// enrolled with.
+    pub enrolment: String,
     /// Serial number of the certificate, hex.
     pub serial: String,
     /// When the certificate ends. A resumed session is not checked against it by TLS.
@@ -205,7 +208,13 @@ fn parse_peer(der: &CertificateDer<'_>) -> Result<Peer, LinkError> {
             _ => None,
         })
         .ok_or_else(|| bad("names no node".into()))?;
+    let enrolment = names.iter().find_map(|n| match n {
+        GeneralName::URI(uri) => uri.strip_prefix(ENROLMENT_URI).map(str::to_owned),
+        _ => None,
+    });
+    let own = || key_hash(&parsed.public_key().subject_public_key.data);
     Ok(Peer {
+        enrolment: enrolment.unwrap_or_else(own),
         node: node.parse().map_err(|e| bad(format!("names no node: {e}")))?,
         site: SiteId(site.to_owned()),
         serial: hex(parsed.raw_serial()),

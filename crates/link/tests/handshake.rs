@@ -32,7 +32,7 @@ fn site() -> SiteId {
 
 fn identity(a: &Authority, ttl: Span, at: Time) -> Identity {
     let (key_pem, csr) = new_request(&node()).unwrap();
-    let cert_pem = a.sign_node(&csr, &node(), &site(), ttl, at).unwrap();
+    let cert_pem = a.sign_node(&csr, &node(), None, &site(), ttl, at).unwrap();
     Identity { cert_pem, key_pem }
 }
 

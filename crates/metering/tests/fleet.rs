@@ -251,6 +251,7 @@ fn gpus_are_in_service_or_out_of_it_for_a_reason() {
             machine: "m".into(),
             token: "t".into(),
             location: Location::unplaced(&node()),
+            key: None,
         },
     );
     log.tell(at(0), Event::NodeInventoried { node: node(), inventory: gpus(8) });

@@ -33,6 +33,18 @@ impl Actor {
     pub fn system() -> Actor {
         Actor { name: "system".into(), role: Role::Admin, project: None }
     }
+
+    /// The agent of a node.
+    #[must_use]
+    pub fn agent(node: &NodeName) -> Actor {
+        Actor { name: format!("node:{node}"), role: Role::Agent, project: None }
+    }
+
+    /// The node whose agent this is.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        self.name.strip_prefix("node:").filter(|_| self.role == Role::Agent)
+    }
 }
 
 /// Makes a write safe to repeat.
@@ -134,10 +146,20 @@ pub enum Command {
     Enroll {
         /// Its node's name.
         node: NodeName,
-        /// Identity of its machine.
+        /// Identity of its machine, as it says itself.
         machine: String,
         /// Id of the token it showed.
         token: String,
+        /// Hex SHA-256 of its public key.
+        key: Option<String>,
+    },
+    /// A node that was let in before keys were noted showed its certificate: from now on only
+    /// certificates of this enrolment are the node's.
+    NoteNodeKey {
+        /// The node that connected.
+        node: NodeName,
+        /// Hex SHA-256 of the public key in its certificate.
+        key: String,
     },
     /// An agent connected and told everything it sees.
     NodeConnected {

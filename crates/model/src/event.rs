@@ -7,7 +7,7 @@ mod origin;
 mod record;
 
 pub use origin::Origin;
-pub use record::Record;
+pub use record::{Record, SCHEMA};
 
 use crate::alert::{Acknowledgement, Alert, Condition, News, Routing, Silence};
 use crate::entity::Entity;
@@ -27,9 +27,6 @@ use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// Newest shape of records that this version writes.
-pub const SCHEMA: u32 = 5;
 
 /// A fact of the log, in the past tense, with every id, deadline and choice in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -202,7 +199,7 @@ pub enum Event {
         /// Its step, place, size and time.
         checkpoint: Checkpoint,
     },
-    /// An agent was let in.
+    /// An agent was let in, or the key of one that was let in long ago was noted.
     NodeEnrolled {
         /// The node the agent runs on.
         node: NodeName,
@@ -212,6 +209,9 @@ pub enum Event {
         token: String,
         /// Where it stands.
         location: Location,
+        /// Hex SHA-256 of its public key; logs of before have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
     },
     /// An agent is heard again.
     NodeBack {

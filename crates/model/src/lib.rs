@@ -6,6 +6,7 @@
 pub mod alert;
 pub mod breaker;
 pub mod command;
+pub mod cordon;
 pub mod entity;
 pub mod event;
 pub mod fault;

@@ -1,6 +1,7 @@
 //! A node: what is in it, and how it stands. The axes are separate on purpose: a node can be
 //! ready, unreachable and cordoned at once.
 
+use crate::cordon::Cordon;
 use crate::ids::AttemptKey;
 use crate::names::NodeName;
 use crate::placement::GpuSet;
@@ -312,8 +313,8 @@ pub struct Node {
     pub stage: Stage,
     /// True while its agent is heard.
     pub reachable: bool,
-    /// Set by an operator: no new work, running work untouched. Holds the reason.
-    pub cordon: Option<String>,
+    /// No new work, running work untouched.
+    pub cordon: Option<Cordon>,
     /// What is in it.
     pub inventory: Inventory,
     /// Where it stands.
@@ -322,8 +323,13 @@ pub struct Node {
     pub address: String,
     /// The operating-system instance it runs on: nodes that share it also share ports.
     pub host: String,
-    /// Identity of the machine that enrolled; another machine with the same certificate is refused.
+    /// Identity of the machine that enrolled, as it says itself: a copied state directory is
+    /// noticed by it. It is no proof of anything.
     pub machine: String,
+    /// Hex SHA-256 of the key that it was enrolled with: only certificates of this enrolment are
+    /// this node's. None: it was let in before keys were noted, and has not connected since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enrolment: Option<String>,
     /// Boot id last reported; a new one means that nothing survived.
     pub boot: String,
     /// Attempts that still run there although the log has given up on them; they are stopped

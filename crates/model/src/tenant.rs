@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
+    /// What a node may say about itself and its slots, and nothing else. No token has it: the
+    /// agent link gives it to whoever showed the node's certificate.
+    #[serde(skip)]
+    Agent,
     /// Read within its project.
     Viewer,
     /// Also submit and steer jobs of its project.

@@ -70,6 +70,12 @@ impl FromStr for Level {
     }
 }
 
+/// Spine and leaf of a node that nobody placed, as logs hold it for ever. Nothing outside this
+/// file compares with it: [`Location::is_placed`] tells.
+const UNPLACED: &str = "unplaced";
+/// The feed of a node that nobody told the feed of, likewise: [`Location::known_feed`] tells.
+const UNKNOWN: &str = "unknown";
+
 /// Where one node stands. Domain names are unique per level within their parent; the full path
 /// tells two leaves called `l1` in different spines apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -103,13 +109,31 @@ impl Location {
         Location {
             region: "default".into(),
             cluster: "default".into(),
-            spine: "unplaced".into(),
-            leaf: "unplaced".into(),
-            rack: format!("unplaced-{node}"),
+            spine: UNPLACED.into(),
+            leaf: UNPLACED.into(),
+            rack: format!("{UNPLACED}-{node}"),
             nvlink: node.to_string(),
-            feed: "unknown".into(),
+            feed: Location::no_feed(),
             rails: Vec::new(),
         }
+    }
+
+    /// What stands for the feed where nobody stated one.
+    #[must_use]
+    pub fn no_feed() -> String {
+        UNKNOWN.to_owned()
+    }
+
+    /// Whether somebody stated where the node stands.
+    #[must_use]
+    pub fn is_placed(&self) -> bool {
+        self.spine != UNPLACED || self.leaf != UNPLACED
+    }
+
+    /// The power feed, where somebody stated it.
+    #[must_use]
+    pub fn known_feed(&self) -> Option<&str> {
+        Some(self.feed.as_str()).filter(|f| !f.is_empty() && *f != UNKNOWN)
     }
 
     /// Names from the widest level down to `level`, which together name one domain.

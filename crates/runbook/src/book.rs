@@ -186,6 +186,34 @@ impl Book {
         self.resolve(no, target)
     }
 
+    /// The act of a step; with `onward` also every act that may be taken after it, whatever comes
+    /// of the steps, until a person is asked again.
+    #[must_use]
+    pub fn acts_from(&self, no: u32, onward: bool) -> Vec<&Act> {
+        let (mut out, mut seen, mut next) = (Vec::new(), BTreeSet::new(), vec![no]);
+        while let Some(step) = next.pop().and_then(|n| self.step(n)) {
+            if !seen.insert(step.no) {
+                continue;
+            }
+            if let What::Act(act) = &step.what {
+                out.push(act);
+            }
+            let asks = matches!(step.what, What::Ask(_)) && step.no != no;
+            if onward && !asks {
+                let choices = match &step.what {
+                    What::Ask(a) => a.choices.iter().map(|c| c.goto).collect(),
+                    _ => Vec::new(),
+                };
+                for target in [step.then, step.otherwise].into_iter().chain(choices) {
+                    if let Next::Step(n) = self.resolve(step.no, target) {
+                        next.push(n);
+                    }
+                }
+            }
+        }
+        out
+    }
+
     /// Where a target of a step leads.
     #[must_use]
     pub fn resolve(&self, no: u32, target: Target) -> Next {

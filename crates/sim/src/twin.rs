@@ -216,7 +216,12 @@ impl<'a> Twin<'a> {
             let node = SimNode::new(s.seed, m.config.clone(), m.name.as_str(), self.start);
             let machine = format!("{}{}", self.hosted.machine, m.name);
             let node_name = m.name.clone();
-            self.must(Command::Enroll { node: node_name, machine, token: "sim".into() })?;
+            self.must(Command::Enroll {
+                node: node_name,
+                machine,
+                token: "sim".into(),
+                key: None,
+            })?;
             self.nodes.push(node);
             let connected = self.connected(i, Vec::new());
             self.must(connected)?;

@@ -391,8 +391,12 @@ fn a_node_is_out_for_one_reason() {
         f(&mut n);
         muster_model::slo::Footing::from(&n).service()
     };
+    let by_hand = || muster_model::cordon::Cordon {
+        reason: "x".into(),
+        by: muster_model::cordon::CordonedBy::Operator,
+    };
     assert_eq!(with(&|_| {}), Some(Ok(())));
-    assert_eq!(with(&|n| n.cordon = Some("x".into())), Some(Err(Cause::Operator)));
+    assert_eq!(with(&|n| n.cordon = Some(by_hand())), Some(Err(Cause::Operator)));
     assert_eq!(with(&|n| n.stage = Stage::Drained), Some(Err(Cause::Operator)));
     assert_eq!(with(&|n| n.stage = Stage::Quarantined), Some(Err(Cause::Quarantine)));
     assert_eq!(with(&|n| n.role = NodeRole::Suspect), Some(Err(Cause::Quarantine)));

@@ -275,8 +275,8 @@ pub fn above<'a>(entity: &Entity, node: impl Fn(&NodeName) -> Option<&'a Node>) 
             let Some(n) = node(name) else { return vec![Entity::Site] };
             let mut out = vec![Entity::domain(Level::Nvlink, name, &n.location)];
             // A node that no file mentions has no feed that it shares.
-            if n.location.feed != "unknown" {
-                out.push(Entity::Feed(n.location.feed.clone()));
+            if let Some(feed) = n.location.known_feed() {
+                out.push(Entity::Feed(feed.to_owned()));
             }
             out.push(Entity::Pool(n.pool().to_owned()));
             out

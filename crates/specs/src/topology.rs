@@ -431,7 +431,7 @@ impl Builder<'_> {
             leaf: level(Level::Leaf),
             rack,
             nvlink,
-            feed: here.feed.clone().unwrap_or_else(|| "unknown".into()),
+            feed: here.feed.clone().unwrap_or_else(Location::no_feed),
             rails: here.rails.clone(),
         };
         self.nodes.insert(node, (location, place));

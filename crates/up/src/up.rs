@@ -62,6 +62,8 @@ pub(crate) struct ServerOptions {
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
     /// How often the network between idle nodes is tested.
     pub(crate) fabric_every: Option<Span>,
+    /// How this site judges faults, where the operator has a file of verdicts.
+    pub(crate) faults: Option<std::sync::Arc<muster_health::faults::Catalogue>>,
     /// What is plugged in for remedies.
     pub(crate) acts: muster_server::acts::ActsConfig,
     /// What the console wears.
@@ -194,6 +196,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         topology: options.topology.clone(),
         tls: None,
         fabric_every: None,
+        faults: None,
         acts: muster_server::acts::ActsConfig::default(),
         brand: options.brand.clone(),
         outward: options.outward.clone(),

@@ -163,6 +163,7 @@ pub(crate) async fn start_server(
     config.topology = topology;
     config.tls = options.tls.clone().map(|(cert, key)| TlsFiles { cert, key });
     config.fabric_every = options.fabric_every;
+    config.policy.faults.clone_from(&options.faults);
     config.acts = options.acts.clone();
     config.brand = options.brand.clone();
     config.remote = options.outward.remote();

@@ -80,10 +80,14 @@ impl Session {
             return Some(Err(DialError::Fatal(AgentError::NotJoined { node })));
         };
         let (node, machine) = (self.config.node.clone(), self.config.machine.clone());
+        let key = match self.config.store.key() {
+            Ok(key) => key,
+            Err(e) => return Some(Err(DialError::Fatal(e))),
+        };
         let join = async move {
             tokio::time::sleep(pause).await;
             let _turn = dials.acquire_owned().await;
-            tokio::time::timeout(JOIN, join(&server, &token, node, machine))
+            tokio::time::timeout(JOIN, join(&server, &token, node, machine, key))
                 .await
                 .unwrap_or_else(|_| Err(DialError::Again("the server does not answer".into())))
         };
@@ -122,12 +126,13 @@ async fn join(
     token: &JoinToken,
     node: NodeName,
     machine: String,
+    key: String,
 ) -> Result<Stored, DialError> {
     let trust = tls::Trust::Pin(token.pin.clone());
     let config =
         tls::client_config(None, &trust).map_err(|e| DialError::Fatal(AgentError::Link(e)))?;
     let stream = tls::connect(server, Arc::clone(&config)).await?;
-    let (key, csr) = pki::new_request(&node).map_err(|e| DialError::Fatal(AgentError::Link(e)))?;
+    let csr = pki::request_with(&node, &key).map_err(|e| DialError::Fatal(AgentError::Link(e)))?;
     let (reader, writer) = tokio::io::split(stream);
     let mut reader = FrameReader::new(reader, MAX_FROM_SERVER);
     let mut writer = FrameWriter::new(writer);

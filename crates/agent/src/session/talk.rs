@@ -173,12 +173,14 @@ impl Session {
             self.body.beat();
             let waiting = self.renewing.as_ref().is_some_and(|(_, at)| at.elapsed() < WELCOME);
             if !waiting && self.must_renew() {
-                match muster_link::pki::new_request(&self.config.node) {
-                    Ok((key, csr)) => {
+                // With the key of the enrolment: it stays the node's until it is retired.
+                let key = self.stored.as_ref().map(|s| s.key.clone()).unwrap_or_default();
+                match muster_link::pki::request_with(&self.config.node, &key) {
+                    Ok(csr) => {
                         self.renewing = Some((key, now));
                         wire.say(FromAgent::Renew { csr });
                     }
-                    Err(e) => tracing::warn!(error = %chain(&e), "cannot make a new key"),
+                    Err(e) => tracing::warn!(error = %chain(&e), "cannot ask for a certificate"),
                 }
             }
         }

@@ -77,7 +77,8 @@ impl Server {
         match conn.next().await {
             FromAgent::Join { token, node, csr, .. } => {
                 assert_eq!(token.0, self.token.presented().0);
-                let cert = self.authority.sign_node(&csr, &node, &self.site, ttl, wall()).unwrap();
+                let cert =
+                    self.authority.sign_node(&csr, &node, None, &self.site, ttl, wall()).unwrap();
                 let ca = self.authority.ca_pem().to_owned();
                 conn.say(&FromServer::Joined { cert, ca, site: self.site.clone() }).await;
                 None
@@ -90,7 +91,7 @@ impl Server {
     pub(crate) fn certify(&self, csr: &str, node: &str) -> String {
         let node = node.parse().unwrap();
         let ttl = Span::mins(600);
-        self.authority.sign_node(csr, &node, &self.site, ttl, wall()).unwrap()
+        self.authority.sign_node(csr, &node, None, &self.site, ttl, wall()).unwrap()
     }
 
     /// The next connection of a joined node, welcomed.

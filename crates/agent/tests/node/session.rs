@@ -325,6 +325,7 @@ pub(crate) fn a_certificate_is_renewed_before_it_ends() {
         site["certified"] = 0.into();
         std::fs::write(&path, site.to_string()).unwrap();
         let before = std::fs::read_to_string(dir.path().join("node.pem")).unwrap();
+        let key = std::fs::read(dir.path().join("node.key")).unwrap();
         let agent = node(&server, dir.path(), true);
         let (mut conn, _) = server.welcome(1).await;
         let csr = conn
@@ -339,6 +340,8 @@ pub(crate) fn a_certificate_is_renewed_before_it_ends() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert_ne!(before, cert);
+        let kept = std::fs::read(dir.path().join("node.key")).unwrap();
+        assert_eq!(kept, key, "the enrolment is bound to the key");
         drop(conn);
         let (_conn, hello) = server.welcome(1).await;
         assert_eq!(hello.node.as_str(), "node-1");

@@ -12,6 +12,8 @@ use crate::state::KeyEntry;
 use muster_model::command::{Answer, Command, IdempotencyKey, Refusal, RefusalCode, Request};
 use muster_model::event::Event;
 use muster_model::ids::{Seq, SiteId};
+use muster_model::names::NodeName;
+use muster_model::topology::Location;
 
 /// Answers a request whose key was seen before.
 pub(crate) fn replay(seen: &KeyEntry, key: &IdempotencyKey) -> Result<Answer, Refusal> {
@@ -59,7 +61,10 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             };
             Ok(jobs::checkpoint_done(e, *key, c))
         }
-        Command::Enroll { node, machine, token } => nodes::enroll(e, node, machine, token),
+        Command::Enroll { node, machine, token, key } => {
+            nodes::enroll(e, node, machine, token, key.as_deref())
+        }
+        Command::NoteNodeKey { node, key } => nodes::note_key(e, node, key),
         Command::NodeConnected { .. } => nodes::connected(e, &req.command),
         Command::NodeLost { node, last_seen } => nodes::lost(e, node, *last_seen),
         Command::SlotReport { node, key, observed } => Ok(nodes::report(e, node, *key, observed)),
@@ -71,6 +76,19 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::Reconcile { node } => nodes::reconcile(e, req, node),
         Command::SetTopology { topology } => {
             topology.check()?;
+            // One that is written back as it was shown is no statement.
+            let misnamed = |(n, l): &(&NodeName, &Location)| {
+                !l.is_placed() && l.rack != Location::unplaced(n).rack
+            };
+            if let Some((node, _)) = topology.nodes.iter().find(misnamed) {
+                let message = format!(
+                    "node {node} stands on spine and leaf `unplaced`, which is what nodes are \
+                     shown on that nobody placed"
+                );
+                return Err(Refusal::new(RefusalCode::Invalid, message)
+                    .field("nodes")
+                    .hint("name its spine and leaf, or leave the node out"));
+            }
             if *e.state.topology != **topology {
                 e.emit(None, Event::TopologySet { topology: topology.clone() });
             }

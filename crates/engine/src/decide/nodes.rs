@@ -6,6 +6,7 @@ use crate::apply::fine;
 use crate::state::State;
 use muster_lifecycle::Step;
 use muster_model::command::{Answer, Command, Observed, Refusal, RefusalCode, Request};
+use muster_model::cordon::{Cordon, CordonedBy};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, SlotEnd, SlotState, StopReason};
@@ -40,6 +41,7 @@ pub(super) fn enroll(
     node: &NodeName,
     machine: &str,
     token: &str,
+    key: Option<&str>,
 ) -> Result<Answer, Refusal> {
     // The edge has compared the secret; here nothing can come in between.
     let good = e.state.tokens.get(token).is_some_and(|t| {
@@ -53,15 +55,8 @@ pub(super) fn enroll(
         )
         .hint("make a new one with `muster token create --join`"));
     }
-    if let Some(n) = e.state.nodes.get(node)
-        && n.stage != Stage::Retired
-        && n.machine != machine
-    {
-        return Err(Refusal::new(
-            RefusalCode::Conflict,
-            format!("node {node} is enrolled on another machine"),
-        )
-        .hint(format!("choose another name, or `muster node retire {node}` first")));
+    if let Some(n) = e.state.nodes.get(node) {
+        may_enroll_again(n, machine, key)?;
     }
     let location =
         e.state.topology.nodes.get(node).cloned().unwrap_or_else(|| Location::unplaced(node));
@@ -70,8 +65,46 @@ pub(super) fn enroll(
         machine: machine.into(),
         token: token.into(),
         location,
+        key: key.map(str::to_owned),
     };
     e.emit(None, event);
+    Ok(Answer::Done)
+}
+
+/// Whether an agent may join under a name that is known. A join token is not enough to take a
+/// node's name: a retired node's name is free; one that was heard is its key's, since whoever
+/// reads the log knows the rest. One whose agent never connected may have lost the answer.
+fn may_enroll_again(n: &Node, machine: &str, key: Option<&str>) -> Result<(), Refusal> {
+    let name = &n.name;
+    let noted = n.enrolment.as_deref();
+    let free = n.stage == Stage::Retired;
+    let same_key = noted.is_some() && noted == key;
+    let never_heard = n.stage == Stage::Enrolled || noted.is_none();
+    if free || (n.machine == machine && (same_key || never_heard)) {
+        return Ok(());
+    }
+    let message = if n.machine == machine {
+        format!("node {name} is enrolled with another key")
+    } else {
+        format!("node {name} is enrolled on another machine")
+    };
+    let hint = format!("choose another name, or `muster node retire {name}` first");
+    Err(Refusal::new(RefusalCode::Conflict, message).hint(hint))
+}
+
+/// Notes the key of a node that was let in before keys were noted.
+pub(super) fn note_key(e: &mut Engine, node: &NodeName, key: &str) -> Result<Answer, Refusal> {
+    let n = find(e, node)?;
+    if n.enrolment.is_none() && n.stage != Stage::Retired {
+        let event = Event::NodeEnrolled {
+            node: node.clone(),
+            machine: n.machine.clone(),
+            token: String::new(),
+            location: n.location.clone(),
+            key: Some(key.to_owned()),
+        };
+        e.emit(None, event);
+    }
     Ok(Answer::Done)
 }
 
@@ -258,7 +291,9 @@ pub(super) fn cordon(
     reason: &str,
 ) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
-    if n.cordon.as_deref() != Some(reason) {
+    // An operator's word takes over a cordon that a failed test set.
+    let same = |c: &Cordon| c.reason == reason && c.by == CordonedBy::Operator;
+    if !n.cordon.as_ref().is_some_and(same) {
         e.emit(
             None,
             Event::NodeCordoned { node: name.clone(), reason: reason.into(), decided: false },

@@ -2,8 +2,8 @@
 
 use crate::state::State;
 use muster_model::command::{Actor, Command, Refusal, RefusalCode, Request};
-use muster_model::ids::JobId;
-use muster_model::names::ProjectName;
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::names::{NodeName, ProjectName};
 use muster_model::tenant::Role;
 
 /// May this actor see things of that project?
@@ -19,6 +19,9 @@ pub fn may_see(actor: &Actor, project: Option<&ProjectName>) -> bool {
 
 pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
     let a = &req.actor;
+    if a.role == Role::Agent {
+        return from_agent(state, a, &req.command);
+    }
     match &req.command {
         Command::Submit { spec } => {
             need(a, Role::User, "submit jobs")?;
@@ -113,6 +116,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::Lead { .. }
         | Command::CheckpointDone { .. }
         | Command::Enroll { .. }
+        | Command::NoteNodeKey { .. }
         | Command::NodeConnected { .. }
         | Command::NodeLost { .. }
         | Command::IdleReport { .. }
@@ -139,6 +143,7 @@ fn need(a: &Actor, role: Role, what: &str) -> Result<(), Refusal> {
         return Ok(());
     }
     let word = match role {
+        Role::Agent => "agent",
         Role::Viewer => "viewer",
         Role::User => "user",
         Role::Operator => "operator",
@@ -146,6 +151,33 @@ fn need(a: &Actor, role: Role, what: &str) -> Result<(), Refusal> {
     };
     Err(Refusal::new(RefusalCode::NotAllowed, format!("{} may not {what}", a.name))
         .hint(format!("use a token with the role {word} or more")))
+}
+
+/// What the agent of a node may say: what it sees of itself and of its own slots.
+fn from_agent(state: &State, a: &Actor, command: &Command) -> Result<(), Refusal> {
+    let own = |node: &NodeName| a.node() == Some(node.as_str());
+    let ran = |key: AttemptKey| {
+        let node: Option<NodeName> = a.node().and_then(|n| n.parse().ok());
+        node.is_some_and(|n| super::qualify::ran_here(state, &n, key).is_some())
+    };
+    let may = match command {
+        Command::Enroll { node, .. }
+        | Command::NodeConnected { node, .. }
+        | Command::SlotReport { node, .. }
+        | Command::IdleReport { node, .. }
+        | Command::FaultsSeen { node, .. }
+        | Command::QualificationDone { node, .. } => own(node),
+        Command::CheckpointDone { key, .. } => ran(*key),
+        Command::ActDone { id, .. } => {
+            state.health.acts.get(id).is_some_and(|x| x.act.node().is_some_and(own))
+        }
+        _ => false,
+    };
+    if may {
+        return Ok(());
+    }
+    let message = format!("{} may only say what it sees of itself and its slots", a.name);
+    Err(Refusal::new(RefusalCode::NotAllowed, message))
 }
 
 /// A job of somebody else's project does not exist for this actor.

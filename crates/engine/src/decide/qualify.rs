@@ -5,6 +5,7 @@ use crate::Engine;
 use crate::state::State;
 use muster_health::qualify::judge_against;
 use muster_model::command::{Answer, Refusal, RefusalCode, Request};
+use muster_model::cordon::CordonedBy;
 use muster_model::event::Event;
 use muster_model::fault::SeenFault;
 use muster_model::ids::AttemptKey;
@@ -21,7 +22,7 @@ pub(crate) const CAN: &str = "qualify";
 /// Nodes that a report is compared with; more would change no median.
 const PEERS: usize = 64;
 
-/// Faults are written down as they were told; what follows from them is judged at once.
+/// Faults are written down as the site's catalogue judges them; what follows is judged at once.
 pub(super) fn faults(
     e: &mut Engine,
     node: &NodeName,
@@ -29,7 +30,7 @@ pub(super) fn faults(
 ) -> Result<Answer, Refusal> {
     find(e, node)?;
     for fault in faults {
-        let mut fault = fault.clone().bounded();
+        let mut fault = e.judged_by_site(node, fault.clone().bounded());
         let project = fault.attempt.and_then(|key| ran_here(&e.state, node, key));
         if project.is_none() {
             (fault.attempt, fault.rank) = (None, None);
@@ -42,7 +43,7 @@ pub(super) fn faults(
 }
 
 /// The project of an attempt, if it ran on that node as far as is remembered.
-fn ran_here(state: &State, node: &NodeName, key: AttemptKey) -> Option<ProjectName> {
+pub(super) fn ran_here(state: &State, node: &NodeName, key: AttemptKey) -> Option<ProjectName> {
     let job = state.jobs.get(&key.job)?;
     let now = job.attempt.as_ref().filter(|a| a.no == key.attempt);
     let here = match now {
@@ -192,15 +193,12 @@ fn end(e: &mut Engine, n: &Node, id: u64, report: Qualification, expired: bool) 
         e.test_found(&n.name, &why, wrong);
     }
     // Whoever cordoned it for a reason of their own finds that reason again.
-    let free = n.cordon.as_ref().is_none_or(|r| r.starts_with(FAILED));
+    let free = n.cordon.as_ref().is_none_or(|c| c.by == CordonedBy::FailedTest);
     if failed && free {
-        let reason = format!("{FAILED}: {why}");
+        let reason = format!("failed qualification: {why}");
         e.emit(None, Event::NodeCordoned { node: n.name.clone(), reason, decided: true });
     }
 }
-
-/// How the reason of a cordon begins that a failed test is the cause of.
-pub(crate) const FAILED: &str = "failed qualification";
 
 impl Engine {
     /// Tests that took too long have failed.

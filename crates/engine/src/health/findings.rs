@@ -2,6 +2,7 @@
 
 use super::work::Repeat;
 use crate::Engine;
+use muster_health::faults::Catalogue;
 use muster_health::modes;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
@@ -41,13 +42,24 @@ impl Engine {
             k.fault.code == fault.code && k.fault.gpu == fault.gpu && now.since(k.at) < FAULT_MEMORY
         });
         let before = same.map(|k| k.fault.count).sum::<u64>().saturating_sub(fault.count);
-        let Some(mut seen) = muster_health::detect::fault::judge(node, fault, before) else {
-            return;
-        };
+        let catalogue = self.policy.faults.as_deref().unwrap_or(Catalogue::builtin());
+        let n = self.state.nodes.get(node);
+        let place = n.map_or(("", ""), |n| (n.sku(), n.inventory.pool.as_str()));
+        let judged = muster_health::detect::fault::judge_by(catalogue, place, node, fault, before);
+        let Some(mut seen) = judged else { return };
         // The node's clock is its own; what is compared with it is the site's.
         seen.first_seen = seen.first_seen.max(now - CLOCK).min(now);
         seen.last_seen = seen.last_seen.max(seen.first_seen).min(now);
         self.found(seen, true);
+    }
+
+    /// What a node told, as this site judges it: the operator's verdicts count whatever the
+    /// agent was started with.
+    pub(crate) fn judged_by_site(&self, node: &NodeName, fault: SeenFault) -> SeenFault {
+        match (&self.policy.faults, self.state.nodes.get(node)) {
+            (Some(c), Some(n)) => c.rejudge(fault, n.sku(), &n.inventory.pool),
+            _ => fault,
+        }
     }
 
     /// A conclusion: a detector's, or one that follows from what the log holds.

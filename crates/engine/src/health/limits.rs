@@ -276,11 +276,11 @@ fn at_rest(limits: &Limits, kind: Kind, nodes: u32) -> u32 {
 /// Groups that a node belongs to. A place that nobody stated is no group.
 fn names(n: &Node) -> Vec<(String, Kind)> {
     let mut out = vec![(FLEET.to_owned(), Kind::Fleet), (format!("pool:{}", n.pool()), Kind::Pool)];
-    if n.location.leaf != "unplaced" {
+    if n.location.is_placed() {
         out.push((Entity::domain(Level::Leaf, &n.name, &n.location).to_string(), Kind::Leaf));
     }
-    if n.location.feed != "unknown" {
-        out.push((format!("feed:{}", n.location.feed), Kind::Feed));
+    if let Some(feed) = n.location.known_feed() {
+        out.push((format!("feed:{feed}"), Kind::Feed));
     }
     out
 }

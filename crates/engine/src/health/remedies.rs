@@ -7,6 +7,7 @@ use crate::decide::qualify::{self, CAN};
 use muster_lifecycle::ladder::{self, Asked, Before};
 use muster_lifecycle::remedy::{Next, View, next};
 use muster_lifecycle::{Step, step, time_limit};
+use muster_model::cordon::CordonedBy;
 use muster_model::event::Event;
 use muster_model::finding::{Finding, Severity};
 use muster_model::job::{Job, StopReason};
@@ -409,7 +410,7 @@ impl Engine {
         let reason = format!("passed its test after {} ({})", r.action.words(), r.kind);
         let node = n.name.clone();
         self.emit(None, Event::NodeReady { node: node.clone(), reason });
-        if n.cordon.as_ref().is_some_and(|c| c.starts_with(qualify::FAILED)) {
+        if n.cordon.as_ref().is_some_and(|c| c.by == CordonedBy::FailedTest) {
             self.emit(None, Event::NodeUncordoned { node: node.clone(), decided: true });
         }
         self.emit(None, Event::ProbationSet { node: node.clone(), until: Some(until) });

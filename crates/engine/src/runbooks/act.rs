@@ -73,14 +73,30 @@ impl Engine {
         self.state.nodes.get(&name).cloned()
     }
 
+    /// Whether somebody has the permissions of an act. What cannot be told from here (the act's
+    /// variables are wrong, or the remediation is not there yet) takes an operator.
+    pub(super) fn may_act(&self, who: &Actor, act: &Act, vars: &Vars) -> Result<(), Refusal> {
+        let command = match act.kind {
+            ActKind::Page => None,
+            _ => self.command(act, vars).ok(),
+        };
+        let Some(command) = command else {
+            if who.role >= Role::Operator && who.project.is_none() {
+                return Ok(());
+            }
+            let message = format!("{} may not do `{}`", who.name, act.kind.word());
+            let hint = "use a token with the role operator or more";
+            return Err(Refusal::new(RefusalCode::NotAllowed, message).hint(hint));
+        };
+        let at = self.state.now;
+        let request = Request { actor: who.clone(), at, key: None, if_version: None, command };
+        crate::decide::permissions::check(&self.state, &request)
+    }
+
     /// Does what an act says, as somebody.
     pub(super) fn act_as(&mut self, who: &Actor, act: &Act, vars: &Vars) -> Result<(), Refusal> {
         if act.kind == ActKind::Page {
-            if who.role < Role::Operator || who.project.is_some() {
-                let message = format!("{} may not call somebody", who.name);
-                let hint = "use a token with the role operator or more";
-                return Err(Refusal::new(RefusalCode::NotAllowed, message).hint(hint));
-            }
+            self.may_act(who, act, vars)?;
             let title = text(act, vars, "title")?;
             let detail = act.field("detail", vars).unwrap_or_default();
             self.page(&title, &detail);

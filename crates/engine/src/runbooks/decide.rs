@@ -3,9 +3,10 @@
 use super::step::conflict;
 use super::{BOOKS_MAX, LIVE_MAX, no_book, read};
 use crate::Engine;
-use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
+use muster_model::command::{Actor, Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::event::Event;
 use muster_model::runbook::{BOOK_MAX, Run, RunActor, RunOutcome, WORDS_MAX};
+use muster_model::tenant::Role;
 use muster_runbook::Book;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::StopRunbook { run, reason } => {
             let run = live(e, *run)?;
             too_long("reason", reason, WORDS_MAX)?;
+            may_stop(&req.actor, &run)?;
             let why = format!("{}: {reason}", req.actor.name);
             let outcome = RunOutcome::Stopped;
             e.emit(None, Event::RunbookEnded { run: run.id, outcome, why, word: true });
@@ -44,6 +46,16 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         _ => {}
     }
     Ok(Answer::Done)
+}
+
+/// A run is stopped by whoever began it, or by an operator; one of a user by any user.
+fn may_stop(who: &Actor, run: &Run) -> Result<(), Refusal> {
+    if who.name == run.by.name || who.role >= run.by.role.min(Role::Operator) {
+        return Ok(());
+    }
+    let message = format!("{} may not stop run {}, which {} began", who.name, run.id, run.by.name);
+    Err(Refusal::new(RefusalCode::NotAllowed, message)
+        .hint("use a token with the role operator or more"))
 }
 
 fn too_long(field: &str, text: &str, most: usize) -> Result<(), Refusal> {

@@ -183,6 +183,7 @@ impl Engine {
         let unreadable = || conflict("this version cannot read the run's book any more");
         let book = self.book_of(run).ok_or_else(unreadable)?;
         let step = book.step(run.step).ok_or_else(unreadable)?;
+        self.may_answer(who, run, &book)?;
         let by = who.name.as_str();
         let mut taken = match (&step.what, word) {
             (_, StepWord::Skip) => Taken::new(by, StepOutcome::Skipped),
@@ -231,6 +232,34 @@ impl Engine {
         };
         taken.note = note.to_owned();
         self.finish(run, &book, step, taken);
+        Ok(())
+    }
+
+    /// Whether somebody may answer at the step that a run stands at. An answer steers what the
+    /// run does next, with the permissions of whoever began it: so it takes the permissions of
+    /// the step's act, and in an automatic run those of every act that may follow before a person
+    /// is asked again. Whoever began it may always answer: what they may not do is refused when
+    /// it is done.
+    fn may_answer(&self, who: &Actor, run: &Run, book: &Book) -> Result<(), Refusal> {
+        let owner = self.acts_as(run).ok().filter(|_| run.auto);
+        if owner.is_none() && who.name == run.by.name {
+            return Ok(());
+        }
+        for act in book.acts_from(run.step, run.auto) {
+            // What the run itself may not do is refused then, whoever answers now.
+            let gains = owner.as_ref().is_none_or(|o| self.may_act(o, act, &run.vars).is_ok());
+            if gains && let Err(refusal) = self.may_act(who, act, &run.vars) {
+                let message = format!(
+                    "{} may not answer at step {} of run {}: `{}` may follow",
+                    who.name,
+                    run.step,
+                    run.id,
+                    act.words(&run.vars)
+                );
+                let hint = refusal.hint.unwrap_or(refusal.message);
+                return Err(Refusal::new(RefusalCode::NotAllowed, message).hint(hint));
+            }
+        }
         Ok(())
     }
 

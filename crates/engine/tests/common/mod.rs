@@ -74,7 +74,12 @@ impl World {
         let mut w = World::empty();
         w.ok(Command::SetTopology { topology: Arc::new(topology(nodes)) });
         for i in 0..nodes {
-            w.ok(Command::Enroll { node: node(i), machine: format!("m{i}"), token: "t".into() });
+            w.ok(Command::Enroll {
+                node: node(i),
+                machine: format!("m{i}"),
+                token: "t".into(),
+                key: None,
+            });
             w.connect(i, gpus, "boot", Vec::new());
         }
         w

@@ -17,7 +17,7 @@ pub(crate) fn live(w: &mut World) {
     w.ok(Command::FaultsSeen { node: home.clone(), faults: vec![own, fault("xid-79", 2)] });
     for i in [6, 7] {
         let (node, machine) = (node(i), format!("m{i}"));
-        w.ok(Command::Enroll { node, machine, token: "t".into() });
+        w.ok(Command::Enroll { node, machine, token: "t".into(), key: None });
         if i == 7 {
             w.policy(|p| p.qualification.on_join = muster_model::policy::OnJoin::Quick);
         }
@@ -65,7 +65,7 @@ pub(crate) fn summary(s: &State) -> serde_json::Value {
         .values()
         .map(|n| {
             json!({
-                "name": n.name, "cordon": n.cordon, "qualifying": n.qualifying,
+                "name": n.name, "cordon": n.cordon.as_ref().map(|c| &c.reason), "qualifying": n.qualifying,
                 "qualified": n.qualified, "figures": n.past_figures,
                 "faults": s.faults_of(&n.name).collect::<Vec<_>>(),
             })

@@ -256,7 +256,12 @@ fn a_reservation_over_a_domain_covers_nodes_that_join_later() {
     let mut w = World::empty();
     w.ok(Command::SetTopology { topology: Arc::new(crate::common::topology(4)) });
     for i in 0..4 {
-        w.ok(Command::Enroll { node: node(i), machine: format!("m{i}"), token: "t".into() });
+        w.ok(Command::Enroll {
+            node: node(i),
+            machine: format!("m{i}"),
+            token: "t".into(),
+            key: None,
+        });
         if i < 3 {
             w.connect(i, 8, "boot", Vec::new());
         }

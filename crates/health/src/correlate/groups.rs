@@ -111,13 +111,13 @@ fn keys<'a>(s: &Seen<'a>) -> Vec<Key<'a>> {
     if let Some(p) = &s.hit.place {
         let at = p.location;
         // A node that no topology names claims no closeness.
-        if at.spine != "unplaced" {
+        if at.is_placed() {
             for level in [Level::Spine, Level::Leaf, Level::Rack, Level::Nvlink] {
                 keys.push((Bond::Place, Entity::domain(level, p.node, at), None));
             }
         }
-        if !matches!(at.feed.as_str(), "" | "unknown") {
-            keys.push((Bond::Place, Entity::Feed(at.feed.clone()), None));
+        if let Some(feed) = at.known_feed() {
+            keys.push((Bond::Place, Entity::Feed(feed.to_owned()), None));
         }
         let kind = Some(s.hit.kind);
         for (c, v) in p.versions {

@@ -24,14 +24,26 @@ const TRACE: Code = Code::Xid(45);
 /// never cost a node anything.
 #[must_use]
 pub fn judge(node: &NodeName, fault: &SeenFault, before: u64) -> Option<SeenFinding> {
+    judge_by(Catalogue::builtin(), ("", ""), node, fault, before)
+}
+
+/// The same by a site's own catalogue, for a node with GPUs of a SKU in a pool.
+#[must_use]
+pub fn judge_by(
+    catalogue: &Catalogue,
+    (sku, pool): (&str, &str),
+    node: &NodeName,
+    fault: &SeenFault,
+    before: u64,
+) -> Option<SeenFinding> {
     if fault.action == FaultAction::None || fault.class == FaultClass::Notice {
         return None;
     }
-    let catalogue = Catalogue::builtin();
     let code = catalogue.code(&fault.code);
     let entry = code.and_then(|c| catalogue.entry(c));
+    let usual = code.map(|c| catalogue.judge(c, sku, pool).action);
     let kind = kind(code, fault);
-    let severity = severity(kind, code, entry, fault);
+    let severity = severity(kind, code, usual, fault);
     let entity = match fault.gpu {
         Some(gpu) => Entity::Gpu(node.clone(), gpu),
         None => Entity::Node(node.clone()),
@@ -42,7 +54,7 @@ pub fn judge(node: &NodeName, fault: &SeenFault, before: u64) -> Option<SeenFind
     if let Some(entry) = entry {
         finding = finding.because(entry.text);
     }
-    finding = finding.because(format!("judged by the node: {}", fault.action.words()));
+    finding = finding.because(format!("judged: {}", fault.action.words()));
     if before > 0 {
         finding = finding.because(format!("seen {before} times before within a day"));
     }
@@ -137,7 +149,12 @@ fn by_action(action: FaultAction) -> &'static str {
     }
 }
 
-fn severity(kind: &str, code: Option<Code>, entry: Option<&Entry>, fault: &SeenFault) -> Severity {
+fn severity(
+    kind: &str,
+    code: Option<Code>,
+    asked: Option<FaultAction>,
+    fault: &SeenFault,
+) -> Severity {
     if of_application(code, fault) {
         return Severity::Info;
     }
@@ -157,7 +174,7 @@ fn severity(kind: &str, code: Option<Code>, entry: Option<&Entry>, fault: &SeenF
             _ => Severity::Warning,
         },
         FaultAction::ResetGpu | FaultAction::Reboot | FaultAction::Replace => Severity::Critical,
-        FaultAction::Inspect => match entry.map(|e| e.rule.action) {
+        FaultAction::Inspect => match asked {
             Some(a) if a >= FaultAction::ResetGpu && a != FaultAction::Inspect => {
                 Severity::Critical
             }

@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use super::overrides::{self, FaultFileError};
-use muster_model::fault::{FaultAction, FaultClass};
+use muster_model::fault::{FaultAction, FaultClass, SeenFault};
 use muster_model::units::Span;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as WordError, StrDeserializer};
@@ -111,7 +111,7 @@ impl Exception {
 }
 
 /// Every known fault, and how it is judged.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalogue {
     entries: BTreeMap<Code, Entry>,
     exceptions: Vec<Exception>,
@@ -176,6 +176,23 @@ impl Catalogue {
             Some(e) => &e.rule,
             None => self.entries.get(&code).map_or(&self.unknown, |e| &e.rule),
         }
+    }
+
+    /// A fault as this catalogue judges it. A node judges by the catalogue it was started with;
+    /// where that gave the usual verdict and this one's is another, this one counts. What the
+    /// node concluded beyond that (from repeats, or from the driver's own verdict) stays.
+    #[must_use]
+    pub fn rejudge(&self, mut fault: SeenFault, sku: &str, pool: &str) -> SeenFault {
+        let Some(code) = self.code(&fault.code) else { return fault };
+        let usual = Catalogue::builtin().judge(code, sku, pool);
+        let rule = self.judge(code, sku, pool);
+        if fault.class == usual.class {
+            fault.class = rule.class;
+        }
+        if fault.action == usual.action {
+            fault.action = rule.action;
+        }
+        fault
     }
 
     /// The code of a name: any `xid-N` or `sxid-N`, and the other names that are known.

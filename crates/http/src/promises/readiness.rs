@@ -48,7 +48,7 @@ fn facts(s: &Engine) -> Site {
                 .count(),
         ),
         drifted: count(s.health.open().filter(|f| f.seen.kind == "config-drift").count()),
-        unplaced: count(nodes().filter(|n| n.location.leaf == "unplaced").count()),
+        unplaced: count(nodes().filter(|n| !n.location.is_placed()).count()),
         spares: count(nodes().filter(|n| n.role == NodeRole::Spare).count()),
         succeeded: count(s.jobs.values().filter(|j| j.state == JobState::Succeeded).count()),
         receivers: count(s.slo.routing.receivers.len()),

@@ -11,6 +11,7 @@ mod matrix;
 mod pressure;
 mod report;
 mod rules;
+mod runbooks;
 mod scheduling;
 mod store_away;
 mod streams;
@@ -130,7 +131,12 @@ pub(super) async fn site_on(config: HttpConfig, store: Option<StoreUrl>) -> Site
             usage: TokenUse::Join { uses_left: None },
             ttl: Some(Span::mins(60)),
         },
-        Command::Enroll { node: "n1".parse().unwrap(), machine: "m1".into(), token: "t".into() },
+        Command::Enroll {
+            node: "n1".parse().unwrap(),
+            machine: "m1".into(),
+            token: "t".into(),
+            key: None,
+        },
     ] {
         // What the brain has already made by itself is refused.
         let _ = brain.system(command).await;

@@ -7,6 +7,9 @@ use crate::names::ProjectName;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 
+/// Newest shape of records that this version writes.
+pub const SCHEMA: u32 = 5;
+
 /// One entry of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {

@@ -75,6 +75,13 @@ fn judge(state: &State, peer: &Peer, hello: &Hello, now: Time) -> Result<(), Fro
         let message = format!("node {node} is retired: join again with a token to use it anew");
         return Err(refused("retired", message, false));
     }
+    if n.enrolment.as_ref().is_some_and(|e| *e != peer.enrolment) {
+        let message = format!(
+            "this certificate is of an earlier enrolment of node {node}, which has ended: join again with a token"
+        );
+        return Err(refused("identity", message, false));
+    }
+    // What the agent says of itself: no proof, but a copied state directory is noticed.
     if n.machine != hello.machine {
         let message = format!(
             "this certificate belongs to another machine: node {node} is enrolled elsewhere; join this machine under a name of its own"
@@ -91,15 +98,19 @@ pub(super) async fn enter(
     addr: SocketAddr,
 ) -> Result<Result<Entered, FromServer>, LinkError> {
     let now = inner.brain.now();
-    let verdict = inner.brain.read(|s| judge(s, peer, hello, now).map(|()| s.site.clone()));
-    let site = match verdict {
-        Ok(site) => site.unwrap_or_default(),
+    let node = &hello.node;
+    let verdict = inner.brain.read(|s| {
+        judge(s, peer, hello, now)?;
+        let noted = s.nodes.get(node).is_some_and(|n| n.enrolment.is_some());
+        Ok((s.site.clone(), noted))
+    });
+    let (site, noted) = match verdict {
+        Ok((site, noted)) => (site.unwrap_or_default(), noted),
         Err(no) => return Ok(Err(no)),
     };
-    let node = &hello.node;
     let seat = inner.seat_or_new(node);
     let id = inner.next_session.fetch_add(1, Ordering::Relaxed);
-    let session = Arc::new(Session::new(id, hello, addr, now));
+    let session = Arc::new(Session::new(id, hello, &peer.enrolment, addr, now));
     let lost_after = inner.config.lost_after;
     let fresh = |_: &Session| seat.heard().is_some_and(|h| inner.clock().since(h) < lost_after);
     if let Err(other) = seat.claim(&session, fresh) {
@@ -121,6 +132,14 @@ pub(super) async fn enter(
             %node, agent_seq = hello.seq.0, server_seq = inner.brain.durable().0,
             "the node has seen more of the log than this server has (a restored backup?): nothing is started or stopped there until `muster node reconcile`"
         );
+    }
+    if !noted {
+        // Let in before keys were noted: from now on the name belongs to this enrolment.
+        let command = Command::NoteNodeKey { node: node.clone(), key: peer.enrolment.clone() };
+        if let Err(e) = inner.brain.system(command).await {
+            let message = format!("the server cannot take agents now: {e}");
+            return Ok(Err(refused("stale_leader", message, true)));
+        }
     }
     seat.hear(inner.clock());
     let command = Command::NodeConnected {

@@ -5,6 +5,7 @@ use crate::brain::{Attach, BrainError};
 use muster_engine::State;
 use muster_link::LinkError;
 use muster_link::messages::{FromServer, JoinSecret, PROTOCOL};
+use muster_link::pki::requested_key;
 use muster_link::token;
 use muster_model::command::{Command, RefusalCode};
 use muster_model::names::NodeName;
@@ -55,16 +56,6 @@ fn judge(state: &State, asked: &Asked, now: Time) -> Result<String, FromServer> 
     if *uses_left == Some(0) {
         return Err(refused("token", format!("the join token is used up: {make}"), false));
     }
-    if let Some(n) = state.nodes.get(&asked.node)
-        && n.stage != Stage::Retired
-        && n.machine != asked.machine
-    {
-        let node = &asked.node;
-        let message = format!(
-            "node {node} is enrolled on another machine: choose another name, or `muster node retire {node}` first"
-        );
-        return Err(refused("identity", message, false));
-    }
     Ok(id.to_owned())
 }
 
@@ -90,12 +81,27 @@ pub(super) async fn join(inner: &Inner, asked: Asked) -> Result<FromServer, Link
     };
     // Signed before it is enrolled, so that a bad request uses no token up.
     let ttl = inner.config.certificate;
-    let cert = match inner.authority.sign_node(&asked.csr, &asked.node, &site, ttl, now) {
-        Ok(cert) => cert,
+    let signed = requested_key(&asked.csr).and_then(|key| {
+        let cert = inner.authority.sign_node(&asked.csr, &asked.node, None, &site, ttl, now)?;
+        Ok((key, cert))
+    });
+    let (key, cert) = match signed {
+        Ok(signed) => signed,
         Err(e) => return Ok(refused("identity", e.to_string(), false)),
     };
     let Asked { node, machine, .. } = asked;
-    let command = Command::Enroll { node: node.clone(), machine, token: id };
+    // The log does not know yet whose key a node's is that was let in before keys were noted;
+    // while its agent is connected, it is not this one's.
+    let unknown = inner.brain.read(|s| {
+        s.nodes.get(&node).is_some_and(|n| n.enrolment.is_none() && n.stage != Stage::Retired)
+    });
+    if unknown && inner.seat(&node).is_some_and(|s| s.session().is_some()) {
+        let message = format!(
+            "the agent of node {node} is connected: choose another name, or `muster node retire {node}` first"
+        );
+        return Ok(refused("identity", message, false));
+    }
+    let command = Command::Enroll { node: node.clone(), machine, token: id, key: Some(key) };
     match inner.brain.call(inner.request(&node, command), Attach::default()).await {
         Ok(_) => {
             tracing::info!(%node, "a node joined");
@@ -104,6 +110,7 @@ pub(super) async fn join(inner: &Inner, asked: Asked) -> Result<FromServer, Link
         Err(BrainError::Refused(r)) => {
             let code = if r.code == RefusalCode::NotAllowed { "token" } else { "identity" };
             let hint = r.hint.map(|h| format!(": {h}")).unwrap_or_default();
+            tracing::warn!(%node, refusal = %r.message, "a join was refused");
             Ok(refused(code, format!("{}{hint}", r.message), false))
         }
         Err(e) => Ok(refused("token", format!("the server cannot enrol nodes now: {e}"), true)),

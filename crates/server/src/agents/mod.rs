@@ -34,7 +34,6 @@ use muster_model::command::{Actor, Command, Request};
 use muster_model::ids::AttemptKey;
 use muster_model::inject::Inject;
 use muster_model::names::NodeName;
-use muster_model::tenant::Role;
 use muster_model::units::{Span, Time};
 use seat::{Seat, Session};
 use std::collections::HashMap;
@@ -157,7 +156,7 @@ impl Inner {
     /// who speaks.
     fn request(&self, node: &NodeName, command: Command) -> Request {
         Request {
-            actor: Actor { name: format!("node:{node}"), role: Role::Admin, project: None },
+            actor: Actor::agent(node),
             at: self.brain.now(),
             key: None,
             if_version: None,

@@ -3,8 +3,10 @@
 use super::faults::Gate;
 use super::idle::IdleGpus;
 use super::telemetry::{Columns, Ring, Window};
+use muster_engine::State;
 use muster_link::messages::FromServer;
 use muster_model::names::NodeName;
+use muster_model::node::Stage;
 use muster_model::units::{Span, Time};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -142,6 +144,8 @@ pub(super) struct Session {
     pub(super) id: u64,
     pub(super) node: NodeName,
     pub(super) instance: String,
+    /// The enrolment that its certificate belongs to.
+    pub(super) enrolment: String,
     pub(super) version: String,
     pub(super) addr: SocketAddr,
     pub(super) since: Time,
@@ -163,6 +167,7 @@ impl Session {
     pub(super) fn new(
         id: u64,
         hello: &muster_link::messages::Hello,
+        enrolment: &str,
         addr: SocketAddr,
         now: Time,
     ) -> Session {
@@ -170,6 +175,7 @@ impl Session {
             id,
             node: hello.node.clone(),
             instance: hello.instance.clone(),
+            enrolment: enrolment.to_owned(),
             version: hello.version.clone(),
             addr,
             since: now,
@@ -194,6 +200,13 @@ impl Session {
             version: self.version.clone(),
             addr: self.addr,
         }
+    }
+
+    /// Whether its certificate still counts: it ends with the enrolment that it belongs to.
+    pub(super) fn is_enrolled(&self, state: &State) -> bool {
+        state.nodes.get(&self.node).is_some_and(|n| {
+            n.stage != Stage::Retired && n.enrolment.as_ref().is_none_or(|e| *e == self.enrolment)
+        })
     }
 
     pub(super) fn close(&self) {

@@ -47,6 +47,8 @@ enum End {
     Closed,
     #[error("another session took over, or the node was lost")]
     Replaced,
+    #[error("the node was retired")]
+    Retired,
     #[error("the agent does not read what it is sent")]
     Backlog,
     #[error(transparent)]
@@ -192,6 +194,9 @@ impl Live {
     }
 
     async fn refresh(&mut self, conn: &mut Conn) -> Result<(), End> {
+        if !self.inner.brain.read(|s| self.session.is_enrolled(s)) {
+            return Err(End::Retired);
+        }
         let node = &self.session.node;
         if self.protected {
             let still = self.inner.brain.read(|s| s.nodes.get(node).is_some_and(|n| n.protected));
@@ -548,9 +553,15 @@ impl Live {
 
     fn renew(&self, conn: &mut Conn, csr: &str, now: Time) -> Result<(), End> {
         let node = &self.session.node;
-        let Some(site) = self.inner.brain.read(|s| s.site.clone()) else { return Ok(()) };
+        let (site, enrolled) =
+            self.inner.brain.read(|s| (s.site.clone(), self.session.is_enrolled(s)));
+        if !enrolled {
+            return Err(End::Retired);
+        }
+        let Some(site) = site else { return Ok(()) };
         let ttl = self.inner.config.certificate;
-        match self.inner.authority.sign_node(csr, node, &site, ttl, now) {
+        let enrolment = Some(self.session.enrolment.as_str());
+        match self.inner.authority.sign_node(csr, node, enrolment, &site, ttl, now) {
             Ok(cert) => {
                 tracing::info!(%node, "renewed the node's certificate");
                 conn.w.queue(&FromServer::Renewed { cert })?;

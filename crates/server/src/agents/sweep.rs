@@ -142,12 +142,9 @@ fn tidy(inner: &Inner) {
         let mut steps = inner.steps.lock().unwrap_or_else(PoisonError::into_inner);
         over.into_iter().for_each(|k| steps.remove(k));
     }
-    let retired: Vec<NodeName> = inner.brain.read(|s| {
-        s.nodes.values().filter(|n| n.stage == Stage::Retired).map(|n| n.name.clone()).collect()
-    });
-    for node in retired {
-        if let Some(session) = inner.seat(&node).and_then(|s| s.session()) {
-            session.close();
-        }
-    }
+    let live = inner.live();
+    let ended: Vec<_> = inner
+        .brain
+        .read(|s| live.into_iter().filter(|(_, session)| !session.is_enrolled(s)).collect());
+    ended.iter().for_each(|(_, session)| session.close());
 }

@@ -129,7 +129,7 @@ pub(super) fn order(a: &Node, b: &Node) -> Ordering {
         (&l.nvlink, &m.nvlink),
     ];
     // Those of which nobody said where they stand come last.
-    let placed = (l.spine == "unplaced").cmp(&(m.spine == "unplaced"));
+    let placed = m.is_placed().cmp(&l.is_placed());
     let by_place = parts.iter().map(|(p, q)| natural(p, q)).find(|o| *o != Ordering::Equal);
     placed.then(by_place.unwrap_or_else(|| natural(a.name.as_str(), b.name.as_str())))
 }

@@ -8,7 +8,7 @@ use muster_model::ids::AttemptKey;
 use muster_model::job::{Attempt, Job, SlotState};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
-use muster_model::topology::{Level, Location};
+use muster_model::topology::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -197,7 +197,7 @@ pub(super) fn class(a: &Node, b: &Node) -> String {
     }
     let place = |n: &Node, l: Level| Entity::domain(l, &n.name, &n.location);
     // Where nobody said where they stand, no closeness is claimed.
-    let known = |n: &Node| n.location != Location::unplaced(&n.name);
+    let known = |n: &Node| n.location.is_placed();
     let levels = Level::ALL.into_iter().rev().filter(|_| known(a) && known(b));
     let common = levels.into_iter().find(|l| place(a, *l) == place(b, *l));
     common.map_or("site", Level::word).into()
@@ -214,6 +214,7 @@ pub(super) fn entity(node: &Node) -> Entity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_model::topology::Location;
 
     fn node(name: &str, at: Option<(&str, &str)>) -> Node {
         let name: NodeName = name.parse().unwrap();

@@ -64,14 +64,16 @@ impl Sender {
                 let url = self.secret(url_secret).await?;
                 self.post(url.trim(), &json(&words::slack(&items, &voice))?, &[]).await
             }
-            Channel::Smtp { server, from, to, user, password_secret } => {
+            Channel::Smtp { server, from, to: people, user, password_secret } => {
                 let password = match password_secret {
                     Some(name) => Some(self.secret(name).await?),
                     None => None,
                 };
                 let (subject, text) = words::mail(&items, &voice);
                 let login = user.as_deref().zip(password.as_deref());
-                let mail = smtp::Mail { from, to, subject: &subject, text: &text };
+                let (id, at) = (key(&site, to, &items), self.brain.now());
+                let mail =
+                    smtp::Mail { from, to: people, subject: &subject, text: &text, at, id: &id };
                 let sent = smtp::send(server, login, &mail);
                 match tokio::time::timeout(PATIENCE, sent).await {
                     Ok(done) => done.map_err(|e| e.to_string()),

@@ -4,6 +4,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use muster_model::units::Time;
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
@@ -14,6 +15,10 @@ use tokio_rustls::TlsConnector;
 const SMTPS: u16 = 465;
 /// Longer lines of an answer are not read.
 const LINE_MAX: usize = 4096;
+/// Longer lines are not allowed in a message, their end not counted (RFC 5322, 2.1.1).
+const TEXT_LINE: usize = 998;
+/// A subject with more characters is cut short.
+const SUBJECT_MAX: usize = 400;
 
 /// A message to be mailed.
 pub(super) struct Mail<'a> {
@@ -21,6 +26,10 @@ pub(super) struct Mail<'a> {
     pub(super) to: &'a [String],
     pub(super) subject: &'a str,
     pub(super) text: &'a str,
+    /// When it was written.
+    pub(super) at: Time,
+    /// What tells it from every other message; the same when it is sent again.
+    pub(super) id: &'a str,
 }
 
 /// Why a mail was not taken.
@@ -91,7 +100,8 @@ fn address(text: &str) -> String {
 
 /// A header's value; what is not ASCII is encoded.
 fn header(text: &str) -> String {
-    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let clean = text.chars().take(SUBJECT_MAX);
+    let clean: String = clean.map(|c| if c.is_control() { ' ' } else { c }).collect();
     if clean.is_ascii() {
         return clean;
     }
@@ -113,14 +123,16 @@ fn header(text: &str) -> String {
 fn message(mail: &Mail<'_>) -> String {
     let to: Vec<String> = mail.to.iter().map(|t| address(t)).collect();
     let mut out = format!(
-        "From: {}\r\nTo: {}\r\nSubject: {}\r\nMIME-Version: 1.0\r\n\
+        "Date: {}\r\nFrom: {}\r\nTo: {}\r\nMessage-ID: {}\r\nSubject: {}\r\nMIME-Version: 1.0\r\n\
          Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\
          Auto-Submitted: auto-generated\r\n\r\n",
+        date(mail.at),
         address(mail.from),
-        to.join(", "),
+        to.join(",\r\n "),
+        message_id(mail),
         header(mail.subject),
     );
-    for line in mail.text.lines() {
+    for line in mail.text.lines().flat_map(pieces) {
         // A dot alone would end the message.
         if line.starts_with('.') {
             out.push('.');
@@ -130,6 +142,40 @@ fn message(mail: &Mail<'_>) -> String {
     }
     out.push('.');
     out
+}
+
+/// A line in pieces that may stand in a message.
+fn pieces(line: &str) -> Vec<&str> {
+    let (mut out, mut rest) = (Vec::new(), line);
+    while rest.len() > TEXT_LINE {
+        let (piece, more) = rest.split_at(rest.floor_char_boundary(TEXT_LINE));
+        out.push(piece);
+        rest = more;
+    }
+    out.push(rest);
+    out
+}
+
+/// A moment as a message says it, such as `Mon, 16 Nov 2026 16:05:09 +0000`.
+fn date(at: Time) -> String {
+    let moment = jiff::Timestamp::from_millisecond(at.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    let moment = moment.to_zoned(jiff::tz::TimeZone::UTC);
+    jiff::fmt::rfc2822::DateTimePrinter::new().zoned_to_string(&moment).unwrap_or_default()
+}
+
+/// `<LEFT@RIGHT>` of plain characters only: the message's own id, and the sender's domain.
+fn message_id(mail: &Mail<'_>) -> String {
+    let plain = |text: &str| -> String {
+        let keep = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+        let kept: String = text.chars().filter(keep).take(200).collect();
+        // Dots stand between other characters only.
+        let parts: Vec<&str> = kept.split('.').filter(|p| !p.is_empty()).collect();
+        parts.join(".")
+    };
+    let domain = mail.from.rsplit_once('@').map_or("", |(_, domain)| domain);
+    let (left, right) = (plain(mail.id), plain(domain));
+    let right = if right.is_empty() { "muster.invalid" } else { right.as_str() };
+    format!("<muster.{left}@{right}>")
 }
 
 async fn encrypted(plain: impl Stream + 'static, host: &str) -> Result<Box<dyn Stream>, MailError> {

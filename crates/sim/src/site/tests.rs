@@ -47,7 +47,10 @@ impl World {
         for i in 0..nodes {
             let sim = SimNode::new(1, SimConfig::of(Sku::H100Sxm, 8), node(i).as_str(), w.now);
             let token = "t".into();
-            w.ok("system", Command::Enroll { node: node(i), machine: format!("m{i}"), token });
+            w.ok(
+                "system",
+                Command::Enroll { node: node(i), machine: format!("m{i}"), token, key: None },
+            );
             w.ok(
                 "system",
                 Command::NodeConnected {

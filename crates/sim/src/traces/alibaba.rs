@@ -40,7 +40,7 @@ pub fn hosts(
             rack: leaf.clone(),
             leaf,
             nvlink: name.to_string(),
-            feed: "unknown".into(),
+            feed: Location::no_feed(),
             rails: Vec::new(),
         };
         Ok((name, location))

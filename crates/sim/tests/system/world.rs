@@ -147,7 +147,8 @@ impl World {
 
     pub(crate) fn enrol(&mut self, i: usize) {
         let (node, machine) = (spec::name(i), self.machine(i));
-        let asked = self.ask(Actor::system(), Command::Enroll { node, machine, token: "t".into() });
+        let asked = self
+            .ask(Actor::system(), Command::Enroll { node, machine, token: "t".into(), key: None });
         if asked.is_ok() {
             self.agents[i].enrolled = true;
         }

@@ -83,10 +83,9 @@ fn fail(e: rusqlite::Error) -> StoreError {
 
 /// The same for the moment of commit, when an I/O error leaves the outcome open.
 fn fail_commit(e: rusqlite::Error) -> StoreError {
+    let disk_failed = e.sqlite_error_code() == Some(ErrorCode::SystemIoFailure);
     match fail(e) {
-        StoreError::Unavailable { detail, outcome_unknown: false }
-            if detail.starts_with("the disk failed") =>
-        {
+        StoreError::Unavailable { detail, .. } if disk_failed => {
             StoreError::Unavailable { detail, outcome_unknown: true }
         }
         other => other,

@@ -3,12 +3,14 @@
 use crate::traces::Traces;
 use crate::up::ServerOptions;
 use clap::Args;
+use muster_health::faults::Catalogue;
 use muster_model::units::Span;
 use muster_server::acts::ActsConfig;
 use muster_store::StoreUrl;
 use muster_terminal::config;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
+use muster_terminal::output;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,6 +42,10 @@ pub struct Server {
     /// Test the network between idle nodes so often [default: never]
     #[arg(long, env = "MUSTER_FABRIC_EVERY", value_name = "SPAN")]
     fabric_every: Option<Span>,
+    /// Your own verdicts on faults, put over those that come along: for all nodes, whatever their
+    /// agents were started with
+    #[arg(long, env = "MUSTER_FAULTS", value_name = "FILE")]
+    faults: Option<PathBuf>,
     #[command(flatten)]
     plugs: Plugs,
     /// What the web console is called and looks like: a file with [brand]
@@ -88,10 +94,19 @@ impl From<Plugs> for ActsConfig {
 impl Server {
     pub(crate) async fn run(self, ctx: &Ctx, traces: Option<Arc<Traces>>) -> Result<u8, Fail> {
         let Server { listen, link_listen, data_dir, store, topology, .. } = self;
-        let Server { tls_cert, tls_key, fabric_every, plugs, brand, outward, .. } = self;
+        let Server { tls_cert, tls_key, fabric_every, faults, plugs, brand, outward, .. } = self;
         let data_dir = config::data_dir(data_dir)?;
         let store = store.unwrap_or_else(|| StoreUrl::in_data_dir(&data_dir));
         let tls = tls_cert.zip(tls_key);
+        let faults = match &faults {
+            Some(file) => {
+                let catalogue = Catalogue::builtin()
+                    .with_overrides(&output::read_text(file)?)
+                    .map_err(|e| Fail::usage(format!("{}: {e}", file.display())))?;
+                Some(Arc::new(catalogue))
+            }
+            None => None,
+        };
         let options = ServerOptions {
             listen,
             link_listen,
@@ -100,6 +115,7 @@ impl Server {
             topology,
             tls,
             fabric_every,
+            faults,
             acts: plugs.into(),
             brand: crate::brand::load(&ctx.global, brand.as_deref())?,
             outward,

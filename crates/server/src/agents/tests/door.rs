@@ -61,7 +61,88 @@ async fn a_name_belongs_to_one_machine() {
     let (m, _) = s.join(&t, "n1", "m2").await;
     assert_eq!(refusal(&m).0, "identity");
     assert!(refusal(&m).1.contains("muster node retire n1"));
-    assert!(matches!(s.join(&t, "n1", "m1").await.0, FromServer::Joined { .. }), "again");
+    let again = s.join(&t, "n1", "m1").await.0;
+    assert!(matches!(again, FromServer::Joined { .. }), "the answer may have been lost: {again:?}");
+}
+
+#[tokio::test]
+async fn a_join_token_cannot_take_the_name_of_a_live_node() {
+    let s = site().await;
+    let t = s.token(None, None).await;
+    let (key, csr) = new_request(&node("n1")).unwrap();
+    let m = s.join_with(&t, "n1", "machine-n1", csr).await;
+    let FromServer::Joined { cert, ca, .. } = m else { panic!("{m:?}") };
+    let id = Identity { cert_pem: cert, key_pem: key.clone() };
+    let config = client_config(Some(&id), &Trust::Ca(ca)).unwrap();
+    let agent = Agent { hello: hello("n1"), config, addr: s.addr.clone() };
+    let (line, m) = agent.greet().await;
+    assert!(matches!(m, FromServer::Welcome { .. }), "{m:?}");
+    // Whoever reads the log knows the machine's identity, but has not its key.
+    let (m, _) = s.join(&t, "n1", "machine-n1").await;
+    assert_eq!(refusal(&m).0, "identity");
+    assert!(refusal(&m).1.contains("another key") && refusal(&m).1.contains("node retire n1"));
+    // Not while it is away either; with its key it may ask for a new certificate.
+    drop(line);
+    s.lose("n1").await;
+    assert_eq!(refusal(&s.join(&t, "n1", "machine-n1").await.0).0, "identity");
+    let csr = muster_link::pki::request_with(&node("n1"), &key).unwrap();
+    let m = s.join_with(&t, "n1", "machine-n1", csr).await;
+    assert!(matches!(m, FromServer::Joined { .. }), "{m:?}");
+    assert!(matches!(agent.greet().await.1, FromServer::Welcome { .. }));
+}
+
+#[tokio::test]
+async fn a_certificate_ends_when_its_node_is_retired() {
+    let s = site().await;
+    let (agent, mut line) = s.idle("n1").await;
+    // Renewed certificates end as well, whatever their key.
+    let (key_pem, csr) = new_request(&node("n1")).unwrap();
+    line.say(FromAgent::Renew { csr }).await;
+    let FromServer::Renewed { cert } = line.hear().await else { panic!() };
+    let id = Identity { cert_pem: cert, key_pem };
+    let config = client_config(Some(&id), &Trust::Ca(s.authority.ca_pem().into())).unwrap();
+    let renewed = Agent { hello: hello("n1"), config, addr: s.addr.clone() };
+    let (mut line, m) = renewed.greet().await;
+    assert!(matches!(m, FromServer::Welcome { .. }), "{m:?}");
+    let drain = Command::Drain { node: node("n1"), reason: "old".into(), stop: true };
+    s.brain.system(drain).await.unwrap();
+    s.brain.system(Command::Retire { node: node("n1") }).await.unwrap();
+    line.is_closed().await;
+    // The name is given to another machine, whose identity the old one can read and claim.
+    let t = s.token(None, None).await;
+    assert!(matches!(s.join(&t, "n1", "m2").await.0, FromServer::Joined { .. }));
+    for mut old in [agent, renewed] {
+        old.hello.machine = "m2".into();
+        let m = old.greet().await.1;
+        assert_eq!(refusal(&m).0, "identity");
+        assert!(refusal(&m).1.contains("earlier enrolment"), "{m:?}");
+    }
+    assert_eq!(s.agents.count(), 0);
+}
+
+#[tokio::test]
+async fn a_node_of_an_older_log_keeps_its_certificate_and_its_key_is_noted() {
+    let s = site().await;
+    let t = s.token(None, None).await;
+    let enroll = |machine: &str| Command::Enroll {
+        node: node("n1"),
+        machine: machine.into(),
+        token: t.id.clone(),
+        key: None,
+    };
+    s.brain.system(enroll("machine-n1")).await.unwrap();
+    let (key_pem, csr) = new_request(&node("n1")).unwrap();
+    let (site_id, now) = (SiteId("site-1".into()), s.brain.now());
+    let cert_pem =
+        s.authority.sign_node(&csr, &node("n1"), None, &site_id, Span::mins(5), now).unwrap();
+    let id = Identity { cert_pem, key_pem };
+    let config = client_config(Some(&id), &Trust::Ca(s.authority.ca_pem().into())).unwrap();
+    let agent = Agent { hello: hello("n1"), config, addr: s.addr.clone() };
+    let (_line, m) = agent.greet().await;
+    assert!(matches!(m, FromServer::Welcome { .. }), "{m:?}");
+    let noted = s.brain.read(|st| st.nodes[&node("n1")].enrolment.clone());
+    assert_eq!(noted, Some(muster_link::pki::requested_key(&csr).unwrap()));
+    assert_eq!(refusal(&s.join(&t, "n1", "machine-n1").await.0).0, "identity");
 }
 
 #[tokio::test]
@@ -103,7 +184,7 @@ async fn an_agent_that_is_not_who_its_certificate_says_is_refused() {
     let site_id = SiteId("site-1".into());
     let cert_pem = s
         .authority
-        .sign_node(&csr, &node("ghost"), &site_id, Span::mins(5), s.brain.now())
+        .sign_node(&csr, &node("ghost"), None, &site_id, Span::mins(5), s.brain.now())
         .unwrap();
     let id = Identity { cert_pem, key_pem };
     let config = client_config(Some(&id), &Trust::Ca(s.authority.ca_pem().into())).unwrap();
@@ -126,7 +207,7 @@ async fn a_certificate_of_another_authority_gets_no_answer() {
     let (key_pem, csr) = new_request(&node("n1")).unwrap();
     let site_id = SiteId("site-1".into());
     let cert_pem =
-        other.sign_node(&csr, &node("n1"), &site_id, Span::mins(5), s.brain.now()).unwrap();
+        other.sign_node(&csr, &node("n1"), None, &site_id, Span::mins(5), s.brain.now()).unwrap();
     let id = Identity { cert_pem, key_pem };
     let config = client_config(Some(&id), &Trust::Ca(s.authority.ca_pem().into())).unwrap();
     // With TLS 1.3 the client learns of it when it reads.

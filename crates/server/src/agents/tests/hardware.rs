@@ -130,7 +130,7 @@ async fn a_test_is_asked_for_until_its_end_is_in_the_log() {
     let n = s.brain.read(|st| st.nodes[&node("n1")].clone());
     assert_eq!(n.qualifying, None);
     assert_eq!(n.qualified.as_ref().unwrap().report.outcome, Outcome::Failed);
-    assert!(n.cordon.as_ref().unwrap().contains("gemm-bf16 of GPU 3"), "{:?}", n.cordon);
+    assert!(n.cordon.as_ref().unwrap().reason.contains("gemm-bf16 of GPU 3"), "{:?}", n.cordon);
     // The answer was lost on the way: it says so again, and nothing is written twice.
     drop(line);
     let end = s.brain.durable();

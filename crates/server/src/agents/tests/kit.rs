@@ -101,6 +101,17 @@ impl Site {
         machine: &str,
     ) -> (FromServer, String) {
         let (key, csr) = new_request(&node(name)).unwrap();
+        (self.join_with(t, name, machine, csr).await, key)
+    }
+
+    /// Joins with a certificate request of one's own.
+    pub(super) async fn join_with(
+        &self,
+        t: &JoinToken,
+        name: &str,
+        machine: &str,
+        csr: String,
+    ) -> FromServer {
         let config = client_config(None, &Trust::Pin(t.pin.clone())).unwrap();
         let mut line = Line::open(&self.addr, config).await.unwrap();
         let join = FromAgent::Join {
@@ -111,7 +122,7 @@ impl Site {
             csr,
         };
         line.say(join).await;
-        (line.hear().await, key)
+        line.hear().await
     }
 
     pub(super) async fn enrolled(&self, name: &str) -> Agent {

@@ -1,0 +1,164 @@
+//! What the agent of a node may say, and whose name a node is.
+
+use crate::common;
+
+use common::{World, fault, node};
+use muster_engine::{Engine, Policy};
+use muster_health::faults::Catalogue;
+use muster_model::command::{Actor, Answer, Command, Observed, Refusal, RefusalCode, Request};
+use muster_model::event::Event;
+use muster_model::fault::{FaultAction, FaultClass, SeenFault};
+use muster_model::finding::Severity;
+use muster_model::ids::AttemptKey;
+use muster_model::node::Stage;
+use muster_model::tenant::{Role, TokenUse};
+use std::sync::Arc;
+
+fn say(w: &mut World, i: usize, command: Command) -> Result<Answer, Refusal> {
+    let (actor, at) = (Actor::agent(&node(i)), w.now);
+    w.request(&Request { actor, at, key: None, if_version: None, command })
+}
+
+#[test]
+fn an_agent_says_what_it_sees_of_itself_and_nothing_else() {
+    let mut w = World::new(3, 8);
+    let job = w.gang(1, 8);
+    w.start(job);
+    let here = common::number(&w.nodes_of(job)[0]);
+    let other = (here + 1) % 3;
+    let key = AttemptKey { job, attempt: 1 };
+    let done = || Command::CheckpointDone {
+        key,
+        step: Some(7),
+        path: None,
+        bytes: None,
+        blocked_ms: None,
+    };
+    let own = |i: usize| {
+        [
+            Command::FaultsSeen { node: node(i), faults: vec![fault("xid-31", 0)] },
+            Command::SlotReport { node: node(i), key, observed: Observed::Running },
+            Command::IdleReport { node: node(i), key, since: None },
+        ]
+    };
+    for command in own(here).into_iter().chain([done()]) {
+        say(&mut w, here, command).unwrap();
+    }
+    assert_eq!(w.job(job).checkpoint.as_ref().and_then(|c| c.step), Some(7));
+    let before = w.log.len();
+    let usage = TokenUse::Api { role: Role::Admin, project: None };
+    let wants = [
+        Command::Cancel { job },
+        Command::Cordon { node: node(other), reason: "x".into() },
+        Command::Uncordon { node: node(here) },
+        Command::Reconcile { node: node(here) },
+        Command::NodeLost { node: node(here), last_seen: w.now },
+        Command::NoteNodeKey { node: node(here), key: "k".into() },
+        Command::FindingsSeen { findings: Vec::new() },
+        Command::ActDone { id: 1, ok: true, message: String::new() },
+        Command::CreateToken {
+            id: "x".into(),
+            name: "x".parse().unwrap(),
+            hash: String::new(),
+            usage,
+            ttl: None,
+        },
+    ];
+    for command in wants.into_iter().chain(own(other)) {
+        let no = say(&mut w, here, command).unwrap_err();
+        assert_eq!(no.code, RefusalCode::NotAllowed, "{no:?}");
+    }
+    let no = say(&mut w, other, done()).unwrap_err();
+    assert_eq!(no.code, RefusalCode::NotAllowed, "of a job that does not run there: {no:?}");
+    assert_eq!(w.log.len(), before, "a refusal leaves no trace");
+}
+
+fn enroll(w: &mut World, machine: &str, key: Option<&str>) -> Result<Answer, Refusal> {
+    let (node, token) = (node(0), "t".to_owned());
+    let command =
+        Command::Enroll { node, machine: machine.into(), token, key: key.map(str::to_owned) };
+    say(w, 0, command)
+}
+
+#[test]
+fn a_name_belongs_to_the_key_that_it_was_enrolled_with() {
+    let mut w = World::new(1, 8);
+    // Let in before keys were noted: the first certificate it shows counts.
+    w.ok(Command::NoteNodeKey { node: node(0), key: "k1".into() });
+    w.ok(Command::NoteNodeKey { node: node(0), key: "k2".into() });
+    let noted = |w: &World| w.engine.state().nodes[&node(0)].enrolment.clone();
+    assert_eq!(noted(&w).as_deref(), Some("k1"));
+    assert_eq!(w.engine.state().nodes[&node(0)].stage, Stage::Ready, "it keeps its life");
+    for (machine, key) in [("m0", Some("k2")), ("m0", None), ("m1", Some("k1"))] {
+        let no = enroll(&mut w, machine, key).unwrap_err();
+        assert_eq!(no.code, RefusalCode::Conflict);
+        assert!(no.hint.is_some_and(|h| h.contains("node retire n000")));
+    }
+    enroll(&mut w, "m0", Some("k1")).unwrap();
+    w.ok(Command::Drain { node: node(0), reason: "old".into(), stop: true });
+    w.ok(Command::Retire { node: node(0) });
+    enroll(&mut w, "m9", Some("k9")).unwrap();
+    assert_eq!(noted(&w).as_deref(), Some("k9"));
+    // Nobody has been heard under it yet: the answer to its join may have been lost.
+    enroll(&mut w, "m9", Some("k10")).unwrap();
+    assert_eq!(noted(&w).as_deref(), Some("k10"));
+    assert_eq!(common::replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn the_operators_verdicts_count_whatever_the_agent_was_started_with() {
+    let text = "[[fault]]\ncode = \"xid-63\"\naction = \"watch\"\n\n\
+                [[fault]]\ncode = \"xid-94\"\nsku = \"h100-sxm\"\naction = \"inspect\"\n";
+    let told = |code: &str, action: FaultAction| SeenFault {
+        class: FaultClass::Memory,
+        action,
+        ..fault(code, 3)
+    };
+    let judged = |catalogue: Option<Arc<Catalogue>>, f: SeenFault| {
+        let mut w = World::new(1, 8);
+        let state = w.engine.state().clone();
+        w.engine = Engine::new(state, Policy { faults: catalogue, ..Policy::default() });
+        let n = w.log.len();
+        say(&mut w, 0, Command::FaultsSeen { node: node(0), faults: vec![f] }).unwrap();
+        let action = w.since(n).find_map(|e| match e {
+            Event::FaultSeen { fault, .. } => Some(fault.action),
+            _ => None,
+        });
+        let severity = w.since(n).find_map(|e| match e {
+            Event::FindingOpened { finding, .. } => Some(finding.seen.severity),
+            _ => None,
+        });
+        (action.unwrap(), severity)
+    };
+    let site = || Some(Arc::new(Catalogue::builtin().with_overrides(text).unwrap()));
+    let row = || told("xid-63", FaultAction::ResetWhenIdle);
+    assert_eq!(judged(None, row()), (FaultAction::ResetWhenIdle, Some(Severity::Warning)));
+    let (action, severity) = judged(site(), row());
+    assert_eq!(action, FaultAction::Watch);
+    assert!(severity.is_none_or(|s| s <= Severity::Warning));
+    // What the node concluded from repeats stays.
+    assert_eq!(judged(site(), told("xid-63", FaultAction::Inspect)).0, FaultAction::Inspect);
+    // One for a SKU alone; how bad it is follows from the site's verdict, too.
+    let contained = || told("xid-94", FaultAction::RestartJob);
+    assert_eq!(judged(None, contained()), (FaultAction::RestartJob, Some(Severity::Degraded)));
+    let (action, severity) = judged(site(), contained());
+    assert_eq!(action, FaultAction::Inspect);
+    assert_eq!(severity, Some(Severity::Critical), "as bad as its failure mode is");
+}
+
+#[test]
+fn the_name_of_a_place_that_nobody_stated_is_no_place() {
+    let mut w = World::new(1, 8);
+    let place = |w: &World, spine: &str, leaf: &str| {
+        let mut t = (*w.engine.state().topology).clone();
+        let at = t.nodes.get_mut(&node(0)).unwrap();
+        (at.spine, at.leaf) = (spine.into(), leaf.into());
+        Command::SetTopology { topology: Arc::new(t) }
+    };
+    let both = place(&w, "unplaced", "unplaced");
+    let no = w.send(both).unwrap_err();
+    assert_eq!((no.code, no.field.as_deref()), (RefusalCode::Invalid, Some("nodes")));
+    let one = place(&w, "unplaced", "l1");
+    w.ok(one);
+    assert!(w.engine.state().nodes[&node(0)].location.is_placed());
+}

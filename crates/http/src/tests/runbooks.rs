@@ -1,0 +1,61 @@
+//! Runs of runbooks over HTTP: who may answer.
+
+use super::site;
+use muster_model::tenant::Role;
+use serde_json::json;
+
+const BOOK: &str = "---
+name: empty-it
+title: Empty a node
+topics: [test]
+urgency: today
+owner: a test
+vars: [node]
+---
+
+Words.
+
+## 1. ask: Shall it go?
+
+```muster
+ask: Shall $node be drained?
+choice: yes -> 2
+choice: no -> end
+```
+
+## 2. act: Drain it
+
+```muster
+act: drain
+reason: the book says so
+then: end
+```
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_cannot_drain_a_node_by_answering_an_admins_run() {
+    let s = site().await;
+    let user = s.token("carl", Role::User, None, None).await;
+    let book = json!({"text": BOOK});
+    let set = s.call(&s.admin, "PUT", "/v1/runbooks/empty-it", &book, &[]).await;
+    assert_eq!(set.status, 200, "{:?}", set.body);
+    let start = json!({"vars": {"node": "n1"}, "auto": true});
+    let run = s.post(&s.admin, "/v1/runbooks/empty-it/run", &start).await;
+    assert_eq!(run.status, 201, "{:?}", run.body);
+    let id = run.json()["id"].as_str().unwrap().to_owned();
+    let reason = json!({"reason": "x"});
+    assert_eq!(s.post(&user, "/v1/nodes/n1/drain", &reason).await.status, 403);
+    let yes = json!({"step": 1, "word": "choose", "choose": "yes"});
+    let path = format!("/v1/runbook-runs/{id}/answer");
+    let got = s.post(&user, &path, &yes).await;
+    assert_eq!((got.status.as_u16(), got.error().as_str()), (403, "not_allowed"), "{:?}", got.body);
+    let stop = s.post(&user, &format!("/v1/runbook-runs/{id}/stop"), &reason).await;
+    assert_eq!(stop.status, 403, "{:?}", stop.body);
+    let state = async || s.get(&s.admin, "/v1/nodes/n1").await.json()["state"].clone();
+    assert_eq!(state().await, "ready");
+    assert_eq!(s.get(&s.admin, &format!("/v1/runbook-runs/{id}")).await.json()["step"], 1);
+    // Whoever may drain it may say so.
+    let got = s.post(&s.operator, &path, &yes).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    assert_eq!(got.json()["done"][0]["by"], "user:ops");
+}
