@@ -282,7 +282,10 @@ async fn a_third_sick_node_takes_no_new_work_and_is_not_called_taken() {
     for i in 2..=17 {
         let node: muster_model::NodeName = format!("n{i}").parse().unwrap();
         let (machine, token) = ("m1".into(), "t".into());
-        s.brain.system(Command::Enroll { node: node.clone(), machine, token }).await.unwrap();
+        s.brain
+            .system(Command::Enroll { node: node.clone(), machine, token, key: None })
+            .await
+            .unwrap();
         s.brain.system(super::node(node.as_str())).await.unwrap();
     }
     for i in [1, 5, 9] {
