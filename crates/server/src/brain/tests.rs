@@ -128,7 +128,7 @@ async fn damage_before_the_newest_snapshot_stops_a_start() {
     until("a snapshot is written", || brain.stats().snapshots > 0).await;
     stop(&brain).await;
     let db = rusqlite::Connection::open(file(dir.path(), "")).unwrap();
-    let covered: u64 = db.query_row("SELECT min(seq) FROM snapshots", [], |r| r.get(0)).unwrap();
+    let covered: i64 = db.query_row("SELECT min(seq) FROM snapshots", [], |r| r.get(0)).unwrap();
     assert!(covered > 5, "the snapshot stands for the fifth record too");
     db.execute("UPDATE log SET at = at + 1 WHERE seq = 5", []).unwrap();
     let e = refused(try_lead(dir.path()).await);
