@@ -88,7 +88,7 @@ impl Failure {
     /// The log cannot be written now.
     pub(crate) fn cannot_write(why: &CannotWrite) -> Failure {
         Failure::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", why.reason.clone())
-            .retry_after(Duration::from_secs(5))
+            .retry_after(Duration::from_secs(2))
     }
     pub(crate) fn unavailable(message: impl Into<String>) -> Failure {
         Failure::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)

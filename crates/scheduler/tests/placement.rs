@@ -226,7 +226,7 @@ fn new_work_avoids_doubtful_nodes_while_any_other_fits() {
     assert_eq!(life.on(small), life.on(one), "there is still a sound one");
     let last = life.submit(gang(2, 8));
     assert_eq!(life.on(last), ["n000", "n002"], "rather than nothing");
-    // One that is kept for somebody is looked at again when its time has come.
+    // A gang goes to another rack rather than onto one.
     let mut nodes = fleet(1, 3, 8);
     nodes[1].avoided = true;
     let mut life = Life::new(nodes);

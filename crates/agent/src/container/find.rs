@@ -31,6 +31,21 @@ pub(crate) struct Runtime {
     pub(crate) words: Vec<String>,
 }
 
+impl Runtime {
+    /// Whether it can run a container as a user of our choice. `ctr` learnt that late.
+    pub(crate) fn knows_users(&self) -> bool {
+        static CTR: OnceLock<bool> = OnceLock::new();
+        let help = || {
+            let out = std::process::Command::new(&self.words[0]).args(["run", "--help"]).output();
+            out.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains("--user "))
+        };
+        match self.kind {
+            Kind::Podman => true,
+            Kind::Containerd => *CTR.get_or_init(help),
+        }
+    }
+}
+
 /// How a node runs containers.
 #[derive(Debug, Default)]
 pub struct Containers {
@@ -81,6 +96,14 @@ impl Containers {
         found.as_ref().ok_or_else(|| {
             "this node cannot run containers: install podman and runc, or leave `image` out".into()
         })
+    }
+
+    /// Whether containers can be run as a user of our choice.
+    ///
+    /// # Errors
+    /// When there is no runtime, with what to install.
+    pub fn knows_users(&self) -> Result<bool, String> {
+        self.runtime().map(Runtime::knows_users)
     }
 
     pub(crate) fn remove(&self, name: &str) -> Result<(), String> {

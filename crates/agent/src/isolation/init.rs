@@ -21,10 +21,11 @@ impl Inner {
     /// Makes the namespaces and everything in them. When that fails nothing is left of them.
     pub(crate) fn make(order: &Order, inside: &Inside) -> Result<Inner, Refusal> {
         let node = |what: &'static str| move |e: io::Error| Refusal::node(what, &e);
-        let home = File::open("/proc/self/ns/pid").map_err(node("no process namespaces"))?;
+        let step = |what: &'static str| move |e: io::Error| Refusal::step(what, &e);
+        let home = File::open("/proc/self/ns/pid").map_err(step("no process namespaces"))?;
         let (ours, theirs) = UnixStream::pair().map_err(node("cannot make a socket"))?;
         let ipc = if inside.share_ipc { 0 } else { libc::CLONE_NEWIPC };
-        sys::unshare(libc::CLONE_NEWPID | ipc).map_err(node("cannot make namespaces"))?;
+        sys::unshare(libc::CLONE_NEWPID | ipc).map_err(step("cannot make namespaces"))?;
         let init = match sys::fork() {
             Ok(0) => {
                 drop(ours);
@@ -107,8 +108,10 @@ fn be_init(mut to: UnixStream, order: &Order, inside: &Inside) -> ! {
     let built = view::build(order, inside);
     #[expect(unsafe_code, reason = "prctl has no safe interface")]
     // SAFETY: no memory is involved. Acting as somebody else closed this process to its own
-    // supervisor; to the ranks, who are other users, it stays closed.
+    // supervisor; to the ranks, who are other users, it stays closed. It also took away that this
+    // process dies with its supervisor: one that died meanwhile is seen by the answer below.
     unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
         libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
     }
     let told = serde_json::to_vec(&built).map(|text| to.write_all(&text));

@@ -53,11 +53,24 @@ pub enum Isolation {
 pub(crate) enum Refusal {
     Job(String),
     Node(String),
+    /// This machine isolates nobody, whatever the job: the one reason to run ranks as they are,
+    /// where that is allowed. Nothing that a job can bring about may count as one.
+    Unable(String),
 }
 
 impl Refusal {
     pub(crate) fn node(what: &str, e: &std::io::Error) -> Refusal {
         Refusal::Node(format!("{what}: {e}"))
+    }
+
+    /// The same for a step that comes before anything of the job's.
+    pub(crate) fn step(what: &str, e: &std::io::Error) -> Refusal {
+        match e.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES | libc::ENOSYS | libc::EINVAL) => {
+                Refusal::Unable(format!("{what}: {e}"))
+            }
+            _ => Refusal::node(what, e),
+        }
     }
 }
 

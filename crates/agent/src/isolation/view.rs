@@ -97,12 +97,13 @@ pub(crate) fn named<'a>(words: impl Iterator<Item = &'a str>) -> Vec<PathBuf> {
 /// elsewhere.
 pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
     let node = |what: &'static str| move |e: io::Error| Refusal::node(what, &e);
+    let step = |what: &'static str| move |e: io::Error| Refusal::step(what, &e);
     let who = &inside.account;
     // What is made here is for the ranks to pass through, whatever the agent was started with.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    sys::unshare(libc::CLONE_NEWNS).map_err(node("cannot make a mount namespace"))?;
+    sys::unshare(libc::CLONE_NEWNS).map_err(step("cannot make a mount namespace"))?;
     let alone = libc::MS_REC | libc::MS_PRIVATE;
-    sys::mount(None, Path::new("/"), None, alone, None).map_err(node("cannot keep mounts"))?;
+    sys::mount(None, Path::new("/"), None, alone, None).map_err(step("cannot keep mounts"))?;
     // What is to be seen is held before its place is covered. The agent's directory is covered
     // first of all, so that nobody gets at it by naming it, or something around it.
     let own = own_files(order).map_err(node("cannot open the attempt's files"))?;
@@ -110,7 +111,7 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
     let people = people::write(order, who).map_err(node("cannot name the user"))?;
     hide(inside).map_err(node("cannot hide the agent's directory"))?;
     let look_up = || -> Result<_, Refusal> { Ok((shown(order, inside)?, volumes(order, who)?)) };
-    let (shown, volumes) = acting(who, look_up).map_err(node("cannot act as another user"))??;
+    let (shown, volumes) = acting(who, look_up).map_err(step("cannot act as another user"))??;
     run::Kept::open().build().map_err(node("cannot make /run"))?;
     dev::build(inside, &Path::new(OWN).join("dev")).map_err(node("cannot make /dev"))?;
     for p in &private {
@@ -121,7 +122,10 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
             .and_then(|()| s.bind(&s.at, false))
             .map_err(node("cannot hand over the attempt's files"))?;
     }
-    secrets(order, who).map_err(node("cannot hand over secrets"))?;
+    secrets(order, who).map_err(|e| match e.kind() {
+        io::ErrorKind::StorageFull => Refusal::Job("its secrets are larger than 8 MiB".into()),
+        _ => Refusal::node("cannot hand over secrets", &e),
+    })?;
     for p in people {
         p.show().map_err(node("cannot name the user"))?;
     }
@@ -166,7 +170,9 @@ fn shown(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
         let Ok(real) = path.canonicalize() else { continue };
         if covered(&real) && !from_volume(path) {
             let open = Shown::open(&real, real.clone());
-            shown.push(open.map_err(|e| Refusal::node("cannot open a path of the job", &e))?);
+            let gone =
+                |e: io::Error| Refusal::Job(format!("`{}` cannot be opened: {e}", path.display()));
+            shown.push(open.map_err(gone)?);
         }
     }
     // What is above comes first, so that it does not cover what is below.

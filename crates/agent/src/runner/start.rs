@@ -205,6 +205,11 @@ fn contained_as(detail: &RunDetail, tools: &Tools<'_>) -> Result<Option<Account>
     match (tools.hands.isolation, isolation::account::possible()) {
         (Isolation::Off, _) | (Isolation::Best, Err(_)) => Ok(None),
         (Isolation::Required, Err(why)) => Err(why),
+        // Root in a container is root to the volumes that it sees: not in silence.
+        (_, Ok(())) if !tools.hands.containers.knows_users()? => Err("this node's `ctr` has no \
+            `--user` and can run containers as root only: install podman or a newer containerd, \
+            or start the agent with `--isolation off`"
+            .into()),
         (_, Ok(())) => Ok(Some(tools.hands.accounts.of(detail))),
     }
 }

@@ -80,8 +80,8 @@ fn prepare(order: &Order, up: &mut Launched) -> Result<(), Refusal> {
                 up.inner = Some(inner);
                 return Ok(());
             }
-            Err(Refusal::Node(why)) if !inside.required => up.open = Some(why),
-            Err(Refusal::Node(why)) => {
+            Err(Refusal::Unable(why)) if !inside.required => up.open = Some(why),
+            Err(Refusal::Node(why) | Refusal::Unable(why)) => {
                 return Err(Refusal::Node(format!("ranks cannot be isolated here: {why}")));
             }
             Err(job) => return Err(job),

@@ -87,7 +87,7 @@ fn supervise(order: Order) -> std::io::Result<()> {
         let mut end = EndFile { cleanup: clean(), ..EndFile::default() };
         match refusal {
             Refusal::Job(m) => end.unstartable = Some(m),
-            Refusal::Node(m) => end.fault = Some(m),
+            Refusal::Node(m) | Refusal::Unable(m) => end.fault = Some(m),
         }
         return note(&record, &Entry::End(end));
     }

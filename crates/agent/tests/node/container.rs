@@ -2,6 +2,7 @@
 
 use crate::support::{Bench, key, long_sleep, with_word};
 use muster_agent::container::{Containers, Pull};
+use muster_agent::isolation::Isolation;
 use muster_agent::runner::Hands;
 use muster_agent::testing::detail;
 use muster_link::messages::{RunDetail, Stream, VoiceReport};
@@ -417,11 +418,24 @@ pub(crate) fn containerd_does_it_too() {
     assert!(saved.unwrap().status.success());
     assert!(daemon.ctr(&["images", "import", &archive]).status.success());
     let containers = Arc::new(Containers::containerd(Pull::Never, &daemon.socket()));
-    let mut b = Bench::handy(Hands { containers, ..Hands::default() });
+    let mut b = Bench::handy(Hands { containers: containers.clone(), ..Hands::default() });
+    let mut user = "-ge 200000";
+    if !containers.knows_users().unwrap() {
+        let k = key();
+        b.runner.start(k, &contained("true"), Instant::now());
+        let end = b.end(k);
+        assert!(
+            matches!(&end, SlotEnd::Unstartable { reason } if reason.contains("no `--user`")),
+            "{end:?}"
+        );
+        b = Bench::handy(Hands { containers, isolation: Isolation::Off, ..Hands::default() });
+        user = "-eq 0";
+    }
     let k = key();
-    let mut d = contained(
-        "echo rank $RANK $GREETING; cat /data/in; cat $MUSTER_SECRETS_DIR/token; [ $(id -u) -ge 200000 ] && exit 7",
-    );
+    let mut d = contained(&format!(
+        "echo rank $RANK $GREETING; cat /data/in; cat $MUSTER_SECRETS_DIR/token; \
+         [ $(id -u) {user} ] && exit 7"
+    ));
     d.run.env.insert("GREETING".into(), "hello".into());
     d.secrets.0.insert("token".into(), "hush\n".into());
     std::fs::write(b.files.path().join("in"), "treasure\n").unwrap();

@@ -30,6 +30,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         a_volume_shows_only_what_its_project_may_see,
         a_link_that_changes_leads_nowhere,
         abstract_sockets_are_kept_to_the_slot,
+        a_job_cannot_spoil_its_own_isolation,
     ]
 }
 
@@ -45,6 +46,8 @@ fn site() -> Option<Site> {
         return None;
     }
     let data = tempfile::Builder::new().prefix("muster-escape-").tempdir_in("/var/lib").unwrap();
+    // As a server has it.
+    std::fs::set_permissions(data.path(), PermissionsExt::from_mode(0o700)).unwrap();
     for (name, mode) in [
         ("admin.token", 0o600),
         ("secrets.key", 0o600),
@@ -305,6 +308,7 @@ pub(crate) fn a_volume_shows_only_what_its_project_may_see() {
     let Some(Site { data, bench: mut b }) = site() else { return };
     // What everybody may read, behind a door that only root opens.
     let guarded = tempfile::tempdir_in("/var/lib").unwrap();
+    std::fs::set_permissions(guarded.path(), PermissionsExt::from_mode(0o700)).unwrap();
     let inner = guarded.path().join("inner");
     std::fs::create_dir(&inner).unwrap();
     std::fs::write(inner.join("file"), "private\n").unwrap();
@@ -411,4 +415,17 @@ pub(crate) fn abstract_sockets_are_kept_to_the_slot() {
     let _listening = listen(&name);
     let out = run(&mut b, &runs(&[&program, ARG, "connect", &name]));
     assert!(out.starts_with("not connected: Operation not permitted"), "{out}");
+}
+
+/// Where isolation is not required, ranks run without it on machines that have none; a job that
+/// breaks it is not such a machine.
+pub(crate) fn a_job_cannot_spoil_its_own_isolation() {
+    let Some(Site { data: _data, bench }) = site() else { return };
+    drop(bench);
+    let mut b = Bench::handy(Hands::default());
+    let mut d = b.detail("id -u");
+    d.secrets.0.insert("large".into(), "x".repeat(9 << 20));
+    let (k, end) = end_of(&mut b, &d);
+    assert!(matches!(&end, SlotEnd::Unstartable { reason } if reason.contains("8 MiB")), "{end:?}");
+    assert_eq!((b.out(k), b.recorded(k, "open")), (String::new(), None));
 }

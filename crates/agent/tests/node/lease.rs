@@ -3,7 +3,7 @@
 
 use crate::server::{Conn, Server, run};
 use crate::session::{TTL, block};
-use crate::support::{LONG, alive, key, shim};
+use crate::support::{LONG, alive, key, open_dir, shim};
 use muster_agent::cgroup::Cgroups;
 use muster_agent::inventory::NoGpus;
 use muster_agent::testing::detail;
@@ -106,7 +106,7 @@ struct Site {
 impl Site {
     async fn start() -> (Site, Agent, Conn) {
         let server = Server::start().await;
-        let (state, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (state, files) = (tempfile::tempdir().unwrap(), open_dir());
         let agent = Agent::start(&server, state.path(), false);
         server.join(TTL).await;
         let (conn, _) = server.welcome(1).await;

@@ -362,6 +362,14 @@ pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<
              without a test"
         )));
     }
+    if e.state.health.is_stopped(&n) {
+        let message = format!("a critical finding keeps new work from node {name}");
+        let hint = format!(
+            "`muster describe node {name}` shows it; `muster node return {name}` returns the node \
+             without a test"
+        );
+        return Err(Refusal::new(RefusalCode::Conflict, message).hint(hint));
+    }
     if step(&n, Step::Serve)? {
         let reason = format!("undrained by {}", req.actor.name);
         e.emit(None, Event::NodeReady { node: name.clone(), reason });

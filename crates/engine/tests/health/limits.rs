@@ -58,7 +58,7 @@ fn an_approved_remedy_passes_the_limit() {
     assert_eq!(stands(&w, &node(8)), (Stage::Suspect, RemedyStep::Proposed), "two in an hour");
     let id = remedy(&w, &node(8)).unwrap().id;
     w.ok(Command::ApproveRemedy { id });
-    assert_eq!(of(&w, &node(8)).stage, Stage::Quarantined);
+    assert_eq!(stands(&w, &node(8)), (Stage::Repairing, RemedyStep::Acting));
 }
 
 #[test]
@@ -140,6 +140,8 @@ fn a_node_takes_new_work_again_when_what_was_critical_is_over() {
             xid79(&mut w, &node(i));
         }
         assert_eq!(of(&w, &node(8)).stage, Stage::Suspect);
+        let no = w.send(Command::Undrain { node: node(8) }).unwrap_err();
+        assert!(no.hint.unwrap().contains("muster node return n008"), "{}", no.message);
         over(&mut w, &node(8));
         assert_eq!(of(&w, &node(8)).stage, Stage::Ready);
         assert_eq!(remedy(&w, &node(8)), None);

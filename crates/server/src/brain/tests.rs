@@ -38,8 +38,8 @@ async fn site(dir: &Path, projects: u32) -> Brain {
     let brain = lead(dir).await;
     brain.system(Command::CreateSite { site: "site-1".into() }).await.unwrap();
     for n in 0..projects {
-        let name = if n == 0 { "default".into() } else { format!("p{n}") }.parse().unwrap();
-        let description = String::new();
+        let name = if n == 0 { "default".to_owned() } else { format!("p{n}") };
+        let (name, description) = (name.parse().unwrap(), String::new());
         brain.system(Command::CreateProject { name, description }).await.unwrap();
     }
     brain
@@ -48,6 +48,7 @@ async fn site(dir: &Path, projects: u32) -> Brain {
 async fn submit(brain: &Brain) -> JobId {
     let mut spec = JobSpec::default();
     spec.gang.nodes = Some(1);
+    spec.gang.gpus_per_node = Some(0);
     match brain.system(Command::Submit { spec: Arc::new(spec) }).await.unwrap().answer {
         Answer::Submitted { first, .. } => first,
         other => panic!("{other:?}"),
