@@ -20,7 +20,6 @@ use muster_link::messages::{FromAgent, FromServer, LogChunk, LogMark, Telemetry,
 use muster_model::command::{Command, Observed};
 use muster_model::fault::SeenFault;
 use muster_model::ids::AttemptKey;
-use muster_model::job::SlotEnd;
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
