@@ -1,5 +1,7 @@
 //! Folds one record into the state. No policy here: only what the record says.
 
+mod nodes;
+
 use crate::index::Index;
 use crate::stage::enter;
 use crate::state::{Booked, Life, State};
@@ -625,133 +627,6 @@ impl State {
         let node = arc.clone();
         self.index.node_changed(&node, self.health.waits_on(name));
         Ok(())
-    }
-
-    fn apply_node(&mut self, r: &Record) -> Result<(), ApplyError> {
-        match &r.event {
-            Event::NodeEnrolled { node, machine, token, location, key } => {
-                self.use_token(token);
-                // An attempt that had ranks on a machine of this name before is still counted there.
-                let host = self.nodes.get(node).map(|n| n.host.clone()).unwrap_or_default();
-                let fresh = Node {
-                    name: node.clone(),
-                    stage: Stage::Enrolled,
-                    reachable: false,
-                    cordon: None,
-                    inventory: Inventory::default(),
-                    missing_gpus: Vec::new(),
-                    location: location.clone(),
-                    address: String::new(),
-                    host,
-                    machine: machine.clone(),
-                    enrolment: key.clone(),
-                    boot: String::new(),
-                    orphans: BTreeSet::new(),
-                    protected: false,
-                    excluded_gpus: GpuSet::EMPTY,
-                    role: NodeRole::Normal,
-                    hazard: 0,
-                    stage_since: r.at,
-                    stage_why: String::new(),
-                    stage_until: None,
-                    generation: 0,
-                    probation: None,
-                    breaker: None,
-                    remedy: None,
-                    qualifying: None,
-                    qualified: None,
-                    past_figures: Vec::new(),
-                    enrolled_at: r.at,
-                    changed_at: r.at,
-                    version: r.seq,
-                };
-                // The same machine that enrols again keeps its life; only its certificate is new.
-                let keep = self.nodes.get(node).filter(|n| n.stage != Stage::Retired);
-                if keep.is_none() {
-                    self.index.node_changed(&fresh, self.health.waits_on(&fresh.name));
-                    self.nodes.insert(node.clone(), Arc::new(fresh));
-                    self.follow_domains();
-                    self.follow_breakers(r, node)?;
-                } else if key.is_some() {
-                    self.node(r.seq, node, |n| n.enrolment.clone_from(key))?;
-                }
-                Ok(())
-            }
-            Event::NodeBack { node, boot, address, host, orphans, protected } => {
-                // Ports are counted by host: where that changes, jobs that were placed there are
-                // taken out and put back in.
-                let was = self.nodes.get(node).map_or("", |n| n.host.as_str());
-                let moves = !was.is_empty() && was != host;
-                let here = if moves { self.placed_on(node) } else { Vec::new() };
-                self.with_index(|ix, s| here.iter().for_each(|j| ix.remove(s, j)));
-                self.node(r.seq, node, |n| {
-                    n.reachable = true;
-                    n.boot.clone_from(boot);
-                    n.address.clone_from(address);
-                    n.host.clone_from(host);
-                    n.orphans.clone_from(orphans);
-                    n.protected = *protected;
-                    n.changed_at = r.at;
-                })?;
-                self.with_index(|ix, s| here.iter().for_each(|j| ix.add(s, j)));
-                Ok(())
-            }
-            Event::NodeInventoried { node, inventory } => {
-                self.node(r.seq, node, |n| n.inventoried((**inventory).clone()))?;
-                self.follow_breakers(r, node)
-            }
-            Event::NodeLost { node, .. } => self.node(r.seq, node, |n| {
-                n.reachable = false;
-                n.changed_at = r.at;
-            }),
-            Event::OrphanGone { node, key } => self.node(r.seq, node, |n| {
-                n.orphans.remove(key);
-            }),
-            Event::NodeCordoned { node, reason, decided } => {
-                // The control plane cordons for one reason only.
-                let by = if *decided { CordonedBy::FailedTest } else { CordonedBy::Operator };
-                let cordon = Cordon { reason: reason.clone(), by };
-                self.node(r.seq, node, |n| n.cordon = Some(cordon))
-            }
-            Event::NodeUncordoned { node, .. } => self.node(r.seq, node, |n| n.cordon = None),
-            Event::DrainStarted { node, reason } => {
-                self.node(r.seq, node, |n| enter(n, r.at, Stage::Draining, reason, None))
-            }
-            Event::NodeDrained { node } => {
-                self.node(r.seq, node, |n| enter(n, r.at, Stage::Drained, "", None))
-            }
-            Event::NodeReady { node, reason } => {
-                self.node(r.seq, node, |n| enter(n, r.at, Stage::Ready, reason, None))
-            }
-            Event::NodeStaged { node, stage, reason, until, .. } => {
-                self.node(r.seq, node, |n| enter(n, r.at, *stage, reason, *until))
-            }
-            Event::NodeRetired { node } => self.node(r.seq, node, |n| {
-                enter(n, r.at, Stage::Retired, "", None);
-                n.reachable = false;
-            }),
-            Event::NodeReconciled { node } => self.node(r.seq, node, |n| n.protected = false),
-            Event::NodeMarked { node, role, hazard, .. } => self.node(r.seq, node, |n| {
-                n.role = *role;
-                n.hazard = *hazard;
-            }),
-            _ => Ok(()),
-        }
-    }
-
-    /// Jobs whose attempt was given something on a node, be it over there or not.
-    fn placed_on(&self, node: &NodeName) -> Vec<Arc<Job>> {
-        let all = self.index.cluster.running.values();
-        let here = all.filter(|r| r.slots().iter().any(|s| s.node == *node));
-        here.filter_map(|r| self.jobs.get(&r.work.job).cloned()).collect()
-    }
-
-    /// A reservation over a domain covers the nodes that stand there now.
-    fn follow_domains(&mut self) {
-        let over_domain = |b: &Booked| matches!(b.reservation.over, Over::Domain { .. });
-        if self.reservations.values().any(over_domain) {
-            self.with_index(Index::reservations_changed);
-        }
     }
 
     /// A job ran to its end, or to its limit: its user's waiting jobs may run as long.

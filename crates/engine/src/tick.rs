@@ -110,7 +110,9 @@ impl Engine {
                 }
             }
         }
-        self.settle_dependents(due.into_iter().map(|(_, id)| id).collect());
+        // What ended just now may leave others that wait for it with nothing to wait for.
+        let due = self.state.index.wakes.range(..=(now, JobId(u64::MAX))).map(|(_, id)| *id);
+        self.settle_dependents(due.collect());
     }
 
     /// The lowest port that no attempt uses on any of these hosts. Ranks on one host, whatever

@@ -5,28 +5,22 @@
 
 mod origin;
 mod record;
-
 pub use origin::Origin;
 pub use record::{Record, SCHEMA};
 
 use crate::alert::{Acknowledgement, Alert, Condition, News, Routing, Silence};
-use crate::entity::Entity;
 use crate::finding::{Finding, Incident, SeenFinding};
 use crate::ids::{AttemptKey, Epoch, JobId, SiteId};
 use crate::job::{Checkpoint, Dependency, SlotEnd, StopReason, Verdict};
 use crate::names::{Label, NodeName, ProjectName};
-use crate::node::Inventory;
-use crate::placement::Placement;
-use crate::qualification::{Level, Qualification};
+use crate::qualification::Qualification;
 use crate::remedy::{AskedAct, Remedy, RemedyOutcome, RemedyStep};
 use crate::runbook::{Run, RunOutcome, StepDone};
-use crate::slo::{Counted, Objectives};
-use crate::spec::{Group, JobSpec};
-use crate::topology::{Location, Topology};
-use crate::units::{Span, Time};
+use crate::{entity::Entity, node::Inventory, placement::Placement};
+use crate::{slo::Counted, slo::Objectives, units::Span, units::Time};
+use crate::{spec::Group, spec::JobSpec, topology::Location, topology::Topology};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// A fact of the log, in the past tense, with every id, deadline and choice in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,9 +37,7 @@ pub enum Event {
         epoch: Epoch,
         /// Who it is.
         server: String,
-        /// The log was restored from a backup, or lost its end, since the last lead: a new life
-        /// of it begins here, and jobs are numbered from this one on, so that no id of the lost
-        /// life returns.
+        /// After a restore, or a lost end of the log, a new life begins: jobs from here on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         first_job: Option<JobId>,
     },
@@ -441,7 +433,7 @@ pub enum Event {
         /// Names this one test; the agent answers with it.
         id: u64,
         /// How much is tested: quick, standard or full.
-        level: Level,
+        level: crate::qualification::Level,
         /// It has failed when nothing was heard of it by then.
         until: Time,
         /// The policy asks it of a node that joins or returns; otherwise it is an operator's word.
