@@ -221,10 +221,10 @@ async fn frames_need_a_token_and_end_with_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn figures_of_a_silent_node_are_an_empty_list() {
     let s = site().await;
-    let got = s.get(&s.user, "/v1/nodes/n1/telemetry").await.json();
+    let got = s.get(&s.operator, "/v1/nodes/n1/telemetry").await.json();
     assert_eq!(got["rows"], json!([]));
-    assert_eq!(s.get(&s.user, "/v1/nodes/n9/telemetry").await.error(), "not_found");
-    let bad = s.get(&s.user, "/v1/nodes/n1/telemetry?after=yesterday").await;
+    assert_eq!(s.get(&s.operator, "/v1/nodes/n9/telemetry").await.error(), "not_found");
+    let bad = s.get(&s.operator, "/v1/nodes/n1/telemetry?after=yesterday").await;
     assert_eq!(bad.status, 400);
 }
 

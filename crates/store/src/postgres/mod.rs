@@ -22,6 +22,7 @@ use postgres::types::Type;
 use postgres::{Client, GenericClient, IsolationLevel, NoTls, Statement, Transaction};
 use rows::{Db, RESTORED};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Serialises migrations of all servers that start at once.
 const MIGRATION_LOCK: i64 = 0x6d75_7374_6572;
@@ -55,6 +56,21 @@ pub(crate) struct PostgresStore {
 struct Conn {
     client: Client,
     append: Option<Statement>,
+    /// When it last answered.
+    used: Instant,
+}
+
+/// A connection that was idle for so long is asked first whether it is still one: a write on a
+/// dead one fails without anybody knowing whether it was done.
+const IDLE: Duration = Duration::from_secs(1);
+/// How long it may take to say so.
+const ALIVE: Duration = Duration::from_secs(5);
+
+impl Conn {
+    fn lives(&mut self) -> bool {
+        !self.client.is_closed()
+            && (self.used.elapsed() < IDLE || self.client.is_valid(ALIVE).is_ok())
+    }
 }
 
 impl PostgresStore {
@@ -102,7 +118,7 @@ impl PostgresStore {
                  SET client_min_messages = warning",
             )
             .map_err(fail)?;
-        Ok(Conn { client, append: None })
+        Ok(Conn { client, append: None, used: Instant::now() })
     }
 
     /// Runs `work` on the connection, reconnecting first if the last call lost it.
@@ -118,10 +134,11 @@ impl PostgresStore {
         work: impl FnOnce(&mut Conn) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let mut conn = match self.conn.take() {
-            Some(conn) if !conn.client.is_closed() => conn,
+            Some(mut conn) if conn.lives() => conn,
             _ => self.connect()?,
         };
         let result = work(&mut conn);
+        conn.used = Instant::now();
         if matches!(result, Err(StoreError::Unavailable { .. })) || conn.client.is_closed() {
             tracing::warn!(store = %self.shown, "the database connection was dropped; the next call reconnects");
         } else {
