@@ -3,10 +3,8 @@
 mod nodes;
 
 use crate::index::Index;
-use crate::stage::enter;
 use crate::state::{Booked, Life, State};
 use crate::waits::Depends;
-use muster_model::cordon::{Cordon, CordonedBy};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{
@@ -14,9 +12,8 @@ use muster_model::job::{
     Stop, Verdict,
 };
 use muster_model::names::NodeName;
-use muster_model::node::{Inventory, Node, NodeRole, Stage};
-use muster_model::placement::{GpuSet, Placement};
-use muster_model::reservation::Over;
+use muster_model::node::Node;
+use muster_model::placement::Placement;
 use muster_model::tenant::{Project, Token, TokenUse};
 use muster_model::topology::Location;
 use std::collections::BTreeSet;

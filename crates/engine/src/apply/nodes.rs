@@ -3,7 +3,7 @@
 use super::ApplyError;
 use crate::index::Index;
 use crate::stage::enter;
-use crate::state::Booked;
+use crate::state::{Booked, State};
 use muster_model::cordon::Cordon;
 use muster_model::cordon::CordonedBy;
 use muster_model::event::Event;

@@ -133,9 +133,10 @@ impl PostgresStore {
         &mut self,
         work: impl FnOnce(&mut Conn) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut conn = match self.conn.take() {
-            Some(mut conn) if conn.lives() => conn,
-            _ => self.connect()?,
+        let kept = self.conn.take().and_then(|mut conn| conn.lives().then_some(conn));
+        let mut conn = match kept {
+            Some(conn) => conn,
+            None => self.connect()?,
         };
         let result = work(&mut conn);
         conn.used = Instant::now();
