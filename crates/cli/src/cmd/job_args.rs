@@ -195,7 +195,8 @@ fn settle(spec: &mut JobSpec, ctx: &Ctx) -> Result<(), Fail> {
     {
         if rustix::process::geteuid().is_root() && !others_enter(&dir) {
             output::note(&format!(
-                "note: ranks are not root and cannot enter {}; the job starts in /",
+                "note: ranks run as a user of their project, not as root, and cannot enter {}; the \
+                 job starts in /. Work in a directory that others may enter, or give --workdir",
                 dir.display()
             ));
         } else {
