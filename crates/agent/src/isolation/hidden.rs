@@ -36,10 +36,10 @@ mod tests {
         let state = data.join("fleet/local");
         std::fs::create_dir_all(&state).unwrap();
         std::fs::create_dir_all(&other).unwrap();
-        assert_eq!(hidden(&state, &[]), [state.clone()]);
+        assert_eq!(hidden(&state, &[]), std::slice::from_ref(&state));
         std::fs::write(data.join("admin.token"), "").unwrap();
         std::fs::set_permissions(&data, PermissionsExt::from_mode(0o755)).unwrap();
-        assert_eq!(hidden(&state, &[]), [state.clone()], "everybody's");
+        assert_eq!(hidden(&state, &[]), std::slice::from_ref(&state), "everybody's");
         std::fs::set_permissions(&data, PermissionsExt::from_mode(0o700)).unwrap();
         assert_eq!(hidden(&state, &[other.clone(), root.join("none")]), [data, other]);
     }

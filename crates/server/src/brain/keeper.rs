@@ -59,7 +59,7 @@ pub(crate) fn run(
             checked = Instant::now();
             shared.reach.asking();
             let answer = store.renew_lease(epoch, config.lease);
-            shared.reach.took(answer.as_ref().map(|()| ()));
+            shared.reach.took(answer.as_ref().copied());
             match answer {
                 Ok(()) => {
                     renewed = Instant::now();
