@@ -135,6 +135,24 @@ fn a_fence_is_never_before_ranks_without_a_server_have_been_killed() {
 }
 
 #[test]
+fn a_lost_node_is_not_retired_while_its_ranks_may_still_write() {
+    let mut w = World::new(2, 8);
+    let mut spec = gang(1, 8);
+    spec.checkpoint = checkpoints(false);
+    spec.on_partition = Some(OnPartition::StopAfter(Span::secs(60)));
+    let id = w.submit(spec);
+    w.start(id);
+    let gone = w.nodes_of(id)[0].clone();
+    w.ok(Command::NodeLost { node: gone.clone(), last_seen: w.now });
+    let e = w.send(Command::Retire { node: gone.clone() }).unwrap_err();
+    assert_eq!(e.code, RefusalCode::Conflict);
+    assert!(e.message.contains(&format!("ranks of job {id} may write there for")), "{}", e.message);
+    assert_eq!(w.job(id).state, JobState::Stopping, "no second attempt beside the first");
+    w.pass(Span::mins(10));
+    w.ok(Command::Retire { node: gone });
+}
+
+#[test]
 fn a_job_that_goes_on_in_a_partition_is_not_started_twice() {
     let mut w = World::new(2, 8);
     let mut spec = gang(1, 8);

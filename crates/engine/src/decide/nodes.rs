@@ -15,7 +15,7 @@ use muster_model::node::{Node, NodeRole, Stage};
 use muster_model::remedy::{Remedy, RemedyStep};
 use muster_model::tenant::TokenUse;
 use muster_model::topology::Location;
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -381,8 +381,20 @@ pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<A
     let n = find_versioned(e, req, name)?;
     step(&n, Step::Retire)?;
     // What was lost with it will not come back: nothing there can write any more, says the
-    // operator's word.
+    // operator's word. It is not taken while ranks that nobody hears may go on by their lease.
     let here: Vec<Arc<Job>> = e.state.attempts_on(name).cloned().collect();
+    let fence = |job: &Arc<Job>| {
+        let until = job.attempt.as_ref()?.stop.as_ref()?.fence_until?;
+        (!n.reachable && until > e.state.now).then_some((until, job.id))
+    };
+    if let Some((until, job)) = here.iter().filter_map(fence).max() {
+        let left = Span(until.since(e.state.now).0.div_ceil(1000) * 1000);
+        let message = format!(
+            "node {name} is not heard, and ranks of job {job} may write there for {left} more"
+        );
+        return Err(Refusal::new(RefusalCode::Conflict, message)
+            .hint("retire it then: a second attempt must not write beside them"));
+    }
     for job in here {
         if let Some(key) = job.attempt_key() {
             let reason = format!("node {name} was retired");

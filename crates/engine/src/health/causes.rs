@@ -3,6 +3,7 @@
 use super::held::{image, of_work, template};
 use crate::Engine;
 use muster_health::correlate::{Common, Hit, Place, correlate};
+use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{Finding, INCIDENT_FINDINGS, Incident};
@@ -170,13 +171,8 @@ impl Engine {
         };
         self.emit(None, Event::IncidentOpened { incident: Box::new(incident) });
         self.absorb(id, &c);
-        self.explain_by(&c.findings, &c);
         match &c.cause {
-            Entity::Domain(..)
-            | Entity::Feed(_)
-            | Entity::Sku(_)
-            | Entity::Version(..)
-            | Entity::Pool(_) => {
+            cause if is_group(cause) => {
                 let (hit, of) = (self.nodes_hit(&c), self.size_of(&c.cause));
                 if muster_health::breaker::trips(&c.cause, 0, hit, of) {
                     self.open_breaker(c.cause.clone(), &c.summary, Some(id));
@@ -188,6 +184,17 @@ impl Engine {
             }
             _ => {}
         }
+        if self.is_dealt_with(&c.cause) {
+            self.explain_by(&c.findings, &c);
+        }
+    }
+
+    /// Does what is done about a cause elsewhere keep work from the nodes it is seen on? A group of
+    /// nodes is kept from work by its breaker alone: where that may not open, each sick node is
+    /// looked after for itself.
+    fn is_dealt_with(&self, cause: &Entity) -> bool {
+        let open = |b: &Arc<Breaker>| b.state != BreakerState::Closed;
+        !is_group(cause) || self.state.health.breakers.get(cause).is_some_and(open)
     }
 
     fn nodes_hit(&self, c: &Common) -> u32 {
@@ -238,7 +245,10 @@ impl Engine {
         let Some(i) = f.incident.and_then(|i| self.state.health.incidents.get(&i)) else {
             return false;
         };
-        i.closed.is_none() && i.cause.node().is_none() && i.kind != "node-killer"
+        i.closed.is_none()
+            && i.cause.node().is_none()
+            && i.kind != "node-killer"
+            && self.is_dealt_with(&i.cause)
     }
 
     /// A job under which many more nodes failed than its size and time explain.
@@ -275,4 +285,16 @@ impl Engine {
             self.emit(Some(&job.project), Event::JobHeld { job: id, by, decided: true });
         }
     }
+}
+
+/// Is a cause something that nodes have in common?
+fn is_group(cause: &Entity) -> bool {
+    matches!(
+        cause,
+        Entity::Domain(..)
+            | Entity::Feed(_)
+            | Entity::Sku(_)
+            | Entity::Version(..)
+            | Entity::Pool(_)
+    )
 }

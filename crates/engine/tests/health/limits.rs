@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::common::{gang, node, replay};
+use muster_model::breaker::BreakerState;
 use muster_model::units::Span;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -89,6 +90,23 @@ fn a_sick_node_takes_no_new_work_however_many_were_taken() {
     }
     let waits = w.gang(1, 8);
     assert!(w.job(waits).attempt.is_none(), "{:?}", w.job(waits).attempt);
+}
+
+#[test]
+fn sick_nodes_of_one_leaf_take_no_new_work_although_its_breaker_may_not_open() {
+    let mut w = able(6);
+    let sick = [0, 1, 2].map(node);
+    for n in &sick {
+        xid79(&mut w, n);
+        w.pass(Span::secs(20));
+    }
+    let held = w.engine.state().health.breakers.values().all(|b| b.state == BreakerState::Closed);
+    assert!(held, "half of the fleet is not shut by a breaker");
+    for _ in 0..3 {
+        let job = w.run(gang(1, 7));
+        let on = &w.nodes_of(job)[0];
+        assert!(!sick.contains(on), "{on} is sick and others are free");
+    }
 }
 
 #[test]
