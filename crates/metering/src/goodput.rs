@@ -80,19 +80,6 @@ pub struct Heard {
     pub idle: Vec<(Time, Time)>,
 }
 
-/// Whose doing, in a word.
-fn word(v: Verdict) -> &'static str {
-    match v {
-        Verdict::Success => "success",
-        Verdict::Application => "application",
-        Verdict::Infrastructure => "infrastructure",
-        Verdict::Operator => "operator",
-        Verdict::Scheduler => "scheduler",
-        Verdict::Platform => "platform",
-        Verdict::Unknown => "unknown",
-    }
-}
-
 /// Did an attempt that ended so fail? What people and the scheduler stop has not.
 pub(crate) fn failed(v: Option<Verdict>) -> bool {
     let failures =
@@ -299,7 +286,7 @@ fn summed(
         time.add_all(&a.time);
         gpu.add_all(&a.gpu);
         if let Some(v) = a.verdict {
-            *verdicts.entry(word(v)).or_default() += 1;
+            *verdicts.entry(v.word()).or_default() += 1;
         }
         interruptions += u32::from(failed(a.verdict));
     }

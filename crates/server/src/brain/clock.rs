@@ -19,13 +19,16 @@ static OFFSET: OnceLock<AtomicI64> = OnceLock::new();
 /// Since when the wall clock is not ours.
 static SINCE: Mutex<Option<Time>> = Mutex::new(None);
 /// What a test adds to the wall clock.
+#[cfg(test)]
 static SHIFT: AtomicI64 = AtomicI64::new(0);
 
 fn wall_ms() -> i64 {
     let ms = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX));
-    ms.saturating_add(SHIFT.load(Ordering::Relaxed))
+    #[cfg(test)]
+    let ms = ms.saturating_add(SHIFT.load(Ordering::Relaxed));
+    ms
 }
 
 /// Milliseconds since the machine started, those that it slept included.
