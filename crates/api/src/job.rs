@@ -122,6 +122,22 @@ pub struct Notice {
     pub until: Timestamp,
 }
 
+/// The network between an attempt's nodes is measured, or was, before its ranks start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AttemptPreflight {
+    /// What is done, or what came of it, for people.
+    pub message: String,
+    /// When it began.
+    pub since: Timestamp,
+    /// The ranks start then at the latest.
+    pub until: Timestamp,
+    /// Nodes that were found to be slow.
+    pub slow: Vec<String>,
+    /// `passed`, `not_measured`, `slow` or `timed_out`; none while it goes on or when it was cut short.
+    pub outcome: Option<String>,
+}
+
 /// An attempt that goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -157,6 +173,8 @@ pub struct Attempt {
     pub stop: Option<Stop>,
     /// Set when it will be stopped after its next checkpoint.
     pub notice: Option<Notice>,
+    /// Set when it began with a preflight.
+    pub preflight: Option<AttemptPreflight>,
 }
 
 /// An attempt is being stopped.
@@ -470,11 +488,26 @@ impl Attempt {
         self.stop.is_some() && self.slots.iter().all(|s| s.state == "ended")
     }
 
+    /// Its preflight while that goes on: the ranks start when it is over.
+    #[must_use]
+    pub fn in_preflight(&self) -> Option<&AttemptPreflight> {
+        self.preflight.as_ref().filter(|p| p.outcome.is_none() && self.stop.is_none())
+    }
+
     /// The attempt as the API shows it; `state` is its job's.
     #[must_use]
     pub fn of(attempt: &m::Attempt, state: JobState) -> Attempt {
-        let m::Attempt { no, placement, slots, placed_at, started_at, deadline, stop, notice } =
-            attempt;
+        let m::Attempt {
+            no,
+            placement,
+            slots,
+            placed_at,
+            started_at,
+            deadline,
+            stop,
+            notice,
+            preflight,
+        } = attempt;
         Attempt {
             no: *no,
             state,
@@ -490,6 +523,28 @@ impl Attempt {
             slots: placement.slots.iter().zip(slots).map(|(s, state)| Slot::of(s, state)).collect(),
             stop: stop.as_ref().map(Stop::of),
             notice: notice.as_ref().map(Notice::of),
+            preflight: preflight.as_ref().map(|p| {
+                let mut shown = AttemptPreflight::of(p, attempt.node_count());
+                if stop.is_some() && p.outcome.is_none() {
+                    shown.message = "stopped before it was over".into();
+                }
+                shown
+            }),
+        }
+    }
+}
+
+impl AttemptPreflight {
+    /// The preflight of an attempt on so many nodes as the API shows it.
+    #[must_use]
+    pub fn of(preflight: &muster_model::preflight::AttemptPreflight, nodes: usize) -> Self {
+        let muster_model::preflight::AttemptPreflight { since, until, slow, outcome } = preflight;
+        AttemptPreflight {
+            message: preflight.words(nodes),
+            since: (*since).into(),
+            until: (*until).into(),
+            slow: slow.iter().map(ToString::to_string).collect(),
+            outcome: outcome.as_ref().map(|o| o.word().to_owned()),
         }
     }
 }

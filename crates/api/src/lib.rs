@@ -68,7 +68,9 @@ pub use fleet::{
 pub use hardware::{Fault, FaultList, Qualified, QualifyProgress, QualifyRequest, Qualifying};
 pub use health::{HealthSummary, TimelineEntry, TimelineKind, TimelineList};
 pub use inject::{Inject, Injected};
-pub use job::{Attempt, Job, JobArray, JobList, Notice, Progress, Promise, Slot, Submitted};
+pub use job::{
+    Attempt, AttemptPreflight, Job, JobArray, JobList, Notice, Progress, Promise, Slot, Submitted,
+};
 pub use logs::{LogLine, LogStream};
 pub use mig::{MigLeaver, MigPlan, MigPlanSlice, MigQuery};
 pub use node::{AgentInfo, Node, NodeJob, NodeList, NodeUse, Topology};

@@ -101,6 +101,7 @@ pub fn running(number: u64) -> Job {
         slots: vec![slot("hgx-01"), slot("hgx-02")],
         stop: None,
         notice: None,
+        preflight: None,
     });
     running
 }

@@ -117,7 +117,7 @@ fn a_gang_with_a_slow_node_leaves_it_before_its_ranks_start() {
     let job = || -> serde_json::Value {
         serde_json::from_str(&net.muster(&["get", "job", "large", "-o", "json"])).expect("a job")
     };
-    net.until("it has its nodes", || (!job()["attempt"].is_null()).then_some(()));
+    net.until("it is in preflight", || (!job()["attempt"]["preflight"].is_null()).then_some(()));
     net.muster(&["node", "uncordon", "n5"]);
     net.muster(&["wait", "large"]);
     let done = job();

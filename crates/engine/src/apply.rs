@@ -60,6 +60,11 @@ pub(crate) fn touched_by(state: &State, event: &Event, out: &mut BTreeSet<NodeNa
                 out.extend(a.placement.slots.iter().map(|s| s.node.clone()));
             }
         }
+        Event::PreflightSet(p) => {
+            if let Some(a) = state.jobs.get(&p.key.job).and_then(|j| j.attempt.as_ref()) {
+                out.extend(a.placement.slots.iter().map(|s| s.node.clone()));
+            }
+        }
         Event::NodeBack { node, .. }
         | Event::NodeRetired { node }
         | Event::NodeReconciled { node }
@@ -118,6 +123,11 @@ impl State {
             Event::JobPlaced { key, placement } => {
                 self.placed(r, *key, placement)?;
             }
+            Event::PreflightSet(p) => self.job(r.seq, p.key.job, |j| {
+                if let Some(a) = j.attempt.as_mut().filter(|a| a.no == p.key.attempt) {
+                    a.preflight = Some(p.preflight.clone());
+                }
+            })?,
             Event::SlotStarted { key, node } => {
                 self.slot(r.seq, key, node, |s| {
                     if *s == SlotState::Pending {
@@ -393,6 +403,7 @@ impl State {
                 deadline: None,
                 stop: None,
                 notice: None,
+                preflight: None,
             });
             j.promise = None;
             j.size = None;

@@ -110,7 +110,9 @@ impl Engine {
             checkpoint_every: self.state.checkpoint_every(&job),
         });
         let key = AttemptKey { job: job.id, attempt: job.attempts + 1 };
-        self.emit(Some(&job.project), Event::JobPlaced { key, placement });
+        let placed = Event::JobPlaced { key, placement: placement.clone() };
+        self.emit(Some(&job.project), placed);
+        self.begin_preflight(&job, key, &placement);
         // Found room elsewhere: who was to make room for it may go on.
         self.withdraw_notices(job.id);
     }

@@ -9,12 +9,17 @@ use muster_model::job::{Basis, JobState};
 use muster_model::names::ProjectName;
 use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use muster_scheduler::{Ahead, Constraint, Estimate, Explanation, Work, explain};
 use std::sync::Arc;
 
 /// Jobs ahead that are named one by one.
 const AHEAD_SHOWN: usize = 5;
+
+/// Whole seconds: nobody reads the rest.
+fn seconds(span: Span) -> Span {
+    Span::secs(span.0 / 1000)
+}
 
 impl State {
     /// Why a job waits (or that it does not). `None` when there is no such job.
@@ -28,7 +33,15 @@ impl State {
                         format!("is ending, looking for the cause: {}", s.reason)
                     }
                     Some(s) => format!("is stopping: {}", s.reason),
-                    None => format!("is {} on {}", job.state, a.placement.domain),
+                    None => match a.in_preflight() {
+                        Some(p) => format!(
+                            "is in preflight: {} since {} ago, until {} from now; then its ranks start",
+                            p.words(a.node_count()),
+                            seconds(now.since(p.since)),
+                            seconds(p.until.since(now))
+                        ),
+                        None => format!("is {} on {}", job.state, a.placement.domain),
+                    },
                 },
                 (None, s) => format!("has {s}"),
             };

@@ -35,6 +35,8 @@ pub(crate) struct Index {
     tried: BTreeSet<(Time, JobId)>,
     /// Running jobs that were told that they will be stopped.
     pub(crate) noticed: BTreeSet<JobId>,
+    /// Jobs whose attempt waits for its preflight.
+    pub(crate) preflights: BTreeSet<JobId>,
     /// Nodes that are held as spares.
     pub(crate) spares: BTreeSet<NodeName>,
     /// Waiting jobs that hardware interrupted.
@@ -322,6 +324,11 @@ impl Index {
         } else {
             self.noticed.remove(&job.id);
         }
+        if job.attempt.as_ref().is_some_and(|a| a.in_preflight().is_some()) {
+            self.preflights.insert(job.id);
+        } else {
+            self.preflights.remove(&job.id);
+        }
     }
 
     /// Takes a job's traces out; [`Index::add`] puts those of its new state in.
@@ -329,6 +336,7 @@ impl Index {
         self.unkeep(job);
         self.waits.remove(job);
         self.noticed.remove(&job.id);
+        self.preflights.remove(&job.id);
         if let Some(p) = job.past.last() {
             self.tried.remove(&(p.ended_at, job.id));
         }
@@ -531,6 +539,7 @@ impl Index {
         };
         check(runs(self) == runs(&fresh), "running jobs");
         check(self.noticed == fresh.noticed, "notices");
+        check(self.preflights == fresh.preflights, "preflights");
         check(self.promised == fresh.promised, "promises");
         check(self.interrupted == fresh.interrupted, "interrupted jobs");
         check(self.spares == fresh.spares, "spares");
@@ -564,6 +573,6 @@ pub(crate) fn wake_times(job: &Job) -> Vec<Time> {
         (Some(_), _) if a.slots.iter().any(live) => Vec::new(),
         (Some(stop), _) => stop.fence_until.into_iter().chain(job.ending_until()).collect(),
         (None, Some(n)) => a.deadline.into_iter().chain([n.until]).collect(),
-        (None, None) => a.deadline.into_iter().collect(),
+        (None, None) => a.deadline.into_iter().chain(a.in_preflight().map(|p| p.until)).collect(),
     }
 }

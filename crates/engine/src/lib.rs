@@ -16,6 +16,7 @@ mod health;
 mod index;
 pub mod invariants;
 mod keys;
+mod preflight;
 mod promises;
 mod reliability;
 pub mod report;

@@ -96,6 +96,9 @@ impl Engine {
         for (_, id) in &due {
             let Some(job) = self.state.jobs.get(id).cloned() else { continue };
             let Some(a) = &job.attempt else { continue };
+            if self.pass_preflight(&job, a) {
+                continue;
+            }
             match (&a.stop, a.deadline, job.spec.time_limit) {
                 (None, Some(d), Some(limit)) if d <= now => {
                     self.order_stop(&job, StopReason::TimeLimit { limit }, None);

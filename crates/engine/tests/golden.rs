@@ -293,7 +293,8 @@ fn the_golden_logs_hold_every_kind_of_event() {
     let all = body.lines().filter_map(|l| {
         let t = l.strip_prefix("    ")?;
         let first = t.chars().next()?;
-        (first.is_ascii_uppercase() && t.ends_with('{')).then(|| snake(t.trim_end_matches(" {")))
+        let name = t.split(|c: char| !c.is_alphanumeric()).next()?;
+        first.is_ascii_uppercase().then(|| snake(name))
     });
     let missing: Vec<String> =
         all.filter(|k| !seen.contains(k) && !rare.contains(&k.as_str())).collect();

@@ -6,6 +6,7 @@ mod golden;
 mod hardware;
 mod health;
 mod jobs;
+mod preflight;
 mod promises;
 mod replay;
 mod runbooks;

@@ -50,11 +50,11 @@ pub enum DetailError {
 /// Everything that must exist on a node, in the order of the jobs.
 ///
 /// A slot on a lost node is ordered nothing: when the node returns, what still runs of it is an
-/// orphan and goes.
+/// orphan and goes. An attempt in preflight is ordered nowhere yet.
 #[must_use]
 pub fn orders_for(state: &State, node: &NodeName) -> Vec<WantedRun> {
     let wanted = |job: &Arc<Job>| {
-        let attempt = job.attempt.as_ref()?;
+        let attempt = job.attempt.as_ref().filter(|a| a.in_preflight().is_none())?;
         let slots: Vec<usize> = attempt
             .placement
             .slots
@@ -149,6 +149,8 @@ mod tests {
     use muster_model::command::{Actor, Answer, Command, Observed, Request};
     use muster_model::ids::JobId;
     use muster_model::node::{Gpu, Inventory};
+    use muster_model::policy::{FabricPolicy, SitePolicy};
+    use muster_model::preflight::PreflightReport;
     use muster_model::spec::{GangSpec, JobSpec};
     use muster_model::units::{Bytes, Time};
 
@@ -297,6 +299,33 @@ mod tests {
         ask(&mut e, 3000, Command::SlotReport { node: node("n1"), key, observed });
         assert!(orders_for(e.state(), &node("n1")).is_empty());
         assert_eq!(orders_for(e.state(), &node("n2")).len(), 1);
+    }
+
+    #[test]
+    fn an_attempt_in_preflight_is_ordered_to_start_only_when_that_is_over() {
+        let preflight = || {
+            let mut e = fleet();
+            let fabric = FabricPolicy { preflight_nodes: 2, ..FabricPolicy::default() };
+            let policy = SitePolicy { fabric, ..SitePolicy::default() };
+            ask(&mut e, 1500, Command::SetPolicy { policy: Arc::new(policy) });
+            let job = submit(&mut e, two_nodes());
+            (e, job)
+        };
+        let orders = |e: &Engine| -> Vec<Action> {
+            let of = |n: &&str| orders_for(e.state(), &node(n));
+            ["n1", "n2"].iter().flat_map(of).map(|o| o.action).collect()
+        };
+        let (mut e, job) = preflight();
+        assert!(orders(&e).is_empty());
+        let key = e.state().preflights().next().unwrap();
+        assert_eq!(key.job, job);
+        ask(&mut e, 3000, Command::PreflightDone { key, report: PreflightReport::Passed });
+        assert_eq!(orders(&e), [Action::Run, Action::Run]);
+        // One that is cancelled meanwhile is ordered to stop, so that its nodes say it is gone.
+        let (mut e, job) = preflight();
+        ask(&mut e, 3000, Command::Cancel { job });
+        assert_eq!(e.state().preflights().count(), 0);
+        assert!(matches!(orders(&e)[..], [Action::Stop { .. }, Action::Stop { .. }]));
     }
 
     #[test]

@@ -416,6 +416,13 @@ pub enum Command {
         /// What came of it, for people.
         message: String,
     },
+    /// The network between the nodes of an attempt in preflight was measured, or could not be.
+    PreflightDone {
+        /// The attempt that waits for it.
+        key: AttemptKey,
+        /// What came of it.
+        report: crate::preflight::PreflightReport,
+    },
     /// An attempt made its first step.
     FirstStep {
         /// The attempt that made it.

@@ -13,10 +13,8 @@ use crate::finding::{Finding, Incident, SeenFinding};
 use crate::ids::{AttemptKey, Epoch, JobId, SiteId};
 use crate::job::{Checkpoint, Dependency, SlotEnd, StopReason, Verdict};
 use crate::names::{Label, NodeName, ProjectName};
-use crate::qualification::Qualification;
 use crate::remedy::{AskedAct, Remedy, RemedyOutcome, RemedyStep};
-use crate::runbook::{Run, RunOutcome, StepDone};
-use crate::{entity::Entity, node::Inventory, placement::Placement};
+use crate::{entity::Entity, node::Inventory, placement::Placement, qualification::Qualification};
 use crate::{slo::Counted, slo::Objectives, units::Span, units::Time};
 use crate::{spec::Group, spec::JobSpec, topology::Location, topology::Topology};
 use serde::{Deserialize, Serialize};
@@ -90,6 +88,8 @@ pub enum Event {
         /// What it was given.
         placement: Arc<Placement>,
     },
+    /// An attempt begins with a preflight, or more is known of it, or it is over.
+    PreflightSet(crate::preflight::PreflightSet),
     /// The ranks of an attempt are up on a node.
     SlotStarted {
         /// The attempt whose ranks are up.
@@ -655,14 +655,14 @@ pub enum Event {
     /// Somebody, or the machine for somebody, began to follow a runbook.
     RunbookStarted {
         /// The run as it began, with its number.
-        run: Box<Run>,
+        run: Box<crate::runbook::Run>,
     },
     /// A step of a run is behind it. What an act did follows in the records beside this one.
     RunbookStepDone {
         /// The run's number.
         run: u64,
         /// What came of it.
-        done: Box<StepDone>,
+        done: Box<crate::runbook::StepDone>,
         /// The step it stands at now.
         next: u32,
         /// That step's time is up then.
@@ -687,7 +687,7 @@ pub enum Event {
         /// The run's number.
         run: u64,
         /// Whether it resolved the matter, left it to people or was stopped.
-        outcome: RunOutcome,
+        outcome: crate::runbook::RunOutcome,
         /// Why it ended so, for people.
         why: String,
         /// A person's word.

@@ -3,9 +3,11 @@
 use crate::ids::{AttemptKey, JobId, Seq};
 use crate::names::{Label, NodeName, ProjectName};
 use crate::placement::Placement;
+use crate::preflight::AttemptPreflight;
 use crate::spec::{Group, JobSpec};
 use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -412,6 +414,24 @@ pub struct Attempt {
     /// It will be stopped, and has time to write a checkpoint first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<Notice>,
+    /// The network between its nodes is measured, or was, before its ranks start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preflight: Option<AttemptPreflight>,
+}
+
+impl Attempt {
+    /// Its preflight while that goes on: nobody was ordered to start a rank.
+    #[must_use]
+    pub fn in_preflight(&self) -> Option<&AttemptPreflight> {
+        self.preflight.as_ref().filter(|p| p.outcome.is_none() && self.stop.is_none())
+    }
+
+    /// How many nodes it has.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        let all: BTreeSet<&NodeName> = self.placement.slots.iter().map(|s| &s.node).collect();
+        all.len()
+    }
 }
 
 /// An attempt will be stopped after its next checkpoint, or at the latest at a given time.

@@ -18,6 +18,7 @@ pub mod names;
 pub mod node;
 pub mod placement;
 pub mod policy;
+pub mod preflight;
 pub mod qualification;
 pub mod quota;
 pub mod remedy;

@@ -78,6 +78,7 @@ fn attempt(no: u32, nodes: &[&str], placed: i64, started: Option<i64>) -> Attemp
         deadline: None,
         stop: None,
         notice: None,
+        preflight: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::output::time;
 use jiff::tz::TimeZone;
-use muster_api::{Job, Notice, Promise};
+use muster_api::{AttemptPreflight, Job, Notice, Promise};
 use muster_model::job::JobState;
 use muster_model::units::{Span, Time};
 
@@ -31,6 +31,13 @@ pub fn notice(n: &Notice, now: Time, zone: &TimeZone) -> String {
     format!("stops by {}: {}", time::clock(now, n.until, zone), n.message)
 }
 
+/// Why the ranks of a gang that has its nodes are not started yet.
+#[must_use]
+pub fn preflight(p: &AttemptPreflight, now: Time) -> String {
+    let (since, until) = (time::relative(now, p.since), time::relative(now, p.until));
+    format!("preflight: {} since {since}; starts {until} at the latest", p.message)
+}
+
 /// Why it waits, or why it ended; where it runs otherwise.
 #[must_use]
 pub fn reason(job: &Job, now: Time, zone: &TimeZone) -> String {
@@ -50,6 +57,9 @@ pub fn reason(job: &Job, now: Time, zone: &TimeZone) -> String {
             Some(stop) => stop.message.clone(),
             None if a.notice.is_some() => {
                 a.notice.as_ref().map(|n| notice(n, now, zone)).unwrap_or_default()
+            }
+            None if a.in_preflight().is_some() => {
+                a.in_preflight().map(|p| preflight(p, now)).unwrap_or_default()
             }
             None => {
                 let names: Vec<&str> = a.slots.iter().map(|s| s.node.as_str()).collect();

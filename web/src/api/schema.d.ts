@@ -1996,6 +1996,7 @@ export interface components {
              * @description Port of the first rank's rendezvous.
              */
             port: number;
+            preflight?: components["schemas"]["AttemptPreflight"] | null;
             /** @description What it holds on each node. */
             slots: components["schemas"]["Slot"][];
             started_at?: components["schemas"]["Timestamp"] | null;
@@ -2015,6 +2016,19 @@ export interface components {
             attempt: number;
             /** @description The job that is tried. */
             job: components["schemas"]["JobId"];
+        };
+        /** @description The network between an attempt's nodes is measured, or was, before its ranks start. */
+        AttemptPreflight: {
+            /** @description What is done, or what came of it, for people. */
+            message: string;
+            /** @description `passed`, `not_measured`, `slow` or `timed_out`; none while it goes on or when it was cut short. */
+            outcome?: string | null;
+            /** @description When it began. */
+            since: components["schemas"]["Timestamp"];
+            /** @description Nodes that were found to be slow. */
+            slow: string[];
+            /** @description The ranks start then at the latest. */
+            until: components["schemas"]["Timestamp"];
         };
         /** @description One attempt, with the wait before it. */
         AttemptReport: {

@@ -5,6 +5,7 @@ const of = (...kinds: string[]) => [...touched({ all: false, kinds })].sort();
 
 test('events make stale what they are about, and no more', () => {
   expect(of('job_placed')).toEqual(['jobs', 'node', 'quotas']);
+  expect(of('preflight_set')).toEqual(['jobs', 'node', 'quotas']);
   expect(of('finding_opened')).toEqual(['health', 'node']);
   expect(of('reservation_set')).toEqual(['reservations']);
   expect(of('secret_set')).toEqual([]);

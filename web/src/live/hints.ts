@@ -2,7 +2,7 @@ import type { QueryClient } from '@tanstack/react-query';
 
 /** Which lists an event makes stale, by the beginning of its kind. */
 const ABOUT: [RegExp, string[]][] = [
-  [/^(job|attempt|slot|stop|promise|notice|checkpoint|idle)/, ['jobs', 'node', 'quotas']],
+  [/^(job|attempt|preflight|slot|stop|promise|notice|checkpoint|idle)/, ['jobs', 'node', 'quotas']],
   [/^(node|drain|qualification|gpus|probation|orphan|fault)/, ['node', 'health', 'nodes']],
   [/^(finding|incident|breaker|remedy|act|automation)/, ['health', 'node']],
   [/^(runbook)/, ['runbooks', 'runbook-runs', 'health']],

@@ -199,8 +199,9 @@ function Why({ id }: { id: string }) {
 function Placement({ job: j }: { job: Job }) {
   const a = j.attempt;
   if (!a) return null;
+  const preflight = a.preflight ? `; preflight: ${a.preflight.message}` : '';
   return (
-    <Panel title={`Attempt ${a.no}`} note={`${a.domain}; ${a.fabric_words}`}>
+    <Panel title={`Attempt ${a.no}`} note={`${a.domain}; ${a.fabric_words}${preflight}`}>
       <Scroll label="Ranks and nodes" tall>
         <table>
           <thead>

@@ -34,7 +34,10 @@ export function whereOrWhy(job: Schemas['Job']): string {
   if (job.attempt && job.state !== 'queued') {
     const nodes = new Set(job.attempt.slots.map((s) => s.node));
     const where = nodes.size <= 3 ? [...nodes].join(', ') : `${nodes.size} nodes`;
-    return job.attempt.stop ? job.attempt.stop.message : `${where}; ${job.attempt.fabric_words}`;
+    if (job.attempt.stop) return job.attempt.stop.message;
+    const preflight = job.attempt.preflight;
+    if (preflight && !preflight.outcome) return `preflight: ${preflight.message}`;
+    return `${where}; ${job.attempt.fabric_words}`;
   }
   return tidy((job.state === 'queued' ? job.waiting : null) ?? job.reason ?? '');
 }

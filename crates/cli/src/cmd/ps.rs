@@ -145,7 +145,7 @@ pub(crate) mod tests {
     use super::*;
     use muster_api::samples::{job, running};
 
-    use muster_api::{Notice, Promise};
+    use muster_api::{AttemptPreflight, Notice, Promise};
 
     use muster_model::spec::Group;
 
@@ -195,6 +195,31 @@ pub(crate) mod tests {
             jobs::notice(&n, Time(0), &TimeZone::UTC),
             "stops by 00:01: it goes on with 4 nodes"
         );
+    }
+
+    #[test]
+    fn a_gang_whose_network_is_measured_says_so() {
+        let mut starting = running(6);
+        starting.state = JobState::Starting;
+        if let Some(a) = &mut starting.attempt {
+            (a.state, a.started_at) = (JobState::Starting, None);
+            a.preflight = Some(AttemptPreflight {
+                message: "measuring the fabric among 2 nodes".into(),
+                since: Time(50_000).into(),
+                until: Time(110_000).into(),
+                slow: Vec::new(),
+                outcome: None,
+            });
+        }
+        let text = table(std::slice::from_ref(&starting), Time(62_000)).render_for(None, false);
+        let why = "preflight: measuring the fabric among 2 nodes since 12s ago; \
+                   starts in 48s at the latest";
+        assert!(text.lines().nth(1).is_some_and(|l| l.ends_with(why)), "{text}");
+        if let Some(p) = starting.attempt.as_mut().and_then(|a| a.preflight.as_mut()) {
+            p.outcome = Some("passed".into());
+        }
+        let text = table(&[starting], Time(62_000)).render_for(None, false);
+        assert!(text.lines().nth(1).is_some_and(|l| l.ends_with("hgx-[01-02]")), "{text}");
     }
 
     #[test]

@@ -220,6 +220,10 @@ impl Waiting {
                 self.show(&format!("job {} (queued) {why}", job.id));
             }
             JobState::Starting => {
+                if let Some(p) = job.attempt.as_ref().and_then(|a| a.in_preflight()) {
+                    self.show(&format!("job {} is in preflight: {}", job.id, p.message));
+                    return;
+                }
                 let slots = job.attempt.as_ref().map(|a| a.slots.as_slice()).unwrap_or_default();
                 let up = slots.iter().filter(|s| s.state == "running").count();
                 self.show(&format!("job {} is starting: {up} of {} nodes up", job.id, slots.len()));

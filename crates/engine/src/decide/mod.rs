@@ -68,6 +68,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::NodeConnected { .. } => nodes::connected(e, &req.command),
         Command::NodeLost { node, last_seen } => nodes::lost(e, node, *last_seen),
         Command::SlotReport { node, key, observed } => Ok(nodes::report(e, node, *key, observed)),
+        Command::PreflightDone { key, report } => Ok(e.preflight_done(*key, report)),
         Command::Cordon { node, reason } => nodes::cordon(e, req, node, reason),
         Command::Uncordon { node } => nodes::uncordon(e, req, node),
         Command::Drain { node, reason, stop } => nodes::drain(e, req, node, reason, *stop),

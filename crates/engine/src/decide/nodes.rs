@@ -225,6 +225,7 @@ pub(super) fn report(
     let orphan = e.state.nodes.get(node).is_some_and(|n| n.orphans.contains(&key));
     match (observed, standing(&e.state, node, key)) {
         (Observed::Running, Standing::Live(SlotState::Pending)) => {
+            e.preflight_overtaken(key);
             let project = e.state.jobs.get(&key.job).map(|j| j.project.clone());
             e.emit(project.as_ref(), Event::SlotStarted { key, node: node.clone() });
             // Until the last is up there is nothing to conclude.

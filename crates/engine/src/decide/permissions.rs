@@ -123,6 +123,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::FaultsSeen { .. }
         | Command::FindingsSeen { .. }
         | Command::ActDone { .. }
+        | Command::PreflightDone { .. }
         | Command::FirstStep { .. }
         | Command::RunbookSaw { .. }
         | Command::QualificationDone { .. }

@@ -5,6 +5,7 @@ use muster_engine::{Engine, Policy, State};
 use muster_model::alert::{Matcher, Routing, Silence};
 use muster_model::command::Command;
 use muster_model::entity::Entity;
+use muster_model::preflight::PreflightReport;
 use muster_model::slo::{Counted, Objectives, Scope, Sli};
 use muster_model::units::Span;
 use muster_slo::conditions;
@@ -55,6 +56,7 @@ pub(crate) fn live() -> World {
     w.sleep(Span::mins(1));
     deliver(&mut w);
     w.ok(Command::AcknowledgeAlert { id, note: "on it".into() });
+    preflight(&mut w);
     w.ok(Command::ConditionOver { key: c.key.clone() });
     w.sleep(Span::mins(5));
     deliver(&mut w);
@@ -64,6 +66,17 @@ pub(crate) fn live() -> World {
     w.ok(Command::TellCondition { condition: Box::new(c), until });
     w.sleep(Span::mins(1));
     w
+}
+
+/// The network between the nodes of a gang is measured before it starts: it is slow.
+fn preflight(w: &mut World) {
+    w.policy(|p| p.fabric.preflight_nodes = 2);
+    let id = w.gang(2, 1);
+    let report = PreflightReport::Slow { nodes: w.nodes_of(id) };
+    w.ok(Command::PreflightDone { key: w.key(id), report });
+    w.ok(Command::Cancel { job: id });
+    w.stopped(id);
+    w.policy(|p| p.fabric.preflight_nodes = 0);
 }
 
 /// Tells all that is owed now, as a server would.

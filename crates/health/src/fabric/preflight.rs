@@ -1,25 +1,20 @@
 //! Which gangs have their network tested before they start, and which of their nodes are.
 
-use muster_model::job::{Job, SlotState};
 use muster_model::names::NodeName;
+use muster_model::placement::Placement;
 use muster_model::policy::FabricPolicy;
-use muster_model::spec::Preflight;
+use muster_model::spec::{JobSpec, Preflight};
 use std::collections::BTreeSet;
 
 /// Fewer cannot be told apart.
 const LEAST: usize = 4;
 
-/// Whether the nodes of an attempt are to be tested before it starts. Ranks that are up somewhere
-/// do not wait for the others any longer.
+/// Whether the nodes that a gang was given are to be tested before it starts.
 #[must_use]
-pub fn wanted(policy: &FabricPolicy, job: &Job) -> bool {
-    let Some(attempt) = &job.attempt else { return false };
-    let nodes: BTreeSet<&NodeName> = attempt.placement.slots.iter().map(|s| &s.node).collect();
+pub fn wanted(policy: &FabricPolicy, spec: &JobSpec, placement: &Placement) -> bool {
+    let nodes: BTreeSet<&NodeName> = placement.slots.iter().map(|s| &s.node).collect();
     let large = policy.preflight_nodes > 1 && nodes.len() >= policy.preflight_nodes as usize;
-    large
-        && job.spec.preflight == Preflight::Policy
-        && job.spec.simulate.is_none()
-        && attempt.slots.iter().all(|s| matches!(s, SlotState::Pending))
+    large && spec.preflight == Preflight::Policy && spec.simulate.is_none()
 }
 
 /// Those that were not tested lately, and as many others as it takes to tell who is slow.

@@ -8,6 +8,7 @@ mod fleet;
 mod hardware;
 mod health;
 mod matrix;
+mod preflight;
 mod pressure;
 mod report;
 mod rules;

@@ -17,7 +17,9 @@ impl Event {
     #[must_use]
     pub fn origin(&self) -> Origin {
         match self {
+            Event::PreflightSet(p) if p.preflight.is_reported() => Origin::Input,
             Event::JobPlaced { .. }
+            | Event::PreflightSet(_)
             | Event::AttemptStarted { .. }
             | Event::StopOrdered { .. }
             | Event::AttemptEnded { .. }

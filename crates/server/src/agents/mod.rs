@@ -9,7 +9,6 @@ mod hello;
 mod idle;
 mod join;
 mod orders;
-mod preflight;
 mod seat;
 mod session;
 mod steps;
@@ -112,7 +111,6 @@ struct Inner {
     folded: AtomicU64,
     beside: beside::Beside,
     fabric: fabric::Exchange,
-    preflights: preflight::Preflights,
     /// What nodes are to do, as the log says.
     acts: acts::NodeActs,
     /// From a report of faults to its events in the log.
@@ -196,7 +194,6 @@ pub fn serve(
         folded: AtomicU64::new(0),
         beside: beside::Beside::default(),
         fabric: fabric::Exchange::default(),
-        preflights: preflight::Preflights::default(),
         acts: acts::NodeActs::default(),
         signals: Timer::with(&FINE),
         health,

@@ -7,7 +7,6 @@ use muster_link::messages::{Action, FromServer, RunDetail, RunOrder, Secrets};
 use muster_model::ids::{AttemptKey, Epoch, Seq};
 use muster_model::job::SlotEnd;
 use muster_model::names::NodeName;
-use muster_model::policy::FabricPolicy;
 use muster_model::qualification::Qualifying;
 use muster_model::remedy::AskedAct;
 use muster_model::spec::RunSpec;
@@ -48,7 +47,6 @@ struct Look {
     seq: Seq,
     epoch: Epoch,
     wanted: Vec<(WantedRun, Option<Result<RunDetail, DetailError>>)>,
-    fabric: FabricPolicy,
 }
 
 impl Orders {
@@ -83,8 +81,7 @@ impl Orders {
             });
             let test = s.nodes.get(node).filter(|n| n.inventory.can.contains("qualify"));
             let test = test.and_then(|n| n.qualifying);
-            let fabric = s.policy.fabric.clone();
-            Look { test, seq: s.seq, epoch: s.epoch, wanted: wanted.collect(), fabric }
+            Look { test, seq: s.seq, epoch: s.epoch, wanted: wanted.collect() }
         });
         let mut news = News::default();
         self.test(look.test, &mut news);
@@ -95,9 +92,6 @@ impl Orders {
         let mut size = 0;
         for (w, detail) in look.wanted {
             if self.hopeless.contains(&w.key) && w.action == Action::Run {
-                continue;
-            }
-            if detail.is_some() && inner.preflights.keeps(&look.fabric, &w) {
                 continue;
             }
             self.ask_checkpoint(&w, &mut news);

@@ -1,107 +1,112 @@
-//! Tests of a large gang's nodes before its ranks start.
+//! Tests of a large gang's nodes before its ranks start. Which gangs wait for one stands in the
+//! log: a server that takes the lead goes on with those it finds there.
 
 use super::choose::Wish;
 use super::{Fabric, lock};
 use crate::supervise;
-use muster_api::{FabricStanding, FabricState};
+use muster_api::{FabricStanding, FabricState, FabricTest};
 use muster_engine::State;
 use muster_health::fabric::preflight::pick;
+use muster_model::command::Command;
 use muster_model::ids::AttemptKey;
-use muster_model::job::Attempt;
 use muster_model::names::NodeName;
+use muster_model::preflight::PreflightReport;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Mutex;
 
-/// How often is looked whether a test is over.
+/// How often is looked whether a test is over, and between two looks at a log that keeps growing.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a gang with a slow node waits to be moved, after its test.
-const MOVED: Duration = Duration::from_secs(5);
 
 impl Fabric {
     /// Tests the nodes of large gangs before their ranks start, for as long as the server leads.
     pub fn guard(&self) {
-        let Some(asked) = self.0.agents.preflights() else { return };
-        let (fabric, asked) = (self.clone(), Arc::new(Mutex::new(asked)));
-        supervise::task("fabric-preflight", move || {
-            let (fabric, asked) = (fabric.clone(), asked.clone());
-            async move {
-                let mut asked = asked.lock().await;
-                let mut over = fabric.0.brain.over();
-                loop {
-                    let key = tokio::select! {
-                        key = asked.recv() => key,
-                        _ = over.wait_for(|o| *o) => None,
-                    };
-                    let Some(key) = key else { return };
-                    tokio::spawn(fabric.clone().preflight(key));
-                }
+        let fabric = self.clone();
+        supervise::task("fabric-preflight", move || fabric.clone().follow_preflights());
+    }
+
+    async fn follow_preflights(self) {
+        let brain = &self.0.brain;
+        let (mut over, mut durable) = (brain.over(), brain.watch());
+        let mut begun: BTreeSet<AttemptKey> = BTreeSet::new();
+        loop {
+            let waiting: BTreeSet<AttemptKey> = brain.read(|s| s.preflights().collect());
+            for key in waiting.difference(&begun) {
+                tokio::spawn(self.clone().preflight(*key));
             }
-        });
-    }
-
-    async fn preflight(self, key: AttemptKey) {
-        let inner = &self.0;
-        let (nodes, within) = inner.brain.read(|s| {
-            let nodes = attempt(s, key).map(nodes).unwrap_or_default();
-            (nodes, s.policy.fabric.within.to_std())
-        });
-        if tokio::time::timeout(within, self.fly(key, &nodes)).await.is_err() {
-            tracing::info!(attempt = %key, "the test of its network is not over; it starts");
+            begun = waiting;
+            tokio::select! {
+                changed = durable.changed() => if changed.is_err() { return },
+                _ = over.wait_for(|o| *o) => return,
+            }
+            tokio::time::sleep(LOOK).await;
         }
-        inner.agents.let_go(key, &nodes);
     }
 
-    async fn fly(&self, key: AttemptKey, nodes: &[NodeName]) {
+    /// Tests the nodes of one attempt. What follows from the result, or from its time being up, is
+    /// the engine's to decide.
+    async fn preflight(self, key: AttemptKey) {
+        let Some(report) = self.measure(key).await else { return };
+        if let PreflightReport::NotMeasured { reason } = &report {
+            tracing::info!(attempt = %key, why = %reason, "its network is not tested before it starts");
+        }
+        if let Err(e) = self.0.brain.system(Command::PreflightDone { key, report }).await {
+            tracing::info!(attempt = %key, error = %e, "the test of its network is not in the log");
+        }
+    }
+
+    /// What came of it; none when nobody waits for it any more.
+    async fn measure(&self, key: AttemptKey) -> Option<PreflightReport> {
         let inner = &self.0;
+        let gang = inner.brain.read(|s| nodes(s, key))?;
+        // After a restart its nodes connect anew, one by one.
+        while gang.iter().any(|n| inner.agents.session(n).is_none()) {
+            tokio::time::sleep(LOOK).await;
+            inner.brain.read(|s| nodes(s, key))?;
+        }
         let (now, max_age) = (inner.brain.now(), inner.brain.read(|s| s.policy.fabric.max_age));
         let tested = {
             let book = lock(&inner.book);
             let fresh =
                 |n: &&NodeName| book.good_at(n.as_str()).is_some_and(|at| now.since(at) < max_age);
-            pick(nodes, fresh)
+            pick(&gang, fresh)
         };
         if tested.is_empty() {
-            return;
+            return Some(PreflightReport::Passed);
         }
         let wish = Wish { nodes: tested, own: Some(key), ..Wish::default() };
         let by = format!("start of job {}", key.job);
         let id = match self.begin(wish, &by, None) {
-            Ok(test) => test.id,
-            Err(e) => {
-                tracing::info!(attempt = %key, why = %e, "its network is not tested before it starts");
-                return;
-            }
+            Ok(test) => test.id.parse::<u64>().ok()?,
+            Err(e) => return Some(PreflightReport::NotMeasured { reason: e.to_string() }),
         };
-        let Ok(id) = id.parse() else { return };
-        let slow = loop {
+        loop {
             tokio::time::sleep(LOOK).await;
+            inner.brain.read(|s| nodes(s, key))?;
             match self.get(id) {
                 Some(t) if !matches!(t.state, FabricState::Done | FabricState::Failed) => {}
-                Some(t) => break t.nodes.iter().any(|n| n.standing == FabricStanding::Slow),
-                None => return,
+                Some(t) => return Some(told(t)),
+                None => {
+                    let reason = "the test was dropped for newer ones".into();
+                    return Some(PreflightReport::NotMeasured { reason });
+                }
             }
-        };
-        if !slow {
-            return;
         }
-        // What follows from the finding is in the log: it leaves that node, if the site lets it.
-        let leaves = async {
-            while inner.brain.read(|s| attempt(s, key).is_some_and(|a| a.stop.is_none())) {
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        let _ = tokio::time::timeout(MOVED, leaves).await;
     }
 }
 
-fn attempt(s: &State, key: AttemptKey) -> Option<&Attempt> {
-    let job = s.jobs.get(&key.job).filter(|j| j.attempt_key() == Some(key))?;
-    job.attempt.as_ref()
+fn told(t: FabricTest) -> PreflightReport {
+    if let Some(reason) = t.error {
+        return PreflightReport::NotMeasured { reason };
+    }
+    let slow = t.nodes.iter().filter(|n| n.standing == FabricStanding::Slow);
+    let nodes: Vec<NodeName> = slow.filter_map(|n| n.name.parse().ok()).collect();
+    if nodes.is_empty() { PreflightReport::Passed } else { PreflightReport::Slow { nodes } }
 }
 
-fn nodes(a: &Attempt) -> Vec<NodeName> {
-    let all: BTreeSet<&NodeName> = a.placement.slots.iter().map(|s| &s.node).collect();
-    all.into_iter().cloned().collect()
+/// The nodes of an attempt that waits for their test.
+fn nodes(s: &State, key: AttemptKey) -> Option<Vec<NodeName>> {
+    let job = s.jobs.get(&key.job).filter(|j| j.attempt_key() == Some(key))?;
+    let attempt = job.attempt.as_ref().filter(|a| a.in_preflight().is_some())?;
+    let all: BTreeSet<&NodeName> = attempt.placement.slots.iter().map(|s| &s.node).collect();
+    Some(all.into_iter().cloned().collect())
 }

@@ -7,10 +7,11 @@ use super::spec;
 use muster_engine::invariants::step_problems;
 use muster_engine::{Engine, Policy, State};
 use muster_model::command::{Actor, Answer, Command, Observed, Refusal, RefusalCode, Request};
-use muster_model::event::Record;
+use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, SlotState};
 use muster_model::node::{NodeRole, Stage};
+use muster_model::preflight::PreflightOutcome;
 use muster_model::spec::JobSpec;
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::{Span, Time};
@@ -226,6 +227,12 @@ impl World {
             if !odd.is_empty() {
                 self.fail(odd.join("; "));
             }
+            // Nobody measures here: only ranks that are up can be the reason.
+            if let Event::PreflightSet(p) = &r.event
+                && matches!(p.preflight.outcome, Some(PreflightOutcome::NotMeasured { .. }))
+            {
+                self.fail(format!("ranks of attempt {} are up in its preflight", p.key));
+            }
             if let Err(e) = self.view.apply(&r) {
                 self.fail(format!("the view does not follow: {e}"));
             }
@@ -298,6 +305,9 @@ impl World {
         let mut out = Vec::new();
         for job in self.view.attempts_on(&node) {
             let (Some(a), Some(key)) = (&job.attempt, job.attempt_key()) else { continue };
+            if a.in_preflight().is_some() {
+                continue;
+            }
             let here = a.placement.slots.iter().zip(&a.slots).find(|(slot, at)| {
                 slot.node == node && matches!(at, SlotState::Pending | SlotState::Running)
             });

@@ -91,6 +91,9 @@ fn state(model: &Model, d: &JobDetail, pen: Pen, w: usize) -> Vec<Line<'static>>
             ),
             Tone::Plain,
         );
+        if let Some(p) = a.in_preflight() {
+            say(muster_terminal::jobs::preflight(p, now), Tone::Warn);
+        }
         if let Some(s) = &a.stop {
             say(format!("Stops: {}", s.message), Tone::Warn);
         }

@@ -100,6 +100,16 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
         f.section(&format!("Attempt {} ({}, {})", a.no, a.level, a.domain), on);
         f.line("  Fabric", &a.fabric_words);
         f.line("  Power cap", a.cap_watts.map(|w| format!("{w} W a GPU")).unwrap_or_default());
+        if let Some(p) = &a.preflight {
+            let (since, until) = (full(now, p.since), full(now, p.until));
+            f.line(
+                "  Preflight",
+                match a.in_preflight() {
+                    Some(_) => format!("{} since {since}, until {until}", p.message),
+                    None => format!("{} (began {since})", p.message),
+                },
+            );
+        }
         let mut t = Table::new(&["NODE", "RANKS", "GPUS", "STATE"]);
         for s in &a.slots {
             let last = s.first_rank + s.ranks.saturating_sub(1);
@@ -303,6 +313,13 @@ mod tests {
         if let Some(a) = &mut running.attempt {
             a.cap_watts = Some(550);
             a.slots[0].part = Some(HeldPart::Mig { profile: "3g.40gb".into(), start: 0, size: 4 });
+            a.preflight = Some(muster_api::AttemptPreflight {
+                message: "passed".into(),
+                since: Time(20_000).into(),
+                until: Time(80_000).into(),
+                slow: Vec::new(),
+                outcome: Some("passed".into()),
+            });
             a.notice = Some(muster_api::Notice {
                 reason: muster_model::job::StopReason::Resized { nodes: 4 },
                 message: "it goes on with 4 nodes".into(),
@@ -314,6 +331,7 @@ mod tests {
         for part in [
             "Fabric:     one leaf, rail-aligned",
             "Power cap:  550 W a GPU",
+            "Preflight:  passed (began 1970-01-01T00:00:20Z (10s ago))",
             "3g.40gb of 0,1,2",
             "will be stopped after its next checkpoint, or at 1970-01-01T00:01:30Z (in 1m): it goes on with 4 nodes",
         ] {

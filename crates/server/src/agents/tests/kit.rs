@@ -17,6 +17,7 @@ use muster_model::node::{Gpu, Inventory};
 use muster_model::spec::{GangSpec, JobSpec, RunSpec};
 use muster_model::tenant::TokenUse;
 use muster_model::units::{Bytes, Span};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{ReadHalf, WriteHalf};
@@ -29,7 +30,7 @@ pub(super) struct Site {
     pub(super) keeper: LogKeeper,
     pub(super) authority: Arc<Authority>,
     pub(super) addr: String,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Drop for Site {
@@ -48,23 +49,34 @@ const LOST_AFTER: Span = Span::mins(60);
 /// How long something may take that must come.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) async fn site() -> Site {
-    let config = AgentsConfig { lost_after: LOST_AFTER, ..AgentsConfig::default() };
-    let dir = tempfile::tempdir().unwrap();
-    let brain_config = BrainConfig {
-        store: muster_store::StoreUrl::Sqlite(dir.path().join("log.db")),
+/// A brain over the log in this directory.
+async fn lead(dir: &Path) -> Brain {
+    let config = BrainConfig {
+        store: muster_store::StoreUrl::Sqlite(dir.join("log.db")),
         holder: "test".into(),
-        archive: dir.path().join("archive"),
-        seal_key: dir.path().join("seal.key"),
+        archive: dir.join("archive"),
+        seal_key: dir.join("seal.key"),
         policy: muster_engine::Policy::default(),
         lease: Span::secs(10),
         snapshot_every: 10_000,
         retain: 10_000,
     };
-    let brain = tokio::task::spawn_blocking(move || Brain::lead(&brain_config, |_| {}))
-        .await
-        .unwrap()
-        .unwrap();
+    let lead = move || Brain::lead(&config, |_| {});
+    tokio::task::spawn_blocking(lead).await.unwrap().unwrap()
+}
+
+/// Lets agents in; where they find it.
+async fn listen(brain: &Brain, authority: &Arc<Authority>, keeper: &LogKeeper) -> (Agents, String) {
+    let config = AgentsConfig { lost_after: LOST_AFTER, ..AgentsConfig::default() };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap().to_string();
+    let agents = serve(listener, brain.clone(), authority.clone(), keeper.clone(), config).unwrap();
+    (agents, addr)
+}
+
+pub(super) async fn site() -> Site {
+    let dir = tempfile::tempdir().unwrap();
+    let brain = lead(dir.path()).await;
     brain.system(Command::CreateSite { site: "site-1".into() }).await.unwrap();
     let project =
         Command::CreateProject { name: "default".parse().unwrap(), description: String::new() };
@@ -73,13 +85,20 @@ pub(super) async fn site() -> Site {
     let keeper =
         LogKeeper::open(&dir.path().join("logs"), LogConfig::default(), Arc::new(|_| true))
             .unwrap();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addr = listener.local_addr().unwrap().to_string();
-    let agents = serve(listener, brain.clone(), authority.clone(), keeper.clone(), config).unwrap();
-    Site { brain, agents, keeper, authority, addr, _dir: dir }
+    let (agents, addr) = listen(&brain, &authority, &keeper).await;
+    Site { brain, agents, keeper, authority, addr, dir }
 }
 
 impl Site {
+    /// The server ends, and another one takes the lead over what is in the store.
+    pub(super) async fn restart(&mut self) {
+        self.agents.stop();
+        self.brain.stop();
+        self.brain.closed().await;
+        self.brain = lead(self.dir.path()).await;
+        (self.agents, self.addr) = listen(&self.brain, &self.authority, &self.keeper).await;
+    }
+
     pub(super) async fn token(&self, uses: Option<u32>, ttl: Option<Span>) -> JoinToken {
         let t = JoinToken::generate(self.authority.pin()).unwrap();
         let command = Command::CreateToken {
