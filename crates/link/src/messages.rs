@@ -279,6 +279,10 @@ pub enum FromServer {
     Ack {
         /// Durable end of the log.
         seq: Seq,
+        /// This server cannot be certain that it still leads: another may already count the time
+        /// since it heard the node. Leases of ranks are not renewed by this answer.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        uncertain: bool,
     },
     /// Output up to these offsets is kept.
     LogKept {

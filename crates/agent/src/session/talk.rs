@@ -234,10 +234,13 @@ impl Session {
                     b.next_heartbeat = now;
                 }
             }
-            FromServer::Ack { seq } => {
+            FromServer::Ack { seq, uncertain } => {
                 self.site.seq = self.site.seq.max(seq);
                 self.body.acked();
-                self.acked();
+                self.acked(!uncertain);
+                if uncertain && self.config.servers.several() {
+                    return Err(lost("the server cannot be certain that it leads", &None));
+                }
                 for (key, detail) in self.contact.released() {
                     self.start(key, &detail, wire, now);
                 }

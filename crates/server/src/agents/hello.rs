@@ -166,6 +166,11 @@ pub(super) async fn enter(
             return Ok(Err(refused("stale_leader", message, true)));
         }
     }
+    // A welcome renews leases, too, and nothing may have been written for it.
+    if !inner.brain.leads_for_certain() {
+        let message = "the server cannot renew its own lease in the store, so it cannot be certain that it leads: try again";
+        return Ok(Err(refused("stale_leader", message, true)));
+    }
     seat.hear(inner.clock());
     let protected = inner.brain.read(|s| s.nodes.get(node).is_some_and(|n| n.protected)) || ahead;
     let welcome = FromServer::Welcome {

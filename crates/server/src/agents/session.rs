@@ -86,6 +86,8 @@ struct Live {
     /// When output of a rank was last told to the watch.
     outputs: HashMap<(AttemptKey, u32), Time>,
     skew_told: bool,
+    /// This agent was told that its leases are not renewed.
+    unsure_told: bool,
 }
 
 /// Gives the node's seat back however the session ends, by a panic too: a node whose session is
@@ -117,6 +119,7 @@ pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: Entered) {
         ranks: HashMap::new(),
         checkpoints: BTreeMap::new(),
         outputs: HashMap::new(),
+        unsure_told: false,
     };
     live.orders.knows(&known, testing);
     let end = match live.begin(&mut conn, &welcome, ended).await {
@@ -234,7 +237,13 @@ impl Live {
                 self.faults(due);
                 let at = self.time(now);
                 self.tell(Told::Heard { node: self.session.node.clone(), at });
-                conn.w.queue(&FromServer::Ack { seq: self.inner.brain.durable() })?;
+                let uncertain = !self.inner.brain.leads_for_certain();
+                if uncertain && !self.unsure_told {
+                    tracing::warn!(node = %self.session.node, "this server cannot be certain that it leads: leases of ranks are not renewed");
+                }
+                self.unsure_told = uncertain;
+                let seq = self.inner.brain.durable();
+                conn.w.queue(&FromServer::Ack { seq, uncertain })?;
             }
             FromAgent::Telemetry(t) => self.telemetry(*t, now),
             // A server that is behind the node draws no conclusions from what it sees there.

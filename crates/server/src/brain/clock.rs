@@ -32,7 +32,7 @@ fn wall_ms() -> i64 {
 }
 
 /// Milliseconds since the machine started, those that it slept included.
-fn boot_ms() -> i64 {
+pub(crate) fn boot_ms() -> i64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     t.tv_sec.saturating_mul(1000).saturating_add(t.tv_nsec / 1_000_000)
 }

@@ -58,11 +58,13 @@ pub(crate) fn run(
         if renewed.elapsed() >= every || (due && shared.reach.failing()) {
             checked = Instant::now();
             shared.reach.asking();
+            let asked_ms = super::clock::boot_ms();
             let answer = store.renew_lease(epoch, config.lease);
             shared.reach.took(answer.as_ref().copied());
             match answer {
                 Ok(()) => {
                     renewed = Instant::now();
+                    shared.leased(asked_ms, config.lease);
                     if !full {
                         shared.took();
                     }
@@ -117,6 +119,7 @@ pub(crate) fn run(
             looked = Some((Instant::now(), state.seq));
         }
     }
+    shared.lease_over();
     let _ = store.release_lease(epoch);
     let _ = older_snapshot;
     // Nobody writes without the lease: what is in the file now is all there is.

@@ -49,6 +49,11 @@ const LOST_AFTER: Span = Span::mins(60);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) async fn site() -> Site {
+    site_with_lease(Span::secs(10)).await
+}
+
+/// A site whose server leads for so long after it last reached its store.
+pub(super) async fn site_with_lease(lease: Span) -> Site {
     let config = AgentsConfig { lost_after: LOST_AFTER, ..AgentsConfig::default() };
     let dir = tempfile::tempdir().unwrap();
     let brain_config = BrainConfig {
@@ -57,7 +62,7 @@ pub(super) async fn site() -> Site {
         archive: dir.path().join("archive"),
         seal_key: dir.path().join("seal.key"),
         policy: muster_engine::Policy::default(),
-        lease: Span::secs(10),
+        lease,
         snapshot_every: 10_000,
         retain: 10_000,
     };
@@ -160,6 +165,14 @@ impl Site {
             Answer::Submitted { first, .. } => first,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Nobody can write to the store until this is dropped.
+    pub(super) fn lock_store(&self) -> rusqlite::Connection {
+        let lock = rusqlite::Connection::open(self._dir.path().join("log.db")).unwrap();
+        lock.busy_timeout(PATIENCE).unwrap();
+        lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
+        lock
     }
 
     pub(super) fn job(&self, id: JobId) -> Arc<Job> {

@@ -4,6 +4,7 @@ mod door;
 mod hardware;
 mod health;
 mod kit;
+mod lead;
 mod metering;
 mod policy;
 mod preflight;
