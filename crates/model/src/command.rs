@@ -161,6 +161,15 @@ pub enum Command {
         /// Hex SHA-256 of the public key in its certificate.
         key: String,
     },
+    /// A node showed a certificate of this site whose enrolment was lost with the end of the log.
+    ReadmitNode {
+        /// The node that connected.
+        node: NodeName,
+        /// Identity of its machine, as it says itself.
+        machine: String,
+        /// Hex SHA-256 of the public key in its certificate.
+        key: String,
+    },
     /// An agent connected and told everything it sees.
     NodeConnected {
         /// The node the agent runs on.

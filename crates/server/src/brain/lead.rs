@@ -88,6 +88,7 @@ impl Brain {
             leading: AtomicBool::new(true),
             lease_until: AtomicI64::new(i64::MIN),
             stopping: AtomicBool::new(false),
+            restored,
             epoch: AtomicU64::new(epoch.0),
             stats: stats::Counters::default(),
             seal,

@@ -136,6 +136,8 @@ pub(crate) struct Shared {
     /// Nobody else can have the lease before this, in milliseconds since the machine started.
     lease_until: AtomicI64,
     stopping: AtomicBool,
+    /// The store was restored, or its loss accepted, since the last lead.
+    restored: bool,
     epoch: AtomicU64,
     stats: stats::Counters,
     seal: SealKey,
@@ -309,6 +311,13 @@ impl Brain {
     #[must_use]
     pub fn leads_for_certain(&self) -> bool {
         self.is_leading() && clock::boot_ms() < self.shared.lease_until.load(Ordering::Acquire)
+    }
+
+    /// Does this lead begin with a store that was restored from a backup, or whose loss was
+    /// accepted?
+    #[must_use]
+    pub fn is_restored(&self) -> bool {
+        self.shared.restored
     }
 
     /// Follows the durable end of the log.

@@ -24,7 +24,9 @@ async fn an_agent_joins_says_hello_and_its_node_is_ready() {
     assert!(n.reachable && n.stage == Stage::Ready);
     assert_eq!(n.inventory.gpus.len(), 8);
     line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
-    assert!(matches!(line.hear().await, FromServer::Ack { seq, uncertain: false } if seq >= Seq(1)));
+    assert!(
+        matches!(line.hear().await, FromServer::Ack { seq, uncertain: false } if seq >= Seq(1))
+    );
     let info = s.agents.session(&node("n1")).unwrap();
     assert!(info.skew_ms.abs() < 10_000);
     assert_eq!(s.agents.sessions(), [info]);

@@ -167,6 +167,12 @@ impl Site {
         }
     }
 
+    /// A new life of the log begins, as after a restore.
+    pub(super) async fn begin_life(&self) {
+        let (epoch, server) = (Epoch(self.brain.epoch().0 + 5_000_000), "test".to_owned());
+        self.brain.system(Command::Lead { epoch, server, restored: true }).await.unwrap();
+    }
+
     /// Nobody can write to the store until this is dropped.
     pub(super) fn lock_store(&self) -> rusqlite::Connection {
         let lock = rusqlite::Connection::open(self._dir.path().join("log.db")).unwrap();

@@ -8,4 +8,5 @@ mod lead;
 mod metering;
 mod policy;
 mod preflight;
+mod restored;
 mod work;
