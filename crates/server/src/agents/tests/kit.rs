@@ -49,11 +49,6 @@ const LOST_AFTER: Span = Span::mins(60);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) async fn site() -> Site {
-    site_with_lease(Span::secs(10)).await
-}
-
-/// A site whose server leads for so long after it last reached its store.
-pub(super) async fn site_with_lease(lease: Span) -> Site {
     let config = AgentsConfig { lost_after: LOST_AFTER, ..AgentsConfig::default() };
     let dir = tempfile::tempdir().unwrap();
     let brain_config = BrainConfig {
@@ -62,7 +57,7 @@ pub(super) async fn site_with_lease(lease: Span) -> Site {
         archive: dir.path().join("archive"),
         seal_key: dir.path().join("seal.key"),
         policy: muster_engine::Policy::default(),
-        lease,
+        lease: Span::secs(10),
         snapshot_every: 10_000,
         retain: 10_000,
     };
@@ -165,20 +160,6 @@ impl Site {
             Answer::Submitted { first, .. } => first,
             other => panic!("{other:?}"),
         }
-    }
-
-    /// A new life of the log begins, as after a restore.
-    pub(super) async fn begin_life(&self) {
-        let (epoch, server) = (Epoch(self.brain.epoch().0 + 5_000_000), "test".to_owned());
-        self.brain.system(Command::Lead { epoch, server, restored: true }).await.unwrap();
-    }
-
-    /// Nobody can write to the store until this is dropped.
-    pub(super) fn lock_store(&self) -> rusqlite::Connection {
-        let lock = rusqlite::Connection::open(self._dir.path().join("log.db")).unwrap();
-        lock.busy_timeout(PATIENCE).unwrap();
-        lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
-        lock
     }
 
     pub(super) fn job(&self, id: JobId) -> Arc<Job> {

@@ -4,10 +4,16 @@ use super::kit::{Agent, Line, Site, hello, node, ordered, script, site, spec};
 use muster_link::messages::{FromAgent, FromServer};
 use muster_link::pki::{Identity, new_request};
 use muster_link::tls::{Trust, client_config};
-use muster_model::command::Observed;
+use muster_model::command::{Command, Observed};
 use muster_model::ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
 use muster_model::job::JobState;
 use muster_model::units::Span;
+
+/// A new life of the log begins, as after a restore.
+async fn begin_life(s: &Site) {
+    let (epoch, server) = (Epoch(s.brain.epoch().0 + 5_000_000), "test".to_owned());
+    s.brain.system(Command::Lead { epoch, server, restored: true }).await.unwrap();
+}
 
 /// Nothing is ordered there: the next message answers the heartbeat.
 async fn is_left_alone(s: &Site, line: &mut Line) {
@@ -28,7 +34,7 @@ async fn ranks_of_a_lost_life_are_kept_although_their_node_has_not_noted_how_far
     while s.brain.now() <= placed {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
-    s.begin_life().await;
+    begin_life(&s).await;
     // As it was before any of that.
     (agent.hello.seq, agent.hello.epoch) = (Seq(1), Epoch(1));
     agent.hello.observed = vec![(known, Observed::Running)];
@@ -49,15 +55,14 @@ async fn ranks_of_a_lost_life_are_kept_although_their_node_has_not_noted_how_far
 async fn a_job_that_the_restored_log_does_not_know_goes_on_until_an_operator_decides() {
     let s = site().await;
     let mut agent = s.enrolled("n1").await;
-    s.begin_life().await;
+    begin_life(&s).await;
     (agent.hello.seq, agent.hello.epoch) = (Seq(1), Epoch(1));
     let foreign = AttemptKey { job: JobId(77), attempt: 1 };
     agent.hello.observed = vec![(foreign, Observed::Running)];
     let (mut line, welcome) = agent.greet().await;
     assert!(matches!(welcome, FromServer::Welcome { protected: true, .. }), "{welcome:?}");
     is_left_alone(&s, &mut line).await;
-    let reconcile = muster_model::command::Command::Reconcile { node: node("n1") };
-    s.brain.system(reconcile).await.unwrap();
+    s.brain.system(Command::Reconcile { node: node("n1") }).await.unwrap();
     let next = line.hear().await;
     assert!(matches!(next, FromServer::Welcome { protected: false, .. }), "{next:?}");
     assert!(matches!(line.hear().await, FromServer::Desired { runs, .. } if runs.is_empty()));
@@ -80,7 +85,7 @@ async fn a_node_whose_enrolment_is_lost_is_let_in_and_held() {
     let agent = stranger(&s, "n1");
     let first = agent.greet().await.1;
     assert!(matches!(first, FromServer::Refused { .. }), "the log lost nothing: {first:?}");
-    s.begin_life().await;
+    begin_life(&s).await;
     let (mut line, welcome) = agent.greet().await;
     assert!(matches!(welcome, FromServer::Welcome { protected: true, .. }), "{welcome:?}");
     is_left_alone(&s, &mut line).await;
