@@ -118,6 +118,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::Enroll { .. }
         | Command::NoteNodeKey { .. }
         | Command::ReadmitNode { .. }
+        | Command::ClockStepped { .. }
         | Command::NodeConnected { .. }
         | Command::NodeLost { .. }
         | Command::IdleReport { .. }

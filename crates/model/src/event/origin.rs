@@ -131,6 +131,7 @@ impl Event {
             | Event::AlertAcknowledged { .. }
             | Event::AlertsTold { .. }
             | Event::ReceiverFailed { .. }
+            | Event::ClockStepped(_)
             | Event::AttemptProgressed { .. } => Origin::Input,
         }
     }

@@ -17,6 +17,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use muster_link::LinkError;
 use muster_link::frame::Frame;
 use muster_link::messages::{FromAgent, FromServer, LogChunk, LogMark, Telemetry, VoiceReport};
+use muster_model::clock::ClockStep;
 use muster_model::command::{Command, Observed};
 use muster_model::fault::SeenFault;
 use muster_model::ids::AttemptKey;
@@ -245,6 +246,7 @@ impl Live {
                 let seq = self.inner.brain.durable();
                 conn.w.queue(&FromServer::Ack { seq, uncertain })?;
             }
+            FromAgent::ClockStepped { step } => self.clock_stepped(step),
             FromAgent::Telemetry(t) => self.telemetry(*t, now),
             // A server that is behind the node draws no conclusions from what it sees there.
             FromAgent::Report { .. } if self.protected => {}
@@ -375,6 +377,18 @@ impl Live {
             tracing::warn!(node = %self.session.node, skew_ms = skew, "the node's clock is off: synchronise it");
         }
         self.skew_told = off;
+    }
+
+    /// The node's clock was set. Simulated nodes have that of one machine, which tells of it once.
+    fn clock_stepped(&self, step: ClockStep) {
+        if self.session.simulated || !self.seat.may_step(self.inner.clock()) {
+            return;
+        }
+        let step = ClockStep { node: Some(self.session.node.clone()), ..step };
+        let brain = self.inner.brain.clone();
+        self.work.push(Box::pin(async move {
+            Done::Noted(brain.system(Command::ClockStepped { step }).await.map(drop))
+        }));
     }
 
     fn report(&mut self, key: AttemptKey, observed: Observed) {

@@ -39,6 +39,7 @@ pub(crate) fn run(
     let (mut checked, mut measured) = (Instant::now(), Instant::now());
     let mut full = false;
     let mut clock_read = Instant::now();
+    let mut steps = super::steps::Steps::default();
     let mut restored = store.restored().is_ok_and(|mark| mark.is_some());
     while !shared.stopping.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(100));
@@ -46,6 +47,7 @@ pub(crate) fn run(
         if clock_read.elapsed() >= Duration::from_secs(1) {
             clock_read = Instant::now();
             super::clock::follow();
+            steps.look(shared);
         }
         let due = checked.elapsed() >= CHECK_EVERY;
         if measured.elapsed() >= if full { CHECK_EVERY } else { SPACE_EVERY } {

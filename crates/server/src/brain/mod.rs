@@ -17,6 +17,7 @@ mod load;
 mod reach;
 mod reader;
 pub(crate) mod stats;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod writer;
