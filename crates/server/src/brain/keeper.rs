@@ -52,7 +52,7 @@ pub(crate) fn run(
         let due = checked.elapsed() >= CHECK_EVERY;
         if measured.elapsed() >= if full { CHECK_EVERY } else { SPACE_EVERY } {
             measured = Instant::now();
-            let none = space.lacking();
+            let none = space.lacking(shared.reach.failing());
             full = none.is_some();
             shared.reach.space(none);
         }
