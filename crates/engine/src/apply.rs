@@ -320,6 +320,8 @@ impl State {
                 };
                 self.tokens.insert(id.clone(), token);
             }
+            // For people to read; what follows from it is told by whoever goes by a clock.
+            Event::ClockStepped(_) => {}
             Event::TokenRevoked { id } => {
                 self.tokens.remove(id);
             }

@@ -1,5 +1,6 @@
 //! What the log adds up to.
 
+use crate::apply::PAST_NODES;
 use crate::index::Index;
 use muster_model::command::Answer;
 use muster_model::fault::{FaultClass, SeenFault};
@@ -194,6 +195,42 @@ impl State {
     pub fn is_behind(&self, seq: Seq, epoch: Epoch) -> bool {
         let written = self.leads.iter().rev().find(|(from, _)| *from <= seq).map(|(_, e)| *e);
         seq > self.seq || epoch > self.epoch || written.is_some_and(|e| e > epoch)
+    }
+
+    /// Does a node hold attempts that this log did not place there before its present life began?
+    /// Asked of an agent that last obeyed the lead `epoch`. One that has not met the present life
+    /// has whatever else it holds from a life that was lost, although how far it saw the log, which
+    /// it writes down now and then, may not say so.
+    #[must_use]
+    pub fn holds_lost_attempts(
+        &self,
+        node: &NodeName,
+        epoch: Epoch,
+        mut held: impl Iterator<Item = AttemptKey>,
+    ) -> bool {
+        let life = self.lives.last().filter(|l| epoch < l.epoch);
+        life.is_some_and(|l| held.any(|key| !self.was_placed_before(node, key, l.at)))
+    }
+
+    fn was_placed_before(&self, node: &NodeName, key: AttemptKey, before: Time) -> bool {
+        let Some(job) = self.jobs.get(&key.job) else { return false };
+        if let Some(a) = job.attempt.as_ref().filter(|a| a.no == key.attempt) {
+            return a.placed_at < before && a.placement.slots.iter().any(|s| s.node == *node);
+        }
+        match job.past.iter().find(|p| p.no == key.attempt) {
+            Some(p) => {
+                p.placed_at < before && (p.nodes.contains(node) || p.nodes.len() >= PAST_NODES)
+            }
+            // Older than those that are remembered.
+            None => job.past.first().is_some_and(|oldest| key.attempt < oldest.no),
+        }
+    }
+
+    /// Was the enrolment of a node that shows a certificate of this site lost with the end of the
+    /// log? Certificates are given to nodes that the log knows, and it forgets none.
+    #[must_use]
+    pub fn lost_enrolment(&self, node: &NodeName) -> bool {
+        !self.lives.is_empty() && !self.nodes.contains_key(node)
     }
 
     /// The life in which a record was written, by the lead it began with; 0 is the first.

@@ -9,9 +9,11 @@ use muster_model::command::{Actor, Answer, Command, Observed, Refusal, RefusalCo
 use muster_model::event::Event;
 use muster_model::fault::{FaultAction, FaultClass, SeenFault};
 use muster_model::finding::Severity;
-use muster_model::ids::AttemptKey;
+use muster_model::ids::{AttemptKey, Epoch, JobId};
+use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::tenant::{Role, TokenUse};
+use muster_model::units::Span;
 use std::sync::Arc;
 
 fn say(w: &mut World, i: usize, command: Command) -> Result<Answer, Refusal> {
@@ -54,6 +56,7 @@ fn an_agent_says_what_it_sees_of_itself_and_nothing_else() {
         Command::Reconcile { node: node(here) },
         Command::NodeLost { node: node(here), last_seen: w.now },
         Command::NoteNodeKey { node: node(here), key: "k".into() },
+        Command::ReadmitNode { node: node(here), machine: "m".into(), key: "k".into() },
         Command::FindingsSeen { findings: Vec::new() },
         Command::ActDone { id: 1, ok: true, message: String::new() },
         Command::CreateToken {
@@ -161,4 +164,33 @@ fn the_name_of_a_place_that_nobody_stated_is_no_place() {
     let one = place(&w, "unplaced", "l1");
     w.ok(one);
     assert!(w.engine.state().nodes[&node(0)].location.is_placed());
+}
+
+#[test]
+fn what_a_restored_log_did_not_place_on_a_node_is_of_a_lost_life() {
+    let mut w = World::new(2, 8);
+    w.ok(Command::Lead { epoch: Epoch(1), server: "s".into(), restored: false });
+    let id = w.gang(1, 8);
+    w.start(id);
+    let (key, here) = (w.key(id), w.nodes_of(id)[0].clone());
+    let there = [node(0), node(1)].into_iter().find(|n| *n != here).unwrap();
+    let other = AttemptKey { job: JobId(id.0 + 70), attempt: 1 };
+    let lost = |w: &World, n: &NodeName, e: u64, k: AttemptKey| {
+        w.engine.state().holds_lost_attempts(n, Epoch(e), [k].into_iter())
+    };
+    assert!(!lost(&w, &here, 1, other), "nothing was restored");
+    w.pass(Span::mins(1));
+    w.ok(Command::Lead { epoch: Epoch(5_000_000), server: "s".into(), restored: true });
+    assert!(lost(&w, &here, 1, other), "a job that the log does not know");
+    assert!(!lost(&w, &here, 5_000_000, other), "it met this life already");
+    assert!(!lost(&w, &here, 1, key) && lost(&w, &there, 1, key), "it runs here");
+    let next = AttemptKey { attempt: 2, ..key };
+    assert!(lost(&w, &here, 1, next), "an attempt that was not placed yet");
+    w.pass(Span::mins(1));
+    w.lose(&here);
+    assert_eq!((w.key(id), &w.nodes_of(id)[0]), (next, &there), "it was placed anew");
+    assert!(!lost(&w, &here, 1, key), "given up, and known");
+    assert!(lost(&w, &there, 1, next), "of the same name, but placed in this life");
+    assert!(!w.engine.state().lost_enrolment(&here));
+    assert!(w.engine.state().lost_enrolment(&node(7)));
 }

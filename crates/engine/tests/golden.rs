@@ -292,9 +292,8 @@ fn the_golden_logs_hold_every_kind_of_event() {
     let body = &body[..body.find("\n}").unwrap()];
     let all = body.lines().filter_map(|l| {
         let t = l.strip_prefix("    ")?;
-        let first = t.chars().next()?;
-        let name = t.split(|c: char| !c.is_alphanumeric()).next()?;
-        first.is_ascii_uppercase().then(|| snake(name))
+        let name = t.split([' ', '(', ',']).next().filter(|n| !n.is_empty())?;
+        name.starts_with(|c: char| c.is_ascii_uppercase()).then(|| snake(name))
     });
     let missing: Vec<String> =
         all.filter(|k| !seen.contains(k) && !rare.contains(&k.as_str())).collect();

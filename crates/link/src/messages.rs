@@ -1,6 +1,7 @@
 //! What agent and server say to each other. Self-describing JSON, so that a new field is
 //! ignored by an older peer; job output travels as binary chunks beside it.
 
+use muster_model::clock::ClockStep;
 use muster_model::command::Observed;
 use muster_model::fault::SeenFault;
 use muster_model::ids::{AttemptKey, Epoch, Seq, SiteId};
@@ -44,6 +45,11 @@ pub enum FromAgent {
     Heartbeat {
         /// Agent's wall clock, so that skew can be seen.
         at: Time,
+    },
+    /// The node's wall clock was set.
+    ClockStepped {
+        /// When and by how much.
+        step: ClockStep,
     },
     /// Something changed on one attempt. Sent until the server says `Forget` (ended) or has
     /// answered with a later `Desired`.
@@ -279,6 +285,10 @@ pub enum FromServer {
     Ack {
         /// Durable end of the log.
         seq: Seq,
+        /// This server cannot be certain that it still leads: another may already count the time
+        /// since it heard the node. Leases of ranks are not renewed by this answer.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        uncertain: bool,
     },
     /// Output up to these offsets is kept.
     LogKept {

@@ -54,7 +54,7 @@ async fn server(
                     let (r, w) = tokio::io::split(tls);
                     let (mut r, mut w) = (FrameReader::new(r, MAX_FROM_AGENT), FrameWriter::new(w));
                     if let Ok(Some(Frame::Message(FromAgent::Heartbeat { .. }))) = r.next().await {
-                        w.send(&FromServer::Ack { seq: Seq(7) }).await.unwrap();
+                        w.send(&FromServer::Ack { seq: Seq(7), uncertain: false }).await.unwrap();
                         w.close().await.unwrap();
                     }
                     tx.send(who).await.unwrap();
@@ -73,7 +73,7 @@ async fn call(addr: &str, config: &Arc<rustls::ClientConfig>) -> Result<(), Link
     w.send(&FromAgent::Heartbeat { at: now() }).await?;
     w.flush().await?;
     match r.next().await? {
-        Some(Frame::Message(FromServer::Ack { seq: Seq(7) })) => Ok(()),
+        Some(Frame::Message(FromServer::Ack { seq: Seq(7), .. })) => Ok(()),
         other => Err(LinkError::Garbled(format!("{other:?}"))),
     }
 }

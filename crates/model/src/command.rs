@@ -161,6 +161,20 @@ pub enum Command {
         /// Hex SHA-256 of the public key in its certificate.
         key: String,
     },
+    /// A node showed a certificate of this site whose enrolment was lost with the end of the log.
+    ReadmitNode {
+        /// The node that connected.
+        node: NodeName,
+        /// Identity of its machine, as it says itself.
+        machine: String,
+        /// Hex SHA-256 of the public key in its certificate.
+        key: String,
+    },
+    /// The wall clock of the server's machine, or of a node, was set.
+    ClockStepped {
+        /// Whose, when and by how much.
+        step: crate::clock::ClockStep,
+    },
     /// An agent connected and told everything it sees.
     NodeConnected {
         /// The node the agent runs on.

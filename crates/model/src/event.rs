@@ -9,7 +9,6 @@ pub use origin::Origin;
 pub use record::{Record, SCHEMA};
 
 use crate::alert::{Acknowledgement, Alert, Condition, News, Routing, Silence};
-use crate::finding::{Finding, Incident, SeenFinding};
 use crate::ids::{AttemptKey, Epoch, JobId, SiteId};
 use crate::job::{Checkpoint, Dependency, SlotEnd, StopReason, Verdict};
 use crate::names::{Label, NodeName, ProjectName};
@@ -17,11 +16,10 @@ use crate::remedy::{AskedAct, Remedy, RemedyOutcome, RemedyStep};
 use crate::{entity::Entity, node::Inventory, placement::Placement, qualification::Qualification};
 use crate::{slo::Counted, slo::Objectives, units::Span, units::Time};
 use crate::{spec::Group, spec::JobSpec, topology::Location, topology::Topology};
-use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// A fact of the log, in the past tense, with every id, deadline and choice in it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "kind", content = "data", rename_all = "snake_case")]
 pub enum Event {
     /// The log begins.
@@ -462,7 +460,7 @@ pub enum Event {
     /// Something was found to be wrong.
     FindingOpened {
         /// The finding as it was opened, with its number.
-        finding: Box<Finding>,
+        finding: Box<crate::finding::Finding>,
         /// It follows from what the log holds; otherwise a detector told it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         decided: bool,
@@ -472,7 +470,7 @@ pub enum Event {
         /// The finding's number.
         id: u64,
         /// What is known now.
-        seen: Box<SeenFinding>,
+        seen: Box<crate::finding::SeenFinding>,
         /// It follows from what the log holds.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         decided: bool,
@@ -490,7 +488,7 @@ pub enum Event {
     /// Findings turned out to have one cause.
     IncidentOpened {
         /// What they have in common.
-        incident: Box<Incident>,
+        incident: Box<crate::finding::Incident>,
     },
     /// More findings are part of an incident.
     IncidentGrew {
@@ -792,6 +790,8 @@ pub enum Event {
         /// What came of it.
         error: String,
     },
+    /// The wall clock of the server's machine, or of a node, was set.
+    ClockStepped(crate::clock::ClockStep),
     /// Alerts that were over long ago leave the working state (the log keeps them).
     AlertsForgotten {
         /// Ids of the alerts that leave.

@@ -5,6 +5,7 @@
 
 pub mod alert;
 pub mod breaker;
+pub mod clock;
 pub mod command;
 pub mod cordon;
 pub mod entity;

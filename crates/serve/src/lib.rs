@@ -277,7 +277,7 @@ impl Server {
             .map_err(|e| ServeError::Setup(e.to_string()))??;
         let (api, link) = ports.open(&config)?;
         let admin_token = dir.join("admin.token");
-        let site = set_up(&brain, &admin_token, config.topology).await?;
+        let site = set_up(&brain, &dir, config.topology).await?;
         let view = brain.clone();
         let live = Arc::new(move |key: muster_model::ids::AttemptKey| {
             view.read(|s| s.jobs.get(&key.job).is_some_and(|j| j.attempt_key() == Some(key)))
@@ -516,11 +516,19 @@ fn write_private(path: &Path, text: &str) -> Result<(), ServeError> {
 /// The first records of a site, and whatever of them a crash has left undone.
 async fn set_up(
     brain: &Brain,
-    admin_token: &Path,
+    dir: &Path,
     topology: Option<Topology>,
 ) -> Result<SiteId, ServeError> {
+    let (admin_token, site_file) = (&dir.join("admin.token"), &dir.join("site.id"));
+    let noted = std::fs::read_to_string(site_file).ok().map(|text| text.trim().to_owned());
     if brain.read(|s| s.site.is_none()) {
-        let site = format!("site-{}", ApiToken::generate()?.id);
+        // A log that lost everything goes on as the same site: its agents belong to it. A new log
+        // is another site, so that nothing outside takes what it does for done.
+        let same = brain.is_restored() || brain.read(|s| !s.lives.is_empty());
+        let site = match noted.clone().filter(|id| same && !id.is_empty()) {
+            Some(id) => id,
+            None => format!("site-{}", ApiToken::generate()?.id),
+        };
         brain.system(Command::CreateSite { site }).await.map_err(setup)?;
     }
     if brain.read(|s| s.projects.is_empty()) {
@@ -554,7 +562,12 @@ async fn set_up(
         let topology = Arc::new(topology);
         brain.system(Command::SetTopology { topology }).await.map_err(setup)?;
     }
-    brain.read(|s| s.site.clone()).ok_or_else(|| ServeError::Setup("the site has no id".into()))
+    let site = brain.read(|s| s.site.clone());
+    let site = site.ok_or_else(|| ServeError::Setup("the site has no id".into()))?;
+    if noted.as_ref() != Some(&site.0) {
+        write_private(site_file, &site.0)?;
+    }
+    Ok(site)
 }
 
 impl From<Refusal> for ServeError {
@@ -574,3 +587,6 @@ fn certificates_end(ca: &str, tls: Option<&TlsFiles>) -> Result<Time, ServeError
     }
     Ok(ends)
 }
+
+#[cfg(test)]
+mod tests;

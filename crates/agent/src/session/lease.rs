@@ -115,9 +115,12 @@ impl Session {
         }
     }
 
-    /// The server answered a heartbeat.
-    pub(super) fn acked(&mut self) {
-        if let Some(asked) = self.contact.beats.pop_front() {
+    /// The server answered a heartbeat. One that cannot be certain that it leads proves nothing:
+    /// the one that does may not have heard this node.
+    pub(super) fn acked(&mut self, certain: bool) {
+        if let Some(asked) = self.contact.beats.pop_front()
+            && certain
+        {
             self.renew(asked);
         }
     }

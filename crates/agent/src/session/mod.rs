@@ -12,6 +12,7 @@ use crate::error::AgentError;
 use crate::identity::{SiteState, Store, Stored};
 use dial::DialError;
 use muster_link::token::JoinToken;
+use muster_model::clock::StepWatch;
 use muster_model::names::NodeName;
 pub(crate) use servers::Servers;
 use std::sync::Arc;
@@ -50,6 +51,7 @@ pub(crate) struct Session {
     /// When the server was last certain to hear this node.
     heard: Instant,
     contact: lease::Contact,
+    clock: StepWatch,
     looked: Instant,
     client: Option<Arc<rustls::ClientConfig>>,
     /// A key that waits for its certificate.
@@ -72,6 +74,7 @@ impl Session {
             body,
             heard: now,
             contact: lease::Contact::new(),
+            clock: StepWatch::default(),
             looked: now,
             client: None,
             renewing: None,

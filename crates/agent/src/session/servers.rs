@@ -39,6 +39,11 @@ impl Servers {
         self.at = (self.at + 1) % self.all.len().max(1);
     }
 
+    /// Whether another one may lead.
+    pub(super) fn several(&self) -> bool {
+        self.all.len() > 1
+    }
+
     /// How often each has been tried after so many tries in all.
     pub(super) fn rounds(&self, tries: u32) -> u32 {
         tries.div_ceil(u32::try_from(self.all.len()).unwrap_or(1).max(1))

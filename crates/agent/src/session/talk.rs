@@ -5,6 +5,7 @@ use super::wire::Wire;
 use super::{BREATH, Session, fnv};
 use crate::body::{Away, wall};
 use crate::error::AgentError;
+use crate::lease::BootTime;
 use crate::runner::GRACE;
 use muster_link::frame::{Frame, FrameReader, MAX_FROM_SERVER};
 use muster_link::messages::{Action, FromAgent, FromServer, Hello, PROTOCOL, RunDetail, RunOrder};
@@ -171,6 +172,10 @@ impl Session {
             self.contact.asked();
             wire.say(FromAgent::Heartbeat { at: wall() });
             self.body.beat();
+            if let Some(step) = self.clock.look(Span(BootTime::now().0), wall()) {
+                tracing::warn!(node = %self.config.node, by_ms = step.by_ms, "the machine's clock was set");
+                wire.say(FromAgent::ClockStepped { step });
+            }
             let waiting = self.renewing.as_ref().is_some_and(|(_, at)| at.elapsed() < WELCOME);
             if !waiting && self.must_renew() {
                 // With the key of the enrolment: it stays the node's until it is retired.
@@ -234,10 +239,13 @@ impl Session {
                     b.next_heartbeat = now;
                 }
             }
-            FromServer::Ack { seq } => {
+            FromServer::Ack { seq, uncertain } => {
                 self.site.seq = self.site.seq.max(seq);
                 self.body.acked();
-                self.acked();
+                self.acked(!uncertain);
+                if uncertain && self.config.servers.several() {
+                    return Err(lost("the server cannot be certain that it leads", &None));
+                }
                 for (key, detail) in self.contact.released() {
                     self.start(key, &detail, wire, now);
                 }

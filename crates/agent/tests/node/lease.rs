@@ -8,9 +8,9 @@ use muster_agent::cgroup::Cgroups;
 use muster_agent::inventory::NoGpus;
 use muster_agent::testing::detail;
 use muster_agent::{NodeConfig, run_node};
-use muster_link::messages::{Action, FromAgent, RunDetail, RunOrder};
+use muster_link::messages::{Action, FromAgent, FromServer, RunDetail, RunOrder};
 use muster_model::command::Observed;
-use muster_model::ids::AttemptKey;
+use muster_model::ids::{AttemptKey, Seq};
 use muster_model::job::SlotEnd;
 use muster_model::spec::{CheckpointRequest, CheckpointSpec, OnPartition};
 use muster_model::units::Span;
@@ -30,6 +30,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         an_agent_that_is_replaced_within_the_lease_disturbs_nobody,
         ranks_that_may_go_on_without_a_server_go_on_without_an_agent,
         an_order_that_waited_in_a_stopped_agent_starts_nothing,
+        a_server_that_cannot_be_certain_that_it_leads_renews_no_lease,
     ]
 }
 
@@ -331,5 +332,30 @@ pub(crate) fn an_order_that_waited_in_a_stopped_agent_starts_nothing() {
         conn.report(k, &Observed::Running).await;
         conn.desire(1, vec![]).await;
         assert_eq!(conn.end(k).await, SlotEnd::Stopped);
+    });
+}
+
+/// Another server may lead and give the attempt to other nodes, however often this one answers.
+pub(crate) fn a_server_that_cannot_be_certain_that_it_leads_renews_no_lease() {
+    block(async {
+        let (site, _agent, mut conn) = Site::start().await;
+        let k = key();
+        conn.desire(1, vec![run(k, &site.detail(SAVES, STOPS))]).await;
+        conn.report(k, &Observed::Running).await;
+        let end = async {
+            loop {
+                match conn.next().await {
+                    FromAgent::Heartbeat { .. } => {
+                        conn.say(&FromServer::Ack { seq: Seq(8), uncertain: true }).await;
+                    }
+                    FromAgent::Report { key, observed: Observed::Ended(end) } if key == k => {
+                        return end;
+                    }
+                    _ => {}
+                }
+            }
+        };
+        let end = tokio::time::timeout(LONG, end).await.expect("its lease never ends");
+        assert_eq!(end, no_server());
     });
 }

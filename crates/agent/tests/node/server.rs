@@ -143,7 +143,7 @@ impl Conn {
         loop {
             let message = self.next().await;
             if let FromAgent::Heartbeat { .. } = message {
-                self.say(&FromServer::Ack { seq: Seq(8) }).await;
+                self.say(&FromServer::Ack { seq: Seq(8), uncertain: false }).await;
             }
             if let Some(found) = f(&message) {
                 return found;

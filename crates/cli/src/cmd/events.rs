@@ -2,7 +2,7 @@
 
 use clap::Args;
 use muster_api::{Event, EventList, EventsQuery};
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::output::table::{Table, cell, number};
@@ -117,6 +117,13 @@ pub(crate) fn about(e: &Event) -> String {
     {
         words.push(name.into());
     }
+    if let Some(by) = e.data.get("by_ms").and_then(serde_json::Value::as_i64) {
+        if words.is_empty() {
+            words.push("server".into());
+        }
+        let way = if by < 0 { "back" } else { "ahead" };
+        words.push(format!("clock set {way} by {}", time::length(Span(by.unsigned_abs()))));
+    }
     words.extend(health(&e.data, words.is_empty()));
     if let Some(code) = e.data.pointer("/fault/code").and_then(serde_json::Value::as_str) {
         words.push(code.into());
@@ -181,6 +188,10 @@ mod tests {
             json!({"finding": {"id": 7, "kind": "thermal", "entity": "gpu:hgx-1/3"}}),
         );
         assert_eq!(about(&e), "node hgx-1 thermal");
+        let e = event("clock_stepped", json!({"by_ms": -3_600_000, "since_boot": "2h"}));
+        assert_eq!(about(&e), "server clock set back by 1h00m");
+        let e = event("clock_stepped", json!({"node": "hgx-1", "by_ms": 5_000}));
+        assert_eq!(about(&e), "node hgx-1 clock set ahead by 5s");
         let e = event("remedy_stepped", json!({"id": 31, "step": "acting", "why": "reboot"}));
         assert_eq!(about(&e), "#31 acting (reboot)");
         let e = event(

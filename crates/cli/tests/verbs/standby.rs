@@ -1,7 +1,7 @@
 //! Two servers on one store, and a third one on what was saved of it.
 
 use super::{is, items, job, refuses, says};
-use crate::minutes::cluster::{Cluster, until};
+use crate::minutes::cluster::{Cluster, processes, until};
 use crate::stores;
 use muster_store::StoreUrl;
 use serde_json::Value;
@@ -192,6 +192,30 @@ fn a_lost_wal_is_noticed_and_after_a_restore_no_id_and_no_output_returns() {
     says(&out, &["of the new life\n"]);
     assert!(!out.stdout.contains("lost life"), "{out:?}");
     refuses(&c.muster(&["logs", &lost]), 3, &["job"]);
+}
+
+#[test]
+fn after_the_loss_of_the_whole_log_nodes_come_back_held_and_what_they_run_goes_on() {
+    let mut c = Cluster::server(&[]);
+    c.restart();
+    let _agent = Agent::join(&c, &c);
+    let length = (100_000 + std::process::id()).to_string();
+    let runs = c.submit(&["--", "sleep", &length]);
+    until("the job runs", || is(&c, &runs, "running"));
+    let ranks = processes(&["sleep", &length]);
+    assert_eq!(ranks.len(), 1);
+    c.kill();
+    for ending in ["-wal", "-shm"] {
+        std::fs::remove_file(c.path(&format!("data/muster.db{ending}"))).expect("it was in use");
+    }
+    let accepted = c.muster(&["store", "accept-loss", "--data-dir", &c.data()]);
+    accepted.code(0);
+    c.restart();
+    until("the node is back, and protected", || c.nodes_in("protected") == 1);
+    assert_eq!(processes(&["sleep", &length]), ranks, "nobody stopped it");
+    c.muster(&["node", "reconcile", "n1"]).code(0);
+    until("what the log does not know is stopped", || processes(&["sleep", &length]).is_empty());
+    until("the node is ready", || c.nodes_in("ready") == 1);
 }
 
 fn refuses_check(check: &crate::minutes::cluster::Said) {

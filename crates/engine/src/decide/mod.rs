@@ -65,6 +65,14 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             nodes::enroll(e, node, machine, token, key.as_deref())
         }
         Command::NoteNodeKey { node, key } => nodes::note_key(e, node, key),
+        Command::ReadmitNode { node, machine, key } => nodes::readmit(e, node, machine, key),
+        Command::ClockStepped { step } => {
+            if let Some(node) = &step.node {
+                nodes::find(e, node)?;
+            }
+            e.emit(None, Event::ClockStepped(step.clone()));
+            Ok(Answer::Done)
+        }
         Command::NodeConnected { .. } => nodes::connected(e, &req.command),
         Command::NodeLost { node, last_seen } => nodes::lost(e, node, *last_seen),
         Command::SlotReport { node, key, observed } => Ok(nodes::report(e, node, *key, observed)),

@@ -108,6 +108,27 @@ pub(super) fn note_key(e: &mut Engine, node: &NodeName, key: &str) -> Result<Ans
     Ok(Answer::Done)
 }
 
+/// Lets a node in again whose enrolment was lost with the end of the log. Whoever connects next
+/// under its name must have the same key.
+pub(super) fn readmit(
+    e: &mut Engine,
+    node: &NodeName,
+    machine: &str,
+    key: &str,
+) -> Result<Answer, Refusal> {
+    if !e.state.lost_enrolment(node) {
+        let message = format!("the enrolment of node {node} is not lost");
+        return Err(Refusal::new(RefusalCode::Conflict, message)
+            .hint("connect again; if that is refused, join again with a token"));
+    }
+    let location =
+        e.state.topology.nodes.get(node).cloned().unwrap_or_else(|| Location::unplaced(node));
+    let (machine, key) = (machine.to_owned(), Some(key.to_owned()));
+    let token = String::new();
+    e.emit(None, Event::NodeEnrolled { node: node.clone(), machine, token, location, key });
+    Ok(Answer::Done)
+}
+
 /// How an attempt that an agent names stands in the log.
 enum Standing {
     /// Wanted there and alive as far as the log knows.
@@ -186,7 +207,9 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     e.booted(node, boot);
     e.node_back_found(node);
     if n.stage == Stage::Enrolled {
-        super::qualify::on_join(e, node);
+        if !protected {
+            super::qualify::on_join(e, node);
+        }
         let reason = "joined and told its inventory".to_string();
         e.emit(None, Event::NodeReady { node: node.clone(), reason });
     }

@@ -117,6 +117,8 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::CheckpointDone { .. }
         | Command::Enroll { .. }
         | Command::NoteNodeKey { .. }
+        | Command::ReadmitNode { .. }
+        | Command::ClockStepped { .. }
         | Command::NodeConnected { .. }
         | Command::NodeLost { .. }
         | Command::IdleReport { .. }

@@ -3,6 +3,7 @@
 use crate::common::World;
 use muster_engine::{Engine, Policy, State};
 use muster_model::alert::{Matcher, Routing, Silence};
+use muster_model::clock::ClockStep;
 use muster_model::command::Command;
 use muster_model::entity::Entity;
 use muster_model::preflight::PreflightReport;
@@ -46,6 +47,12 @@ pub(crate) fn live() -> World {
     w.ok(Command::EndSilence { name });
     let ends = w.now + Span::hours(365 * 24);
     w.ok(Command::CertificateSeen { entity: Entity::Site, ends });
+    for node in [None, Some(crate::common::node(1))] {
+        let (by_ms, since_boot) = (-3_600_000, Span::hours(2));
+        let (before, after) = (w.now, w.now - Span::hours(1));
+        let step = ClockStep { node, by_ms, since_boot, before, after };
+        w.ok(Command::ClockStepped { step });
+    }
     let c = conditions::cannot_write("disk full", w.now);
     let until = Some(w.now + Span::hours(1));
     w.ok(Command::TellCondition { condition: Box::new(c.clone()), until });

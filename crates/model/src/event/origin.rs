@@ -133,6 +133,7 @@ impl Event {
             | Event::AlertAcknowledged { .. }
             | Event::AlertsTold { .. }
             | Event::ReceiverFailed { .. }
+            | Event::ClockStepped(_)
             | Event::AttemptProgressed { .. } => Origin::Input,
         }
     }

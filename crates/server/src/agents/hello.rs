@@ -68,6 +68,9 @@ fn judge(state: &State, peer: &Peer, hello: &Hello, now: Time) -> Result<(), Fro
         return Err(refused("site", message, false));
     }
     let Some(n) = state.nodes.get(node) else {
+        if state.lost_enrolment(node) && (1..=256).contains(&hello.machine.len()) {
+            return Ok(());
+        }
         let message = format!("this site does not know node {node}: join again with a token");
         return Err(refused("identity", message, false));
     };
@@ -102,10 +105,10 @@ pub(super) async fn enter(
     let verdict = inner.brain.read(|s| {
         judge(s, peer, hello, now)?;
         let noted = s.nodes.get(node).is_some_and(|n| n.enrolment.is_some());
-        Ok((s.site.clone(), noted))
+        Ok((s.site.clone(), noted, s.lost_enrolment(node)))
     });
-    let (site, noted) = match verdict {
-        Ok((site, noted)) => (site.unwrap_or_default(), noted),
+    let (site, noted, forgotten) = match verdict {
+        Ok((site, noted, forgotten)) => (site.unwrap_or_default(), noted, forgotten),
         Err(no) => return Ok(Err(no)),
     };
     let seat = inner.seat_or_new(node);
@@ -125,17 +128,25 @@ pub(super) async fn enter(
     if skew.abs() > SKEW_MS {
         tracing::warn!(%node, skew_ms = skew, "the node's clock is off: synchronise it");
     }
-    let ahead = hello.epoch > inner.brain.epoch()
-        || inner.brain.read(|s| s.is_behind(hello.seq, hello.epoch));
+    let held = || hello.observed.iter().map(|(key, _)| *key);
+    let ahead = forgotten
+        || hello.epoch > inner.brain.epoch()
+        || inner.brain.read(|s| {
+            s.is_behind(hello.seq, hello.epoch) || s.holds_lost_attempts(node, hello.epoch, held())
+        });
     if ahead {
         tracing::error!(
-            %node, agent_seq = hello.seq.0, server_seq = inner.brain.durable().0,
+            %node, agent_seq = hello.seq.0, server_seq = inner.brain.durable().0, forgotten,
             "the node has seen more of the log than this server has (a restored backup?): nothing is started or stopped there until `muster node reconcile`"
         );
     }
     if !noted {
-        // Let in before keys were noted: from now on the name belongs to this enrolment.
-        let command = Command::NoteNodeKey { node: node.clone(), key: peer.enrolment.clone() };
+        let (node, key) = (node.clone(), peer.enrolment.clone());
+        let command = match forgotten {
+            true => Command::ReadmitNode { node, machine: hello.machine.clone(), key },
+            // Let in before keys were noted: from now on the name belongs to this enrolment.
+            false => Command::NoteNodeKey { node, key },
+        };
         if let Err(e) = inner.brain.system(command).await {
             let message = format!("the server cannot take agents now: {e}");
             return Ok(Err(refused("stale_leader", message, true)));
@@ -165,6 +176,11 @@ pub(super) async fn enter(
             let message = format!("the server cannot take agents now: {e}");
             return Ok(Err(refused("stale_leader", message, true)));
         }
+    }
+    // A welcome renews leases, too, and nothing may have been written for it.
+    if !inner.brain.leads_for_certain() {
+        let message = "the server cannot renew its own lease in the store, so it cannot be certain that it leads: try again";
+        return Ok(Err(refused("stale_leader", message, true)));
     }
     seat.hear(inner.clock());
     let protected = inner.brain.read(|s| s.nodes.get(node).is_some_and(|n| n.protected)) || ahead;

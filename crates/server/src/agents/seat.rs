@@ -5,6 +5,7 @@ use super::idle::IdleGpus;
 use super::telemetry::{Columns, Ring, Window};
 use muster_engine::State;
 use muster_link::messages::FromServer;
+use muster_model::clock::STEPS_APART;
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::units::{Span, Time};
@@ -66,6 +67,8 @@ pub(super) struct Seat {
     idle: Mutex<IdleGpus>,
     faults: Mutex<Gate>,
     progress: Mutex<Option<TestProgress>>,
+    /// When a step of its clock was last written down; zero: never.
+    stepped: AtomicI64,
 }
 
 impl Seat {
@@ -75,6 +78,16 @@ impl Seat {
 
     pub(super) fn hear(&self, now: Time) {
         self.heard.fetch_max(now.0, Ordering::Relaxed);
+    }
+
+    /// Whether a step of its clock may be written down now: an agent that tells more is not heard.
+    pub(super) fn may_step(&self, now: Time) -> bool {
+        let last = Time(self.stepped.load(Ordering::Relaxed));
+        let may = last.0 == 0 || now.since(last) >= STEPS_APART;
+        if may {
+            self.stepped.store(now.0, Ordering::Relaxed);
+        }
+        may
     }
 
     pub(super) fn session(&self) -> Option<Arc<Session>> {

@@ -17,6 +17,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use muster_link::LinkError;
 use muster_link::frame::Frame;
 use muster_link::messages::{FromAgent, FromServer, LogChunk, LogMark, Telemetry, VoiceReport};
+use muster_model::clock::ClockStep;
 use muster_model::command::{Command, Observed};
 use muster_model::fault::SeenFault;
 use muster_model::ids::AttemptKey;
@@ -86,6 +87,8 @@ struct Live {
     /// When output of a rank was last told to the watch.
     outputs: HashMap<(AttemptKey, u32), Time>,
     skew_told: bool,
+    /// This agent was told that its leases are not renewed.
+    unsure_told: bool,
 }
 
 /// Gives the node's seat back however the session ends, by a panic too: a node whose session is
@@ -117,6 +120,7 @@ pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: Entered) {
         ranks: HashMap::new(),
         checkpoints: BTreeMap::new(),
         outputs: HashMap::new(),
+        unsure_told: false,
     };
     live.orders.knows(&known, testing);
     let end = match live.begin(&mut conn, &welcome, ended).await {
@@ -234,8 +238,15 @@ impl Live {
                 self.faults(due);
                 let at = self.time(now);
                 self.tell(Told::Heard { node: self.session.node.clone(), at });
-                conn.w.queue(&FromServer::Ack { seq: self.inner.brain.durable() })?;
+                let uncertain = !self.inner.brain.leads_for_certain();
+                if uncertain && !self.unsure_told {
+                    tracing::warn!(node = %self.session.node, "this server cannot be certain that it leads: leases of ranks are not renewed");
+                }
+                self.unsure_told = uncertain;
+                let seq = self.inner.brain.durable();
+                conn.w.queue(&FromServer::Ack { seq, uncertain })?;
             }
+            FromAgent::ClockStepped { step } => self.clock_stepped(step),
             FromAgent::Telemetry(t) => self.telemetry(*t, now),
             // A server that is behind the node draws no conclusions from what it sees there.
             FromAgent::Report { .. } if self.protected => {}
@@ -366,6 +377,18 @@ impl Live {
             tracing::warn!(node = %self.session.node, skew_ms = skew, "the node's clock is off: synchronise it");
         }
         self.skew_told = off;
+    }
+
+    /// The node's clock was set. Simulated nodes have that of one machine, which tells of it once.
+    fn clock_stepped(&self, step: ClockStep) {
+        if self.session.simulated || !self.seat.may_step(self.inner.clock()) {
+            return;
+        }
+        let step = ClockStep { node: Some(self.session.node.clone()), ..step };
+        let brain = self.inner.brain.clone();
+        self.work.push(Box::pin(async move {
+            Done::Noted(brain.system(Command::ClockStepped { step }).await.map(drop))
+        }));
     }
 
     fn report(&mut self, key: AttemptKey, observed: Observed) {

@@ -54,6 +54,11 @@ pub(super) async fn watch(inner: Arc<Inner>) {
             *inner.since.lock().unwrap_or_else(PoisonError::into_inner) = now;
         }
         last = now;
+        if !inner.brain.leads_for_certain() {
+            // Agents are not let in meanwhile, and may look for another leader.
+            *inner.since.lock().unwrap_or_else(PoisonError::into_inner) = now;
+            continue;
+        }
         if look(&inner, &|| inner.clock()).await {
             last = inner.clock();
         }

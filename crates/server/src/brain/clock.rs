@@ -5,12 +5,11 @@
 //! told, and this server goes by the new time when it is started again. Small differences, as a
 //! time service makes them, are followed slowly.
 
+use muster_model::clock::{ClockStep, STEP_MS, StepWatch};
 use muster_model::units::{Span, Time};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// A difference beyond this is a step, and not followed.
-const STEP_MS: i64 = 2_000;
 /// Followed at most, each time it is looked at (once a second).
 const SLEW_MS: i64 = 50;
 
@@ -32,7 +31,7 @@ fn wall_ms() -> i64 {
 }
 
 /// Milliseconds since the machine started, those that it slept included.
-fn boot_ms() -> i64 {
+pub(crate) fn boot_ms() -> i64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     t.tv_sec.saturating_mul(1000).saturating_add(t.tv_nsec / 1_000_000)
 }
@@ -81,6 +80,11 @@ pub(crate) fn follow() {
         }
         _ => {}
     }
+}
+
+/// Looks whether the wall clock was set since the last look.
+pub(super) fn look(watch: &mut StepWatch) -> Option<ClockStep> {
+    watch.look(Span(boot_ms().unsigned_abs()), Time(wall_ms()))
 }
 
 /// Since when the machine's clock is not the one this server goes by, and how far it is ahead

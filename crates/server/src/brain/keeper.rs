@@ -39,6 +39,7 @@ pub(crate) fn run(
     let (mut checked, mut measured) = (Instant::now(), Instant::now());
     let mut full = false;
     let mut clock_read = Instant::now();
+    let mut steps = super::steps::Steps::default();
     let mut restored = store.restored().is_ok_and(|mark| mark.is_some());
     while !shared.stopping.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(100));
@@ -46,11 +47,12 @@ pub(crate) fn run(
         if clock_read.elapsed() >= Duration::from_secs(1) {
             clock_read = Instant::now();
             super::clock::follow();
+            steps.look(shared);
         }
         let due = checked.elapsed() >= CHECK_EVERY;
         if measured.elapsed() >= if full { CHECK_EVERY } else { SPACE_EVERY } {
             measured = Instant::now();
-            let none = space.lacking();
+            let none = space.lacking(shared.reach.failing());
             full = none.is_some();
             shared.reach.space(none);
         }
@@ -58,11 +60,13 @@ pub(crate) fn run(
         if renewed.elapsed() >= every || (due && shared.reach.failing()) {
             checked = Instant::now();
             shared.reach.asking();
+            let asked_ms = super::clock::boot_ms();
             let answer = store.renew_lease(epoch, config.lease);
             shared.reach.took(answer.as_ref().copied());
             match answer {
                 Ok(()) => {
                     renewed = Instant::now();
+                    shared.leased(asked_ms, config.lease);
                     if !full {
                         shared.took();
                     }
@@ -117,6 +121,7 @@ pub(crate) fn run(
             looked = Some((Instant::now(), state.seq));
         }
     }
+    shared.lease_over();
     let _ = store.release_lease(epoch);
     let _ = older_snapshot;
     // Nobody writes without the lease: what is in the file now is all there is.

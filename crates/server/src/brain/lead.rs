@@ -14,7 +14,7 @@ use muster_store::seal::{SealError, SealKey};
 use muster_store::{LeaseAnswer, SecretWrite, Store, StoreError};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -56,9 +56,10 @@ impl Brain {
         // lease that nobody renews yet.
         store.verify_head()?;
         let mut verified = load::verify(&mut *store, Seq(0))?;
-        let epoch = loop {
+        let (epoch, asked_ms) = loop {
+            let asked_ms = super::clock::boot_ms();
             match store.acquire_lease(&config.holder, config.lease)? {
-                LeaseAnswer::Granted(epoch) => break epoch,
+                LeaseAnswer::Granted(epoch) => break (epoch, asked_ms),
                 LeaseAnswer::Held { holder, expires_in } => {
                     standby(&holder);
                     std::thread::sleep(expires_in.to_std().min(Duration::from_millis(500)));
@@ -85,7 +86,9 @@ impl Brain {
             touched: broadcast::Sender::new(1024),
             reads,
             leading: AtomicBool::new(true),
+            lease_until: AtomicI64::new(i64::MIN),
             stopping: AtomicBool::new(false),
+            restored,
             epoch: AtomicU64::new(epoch.0),
             stats: stats::Counters::default(),
             seal,
@@ -95,6 +98,7 @@ impl Brain {
             over: watch::Sender::new(false),
             closed: watch::Sender::new(false),
         });
+        shared.leased(asked_ms, config.lease);
         let engine = Engine::new(state, config.policy.clone());
         start_threads(&shared, config, engine, store, (epoch, restored), inbox, read_inbox)?;
         Ok(Brain { shared })

@@ -17,6 +17,7 @@ mod load;
 mod reach;
 mod reader;
 pub(crate) mod stats;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -37,7 +38,7 @@ use muster_store::seal::SealKey;
 use muster_store::{StoreError, StoreUrl};
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -133,7 +134,11 @@ pub(crate) struct Shared {
     touched: broadcast::Sender<Arc<Vec<NodeName>>>,
     reads: SyncSender<reader::Read>,
     leading: AtomicBool,
+    /// Nobody else can have the lease before this, in milliseconds since the machine started.
+    lease_until: AtomicI64,
     stopping: AtomicBool,
+    /// The store was restored, or its loss accepted, since the last lead.
+    restored: bool,
     epoch: AtomicU64,
     stats: stats::Counters,
     seal: SealKey,
@@ -157,6 +162,17 @@ struct Stuck {
 const STALE: Span = Span::secs(5);
 
 impl Shared {
+    /// The store granted or renewed the lease when it was asked then. It counts from a later moment,
+    /// so it lasts at least until what is noted here.
+    fn leased(&self, asked_ms: i64, lease: Span) {
+        self.lease_until.store(asked_ms.saturating_add_unsigned(lease.0), Ordering::Release);
+    }
+
+    /// The lease is being given up.
+    fn lease_over(&self) {
+        self.lease_until.store(i64::MIN, Ordering::Release);
+    }
+
     fn stuck(&self) -> MutexGuard<'_, Option<Stuck>> {
         self.stuck.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -289,6 +305,20 @@ impl Brain {
     #[must_use]
     pub fn is_leading(&self) -> bool {
         self.shared.leading.load(Ordering::Acquire)
+    }
+
+    /// Is it certain that nobody else leads? Not while the lease could not be renewed for so long
+    /// that it may have ended: a standby may have it then, though this server has not heard of it.
+    #[must_use]
+    pub fn leads_for_certain(&self) -> bool {
+        self.is_leading() && clock::boot_ms() < self.shared.lease_until.load(Ordering::Acquire)
+    }
+
+    /// Does this lead begin with a store that was restored from a backup, or whose loss was
+    /// accepted?
+    #[must_use]
+    pub fn is_restored(&self) -> bool {
+        self.shared.restored
     }
 
     /// Follows the durable end of the log.

@@ -140,31 +140,60 @@ impl Reach {
 /// What must fit onto the disk: as much as a round of requests writes at most times.
 const SPACE: usize = 512 * 1024;
 
+/// A disk with this much free space is not written to: it is not full before the next look, and a
+/// limit that the system does not tell (a quota) shows when something cannot be written.
+const ENOUGH: u64 = 1 << 30;
+/// The same for files that can still be made.
+const ENOUGH_FILES: u64 = 16;
+
 /// Finds out whether the disk of an embedded store has free space, before a write needs it.
-pub(crate) struct Space(Option<PathBuf>);
+pub(crate) struct Space {
+    /// What is written to see whether it fits.
+    probe: Option<PathBuf>,
+    enough: u64,
+}
 
 impl Space {
     /// The disk of this store; a database server's disk is its own affair, and it says so itself.
     pub(crate) fn of(store: &StoreUrl) -> Space {
-        Space(match store {
+        let probe = match store {
             StoreUrl::Sqlite(path) => {
                 let mut name = path.clone().into_os_string();
                 name.push(".space");
                 Some(name.into())
             }
             StoreUrl::Postgres(_) => None,
-        })
+        };
+        Space { probe, enough: ENOUGH }
     }
 
-    /// What the system says when there is none.
-    pub(crate) fn lacking(&self) -> Option<String> {
-        let path = self.0.as_deref()?;
+    /// What the system says when there is none. `failing`: something could not be written.
+    pub(crate) fn lacking(&self, failing: bool) -> Option<String> {
+        let path = self.probe.as_deref()?;
+        // A probe that failed is still there.
+        if !failing && !is_there(path) && self.is_ample(path) {
+            return None;
+        }
         let full = |e: &io::Error| {
             matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
         };
         // Anything else, such as a file that may not be made, is for the append to find out.
         write(path).err().filter(full).map(|e| e.to_string())
     }
+
+    /// Whether the system says that there is plenty; not when it says nothing.
+    fn is_ample(&self, path: &Path) -> bool {
+        let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        rustix::fs::statvfs(dir).is_ok_and(|disk| {
+            let bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
+            // Some file systems do not count files.
+            bytes >= self.enough && (disk.f_files == 0 || disk.f_favail >= ENOUGH_FILES)
+        })
+    }
+}
+
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
 }
 
 fn write(path: &Path) -> io::Result<()> {
@@ -227,12 +256,14 @@ mod tests {
     #[test]
     fn a_disk_without_space_is_found_by_writing_to_it() {
         let dir = tempfile::tempdir().unwrap();
-        let space = Space::of(&StoreUrl::Sqlite(dir.path().join("muster.db")));
-        assert_eq!(space.lacking(), None);
+        let mut space = Space::of(&StoreUrl::Sqlite(dir.path().join("muster.db")));
+        space.enough = u64::MAX;
+        assert_eq!(space.lacking(false), None);
         let probe = dir.path().join("muster.db.space");
         assert!(!probe.exists(), "nothing is left behind");
         std::os::unix::fs::symlink("/dev/full", &probe).unwrap();
-        let detail = space.lacking().expect("no space");
+        space.enough = 0;
+        let detail = space.lacking(false).expect("no space: what failed is tried again");
         let reach = Reach::default();
         reach.space(Some(detail));
         assert_eq!(reach.cannot_write(LONG).unwrap().summary, FULL);
@@ -240,5 +271,23 @@ mod tests {
         assert!(reach.cannot_write(LONG).is_some(), "a small write says nothing about a large one");
         reach.space(None);
         assert!(reach.cannot_write(LONG).is_none());
+    }
+
+    #[test]
+    fn a_disk_with_plenty_of_space_is_written_to_only_when_something_failed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut space = Space::of(&StoreUrl::Sqlite(dir.path().join("muster.db")));
+        // Whoever makes and removes a file changes the directory.
+        let old = std::time::SystemTime::UNIX_EPOCH;
+        let wrote = |space: &Space, failing: bool| {
+            File::open(dir.path()).unwrap().set_modified(old).unwrap();
+            assert_eq!(space.lacking(failing), None);
+            dir.path().metadata().unwrap().modified().unwrap() != old
+        };
+        space.enough = 0;
+        assert!(!wrote(&space, false));
+        assert!(wrote(&space, true));
+        space.enough = u64::MAX;
+        assert!(wrote(&space, false), "there is little");
     }
 }

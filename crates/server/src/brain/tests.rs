@@ -3,7 +3,8 @@
 use super::lead::StartError;
 use super::{Brain, BrainConfig};
 use muster_model::command::{Answer, Command};
-use muster_model::ids::JobId;
+use muster_model::event::Event;
+use muster_model::ids::{JobId, Seq};
 use muster_model::spec::JobSpec;
 use muster_model::units::Span;
 use muster_store::{StoreError, StoreUrl};
@@ -181,5 +182,30 @@ async fn no_id_of_a_job_returns_after_a_restore() {
     let brain = lead(other.path()).await;
     assert_eq!(submit(&brain).await.0, first.0 + 1);
     brain.read(|s| assert_eq!(s.lives.len(), 1));
+    stop(&brain).await;
+}
+
+#[tokio::test]
+async fn a_step_of_the_machines_clock_is_in_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let brain = lead(dir.path()).await;
+    let (mut hours, mut found) = (0, None);
+    while found.is_none() {
+        assert!(hours < 40, "no step is found");
+        // Set again until the first look at it is over.
+        hours += 1;
+        super::clock::set_wall(hours * 3_600_000);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let records = brain.records(Seq(0), 10_000).await.unwrap();
+        found = records.iter().find_map(|r| match &r.event {
+            Event::ClockStepped(step) => Some(step.clone()),
+            _ => None,
+        });
+    }
+    super::clock::set_wall(0);
+    let step = found.unwrap();
+    assert_eq!(step.node, None);
+    assert!(step.by_ms > 3_500_000 && step.since_boot > Span(0), "{step:?}");
+    assert_eq!(step.after.0 - step.before.0, step.by_ms);
     stop(&brain).await;
 }

@@ -3,10 +3,12 @@ use muster_link::messages::{FromAgent, FromServer, PROTOCOL};
 use muster_link::pki::{Authority, Identity, new_request};
 use muster_link::tls::{Trust, client_config};
 use muster_link::token::JoinToken;
+use muster_model::clock::ClockStep;
 use muster_model::command::Command;
+use muster_model::event::Event;
 use muster_model::ids::{Seq, SiteId};
 use muster_model::node::Stage;
-use muster_model::units::Span;
+use muster_model::units::{Span, Time};
 use std::time::Duration;
 
 fn refusal(m: &FromServer) -> (&str, &str, bool) {
@@ -24,7 +26,9 @@ async fn an_agent_joins_says_hello_and_its_node_is_ready() {
     assert!(n.reachable && n.stage == Stage::Ready);
     assert_eq!(n.inventory.gpus.len(), 8);
     line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
-    assert!(matches!(line.hear().await, FromServer::Ack { seq } if seq >= Seq(1)));
+    assert!(
+        matches!(line.hear().await, FromServer::Ack { seq, uncertain: false } if seq >= Seq(1))
+    );
     let info = s.agents.session(&node("n1")).unwrap();
     assert!(info.skew_ms.abs() < 10_000);
     assert_eq!(s.agents.sessions(), [info]);
@@ -295,4 +299,32 @@ async fn many_agents_come_back_at_once() {
     let lines = futures::future::join_all(all).await;
     assert!(lines.iter().all(|(_, m)| matches!(m, FromServer::Welcome { .. })));
     assert_eq!(s.agents.count(), 60);
+}
+
+#[tokio::test]
+async fn a_step_of_a_nodes_clock_is_in_the_log_at_most_once_a_minute() {
+    let s = site().await;
+    let (_agent, mut line) = s.idle("n1").await;
+    let (before, after) = (Time(1_000_000), Time(4_600_000));
+    let (node_told, since_boot) = (Some(node("n9")), Span::hours(1));
+    let step = ClockStep { node: node_told, by_ms: 3_600_000, since_boot, before, after };
+    for _ in 0..3 {
+        line.say(FromAgent::ClockStepped { step: step.clone() }).await;
+    }
+    line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
+    line.hear_of(|m| matches!(m, FromServer::Ack { .. }).then_some(())).await;
+    let steps = loop {
+        let records = s.brain.records(Seq(0), 10_000).await.unwrap();
+        let found = records.iter().filter_map(|r| match &r.event {
+            Event::ClockStepped(step) => Some(step.clone()),
+            _ => None,
+        });
+        let found: Vec<_> = found.collect();
+        if !found.is_empty() {
+            break found;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    // Whatever it says, it speaks of itself.
+    assert_eq!(steps, [ClockStep { node: Some(node("n1")), ..step }]);
 }

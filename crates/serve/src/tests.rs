@@ -1,0 +1,51 @@
+use super::*;
+
+async fn lead(dir: &Path) -> Brain {
+    let config = BrainConfig {
+        store: StoreUrl::in_data_dir(dir),
+        holder: "test".into(),
+        archive: dir.join("archive"),
+        seal_key: dir.join("secrets.key"),
+        policy: Policy::default(),
+        lease: Span::secs(10),
+        snapshot_every: 10_000,
+        retain: 10_000,
+    };
+    let lead = move || Brain::lead(&config, |_| {});
+    tokio::task::spawn_blocking(lead).await.unwrap().unwrap()
+}
+
+async fn stop(brain: Brain) {
+    brain.stop();
+    brain.closed().await;
+}
+
+#[tokio::test]
+async fn a_site_whose_whole_log_is_lost_stays_the_same_site_and_a_new_log_is_another() {
+    let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (dir, copy) = (dir.path(), copy.path());
+    let brain = lead(dir).await;
+    let site = set_up(&brain, dir, None).await.unwrap();
+    // What a kill leaves, but for the `-wal` file, in which all of it still is.
+    for name in ["muster.db", "muster.db.head", "site.id", "admin.token"] {
+        std::fs::copy(dir.join(name), copy.join(name)).unwrap();
+    }
+    stop(brain).await;
+    let mut store = muster_store::open(&StoreUrl::in_data_dir(copy)).unwrap();
+    store.accept_loss().unwrap().expect("something is lost");
+    drop(store);
+    for start in 0..2 {
+        let brain = lead(copy).await;
+        assert_eq!(brain.read(|s| s.site.is_none()), start == 0, "the first finds nothing");
+        assert_eq!(set_up(&brain, copy, None).await.unwrap(), site);
+        stop(brain).await;
+    }
+    for name in ["muster.db", "muster.db-wal", "muster.db-shm", "muster.db.head"] {
+        let _ = std::fs::remove_file(copy.join(name));
+    }
+    let brain = lead(copy).await;
+    let other = set_up(&brain, copy, None).await.unwrap();
+    assert_ne!(other, site);
+    assert_eq!(std::fs::read_to_string(copy.join("site.id")).unwrap(), other.0);
+    stop(brain).await;
+}

@@ -1,0 +1,52 @@
+//! Steps of this machine's wall clock, on their way into the log.
+
+use super::{Attach, BrainError, Call, Committed, Shared, clock};
+use muster_model::clock::{ClockStep, StepWatch};
+use muster_model::command::{Actor, Command, Request};
+use std::collections::VecDeque;
+use tokio::sync::oneshot::{self, error::TryRecvError};
+
+/// Steps that wait for a store that is away; there is at most one a minute.
+const WAITING: usize = 60;
+
+/// Looks at the clock and has the engine record what it finds.
+#[derive(Default)]
+pub(super) struct Steps {
+    watch: StepWatch,
+    waiting: VecDeque<ClockStep>,
+    /// The answer to the first of them.
+    asked: Option<oneshot::Receiver<Result<Committed, BrainError>>>,
+}
+
+impl Steps {
+    /// Once a second. A step is told again until it is durable.
+    pub(super) fn look(&mut self, shared: &Shared) {
+        if let Some(step) = clock::look(&mut self.watch)
+            && self.waiting.len() < WAITING
+        {
+            self.waiting.push_back(step);
+        }
+        match self.asked.as_mut().map(oneshot::Receiver::try_recv) {
+            Some(Err(TryRecvError::Empty)) => return,
+            Some(Ok(Ok(_) | Err(BrainError::Refused(_)))) => {
+                self.waiting.pop_front();
+            }
+            Some(Ok(Err(_)) | Err(TryRecvError::Closed)) | None => {}
+        }
+        self.asked = self.waiting.front().and_then(|step| tell(shared, step));
+    }
+}
+
+/// Asks the engine; none when it has too much to do.
+fn tell(
+    shared: &Shared,
+    step: &ClockStep,
+) -> Option<oneshot::Receiver<Result<Committed, BrainError>>> {
+    let (reply, answer) = oneshot::channel();
+    let command = Command::ClockStepped { step: step.clone() };
+    let (actor, at) = (Actor::system(), clock());
+    let request = Request { actor, at, key: None, if_version: None, command };
+    let span = tracing::Span::none();
+    let call = Call { request, attach: Attach::default(), reply, span };
+    shared.calls.try_send(call).ok().map(|()| answer)
+}
