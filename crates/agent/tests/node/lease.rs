@@ -3,7 +3,7 @@
 
 use crate::server::{Conn, Server, run};
 use crate::session::{TTL, block};
-use crate::support::{LONG, alive, key, open_dir, shim};
+use crate::support::{LONG, alive, key, open_dir, shim, with_word};
 use muster_agent::cgroup::Cgroups;
 use muster_agent::inventory::NoGpus;
 use muster_agent::testing::detail;
@@ -26,6 +26,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         ranks_of_an_agent_that_was_ended_stop_at_the_end_of_their_lease,
         ranks_of_a_killed_agent_stop_at_the_end_of_their_lease,
         ranks_of_a_stopped_agent_stop_at_the_end_of_their_lease,
+        ranks_of_a_stopped_supervisor_and_agent_are_killed_by_the_kernel,
         whoever_ignores_sigterm_or_left_its_rank_is_killed_too,
         an_agent_that_is_replaced_within_the_lease_disturbs_nobody,
         ranks_that_may_go_on_without_a_server_go_on_without_an_agent,
@@ -138,12 +139,25 @@ impl Site {
     /// Waits for the supervisor's last word; nobody else speaks here.
     async fn ends(&self, key: AttemptKey) -> Vec<i32> {
         until("the end of the ranks", || self.record(key).contains("{\"end\":")).await;
-        let record = self.record(key);
-        let line = record.lines().find(|l| l.starts_with("{\"ranks\":")).unwrap();
-        let ranks: serde_json::Value = serde_json::from_str(line).unwrap();
-        let pids = ranks["ranks"].as_array().unwrap().iter();
-        pids.map(|p| i32::try_from(p.as_i64().unwrap()).unwrap()).collect()
+        self.ranks(key)
     }
+
+    /// What the record says under a name.
+    fn recorded(&self, key: AttemptKey, what: &str) -> serde_json::Value {
+        let record = self.record(key);
+        let mut lines =
+            record.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
+        lines.find_map(|l| l.get(what).cloned()).unwrap()
+    }
+
+    fn ranks(&self, key: AttemptKey) -> Vec<i32> {
+        let ranks = self.recorded(key, "ranks");
+        ranks.as_array().unwrap().iter().map(number).collect()
+    }
+}
+
+fn number(pid: &serde_json::Value) -> i32 {
+    i32::try_from(pid.as_i64().unwrap()).unwrap()
 }
 
 async fn until(what: &str, mut done: impl FnMut() -> bool) {
@@ -204,6 +218,47 @@ pub(crate) fn ranks_of_a_killed_agent_stop_at_the_end_of_their_lease() {
 
 pub(crate) fn ranks_of_a_stopped_agent_stop_at_the_end_of_their_lease() {
     left_alone(Signal::STOP);
+}
+
+/// Root can stop both: then no program is left that looks at a clock.
+pub(crate) fn ranks_of_a_stopped_supervisor_and_agent_are_killed_by_the_kernel() {
+    block(async {
+        let (site, agent, mut conn) = Site::start().await;
+        let k = key();
+        let mark = format!("muster-lease-{}", k.job.0);
+        // Whoever left its rank dies with the namespace, where there is one.
+        let script = match muster_agent::isolation::possible() {
+            Ok(()) => format!("setsid sh -c '{SAVES}' {mark} & {SAVES}"),
+            Err(_) => SAVES.to_owned(),
+        };
+        let mut d = site.detail(&script, STOPS);
+        d.checkpoint = Some(CheckpointSpec {
+            dir: site.files.path().display().to_string(),
+            request: CheckpointRequest::default(),
+            grace: Some(Span(100)),
+            interval: None,
+        });
+        conn.desire(1, vec![run(k, &d)]).await;
+        conn.report(k, &Observed::Running).await;
+        site.writes_on().await;
+        let supervisor = number(&site.recorded(k, "supervisor")["pid"]);
+        let ranks = site.ranks(k);
+        agent.signal(Signal::STOP);
+        kill_process(Pid::from_raw(supervisor).unwrap(), Signal::STOP).unwrap();
+        assert!(!ranks.is_empty() && ranks.iter().all(|p| alive(*p)), "{ranks:?}");
+        let mut all = ranks.clone();
+        all.push(supervisor);
+        until("they are killed", || !all.iter().any(|p| alive(*p))).await;
+        until("those that left too", || with_word(&mark).is_empty()).await;
+        let last = site.written();
+        agent.signal(Signal::CONT);
+        drop(conn);
+        let (mut conn, _) = site.server.welcome(1).await;
+        conn.desire(1, vec![RunOrder { key: k, action: Action::Run, detail: None }]).await;
+        let end = conn.end(k).await;
+        assert!(matches!(end, SlotEnd::NodeFault { .. }), "{end:?}");
+        assert_eq!(site.written(), last, "nobody wrote after the end");
+    });
 }
 
 pub(crate) fn whoever_ignores_sigterm_or_left_its_rank_is_killed_too() {
