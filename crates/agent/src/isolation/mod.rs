@@ -10,6 +10,7 @@ mod caps;
 mod dev;
 pub mod devices;
 mod filter;
+mod groups;
 mod hidden;
 mod init;
 pub(crate) mod lasting;

@@ -2,7 +2,7 @@
 
 use super::account::Account;
 use super::own::{OWN, own_path};
-use super::{Inside, Refusal, SCRATCH, acting, dev, lasting, people, place, run, sys};
+use super::{Inside, Refusal, SCRATCH, acting, dev, groups, lasting, people, place, run, sys};
 use crate::run_dir::write_private;
 use crate::shim::Order;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -98,6 +98,8 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
     for p in people {
         p.show().map_err(node("cannot name the user"))?;
     }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(node("cannot read mounts"))?;
+    groups::show_own(order.group.as_ref(), &mounts).map_err(node("cannot hide control groups"))?;
     proc_and_sys().map_err(node("cannot mount /proc"))?;
     for s in &shown {
         s.show(false, who).map_err(|e| {

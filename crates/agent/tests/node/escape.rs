@@ -177,6 +177,7 @@ pub(crate) fn every_way_out_is_refused() {
         add("pid", PathBuf::from(pid.to_string()));
         add("read", PathBuf::from(format!("/proc/{pid}/root/etc/passwd")));
     }
+    add("group", PathBuf::from(neighbour.to_string()));
     add("socket", socket.clone());
     add("setuid", set_uid);
     let shared = SharedMemory::new();
