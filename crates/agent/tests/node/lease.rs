@@ -16,7 +16,7 @@ use muster_model::spec::{CheckpointRequest, CheckpointSpec, OnPartition};
 use muster_model::units::Span;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -68,11 +68,17 @@ pub(crate) fn agent_main(args: &[String]) -> ! {
 }
 
 /// An agent in a process of its own; killed with the test.
-struct Agent(Child);
+pub(crate) struct Agent(Child);
 
 impl Agent {
-    fn start(server: &Server, state: &Path, joined: bool) -> Agent {
+    pub(crate) fn start(server: &Server, state: &Path, joined: bool) -> Agent {
+        Agent::failing(server, state, joined, "")
+    }
+
+    /// One that fails at these points.
+    pub(crate) fn failing(server: &Server, state: &Path, joined: bool, points: &str) -> Agent {
         let mut command = Command::new("/proc/self/exe");
+        command.env("MUSTER_FAILPOINT", points);
         command.arg(AGENT_ARG).arg(&server.addr).arg(state);
         if !joined {
             command.arg(server.token.to_string());
@@ -85,8 +91,8 @@ impl Agent {
         kill_process(pid, signal).unwrap();
     }
 
-    fn ended(&mut self) {
-        self.0.wait().unwrap();
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        self.0.wait().unwrap()
     }
 }
 
@@ -98,23 +104,28 @@ impl Drop for Agent {
 }
 
 /// A server, an agent that has joined it, and what ranks and tests both see.
-struct Site {
-    server: Server,
-    state: tempfile::TempDir,
-    files: tempfile::TempDir,
+pub(crate) struct Site {
+    pub(crate) server: Server,
+    pub(crate) state: tempfile::TempDir,
+    pub(crate) files: tempfile::TempDir,
 }
 
 impl Site {
     async fn start() -> (Site, Agent, Conn) {
+        Site::failing("").await
+    }
+
+    /// With an agent that fails at these points.
+    pub(crate) async fn failing(points: &str) -> (Site, Agent, Conn) {
         let server = Server::start().await;
         let (state, files) = (tempfile::tempdir().unwrap(), open_dir());
-        let agent = Agent::start(&server, state.path(), false);
+        let agent = Agent::failing(&server, state.path(), false, points);
         server.join(TTL).await;
         let (conn, _) = server.welcome(1).await;
         (Site { server, state, files }, agent, conn)
     }
 
-    fn detail(&self, script: &str, lease: OnPartition) -> RunDetail {
+    pub(crate) fn detail(&self, script: &str, lease: OnPartition) -> RunDetail {
         let mut d = detail(script);
         d.run.workdir = Some(self.files.path().display().to_string());
         d.on_partition = lease;
@@ -126,7 +137,7 @@ impl Site {
         std::fs::read(self.files.path().join("saved")).map_or(0, |b| b.len())
     }
 
-    async fn writes_on(&self) {
+    pub(crate) async fn writes_on(&self) {
         let before = self.written();
         until("the ranks write", || self.written() > before).await;
     }
