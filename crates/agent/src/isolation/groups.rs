@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 pub(super) fn show_own(group: Option<&Group>, mountinfo: &str) -> io::Result<()> {
     // All are held first: covering one tree may cover the way to another.
     let mut trees = Vec::new();
-    for point in mount_points(mountinfo) {
+    // One whose place is covered already cannot be seen.
+    for point in mount_points(mountinfo).into_iter().filter(|p| p.is_dir()) {
         let own = group.and_then(|g| g.in_tree(&point));
         let open = |dir: &Path| OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(dir);
         trees.push((own.map(open).transpose()?, point));
