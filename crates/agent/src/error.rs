@@ -62,6 +62,15 @@ pub enum AgentError {
         /// The server's.
         found: String,
     },
+    /// A part panicked that the agent cannot do without: it ends, to be started again. Ranks go on
+    /// under their supervisors meanwhile.
+    #[error("{part} panicked: {said}; the agent must be started again, ranks go on until then")]
+    Panicked {
+        /// Which one.
+        part: &'static str,
+        /// What the panic said.
+        said: String,
+    },
     /// Certificates, keys or the connection.
     #[error("the link to the server cannot be used")]
     Link(#[source] muster_link::LinkError),

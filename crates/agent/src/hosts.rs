@@ -177,8 +177,18 @@ pub async fn run_node_with(
         dials: Arc::new(Semaphore::new(1)),
         end_ranks: config.end_ranks,
     };
-    Box::pin(Session::new(session, body)?.run(shutdown)).await
+    run_session(Session::new(session, body)?, shutdown).await
 }
+
+/// Runs all of one node: its connection, its lease, its ranks. A panic there is the agent's end,
+/// because nobody else would keep its word to the server.
+async fn run_session(session: Session, shutdown: CancellationToken) -> Result<(), AgentError> {
+    let ran = muster_supervise::vital(SESSION, Box::pin(session.run(shutdown))).await;
+    ran.unwrap_or_else(|said| Err(AgentError::Panicked { part: SESSION, said }))
+}
+
+/// What the task of a node is called.
+const SESSION: &str = "agent-session";
 
 /// Nodes of a fleet that may be connecting at once.
 const DIALS: usize = 64;
@@ -276,7 +286,15 @@ pub async fn run_sim_fleet(
                         first = Err(e);
                     }
                 }
-                Some(Err(e)) => tracing::error!(error = %e, "a node of the fleet failed"),
+                Some(Err(ended)) => {
+                    if let Ok(panic) = ended.try_into_panic() {
+                        let said = muster_supervise::words(&*panic);
+                        tracing::error!(part = SESSION, said, "a node of the fleet panicked");
+                        // What starts the process again starts all of its nodes again.
+                        first = Err(AgentError::Panicked { part: SESSION, said });
+                        break;
+                    }
+                }
             },
             _ = save.tick() => if let Some(shared) = &shared { shared.flush(false) },
         }

@@ -24,6 +24,14 @@ struct Inner {
     wakes: Mutex<BTreeMap<i32, (Bell, AttemptKey)>>,
 }
 
+impl Inner {
+    /// Anything may have changed.
+    fn ring_all(&self) {
+        let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+        wakes.values().for_each(|(bell, _)| bell.ring(None));
+    }
+}
+
 /// Wakes one node's runner and says whose directory changed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bell(Arc<BellInner>);
@@ -86,7 +94,8 @@ impl Watcher {
         match fd {
             Ok(fd) => {
                 let inner = Arc::new(Inner { fd, wakes: Mutex::default() });
-                tokio::spawn(serve(Arc::downgrade(&inner)));
+                let weak = Arc::downgrade(&inner);
+                muster_supervise::task("agent-watch", move || serve(weak.clone()));
                 Watcher(Some(inner))
             }
             Err(e) => {
@@ -122,6 +131,10 @@ fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 
 async fn serve(inner: std::sync::Weak<Inner>) {
     let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
+    // After a panic: what changed meanwhile was not heard.
+    if let Some(inner) = inner.upgrade() {
+        inner.ring_all();
+    }
     while let Some(inner) = inner.upgrade() {
         let ready = tokio::time::timeout(std::time::Duration::from_secs(5), inner.fd.readable());
         // The pause lets the watcher end when nobody holds it any more.
@@ -148,8 +161,7 @@ async fn serve(inner: std::sync::Weak<Inner>) {
             }
         }
         if missed {
-            let wakes = inner.wakes.lock().unwrap_or_else(PoisonError::into_inner);
-            wakes.values().for_each(|(bell, _)| bell.ring(None));
+            inner.ring_all();
         }
         ready.clear_ready();
     }

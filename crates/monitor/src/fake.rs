@@ -10,12 +10,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+/// The event over which the driver panics.
+pub(crate) const FALLS_OVER: u32 = 9999;
+
 /// What one device does when it is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Mood {
     Well,
     Err(DeviceError),
     Hang,
+    /// Panics once, and is well afterwards.
+    Panic,
 }
 
 #[derive(Default)]
@@ -108,6 +113,12 @@ impl Device for FakeDevice {
             }
             w.inside -= 1;
         }
+        if w.moods[i] == Mood::Panic {
+            w.moods[i] = Mood::Well;
+            // Not under the lock: the others go on.
+            drop(w);
+            panic!("a device that falls over");
+        }
         sample.clear();
         match &w.moods[i] {
             Mood::Err(e) => Err(e.clone()),
@@ -158,7 +169,10 @@ impl Driver for Fake {
         if w.events.is_empty() {
             w = bell.wait_timeout(w, most).expect("whole").0;
         }
-        Ok(w.events.pop_front())
+        let event = w.events.pop_front();
+        drop(w);
+        assert!(event.as_ref().is_none_or(|e| e.xid != FALLS_OVER), "a driver that falls over");
+        Ok(event)
     }
 }
 

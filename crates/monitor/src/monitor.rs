@@ -168,14 +168,14 @@ impl Monitor {
         Ok(monitor)
     }
 
+    /// Runs it on a thread of its own, and again when it panics.
     fn spawn(
         &self,
-        name: &str,
+        name: &'static str,
         joined: bool,
-        f: impl FnOnce() + Send + 'static,
+        f: impl FnMut() + Send + 'static,
     ) -> Result<(), MonitorError> {
-        let thread =
-            std::thread::Builder::new().name(name.into()).spawn(f).map_err(MonitorError)?;
+        let thread = muster_supervise::thread(name, f).map_err(MonitorError)?;
         if joined {
             lock(&self.threads).push(thread);
         }
@@ -191,8 +191,8 @@ impl Monitor {
         let (board, shared, stop) = (self.board.clone(), self.shared.clone(), self.stop.clone());
         // Not joined: a look at a disk may hang like a call into a driver.
         self.spawn("host-sampler", false, move || {
-            let mut reader = HostReader::new(root);
-            let mut watch = HostWatch::new(dirs);
+            let mut reader = HostReader::new(root.clone());
+            let mut watch = HostWatch::new(dirs.clone());
             while !stop.load(Ordering::Relaxed) {
                 let host = reader.look((shared.wall)());
                 let log = board.hub.log_now().from.is_some();

@@ -153,10 +153,15 @@ impl Probes {
         let known = Arc::new(Mutex::new(Known::default()));
         let (theirs, stop, said) = (known.clone(), self.stop.clone(), name.clone());
         // Never joined: it may be inside a call that never returns.
-        std::thread::Builder::new().name("fs-probe".into()).spawn(move || {
-            let mut files = files();
+        let (mut start, mut made) = (Some(files), None);
+        muster_supervise::thread("fs-probe", move || {
+            if let Some(make) = start.take() {
+                made = Some(make());
+            }
+            // None when it panicked over that: then there is nothing to probe with.
+            let Some(files) = made.as_mut() else { return };
             while !stop.load(Ordering::Relaxed) {
-                probe(&mut files, &theirs, &said);
+                probe(files, &theirs, &said);
                 let until = Instant::now() + every;
                 while !stop.load(Ordering::Relaxed) && Instant::now() < until {
                     let left = until.saturating_duration_since(Instant::now());

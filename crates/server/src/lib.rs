@@ -10,5 +10,6 @@ pub mod logs;
 pub mod metering;
 pub mod promises;
 pub mod runbooks;
-pub mod supervise;
 pub mod trace;
+
+pub use muster_supervise as supervise;

@@ -7,7 +7,6 @@
 //! Both implementations block. Call them from a thread of their own: the PostgreSQL client runs
 //! a small runtime inside and panics when it is driven (or dropped) from an async task.
 
-pub mod failpoint;
 pub mod seal;
 
 mod chain;
@@ -25,6 +24,7 @@ mod url;
 mod walk;
 
 pub use error::StoreError;
+pub use muster_supervise::failpoint;
 pub use tools::{CopyReport, backup, export, import, restore};
 pub use types::{
     AcceptedLoss, ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head,

@@ -45,7 +45,7 @@ pub(super) const LAYERS: &[&[&str]] = &[
         "muster-simnode",
         "muster-specs",
     ],
-    &["muster-model"],
+    &["muster-model", "muster-supervise"],
 ];
 
 /// Arrows inside one layer that are meant: from, to, why.

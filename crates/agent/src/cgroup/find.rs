@@ -136,6 +136,14 @@ pub(super) fn mounts(mountinfo: &str) -> impl Iterator<Item = (&str, PathBuf, &s
     })
 }
 
+/// Where the trees of control groups are.
+pub(crate) fn mount_points(mountinfo: &str) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = mounts(mountinfo).map(|(_, point, _)| point).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
 /// Places in the unified tree to try: a service that systemd delegated to us first, then the
 /// root of the tree, then wherever we are.
 fn v2_bases(point: &Path, own: &str) -> Vec<PathBuf> {

@@ -146,6 +146,11 @@ impl Group {
         below_a_mount(dir, super::find::mounts(&mounts).map(|(_, point, _)| point))
     }
 
+    /// Its directory in the tree that is mounted there.
+    pub(crate) fn in_tree(&self, point: &Path) -> Option<&Path> {
+        self.dirs.iter().map(PathBuf::as_path).find(|d| d.starts_with(point))
+    }
+
     /// Sends a signal to every process in it.
     pub(crate) fn signal(&self, signal: Signal) {
         for pid in self.pids() {

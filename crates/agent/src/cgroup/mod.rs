@@ -6,4 +6,5 @@ mod find;
 mod group;
 
 pub use find::Cgroups;
+pub(crate) use find::mount_points;
 pub(crate) use group::{Fence, Group};

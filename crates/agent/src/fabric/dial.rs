@@ -145,7 +145,8 @@ fn streams(
         _ => push(ends, length),
     };
     let results: Vec<_> = std::thread::scope(|scope| {
-        let started = (0..streams).map(|_| std::thread::Builder::new().spawn_scoped(scope, one));
+        let thread = || std::thread::Builder::new().name("fabric-stream".into());
+        let started = (0..streams).map(|_| thread().spawn_scoped(scope, one));
         let started: Vec<_> = started.collect();
         let broken = || FabricError::Broken(std::io::Error::other("a stream's thread broke off"));
         let end = |t: std::io::Result<std::thread::ScopedJoinHandle<'_, _>>| match t {

@@ -35,7 +35,7 @@ impl Held {
                 last = now;
             }
         };
-        let _ = std::thread::Builder::new().name("fabric-held".into()).spawn(body);
+        let _ = muster_supervise::thread("fabric-held", body);
         Held(shared)
     }
 

@@ -1,6 +1,6 @@
-//! Calls to the kernel that a rank has no use for. No user namespaces: in one of its own, a program
-//! has every power again over what belongs to it, and most of what was ever wrong with the kernel
-//! begins there. And nothing that only root may do anyhow, so that a mistake in the kernel's own
+//! Calls to the kernel that a rank has no use for. No namespaces: in a user namespace of its own, a
+//! program has every power again over what belongs to it, and most of what was ever wrong with the
+//! kernel begins there. And nothing that only root may do anyhow, so that a mistake in the kernel's own
 //! checks is not enough. A classic BPF program for seccomp, by hand; see `linux/filter.h` and
 //! `linux/seccomp.h`.
 
@@ -22,7 +22,17 @@ const UNKNOWN: u32 = REFUSE | libc::ENOSYS.cast_unsigned();
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const FIRST_ARGUMENT: u32 = 16;
-const NEW_USER: u32 = libc::CLONE_NEWUSER.cast_unsigned();
+/// Namespaces of every kind that `clone` and `unshare` make.
+const NEW_NAMESPACE: u32 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET)
+    .cast_unsigned();
+/// Since Linux 6.15; the same number on every architecture.
+const OPEN_TREE_ATTR: libc::c_long = 467;
 
 #[cfg(target_arch = "x86_64")]
 const NATIVE: u32 = 0xc000_003e;
@@ -41,12 +51,13 @@ const fn number(call: libc::c_long) -> u32 {
 /// What is refused, whatever its arguments. Tracing and memory of other processes are not in it:
 /// debuggers and MPI use both, and ranks reach the processes of their slot alone.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-const REFUSED: [libc::c_long; 40] = [
+const REFUSED: [libc::c_long; 43] = [
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
     libc::SYS_move_mount,
     libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
     libc::SYS_fsopen,
     libc::SYS_fsconfig,
     libc::SYS_fsmount,
@@ -74,6 +85,8 @@ const REFUSED: [libc::c_long; 40] = [
     libc::SYS_swapoff,
     libc::SYS_acct,
     libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_vhangup,
     libc::SYS_settimeofday,
     libc::SYS_clock_settime,
     libc::SYS_adjtimex,
@@ -112,14 +125,14 @@ const fn program() -> [libc::sock_filter; REFUSED.len() + AROUND] {
     all[at] = step(IF_EQUAL, 1, 0, number(libc::SYS_clone));
     all[at + 1] = step(IF_EQUAL, 0, 2, number(libc::SYS_unshare));
     all[at + 2] = step(LOAD, 0, 0, FIRST_ARGUMENT);
-    all[at + 3] = step(IF_ANY_BIT, 1, 0, NEW_USER);
+    all[at + 3] = step(IF_ANY_BIT, 1, 0, NEW_NAMESPACE);
     all[at + 4] = step(ANSWER, 0, 0, ALLOW);
     all[refuse] = step(ANSWER, 0, 0, NOT_PERMITTED);
     all[unknown] = step(ANSWER, 0, 0, UNKNOWN);
     all
 }
 
-/// Refuses new user namespaces, what only root may do, and calls in the manner of another
+/// Refuses new namespaces, what only root may do, and calls in the manner of another
 /// architecture.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 static FILTER: [libc::sock_filter; REFUSED.len() + AROUND] = program();
@@ -186,14 +199,18 @@ mod tests {
     }
 
     #[test]
-    fn user_namespaces_and_what_is_for_root_are_refused() {
+    fn namespaces_and_what_is_for_root_are_refused() {
         let call = |c: libc::c_long, a: i32| ask(NATIVE, number(c), a.cast_unsigned());
         assert_eq!(call(libc::SYS_read, 0), ALLOW);
         assert_eq!(call(libc::SYS_read, libc::CLONE_NEWUSER), ALLOW);
         assert_eq!(call(libc::SYS_clone, libc::SIGCHLD), ALLOW);
         assert_eq!(call(libc::SYS_clone, libc::CLONE_NEWUSER | libc::SIGCHLD), NOT_PERMITTED);
-        assert_eq!(call(libc::SYS_unshare, libc::CLONE_NEWNS), ALLOW);
-        assert_eq!(call(libc::SYS_unshare, libc::CLONE_NEWUSER), NOT_PERMITTED);
+        assert_eq!(call(libc::SYS_unshare, libc::CLONE_FS | libc::CLONE_FILES), ALLOW);
+        for kind in [libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWNET] {
+            assert_eq!(call(libc::SYS_unshare, kind), NOT_PERMITTED, "{kind:x}");
+        }
+        let thread = libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_SIGHAND;
+        assert_eq!(call(libc::SYS_clone, thread), ALLOW);
         for refused in REFUSED {
             assert_eq!(call(refused, 0), NOT_PERMITTED, "{refused}");
         }

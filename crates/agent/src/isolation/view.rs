@@ -2,7 +2,7 @@
 
 use super::account::Account;
 use super::own::{OWN, own_path};
-use super::{Inside, Refusal, SCRATCH, acting, dev, people, run, sys};
+use super::{Inside, Refusal, SCRATCH, acting, dev, groups, lasting, people, place, run, sys};
 use crate::run_dir::write_private;
 use crate::shim::Order;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -13,8 +13,6 @@ use std::path::{Path, PathBuf};
 
 /// Private directories and what they are called in the scratch space.
 const PRIVATE: [(&str, &str); 2] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
-/// Where a job may have an empty directory made to mount something at.
-const ROOTS: [&str; 4] = ["/", "/mnt", "/srv", "/media"];
 /// What is the kernel's or the node's own cannot be a volume: it would show what the slot's own
 /// hide.
 const NO_VOLUMES: [&str; 3] = ["/proc", "/sys", "/run"];
@@ -36,7 +34,7 @@ impl Shown {
     }
 
     fn show(&self, read_only: bool, who: &Account) -> io::Result<()> {
-        place(&self.at, self.from.metadata()?.is_dir(), who)?;
+        place::make(&self.at, self.from.metadata()?.is_dir(), Some(who))?;
         self.bind(&self.at, read_only)
     }
 
@@ -44,35 +42,6 @@ impl Shown {
         let from = PathBuf::from(format!("/proc/self/fd/{}", self.from.as_raw_fd()));
         bind(&from, at, read_only)
     }
-}
-
-/// Makes a place to mount something at, when there is none. As the account: a job could name any
-/// place, and lead there by a link.
-fn place(at: &Path, directory: bool, who: &Account) -> io::Result<()> {
-    if at.exists() {
-        return Ok(());
-    }
-    let make = || match (directory, at.parent()) {
-        (true, _) => fs::create_dir_all(at),
-        (false, parent) => {
-            parent.map_or(Ok(()), fs::create_dir_all)?;
-            OpenOptions::new().write(true).create_new(true).open(at).map(drop)
-        }
-    };
-    match acting(who, make)? {
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
-        done => return done,
-    }
-    // An empty directory at the root of the node is harmless, and nobody but root can have put a
-    // link there.
-    let there = at.ancestors().find(|d| d.exists());
-    if directory && there.is_some_and(|d| ROOTS.iter().any(|r| d == Path::new(r))) {
-        return fs::create_dir_all(at);
-    }
-    Err(io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        format!("it does not exist, and {} may not make it: make it on the node", who.says()),
-    ))
 }
 
 fn bind(from: &Path, at: &Path, read_only: bool) -> io::Result<()> {
@@ -110,7 +79,7 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
     let private = private(order).map_err(node("cannot make private directories"))?;
     let people = people::write(order, who).map_err(node("cannot name the user"))?;
     hide(inside).map_err(node("cannot hide the agent's directory"))?;
-    let look_up = || -> Result<_, Refusal> { Ok((shown(order, inside)?, volumes(order, who)?)) };
+    let look_up = || -> Result<_, Refusal> { Ok((shown(order, inside)?, volumes(order, inside)?)) };
     let (shown, volumes) = acting(who, look_up).map_err(step("cannot act as another user"))??;
     run::Kept::open().build().map_err(node("cannot make /run"))?;
     dev::build(inside, &Path::new(OWN).join("dev")).map_err(node("cannot make /dev"))?;
@@ -129,6 +98,8 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
     for p in people {
         p.show().map_err(node("cannot name the user"))?;
     }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(node("cannot read mounts"))?;
+    groups::show_own(order.group.as_ref(), &mounts).map_err(node("cannot hide control groups"))?;
     proc_and_sys().map_err(node("cannot mount /proc"))?;
     for s in &shown {
         s.show(false, who).map_err(|e| {
@@ -139,6 +110,11 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
         s.show(v.read_only, who).map_err(|e| {
             Refusal::Job(format!("cannot bind volume `{}` at `{}`: {e}", v.from, v.at))
         })?;
+    }
+    // Others were looked at before their places were covered.
+    if let Some(dir) = inside.lasting.as_ref().filter(|d| in_volume(order, d)) {
+        let ready = acting(who, || lasting::ready(dir)).and_then(|ready| ready);
+        ready.map_err(|e| lasting::refusal(dir, Some(who), &e))?;
     }
     let enters = |dir: &String| acting(who, || Path::new(dir).is_dir()).unwrap_or(false);
     match &order.workdir {
@@ -157,10 +133,13 @@ fn covered(path: &Path) -> bool {
     places.any(|p| path.starts_with(p))
 }
 
+/// What a volume is mounted at comes from the volume.
+fn in_volume(order: &Order, path: &Path) -> bool {
+    order.volumes.iter().any(|v| path.starts_with(&v.at))
+}
+
 fn shown(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
-    // What a volume is mounted at comes from the volume.
-    let from_volume = |p: &Path| order.volumes.iter().any(|v| p.starts_with(&v.at));
-    if let Some(dir) = inside.lasting.as_ref().filter(|d| !from_volume(d)) {
+    if let Some(dir) = inside.lasting.as_ref().filter(|d| !in_volume(order, d)) {
         make_lasting(dir, inside)?;
     }
     let mut shown = Vec::new();
@@ -168,7 +147,7 @@ fn shown(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
         // The way there may be a link; what it leads to is what would be covered. What does not
         // exist is told where it is used.
         let Ok(real) = path.canonicalize() else { continue };
-        if covered(&real) && !from_volume(path) {
+        if covered(&real) && !in_volume(order, path) {
             let open = Shown::open(&real, real.clone());
             let gone =
                 |e: io::Error| Refusal::Job(format!("`{}` cannot be opened: {e}", path.display()));
@@ -181,7 +160,7 @@ fn shown(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
     Ok(shown)
 }
 
-/// Makes the directory for checkpoints when it is missing, as the account.
+/// Makes the directory for checkpoints when it is missing, and looks at it. Called as the account.
 fn make_lasting(dir: &Path, inside: &Inside) -> Result<(), Refusal> {
     let within = |d: &Path| dir.starts_with(d);
     if inside.hidden.iter().any(|d| within(d)) {
@@ -196,26 +175,17 @@ fn make_lasting(dir: &Path, inside: &Inside) -> Result<(), Refusal> {
             "`{dir}` is gone when the job ends: put checkpoints elsewhere"
         )));
     }
-    match fs::create_dir_all(dir) {
-        Err(e) if covered(dir) || e.kind() == io::ErrorKind::PermissionDenied => {
-            let (uid, gid) = (inside.account.uid, inside.account.gid);
-            Err(Refusal::Job(format!(
-                "{} cannot make `{}`: {e}; make it on the node, and `chown {uid}:{gid}` it",
-                inside.account.says(),
-                dir.display()
-            )))
-        }
-        _ => Ok(()),
-    }
+    lasting::ready(dir).map_err(|e| lasting::refusal(dir, Some(&inside.account), &e))
 }
 
-fn volumes(order: &Order, who: &Account) -> Result<Vec<Shown>, Refusal> {
+fn volumes(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
+    let who = &inside.account;
     let open = |v: &muster_model::spec::Volume| {
         let bad = |why: &dyn std::fmt::Display| {
             Refusal::Job(format!("cannot bind volume `{}` at `{}`: {why}", v.from, v.at))
         };
-        if !Path::new(&v.at).is_absolute() {
-            return Err(bad(&"the path must start with /"));
+        if let Some(why) = place::refused(Path::new(&v.at), &inside.hidden) {
+            return Err(bad(&why));
         }
         let opened = Shown::open(Path::new(&v.from), PathBuf::from(&v.at));
         let shown = opened.map_err(|e| match e.kind() {

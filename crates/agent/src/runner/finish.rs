@@ -1,6 +1,7 @@
 //! What happens between the last process of a slot and the word that it is over.
 
 use super::hands::{Hands, SlotGpus};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -57,6 +58,16 @@ impl Finishing {
                 done.leftover = Some(what);
             }
             let _ = tell.send(done);
+        };
+        let work = move || {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+                let said = muster_supervise::words(&*panic);
+                tracing::error!(
+                    part = "after-slot",
+                    said,
+                    "what follows the end of a slot panicked"
+                );
+            }
             wake();
         };
         let spawned = thread::Builder::new().name("after-slot".into()).spawn(work);

@@ -13,6 +13,7 @@ use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
 use muster_model::job::SlotEnd;
 use muster_model::units::Span;
+use muster_supervise::failpoint::hit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -115,7 +116,11 @@ impl Session {
                 () = news.notified() => tokio::time::sleep_until((self.looked + BREATH).into()).await,
                 () = wire.roomy(), if full => {}
                 done = &mut sending => {
-                    let why = match done {
+                    let why = match done.map_err(tokio::task::JoinError::try_into_panic) {
+                        Err(Ok(panic)) => {
+                            let said = muster_supervise::words(&*panic);
+                            break End::Fatal(AgentError::Panicked { part: "agent-send", said });
+                        }
                         Ok(Err(e)) => chain(&e),
                         _ => "the connection ended".into(),
                     };
@@ -231,6 +236,7 @@ impl Session {
             }
             FromServer::Refused { message, .. } => return Err(lost(&message, beats)),
             FromServer::Desired { epoch, seq, runs } => {
+                hit("agent.orders");
                 self.leader(epoch, beats)?;
                 self.site.seq = self.site.seq.max(seq);
                 self.save_site(false);

@@ -4,6 +4,7 @@
 use muster_link::LinkError;
 use muster_link::frame::FrameWriter;
 use muster_link::messages::{FromAgent, LogChunk};
+use muster_supervise::failpoint::hit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::AsyncWrite;
@@ -78,6 +79,7 @@ async fn send_all<W: AsyncWrite + Unpin>(
     flow: Arc<Flow>,
 ) -> Result<(), LinkError> {
     while let Some(out) = rx.recv().await {
+        hit("agent.send");
         match out {
             Out::Message(m) => writer.send(&*m).await?,
             Out::Log(chunk) => {

@@ -185,7 +185,9 @@ fn start(
             // A rank must not outlive its supervisor: nobody would learn how it ended.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
             if let Some(fd) = mounts
-                && libc::setns(fd, libc::CLONE_NEWNS) != 0
+                // In a namespace of their own the ranks' control group is called `/`.
+                && (libc::setns(fd, libc::CLONE_NEWNS) != 0
+                    || libc::unshare(libc::CLONE_NEWCGROUP) != 0)
             {
                 return Err(io::Error::from_raw_os_error(NAMESPACE_REFUSED));
             }

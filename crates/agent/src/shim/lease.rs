@@ -1,4 +1,5 @@
-//! The lease of a slot's ranks, held by their supervisor: nobody else is needed to stop them.
+//! The lease of a slot's ranks, held by their supervisor: nobody else is needed to stop them. A
+//! supervisor that cannot act itself is killed by the kernel, and its ranks with it.
 
 use super::{Order, Ranks};
 use crate::isolation::Refusal;
@@ -15,6 +16,11 @@ use std::path::PathBuf;
 
 /// What was killed and is still there is killed again after so long.
 const AGAIN: Span = Span(200);
+/// The kernel kills a supervisor that is so late with what it has to do: one that is stopped, say.
+/// Well within what the server waits beyond the lease and its grace before it starts anybody else.
+const LATE: Span = Span::secs(2);
+/// How late it may be when its ranks are gone and it tidies up after them.
+const TIDYING: Span = Span::secs(30);
 
 /// Waits for children and for the end of a lease at the same time.
 pub(super) struct Lease {
@@ -26,6 +32,8 @@ pub(super) struct Lease {
     children: OwnedFd,
     /// Readable when there is something to do.
     timer: OwnedFd,
+    /// What holds the lease when this process does not run.
+    last_resort: KillTimer,
     stage: Stage,
 }
 
@@ -44,18 +52,33 @@ impl Lease {
         let Some(order) = order.lease.clone() else { return Ok(None) };
         let handle = File::open(&order.renewals)?;
         let renewals = format!("/proc/self/fd/{}", handle.as_raw_fd()).into();
-        let (children, timer) = (child_signals()?, boot_timer()?);
+        let (children, timer, last_resort) = (child_signals()?, boot_timer()?, KillTimer::new()?);
         let stage = Stage::Held { until: order.renewed.after(order.most) };
-        let lease = Lease { order, renewals, _handle: handle, children, timer, stage };
+        let lease = Lease { order, renewals, _handle: handle, children, timer, last_resort, stage };
         Ok(Some(lease))
     }
 
-    /// Whether another rank may be started.
+    /// Whether another rank may be started. From here on the kernel holds the lease as well.
     pub(super) fn check(&mut self) -> Result<(), Refusal> {
-        if self.held(BootTime::now()) {
-            return Ok(());
+        if !self.held(BootTime::now()) {
+            return Err(Refusal::Node(SlotEnd::no_server(self.order.most)));
         }
-        Err(Refusal::Node(SlotEnd::no_server(self.order.most)))
+        self.arm_last_resort().map_err(|e| Refusal::node("no timer for the lease", &e))
+    }
+
+    /// Every rank is gone; what they left behind is removed next, which may take a while.
+    pub(super) fn tidying(&self) {
+        // Where it is not put off, it only comes too early.
+        let _ = self.last_resort.arm(BootTime::now().after(TIDYING));
+    }
+
+    /// Puts the kernel's kill off until this process is late.
+    fn arm_last_resort(&self) -> io::Result<()> {
+        let last = match self.stage {
+            Stage::Held { until } => until.after(self.order.grace),
+            Stage::Over { kill } => kill,
+        };
+        self.last_resort.arm(last.after(LATE))
     }
 
     /// Whether it has run out, and after how long without a renewal.
@@ -67,7 +90,7 @@ impl Lease {
     pub(super) fn pause(&mut self, order: &Order, ranks: &Ranks, record: &File) {
         self.step(order, ranks, record);
         let (Stage::Held { until: next } | Stage::Over { kill: next }) = self.stage;
-        if let Err(e) = arm(&self.timer, next) {
+        if let Err(e) = arm(&self.timer, next).and_then(|()| self.arm_last_resort()) {
             // Without a timer nothing would ever stop the ranks.
             eprintln!("{}: no timer for the lease: {e}", order.dir.display());
             reach(order, ranks, |r| r.kill());
@@ -160,7 +183,8 @@ fn boot_timer() -> io::Result<OwnedFd> {
     owned(fd)
 }
 
-fn arm(timer: &OwnedFd, at: BootTime) -> io::Result<()> {
+/// Once, at this moment.
+fn once(at: BootTime) -> libc::itimerspec {
     let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // A moment of zero would switch the timer off; one beyond all time never comes.
     let at = at.0.clamp(1, u64::from(u32::MAX) * 1000);
@@ -168,7 +192,42 @@ fn arm(timer: &OwnedFd, at: BootTime) -> io::Result<()> {
         tv_sec: i64::try_from(at / 1000).unwrap_or(i64::MAX),
         tv_nsec: i64::try_from(at % 1000).unwrap_or(0) * 1_000_000,
     };
-    let spec = libc::itimerspec { it_interval: zero, it_value };
+    libc::itimerspec { it_interval: zero, it_value }
+}
+
+/// A timer of the kernel that kills this process, also while it is stopped. Its ranks die with it,
+/// and with the namespaces' init everybody else there. Children do not have it.
+struct KillTimer(libc::timer_t);
+
+impl KillTimer {
+    fn new() -> io::Result<KillTimer> {
+        let mut timer: libc::timer_t = std::ptr::null_mut();
+        #[expect(unsafe_code, reason = "timers have no safe interface here")]
+        // SAFETY: all zeroes are a valid event of numbers and pointers; it and the place for the
+        // timer live past the call.
+        let result = unsafe {
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_SIGNAL;
+            event.sigev_signo = libc::SIGKILL;
+            libc::timer_create(libc::CLOCK_BOOTTIME, &raw mut event, &raw mut timer)
+        };
+        if result == 0 { Ok(KillTimer(timer)) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn arm(&self, at: BootTime) -> io::Result<()> {
+        let spec = once(at);
+        #[expect(unsafe_code, reason = "timers have no safe interface here")]
+        // SAFETY: the timer was made above and lives as long as the process; the pointer is to a
+        // value of this function.
+        let result = unsafe {
+            libc::timer_settime(self.0, libc::TIMER_ABSTIME, &raw const spec, std::ptr::null_mut())
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+fn arm(timer: &OwnedFd, at: BootTime) -> io::Result<()> {
+    let spec = once(at);
     #[expect(unsafe_code, reason = "timers have no safe interface here")]
     // SAFETY: the descriptor is open, and the pointer is to a value of this function.
     let result = unsafe {

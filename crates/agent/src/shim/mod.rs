@@ -79,12 +79,15 @@ fn supervise(order: Order) -> std::io::Result<()> {
     let mut lease = Lease::take(&order)?;
     let launched = launch::launch(&order, &dir, &mut up, lease.as_mut());
     let Launched { mut ranks, inner, open } = up;
-    let clean = || clean_up(&order, &dir, inner.as_ref());
+    let clean = |lease: Option<&Lease>| {
+        lease.iter().for_each(|l| l.tidying());
+        clean_up(&order, &dir, inner.as_ref())
+    };
     if let Err(refusal) = launched {
         for pid in ranks.keys() {
             process::signal_group(*pid, Signal::KILL);
         }
-        let mut end = EndFile { cleanup: clean(), ..EndFile::default() };
+        let mut end = EndFile { cleanup: clean(lease.as_ref()), ..EndFile::default() };
         match refusal {
             Refusal::Job(m) => end.unstartable = Some(m),
             Refusal::Node(m) | Refusal::Unable(m) => end.fault = Some(m),
@@ -117,7 +120,7 @@ fn supervise(order: Order) -> std::io::Result<()> {
         }
     }
     end.lease = lease.as_ref().and_then(Lease::over).filter(|_| end.first.is_none());
-    end.cleanup = clean();
+    end.cleanup = clean(lease.as_ref());
     end.ranks.sort_by_key(|r| r.rank);
     note(&record, &Entry::End(end))
 }

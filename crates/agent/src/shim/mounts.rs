@@ -2,7 +2,7 @@
 
 use super::Order;
 use crate::container;
-use crate::isolation::{Refusal, acting, sys};
+use crate::isolation::{Account, Refusal, acting, lasting, place, sys};
 use crate::run_dir::write_private;
 use std::fs;
 use std::io;
@@ -14,20 +14,33 @@ use std::path::{Path, PathBuf};
 pub(super) fn prepare(order: &Order) -> Result<(), Refusal> {
     if let Some(container) = &order.container {
         container::check_image(container)?;
-        if let Some(dir) = order.env.get("MUSTER_CHECKPOINT_DIR") {
-            let make = || fs::create_dir_all(dir);
-            let made = match &order.contained_as {
-                Some(who) => acting(who, make).and_then(|made| made),
-                None => make(),
-            };
-            made.map_err(|e| Refusal::Job(format!("cannot make `{dir}`: {e}")))?;
+        // What is in a volume has another name out here.
+        let in_volume = |d: &&Path| order.volumes.iter().any(|v| d.starts_with(&v.at));
+        if let Some(dir) = checkpoints(order).filter(|d| !in_volume(d)) {
+            checkpoints_ready(dir, order.contained_as.as_ref())?;
         }
         // The runtime binds the volumes, and must see the same mounts as its later calls.
         return hand_over_secrets(order, false);
     }
-    if order.volumes.is_empty() && order.secrets.is_empty() {
-        return Ok(());
+    if !(order.volumes.is_empty() && order.secrets.is_empty()) {
+        mount(order)?;
     }
+    checkpoints(order).map_or(Ok(()), |dir| checkpoints_ready(dir, None))
+}
+
+fn checkpoints(order: &Order) -> Option<&Path> {
+    order.env.get("MUSTER_CHECKPOINT_DIR").map(Path::new).filter(|d| d.is_absolute())
+}
+
+fn checkpoints_ready(dir: &Path, who: Option<&Account>) -> Result<(), Refusal> {
+    let ready = match who {
+        Some(who) => acting(who, || lasting::ready(dir)).and_then(|ready| ready),
+        None => lasting::ready(dir),
+    };
+    ready.map_err(|e| lasting::refusal(dir, who, &e))
+}
+
+fn mount(order: &Order) -> Result<(), Refusal> {
     let private = own_namespace();
     if let (Err(e), false) = (&private, order.volumes.is_empty()) {
         return Err(Refusal::Node(format!(
@@ -43,7 +56,12 @@ pub(super) fn prepare(order: &Order) -> Result<(), Refusal> {
             )));
         }
     }
+    let hidden = order.inside.as_ref().map_or(&[][..], |i| &i.hidden);
     for v in &order.volumes {
+        if let Some(why) = place::refused(Path::new(&v.at), hidden) {
+            let (from, at) = (&v.from, &v.at);
+            return Err(Refusal::Job(format!("cannot bind volume `{from}` at `{at}`: {why}")));
+        }
         bind(Path::new(&v.from), Path::new(&v.at), v.read_only).map_err(|e| {
             Refusal::Job(format!("cannot bind volume `{}` at `{}`: {e}", v.from, v.at))
         })?;
@@ -64,19 +82,7 @@ fn own_namespace() -> io::Result<()> {
 }
 
 fn bind(from: &Path, at: &Path, read_only: bool) -> io::Result<()> {
-    if !at.is_absolute() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path must start with /"));
-    }
-    if !at.exists() {
-        if from.is_dir() {
-            fs::create_dir_all(at)?;
-        } else {
-            if let Some(parent) = at.parent() {
-                fs::create_dir_all(parent)?;
-            }
-            fs::write(at, "")?;
-        }
-    }
+    place::make(at, from.is_dir(), None)?;
     sys::mount(Some(from), at, None, libc::MS_BIND | libc::MS_REC, None)?;
     if read_only {
         sys::mount(None, at, None, libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY, None)?;

@@ -108,6 +108,7 @@ fn all(program: &str, config: &str) {
             "socket" => tried(line, UnixStream::connect(path)),
             "shm" => shared_memory(line, value.parse().expect("a number")),
             "setuid" => set_uid_program(line, path),
+            "group" => other_group(line, value),
             _ => panic!("{line}"),
         }
     }
@@ -228,6 +229,13 @@ fn mounts() {
     call("fsopen", libc::SYS_fsopen, [at(&tmpfs), 0, 0, 0, 0]);
     let here = libc::AT_FDCWD as usize;
     call("open_tree", libc::SYS_open_tree, [here, at(&etc), 1, 0, 0]);
+    // Without a copy of the tree anybody may call these, where nobody refuses them.
+    call_refused("open_tree to look", libc::SYS_open_tree, [here, at(&etc), 0, 0, 0]);
+    call_refused("open_tree_attr", 467, [here, at(&etc), 0, 0, 0]);
+    call_refused("move_mount", libc::SYS_move_mount, [here, at(&tmp), here, at(&tmp), 0]);
+    call_refused("fsconfig", libc::SYS_fsconfig, [0; 5]);
+    call_refused("fsmount", libc::SYS_fsmount, [0; 5]);
+    call_refused("fspick", libc::SYS_fspick, [here, at(&etc), 0, 0, 0]);
     call("mount_setattr", libc::SYS_mount_setattr, [here, at(&etc), 0, 0, 0]);
     call("open_by_handle_at", libc::SYS_open_by_handle_at, [here, at(&etc), 0, 0, 0]);
 }
@@ -301,6 +309,29 @@ fn set_uid_program(what: &str, program: &Path) {
     let root = out.is_ok_and(|o| o.stdout.starts_with(b"euid 0\n"));
     let result = if root || !kept { Ok(()) } else { Err(io::Error::other("it gives nothing")) };
     tried(&format!("set-uid program {what} {}", program.display()), result);
+}
+
+/// The control group of somebody else, by its name: it is nowhere to be seen.
+fn other_group(what: &str, name: &str) {
+    for file in ["/proc/self/cgroup", "/proc/1/cgroup", "/proc/self/mountinfo"] {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let named = text.lines().any(|l| l.split(['/', ' ']).any(|word| word == name));
+        let seen = if named { Ok(()) } else { Err(io::Error::other("it is not there")) };
+        tried(&format!("{what} in {file}"), seen);
+    }
+    let mut dirs = vec![Path::new("/sys/fs/cgroup").to_path_buf()];
+    let mut found = Err(io::Error::other("it is not there"));
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            if entry.file_name() == name {
+                found = Ok(());
+            }
+            if entry.file_type().is_ok_and(|t| t.is_dir()) {
+                dirs.push(entry.path());
+            }
+        }
+    }
+    tried(&format!("{what} in /sys/fs/cgroup"), found);
 }
 
 /// Everything of a control group that its limits are kept in, at its own place and at the root.

@@ -28,6 +28,8 @@ pub(crate) fn all() -> Vec<crate::Test> {
         projects_do_not_read_each_others_files,
         real_accounts_go_before_the_range,
         a_volume_shows_only_what_its_project_may_see,
+        a_volume_leaves_nothing_on_the_node,
+        checkpoints_that_cannot_be_written_are_told_at_the_start,
         a_link_that_changes_leads_nowhere,
         abstract_sockets_are_kept_to_the_slot,
         a_job_cannot_spoil_its_own_isolation,
@@ -175,6 +177,7 @@ pub(crate) fn every_way_out_is_refused() {
         add("pid", PathBuf::from(pid.to_string()));
         add("read", PathBuf::from(format!("/proc/{pid}/root/etc/passwd")));
     }
+    add("group", PathBuf::from(neighbour.to_string()));
     add("socket", socket.clone());
     add("setuid", set_uid);
     let shared = SharedMemory::new();
@@ -275,6 +278,8 @@ cat $MUSTER_SECRETS_DIR/token; echo; echo '{\"step\":1}' >> $MUSTER_REPORT
         assert_eq!(std::fs::metadata(&made).unwrap().uid(), 200_005, "{}", made.display());
     }
     assert_eq!(std::fs::metadata(shared.path().join("in")).unwrap().uid(), 0, "is not touched");
+    let mode = std::fs::metadata(shared.path().join("not/yet/there")).unwrap().mode();
+    assert_eq!(mode & 0o777, 0o700, "checkpoints are their project's alone");
 }
 
 pub(crate) fn projects_do_not_read_each_others_files() {
@@ -361,6 +366,87 @@ pub(crate) fn a_volume_shows_only_what_its_project_may_see() {
         assert!(matches!(end, SlotEnd::Unstartable { .. }), "{end:?}");
     }
     assert_eq!(std::fs::read_dir(closed.path()).unwrap().count(), 0);
+}
+
+fn refusal(b: &mut Bench, d: &RunDetail) -> String {
+    match end_of(b, d) {
+        (_, SlotEnd::Unstartable { reason }) => reason,
+        (_, end) => panic!("{end:?}"),
+    }
+}
+
+pub(crate) fn a_volume_leaves_nothing_on_the_node() {
+    let Some(Site { data, bench: mut b }) = site() else { return };
+    let shared = open_dir();
+    std::fs::write(shared.path().join("in"), "data\n").unwrap();
+    std::fs::set_permissions(shared.path().join("in"), PermissionsExt::from_mode(0o644)).unwrap();
+    // What is there already stays in sight beside it.
+    let there = tempfile::tempdir_in("/srv").unwrap();
+    std::fs::set_permissions(there.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::write(there.path().join("file"), "there\n").unwrap();
+    let name = format!("muster-volume-{}", std::process::id());
+    let [one, two] = ["/srv", "/mnt"].map(|dir| Path::new(dir).join(&name));
+    let script = format!(
+        "set -e; cat {}/in {}/deep/in {}/file; echo out > {}/out",
+        one.display(),
+        two.display(),
+        there.path().display(),
+        one.display()
+    );
+    let mut d = detail(&script);
+    d.volumes = vec![volume(shared.path(), &one), volume(shared.path(), &two.join("deep"))];
+    assert_eq!(run(&mut b, &d), "data\ndata\nthere\n");
+    assert_eq!(std::fs::read_to_string(shared.path().join("out")).unwrap(), "out\n");
+    let root = Path::new("/").join(&name);
+    d = detail("true");
+    d.volumes = vec![volume(shared.path(), &root)];
+    let said = refusal(&mut b, &d);
+    assert!(said.contains("it does not exist") && said.contains("choose a place"), "{said}");
+    for left in [one, two, root] {
+        assert!(!left.exists(), "{} is left on the node", left.display());
+    }
+    let link = b.files.path().join("link");
+    symlink("/etc", &link).unwrap();
+    for (at, why) in [
+        (PathBuf::from("/"), "the whole node"),
+        (PathBuf::from("/run/data"), "the node's own"),
+        (PathBuf::from("/proc"), "the node's own"),
+        (PathBuf::from("/sys/data"), "the node's own"),
+        (PathBuf::from("/dev/data"), "the node's own"),
+        (PathBuf::from("/etc"), "the node's own"),
+        (link.join("data"), "the node's own"),
+        (data.path().join("logs"), "own directory"),
+        (b.dir.path().join("new"), "own directory"),
+    ] {
+        d.volumes = vec![volume(shared.path(), &at)];
+        let said = refusal(&mut b, &d);
+        assert!(said.contains(why), "{}: {said}", at.display());
+    }
+}
+
+pub(crate) fn checkpoints_that_cannot_be_written_are_told_at_the_start() {
+    let Some(Site { data: _data, bench: mut b }) = site() else { return };
+    let closed = tempfile::tempdir_in("/var/lib").unwrap();
+    std::fs::set_permissions(closed.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let mut d = b.detail("touch started");
+    d.account = Some(5);
+    d.checkpoint = Some(checkpoints(closed.path()));
+    let said = refusal(&mut b, &d);
+    let dir = closed.path().display().to_string();
+    for part in ["user 200005", &format!("chown 200005:200005 {dir}"), "Permission denied"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    // In a volume that cannot be written it is no better.
+    let at = b.files.path().join("at");
+    d.volumes = vec![Volume { read_only: true, ..volume(b.files.path(), &at) }];
+    d.checkpoint = Some(checkpoints(&at));
+    let said = refusal(&mut b, &d);
+    assert!(said.contains("Read-only"), "{said}");
+    assert!(!b.files.path().join("started").exists(), "no rank ran");
+    std::os::unix::fs::chown(closed.path(), Some(200_005), Some(200_005)).unwrap();
+    d.volumes.clear();
+    d.checkpoint = Some(checkpoints(closed.path()));
+    run(&mut b, &d);
 }
 
 pub(crate) fn a_link_that_changes_leads_nowhere() {

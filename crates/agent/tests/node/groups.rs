@@ -76,9 +76,11 @@ pub(crate) fn a_kill_reaches_grandchildren_that_left_the_session() {
 pub(crate) fn a_group_is_gone_after_the_end() {
     let Some(mut b) = bench("pids") else { return };
     let k = key();
-    b.runner.start(k, &detail("cat /proc/self/cgroup"), Instant::now());
+    b.runner.start(k, &detail("exec sleep 1000"), Instant::now());
+    b.running(k);
+    let out = std::fs::read_to_string(format!("/proc/{}/cgroup", b.rank_pid(k))).unwrap();
+    b.runner.stop(k, Span(50), Instant::now());
     b.end(k);
-    let out = b.out(k);
     let path = out.lines().find_map(|l| Some(l.split_once("/muster/")?.1)).expect("a group");
     assert!(path.starts_with("node-1-") && path.ends_with(&format!("/{k}")), "{out}");
     let mut trees = vec![std::path::PathBuf::from("/sys/fs/cgroup")];

@@ -3,7 +3,7 @@
 
 use crate::server::{Conn, Server, run};
 use crate::session::{TTL, block};
-use crate::support::{LONG, alive, key, open_dir, shim};
+use crate::support::{LONG, alive, key, open_dir, shim, with_word};
 use muster_agent::cgroup::Cgroups;
 use muster_agent::inventory::NoGpus;
 use muster_agent::testing::detail;
@@ -16,7 +16,7 @@ use muster_model::spec::{CheckpointRequest, CheckpointSpec, OnPartition};
 use muster_model::units::Span;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         ranks_of_an_agent_that_was_ended_stop_at_the_end_of_their_lease,
         ranks_of_a_killed_agent_stop_at_the_end_of_their_lease,
         ranks_of_a_stopped_agent_stop_at_the_end_of_their_lease,
+        ranks_of_a_stopped_supervisor_and_agent_are_killed_by_the_kernel,
         whoever_ignores_sigterm_or_left_its_rank_is_killed_too,
         an_agent_that_is_replaced_within_the_lease_disturbs_nobody,
         ranks_that_may_go_on_without_a_server_go_on_without_an_agent,
@@ -68,11 +69,17 @@ pub(crate) fn agent_main(args: &[String]) -> ! {
 }
 
 /// An agent in a process of its own; killed with the test.
-struct Agent(Child);
+pub(crate) struct Agent(Child);
 
 impl Agent {
-    fn start(server: &Server, state: &Path, joined: bool) -> Agent {
+    pub(crate) fn start(server: &Server, state: &Path, joined: bool) -> Agent {
+        Agent::failing(server, state, joined, "")
+    }
+
+    /// One that fails at these points.
+    pub(crate) fn failing(server: &Server, state: &Path, joined: bool, points: &str) -> Agent {
         let mut command = Command::new("/proc/self/exe");
+        command.env("MUSTER_FAILPOINT", points);
         command.arg(AGENT_ARG).arg(&server.addr).arg(state);
         if !joined {
             command.arg(server.token.to_string());
@@ -85,8 +92,8 @@ impl Agent {
         kill_process(pid, signal).unwrap();
     }
 
-    fn ended(&mut self) {
-        self.0.wait().unwrap();
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        self.0.wait().unwrap()
     }
 }
 
@@ -98,23 +105,28 @@ impl Drop for Agent {
 }
 
 /// A server, an agent that has joined it, and what ranks and tests both see.
-struct Site {
-    server: Server,
-    state: tempfile::TempDir,
-    files: tempfile::TempDir,
+pub(crate) struct Site {
+    pub(crate) server: Server,
+    pub(crate) state: tempfile::TempDir,
+    pub(crate) files: tempfile::TempDir,
 }
 
 impl Site {
     async fn start() -> (Site, Agent, Conn) {
+        Site::failing("").await
+    }
+
+    /// With an agent that fails at these points.
+    pub(crate) async fn failing(points: &str) -> (Site, Agent, Conn) {
         let server = Server::start().await;
         let (state, files) = (tempfile::tempdir().unwrap(), open_dir());
-        let agent = Agent::start(&server, state.path(), false);
+        let agent = Agent::failing(&server, state.path(), false, points);
         server.join(TTL).await;
         let (conn, _) = server.welcome(1).await;
         (Site { server, state, files }, agent, conn)
     }
 
-    fn detail(&self, script: &str, lease: OnPartition) -> RunDetail {
+    pub(crate) fn detail(&self, script: &str, lease: OnPartition) -> RunDetail {
         let mut d = detail(script);
         d.run.workdir = Some(self.files.path().display().to_string());
         d.on_partition = lease;
@@ -126,7 +138,7 @@ impl Site {
         std::fs::read(self.files.path().join("saved")).map_or(0, |b| b.len())
     }
 
-    async fn writes_on(&self) {
+    pub(crate) async fn writes_on(&self) {
         let before = self.written();
         until("the ranks write", || self.written() > before).await;
     }
@@ -139,12 +151,25 @@ impl Site {
     /// Waits for the supervisor's last word; nobody else speaks here.
     async fn ends(&self, key: AttemptKey) -> Vec<i32> {
         until("the end of the ranks", || self.record(key).contains("{\"end\":")).await;
-        let record = self.record(key);
-        let line = record.lines().find(|l| l.starts_with("{\"ranks\":")).unwrap();
-        let ranks: serde_json::Value = serde_json::from_str(line).unwrap();
-        let pids = ranks["ranks"].as_array().unwrap().iter();
-        pids.map(|p| i32::try_from(p.as_i64().unwrap()).unwrap()).collect()
+        self.ranks(key)
     }
+
+    /// What the record says under a name.
+    fn recorded(&self, key: AttemptKey, what: &str) -> serde_json::Value {
+        let record = self.record(key);
+        let mut lines =
+            record.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
+        lines.find_map(|l| l.get(what).cloned()).unwrap()
+    }
+
+    fn ranks(&self, key: AttemptKey) -> Vec<i32> {
+        let ranks = self.recorded(key, "ranks");
+        ranks.as_array().unwrap().iter().map(number).collect()
+    }
+}
+
+fn number(pid: &serde_json::Value) -> i32 {
+    i32::try_from(pid.as_i64().unwrap()).unwrap()
 }
 
 async fn until(what: &str, mut done: impl FnMut() -> bool) {
@@ -205,6 +230,47 @@ pub(crate) fn ranks_of_a_killed_agent_stop_at_the_end_of_their_lease() {
 
 pub(crate) fn ranks_of_a_stopped_agent_stop_at_the_end_of_their_lease() {
     left_alone(Signal::STOP);
+}
+
+/// Root can stop both: then no program is left that looks at a clock.
+pub(crate) fn ranks_of_a_stopped_supervisor_and_agent_are_killed_by_the_kernel() {
+    block(async {
+        let (site, agent, mut conn) = Site::start().await;
+        let k = key();
+        let mark = format!("muster-lease-{}", k.job.0);
+        // Whoever left its rank dies with the namespace, where there is one.
+        let script = match muster_agent::isolation::possible() {
+            Ok(()) => format!("setsid sh -c '{SAVES}' {mark} & {SAVES}"),
+            Err(_) => SAVES.to_owned(),
+        };
+        let mut d = site.detail(&script, STOPS);
+        d.checkpoint = Some(CheckpointSpec {
+            dir: site.files.path().display().to_string(),
+            request: CheckpointRequest::default(),
+            grace: Some(Span(100)),
+            interval: None,
+        });
+        conn.desire(1, vec![run(k, &d)]).await;
+        conn.report(k, &Observed::Running).await;
+        site.writes_on().await;
+        let supervisor = number(&site.recorded(k, "supervisor")["pid"]);
+        let ranks = site.ranks(k);
+        agent.signal(Signal::STOP);
+        kill_process(Pid::from_raw(supervisor).unwrap(), Signal::STOP).unwrap();
+        assert!(!ranks.is_empty() && ranks.iter().all(|p| alive(*p)), "{ranks:?}");
+        let mut all = ranks.clone();
+        all.push(supervisor);
+        until("they are killed", || !all.iter().any(|p| alive(*p))).await;
+        until("those that left too", || with_word(&mark).is_empty()).await;
+        let last = site.written();
+        agent.signal(Signal::CONT);
+        drop(conn);
+        let (mut conn, _) = site.server.welcome(1).await;
+        conn.desire(1, vec![RunOrder { key: k, action: Action::Run, detail: None }]).await;
+        let end = conn.end(k).await;
+        assert!(matches!(end, SlotEnd::NodeFault { .. }), "{end:?}");
+        assert_eq!(site.written(), last, "nobody wrote after the end");
+    });
 }
 
 pub(crate) fn whoever_ignores_sigterm_or_left_its_rank_is_killed_too() {

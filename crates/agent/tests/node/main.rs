@@ -8,6 +8,7 @@ mod groups;
 mod hooks;
 mod isolation;
 mod lease;
+mod panics;
 mod ranks;
 mod server;
 mod session;
@@ -51,6 +52,7 @@ fn main() {
     all.extend(hooks::all());
     all.extend(sick::all());
     all.extend(lease::all());
+    all.extend(panics::all());
     if args.iter().any(|a| a == "--list") {
         // nextest asks a second time for what is ignored; nothing is.
         if args.iter().any(|a| a == "--ignored") {

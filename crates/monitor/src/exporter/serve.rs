@@ -110,8 +110,8 @@ impl Drop for Exporter {
     }
 }
 
-fn thread(f: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ExporterError> {
-    std::thread::Builder::new().name("exporter".into()).spawn(f).map_err(ExporterError::Thread)
+fn thread(f: impl FnMut() + Send + 'static) -> Result<JoinHandle<()>, ExporterError> {
+    muster_supervise::thread("exporter", f).map_err(ExporterError::Thread)
 }
 
 fn accept(listener: &TcpListener, send: &SyncSender<TcpStream>, stop: &AtomicBool) {

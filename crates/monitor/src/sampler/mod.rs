@@ -217,9 +217,7 @@ impl Sampler {
         });
         worker::spawn(shared.clone(), 0)?;
         let watched = shared.clone();
-        let watchdog = std::thread::Builder::new()
-            .name("gpu-watchdog".into())
-            .spawn(move || watch(&watched))?;
+        let watchdog = muster_supervise::thread("gpu-watchdog", move || watch(&watched))?;
         Ok(Sampler { shared, watchdog: Some(watchdog) })
     }
 

@@ -1,5 +1,5 @@
 use crate::clock::Steady;
-use crate::fake::{Fake, FakeEars, Mood};
+use crate::fake::{FALLS_OVER, Fake, FakeEars, Mood};
 use crate::kmsg::KernelLog;
 use crate::{Config, Monitor};
 use muster_gpu::device::DeviceError;
@@ -160,6 +160,23 @@ fn stopping_does_not_wait_for_a_call_that_hangs() {
     drop(m);
     assert_eq!(fake.inside(), 1);
     fake.set(0, Mood::Well);
+}
+
+/// A watchdog would come after an hour; nobody else is there to replace what panicked.
+#[test]
+fn samplers_that_panic_are_started_again() {
+    let fake = Fake::new(2);
+    let m = Monitor::start(config(), Box::new(fake.clone())).expect("started");
+    until("samples", || fake.asked(1) >= 1);
+    fake.set(0, Mood::Panic);
+    let before = fake.asked(1);
+    until("samples of all", || fake.asked(0) > before + 2 && fake.asked(1) > before + 2);
+    fake.event(0, FALLS_OVER);
+    fake.event(0, 79);
+    until("what came after", || m.take_faults().iter().any(|f| f.code == "xid-79"));
+    let counted = |part: &str| muster_supervise::failed().iter().any(|f| f.part == part);
+    assert!(counted("gpu-sampler") && counted("gpu-events"));
+    m.stop();
 }
 
 #[test]

@@ -9,12 +9,9 @@ use std::time::{Duration, Instant};
 /// Samples kept for one device at most, however often it is asked.
 const MOST_SAMPLES: usize = 1200;
 
-pub(super) fn spawn(shared: Arc<Shared>, generation: u64) -> std::io::Result<()> {
+pub(super) fn spawn(shared: Arc<Shared>, mut generation: u64) -> std::io::Result<()> {
     // Not joined: it may be inside a call that never returns.
-    std::thread::Builder::new()
-        .name("gpu-sampler".into())
-        .spawn(move || work(&shared, generation))
-        .map(drop)
+    muster_supervise::thread("gpu-sampler", move || work(&shared, &mut generation)).map(drop)
 }
 
 /// A worker that is no longer wanted ends.
@@ -23,7 +20,8 @@ struct NotWanted;
 /// Whether this worker is the one that works.
 struct Place<'a> {
     shared: &'a Shared,
-    generation: u64,
+    /// Kept outside: a worker that panicked goes on as the one that it was.
+    generation: &'a mut u64,
 }
 
 impl Place<'_> {
@@ -32,14 +30,14 @@ impl Place<'_> {
     fn call<T>(&mut self, call: Call, f: impl FnOnce() -> T) -> Result<T, NotWanted> {
         {
             let mut turn = self.shared.turn();
-            if turn.stop || turn.generation != self.generation {
+            if turn.stop || turn.generation != *self.generation {
                 return Err(NotWanted);
             }
             turn.busy = Some((call, self.shared.steady.ms()));
         }
         let answer = f();
         let mut turn = self.shared.turn();
-        if turn.generation == self.generation {
+        if turn.generation == *self.generation {
             turn.busy = None;
         } else {
             if let Some(i) = turn.stuck.iter().position(|c| *c == call) {
@@ -50,13 +48,13 @@ impl Place<'_> {
             }
             turn.alive = true;
             turn.replace_at = None;
-            self.generation = turn.generation;
+            *self.generation = turn.generation;
         }
         if turn.stop { Err(NotWanted) } else { Ok(answer) }
     }
 }
 
-fn work(shared: &Arc<Shared>, generation: u64) {
+fn work(shared: &Arc<Shared>, generation: &mut u64) {
     let mut place = Place { shared, generation };
     let mut sample = Sample::default();
     let mut next = Instant::now();
@@ -72,7 +70,7 @@ fn work(shared: &Arc<Shared>, generation: u64) {
             // Rounds that were missed are missed: catching up would only ask in a burst.
             next = now + shared.pace.every;
         }
-        if rest(shared, place.generation, next).is_err() {
+        if rest(shared, *place.generation, next).is_err() {
             return;
         }
     }

@@ -33,6 +33,7 @@ pub(super) async fn run(
     let mut desk = Desk::default();
     // By group, as decisions want them; those that are over stay until everybody knows.
     let mut alerts: BTreeMap<String, Alert> = BTreeMap::new();
+    let mut panicked: BTreeMap<(&'static str, u64), Time> = BTreeMap::new();
     loop {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -42,10 +43,13 @@ pub(super) async fn run(
         let stuck = brain.stuck().filter(|(since, _)| now.since(*since) >= patience);
         let mut found: Vec<_> =
             stuck.iter().map(|(since, why)| conditions::cannot_write(why, *since)).collect();
-        let lately = supervise::failed().into_iter().filter(|f| now.since(f.last) < PANICKED);
-        found.extend(lately.map(|f| {
+        found.extend(supervise::failed().into_iter().filter_map(|f| {
+            // By the server's clock, which may be another one; the same at every look.
+            let ago = || Span(u64::try_from(f.last.elapsed().as_millis()).unwrap_or(u64::MAX));
+            let last = *panicked.entry((f.part, f.times)).or_insert_with(|| now - ago());
             let said: String = f.said.chars().take(200).collect();
-            conditions::part_panicked(f.part, f.times, &said, f.last)
+            (now.since(last) < PANICKED)
+                .then(|| conditions::part_panicked(f.part, f.times, &said, last))
         }));
         found.extend(
             clock::stepped().map(|(at, ahead)| conditions::clock_set(&clock::words(ahead), at)),

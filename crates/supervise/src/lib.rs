@@ -1,17 +1,21 @@
-//! Every thread and task of the server has a name, and somebody who notices when it panics.
+//! Every thread and task has a name, and somebody who notices when it panics.
 //!
-//! What the lead needs (engine, writer, keeper of the lease) ends the lead, so that a standby or a
-//! restart takes over: see `brain::lead`. Everything else reads the log or serves somebody, and is
-//! started again, ever later. How often is told as a metric, and people are told as well.
+//! What a process needs to keep its word ends it, so that another takes over or it is started again:
+//! [`vital`] for a task of an agent, and `brain::lead` for what a server's lead needs. Everything
+//! else is started again, ever later. How often is counted; a server tells it as a metric, and
+//! people are told as well.
 
-use muster_model::units::Time;
-use muster_store::failpoint::hit;
+pub mod failpoint;
+
+use failpoint::hit;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
 
 /// Until a task that panicked is started again, the first time.
 const FIRST: Duration = Duration::from_millis(100);
@@ -20,7 +24,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// What ran for so long starts anew with the first pause.
 const WELL: Duration = Duration::from_secs(300);
 
-/// What is known of a part of the server that panicked.
+/// What is known of a part of this process that panicked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
     /// Its name.
@@ -28,7 +32,7 @@ pub struct Failed {
     /// How often since the process began.
     pub times: u64,
     /// When it last did.
-    pub last: Time,
+    pub last: Instant,
     /// What the panic said.
     pub said: String,
 }
@@ -46,7 +50,8 @@ pub fn failed() -> Vec<Failed> {
 }
 
 /// What a panic said.
-pub(crate) fn words(panic: &(dyn Any + Send)) -> String {
+#[must_use]
+pub fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "it did not say why".to_owned())
@@ -64,12 +69,37 @@ impl Pause {
         let wait = self.0;
         self.0 = (wait * 2).min(LONGEST);
         let said = words(panic);
-        tracing::error!(part, said, again_in = ?wait, "a part of the server panicked");
-        let last = crate::brain::clock();
+        tracing::error!(part, said, again_in = ?wait, "a part of this process panicked");
+        let last = Instant::now();
         let mut book = book();
         let times = book.get(part).map_or(0, |f| f.times) + 1;
         book.insert(part, Failed { part, times, last, said });
         wait
+    }
+}
+
+/// Runs a task that nobody can go on without. When it panics, what the panic said is the error,
+/// and it is for the caller to end the process. It ends with this future.
+///
+/// # Errors
+/// What the panic said.
+pub async fn vital<T: Send + 'static>(
+    part: &'static str,
+    run: impl Future<Output = T> + Send + 'static,
+) -> Result<T, String> {
+    let mut one = JoinSet::new();
+    one.spawn(run);
+    match one.join_next().await {
+        Some(Ok(done)) => Ok(done),
+        Some(Err(ended)) => Err(ended.try_into_panic().map_or_else(
+            |_| "it was cut off".to_owned(),
+            |panic| {
+                let said = words(&*panic);
+                tracing::error!(part, said, "a part panicked that this process needs");
+                said
+            },
+        )),
+        None => Err("it never ran".to_owned()),
     }
 }
 
@@ -99,7 +129,10 @@ where
 ///
 /// # Errors
 /// When no thread can be started.
-pub fn thread(part: &'static str, mut run: impl FnMut() + Send + 'static) -> std::io::Result<()> {
+pub fn thread(
+    part: &'static str,
+    mut run: impl FnMut() + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
     let body = move || {
         let mut pause = Pause(FIRST);
         loop {
@@ -113,7 +146,7 @@ pub fn thread(part: &'static str, mut run: impl FnMut() + Send + 'static) -> std
             std::thread::sleep(pause.after(part, began.elapsed(), &*panic));
         }
     };
-    std::thread::Builder::new().name(part.into()).spawn(body).map(|_| ())
+    std::thread::Builder::new().name(part.into()).spawn(body)
 }
 
 #[cfg(test)]
@@ -144,6 +177,14 @@ mod tests {
         let told = of("two-panics").expect("it is counted");
         assert_eq!((told.times, told.said.as_str()), (2, "run 1 falls over"));
         assert_eq!(over.recv().await, None, "what returned is not run again");
+    }
+
+    #[tokio::test]
+    async fn what_nobody_can_go_on_without_says_why_it_panicked() {
+        assert_eq!(vital("whole", async { 7 }).await, Ok(7));
+        let broken = vital("broken", async { assert!(failed().len() > 1000, "no way on") });
+        assert_eq!(broken.await, Err("no way on".to_owned()));
+        assert_eq!(of("broken"), None, "it is not run again");
     }
 
     #[test]

@@ -1,0 +1,39 @@
+//! The directory for checkpoints: what is written there is to last, and whether it can be written
+//! is known before the first step, not after the first hour.
+
+use super::Refusal;
+use super::account::Account;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+/// Makes it when it is missing, for its owner alone, and looks whether it can be written: as
+/// whoever this thread acts as.
+pub(crate) fn ready(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let wanted = Access::WRITE_OK | Access::EXEC_OK;
+    accessat(CWD, dir, wanted, AtFlags::EACCESS).map_err(io::Error::from)
+}
+
+/// What is wrong with it, and what to do.
+pub(crate) fn refusal(dir: &Path, who: Option<&Account>, e: &io::Error) -> Refusal {
+    let dir = dir.display();
+    Refusal::Job(match who {
+        Some(who) => format!(
+            "checkpoint directory `{dir}` cannot be made or written by {}: {e}; make it on the \
+             node and `chown {}:{} {dir}`, or choose another",
+            who.says(),
+            who.uid,
+            who.gid
+        ),
+        None => {
+            let uid = rustix::process::geteuid().as_raw();
+            format!(
+                "checkpoint directory `{dir}` cannot be made or written by user {uid}, who the \
+                 agent is: {e}; make it on the node and `chown {uid} {dir}`, or choose another"
+            )
+        }
+    })
+}
