@@ -48,11 +48,28 @@ pub async fn id(client: &Client, given: &str) -> Result<String, Fail> {
     Ok(job.array.map_or(job.id, |a| a.parent.to_string()))
 }
 
+/// The array that is meant: its plain id or its name was given, not one of its tasks.
+#[must_use]
+pub fn array(job: &Job, given: &str) -> Option<ArrayTask> {
+    job.array.filter(|a| !is_id(given) || given == a.parent.to_string())
+}
+
+/// The tasks of an array that have not ended; `task` is any of them.
+pub async fn active_tasks(client: &Client, task: &Job, array: ArrayTask) -> Result<Vec<Job>, Fail> {
+    let query = JobsQuery {
+        state: Some("active".into()),
+        project: Some(task.project.clone()),
+        name: Some(task.name.clone()),
+        ..JobsQuery::default()
+    };
+    let same = client.jobs_up_to(&query, usize::MAX).await?.items.into_iter();
+    Ok(same.filter(|j| j.array.is_some_and(|a| a.parent == array.parent)).collect())
+}
+
 /// Every job the user means: an array's id stands for all of its tasks.
 pub async fn jobs(client: &Client, given: &str) -> Result<Vec<Job>, Fail> {
     let first = job(client, given).await?;
-    let whole = |a: &ArrayTask| !is_id(given) || given == a.parent.to_string();
-    let Some(array) = first.array.filter(whole) else {
+    let Some(array) = array(&first, given) else {
         return Ok(vec![first]);
     };
     let mut tasks = Vec::new();
