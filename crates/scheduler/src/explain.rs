@@ -549,5 +549,8 @@ fn would_go(p: &Placed) -> String {
     let first: Vec<&str> = p.slots.iter().take(4).map(|s| s.node.as_str()).collect();
     let more = p.slots.len().saturating_sub(4);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more} ({})", first.join(", "), p.fabric.words())
+    // What joins GPUs says nothing about nodes that give none.
+    let gpus = p.slots.iter().any(|s| !s.gpus.is_empty());
+    let fabric = if gpus { format!(" ({})", p.fabric.words()) } else { String::new() };
+    format!("{}{more}{fabric}", first.join(", "))
 }
