@@ -48,7 +48,7 @@ pub(crate) async fn list(
     if let Some(kind) = q.kind.as_deref().filter(|k| modes::mode(k).is_none()) {
         return Err(Failure::bad(format!("`{}` is no failure mode", shown(kind)))
             .field("kind")
-            .hint("GET /v1/failure-modes lists them"));
+            .hint("`muster failure-modes` lists them"));
     }
     if q.job.is_some_and(|j| i64::try_from(j).is_err()) {
         return Err(Failure::bad("no job has so large a number").field("job"));
