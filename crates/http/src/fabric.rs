@@ -98,7 +98,7 @@ pub(crate) async fn get(
     caller.over_site(Role::Operator)?;
     let test = number(&id).and_then(|n| app.fabric().get(n)).ok_or_else(|| {
         Failure::not_found("there is no such test of the network, or it is forgotten")
-            .hint("GET /v1/fabric/tests lists them")
+            .hint("`muster fabric show` lists them")
     })?;
     Ok(answer(&app, &caller, StatusCode::OK, app.brain().durable(), None, &test))
 }

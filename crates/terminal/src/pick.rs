@@ -109,6 +109,15 @@ pub async fn mend_node(client: &Client, given: &str, e: ClientError) -> Fail {
     did_you_mean(fail, given, &names, "`muster nodes` lists the nodes")
 }
 
+/// An empty list about a node says nothing when there is no such node: then that is the answer.
+pub async fn known_node(client: &Client, given: Option<&str>) -> Result<(), Fail> {
+    let Some(given) = given else { return Ok(()) };
+    match client.node(given).await {
+        Ok(_) => Ok(()),
+        Err(e) => Err(mend_node(client, given, e).await),
+    }
+}
+
 fn did_you_mean(mut fail: Fail, given: &str, known: &[String], otherwise: &str) -> Fail {
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     fail.hint = Some(match closest(given, &known) {

@@ -91,7 +91,7 @@ pub(crate) async fn get(
         let f = s.health.findings.get(&id).filter(|f| sees(s, &caller, f));
         (s.seq, f.map(|f| view(f)))
     });
-    let found = found.ok_or_else(|| missing("finding", id, "/v1/findings"))?;
+    let found = found.ok_or_else(|| missing("finding", id, "muster findings --all"))?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &found))
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn close(
     let command = Command::CloseFinding { id, reason: reason(value.reason, true)? };
     let seq = order(&app, &writer, &raw, command).await?;
     let found = app.brain().read(|s| s.health.findings.get(&id).map(|f| view(f)));
-    let found = found.ok_or_else(|| missing("finding", id, "/v1/findings"))?;
+    let found = found.ok_or_else(|| missing("finding", id, "muster findings --all"))?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &found))
 }
 
