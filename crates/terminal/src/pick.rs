@@ -38,16 +38,6 @@ pub async fn job(client: &Client, given: &str) -> Result<Job, Fail> {
     }
 }
 
-/// The id as the user gave it, or the id of the newest job with this name.
-pub async fn id(client: &Client, given: &str) -> Result<String, Fail> {
-    if is_id(given) {
-        return Ok(given.into());
-    }
-    // A name means the whole array, as its plain id does.
-    let job = job(client, given).await?;
-    Ok(job.array.map_or(job.id, |a| a.parent.to_string()))
-}
-
 /// The array that is meant: its plain id or its name was given, not one of its tasks.
 #[must_use]
 pub fn array(job: &Job, given: &str) -> Option<ArrayTask> {

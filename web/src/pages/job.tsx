@@ -8,7 +8,7 @@ import { useAsk } from '../ui/ask';
 import { Ago, Clock, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
 import { JobRanks } from './debug';
 import { Explained } from './explanation';
-import { gang, whereOrWhy } from './jobs';
+import { fabricOf, gang, whereOrWhy } from './jobs';
 import { Report } from './report';
 
 type Job = Schemas['Job'];
@@ -200,7 +200,7 @@ function Placement({ job: j }: { job: Job }) {
   const a = j.attempt;
   if (!a) return null;
   return (
-    <Panel title={`Attempt ${a.no}`} note={`${a.domain}; ${a.fabric_words}`}>
+    <Panel title={`Attempt ${a.no}`} note={`${a.domain}${fabricOf(a)}`}>
       <Scroll label="Ranks and nodes" tall>
         <table>
           <thead>

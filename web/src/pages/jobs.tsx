@@ -28,13 +28,18 @@ export function gang(job: Schemas['Job']): string {
     .join(' + ');
 }
 
+/** What joins its GPUs; nothing for an attempt that holds none. */
+export function fabricOf(a: Schemas['Attempt']): string {
+  return a.slots.some((s) => s.gpus.length > 0) ? `; ${a.fabric_words}` : '';
+}
+
 /** Where it is, or why it is not. */
 export function whereOrWhy(job: Schemas['Job']): string {
   if (job.held) return job.held;
   if (job.attempt && job.state !== 'queued') {
     const nodes = new Set(job.attempt.slots.map((s) => s.node));
     const where = nodes.size <= 3 ? [...nodes].join(', ') : `${nodes.size} nodes`;
-    return job.attempt.stop ? job.attempt.stop.message : `${where}; ${job.attempt.fabric_words}`;
+    return job.attempt.stop ? job.attempt.stop.message : `${where}${fabricOf(job.attempt)}`;
   }
   return tidy((job.state === 'queued' ? job.waiting : null) ?? job.reason ?? '');
 }

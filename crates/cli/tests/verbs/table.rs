@@ -68,6 +68,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("wait {failed}", 7, "failed"),
     ("update 4242 --time 2h", 3, "4242"),
     ("update {failed} --time 2h", 5, "only a waiting job"),
+    ("update {held} --priority normal", 0, "asks for that already"),
     ("explain 4242", 3, "4242"),
     ("explain {failed}", 0, "failed"),
     ("report job 4242", 3, "4242"),
@@ -230,12 +231,12 @@ fn no_verb_says_that_it_did_what_it_did_not() {
         ("{node}", &node),
     ];
     let fill = |text: &str| made.iter().fold(text.to_owned(), |t, (name, is)| t.replace(*name, is));
-    for (line, code, words) in ROWS {
+    for &(line, code, words) in ROWS {
         let words = fill(words);
         let args: Vec<String> = line.split_whitespace().map(fill).collect();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let out = c.muster(&args);
-        out.code(*code);
+        out.code(code);
         assert!(
             out.stdout.contains(&words) || out.stderr.contains(&words),
             "`{words}` in what `muster {line}` said: {out:#?}"
