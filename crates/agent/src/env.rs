@@ -144,7 +144,7 @@ pub(crate) fn common(key: AttemptKey, d: &RunDetail, at: &Places<'_>, base: &Env
     }
     // Last, and only where nothing stands yet: a secret called `path` must not become PATH.
     for (name, value) in &d.secrets.0 {
-        let name = name.to_ascii_uppercase().replace(['-', '.'], "_");
+        let name = muster_model::resolve::secret_variable(name);
         if !PER_RANK.contains(&name.as_str()) {
             env.entry(name).or_insert_with(|| value.clone());
         }
@@ -274,6 +274,13 @@ mod tests {
             let word = serde_json::to_value(fabric).unwrap();
             assert_eq!(word, env["MUSTER_FABRIC"], "the same word as in the API");
             assert_eq!(env["MUSTER_POWER_CAP_WATTS"], "550");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_a_variable_of_every_rank_would_hide_is_refused() {
+        for name in env_of(&detail("sh")).keys() {
+            assert!(muster_model::resolve::check_secret(name).is_err(), "{name} is set");
         }
     }
 

@@ -494,6 +494,13 @@ impl Attempt {
         self.preflight.as_ref().filter(|p| p.outcome.is_none() && self.stop.is_none())
     }
 
+    /// What joins its GPUs, for people; nothing for one that holds none.
+    #[must_use]
+    pub fn fabric_shown(&self) -> Option<&str> {
+        let holds = self.slots.iter().any(|s| !s.gpus.is_empty());
+        holds.then_some(self.fabric_words.as_str())
+    }
+
     /// The attempt as the API shows it; `state` is its job's.
     #[must_use]
     pub fn of(attempt: &m::Attempt, state: JobState) -> Attempt {

@@ -19,7 +19,7 @@ pub struct SubmitQuery {
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct JobsQuery {
-    /// Only jobs in this state; several are separated by commas; `active` means not yet ended.
+    /// Only jobs in this state; several are separated by commas; `active` means not yet ended, `held` queued and held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Only this project's.
@@ -46,7 +46,7 @@ pub struct JobsQuery {
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(default)]
 pub struct NodesQuery {
-    /// Only nodes in this state (the one word of `state`).
+    /// Only nodes in this state (the one word of `state`); several are separated by commas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// At most so many.
@@ -272,26 +272,49 @@ pub struct TimelineQuery {
 /// Most words of a filter.
 const MAX_WORDS: usize = 64;
 
+/// The states that are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobStates {
+    states: Vec<JobState>,
+    /// Also those that are queued and held, whether or not `states` has the queued ones.
+    held: bool,
+}
+
+impl JobStates {
+    /// Is a job in this state, held or not, among what is asked for?
+    #[must_use]
+    pub fn fits(&self, state: JobState, held: bool) -> bool {
+        self.states.contains(&state) || (self.held && held && state == JobState::Queued)
+    }
+}
+
 impl JobsQuery {
     /// The states that are asked for, to be found out once and not for every job; an error names
     /// the word that is no state.
-    pub fn states(&self) -> Result<Vec<JobState>, String> {
-        let Some(words) = &self.state else { return Ok(ALL_STATES.to_vec()) };
-        let mut wanted: Vec<JobState> = Vec::new();
+    pub fn states(&self) -> Result<JobStates, String> {
+        let Some(words) = &self.state else {
+            return Ok(JobStates { states: ALL_STATES.to_vec(), held: true });
+        };
+        let mut wanted = JobStates::default();
         for (n, word) in words.split(',').map(str::trim).enumerate() {
             if n == MAX_WORDS {
                 return Err(format!("more than {MAX_WORDS} states are named: name each once"));
             }
-            let known = wanted.len();
-            wanted.extend(ALL_STATES.iter().filter(|s| match word {
+            // What lists print for a queued job that is held.
+            if word == "held" {
+                wanted.held = true;
+                continue;
+            }
+            let known = wanted.states.len();
+            wanted.states.extend(ALL_STATES.iter().filter(|s| match word {
                 "active" => !s.is_final(),
                 "ended" => s.is_final(),
                 _ => s.word() == word,
             }));
-            if wanted.len() == known {
+            if wanted.states.len() == known {
                 let given: String = word.chars().take(40).flat_map(char::escape_debug).collect();
                 return Err(format!(
-                    "`{given}` is not a state: use queued, starting, running, stopping, \
+                    "`{given}` is not a state: use queued, held, starting, running, stopping, \
                      succeeded, failed, cancelled, active or ended"
                 ));
             }
@@ -318,11 +341,16 @@ mod tests {
     fn states_are_chosen_by_word_and_a_wrong_word_is_named() {
         let q = |s: &str| JobsQuery { state: Some(s.into()), ..JobsQuery::default() };
         let active = q("active").states().unwrap();
-        assert!(active.contains(&JobState::Queued) && !active.contains(&JobState::Failed));
-        assert_eq!(q("failed, queued").states(), Ok(vec![JobState::Failed, JobState::Queued]));
+        assert!(active.fits(JobState::Queued, false) && !active.fits(JobState::Failed, false));
+        let two = q("failed, queued").states().unwrap();
+        assert_eq!(two.states, [JobState::Failed, JobState::Queued]);
+        assert!(two.fits(JobState::Queued, true), "one that is held is queued all the same");
+        let held = q("held,running").states().unwrap();
+        assert!(held.fits(JobState::Queued, true) && held.fits(JobState::Running, false));
+        assert!(!held.fits(JobState::Queued, false) && !held.fits(JobState::Failed, true));
         assert!(q("failing").states().unwrap_err().contains("failing"));
         assert!(q("queued,").states().is_err());
-        assert_eq!(JobsQuery::default().states().unwrap().len(), ALL_STATES.len());
+        assert_eq!(JobsQuery::default().states().unwrap().states, ALL_STATES);
         assert!(q(&["queued"; 65].join(",")).states().unwrap_err().contains("more than 64"));
     }
 }

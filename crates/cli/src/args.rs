@@ -109,6 +109,34 @@ mod tests {
         }
     }
 
+    /// Every verb without verbs under it, with the words before it.
+    fn leaves(c: &clap::Command, path: &[String]) -> Vec<(Vec<String>, clap::Command)> {
+        let subs = c.get_subcommands().filter(|s| !s.is_hide_set());
+        subs.flat_map(|sub| {
+            let path = [path, &[sub.get_name().to_owned()]].concat();
+            match sub.has_subcommands() {
+                true => leaves(sub, &path),
+                false => vec![(path, sub.clone())],
+            }
+        })
+        .collect()
+    }
+
+    #[test]
+    fn every_verb_refuses_a_wrong_flag_and_asks_for_what_is_missing() {
+        let all = leaves(&Cli::command(), &["muster".to_owned()]);
+        assert!(all.len() > 100, "{}", all.len());
+        for (path, verb) in all {
+            let wrong = path.iter().map(String::as_str).chain(["--no-such-flag"]);
+            let e = Cli::command().try_get_matches_from(wrong).expect_err("no such flag");
+            assert_eq!(e.exit_code(), 2, "{path:?}: {e}");
+            if verb.get_arguments().any(clap::Arg::is_required_set) {
+                let e = Cli::command().try_get_matches_from(&path).expect_err("it lacks something");
+                assert_eq!(e.exit_code(), 2, "{path:?}: {e}");
+            }
+        }
+    }
+
     #[test]
     fn global_flags_work_after_the_command_too() {
         let cli = Cli::try_parse_from(["muster", "ps", "-o", "json", "--server", "http://x:1"])

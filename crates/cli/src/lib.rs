@@ -3,8 +3,14 @@
 mod args;
 mod cmd;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
+
+/// What may be typed, as clap knows it: for tests that go through every verb.
+#[must_use]
+pub fn command() -> clap::Command {
+    args::Cli::command()
+}
 
 /// Does what the arguments of this process say.
 #[must_use]

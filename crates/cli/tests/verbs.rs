@@ -6,6 +6,7 @@ mod health;
 mod plans;
 mod promises;
 pub(crate) mod standby;
+mod table;
 mod work;
 
 use crate::minutes::cluster::{Cluster, Said};

@@ -1,5 +1,6 @@
 //! Why a job waits, with holds, dependencies and the queue on top of the scheduler's answer.
 
+use crate::decide::jobs::named_by;
 use crate::index::{spec_demand, work};
 use crate::state::State;
 use crate::waits::Depends;
@@ -12,6 +13,26 @@ use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
 use muster_scheduler::{Ahead, Constraint, Estimate, Explanation, Work, explain};
 use std::sync::Arc;
+
+/// Puts what stops a job before everything else, whatever the fleet has.
+fn bind_first(out: &mut Explanation, name: &str, text: String) {
+    for c in &mut out.constraints {
+        c.binding = false;
+    }
+    let c = Constraint {
+        name: name.into(),
+        detail: text.clone(),
+        nodes_left: 0,
+        gpus_left: 0,
+        binding: true,
+    };
+    out.constraints.insert(0, c);
+    out.summary = text;
+    out.starts_now = false;
+    out.estimate = None;
+    out.suggestions.clear();
+    out.would_go = None;
+}
 
 /// Jobs ahead that are named one by one.
 const AHEAD_SHOWN: usize = 5;
@@ -70,46 +91,22 @@ impl State {
             let basis = format!("{basis}{}", moved.unwrap_or_default());
             out.estimate = Some(Estimate { at: p.at.max(now), basis });
         }
-        let mut first = |name: &str, text: String| {
-            let nodes_left = 0;
-            let c = Constraint {
-                name: name.into(),
-                detail: text.clone(),
-                nodes_left,
-                gpus_left: 0,
-                binding: true,
-            };
-            for c in &mut out.constraints {
-                c.binding = false;
-            }
-            out.constraints.insert(0, c);
-            out.summary = text;
-            out.starts_now = false;
-            out.estimate = None;
-            out.suggestions.clear();
-        };
         if let Some(by) = &job.held {
-            first(
+            bind_first(
+                &mut out,
                 "hold",
                 format!("is held by {by}; `muster release {}` lets it go on", job.display_id()),
             );
             return Some(out);
         }
-        match self.index.waits.judge(self, job) {
-            Depends::Waits(other) => {
-                let how = self.jobs.get(&other).map_or("gone", |j| j.state.word());
-                first("dependency", format!("waits for job {other}, which is {how}"));
-                return Some(out);
-            }
-            Depends::Broken(other) => {
-                first("dependency", format!("job {other} did not end as required"));
-                return Some(out);
-            }
-            Depends::Met => {}
+        let depends = self.index.waits.judge(self, job);
+        if self.waits_for_others(&mut out, depends) {
+            return Some(out);
         }
         if job.not_before > now {
             let wait = job.not_before.since(now);
-            first(
+            bind_first(
+                &mut out,
                 "back-off",
                 format!(
                     "is tried again in {wait} after: {}",
@@ -155,7 +152,33 @@ impl State {
     /// The refusal that submitting it would give.
     pub fn explain_spec(&self, spec: &JobSpec, now: Time) -> Result<Explanation, Refusal> {
         let w = self.spec_work(spec)?;
-        Ok(explain(&self.index.cluster, &w, &self.policy, now))
+        let depends = named_by(self, &w.project, spec, &resolve(spec)?.after)?;
+        let mut out = explain(&self.index.cluster, &w, &self.policy, now);
+        // A fleet without nodes refuses nobody: see `refuse_impossible`.
+        out.impossible &= !self.index.cluster.fleet.is_empty();
+        if out.impossible {
+            return Ok(out);
+        }
+        if spec.hold {
+            bind_first(&mut out, "hold", "would be held until it is released".into());
+        } else {
+            self.waits_for_others(&mut out, self.index.waits.judge_all(self, &depends));
+        }
+        Ok(out)
+    }
+
+    /// Says so when jobs before this one keep it from starting.
+    fn waits_for_others(&self, out: &mut Explanation, depends: Depends) -> bool {
+        let text = match depends {
+            Depends::Met => return false,
+            Depends::Waits(other) => {
+                let how = self.jobs.get(&other).map_or("gone", |j| j.state.word());
+                format!("waits for job {other}, which is {how}")
+            }
+            Depends::Broken(other) => format!("job {other} did not end as required"),
+        };
+        bind_first(out, "dependency", text);
+        true
     }
 
     /// A spec as the scheduler would see it, behind everybody else.

@@ -136,8 +136,13 @@ impl Waits {
 
     /// How the jobs before this one stand. Costs what it names, not what that stands for.
     pub(crate) fn judge(&self, state: &State, job: &Job) -> Depends {
+        self.judge_all(state, &job.depends)
+    }
+
+    /// The same for a job that is not submitted yet.
+    pub(crate) fn judge_all(&self, state: &State, depends: &[Dependency]) -> Depends {
         let mut waits = None;
-        for d in job.depends.iter() {
+        for d in depends {
             match self.judge_one(state, d) {
                 Depends::Broken(id) => return Depends::Broken(id),
                 Depends::Waits(id) => waits = waits.or(Some(id)),

@@ -12,7 +12,7 @@ use muster_model::job::{Exit, JobState, SlotEnd, Verdict};
 use muster_model::spec::{CheckpointSpec, OnPartition, Retries, lease_grace};
 use muster_model::tenant::Role;
 use muster_model::topology::Level;
-use muster_model::units::{Span, Time};
+use muster_model::units::{Bytes, Span, Time};
 use std::sync::Arc;
 
 #[test]
@@ -370,6 +370,23 @@ fn an_impossible_gang_is_refused_with_the_exact_reason() {
     assert!(e.message.contains("99 nodes") && e.message.contains("4 nodes"), "{}", e.message);
     let e = w.send(Command::Submit { spec: Arc::new(gang(1, 16)) }).unwrap_err();
     assert!(e.message.contains("16 GPUs"), "{}", e.message);
+    assert!(e.message.ends_with("but no node of this fleet has more than 8 GPUs"), "{}", e.message);
+    assert_eq!(e.hint.as_deref(), Some("ask for at most 8 GPUs a node"));
+    let mut spec = gang(1, 8);
+    spec.gang.memory_per_node = Some(Bytes::gib(9 * 1024));
+    let e = w.send(Command::Submit { spec: Arc::new(spec) }).unwrap_err();
+    let most = "but no node of this fleet with 8 GPUs has more than 512GiB memory";
+    assert!(e.message.ends_with(most), "{}", e.message);
+    let mut spec = gang(1, 8);
+    spec.gang.cpus_per_node = Some(65);
+    let e = w.send(Command::Submit { spec: Arc::new(spec) }).unwrap_err();
+    assert!(e.message.ends_with("with 8 GPUs has more than 64 CPUs"), "{}", e.message);
+    let mut spec = gang(1, 8);
+    spec.gang.sku = Some("h100".into());
+    let e = w.send(Command::Submit { spec: Arc::new(spec) }).unwrap_err();
+    let known = "but no node of this fleet is of SKU h100: there is h100-sxm";
+    assert!(e.message.ends_with(known), "{}", e.message);
+    assert_eq!(e.hint.as_deref(), Some("ask for SKU h100-sxm"));
     let mut spec = gang(8, 8);
     spec.topology.required = Some(Level::Rack);
     assert!(w.send(Command::Submit { spec: Arc::new(spec) }).is_err(), "a rack has four nodes");

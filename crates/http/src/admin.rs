@@ -154,6 +154,16 @@ pub(crate) async fn revoke_token(
     Ok(response)
 }
 
+/// A project that is there: the list of one that is not would be empty and look right.
+pub(crate) fn known(app: &App, project: ProjectName) -> Reply<ProjectName> {
+    if app.brain().read(|s| s.projects.contains_key(&project)) {
+        return Ok(project);
+    }
+    Err(Failure::not_found(format!("there is no project {project}"))
+        .field("project")
+        .hint("`muster project list` lists them"))
+}
+
 /// List the names of a project's secrets.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/secrets", tag = "secrets", params(ProjectQuery),
     responses((status = 200, description = "The names.", body = SecretList))))]
@@ -162,7 +172,7 @@ pub(crate) async fn secrets(
     Reader(caller): Reader,
     Query(q): Query<ProjectQuery>,
 ) -> Reply {
-    let project = caller.project(q.project.as_deref())?;
+    let project = known(&app, caller.project(q.project.as_deref())?)?;
     let (seq, items) = app.brain().read(|s| {
         let own = s.secrets.iter().filter(|(p, _)| *p == project);
         (s.seq, own.map(|(p, n)| SecretName::of(p.as_str(), n.as_str(), 0)).collect())

@@ -202,11 +202,11 @@ pub(crate) async fn telemetry(
         .brain()
         .read(|s| s.nodes.contains_key(&name).then(|| (s.seq, own_gpus(s, &caller, &name))));
     let (seq, own) = found.ok_or_else(|| {
-        Failure::not_found(format!("there is no node {name}")).hint("GET /v1/nodes lists them")
+        Failure::not_found(format!("there is no node {name}")).hint("`muster nodes` lists them")
     })?;
     if own == Some(GpuSet::EMPTY) {
         return Err(Failure::not_allowed(format!("your project holds no GPU of node {name}"))
-            .hint("GET /v1/jobs/ID/telemetry shows a job's own ranks"));
+            .hint("`muster top --view job:ID` shows a job's own ranks"));
     }
     // Of a node that is shared, a project sees the GPUs that it holds, and nothing of the host.
     let seen = |i: usize| own.is_none_or(|own| own.iter().any(|g| g as usize == i));

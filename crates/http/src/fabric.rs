@@ -67,9 +67,9 @@ fn wish(r: FabricRequest) -> Reply<Wish> {
 fn refused(e: Refused) -> Failure {
     let text = e.to_string();
     match e {
-        Refused::Unknown(_) => Failure::not_found(text).hint("GET /v1/nodes lists them"),
+        Refused::Unknown(_) => Failure::not_found(text).hint("`muster nodes` lists them"),
         Refused::Empty(_) => {
-            Failure::not_found(text).hint("GET /v1/topology says where nodes stand")
+            Failure::not_found(text).hint("`muster topology` says where nodes stand")
         }
         Refused::TooFew(_) => Failure::conflict(text).hint("`busy` takes nodes that have work"),
         Refused::TooMany(_) | Refused::TooLong(_) | Refused::Full(_) => Failure::conflict(text),
@@ -98,7 +98,7 @@ pub(crate) async fn get(
     caller.over_site(Role::Operator)?;
     let test = number(&id).and_then(|n| app.fabric().get(n)).ok_or_else(|| {
         Failure::not_found("there is no such test of the network, or it is forgotten")
-            .hint("GET /v1/fabric/tests lists them")
+            .hint("`muster fabric show` lists them")
     })?;
     Ok(answer(&app, &caller, StatusCode::OK, app.brain().durable(), None, &test))
 }

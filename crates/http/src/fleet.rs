@@ -3,7 +3,7 @@
 use super::auth::Reader;
 use super::error::{Failure, Reply};
 use super::extract::Query;
-use super::{App, answer};
+use super::{App, admin, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{
@@ -35,13 +35,9 @@ pub(crate) async fn report(
     let whole = caller.actor.project.is_none();
     let project: Option<ProjectName> = match (&q.project, whole) {
         (None, true) => None,
-        (asked, _) => Some(caller.project(asked.as_deref())?),
+        (asked, _) => Some(admin::known(&app, caller.project(asked.as_deref())?)?),
     };
-    let (seq, known) =
-        app.brain().read(|s| (s.seq, project.as_ref().is_none_or(|p| s.projects.contains_key(p))));
-    if let Some(p) = project.as_ref().filter(|_| !known) {
-        return Err(Failure::not_found(format!("there is no project {p}")).field("project"));
-    }
+    let seq = app.brain().read(|s| s.seq);
     let step = match q.step {
         FleetStep::Hour => Step::Hour,
         FleetStep::Day => Step::Day,

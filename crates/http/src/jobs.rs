@@ -3,7 +3,7 @@
 use super::auth::{Caller, Reader, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment, number, shown};
-use super::{App, answer, answer_bytes, paging};
+use super::{App, admin, answer, answer_bytes, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -39,7 +39,7 @@ pub(crate) async fn list(
     let states = q.states().map_err(|e| Failure::bad(e).field("state"))?;
     let project = match (&q.project, &caller.actor.project) {
         (None, own) => own.clone(),
-        (Some(p), _) => Some(caller.project(Some(p))?),
+        (Some(p), _) => Some(admin::known(&app, caller.project(Some(p))?)?),
     };
     let fits = |j: &ModelJob| {
         project.as_ref().is_none_or(|p| j.project == *p)
@@ -47,7 +47,7 @@ pub(crate) async fn list(
                 .as_ref()
                 .is_none_or(|u| j.user == *u || j.user.strip_prefix("user:") == Some(u))
             && q.name.as_ref().is_none_or(|n| j.name.as_str() == n)
-            && states.contains(&j.state)
+            && states.fits(j.state, j.held.is_some())
     };
     let mut found: Vec<Arc<ModelJob>> = Vec::new();
     loop {
@@ -139,6 +139,9 @@ pub(crate) async fn submit(
     spec.project = Some(project);
     muster_model::resolve::check_run(&spec.run, spec.simulate.is_some())
         .map_err(muster_model::Refusal::from)?;
+    let secrets = spec.secrets.iter().map(|s| s.as_str());
+    muster_model::resolve::check_secrets(secrets, &spec.run)
+        .map_err(muster_model::Refusal::from)?;
     // What is wrong with a spec is found here: the engine's thread is everybody's.
     muster_model::resolve::resolve(&spec).map_err(muster_model::Refusal::from)?;
     if q.dry_run {
@@ -223,7 +226,7 @@ fn find(site: &Site, caller: &Caller, name: JobName) -> Reply<Arc<ModelJob>> {
     found.filter(|j| caller.sees(&j.project)).cloned().ok_or_else(|| {
         let id = name.task.map_or_else(|| first.to_string(), |t| format!("{first}_{t}"));
         Failure::not_found(format!("there is no job {id}"))
-            .hint("jobs that ended long ago are only in the log: GET /v1/events")
+            .hint("`muster ps -a` lists the jobs; those that ended long ago are only in the log: `muster events`")
     })
 }
 

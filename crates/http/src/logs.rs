@@ -13,6 +13,8 @@ use base64::Engine as _;
 use bytes::Bytes;
 use muster_api::{LogLine, LogStream, LogsQuery};
 use muster_link::messages::Stream;
+use muster_model::job::Job;
+use muster_model::spec::Group;
 use muster_model::{AttemptKey, JobId};
 use muster_server::logs::{Follow, LogError, LogKeeper, LogPiece};
 use std::collections::BTreeMap;
@@ -63,6 +65,16 @@ pub(crate) async fn logs(
         return Err(Failure::not_found(format!("job {id} has had {} attempts", job.attempts))
             .field("attempt"));
     }
+    let most = most_ranks(&job);
+    if q.rank.is_some_and(|r| u64::from(r) >= most) {
+        let has = match most {
+            1 => "rank 0 only".into(),
+            n => format!("ranks 0 to {}", n.saturating_sub(1)),
+        };
+        return Err(Failure::not_found(format!("job {id} has {has}"))
+            .field("rank")
+            .hint(format!("`muster describe job {id}` says where each of them runs")));
+    }
     if q.tail.is_some_and(|n| n > TAIL_LINES) {
         return Err(Failure::bad(format!("tail is at most {TAIL_LINES} lines")).field("tail"));
     }
@@ -78,6 +90,16 @@ pub(crate) async fn logs(
     let out = Out { tx, plain, patience: app.config().slow_reader, carry: BTreeMap::new() };
     tokio::spawn(produce(app, caller, job.id, q, out, permit));
     Ok(response)
+}
+
+/// Ranks of its largest attempt: an elastic gang may have had more nodes than it was written with.
+fn most_ranks(job: &Job) -> u64 {
+    let ranks = |g: &Group, nodes: u32| u64::from(nodes) * u64::from(g.ranks);
+    let written: u64 = job.groups.iter().map(|g| ranks(g, g.nodes)).sum();
+    match (&job.groups[..], job.spec.elastic) {
+        ([g], Some(e)) => ranks(g, e.max_nodes).max(written),
+        _ => written,
+    }
 }
 
 /// Where an attempt, and its job, stand.

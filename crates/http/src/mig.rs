@@ -58,7 +58,7 @@ struct Holder {
 
 fn planned(s: &Site, name: &NodeName, index: u32, wanted: &[&str], now: Time) -> Reply<MigPlan> {
     let node = s.nodes.get(name).ok_or_else(|| {
-        Failure::not_found(format!("there is no node {name}")).hint("GET /v1/nodes lists them")
+        Failure::not_found(format!("there is no node {name}")).hint("`muster nodes` lists them")
     })?;
     let gpu = node
         .inventory

@@ -38,7 +38,9 @@ pub(crate) async fn list(
 ) -> Reply {
     let limit = paging::limit(q.limit)?;
     let after: Option<NodeName> = paging::decode("nodes", q.cursor.as_deref())?;
-    if let Some(s) = q.state.as_deref().filter(|s| !NODE_STATES.contains(s)) {
+    let states: Option<Vec<&str>> =
+        q.state.as_deref().map(|s| s.split(',').map(str::trim).collect());
+    if let Some(s) = states.iter().flatten().find(|s| !NODE_STATES.contains(*s)) {
         let message = format!("`{}` is not a state of a node", super::extract::shown(s));
         return Err(Failure::bad(message)
             .field("state")
@@ -50,7 +52,7 @@ pub(crate) async fn list(
             .nodes
             .range::<NodeName, _>((lower, Bound::Unbounded))
             .map(|(_, n)| n)
-            .filter(|n| q.state.as_deref().is_none_or(|state| state == state_word(n)))
+            .filter(|n| states.as_ref().is_none_or(|all| all.contains(&state_word(n))))
             .take(limit + 1)
             .map(|n| (Arc::clone(n), in_use(s, &caller, n)))
             .collect();
@@ -190,10 +192,8 @@ fn find(app: &App, caller: &Caller, name: &NodeName) -> Reply<(Seq, Node)> {
             let whole = caller.actor.project.is_none();
             Ok((seq, if whole { shown } else { for_tenant(shown) }))
         }
-        None => {
-            Err(Failure::not_found(format!("there is no node {name}"))
-                .hint("GET /v1/nodes lists them"))
-        }
+        None => Err(Failure::not_found(format!("there is no node {name}"))
+            .hint("`muster nodes` lists them")),
     }
 }
 
@@ -324,7 +324,7 @@ fn excluded(node: NodeName, body: ExcludeRequest) -> Reply<Command> {
     if let Some(g) = gpus.iter().find(|g| **g >= 64) {
         return Err(Failure::senseless(format!("a node has no GPU {g}"))
             .field("gpus")
-            .hint("give indices as in `GET /v1/nodes/NODE`"));
+            .hint("give indices as `muster describe node NODE` shows them"));
     }
     let reason = health::reason(reason, !gpus.is_empty())?;
     let set = gpus.iter().fold(0, |set, g| set | 1 << g);

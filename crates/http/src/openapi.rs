@@ -124,7 +124,10 @@ fn complete_operation(path: &str, method: &str, op: &mut Value) {
     } else {
         op["security"] = json!([]);
     }
-    if path.contains('{') {
+    // A read may name a project that is not there.
+    let of_project = |p: &Value| p["name"] == "project";
+    let of_project = op["parameters"].as_array().is_some_and(|all| all.iter().any(of_project));
+    if path.contains('{') || of_project {
         statuses.push(404);
     }
     if writes {

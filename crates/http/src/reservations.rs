@@ -42,7 +42,7 @@ fn view(site: &Site, caller: &Caller, b: &Booked, now: Time) -> Reservation {
 
 fn no_such(name: &Label) -> Failure {
     Failure::not_found(format!("there is no reservation {name}"))
-        .hint("GET /v1/reservations lists them")
+        .hint("`muster reservation` lists them")
 }
 
 fn find(app: &App, caller: &Caller, name: &Label) -> Reply<(Seq, Reservation)> {

@@ -142,7 +142,7 @@ fn run_view(s: &Site, r: &Run, full: bool) -> RunbookRun {
 
 fn no_book(name: &str) -> Failure {
     Failure::not_found(format!("there is no runbook {}", shown(name)))
-        .hint("GET /v1/runbooks lists them")
+        .hint("`muster runbook list` lists them")
 }
 
 fn id(text: &str) -> Reply<u64> {
@@ -158,7 +158,7 @@ fn show_run(app: &App, id: u64) -> Reply<(Seq, RunbookRun)> {
         app.brain().read(|s| (s.seq, s.runbooks.runs.get(&id).map(|r| run_view(s, r, true))));
     let found = found.ok_or_else(|| {
         Failure::not_found(format!("there is no run {id}"))
-            .hint("GET /v1/runbook-runs lists them; what ended long ago is only in the log")
+            .hint("`muster runbook runs` lists them; what ended long ago is only in the log")
     })?;
     Ok((seq, found))
 }

@@ -16,6 +16,7 @@ pub mod ids;
 pub mod inject;
 pub mod job;
 pub mod names;
+pub mod near;
 pub mod node;
 pub mod placement;
 pub mod policy;

@@ -4,10 +4,12 @@
 mod gang;
 mod lists;
 mod run;
+mod secrets;
 #[cfg(test)]
 mod tests;
 
 pub use run::{check_run, signal_number};
+pub use secrets::{check_secret, check_secrets, secret_variable};
 
 use crate::job::Condition;
 use crate::spec::{Group, JobSpec, OnPartition, SpecProblem, problem};
@@ -102,6 +104,7 @@ pub fn resolve(spec: &JobSpec) -> Result<Resolved, SpecProblem> {
     simulate(spec)?;
     lists::volumes(&spec.volumes)?;
     count("secrets", spec.secrets.len())?;
+    spec.secrets.iter().try_for_each(|s| check_secret(s.as_str()))?;
     lists::tags(&spec.tags)?;
     let array = spec.array.as_deref().map(lists::array).transpose()?.unwrap_or_default();
     count("after", spec.after.len())?;

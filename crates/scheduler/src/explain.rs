@@ -2,6 +2,7 @@
 
 use crate::cluster::{Cluster, UserLimit};
 use crate::fleet::Domain;
+use crate::never::{self, Unmet};
 use crate::node::{Ask, Block, Entry};
 use crate::place::{Placed, Query, place};
 use crate::power::Added;
@@ -77,6 +78,11 @@ pub struct Explanation {
 
 pub(crate) fn plural(n: u64, word: &str) -> String {
     if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") }
+}
+
+/// So many nodes, and the verb that goes with them.
+fn satisfying(n: u32) -> (String, &'static str) {
+    (plural(n.into(), "node"), if n == 1 { "satisfies" } else { "satisfy" })
 }
 
 fn are(n: u32) -> String {
@@ -213,14 +219,23 @@ impl Why<'_> {
         let level = self.w.demand.widest();
         if self.short(level, has) {
             self.out.impossible = true;
-            let most: u32 = self.most(level, has).iter().sum();
-            self.out.suggestions.extend(suggest::fewer_nodes(&self.w.demand, most));
-            let words = format!(
-                "asks for {}, but no {level} of this fleet has more than {} that could carry a share",
-                self.wanted,
-                plural(most.into(), "node")
-            );
-            return self.bind(words);
+            let groups = self.w.demand.groups.iter();
+            let unmet = groups.zip(&self.q.asks).find_map(|(g, a)| never::unmet(f, g, a));
+            let but = match unmet {
+                Some(Unmet { words, instead }) => {
+                    self.out.suggestions.extend(instead);
+                    words
+                }
+                None => {
+                    let most: u32 = self.most(level, has).iter().sum();
+                    self.out.suggestions.extend(suggest::fewer_nodes(&self.w.demand, most));
+                    let (nodes, verb) = satisfying(most);
+                    format!(
+                        "no {level} of this fleet has more than {nodes} that {verb} the per-node request"
+                    )
+                }
+            };
+            return self.bind(format!("asks for {}, but {but}", self.wanted));
         }
         let apart = self.apart(level);
         if apart < self.w.demand.nodes() {
@@ -299,10 +314,10 @@ impl Why<'_> {
         let left = self.count(serving, true);
         self.push("service", self.blocked_words(), left);
         if self.short(self.w.demand.widest(), serving) {
+            let (nodes, verb) = satisfying(n);
             let words = format!(
-                "asks for {}; {} could carry a share but only {} in service",
+                "asks for {}; {nodes} {verb} the per-node request, but only {} in service",
                 self.wanted,
-                plural(n.into(), "node"),
                 are(left.0)
             );
             return self.bind(words);
@@ -534,5 +549,8 @@ fn would_go(p: &Placed) -> String {
     let first: Vec<&str> = p.slots.iter().take(4).map(|s| s.node.as_str()).collect();
     let more = p.slots.len().saturating_sub(4);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more} ({})", first.join(", "), p.fabric.words())
+    // What joins GPUs says nothing about nodes that give none.
+    let gpus = p.slots.iter().any(|s| !s.gpus.is_empty());
+    let fabric = if gpus { format!(" ({})", p.fabric.words()) } else { String::new() };
+    format!("{}{more}{fabric}", first.join(", "))
 }

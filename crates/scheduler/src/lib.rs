@@ -15,6 +15,7 @@ pub mod history;
 mod memo;
 pub mod mig;
 pub mod mix;
+mod never;
 pub mod node;
 mod pick;
 pub mod place;

@@ -38,21 +38,28 @@ pub async fn job(client: &Client, given: &str) -> Result<Job, Fail> {
     }
 }
 
-/// The id as the user gave it, or the id of the newest job with this name.
-pub async fn id(client: &Client, given: &str) -> Result<String, Fail> {
-    if is_id(given) {
-        return Ok(given.into());
-    }
-    // A name means the whole array, as its plain id does.
-    let job = job(client, given).await?;
-    Ok(job.array.map_or(job.id, |a| a.parent.to_string()))
+/// The array that is meant: its plain id or its name was given, not one of its tasks.
+#[must_use]
+pub fn array(job: &Job, given: &str) -> Option<ArrayTask> {
+    job.array.filter(|a| !is_id(given) || given == a.parent.to_string())
+}
+
+/// The tasks of an array that have not ended; `task` is any of them.
+pub async fn active_tasks(client: &Client, task: &Job, array: ArrayTask) -> Result<Vec<Job>, Fail> {
+    let query = JobsQuery {
+        state: Some("active".into()),
+        project: Some(task.project.clone()),
+        name: Some(task.name.clone()),
+        ..JobsQuery::default()
+    };
+    let same = client.jobs_up_to(&query, usize::MAX).await?.items.into_iter();
+    Ok(same.filter(|j| j.array.is_some_and(|a| a.parent == array.parent)).collect())
 }
 
 /// Every job the user means: an array's id stands for all of its tasks.
 pub async fn jobs(client: &Client, given: &str) -> Result<Vec<Job>, Fail> {
     let first = job(client, given).await?;
-    let whole = |a: &ArrayTask| !is_id(given) || given == a.parent.to_string();
-    let Some(array) = first.array.filter(whole) else {
+    let Some(array) = array(&first, given) else {
         return Ok(vec![first]);
     };
     let mut tasks = Vec::new();
@@ -90,6 +97,15 @@ pub async fn mend_node(client: &Client, given: &str, e: ClientError) -> Fail {
     let nodes = client.all_nodes(None).await.unwrap_or_default();
     let names: Vec<String> = nodes.into_iter().map(|n| n.name).collect();
     did_you_mean(fail, given, &names, "`muster nodes` lists the nodes")
+}
+
+/// An empty list about a node says nothing when there is no such node: then that is the answer.
+pub async fn known_node(client: &Client, given: Option<&str>) -> Result<(), Fail> {
+    let Some(given) = given else { return Ok(()) };
+    match client.node(given).await {
+        Ok(_) => Ok(()),
+        Err(e) => Err(mend_node(client, given, e).await),
+    }
 }
 
 fn did_you_mean(mut fail: Fail, given: &str, known: &[String], otherwise: &str) -> Fail {

@@ -9004,7 +9004,7 @@ export interface operations {
     get_jobs: {
         parameters: {
             query?: {
-                /** @description Only jobs in this state; several are separated by commas; `active` means not yet ended. */
+                /** @description Only jobs in this state; several are separated by commas; `active` means not yet ended, `held` queued and held. */
                 state?: string;
                 /** @description Only this project's. */
                 project?: string;
@@ -9039,6 +9039,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -9552,7 +9553,7 @@ export interface operations {
     get_nodes: {
         parameters: {
             query?: {
-                /** @description Only nodes in this state (the one word of `state`). */
+                /** @description Only nodes in this state (the one word of `state`); several are separated by commas. */
                 state?: string;
                 /** @description At most so many. */
                 limit?: number;
@@ -11050,6 +11051,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -11740,6 +11742,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -8,7 +8,7 @@ import { useAsk } from '../ui/ask';
 import { Ago, Clock, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
 import { JobRanks } from './debug';
 import { Explained } from './explanation';
-import { gang, whereOrWhy } from './jobs';
+import { fabricOf, gang, whereOrWhy } from './jobs';
 import { Report } from './report';
 
 type Job = Schemas['Job'];
@@ -201,7 +201,7 @@ function Placement({ job: j }: { job: Job }) {
   if (!a) return null;
   const preflight = a.preflight ? `; preflight: ${a.preflight.message}` : '';
   return (
-    <Panel title={`Attempt ${a.no}`} note={`${a.domain}; ${a.fabric_words}${preflight}`}>
+    <Panel title={`Attempt ${a.no}`} note={`${a.domain}${fabricOf(a)}${preflight}`}>
       <Scroll label="Ranks and nodes" tall>
         <table>
           <thead>

@@ -28,6 +28,11 @@ export function gang(job: Schemas['Job']): string {
     .join(' + ');
 }
 
+/** What joins its GPUs; nothing for an attempt that holds none. */
+export function fabricOf(a: Schemas['Attempt']): string {
+  return a.slots.some((s) => s.gpus.length > 0) ? `; ${a.fabric_words}` : '';
+}
+
 /** Where it is, or why it is not. */
 export function whereOrWhy(job: Schemas['Job']): string {
   if (job.held) return job.held;
@@ -37,7 +42,7 @@ export function whereOrWhy(job: Schemas['Job']): string {
     if (job.attempt.stop) return job.attempt.stop.message;
     const preflight = job.attempt.preflight;
     if (preflight && !preflight.outcome) return `preflight: ${preflight.message}`;
-    return `${where}; ${job.attempt.fabric_words}`;
+    return `${where}${fabricOf(job.attempt)}`;
   }
   return tidy((job.state === 'queued' ? job.waiting : null) ?? job.reason ?? '');
 }

@@ -1,14 +1,15 @@
 //! `muster cancel|hold|release|requeue|checkpoint`.
 
 use clap::Args;
-use muster_api::JobList;
-use muster_client::JobAction;
+use muster_api::{Job, JobList};
+use muster_client::{Client, JobAction};
+use muster_model::job::{ArrayTask, JobState};
 use muster_terminal::ctx::Ctx;
-use muster_terminal::fail::Fail;
+use muster_terminal::fail::{Fail, REFUSED};
 use muster_terminal::{output, pick};
 
 macro_rules! action {
-    ($name:ident, $action:expr, $done:literal, $about:literal, $examples:literal) => {
+    ($name:ident, $about:literal, $examples:literal) => {
         #[doc = $about]
         #[derive(Debug, Args)]
         #[command(about = $about, after_help = $examples)]
@@ -20,7 +21,7 @@ macro_rules! action {
 
         impl $name {
             pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
-                act(ctx, &self.jobs, $action, $done).await
+                act(ctx, &self.jobs, JobAction::$name).await
             }
         }
     };
@@ -28,60 +29,43 @@ macro_rules! action {
 
 action!(
     Cancel,
-    JobAction::Cancel,
-    "is being cancelled",
     "End jobs",
     "Examples:\n  muster cancel 42\n  muster cancel 42_3    one task of an array\n  muster cancel train"
 );
 action!(
     Hold,
-    JobAction::Hold,
-    "is held",
     "Keep waiting jobs from starting",
     "Examples:\n  muster hold 42\n  muster release 42"
 );
-action!(
-    Release,
-    JobAction::Release,
-    "may start",
-    "Let held jobs start",
-    "Examples:\n  muster release 42"
-);
+action!(Release, "Let held jobs start", "Examples:\n  muster release 42");
 action!(
     Requeue,
-    JobAction::Requeue,
-    "goes back to the queue",
     "Try jobs again from the queue",
     "Examples:\n  muster requeue 42    stop it, or take it after its end, and queue it again"
 );
 action!(
     Checkpoint,
-    JobAction::Checkpoint,
-    "was asked for a checkpoint",
     "Ask running jobs for a checkpoint",
     "Examples:\n  muster checkpoint 42 && muster describe job 42"
 );
 
-async fn act(ctx: &Ctx, given: &[String], action: JobAction, done: &str) -> Result<u8, Fail> {
+async fn act(ctx: &Ctx, given: &[String], action: JobAction) -> Result<u8, Fail> {
     let client = ctx.client()?;
     let given_many = given.len() > 1;
     let mut after = Vec::new();
     let mut first_failure = None;
     for given in given {
-        // The plain id of an array means all of its tasks to the server.
-        let id = pick::id(&client, given).await?;
-        match client.act(&id, action).await {
-            Ok(job) => {
+        match one(&client, given, action).await {
+            Ok((job, said)) => {
                 if ctx.is_table() {
-                    output::print(&format!("job {id} {done}\n"))?;
+                    output::print(&format!("{said}\n"))?;
                 }
                 after.push(job);
             }
             // The others are still wanted.
-            Err(e) => {
-                let mut fail = Fail::from(e);
-                if given_many {
-                    fail.message = format!("job {id}: {}", fail.message);
+            Err(mut fail) => {
+                if given_many && !fail.message.contains(given.as_str()) {
+                    fail.message = format!("job {given}: {}", fail.message);
                 }
                 if first_failure.is_none() {
                     first_failure = Some(fail);
@@ -98,4 +82,164 @@ async fn act(ctx: &Ctx, given: &[String], action: JobAction, done: &str) -> Resu
         }
     }
     first_failure.map_or(Ok(0), Err)
+}
+
+/// Does it to what one word names; how the job is now, and what became of it.
+async fn one(client: &Client, given: &str, action: JobAction) -> Result<(Job, String), Fail> {
+    let before = pick::job(client, given).await?;
+    // The plain id of an array means all of its tasks to the server.
+    if let Some(array) = pick::array(&before, given) {
+        let id = array.parent.to_string();
+        let tasks = pick::active_tasks(client, &before, array).await?;
+        let said = of_array(action, array, &tasks)?;
+        let needless = action == JobAction::Release && !tasks.iter().any(|t| t.held.is_some());
+        let job = if needless { before } else { client.act(&id, action).await? };
+        return Ok((job, said));
+    }
+    if let Some(said) = already(action, &before) {
+        return Ok((before, said?));
+    }
+    let after = client.act(&before.id, action).await?;
+    let said = became(action, &before, &after)?;
+    Ok((after, said))
+}
+
+/// What there is to say without doing anything: it is so already, which is no error, or it cannot
+/// be, which is one.
+fn already(action: JobAction, job: &Job) -> Option<Result<String, Fail>> {
+    let (id, state) = (&job.id, job.state);
+    match action {
+        JobAction::Cancel if state == JobState::Cancelled => {
+            Some(Ok(format!("job {id} was cancelled already{}", at(job))))
+        }
+        JobAction::Cancel if state.is_final() => Some(Err(over(job, "nothing to cancel"))),
+        JobAction::Release if state.is_final() => {
+            Some(Err(over(job, "nothing to release")
+                .hint(format!("`muster requeue {id}` runs it again"))))
+        }
+        JobAction::Release if job.held.is_none() => {
+            Some(Ok(format!("job {id} is not held: it is {state}")))
+        }
+        JobAction::Hold if state == JobState::Queued => {
+            let by = job.held.as_ref()?;
+            Some(Ok(format!("job {id} is held already, by {by}")))
+        }
+        JobAction::Requeue if state == JobState::Queued => {
+            Some(Ok(format!("job {id} is queued already")))
+        }
+        _ => None,
+    }
+}
+
+/// What became of a job that something was asked for.
+fn became(action: JobAction, before: &Job, after: &Job) -> Result<String, Fail> {
+    let done = match action {
+        // It ended by itself while it was asked.
+        JobAction::Cancel if matches!(after.state, JobState::Succeeded | JobState::Failed) => {
+            return Err(over(after, "nothing to cancel"));
+        }
+        JobAction::Cancel if before.state == JobState::Queued => "is cancelled",
+        JobAction::Cancel => "is being cancelled",
+        JobAction::Hold => "is held",
+        JobAction::Release => "may start",
+        JobAction::Requeue => "goes back to the queue",
+        JobAction::Checkpoint => "was asked for a checkpoint",
+    };
+    Ok(format!("job {} {done}", before.id))
+}
+
+/// The same for an array, of which these tasks have not ended.
+fn of_array(action: JobAction, array: ArrayTask, active: &[Job]) -> Result<String, Fail> {
+    let id = array.parent;
+    let of_all = |n: usize| format!("{n} of {}", output::plural(array.count as usize, "task"));
+    let held = active.iter().filter(|t| t.held.is_some()).count();
+    Ok(match action {
+        JobAction::Cancel if active.is_empty() => {
+            let message = format!("all tasks of array {id} have ended; nothing to cancel");
+            return Err(Fail::new(REFUSED, message));
+        }
+        JobAction::Cancel => {
+            format!("array {id}: {} being cancelled", of_all(active.len()))
+        }
+        JobAction::Release if held == 0 => format!("no task of array {id} is held"),
+        JobAction::Release => format!("array {id}: {} may start", of_all(held)),
+        JobAction::Hold => format!("array {id}: tasks that wait are held"),
+        JobAction::Requeue => format!("array {id}: its tasks go back to the queue"),
+        JobAction::Checkpoint => {
+            format!("array {id}: tasks that run were asked for a checkpoint")
+        }
+    })
+}
+
+/// Too late for a job that has ended.
+fn over(job: &Job, rest: &str) -> Fail {
+    let message = format!("job {} ended ({}){}; {rest}", job.id, job.state, at(job));
+    Fail::new(REFUSED, message)
+}
+
+/// When it ended.
+fn at(job: &Job) -> String {
+    job.ended_at.map(|t| format!(" at {t}")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_api::samples::{job, running};
+    use muster_model::JobId;
+    use muster_model::units::Time;
+
+    fn ended(state: JobState) -> Job {
+        let mut job = job(7, state);
+        job.ended_at = Some(Time(60_000).into());
+        job
+    }
+
+    #[test]
+    fn a_job_that_has_ended_is_not_said_to_be_cancelled_or_to_start() {
+        for state in [JobState::Failed, JobState::Succeeded] {
+            let fail = already(JobAction::Cancel, &ended(state)).unwrap().unwrap_err();
+            let want = format!("job 7 ended ({state}) at 1970-01-01T00:01:00Z; nothing to cancel");
+            assert_eq!((fail.code, fail.message), (REFUSED, want));
+            let fail = already(JobAction::Release, &ended(state)).unwrap().unwrap_err();
+            assert_eq!(fail.code, REFUSED);
+            // It ended while it was asked.
+            assert!(became(JobAction::Cancel, &running(7), &ended(state)).is_err());
+        }
+    }
+
+    #[test]
+    fn what_is_so_already_is_no_error() {
+        let said = |action, job: &Job| already(action, job).unwrap().unwrap();
+        let cancelled = ended(JobState::Cancelled);
+        assert_eq!(
+            said(JobAction::Cancel, &cancelled),
+            "job 7 was cancelled already at 1970-01-01T00:01:00Z"
+        );
+        assert_eq!(said(JobAction::Release, &running(7)), "job 7 is not held: it is running");
+        let mut waits = job(7, JobState::Queued);
+        assert_eq!(said(JobAction::Requeue, &waits), "job 7 is queued already");
+        assert!(already(JobAction::Hold, &waits).is_none());
+        waits.held = Some("user:alice".into());
+        assert_eq!(said(JobAction::Hold, &waits), "job 7 is held already, by user:alice");
+        assert!(already(JobAction::Release, &waits).is_none());
+        let gone = ended(JobState::Cancelled);
+        let now = became(JobAction::Cancel, &waits, &gone).unwrap();
+        assert_eq!(now, "job 7 is cancelled");
+    }
+
+    #[test]
+    fn an_array_says_how_many_tasks_it_was_about() {
+        let four = ArrayTask { parent: JobId(4), index: 0, count: 3 };
+        let fail = of_array(JobAction::Cancel, four, &[]).unwrap_err();
+        assert!(fail.code == REFUSED && fail.message.contains("nothing to cancel"));
+        let mut tasks = [running(4), job(5, JobState::Queued)];
+        let said = of_array(JobAction::Cancel, four, &tasks).unwrap();
+        assert_eq!(said, "array 4: 2 of 3 tasks being cancelled");
+        let said = of_array(JobAction::Release, four, &tasks).unwrap();
+        assert_eq!(said, "no task of array 4 is held");
+        tasks[1].held = Some("user:alice".into());
+        let said = of_array(JobAction::Release, four, &tasks).unwrap();
+        assert_eq!(said, "array 4: 1 of 3 tasks may start");
+    }
 }

@@ -38,8 +38,12 @@ impl Faults {
             Some(given) => Some(pick::job(&client, given).await?.number),
             None => None,
         };
-        let query = FaultsQuery { node: self.node, code: self.code, job, ..FaultsQuery::default() };
+        let query =
+            FaultsQuery { node: self.node.clone(), code: self.code, job, ..FaultsQuery::default() };
         let list = pages(&client, query, self.limit.max(1)).await?;
+        if list.items.is_empty() {
+            pick::known_node(&client, self.node.as_deref()).await?;
+        }
         if ctx.is_table() && list.items.is_empty() {
             output::note("no faults were told of");
             return Ok(0);

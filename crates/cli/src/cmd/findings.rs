@@ -101,13 +101,16 @@ impl Findings {
         };
         let query = FindingsQuery {
             open: (!self.all).then_some(true),
-            node: self.node,
+            node: self.node.clone(),
             kind: self.kind,
             severity: self.severity.map(|s| s.word().to_owned()),
             job,
             ..FindingsQuery::default()
         };
         let list = client.findings_up_to(&query, self.limit.max(1)).await?;
+        if list.items.is_empty() {
+            pick::known_node(&client, self.node.as_deref()).await?;
+        }
         if ctx.is_table() && list.items.is_empty() {
             output::note(if self.all {
                 "nothing was found"

@@ -102,8 +102,11 @@ impl Get {
                 ctx.show(&list, |l| super::events::table(&l.items, now).render())?;
             }
             (Kind::Faults, node) => {
-                let query = FaultsQuery { node, ..FaultsQuery::default() };
+                let query = FaultsQuery { node: node.clone(), ..FaultsQuery::default() };
                 let list = super::faults::pages(&client, query, 1000).await?;
+                if list.items.is_empty() {
+                    pick::known_node(&client, node.as_deref()).await?;
+                }
                 ctx.show(&list, |l| super::faults::table(&l.items, now, true).render())?;
             }
             (Kind::Reservations, None) => {

@@ -1,7 +1,8 @@
 //! `muster logs`.
 
 use clap::Args;
-use muster_api::LogsQuery;
+use muster_api::{Job, LogsQuery};
+use muster_model::job::ArrayTask;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::follow::{self, Printer};
@@ -11,7 +12,7 @@ use muster_terminal::{output, pick};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster logs 42\n  muster logs -f 42 --rank 0\n  muster logs 42 --attempt 1 --tail 100\n\n\
-With several ranks each line begins with its rank. -o json prints one object a line."
+With several ranks each line begins with its rank. The id of an array shows one task: name it as 42_3. -o json prints one object a line."
 )]
 pub(crate) struct Logs {
     /// Id or name
@@ -33,13 +34,11 @@ pub(crate) struct Logs {
 
 impl Logs {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
-        let Logs { job, follow, rank, attempt, tail } = self;
+        let Logs { job: given, follow, rank, attempt, tail } = self;
         let client = ctx.client()?;
-        let job = pick::job(&client, &job).await?;
-        if job.attempts == 0 && !follow {
-            let why = job.waiting.as_deref().map(|w| format!(": {w}")).unwrap_or_default();
-            output::note(&format!("job {} has not started yet{why}", job.id));
-            return Ok(0);
+        let job = pick::job(&client, &given).await?;
+        if let Some(array) = pick::array(&job, &given) {
+            output::note(&one_of(&job, array));
         }
         let many = rank.is_none() && job.ranks() > 1;
         let mut printer = Printer::new(many);
@@ -61,6 +60,39 @@ impl Logs {
             }
         }
         printer.finish()?;
+        // Said last: the server has looked whether there is such an attempt and such a rank.
+        if job.attempts == 0 && !follow {
+            let why = job.waiting.as_deref().map(|w| format!(": {w}")).unwrap_or_default();
+            let never = if job.state.is_final() { "never started" } else { "has not started yet" };
+            output::note(&format!("job {} {never}{why}", job.id));
+        }
         Ok(0)
+    }
+}
+
+/// An array has as many outputs as tasks: says whose this is, and how the others are seen.
+fn one_of(job: &Job, array: ArrayTask) -> String {
+    let ArrayTask { parent, count, .. } = array;
+    format!(
+        "array {parent} has {count} tasks; this is task {}, `muster logs {parent}_INDEX` shows another",
+        job.id
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::JobId;
+
+    #[test]
+    fn the_output_of_an_array_says_which_task_it_is_of() {
+        let mut job = muster_api::samples::job(4, muster_model::job::JobState::Running);
+        let array = ArrayTask { parent: JobId(4), index: 7, count: 10 };
+        (job.id, job.array) = ("4_7".into(), Some(array));
+        let whole = pick::array(&job, "4").expect("its plain id means all of it");
+        let said = one_of(&job, whole);
+        assert!(said.contains("10 tasks; this is task 4_7") && said.contains("muster logs 4_"));
+        assert!(pick::array(&job, "train").is_some(), "so does its name");
+        assert!(pick::array(&job, "4_7").is_none());
     }
 }

@@ -11,11 +11,11 @@ use muster_terminal::output::table::{Table, cell, number, state};
 /// List nodes
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  muster nodes\n  muster nodes --state lost\n  muster nodes --watch"
+    after_help = "Examples:\n  muster nodes\n  muster nodes --state lost,drained\n  muster nodes --watch"
 )]
 pub(crate) struct Nodes {
-    /// Only nodes in this state: ready, cordoned, draining, drained, lost, qualifying, …
-    #[arg(long)]
+    /// Only nodes in these states: ready, cordoned, draining, drained, lost, qualifying, …
+    #[arg(long, value_name = "STATE,…")]
     state: Option<String>,
     /// Draw again whenever something happens
     #[arg(short, long)]

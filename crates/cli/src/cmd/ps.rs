@@ -23,7 +23,7 @@ pub(crate) struct Ps {
     /// Also those that ended long ago
     #[arg(short, long)]
     all: bool,
-    /// Only jobs in these states: queued, starting, running, stopping, succeeded, failed, cancelled
+    /// Only jobs in these states: queued, held, starting, running, stopping, succeeded, failed, cancelled
     #[arg(long, value_name = "STATE,…")]
     state: Option<String>,
     /// Only this user's

@@ -15,6 +15,7 @@ use muster_terminal::output::facts::Facts;
 use muster_terminal::output::plural;
 use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time::{full, relative};
+use muster_terminal::pick;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -114,11 +115,14 @@ impl RemediesCmd {
         let folds = ctx.is_table() && !self.all;
         let query = RemediesQuery {
             open: (!self.all).then_some(true),
-            node: self.node,
+            node: self.node.clone(),
             limit: Some(if folds { FOLDED_FROM } else { self.limit }),
             cursor: None,
         };
         let list = client.remedies(&query).await?;
+        if list.items.is_empty() {
+            pick::known_node(&client, self.node.as_deref()).await?;
+        }
         if ctx.is_table() && list.items.is_empty() {
             output::note(if self.all {
                 "nothing was ever done about a finding"

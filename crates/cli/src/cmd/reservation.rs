@@ -17,11 +17,14 @@ use std::path::{Path, PathBuf};
 
 /// List, make and delete reservations and maintenance windows
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  muster reservation\n  \
+#[command(
+    visible_alias = "reserve",
+    after_help = "Examples:\n  muster reservation\n  \
 muster reservation create night --gpus 64 --sku h100-sxm --project nlp --start 2026-02-01T20:00:00Z --length 10h --every 24h\n  \
 muster reservation create fans --domain rack:r1 --start +2h --length 1h --maintenance --reason 'replace fans'\n  \
 muster reservation create demo --nodes 'hgx-[0001-0004]' --project nlp --start now --length 3h --lend\n  \
-muster reservation apply night.yaml\n  muster reservation delete night")]
+muster reservation apply night.yaml\n  muster reservation delete night"
+)]
 pub(crate) struct ReservationCmd {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -100,7 +103,11 @@ impl ReservationCmd {
             None | Some(Verb::List) => {
                 let list = ctx.client()?.reservations().await?;
                 if ctx.is_table() && list.items.is_empty() {
-                    output::note("no reservations; `muster reservation create --help` makes one");
+                    output::note(
+                        "no reservations; `muster reservation create NAME --gpus N --project P \
+                         --length 1h` makes one, `--maintenance` in place of `--project` keeps \
+                         nodes empty",
+                    );
                 }
                 ctx.show(&list, |l| table(&l.items, now()).render())?;
             }

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "runbooks",
-    after_help = "Examples:\n  muster runbook list\n  muster runbook show gpu-off-bus\n  \
+    after_help = "Examples:\n  muster runbook\n  muster runbook list --for gpu-off-bus\n  muster runbook show gpu-off-bus\n  \
 muster runbook run gpu-off-bus --node hgx-0003 --dry-run\n  \
 muster runbook run gpu-off-bus --node hgx-0003            step by step, on a terminal\n  \
 muster runbook run gpu-off-bus --node hgx-0003 --auto     the machine takes the steps\n  \
@@ -29,7 +29,7 @@ where it may not, it waits for a person."
 )]
 pub(crate) struct RunbookCmd {
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -167,7 +167,8 @@ impl About {
 impl RunbookCmd {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let client = ctx.client()?;
-        match self.verb {
+        let bare = self.verb.is_none();
+        match self.verb.unwrap_or(Verb::List { serves: None }) {
             Verb::List { serves } => {
                 let mut list = client.runbooks().await?;
                 if let Some(what) = &serves {
@@ -178,6 +179,12 @@ impl RunbookCmd {
                     return Ok(0);
                 }
                 ctx.show(&list, |l| show::books(&l.items).render())?;
+                if bare && ctx.is_table() {
+                    output::note(
+                        "`muster runbook show NAME` shows one, `muster runbook run NAME --dry-run` \
+                         says what it would do, `muster runbook runs` lists those under way",
+                    );
+                }
             }
             Verb::Show { name, text } => {
                 let book = client.runbook(&name).await?;

@@ -2,11 +2,11 @@
 
 use super::job_args::JobArgs;
 use clap::Args;
-use muster_api::Submitted;
+use muster_api::{Explanation, Submitted};
 use muster_client::Client;
 use muster_model::spec::JobSpec;
 use muster_terminal::ctx::Ctx;
-use muster_terminal::fail::Fail;
+use muster_terminal::fail::{Fail, REFUSED};
 use muster_terminal::{follow, output, pick};
 use std::io::Read;
 
@@ -42,7 +42,9 @@ impl Submit {
         let spec = spec(ctx, file, job, command)?;
         let client = ctx.client()?;
         if dry_run {
-            return self::dry_run(ctx, &client, &spec).await;
+            // As submitting it would end: it is refused, or it may wait.
+            let possible = self::dry_run(ctx, &client, &spec).await?.possible;
+            return Ok(if possible { 0 } else { REFUSED });
         }
         let submitted = client.submit(&spec).await?;
         if !wait {
@@ -80,10 +82,14 @@ pub(crate) fn spec(
 }
 
 /// Says what would happen; nothing does.
-pub(crate) async fn dry_run(ctx: &Ctx, client: &Client, spec: &JobSpec) -> Result<u8, Fail> {
+pub(crate) async fn dry_run(
+    ctx: &Ctx,
+    client: &Client,
+    spec: &JobSpec,
+) -> Result<Explanation, Fail> {
     let explanation = client.dry_run(spec).await?;
     ctx.show(&explanation, super::explain::text)?;
-    Ok(0)
+    Ok(explanation)
 }
 
 /// Just the id for programs; a sentence for people.

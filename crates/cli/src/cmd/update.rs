@@ -33,10 +33,20 @@ impl Update {
         let client = ctx.client()?;
         let mut after = Vec::new();
         for given in &self.jobs {
-            let id = pick::id(&client, given).await?;
-            let job = client.update_job(&id, &body).await?;
+            let before = pick::job(&client, given).await?;
+            // The plain id of an array means all of its tasks to the server.
+            let array = pick::array(&before, given).map(|a| a.parent.to_string());
+            let id = array.as_ref().unwrap_or(&before.id);
+            let job = client.update_job(id, &body).await?;
             if ctx.is_table() {
-                output::print(&format!("job {id} is changed\n"))?;
+                let said = match array {
+                    Some(_) => format!("array {id}: tasks that wait are changed\n"),
+                    None if job.version == before.version => {
+                        format!("job {id} asks for that already\n")
+                    }
+                    None => format!("job {id} is changed\n"),
+                };
+                output::print(&said)?;
             }
             after.push(job);
         }

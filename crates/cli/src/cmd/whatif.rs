@@ -81,7 +81,9 @@ impl Whatif {
         let Some(Verb::Submit(submit)) = self.verb else { return self.twin.run(ctx).await };
         let Submit { file, job, command } = *submit;
         let spec = super::submit::spec(ctx, file, job, command)?;
-        super::submit::dry_run(ctx, &ctx.client()?, &spec).await
+        // A question: "never" is an answer to it.
+        super::submit::dry_run(ctx, &ctx.client()?, &spec).await?;
+        Ok(0)
     }
 }
 

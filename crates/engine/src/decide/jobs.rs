@@ -3,6 +3,7 @@
 use super::check_version;
 use crate::Engine;
 use crate::index::spec_demand;
+use crate::state::State;
 use muster_model::command::{Answer, Refusal, RefusalCode, Request};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, Epoch, JobId};
@@ -35,24 +36,7 @@ pub(super) fn submit(
         (Some(p), _) | (None, Some(p)) => p.clone(),
         (None, None) => default_project()?,
     };
-    if !e.state.projects.contains_key(&project) {
-        let known: Vec<&str> = e.state.projects.keys().map(ProjectName::as_str).take(8).collect();
-        return Err(Refusal::new(RefusalCode::NotFound, format!("there is no project {project}"))
-            .field("project")
-            .hint(format!("known projects: {}", known.join(", "))));
-    }
-    for name in &spec.secrets {
-        if !e.state.secrets.contains(&(project.clone(), name.clone())) {
-            return Err(Refusal::new(
-                RefusalCode::NotFound,
-                format!("project {project} has no secret {name}"),
-            )
-            .field("secrets")
-            .hint(format!("store it with `muster secret set {name}`")));
-        }
-    }
-    let depends =
-        r.after.iter().map(|a| dependency(e, &project, a)).collect::<Result<Vec<_>, _>>()?;
+    let depends = named_by(&e.state, &project, spec, &r.after)?;
     let user = req.actor.name.strip_prefix("user:").unwrap_or(&req.actor.name).to_string();
     let count = u32::try_from(r.array.len().max(1)).unwrap_or(u32::MAX);
     let spec = admit(e, &project, &user, spec, count)?;
@@ -78,6 +62,33 @@ pub(super) fn submit(
     };
     e.emit(Some(&project), event);
     Ok(Answer::Submitted { first: id, count })
+}
+
+/// What a spec names must be there: its project, its secrets and the jobs that it waits for, which
+/// are the answer. Asked by a dry run too, which must refuse what submitting would refuse.
+pub(crate) fn named_by(
+    s: &State,
+    project: &ProjectName,
+    spec: &JobSpec,
+    after: &[AfterRef],
+) -> Result<Vec<Dependency>, Refusal> {
+    if !s.projects.contains_key(project) {
+        let known: Vec<&str> = s.projects.keys().map(ProjectName::as_str).take(8).collect();
+        return Err(Refusal::new(RefusalCode::NotFound, format!("there is no project {project}"))
+            .field("project")
+            .hint(format!("known projects: {}", known.join(", "))));
+    }
+    for name in &spec.secrets {
+        if !s.secrets.contains(&(project.clone(), name.clone())) {
+            return Err(Refusal::new(
+                RefusalCode::NotFound,
+                format!("project {project} has no secret {name}"),
+            )
+            .field("secrets")
+            .hint(format!("store it with `muster secret set {name}`")));
+        }
+    }
+    after.iter().map(|a| dependency(s, project, a)).collect()
 }
 
 /// Ids of jobs between two lives of the log that were restored under neighbouring epochs.
@@ -144,11 +155,11 @@ fn default_project() -> Result<ProjectName, Refusal> {
 }
 
 /// `42`, or the newest job of that name in the project; an array stands for all its tasks.
-fn dependency(e: &Engine, project: &ProjectName, a: &AfterRef) -> Result<Dependency, Refusal> {
-    let by_id = a.job.parse::<JobId>().ok().and_then(|id| e.state.jobs.get(&id));
+fn dependency(s: &State, project: &ProjectName, a: &AfterRef) -> Result<Dependency, Refusal> {
+    let by_id = a.job.parse::<JobId>().ok().and_then(|id| s.jobs.get(&id));
     let found = by_id.or_else(|| {
-        let newest = e.state.index.waits.named(project, &a.job)?;
-        e.state.jobs.get(&newest)
+        let newest = s.index.waits.named(project, &a.job)?;
+        s.jobs.get(&newest)
     });
     let Some(job) = found.filter(|j| j.project == *project) else {
         return Err(Refusal::new(

@@ -1,6 +1,6 @@
 //! Decides on a request: a refusal before anything changes, or records.
 
-mod jobs;
+pub(crate) mod jobs;
 pub(crate) mod nodes;
 pub(crate) mod permissions;
 mod policy;

@@ -4,6 +4,7 @@ use crate::Engine;
 use muster_model::command::{Answer, Command, Refusal, RefusalCode};
 use muster_model::event::Event;
 use muster_model::names::{Label, ProjectName};
+use muster_model::resolve::check_secret;
 use muster_model::tenant::TokenUse;
 
 pub(super) fn project(
@@ -62,6 +63,7 @@ pub(super) fn set_secret(
     name: &Label,
 ) -> Result<Answer, Refusal> {
     known_project(e, project)?;
+    check_secret(name.as_str()).map_err(|p| Refusal::from(p).field("name"))?;
     let event = Event::SecretSet { project: project.clone(), name: name.clone() };
     e.emit(Some(project), event);
     Ok(Answer::Done)

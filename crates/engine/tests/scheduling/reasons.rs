@@ -127,6 +127,23 @@ fn what_a_spec_would_meet_can_be_asked_beforehand() {
 }
 
 #[test]
+fn what_a_spec_names_is_asked_beforehand_too() {
+    let mut w = World::new(2, 8);
+    let first = w.run(limited(1, 8, 60));
+    let ask = |w: &World, spec: &JobSpec| w.engine.state().explain_spec(spec, w.now);
+    let after = |job: &str| JobSpec { after: vec![job.into()], ..gang(1, 1) };
+    let e = ask(&w, &after(&format!("{first}:any"))).unwrap();
+    assert!(!e.starts_now && !e.impossible && e.would_go.is_none(), "{e:?}");
+    assert_eq!(e.summary, format!("waits for job {first}, which is running"));
+    let refused = ask(&w, &after("4242")).unwrap_err();
+    assert_eq!(refused.code, RefusalCode::NotFound, "{refused:?}");
+    let nowhere = JobSpec { project: Some("nope".parse().unwrap()), ..gang(1, 1) };
+    assert_eq!(ask(&w, &nowhere).unwrap_err().code, RefusalCode::NotFound);
+    let held = JobSpec { hold: true, ..gang(1, 1) };
+    assert!(ask(&w, &held).unwrap().summary.contains("held"));
+}
+
+#[test]
 fn a_lemon_takes_small_preemptible_work_only() {
     let mut w = World::new(1, 8);
     w.ok(Command::MarkNode { node: node(0), role: Some(NodeRole::Lemon), hazard: Some(300) });

@@ -48,7 +48,7 @@ pub(crate) async fn list(
     if let Some(kind) = q.kind.as_deref().filter(|k| modes::mode(k).is_none()) {
         return Err(Failure::bad(format!("`{}` is no failure mode", shown(kind)))
             .field("kind")
-            .hint("GET /v1/failure-modes lists them"));
+            .hint("`muster failure-modes` lists them"));
     }
     if q.job.is_some_and(|j| i64::try_from(j).is_err()) {
         return Err(Failure::bad("no job has so large a number").field("job"));
@@ -91,7 +91,7 @@ pub(crate) async fn get(
         let f = s.health.findings.get(&id).filter(|f| sees(s, &caller, f));
         (s.seq, f.map(|f| view(f)))
     });
-    let found = found.ok_or_else(|| missing("finding", id, "/v1/findings"))?;
+    let found = found.ok_or_else(|| missing("finding", id, "muster findings --all"))?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &found))
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn close(
     let command = Command::CloseFinding { id, reason: reason(value.reason, true)? };
     let seq = order(&app, &writer, &raw, command).await?;
     let found = app.brain().read(|s| s.health.findings.get(&id).map(|f| view(f)));
-    let found = found.ok_or_else(|| missing("finding", id, "/v1/findings"))?;
+    let found = found.ok_or_else(|| missing("finding", id, "muster findings --all"))?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &found))
 }
 

@@ -69,7 +69,7 @@ pub(crate) async fn get(
         Some((s.seq, shown, Arc::clone(i), nodes))
     });
     let (seq, mut shown, incident, nodes) =
-        found.ok_or_else(|| missing("incident", id, "/v1/incidents"))?;
+        found.ok_or_else(|| missing("incident", id, "muster incident --all"))?;
     shown.changes = changes(&app, &incident, &nodes).await;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &shown))
 }

@@ -56,7 +56,7 @@ fn id(text: &str, what: &str) -> Reply<u64> {
 
 fn missing(what: &str, id: u64, list: &str) -> Failure {
     Failure::not_found(format!("there is no {what} {id}"))
-        .hint(format!("GET {list} lists them; what ended long ago is only in the log"))
+        .hint(format!("`{list}` lists them; what ended long ago is only in the log"))
 }
 
 fn node_name(text: Option<&str>) -> Reply<Option<NodeName>> {

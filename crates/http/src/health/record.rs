@@ -33,7 +33,7 @@ async fn record_of(app: &App, id: u64) -> Reply<(Seq, IncidentRecord)> {
         Some((s.seq, Story::new(s, Arc::clone(i)), shown, books))
     });
     let (seq, mut story, mut shown, runbooks) =
-        found.ok_or_else(|| missing("incident", id, "/v1/incidents"))?;
+        found.ok_or_else(|| missing("incident", id, "muster incident --all"))?;
     shown.changes = incidents::changes(app, &story.incident, &story.nodes()).await;
     // Findings were there before the incident was known as one.
     let first = story.incident.findings.first().copied().unwrap_or(id).min(id);
@@ -128,7 +128,7 @@ pub(crate) async fn own(
 async fn told(app: &App, writer: &Writer, raw: &[u8], id: u64, command: Command) -> Reply {
     let seq = order(app, writer, raw, command).await?;
     let found = app.brain().read(|s| s.health.incidents.get(&id).map(|i| incidents::view(i)));
-    let found = found.ok_or_else(|| missing("incident", id, "/v1/incidents"))?;
+    let found = found.ok_or_else(|| missing("incident", id, "muster incident --all"))?;
     Ok(answer(app, &writer.caller, StatusCode::OK, seq, None, &found))
 }
 

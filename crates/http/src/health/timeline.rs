@@ -46,7 +46,7 @@ pub(crate) async fn get(
     let found =
         app.brain().read(|s| s.nodes.contains_key(&node).then(|| (s.seq, About::new(s, &node))));
     let (seq, about) = found.ok_or_else(|| {
-        Failure::not_found(format!("there is no node {node}")).hint("GET /v1/nodes lists them")
+        Failure::not_found(format!("there is no node {node}")).hint("`muster nodes` lists them")
     })?;
     // Only one way leads to each entry: the log tells in which order things happened, and what it
     // does not reach comes from what is remembered.

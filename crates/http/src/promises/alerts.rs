@@ -87,7 +87,7 @@ pub(crate) async fn list(
 
 fn missing(id: &str) -> Failure {
     Failure::not_found(format!("there is no alert {}", shown(id)))
-        .hint("GET /v1/alerts lists them; what was over long ago is only in the log")
+        .hint("`muster alerts` lists them; what was over long ago is only in the log")
 }
 
 fn find(app: &App, caller: &Caller, id: &str) -> Reply<(muster_model::Seq, Alert)> {

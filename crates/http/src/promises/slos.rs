@@ -219,7 +219,7 @@ fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo
         .find(|x| x.objective.name.as_str() == name && sees(caller, &x.objective))
         .ok_or_else(|| {
             Failure::not_found(format!("there is no objective {name}"))
-                .hint("GET /v1/slos lists them")
+                .hint("`muster slo` lists them")
         })?;
     let o = &one.objective;
     let series = Series { sli: o.sli, scope: o.scope.clone() };

@@ -67,6 +67,9 @@ async fn what_cannot_be_understood_is_answered_in_one_shape() {
         ("GET", "/v1/nodes/n1/timeline?limit=1001", 400),
         ("GET", "/v1/events?after=99999999", 400),
         ("GET", "/v1/secrets?project=-", 400),
+        ("GET", "/v1/secrets?project=nope", 404),
+        ("GET", "/v1/jobs?project=nope", 404),
+        ("GET", "/v1/nodes?state=ready,odd", 400),
     ] {
         let got = s.call(&s.admin, method, path, &Value::Null, &[]).await;
         assert_eq!(got.status.as_u16(), status, "{method} {path}: {:?}", got.body);
@@ -186,6 +189,15 @@ async fn pages_give_every_job_once_newest_first() {
     assert!(ids.is_sorted_by(|a, b| a > b));
     let named = s.get(&s.admin, "/v1/jobs?name=j3&state=active").await.json();
     assert_eq!(named["items"].as_array().unwrap().len(), 1);
+    let count =
+        async |path: &str| s.get(&s.admin, path).await.json()["items"].as_array().unwrap().len();
+    assert_eq!(count("/v1/jobs?state=held").await, 8, "as lists print it");
+    assert_eq!(count("/v1/jobs?state=held,running&project=beta").await, 1);
+    let first = format!("/v1/jobs/{}/release", ids[6]);
+    assert_eq!(s.post(&s.user, &first, &Value::Null).await.status, 200);
+    assert_eq!(count("/v1/jobs?state=held").await, 7);
+    assert_eq!(count("/v1/nodes?state=ready,lost").await, 1);
+    assert_eq!(count("/v1/nodes?state=lost,drained").await, 0);
     assert_eq!(s.get(&s.user, "/v1/jobs?project=beta").await.status, 403);
     assert_eq!(
         s.get(&s.admin, "/v1/jobs?project=beta").await.json()["items"].as_array().unwrap().len(),
@@ -313,6 +325,14 @@ async fn a_secret_goes_in_and_never_comes_out() {
     assert_eq!(s.call(&s.user, "DELETE", "/v1/secrets/wandb", &Value::Null, &[]).await.status, 204);
     let bad = s.call(&s.user, "PUT", "/v1/secrets/w", &json!({"value": "x\u{0}y"}), &[]).await;
     assert_eq!(bad.status, 422);
+    // What the ranks would not see is not taken.
+    let bad = s.call(&s.user, "PUT", "/v1/secrets/path", &json!({"value": "x"}), &[]).await;
+    assert_eq!((bad.status.as_u16(), &bad.json()["error"]["field"]), (422, &json!("name")));
+    let mut spec = held("a");
+    spec["secrets"] = json!(["wandb"]);
+    spec["run"]["env"] = json!({"WANDB": "x"});
+    let bad = s.post(&s.user, "/v1/jobs", &spec).await;
+    assert_eq!((bad.status.as_u16(), &bad.json()["error"]["field"]), (422, &json!("secrets")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

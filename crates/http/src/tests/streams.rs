@@ -194,6 +194,9 @@ async fn output_comes_as_lines_or_as_bytes() {
         406
     );
     assert_eq!(s.get(&s.user, &format!("{path}?attempt=7")).await.status, 404);
+    let got = s.get(&s.user, &format!("{path}?rank=99")).await;
+    assert_eq!(got.status, 404);
+    assert!(String::from_utf8_lossy(&got.body).contains("has rank 0 only"), "{:?}", got.body);
 
     // Followed, it goes on until the job has ended.
     let follow =

@@ -79,12 +79,12 @@ fn state(model: &Model, d: &JobDetail, pen: Pen, w: usize) -> Vec<Line<'static>>
     if let Some(a) = &job.attempt {
         let since = a.started_at.unwrap_or(a.placed_at);
         let ends = a.deadline.map(|t| format!(", ends by {}", clock(now, t, &model.zone)));
+        let fabric = a.fabric_shown().map(|f| format!(" ({f})")).unwrap_or_default();
         say(
             format!(
-                "Attempt {} on {} ({}), {} {}{}",
+                "Attempt {} on {}{fabric}, {} {}{}",
                 a.no,
                 a.domain,
-                a.fabric_words,
                 if a.started_at.is_some() { "up since" } else { "placed" },
                 relative(now, since),
                 ends.unwrap_or_default()

@@ -2,7 +2,7 @@
 
 use super::{Beside, story};
 use muster_api::{Job, Recovery};
-use muster_model::job::Basis;
+use muster_model::job::{Basis, JobState};
 use muster_model::placement::HeldPart;
 use muster_model::spec::GpuPart;
 use muster_model::units::Time;
@@ -14,11 +14,18 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
     let mut f = Facts::new();
     f.line("Job", format!("{} ({})", job.id, job.name));
     f.line("State", job.state.word());
-    f.line("Reason", job.reason.as_deref().unwrap_or_default());
+    // Why it is as it is now. What it waited for before, or was queued again for, is past.
+    let (queued, over) = (job.state == JobState::Queued, job.state.is_final());
+    let stop = job.attempt.as_ref().and_then(|a| a.stop.as_ref()).filter(|_| !over);
+    let reason = match stop {
+        Some(stop) => Some(stop.message.as_str()),
+        None => job.reason.as_deref().filter(|_| queued || over),
+    };
+    f.line("Reason", reason.unwrap_or_default());
     f.line("Hint", job.hint().unwrap_or_default());
-    f.line("Waiting", job.waiting.as_deref().unwrap_or_default());
-    f.line("Held by", job.held.as_deref().unwrap_or_default());
-    if let Some(p) = &job.promise {
+    f.line("Waiting", job.waiting.as_deref().filter(|_| queued).unwrap_or_default());
+    f.line("Held by", job.held.as_deref().filter(|_| !over).unwrap_or_default());
+    if let Some(p) = job.promise.as_ref().filter(|_| queued) {
         let nodes: Vec<&str> = p.nodes.iter().map(String::as_str).collect();
         f.line(
             "Starts by",
@@ -98,7 +105,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
 
     if let Some(a) = &job.attempt {
         f.section(&format!("Attempt {} ({}, {})", a.no, a.level, a.domain), on);
-        f.line("  Fabric", &a.fabric_words);
+        f.line("  Fabric", a.fabric_shown().unwrap_or_default());
         f.line("  Power cap", a.cap_watts.map(|w| format!("{w} W a GPU")).unwrap_or_default());
         if let Some(p) = &a.preflight {
             let (since, until) = (full(now, p.since), full(now, p.until));
@@ -177,7 +184,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
         f.table(&t, on);
     }
     if let Some(r) = &job.recovery {
-        recovery(&mut f, r, on);
+        recovery(&mut f, r, over, on);
     }
     if !beside.findings.is_empty() {
         f.section("Findings", on);
@@ -201,15 +208,17 @@ fn seconds(ms: u64) -> String {
 }
 
 /// How it came back, and where the time went.
-fn recovery(f: &mut Facts, r: &Recovery, on: bool) {
+fn recovery(f: &mut Facts, r: &Recovery, over: bool, on: bool) {
     f.section(&format!("Recovery of attempt {}", r.attempt), on);
     f.line("  Whole", seconds(r.total_ms));
     let parts: Vec<String> =
         r.parts().into_iter().map(|(name, ms)| format!("{name} {}", seconds(ms))).collect();
     f.line("  Split", parts.join(", "));
     let waits = match (r.drained_at, r.placed_at, r.started_at, r.working_at) {
+        // Nothing of a job that has ended waits.
+        (.., None) if over => "ended before it worked again",
         (None, ..) => "its ranks are leaving",
-        (_, None, ..) => "waits for room",
+        (_, None, ..) => "waits for free capacity",
         (_, _, None, _) => "its ranks are starting",
         (_, _, _, None) => "has not told of a step yet",
         _ => "",
@@ -233,7 +242,8 @@ fn basis(b: Basis) -> &'static str {
 mod tests {
     use super::*;
 
-    use muster_model::job::{JobState, Verdict};
+    use muster_model::job::Verdict;
+    use muster_model::units::Span;
 
     #[test]
     fn a_job_is_described_with_its_attempts_and_why_each_ended() {
@@ -337,6 +347,58 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
+    }
+
+    #[test]
+    fn what_is_past_is_no_reason_for_how_it_is_now() {
+        let mut job = muster_api::samples::job(42, JobState::Failed);
+        job.reason = Some("rank 3 exited with code 7 on hgx-01".into());
+        job.waiting = Some("waits for 2 nodes".into());
+        job.held = Some("user:alice".into());
+        let at = |ms| muster_api::Timestamp(Time(ms));
+        job.recovery = Some(Recovery {
+            attempt: 1,
+            finding: None,
+            fault_at: at(1_000),
+            found_at: at(1_400),
+            decided_at: at(1_500),
+            drained_at: Some(at(4_000)),
+            placed_at: None,
+            started_at: None,
+            working_at: None,
+            detect_ms: 400,
+            decide_ms: 100,
+            drain_ms: Some(2_500),
+            place_ms: None,
+            start_ms: None,
+            load_ms: None,
+            total_ms: 9_000,
+        });
+        let text = text(&job, &Beside::default(), Time(30_000), false);
+        assert!(text.contains("rank 3 exited with code 7"), "{text}");
+        for stale in ["waits for", "Held by"] {
+            assert!(!text.contains(stale), "{stale} in\n{text}");
+        }
+        let mut stopping = muster_api::samples::running(43);
+        stopping.state = JobState::Stopping;
+        stopping.reason = Some("node hgx-09 was lost".into());
+        if let Some(a) = &mut stopping.attempt {
+            a.stop = Some(muster_api::job::Stop {
+                reason: muster_model::job::StopReason::Cancelled { by: "user:alice".into() },
+                message: "cancelled by user:alice".into(),
+                at: at(20_000),
+                grace: Span::secs(10),
+                fence_until: None,
+            });
+        }
+        // What joins GPUs is nothing to somebody without any.
+        for slot in stopping.attempt.iter_mut().flat_map(|a| &mut a.slots) {
+            slot.gpus.clear();
+        }
+        let text = super::text(&stopping, &Beside::default(), Time(30_000), false);
+        assert!(!text.contains("Fabric"), "{text}");
+        assert!(text.contains("Reason:       cancelled by user:alice"), "{text}");
+        assert!(!text.contains("hgx-09"), "{text}");
     }
 
     #[test]
