@@ -473,8 +473,17 @@ impl Attempt {
     /// The attempt as the API shows it; `state` is its job's.
     #[must_use]
     pub fn of(attempt: &m::Attempt, state: JobState) -> Attempt {
-        let m::Attempt { no, placement, slots, placed_at, started_at, deadline, stop, notice } =
-            attempt;
+        let m::Attempt {
+            no,
+            placement,
+            slots,
+            placed_at,
+            started_at,
+            deadline,
+            stop,
+            notice,
+            freed_at: _,
+        } = attempt;
         Attempt {
             no: *no,
             state,
@@ -584,7 +593,8 @@ impl PastAttempt {
             nodes,
             placed_at,
             started_at,
-            ended_at,
+            ended_at: _,
+            freed_at: _,
             verdict,
             reason,
             findings,
@@ -594,7 +604,7 @@ impl PastAttempt {
             nodes: nodes.iter().map(ToString::to_string).collect(),
             placed_at: (*placed_at).into(),
             started_at: started_at.map(Into::into),
-            ended_at: (*ended_at).into(),
+            ended_at: past.freed().into(),
             verdict: *verdict,
             reason: reason.clone(),
             findings: findings.iter().map(ToString::to_string).collect(),

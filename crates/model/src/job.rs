@@ -412,6 +412,10 @@ pub struct Attempt {
     /// It will be stopped, and has time to write a checkpoint first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<Notice>,
+    /// When its last rank ended: from then on nothing is allocated to it, although its end may not
+    /// be settled yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed_at: Option<Time>,
 }
 
 /// An attempt will be stopped after its next checkpoint, or at the latest at a given time.
@@ -488,8 +492,11 @@ pub struct PastAttempt {
     pub placed_at: Time,
     /// When every rank was up, if ever.
     pub started_at: Option<Time>,
-    /// When it ended.
+    /// When its end was settled.
     pub ended_at: Time,
+    /// When its last rank ended, where that was before its end was settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed_at: Option<Time>,
     /// What caused its end.
     pub verdict: Verdict,
     /// Why it ended, for people.
@@ -497,6 +504,14 @@ pub struct PastAttempt {
     /// Findings that the verdict rests on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<u64>,
+}
+
+impl PastAttempt {
+    /// Until when something was allocated to it.
+    #[must_use]
+    pub fn freed(&self) -> Time {
+        self.freed_at.unwrap_or(self.ended_at)
+    }
 }
 
 /// How long it took from a fault until the work went on, and where the time went.
