@@ -673,6 +673,14 @@ impl Job {
         last.filter(|_| self.state == JobState::Failed)
     }
 
+    /// Did it fail, or was it cancelled? One whose ranks have all ended badly failed, though its
+    /// cause may still be looked for.
+    #[must_use]
+    pub fn came_to_nothing(&self) -> bool {
+        let ended = matches!(self.state, JobState::Failed | JobState::Cancelled);
+        ended || self.ending_until().is_some()
+    }
+
     /// Key of the attempt that goes on.
     #[must_use]
     pub fn attempt_key(&self) -> Option<AttemptKey> {

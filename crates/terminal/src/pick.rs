@@ -48,11 +48,16 @@ pub async fn id(client: &Client, given: &str) -> Result<String, Fail> {
     Ok(job.array.map_or(job.id, |a| a.parent.to_string()))
 }
 
+/// The array that the user means, where it is a whole one: its plain id, or its name.
+#[must_use]
+pub fn whole_array(job: &Job, given: &str) -> Option<ArrayTask> {
+    job.array.filter(|a| !is_id(given) || given == a.parent.to_string())
+}
+
 /// Every job the user means: an array's id stands for all of its tasks.
 pub async fn jobs(client: &Client, given: &str) -> Result<Vec<Job>, Fail> {
     let first = job(client, given).await?;
-    let whole = |a: &ArrayTask| !is_id(given) || given == a.parent.to_string();
-    let Some(array) = first.array.filter(whole) else {
+    let Some(array) = whole_array(&first, given) else {
         return Ok(vec![first]);
     };
     let mut tasks = Vec::new();

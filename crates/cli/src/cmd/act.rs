@@ -1,8 +1,9 @@
 //! `muster cancel|hold|release|requeue|checkpoint`.
 
 use clap::Args;
-use muster_api::JobList;
+use muster_api::{Job, JobList};
 use muster_client::JobAction;
+use muster_model::job::JobState;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::{output, pick};
@@ -20,7 +21,7 @@ macro_rules! action {
 
         impl $name {
             pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
-                act(ctx, &self.jobs, $action, $done).await
+                act(ctx, &self.jobs, Ask::One($action), $done).await
             }
         }
     };
@@ -47,13 +48,30 @@ action!(
     "Let held jobs start",
     "Examples:\n  muster release 42"
 );
-action!(
-    Requeue,
-    JobAction::Requeue,
-    "goes back to the queue",
-    "Try jobs again from the queue",
-    "Examples:\n  muster requeue 42    stop it, or take it after its end, and queue it again"
-);
+/// Try jobs again from the queue
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster requeue 42          stop it, or take it after its end, and queue it \
+again\n  muster requeue 42          an array: its tasks that failed or were cancelled\n  \
+muster requeue 42_3        one task of an array, however it ended\n  \
+muster requeue --all 42    every task of an array"
+)]
+pub(crate) struct Requeue {
+    /// Ids or names; an array's id stands for its tasks that failed or were cancelled
+    #[arg(required = true, value_name = "JOB")]
+    jobs: Vec<String>,
+    /// Every task of an array, also those that succeeded and those that run
+    #[arg(long)]
+    all: bool,
+}
+
+impl Requeue {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        let ask = if self.all { Ask::RequeueAll } else { Ask::One(JobAction::Requeue) };
+        act(ctx, &self.jobs, ask, "goes back to the queue").await
+    }
+}
+
 action!(
     Checkpoint,
     JobAction::Checkpoint,
@@ -62,7 +80,25 @@ action!(
     "Examples:\n  muster checkpoint 42 && muster describe job 42"
 );
 
-async fn act(ctx: &Ctx, given: &[String], action: JobAction, done: &str) -> Result<u8, Fail> {
+/// What is asked of each job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    One(JobAction),
+    RequeueAll,
+}
+
+/// What is said of a job afterwards. A cancel does not rewrite how a job had ended.
+fn said(ask: Ask, id: &str, job: &Job, done: &str) -> String {
+    let ended = matches!(job.state, JobState::Succeeded | JobState::Failed);
+    // Of an array the answer shows one task only.
+    if ask != Ask::One(JobAction::Cancel) || !ended || pick::whole_array(job, id).is_some() {
+        return format!("job {id} {done}\n");
+    }
+    let code = job.exit_code.map(|c| format!(", exit code {c}")).unwrap_or_default();
+    format!("job {id} had already ended: {}{code}\n", job.state)
+}
+
+async fn act(ctx: &Ctx, given: &[String], ask: Ask, done: &str) -> Result<u8, Fail> {
     let client = ctx.client()?;
     let given_many = given.len() > 1;
     let mut after = Vec::new();
@@ -70,10 +106,14 @@ async fn act(ctx: &Ctx, given: &[String], action: JobAction, done: &str) -> Resu
     for given in given {
         // The plain id of an array means all of its tasks to the server.
         let id = pick::id(&client, given).await?;
-        match client.act(&id, action).await {
+        let answer = match ask {
+            Ask::One(action) => client.act(&id, action).await,
+            Ask::RequeueAll => client.requeue_all(&id).await,
+        };
+        match answer {
             Ok(job) => {
                 if ctx.is_table() {
-                    output::print(&format!("job {id} {done}\n"))?;
+                    output::print(&said(ask, &id, &job, done))?;
                 }
                 after.push(job);
             }
@@ -98,4 +138,20 @@ async fn act(ctx: &Ctx, given: &[String], action: JobAction, done: &str) -> Resu
         }
     }
     first_failure.map_or(Ok(0), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancel_says_how_a_job_had_ended() {
+        let ask = Ask::One(JobAction::Cancel);
+        let mut job = muster_api::samples::job(42, JobState::Running);
+        let done = "is being cancelled";
+        assert_eq!(said(ask, "42", &job, done), "job 42 is being cancelled\n");
+        (job.state, job.exit_code) = (JobState::Failed, Some(3));
+        assert_eq!(said(ask, "42", &job, done), "job 42 had already ended: failed, exit code 3\n");
+        assert_eq!(said(Ask::One(JobAction::Requeue), "42", &job, "goes"), "job 42 goes\n");
+    }
 }

@@ -258,6 +258,19 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
     Ok(Answer::Done)
 }
 
+/// With its array a task is queued anew only where there is something to make good.
+pub(super) fn requeue_failed(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
+    let job = find(e, req, id)?;
+    if job.came_to_nothing() {
+        return requeue(e, req, id);
+    }
+    let (task, state) = (job.display_id(), job.state);
+    let message = format!("task {task} is {state}: it neither failed nor was it cancelled");
+    Err(Refusal::new(RefusalCode::Conflict, message).hint(format!(
+        "`muster requeue {task}` queues this task, `muster requeue --all` every task of the array"
+    )))
+}
+
 /// When the ranks of a job's last attempt have certainly stopped, on nodes that were lost with it
 /// too. A job that was cancelled is over at once; queued anew, it must not write beside itself.
 fn fence_of_last(e: &Engine, job: &Job) -> Result<Time, Refusal> {
