@@ -676,7 +676,7 @@ impl Job {
     /// Did it fail, or was it cancelled? One whose ranks have all ended badly failed, though its
     /// cause may still be looked for.
     #[must_use]
-    pub fn came_to_nothing(&self) -> bool {
+    pub fn failed_or_cancelled(&self) -> bool {
         let ended = matches!(self.state, JobState::Failed | JobState::Cancelled);
         ended || self.ending_until().is_some()
     }

@@ -261,7 +261,7 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
 /// With its array a task is queued anew only where there is something to make good.
 pub(super) fn requeue_failed(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
     let job = find(e, req, id)?;
-    if job.came_to_nothing() {
+    if job.failed_or_cancelled() {
         return requeue(e, req, id);
     }
     let (task, state) = (job.display_id(), job.state);

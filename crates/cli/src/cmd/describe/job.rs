@@ -168,6 +168,9 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
                 stop.message
             ));
         }
+        if a.is_ending() {
+            f.text("its ranks have all ended: nothing is allocated to it any more");
+        }
     }
     if !job.past.is_empty() {
         f.section("Past attempts", on);
