@@ -514,6 +514,7 @@ impl Attempt {
             stop,
             notice,
             preflight,
+            freed_at: _,
         } = attempt;
         Attempt {
             no: *no,
@@ -646,7 +647,8 @@ impl PastAttempt {
             nodes,
             placed_at,
             started_at,
-            ended_at,
+            ended_at: _,
+            freed_at: _,
             verdict,
             reason,
             findings,
@@ -656,7 +658,7 @@ impl PastAttempt {
             nodes: nodes.iter().map(ToString::to_string).collect(),
             placed_at: (*placed_at).into(),
             started_at: started_at.map(Into::into),
-            ended_at: (*ended_at).into(),
+            ended_at: past.freed().into(),
             verdict: *verdict,
             reason: reason.clone(),
             findings: findings.iter().map(ToString::to_string).collect(),

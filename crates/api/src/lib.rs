@@ -82,8 +82,8 @@ pub use policy::{MarkRequest, Policy, SetPolicy, UpdateJob, whole_policy};
 pub use power::{PowerBy, PowerInventory, PowerPlace, PowerQuery};
 pub use query::{
     AlertsQuery, EventsQuery, FaultsQuery, FindingsQuery, IncidentsQuery, JobStates, JobsQuery,
-    LogsQuery, NodesQuery, ProjectQuery, RemediesQuery, RunsQuery, SloQuery, SubmitQuery,
-    TimelineQuery,
+    LogsQuery, NodesQuery, ProjectQuery, RemediesQuery, RequeueQuery, RunsQuery, SloQuery,
+    SubmitQuery, TimelineQuery,
 };
 pub use quota::{AccountRow, LimitRow, QuotaReport, QuotaRow, Quotas, SetQuotas};
 pub use readiness::{Readiness, ReadinessCheck};

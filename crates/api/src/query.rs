@@ -13,6 +13,16 @@ pub struct SubmitQuery {
     pub dry_run: bool,
 }
 
+/// `POST /v1/jobs/ID/requeue`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[serde(default)]
+pub struct RequeueQuery {
+    /// Every task of an array, not only those that failed or were cancelled.
+    pub all: bool,
+}
+
 /// `GET /v1/jobs`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]

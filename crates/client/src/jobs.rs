@@ -1,7 +1,7 @@
 //! Jobs.
 
 use crate::{Client, ClientError};
-use muster_api::{Explanation, Job, JobList, JobReport, JobsQuery, Submitted};
+use muster_api::{Explanation, Job, JobArray, JobList, JobReport, JobsQuery, Submitted};
 use muster_model::spec::JobSpec;
 
 /// What can be done with a job.
@@ -83,6 +83,17 @@ impl Client {
     /// Does something with a job.
     pub async fn act(&self, id: &str, action: JobAction) -> Result<Job, ClientError> {
         self.json(self.post(&["v1", "jobs", id, action.word()])).await
+    }
+
+    /// Queues every task of an array anew, also those that ended well and those that run.
+    pub async fn requeue_all(&self, id: &str) -> Result<Job, ClientError> {
+        let call = self.post(&["v1", "jobs", id, "requeue"]);
+        self.json(call.query(&[("all", Some("true".into()))])).await
+    }
+
+    /// The tasks of an array in short.
+    pub async fn job_array(&self, id: &str) -> Result<JobArray, ClientError> {
+        self.json(self.get(&["v1", "jobs", id, "array"])).await
     }
 
     /// Why a job waits.

@@ -16,6 +16,7 @@ use muster_model::node::Node;
 use muster_model::placement::Placement;
 use muster_model::tenant::{Project, Token, TokenUse};
 use muster_model::topology::Location;
+use muster_model::units::Time;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -129,21 +130,21 @@ impl State {
                 }
             })?,
             Event::SlotStarted { key, node } => {
-                self.slot(r.seq, key, node, |s| {
+                self.slot(r, key, node, |s| {
                     if *s == SlotState::Pending {
                         *s = SlotState::Running;
                     }
                 })?;
             }
             Event::SlotEnded { key, node, end } => {
-                self.slot(r.seq, key, node, |s| {
+                self.slot(r, key, node, |s| {
                     if !matches!(s, SlotState::Ended { .. }) {
                         *s = SlotState::Ended { end: end.clone() };
                     }
                 })?;
             }
             Event::SlotLost { key, node } => {
-                self.slot(r.seq, key, node, |s| {
+                self.slot(r, key, node, |s| {
                     if !matches!(s, SlotState::Ended { .. }) {
                         *s = SlotState::Lost;
                     }
@@ -406,6 +407,7 @@ impl State {
                 stop: None,
                 notice: None,
                 preflight: None,
+                freed_at: None,
             });
             j.promise = None;
             j.size = None;
@@ -535,11 +537,12 @@ impl State {
     /// reports one node at a time.
     fn slot(
         &mut self,
-        seq: Seq,
+        r: &Record,
         key: &AttemptKey,
         node: &NodeName,
         f: impl Fn(&mut SlotState),
     ) -> Result<(), ApplyError> {
+        let seq = r.seq;
         let what = || format!("attempt {key} on {node}");
         let mine = self.slots_on(key.job, node).to_vec();
         let arc = self.jobs.get_mut(&key.job).ok_or_else(|| unknown(seq, what()))?;
@@ -567,8 +570,23 @@ impl State {
                 a.slots[i] = after;
             }
         }
+        // Nothing is allocated to it from here on, however long its end takes to be settled.
+        let gone = |s: &SlotState| matches!(s, SlotState::Ended { .. });
+        let mut freed = None;
+        if last
+            && let Some(a) = &mut job.attempt
+            && a.freed_at.is_none()
+            && a.slots.iter().all(gone)
+        {
+            a.freed_at = Some(r.at);
+            freed = Some(a.placement.clone());
+        }
         if last && job.attempt.as_ref().is_some_and(|a| a.stop.is_some()) {
             self.index.last_slot_gone(job);
+        }
+        if let Some(placement) = freed {
+            self.index.cluster.end(key.job, |_| false);
+            self.use_changes(r, key.job, &placement, false);
         }
         Ok(())
     }
@@ -580,19 +598,21 @@ impl State {
         verdict: Verdict,
         reason: &str,
     ) -> Result<(), ApplyError> {
-        let held = self.jobs.get(&key.job).and_then(|j| j.attempt.as_ref());
-        if let Some(p) = held.map(|a| a.placement.clone()) {
+        let ends = self.jobs.get(&key.job).and_then(|j| j.attempt.as_ref());
+        let freed_at = ends.and_then(|a| a.freed_at);
+        if let Some(p) = ends.filter(|_| freed_at.is_none()).map(|a| a.placement.clone()) {
             self.use_changes(r, key.job, &p, false);
         }
-        self.exposed(key, verdict, r.at);
+        let freed = freed_at.unwrap_or(r.at);
+        self.exposed(key, verdict, freed);
         // Work that was cancelled or lost says nothing about how long its like will run.
         if matches!(verdict, Verdict::Success | Verdict::Application) {
-            self.learn(r, key.job);
+            self.learn(freed, key.job);
         }
         self.job(r.seq, key.job, |j| {
             let Some(a) = j.attempt.take() else { return };
             if let Some(rec) = j.recovery.as_mut().filter(|rec| rec.attempt == key.attempt) {
-                rec.drained_at = Some(r.at);
+                rec.drained_at = Some(freed);
             }
             j.past.push(PastAttempt {
                 no: a.no,
@@ -600,6 +620,7 @@ impl State {
                 placed_at: a.placed_at,
                 started_at: a.started_at,
                 ended_at: r.at,
+                freed_at: freed_at.filter(|t| *t != r.at),
                 verdict,
                 findings: Vec::new(),
                 reason: reason.to_string(),
@@ -640,12 +661,12 @@ impl State {
     }
 
     /// A job ran to its end, or to its limit: its user's waiting jobs may run as long.
-    fn learn(&mut self, r: &Record, job: JobId) {
+    fn learn(&mut self, at: Time, job: JobId) {
         let Some(j) = self.jobs.get(&job).cloned() else { return };
         let Some(started) = j.attempt.as_ref().and_then(|a| a.started_at) else { return };
         let w = crate::index::work(&j);
         let user = (j.project.clone(), j.user.clone());
-        self.history.observe(user, w.width(), w.limit_ms(), r.at.since(started).0);
+        self.history.observe(user, w.width(), w.limit_ms(), at.since(started).0);
         self.with_index(|ix, s| {
             ix.cluster.queue.learnt(&j.project, &j.user, |w| s.belief(w));
         });

@@ -164,7 +164,8 @@ pub(crate) fn work(job: &Job) -> Work {
 
 /// An attempt as the scheduler sees it.
 fn running(state: &State, job: &Job) -> Option<Running> {
-    let a = job.attempt.as_ref()?;
+    // One whose ranks have all ended has nothing any more, be its end settled or not.
+    let a = job.attempt.as_ref().filter(|a| a.freed_at.is_none())?;
     let until = match (&a.stop, &a.notice) {
         (Some(s), _) => s.at + s.grace,
         (None, Some(n)) => n.until,
@@ -402,8 +403,10 @@ impl Index {
         }
         self.keep(job);
         self.note(job);
-        if let (Some(a), Some(r)) = (&job.attempt, running(state, job)) {
-            self.cluster.run(r, |i| live(&a.slots[i]));
+        if let Some(a) = &job.attempt {
+            if let Some(r) = running(state, job) {
+                self.cluster.run(r, |i| live(&a.slots[i]));
+            }
             let mut left = Left::default();
             for (i, (slot, st)) in a.placement.slots.iter().zip(&a.slots).enumerate() {
                 if let Some(n) = left.count(st) {

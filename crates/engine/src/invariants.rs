@@ -264,7 +264,8 @@ fn ledger(s: &State) -> Vec<String> {
         out.push("what quotas are charged with differs from what runs".to_string());
     }
     let runs: BTreeSet<JobId> = c.running.keys().copied().collect();
-    let hold: BTreeSet<JobId> = attempts(s).map(|(j, _)| j.id).collect();
+    let holds = |(_, a): &(&Job, &Attempt)| a.freed_at.is_none();
+    let hold: BTreeSet<JobId> = attempts(s).filter(holds).map(|(j, _)| j.id).collect();
     out.extend(runs.symmetric_difference(&hold).map(|id| format!("job {id} is charged wrongly")));
     out
 }

@@ -16,12 +16,22 @@ use std::sync::Arc;
 impl Engine {
     /// Draws every conclusion that is due for a job.
     pub(crate) fn settle_job(&mut self, id: JobId) {
+        self.settle(id, true);
+    }
+
+    /// The same for a job whose end is held back while its cause is looked for, without looking any
+    /// longer: somebody has something to say about it, and what happened stays as it is.
+    pub(crate) fn settle_now(&mut self, id: JobId) {
+        self.settle(id, false);
+    }
+
+    fn settle(&mut self, id: JobId, look: bool) {
         let Some(job) = self.state.jobs.get(&id).cloned() else { return };
         let Some(a) = &job.attempt else { return };
         let key = AttemptKey { job: id, attempt: a.no };
         match &a.stop {
             None => self.settle_going(&job, a, key),
-            Some(stop) => self.settle_stopping(&job, a, stop, key),
+            Some(stop) => self.settle_stopping(&job, a, stop, key, look),
         }
     }
 
@@ -50,7 +60,14 @@ impl Engine {
         }
     }
 
-    fn settle_stopping(&mut self, job: &Arc<Job>, a: &Attempt, stop: &Stop, key: AttemptKey) {
+    fn settle_stopping(
+        &mut self,
+        job: &Arc<Job>,
+        a: &Attempt,
+        stop: &Stop,
+        key: AttemptKey,
+        look: bool,
+    ) {
         if a.slots.iter().any(|s| matches!(s, SlotState::Pending | SlotState::Running)) {
             return;
         }
@@ -60,7 +77,8 @@ impl Engine {
         let again = self.next_step(job, &stop.reason, found.verdict);
         // What its nodes have to say may come a moment after its ranks. Until then it is not
         // called ended: afterwards nothing would start it again.
-        if matches!(again, Next::Failed(_) | Next::Exhausted(_))
+        if look
+            && matches!(again, Next::Failed(_) | Next::Exhausted(_))
             && found.verdict == Verdict::Application
             && found.findings.is_empty()
             && job.ending_until().is_some_and(|t| self.state.now < t)
@@ -116,7 +134,10 @@ impl Engine {
 
     fn next_step(&self, job: &Job, why: &StopReason, verdict: Verdict) -> Next {
         // What ran for a while is no crash loop.
-        let ran = job.attempt.as_ref().and_then(|a| a.started_at).map(|t| self.state.now.since(t));
+        let ran = job.attempt.as_ref().and_then(|a| {
+            let until = a.freed_at.unwrap_or(self.state.now);
+            a.started_at.map(|t| until.since(t))
+        });
         let back_off = |n: u32| if ran >= Some(NO_LOOP) { Span(0) } else { back_off(n) };
         let infrastructure = |code: i32| {
             if job.infrastructure_failures < job.spec.retries.infrastructure {
@@ -165,7 +186,8 @@ impl Engine {
         }
     }
 
-    /// Orders an attempt to stop. A later order replaces the reason and keeps the fence.
+    /// Orders an attempt to stop. A later order replaces the reason and keeps the fence. One whose
+    /// ranks have all ended has nothing to stop: why it ended is not rewritten.
     pub(crate) fn order_stop(
         &mut self,
         job: &Arc<Job>,
@@ -173,6 +195,9 @@ impl Engine {
         lost_since: Option<Time>,
     ) {
         let Some(a) = &job.attempt else { return };
+        if a.stop.is_some() && a.freed_at.is_some() {
+            return;
+        }
         let grace = job
             .spec
             .checkpoint

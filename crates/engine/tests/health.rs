@@ -7,6 +7,8 @@ use crate::common;
 mod drift;
 #[path = "health/ended.rs"]
 mod ended;
+#[path = "health/ending.rs"]
+mod ending;
 #[path = "health/lemons.rs"]
 mod lemons;
 #[path = "health/limits.rs"]

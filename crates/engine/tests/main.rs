@@ -1,6 +1,7 @@
 //! Every integration test of the crate in one program: it is linked once.
 
 mod agents;
+mod arrays;
 mod common;
 mod golden;
 mod hardware;

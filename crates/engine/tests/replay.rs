@@ -7,13 +7,14 @@ mod ops;
 use common::{World, limited, replay};
 use muster_engine::invariants::step_problems;
 use muster_engine::{Engine, Policy, State};
+use muster_metering::Lives;
 use muster_model::event::Event;
 use muster_model::ids::JobId;
 use muster_model::job::{Basis, JobState, Rank, StopReason};
 use muster_model::policy::BackfillMode;
 use muster_model::spec::{JobSpec, Priority, Tier};
 use muster_model::units::{Span, Time};
-use ops::{op, play, site};
+use ops::{NODES, op, play, site};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -63,6 +64,24 @@ fn victims_rank_lower(w: &World) -> Result<(), TestCaseError> {
             prop_assert!(lower, "{:?}", r);
         }
         s.apply(r).unwrap();
+    }
+    Ok(())
+}
+
+/// Metering counts no GPU for two attempts at one moment: so the GPU time of all of them on a node
+/// never exceeds its GPUs times the time.
+fn metered_once(w: &World) -> Result<(), TestCaseError> {
+    let mut meter = Lives::default();
+    for r in &w.log {
+        meter.apply(r);
+        // Only here it can become more.
+        if matches!(r.event, Event::JobPlaced { .. }) {
+            for (node, milli) in meter.allocated() {
+                // A slice counts as the larger of its parts: together they can be more than a GPU.
+                let sliced = *node == common::node(NODES - 1);
+                prop_assert!(sliced || milli <= 8000, "{milli} on {node} at {:?}", r);
+            }
+        }
     }
     Ok(())
 }
@@ -189,6 +208,7 @@ proptest! {
         prop_assert!(s.problems().is_empty(), "{:?}", s.problems());
         promises_hold(&a)?;
         victims_rank_lower(&a)?;
+        metered_once(&a)?;
     }
 
     #[test]

@@ -14,6 +14,7 @@ macro_rules! endpoints {
             post "/v1/jobs" => jobs::submit,
             get "/v1/jobs/{id}" => jobs::get,
             patch "/v1/jobs/{id}" => jobs::update,
+            get "/v1/jobs/{id}/array" => jobs::array,
             post "/v1/jobs/{id}/cancel" => jobs::cancel,
             post "/v1/jobs/{id}/checkpoint" => jobs::checkpoint,
             get "/v1/jobs/{id}/explain" => jobs::explain,

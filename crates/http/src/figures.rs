@@ -82,8 +82,9 @@ fn look(s: &State, now: muster_model::Time) -> Look {
                 project[3] += 1;
             }
         } else if let Some(a) = &j.attempt {
-            project[0] += muster_metering::held_milli(&a.placement);
-            project[2] += 1;
+            // One whose ranks have all ended has no GPUs any more, and does not run.
+            project[0] += muster_metering::allocated_milli(a);
+            project[2] += u64::from(a.freed_at.is_none());
         }
     }
     out.waits.values_mut().for_each(|w| w.sort_unstable());

@@ -8,7 +8,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use muster_api::{
-    Explanation, Job, JobArray, JobsQuery, Kind, Progress, SubmitQuery, Submitted, UpdateJob,
+    Explanation, Job, JobArray, JobsQuery, Kind, Progress, RequeueQuery, SubmitQuery, Submitted,
+    UpdateJob,
 };
 use muster_engine::State as Site;
 use muster_model::job::{Job as ModelJob, JobState};
@@ -18,6 +19,7 @@ use muster_model::{Answer, Command, JobId, RefusalCode, Seq};
 use muster_server::agents::RankStep;
 use muster_server::brain::{Attach, BrainError, Committed};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -214,7 +216,13 @@ fn job_name(text: &str) -> Reply<JobName> {
 fn find(site: &Site, caller: &Caller, name: JobName) -> Reply<Arc<ModelJob>> {
     let first = JobId(name.number);
     let found = match name.task {
-        None => site.jobs.get(&first),
+        // Of an array whose first tasks are forgotten, the others are still meant.
+        None => site
+            .jobs
+            .range(first..)
+            .next()
+            .map(|(_, j)| j)
+            .filter(|j| j.id == first || j.array.is_some_and(|a| a.parent == first)),
         Some(index) => site
             .jobs
             .range(first..)
@@ -228,6 +236,26 @@ fn find(site: &Site, caller: &Caller, name: JobName) -> Reply<Arc<ModelJob>> {
         Failure::not_found(format!("there is no job {id}"))
             .hint("`muster ps -a` lists the jobs; those that ended long ago are only in the log: `muster events`")
     })
+}
+
+/// The array that a plain number stands for; none where it means one job.
+fn whole_array(head: &ModelJob, name: JobName) -> Option<JobId> {
+    let parent = head.array.map(|a| a.parent);
+    parent.filter(|p| name.task.is_none() && p.0 == name.number)
+}
+
+/// Every job that a name means: all tasks of an array where its plain number is given.
+fn meant(site: &Site, head: &Arc<ModelJob>, name: JobName) -> Vec<Arc<ModelJob>> {
+    match whole_array(head, name) {
+        Some(parent) => site
+            .jobs
+            .range(parent..)
+            .map(|(_, j)| j)
+            .take_while(|j| j.array.is_some_and(|a| a.parent == parent))
+            .cloned()
+            .collect(),
+        None => vec![Arc::clone(head)],
+    }
 }
 
 /// The job a path names: for the other endpoints that hang on jobs.
@@ -273,7 +301,10 @@ pub(crate) async fn explain(
     let name = job_name(&id)?;
     let now = app.brain().now();
     let (seq, e) = app.brain().read(|s| {
-        let job = find(s, &caller, name)?;
+        let head = find(s, &caller, name)?;
+        let tasks = meant(s, &head, name);
+        // Tasks of an array wait for the same: the first of those that are least far speaks for all.
+        let job = tasks.iter().min_by_key(|j| (j.state, j.id)).unwrap_or(&head);
         let e = s.explain(job.id, now).unwrap_or_else(|| muster_scheduler::Explanation {
             summary: match &job.reason {
                 Some(why) if job.state.is_final() => {
@@ -283,9 +314,47 @@ pub(crate) async fn explain(
             },
             ..Default::default()
         });
-        Ok::<_, Failure>((s.seq, explanation(s, &caller, Some(&job), e)))
+        let mut e = explanation(s, &caller, Some(job), e);
+        if let Some(parent) = whole_array(&head, name) {
+            let (states, task) = (states(&tasks), job.display_id());
+            e.summary = format!("{} tasks: {states}; task {task} {}", tasks.len(), e.summary);
+            e.job = Some(parent.to_string());
+        }
+        Ok::<_, Failure>((s.seq, e))
     })?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &e))
+}
+
+/// How many jobs stand where, for people: `3 queued, 2 running`.
+fn states(jobs: &[Arc<ModelJob>]) -> String {
+    let mut counts: BTreeMap<JobState, usize> = BTreeMap::new();
+    for j in jobs {
+        *counts.entry(j.state).or_default() += 1;
+    }
+    let each: Vec<String> = counts.iter().map(|(s, n)| format!("{n} {s}")).collect();
+    each.join(", ")
+}
+
+/// Get the tasks of an array in short.
+///
+/// A job that is no array, and a single task, stand alone in the answer.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs/{id}/array", tag = "jobs",
+    params(("id" = String, Path, description = "`42`, or `42_3` for a task of an array.", pattern = "^[0-9]+(_[0-9]+)?$")),
+    responses((status = 200, description = "The tasks.", body = JobArray))))]
+pub(crate) async fn array(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Segment(id): Segment,
+) -> Reply {
+    let name = job_name(&id)?;
+    let (seq, array) = app.brain().read(|s| {
+        let head = find(s, &caller, name)?;
+        let tasks = meant(s, &head, name);
+        Ok::<_, Failure>((s.seq, JobArray::of(tasks.iter().map(|j| &**j))))
+    })?;
+    let array =
+        array.ok_or_else(|| Failure::not_found(format!("there is no job {}", shown(&id))))?;
+    Ok(answer(&app, &caller, StatusCode::OK, seq, Some(array.version), &array))
 }
 
 fn past(state: JobState) -> &'static str {
@@ -348,31 +417,26 @@ fn explanation(
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
-/// Does the same to a job, or to every task of an array when its plain number is given.
+/// Does the same to a job, or to every task of an array when its plain number is given. The command
+/// is told whether it is about a whole array.
 async fn steer(
     app: App,
     writer: Writer,
     id: &str,
     body: &[u8],
-    command: impl Fn(JobId) -> Command,
+    command: impl Fn(JobId, bool) -> Command,
 ) -> Reply {
     writer.caller.at_least(Role::User)?;
     let name = job_name(id)?;
-    let (head, rest) = app.brain().read(|s| {
+    let (head, whole, rest) = app.brain().read(|s| {
         let head = find(s, &writer.caller, name)?;
-        let rest: Vec<JobId> = match head.array {
-            Some(a) if name.task.is_none() && a.parent == head.id => s
-                .jobs
-                .range((Bound::Excluded(head.id), Bound::Unbounded))
-                .take_while(|(_, j)| j.array.is_some_and(|o| o.parent == a.parent))
-                .map(|(id, _)| *id)
-                .collect(),
-            _ => Vec::new(),
-        };
-        Ok::<_, Failure>((head, rest))
+        let rest: Vec<JobId> =
+            meant(s, &head, name).iter().map(|j| j.id).filter(|id| *id != head.id).collect();
+        let whole = whole_array(&head, name).is_some();
+        Ok::<_, Failure>((head, whole, rest))
     })?;
     let call = |job: JobId, task: bool| {
-        let mut request = writer.request(&app, body, command(job));
+        let mut request = writer.request(&app, body, command(job, whole));
         if task {
             // One key may stand for one record only; a version belongs to the task that was seen.
             request.if_version = None;
@@ -415,7 +479,7 @@ macro_rules! steering {
             Segment(id): Segment,
             OptionalBody { raw, .. }: OptionalBody<Nothing>,
         ) -> Reply<Response> {
-            steer(app, writer, &id, &raw, |job| Command::$command { job }).await
+            steer(app, writer, &id, &raw, |job, _| Command::$command { job }).await
         }
     };
 }
@@ -432,10 +496,27 @@ steering!(
     /// Let a held job start again.
     release, "/v1/jobs/{id}/release", Release
 );
-steering!(
-    /// Stop the attempt that goes on and try again, or queue an ended job anew.
-    requeue, "/v1/jobs/{id}/requeue", Requeue
-);
+/// Stop the attempt that goes on and try again, or queue an ended job anew.
+///
+/// Of an array's plain number: tasks that failed or were cancelled; with `all` every task of it.
+#[cfg_attr(feature = "openapi", utoipa::path(post, path = "/v1/jobs/{id}/requeue", tag = "jobs",
+    params(RequeueQuery, ("id" = String, Path, description = "`42`, or `42_3` for a task of an array.",
+            pattern = "^[0-9]+(_[0-9]+)?$")),
+    responses((status = 200, description = "The job as it stands now.", body = Job))))]
+pub(crate) async fn requeue(
+    State(app): State<App>,
+    writer: Writer,
+    Segment(id): Segment,
+    Query(q): Query<RequeueQuery>,
+    OptionalBody { raw, .. }: OptionalBody<Nothing>,
+) -> Reply<Response> {
+    let command = |job, whole| match whole && !q.all {
+        true => Command::RequeueFailed { job },
+        false => Command::Requeue { job },
+    };
+    steer(app, writer, &id, &raw, command).await
+}
+
 steering!(
     /// Ask a running job for a checkpoint.
     checkpoint, "/v1/jobs/{id}/checkpoint", AskCheckpoint
@@ -461,7 +542,7 @@ pub(crate) async fn update(
             Failure::senseless("it changes nothing").hint("send `priority`, `time_limit` or both")
         );
     }
-    steer(app, writer, &id, &raw, |job| Command::UpdateJob { job, priority, time_limit }).await
+    steer(app, writer, &id, &raw, |job, _| Command::UpdateJob { job, priority, time_limit }).await
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! What became of all GPUs, by the hour and by the day: a fold over the log with a fixed bound, that
 //! can be written down and taken up again.
 
+use crate::allocated::Allocated;
 use crate::days::{Bucket, Calendar, Seen, Step, Supply, Work};
 use crate::going::Going;
 use crate::goodput::Heard;
-use crate::life::{ends_job, gang_milli, held_milli, node_milli};
+use crate::life::{ends_job, gang_milli, node_milli};
 use crate::supply::{Counts, Nodes};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
@@ -164,9 +165,13 @@ impl Fleet {
             Event::JobReleased { job, .. } => self.on(*job, |g, c| g.hold(c, at, false)),
             Event::JobResized { job, nodes } => self.on(*job, |g, _| g.resize(*nodes)),
             Event::JobPlaced { key, placement } => {
-                self.on(key.job, |g, c| g.place(c, at, key.attempt, held_milli(placement)));
+                let held = Allocated::of(placement);
+                self.on(key.job, |g, c| g.place(c, at, key.attempt, held));
             }
             Event::AttemptStarted { key, .. } => self.on_attempt(*key, |g, c| g.start(c, at)),
+            Event::SlotEnded { key, node, .. } => {
+                self.on_attempt(*key, |g, _| g.free(node, at));
+            }
             Event::AttemptProgressed { key } => {
                 let work = heard(*key).and_then(|h| h.working_at).unwrap_or(at);
                 self.on_attempt(*key, |g, c| g.begin_work(c, work.min(at)));

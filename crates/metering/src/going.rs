@@ -2,18 +2,19 @@
 //! days as soon as it is known what it went into: whether work counts is known with the next
 //! checkpoint or with the end of its attempt. The parts are those of [`crate::goodput`].
 
+use crate::allocated::Allocated;
 use crate::days::Calendar;
 use crate::goodput::{Heard, failed};
 use crate::life::wanted_milli;
 use crate::parts::Part;
 use muster_model::job::{Checkpoint, Job, Verdict};
+use muster_model::names::NodeName;
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// What a stretch of time is given to.
+/// What a stretch of time without GPUs is given to.
 #[derive(Debug, Clone, Copy)]
 enum What {
-    Held(Part),
     Waits { barred: bool },
     Back,
 }
@@ -22,7 +23,8 @@ enum What {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Attempt {
     pub(crate) no: u32,
-    milli: u64,
+    #[serde(flatten)]
+    held: Allocated,
     placed_at: Time,
     started_at: Option<Time>,
     /// Its work is under way, and told up to some moment.
@@ -34,12 +36,13 @@ pub(crate) struct Attempt {
     stops_job: bool,
 }
 
-/// The stretch between the order to stop and the last rank's end: what it was is known when it is
-/// known whether the job goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The stretch between the order to stop and the end of the attempt: what it was is known when it
+/// is known whether the job goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Leaving {
     until: Time,
-    milli: u64,
+    #[serde(flatten)]
+    held: Allocated,
     stops_job: bool,
 }
 
@@ -101,7 +104,7 @@ impl Going {
         out.hit = last.filter(|p| failed(Some(p.verdict))).map(|p| p.ended_at);
         out.attempt = job.attempt.as_ref().map(|a| Attempt {
             no: a.no,
-            milli: crate::life::held_milli(&a.placement),
+            held: Allocated::left(a),
             placed_at: a.placed_at,
             started_at: a.started_at,
             works: a.started_at.is_some(),
@@ -116,14 +119,25 @@ impl Going {
         out
     }
 
-    /// Everything up to a moment is this.
-    fn give(&mut self, c: &mut Calendar, to: Time, milli: u64, what: What) {
+    /// Everything up to a moment went into this part of what it held.
+    fn give(&mut self, c: &mut Calendar, to: Time, held: &Allocated, part: Part) {
+        let to = to.max(self.at);
+        for (from, until, milli) in held.pieces(self.at, to) {
+            c.spread(from, until, |b, ms| {
+                let amount = u128::from(ms) * u128::from(milli);
+                b.work(&self.project).held.add(part, amount);
+            });
+        }
+        self.at = to;
+    }
+
+    /// Everything up to a moment is this, without GPUs.
+    fn give_wait(&mut self, c: &mut Calendar, to: Time, milli: u64, what: What) {
         let (from, to) = (self.at, to.max(self.at));
         c.spread(from, to, |b, ms| {
             let w = b.work(&self.project);
             let amount = u128::from(ms) * u128::from(milli);
             match what {
-                What::Held(part) => w.held.add(part, amount),
                 What::Back => w.back += amount,
                 What::Waits { barred } => {
                     w.queued += amount;
@@ -135,14 +149,21 @@ impl Going {
     }
 
     /// Work up to a moment, but for the stretches in which nothing was done.
-    fn work(&mut self, c: &mut Calendar, to: Time, milli: u64, part: Part, heard: Option<&Heard>) {
+    fn work(
+        &mut self,
+        c: &mut Calendar,
+        to: Time,
+        held: &Allocated,
+        part: Part,
+        heard: Option<&Heard>,
+    ) {
         for (from, until) in heard.map_or(&[][..], |h| &h.idle) {
             if *until > self.at && *from < to {
-                self.give(c, (*from).min(to), milli, What::Held(part));
-                self.give(c, (*until).min(to), milli, What::Held(Part::Idle));
+                self.give(c, (*from).min(to), held, part);
+                self.give(c, (*until).min(to), held, Part::Idle);
             }
         }
-        self.give(c, to, milli, What::Held(part));
+        self.give(c, to, held, part);
     }
 
     fn waits(&mut self, c: &mut Calendar, to: Time, milli: u64) {
@@ -150,11 +171,11 @@ impl Going {
             Some(_) => What::Back,
             None => What::Waits { barred: self.held || self.depends },
         };
-        self.give(c, to, milli, what);
+        self.give_wait(c, to, milli, what);
     }
 
-    fn starts(&self) -> What {
-        What::Held(if self.hit.is_some() { Part::Restarting } else { Part::Starting })
+    fn starts(&self) -> Part {
+        if self.hit.is_some() { Part::Restarting } else { Part::Starting }
     }
 
     /// It is held, or not any more.
@@ -172,13 +193,13 @@ impl Going {
         }
     }
 
-    pub(crate) fn place(&mut self, c: &mut Calendar, at: Time, no: u32, milli: u64) {
+    pub(crate) fn place(&mut self, c: &mut Calendar, at: Time, no: u32, held: Allocated) {
         self.leave(c, Part::Restarting);
-        self.waits(c, at, milli);
+        self.waits(c, at, held.milli());
         self.attempts = self.attempts.max(no);
         self.attempt = Some(Attempt {
             no,
-            milli,
+            held,
             placed_at: at,
             started_at: None,
             works: false,
@@ -193,8 +214,15 @@ impl Going {
         let starts = self.starts();
         let Some(a) = &mut self.attempt else { return };
         a.started_at = Some(at);
-        let milli = a.milli;
-        self.give(c, at, milli, starts);
+        let held = a.held.clone();
+        self.give(c, at, &held, starts);
+    }
+
+    /// Its ranks on a node have ended.
+    pub(crate) fn free(&mut self, node: &NodeName, at: Time) {
+        if let Some(a) = &mut self.attempt {
+            a.held.free(node, at);
+        }
     }
 
     /// Its work went on from a moment: until then it was starting.
@@ -204,8 +232,8 @@ impl Going {
             return;
         };
         a.works = true;
-        let milli = a.milli;
-        self.give(c, at, milli, starts);
+        let held = a.held.clone();
+        self.give(c, at, &held, starts);
         if let Some(hit) = self.hit.take() {
             let took = self.at.since(hit).0;
             c.at(self.at, |b| {
@@ -228,10 +256,10 @@ impl Going {
         a.saved_at = Some(a.saved_at.map_or(k.at, |t| t.max(k.at)));
         let blocked = a.owed.min(k.at.since(self.at).0);
         a.owed -= blocked;
-        let milli = a.milli;
+        let held = a.held.clone();
         let to = k.at.max(self.at);
-        self.work(c, to - Span(blocked), milli, Part::Productive, heard);
-        self.give(c, to, milli, What::Held(Part::Checkpointing));
+        self.work(c, to - Span(blocked), &held, Part::Productive, heard);
+        self.give(c, to, &held, Part::Checkpointing);
     }
 
     pub(crate) fn stop(&mut self, at: Time, ends_job: bool) {
@@ -260,13 +288,13 @@ impl Going {
             let runs = verdict.is_none() && a.stop_at.is_none();
             let kept = runs || verdict == Some(Verdict::Success);
             let part = if kept { Part::Productive } else { Part::Lost };
-            self.work(c, stop, a.milli, part, heard);
+            self.work(c, stop, &a.held, part, heard);
             c.spread(started, stop, |b, ms| b.work(&self.project).up += ms);
         } else {
-            self.give(c, stop, a.milli, starts);
+            self.give(c, stop, &a.held, starts);
         }
         self.attempt = None;
-        self.leaving = Some(Leaving { until: at, milli: a.milli, stops_job: a.stops_job });
+        self.leaving = Some(Leaving { until: at, held: a.held, stops_job: a.stops_job });
         let Some(verdict) = verdict else { return };
         self.last = Some((a.no, verdict, at));
         // One that never came up is part of the way back from what was before it.
@@ -281,10 +309,10 @@ impl Going {
         });
     }
 
-    /// What came between the order to stop and the end of the last rank.
+    /// What came between the order to stop and the end of the attempt.
     fn leave(&mut self, c: &mut Calendar, part: Part) {
         if let Some(l) = self.leaving.take() {
-            self.give(c, l.until, l.milli, What::Held(part));
+            self.give(c, l.until, &l.held, part);
         }
     }
 
@@ -312,7 +340,7 @@ impl Going {
         if g.attempt.is_some() {
             g.end(c, now, None, heard);
         }
-        let ends = g.leaving.is_some_and(|l| l.stops_job);
+        let ends = g.leaving.as_ref().is_some_and(|l| l.stops_job);
         g.leave(c, if ends { Part::Lost } else { Part::Restarting });
         g.waits(c, now, g.wanted);
     }

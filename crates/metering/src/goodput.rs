@@ -1,6 +1,7 @@
 //! Where a job's time went. The parts of a life cover it exactly: every millisecond from its
 //! submission to its end is one part, whatever the log, clocks and ranks told.
 
+use crate::allocated::Allocated;
 use crate::life::{Life, Lived, wanted_milli};
 use crate::parts::{Part, Parts, millionths};
 use muster_model::job::{Job, Verdict};
@@ -20,7 +21,7 @@ pub struct AttemptParts {
     pub milli: u64,
     /// Where its time went, in milliseconds.
     pub time: Parts,
-    /// The same in GPU-microseconds.
+    /// The same in GPU-microseconds, as far as GPUs were held or waited for.
     pub gpu: Parts,
     /// Whose doing its end was.
     pub verdict: Option<Verdict>,
@@ -46,7 +47,7 @@ pub struct Goodput {
     pub time: Parts,
     /// The same in GPU-microseconds.
     pub gpu: Parts,
-    /// GPU-microseconds from placements to ends.
+    /// GPU-microseconds from placements to the ends of ranks.
     pub held_gpu: u128,
     /// Time with all ranks up.
     pub up: Span,
@@ -92,7 +93,7 @@ struct Purse {
     at: Time,
     end: Time,
     now: AttemptParts,
-    held: Option<Time>,
+    held: Option<Allocated>,
     held_gpu: u128,
 }
 
@@ -102,8 +103,17 @@ impl Purse {
     }
 
     fn give(&mut self, part: Part, ms: u64) {
+        let to = self.at + Span(ms);
+        let gpu = match &self.held {
+            Some(held) => held.gpu_time(self.at, to),
+            None => u128::from(ms) * u128::from(self.now.milli),
+        };
+        if self.held.is_some() {
+            self.held_gpu += gpu;
+        }
         self.now.time.add(part, u128::from(ms));
-        self.now.gpu.add(part, u128::from(ms) * u128::from(self.now.milli));
+        self.now.gpu.add(part, gpu);
+        self.at = to;
     }
 
     /// Everything up to a moment is one part.
@@ -122,17 +132,7 @@ impl Purse {
             left -= ms;
         }
         self.give(rest, left);
-        self.at = to;
         Span(left)
-    }
-
-    /// GPUs are held from here on, or no more.
-    fn hold(&mut self, holds: bool) {
-        if let Some(since) = self.held.take() {
-            let ms = u128::from(self.at.since(since).0);
-            self.held_gpu += ms * u128::from(self.now.milli);
-        }
-        self.held = holds.then_some(self.at);
     }
 }
 
@@ -178,7 +178,7 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
             over: last && (job.state.is_final() || a.stops_job),
             heard: heard.get(&a.no),
         };
-        purse.now = blank(a.no, purse.at, a.milli);
+        purse.now = blank(a.no, purse.at, a.held.milli());
         let ran = lived(&mut purse, a, &fate);
         up = Span(up.0.saturating_add(ran.up.0));
         unsaved = ran.unsaved;
@@ -234,13 +234,13 @@ fn lived(purse: &mut Purse, a: &Lived, fate: &Fate<'_>) -> Ran {
         (Part::Queued, Part::Starting)
     };
     purse.cut(a.placed_at, waits);
-    purse.hold(true);
+    purse.held = Some(a.held.clone());
     let leaves = if fate.over { Part::Lost } else { Part::Restarting };
     let stop = a.stop_at.map_or(until, |t| t.min(until));
     let Some(started) = a.started_at else {
         purse.cut(stop, starts);
         purse.cut(until, leaves);
-        purse.hold(false);
+        purse.held = None;
         return Ran { up: Span(0), works: None, unsaved: Span(0) };
     };
     purse.cut(started.min(until), starts);
@@ -266,7 +266,7 @@ fn lived(purse: &mut Purse, a: &Lived, fate: &Fate<'_>) -> Ran {
     let tail = purse.spend(stop, &[(Part::Idle, idle)], part);
     let up = stop.min(purse.end).max(up).since(up);
     purse.cut(until, leaves);
-    purse.hold(false);
+    purse.held = None;
     Ran { up, works, unsaved: if runs { tail } else { Span(0) } }
 }
 

@@ -6,6 +6,7 @@
 //! are millionths or thousandths.
 
 pub mod advice;
+mod allocated;
 pub mod days;
 pub mod fleet;
 pub mod forecast;
@@ -20,11 +21,12 @@ pub mod usage;
 pub mod voice;
 
 pub use advice::{Advice, AdviceKind, Asked, advice};
+pub use allocated::{Allocated, allocated_milli};
 pub use days::{Blame, Seen, Step, Supply, Work};
 pub use fleet::{Fleet, Report, Row, deaf};
 pub use forecast::{Forecast, Meets, Trend};
 pub use goodput::{AttemptParts, Goodput, Heard, goodput};
-pub use life::{Life, Lived, Lives, held_milli, wanted_milli};
+pub use life::{Life, Lived, Lives, wanted_milli};
 pub use parts::{Part, Parts};
 pub use stage::Stage;
 pub use supply::Counts;

@@ -1,10 +1,12 @@
 //! The lives of jobs as the log tells them: a fold over its records that keeps only what figures
 //! need, and what the state knows where the log was not read from the beginning.
 
+use crate::allocated::Allocated;
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::job::{Attempt, Checkpoint, Job, PastAttempt, StopReason, Verdict};
-use muster_model::placement::{HeldPart, Placement, Slot};
+use muster_model::names::NodeName;
+use muster_model::placement::{HeldPart, Slot};
 use muster_model::spec::{GpuPart, Group};
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
@@ -17,8 +19,8 @@ const KEPT: usize = 4096;
 pub struct Lived {
     /// Counts from 1.
     pub no: u32,
-    /// GPUs it held, in thousandths.
-    pub milli: u64,
+    /// GPUs it held, until its ranks ended.
+    pub held: Allocated,
     /// When it was placed.
     pub placed_at: Time,
     /// When every rank was up.
@@ -29,7 +31,7 @@ pub struct Lived {
     pub stop_at: Option<Time>,
     /// The order is one that ends the job.
     pub stops_job: bool,
-    /// When its last rank was gone.
+    /// When its end was settled.
     pub ended_at: Option<Time>,
     /// Whose doing its end was.
     pub verdict: Option<Verdict>,
@@ -58,7 +60,7 @@ impl Lived {
     fn of_past(p: &PastAttempt, milli: u64) -> Lived {
         Lived {
             no: p.no,
-            milli,
+            held: Allocated::until(milli, p.freed()),
             placed_at: p.placed_at,
             started_at: p.started_at,
             ended_at: Some(p.ended_at),
@@ -71,7 +73,7 @@ impl Lived {
     fn of_current(a: &Attempt) -> Lived {
         Lived {
             no: a.no,
-            milli: held_milli(&a.placement),
+            held: Allocated::left(a),
             placed_at: a.placed_at,
             started_at: a.started_at,
             stop_at: a.stop.as_ref().map(|s| s.at),
@@ -156,7 +158,7 @@ impl Lives {
                 }
                 life.attempts.push(Lived {
                     no: key.attempt,
-                    milli: held_milli(placement),
+                    held: Allocated::of(placement),
                     placed_at: at,
                     ..Lived::default()
                 });
@@ -171,8 +173,12 @@ impl Lives {
                 a.stop_at.get_or_insert(at);
                 a.stops_job |= ends_job(reason);
             }),
+            Event::SlotEnded { key, node, .. } => {
+                self.on(key.job, key.attempt, |a| a.held.free(node, at));
+            }
             Event::AttemptEnded { key, verdict, .. } => self.on(key.job, key.attempt, |a| {
                 a.ended_at = Some(at);
+                a.held.close();
                 a.verdict = Some(*verdict);
             }),
             Event::AttemptAttributed { key, verdict, .. } => {
@@ -203,6 +209,19 @@ impl Lives {
         self.0.get(&job)
     }
 
+    /// What is counted as allocated on each node now, in thousandths of GPUs.
+    #[must_use]
+    pub fn allocated(&self) -> BTreeMap<&NodeName, u64> {
+        let mut out = BTreeMap::new();
+        // Attempts of a job follow each other; only the last can have anything.
+        for (node, milli) in
+            self.0.values().filter_map(|l| l.attempts.last()).flat_map(|a| a.held.slots())
+        {
+            *out.entry(node).or_default() += milli;
+        }
+        out
+    }
+
     /// Jobs that are remembered.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -216,13 +235,8 @@ impl Lives {
     }
 }
 
-/// GPUs of a placement, in thousandths.
-#[must_use]
-pub fn held_milli(placement: &Placement) -> u64 {
-    placement.slots.iter().map(slot_milli).sum()
-}
-
-fn slot_milli(s: &Slot) -> u64 {
+/// GPUs of one slot, in thousandths.
+pub(crate) fn slot_milli(s: &Slot) -> u64 {
     match &s.part {
         None => u64::from(s.gpus.len()) * 1000,
         Some(HeldPart::Milli(m)) => u64::from(*m),

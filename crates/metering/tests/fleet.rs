@@ -8,7 +8,7 @@ use muster_metering::days::{DAY, HOUR};
 use muster_metering::{Fleet, Lives, Part, Parts, Report, Seen, Step, Work, deaf, goodput};
 use muster_model::event::{Event, Record, SCHEMA};
 use muster_model::ids::{AttemptKey, JobId, Seq};
-use muster_model::job::{Checkpoint, Job, JobState, StopReason, Verdict};
+use muster_model::job::{Checkpoint, Job, JobState, SlotEnd, StopReason, Verdict};
 use muster_model::node::{Gpu, Inventory};
 use muster_model::placement::GpuSet;
 use muster_model::slo::Cause;
@@ -87,6 +87,11 @@ fn ended(no: u32, verdict: Verdict) -> Event {
     Event::AttemptEnded { key: key(no), verdict, reason: String::new() }
 }
 
+fn slot_ended(no: u32, node: &str) -> Event {
+    let end = SlotEnd::Stopped;
+    Event::SlotEnded { key: key(no), node: node.parse().unwrap(), end }
+}
+
 fn saved(no: u32, at: Time, blocked: u64) -> Event {
     let checkpoint = Checkpoint {
         attempt: no,
@@ -157,6 +162,44 @@ fn a_life_is_told_by_the_hour() {
     assert_eq!(r.projects, BTreeMap::from([("default".to_owned(), w)]));
     let other = log.fleet.report(at(600), (ZERO, at(600)), Step::Day, Some("else"), &deaf);
     assert_eq!(sum(&other), Work::default());
+}
+
+#[test]
+fn gpus_are_held_until_the_last_rank_ended_however_late_the_end_is_settled() {
+    let (mut log, mut j) = (Log::default(), job(JOB, 8));
+    let at = |s: u64| ZERO + Span::secs(s);
+    j.submitted_at = at(0);
+    log.tell(at(0), submitted(&j));
+    log.tell(at(0), placed(key(1), 8));
+    log.tell(at(0), started(1));
+    log.tell(at(100), slot_ended(1, "n1"));
+    log.tell(at(100), stopped(1, false));
+    // While its cause is looked for it holds nothing.
+    let held = 8000 * 100_000;
+    assert_eq!(sum(&log.report(at(103), Step::Hour)).held.total(), held);
+    assert!(log.lives.allocated().is_empty());
+    log.tell(at(105), ended(1, Verdict::Application));
+    log.tell(at(105), failed(JOB));
+    let w = sum(&log.report(at(200), Step::Hour));
+    assert_eq!((w.held.total(), w.held.get(Part::Lost)), (held, held));
+    (j.state, j.ended_at, j.attempts) = (JobState::Failed, Some(at(105)), 1);
+    let g = goodput(&j, log.lives.get(JOB), &BTreeMap::new(), at(200));
+    assert_eq!((g.held_gpu, g.gpu.total(), g.wall), (held, held, Span::secs(105)));
+    assert_eq!(g.time.total(), 105_000, "and every second of the job is told");
+    // The same from what the state keeps.
+    j.past = vec![muster_model::job::PastAttempt {
+        no: 1,
+        nodes: vec![],
+        placed_at: at(0),
+        started_at: Some(at(0)),
+        ended_at: at(105),
+        freed_at: Some(at(100)),
+        verdict: Verdict::Application,
+        reason: String::new(),
+        findings: vec![],
+    }];
+    let g = goodput(&j, None, &BTreeMap::new(), at(200));
+    assert_eq!((g.held_gpu, g.time.total()), (held, 105_000));
 }
 
 #[test]
@@ -394,6 +437,11 @@ fn live(log: &mut Log, tries: &[Try], fate: u8, tail: u64) -> (Job, Time) {
         if let Some(leave) = leave {
             log.tell(at, stopped(no, false));
             at = at + Span(*leave);
+        }
+        // Its ranks have ended; whose doing that was is looked for a while longer, or not.
+        if *v > 2 {
+            log.tell(at, slot_ended(no, "n1"));
+            at = at + Span(u64::from(*v) * 700);
         }
         log.tell(at, ended(no, verdict(*v)));
         if !last || fate == 1 {

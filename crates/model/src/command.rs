@@ -124,6 +124,11 @@ pub enum Command {
         /// The job to queue anew.
         job: JobId,
     },
+    /// Queue a task anew with its array: only one that failed or was cancelled.
+    RequeueFailed {
+        /// The task to queue anew.
+        job: JobId,
+    },
     /// Ask a running job for a checkpoint.
     AskCheckpoint {
         /// The running job to ask.

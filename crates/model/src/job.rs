@@ -417,6 +417,10 @@ pub struct Attempt {
     /// The network between its nodes is measured, or was, before its ranks start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preflight: Option<AttemptPreflight>,
+    /// When its last rank ended: from then on nothing is allocated to it, although its end may not
+    /// be settled yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed_at: Option<Time>,
 }
 
 impl Attempt {
@@ -508,8 +512,11 @@ pub struct PastAttempt {
     pub placed_at: Time,
     /// When every rank was up, if ever.
     pub started_at: Option<Time>,
-    /// When it ended.
+    /// When its end was settled.
     pub ended_at: Time,
+    /// When its last rank ended, where that was before its end was settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed_at: Option<Time>,
     /// What caused its end.
     pub verdict: Verdict,
     /// Why it ended, for people.
@@ -517,6 +524,14 @@ pub struct PastAttempt {
     /// Findings that the verdict rests on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<u64>,
+}
+
+impl PastAttempt {
+    /// Until when something was allocated to it.
+    #[must_use]
+    pub fn freed(&self) -> Time {
+        self.freed_at.unwrap_or(self.ended_at)
+    }
 }
 
 /// How long it took from a fault until the work went on, and where the time went.
@@ -676,6 +691,14 @@ impl Job {
     pub fn excused(&self) -> Option<&PastAttempt> {
         let last = self.past.last().filter(|p| p.verdict.excuses());
         last.filter(|_| self.state == JobState::Failed)
+    }
+
+    /// Did it fail, or was it cancelled? One whose ranks have all ended badly failed, though its
+    /// cause may still be looked for.
+    #[must_use]
+    pub fn failed_or_cancelled(&self) -> bool {
+        let ended = matches!(self.state, JobState::Failed | JobState::Cancelled);
+        ended || self.ending_until().is_some()
     }
 
     /// Key of the attempt that goes on.

@@ -247,7 +247,9 @@ impl Book {
         if key.attempt == 1 {
             self.success(job, pool, true, verdict, at);
         }
-        work(&mut self.ledger, &self.watch, job, a, pool, verdict, at);
+        // What it held it held until its last rank ended, however late its end was settled.
+        let to = a.freed_at.unwrap_or(at);
+        work(&mut self.ledger, &self.watch, job, a, pool, verdict, to);
     }
 
     /// A job is over; with no verdict, because somebody wanted it so.

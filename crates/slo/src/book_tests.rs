@@ -79,6 +79,7 @@ fn attempt(no: u32, nodes: &[&str], placed: i64, started: Option<i64>) -> Attemp
         stop: None,
         notice: None,
         preflight: None,
+        freed_at: None,
     }
 }
 
@@ -89,6 +90,7 @@ fn past(no: u32, verdict: Verdict, ended: i64) -> PastAttempt {
         placed_at: at(0),
         started_at: None,
         ended_at: at(ended),
+        freed_at: None,
         verdict,
         reason: String::new(),
         findings: vec![],

@@ -567,6 +567,26 @@ export interface paths {
         patch: operations["patch_jobs_id"];
         trace?: never;
     };
+    "/v1/jobs/{id}/array": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the tasks of an array in short.
+         * @description A job that is no array, and a single task, stand alone in the answer.
+         */
+        get: operations["get_jobs_id_array"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{id}/cancel": {
         parameters: {
             query?: never;
@@ -714,7 +734,7 @@ export interface paths {
         put?: never;
         /**
          * Stop the attempt that goes on and try again, or queue an ended job anew.
-         * @description The plain number of an array means every task of it.
+         * @description Of an array's plain number: tasks that failed or were cancelled; with `all` every task of it.
          */
         post: operations["post_jobs_id_requeue"];
         delete?: never;
@@ -9181,6 +9201,41 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    get_jobs_id_array: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path: {
+                /** @description `42`, or `42_3` for a task of an array. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tasks. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobArray"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     post_jobs_id_cancel: {
         parameters: {
             query?: never;
@@ -9462,7 +9517,10 @@ export interface operations {
     };
     post_jobs_id_requeue: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Every task of an array, not only those that failed or were cancelled. */
+                all?: boolean;
+            };
             header?: {
                 /** @description Makes a repeat of this write harmless for 24 hours. */
                 "Idempotency-Key"?: string;

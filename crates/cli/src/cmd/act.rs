@@ -21,7 +21,7 @@ macro_rules! action {
 
         impl $name {
             pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
-                act(ctx, &self.jobs, JobAction::$name).await
+                act(ctx, &self.jobs, JobAction::$name, false).await
             }
         }
     };
@@ -38,24 +38,43 @@ action!(
     "Examples:\n  muster hold 42\n  muster release 42"
 );
 action!(Release, "Let held jobs start", "Examples:\n  muster release 42");
-action!(
-    Requeue,
-    "Try jobs again from the queue",
-    "Examples:\n  muster requeue 42    stop it, or take it after its end, and queue it again"
-);
+
+/// Try jobs again from the queue
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster requeue 42          stop it, or take it after its end, and queue it \
+again\n  muster requeue 42          an array: its tasks that failed or were cancelled\n  \
+muster requeue 42_3        one task of an array, however it ended\n  \
+muster requeue --all 42    every task of an array"
+)]
+pub(crate) struct Requeue {
+    /// Ids or names; an array's id stands for its tasks that failed or were cancelled
+    #[arg(required = true, value_name = "JOB")]
+    jobs: Vec<String>,
+    /// Every task of an array, also those that succeeded and those that run
+    #[arg(long)]
+    all: bool,
+}
+
+impl Requeue {
+    pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        act(ctx, &self.jobs, JobAction::Requeue, self.all).await
+    }
+}
+
 action!(
     Checkpoint,
     "Ask running jobs for a checkpoint",
     "Examples:\n  muster checkpoint 42 && muster describe job 42"
 );
 
-async fn act(ctx: &Ctx, given: &[String], action: JobAction) -> Result<u8, Fail> {
+async fn act(ctx: &Ctx, given: &[String], action: JobAction, all: bool) -> Result<u8, Fail> {
     let client = ctx.client()?;
     let given_many = given.len() > 1;
     let mut after = Vec::new();
     let mut first_failure = None;
     for given in given {
-        match one(&client, given, action).await {
+        match one(&client, given, action, all).await {
             Ok((job, said)) => {
                 if ctx.is_table() {
                     output::print(&format!("{said}\n"))?;
@@ -85,12 +104,21 @@ async fn act(ctx: &Ctx, given: &[String], action: JobAction) -> Result<u8, Fail>
 }
 
 /// Does it to what one word names; how the job is now, and what became of it.
-async fn one(client: &Client, given: &str, action: JobAction) -> Result<(Job, String), Fail> {
+async fn one(
+    client: &Client,
+    given: &str,
+    action: JobAction,
+    all: bool,
+) -> Result<(Job, String), Fail> {
     let before = pick::job(client, given).await?;
     // The plain id of an array means all of its tasks to the server.
     if let Some(array) = pick::array(&before, given) {
         let id = array.parent.to_string();
         let tasks = pick::active_tasks(client, &before, array).await?;
+        if all {
+            let job = client.requeue_all(&id).await?;
+            return Ok((job, format!("array {id}: all of its tasks go back to the queue")));
+        }
         let said = of_array(action, array, &tasks)?;
         let needless = action == JobAction::Release && !tasks.iter().any(|t| t.held.is_some());
         let job = if needless { before } else { client.act(&id, action).await? };
@@ -164,7 +192,9 @@ fn of_array(action: JobAction, array: ArrayTask, active: &[Job]) -> Result<Strin
         JobAction::Release if held == 0 => format!("no task of array {id} is held"),
         JobAction::Release => format!("array {id}: {} may start", of_all(held)),
         JobAction::Hold => format!("array {id}: tasks that wait are held"),
-        JobAction::Requeue => format!("array {id}: its tasks go back to the queue"),
+        JobAction::Requeue => {
+            format!("array {id}: its tasks that failed or were cancelled go back to the queue")
+        }
         JobAction::Checkpoint => {
             format!("array {id}: tasks that run were asked for a checkpoint")
         }

@@ -29,7 +29,7 @@ enum What {
     /// A job: its gang, its attempts and why each ended, its whole story
     #[command(alias = "jobs")]
     Job {
-        /// Id or name
+        /// Id or name; an array's id stands for all of its tasks, ID_N for one
         name: String,
     },
     /// A node: its axes, its inventory, what runs there, what is wrong and what happened
@@ -49,6 +49,11 @@ impl Describe {
         match self.what {
             What::Job { name } => {
                 let job = pick::job(&client, &name).await?;
+                if let Some(array) = pick::array(&job, &name) {
+                    let array = client.job_array(&array.parent.to_string()).await?;
+                    ctx.show(&array, |a| job::array_text(a, colour::on()))?;
+                    return Ok(0);
+                }
                 let beside =
                     if ctx.is_table() { beside(&client, &job).await } else { Beside::default() };
                 ctx.show(&job, |j| job::text(j, &beside, now(), colour::on()))?;

@@ -45,7 +45,9 @@ impl Explain {
         }
         let client = ctx.client()?;
         let job = pick::job(&client, &self.what).await.map_err(|e| self.meant(e))?;
-        let explanation = client.explain(&job.id).await?;
+        // An array's plain id means all of its tasks.
+        let array = pick::array(&job, &self.what).map(|a| a.parent.to_string());
+        let explanation = client.explain(array.as_deref().unwrap_or(&job.id)).await?;
         ctx.show(&explanation, text)?;
         Ok(0)
     }

@@ -129,9 +129,11 @@ impl State {
 
     /// Jobs whose attempt was given something on a node, be it over there or not.
     pub(super) fn placed_on(&self, node: &NodeName) -> Vec<Arc<Job>> {
-        let all = self.index.cluster.running.values();
-        let here = all.filter(|r| r.slots().iter().any(|s| s.node == *node));
-        here.filter_map(|r| self.jobs.get(&r.work.job).cloned()).collect()
+        let all = self.index.left.keys().filter_map(|id| self.jobs.get(id));
+        let here = |j: &&Arc<Job>| {
+            j.attempt.iter().flat_map(|a| &a.placement.slots).any(|s| s.node == *node)
+        };
+        all.filter(here).cloned().collect()
     }
 
     /// A reservation over a domain covers the nodes that stand there now.

@@ -186,6 +186,14 @@ pub(super) fn cancel(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer,
             e.emit(Some(&job.project), Event::JobCancelled { job: id, reason });
             e.withdraw_notices(id);
         }
+        // Its ranks have all ended: it keeps its result, and nothing starts it again.
+        _ if job.ending_until().is_some() => {
+            e.settle_now(id);
+            if e.state.jobs.get(&id).is_some_and(|j| j.state == JobState::Queued) {
+                let reason = format!("cancelled by {by}");
+                e.emit(Some(&job.project), Event::JobCancelled { job: id, reason });
+            }
+        }
         _ => {
             let stopping = job.attempt.as_ref().and_then(|a| a.stop.as_ref());
             if !stopping.is_some_and(|s| matches!(s.reason, StopReason::Cancelled { .. })) {
@@ -197,12 +205,17 @@ pub(super) fn cancel(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer,
     Ok(Answer::Done)
 }
 
+/// How a job stands, for people: one whose end is held back is not being stopped.
+fn shown_state(job: &Job) -> &'static str {
+    if job.ending_until().is_some() { "ending" } else { job.state.word() }
+}
+
 pub(super) fn hold(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
     let job = find(e, req, id)?;
     if job.state != JobState::Queued {
         return Err(Refusal::new(
             RefusalCode::Conflict,
-            format!("job {id} is {}: only a waiting job can be held", job.state),
+            format!("job {id} is {}: only a waiting job can be held", shown_state(&job)),
         )
         .hint("`muster requeue` stops it and puts it back into the queue"));
     }
@@ -239,12 +252,34 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
             let event = Event::JobRequeued { job: id, reason, not_before, by: Some(by) };
             e.emit(Some(&job.project), event);
         }
+        // Its ranks have all ended, so there is nothing to stop and nothing that still writes.
+        _ if job.ending_until().is_some() => {
+            e.settle_now(id);
+            if e.state.jobs.get(&id).is_some_and(|j| j.state.is_final()) {
+                let (reason, not_before) = (format!("requeued by {by}"), Time(0));
+                let event = Event::JobRequeued { job: id, reason, not_before, by: Some(by) };
+                e.emit(Some(&job.project), event);
+            }
+        }
         _ => {
             e.order_stop(&job, StopReason::Requeued { by }, None);
             e.settle_job(id);
         }
     }
     Ok(Answer::Done)
+}
+
+/// With its array a task is queued anew only where there is something to make good.
+pub(super) fn requeue_failed(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
+    let job = find(e, req, id)?;
+    if job.failed_or_cancelled() {
+        return requeue(e, req, id);
+    }
+    let (task, state) = (job.display_id(), job.state);
+    let message = format!("task {task} is {state}: it neither failed nor was it cancelled");
+    Err(Refusal::new(RefusalCode::Conflict, message).hint(format!(
+        "`muster requeue {task}` queues this task, `muster requeue --all` every task of the array"
+    )))
 }
 
 /// When the ranks of a job's last attempt have certainly stopped, on nodes that were lost with it
@@ -281,7 +316,7 @@ pub(super) fn ask_checkpoint(e: &mut Engine, req: &Request, id: JobId) -> Result
     let Some(key) = job.attempt_key().filter(|_| job.state == JobState::Running) else {
         return Err(Refusal::new(
             RefusalCode::Conflict,
-            format!("job {id} is {}: only a running job can write a checkpoint", job.state),
+            format!("job {id} is {}: only a running job can write a checkpoint", shown_state(&job)),
         ));
     };
     let asks = job.spec.checkpoint.as_ref().and_then(|c| c.request.signal.as_ref());
@@ -365,7 +400,7 @@ pub(super) fn update(
     if job.state != JobState::Queued {
         return Err(Refusal::new(
             RefusalCode::Conflict,
-            format!("job {id} is {}: only a waiting job can be changed", job.state),
+            format!("job {id} is {}: only a waiting job can be changed", shown_state(&job)),
         )
         .hint("`muster requeue` stops it and puts it back into the queue"));
     }

@@ -49,6 +49,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::Hold { job } => jobs::hold(e, req, *job),
         Command::Release { job } => jobs::release(e, req, *job),
         Command::Requeue { job } => jobs::requeue(e, req, *job),
+        Command::RequeueFailed { job } => jobs::requeue_failed(e, req, *job),
         Command::AskCheckpoint { job } => jobs::ask_checkpoint(e, req, *job),
         Command::CheckpointDone { key, step, path, bytes, blocked_ms } => {
             let c = muster_model::job::Checkpoint {

@@ -38,6 +38,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::Hold { job }
         | Command::Release { job }
         | Command::Requeue { job }
+        | Command::RequeueFailed { job }
         | Command::UpdateJob { job, .. }
         | Command::AskCheckpoint { job } => {
             visible(state, a, *job)?;

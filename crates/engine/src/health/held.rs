@@ -109,7 +109,7 @@ impl Engine {
     fn maybe_crash_loop(&mut self, job: &Job, why: &str) {
         // This one, and those before it that crashed, newest first.
         let quick = |p: &&PastAttempt| {
-            p.started_at.is_none_or(|t| p.ended_at.since(t) < SOON)
+            p.started_at.is_none_or(|t| p.freed().since(t) < SOON)
                 && matches!(
                     p.verdict,
                     Verdict::Application

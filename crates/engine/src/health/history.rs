@@ -84,9 +84,10 @@ impl State {
         let Some(job) = self.jobs.get(&key.job).cloned() else { return };
         let Some(a) = job.attempt.as_ref().filter(|a| a.no == key.attempt) else { return };
         if let Some(from) = a.started_at {
+            let until = a.freed_at.unwrap_or(at);
             for slot in &a.placement.slots {
                 let milli = self.nodes.get(&slot.node).map_or(1000, |n| share(slot, n));
-                self.health.history(&slot.node).busy(from, at, milli);
+                self.health.history(&slot.node).busy(from, until, milli);
             }
         }
         if verdict == Verdict::Success {

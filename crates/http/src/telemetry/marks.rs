@@ -57,7 +57,7 @@ pub(super) fn of(
     let mut out = Vec::new();
     for p in &job.past {
         out.push(mark(p.placed_at, "attempt", format!("attempt {} was placed", p.no)));
-        out.push(mark(p.ended_at, "attempt", format!("attempt {} ended: {}", p.no, p.reason)));
+        out.push(mark(p.freed(), "attempt", format!("attempt {} ended: {}", p.no, p.reason)));
     }
     if let Some(a) = &job.attempt {
         out.push(mark(a.placed_at, "attempt", format!("attempt {} was placed", a.no)));

@@ -37,6 +37,7 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
         ("get", "/v1/jobs", Tokens, no.clone()),
         ("post", "/v1/jobs", Users, held("m")),
         ("get", "/v1/jobs/{id}", JobReaders, no.clone()),
+        ("get", "/v1/jobs/{id}/array", JobReaders, no.clone()),
         ("get", "/v1/jobs/{id}/explain", JobReaders, no.clone()),
         ("get", "/v1/jobs/{id}/logs", JobReaders, no.clone()),
         ("get", "/v1/jobs/{id}/report", JobReaders, no.clone()),

@@ -1,5 +1,6 @@
 //! The API against a real brain over a real store.
 
+mod arrays;
 mod bounds;
 mod brand;
 mod console;

@@ -5,7 +5,7 @@ use crate::agents::Columns;
 use muster_engine::State;
 use muster_metering::{GpuRow, Pace, Usage, Used, Voice};
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::SlotState;
+use muster_model::job::{PastAttempt, SlotState};
 use muster_model::names::NodeName;
 use muster_model::placement::GpuSet;
 use muster_model::units::{Span, Time};
@@ -177,7 +177,7 @@ impl Attempts {
             }
             over += 1;
             let past = job.past.iter().find(|p| p.no == key.attempt);
-            a.close(past.map_or(s.at, |p| p.ended_at));
+            a.close(past.map_or(s.at, PastAttempt::freed));
         }
         while over > OVER {
             let first = self.0.iter().find(|(_, a)| matches!(a, Attempt::Over(_)));

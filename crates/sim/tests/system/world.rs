@@ -6,6 +6,7 @@ use super::agent::{Agent, Order, Said, Told};
 use super::spec;
 use muster_engine::invariants::step_problems;
 use muster_engine::{Engine, Policy, State};
+use muster_metering::Lives;
 use muster_model::command::{Actor, Answer, Command, Observed, Refusal, RefusalCode, Request};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId};
@@ -70,6 +71,8 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) now: Time,
     log: Vec<Record>,
+    /// What metering makes of the log.
+    meter: Lives,
     /// What the log adds up to: all that anybody outside the engine may see.
     pub(crate) view: State,
     snapshot: (usize, Vec<u8>),
@@ -100,6 +103,7 @@ impl World {
             engine: Engine::new(State::default(), Policy::default()),
             now,
             log: Vec::new(),
+            meter: Lives::default(),
             view: State::default(),
             snapshot: (0, State::default().to_bytes().expect("a state as bytes")),
             queue: BinaryHeap::new(),
@@ -236,10 +240,12 @@ impl World {
             if let Err(e) = self.view.apply(&r) {
                 self.fail(format!("the view does not follow: {e}"));
             }
+            self.meter.apply(&r);
             self.log.push(r);
         }
         if news {
-            let odd = self.engine.state().problems();
+            let mut odd = self.engine.state().problems();
+            odd.extend(self.metered_twice());
             if !odd.is_empty() {
                 self.fail(odd.join("; "));
             }
@@ -248,6 +254,24 @@ impl World {
             self.fail(format!("wakes at {t:?} although it is {:?}", self.now));
         }
         self.give_orders();
+    }
+
+    /// GPUs that metering counts for more than one attempt at this moment. Where there are none at
+    /// any moment, GPU time of all attempts on a node never exceeds its GPUs times the time.
+    fn metered_twice(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        for (node, milli) in self.meter.allocated() {
+            let Some(n) = self.view.nodes.get(node) else { continue };
+            let gpus = n.inventory.gpus.len() + n.missing_gpus.len();
+            // A slice counts as the larger of its parts: together they can be more than their GPU.
+            let whole = n.inventory.gpus.iter().all(|g| g.mig != Some(true));
+            if gpus > 0 && whole && milli > gpus as u64 * 1000 {
+                out.push(format!(
+                    "metered_once: {milli} thousandths of the {gpus} GPUs of {node} are counted"
+                ));
+            }
+        }
+        out
     }
 
     /// The server is gone and another begins with what is in the log.

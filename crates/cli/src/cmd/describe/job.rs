@@ -1,7 +1,7 @@
 //! A job for people.
 
 use super::{Beside, story};
-use muster_api::{Job, Recovery};
+use muster_api::{Job, JobArray, Recovery};
 use muster_model::job::{Basis, JobState};
 use muster_model::placement::HeldPart;
 use muster_model::spec::GpuPart;
@@ -9,6 +9,36 @@ use muster_model::units::Time;
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Table, cell, number, state};
 use muster_terminal::output::time::{full, length, relative};
+use std::collections::BTreeMap;
+
+/// Tasks of an array that are listed; of more the counts say enough.
+const TASKS_SHOWN: usize = 100;
+
+/// An array in short: how many of its tasks stand where, and each of them.
+pub(super) fn array_text(array: &JobArray, on: bool) -> String {
+    let mut counts: BTreeMap<JobState, usize> = BTreeMap::new();
+    for task in &array.items {
+        *counts.entry(task.state).or_default() += 1;
+    }
+    let counts: Vec<String> = counts.iter().map(|(s, n)| format!("{n} {s}")).collect();
+    let mut f = Facts::new();
+    f.line("Array", format!("{} ({})", array.id, array.name));
+    f.line("Tasks", format!("{}: {}", array.count, counts.join(", ")));
+    if let Some(first) = array.items.first() {
+        f.line("One task", format!("muster describe job {}", first.id));
+    }
+    f.section("Tasks", on);
+    let mut t = Table::new(&["TASK", "STATE"]);
+    for task in array.items.iter().take(TASKS_SHOWN) {
+        t.row(vec![cell(&task.id), state(task.state.word())]);
+    }
+    f.table(&t, on);
+    let rest = array.items.len().saturating_sub(TASKS_SHOWN);
+    if rest > 0 {
+        f.0.push_str(&format!("  and {rest} more\n"));
+    }
+    f.0
+}
 
 pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
     let mut f = Facts::new();
@@ -154,6 +184,9 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
                 relative(now, stop.at),
                 stop.message
             ));
+        }
+        if a.is_ending() {
+            f.text("its ranks have all ended: nothing is allocated to it any more");
         }
     }
     if !job.past.is_empty() {

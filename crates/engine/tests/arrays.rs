@@ -1,0 +1,47 @@
+//! What is asked of an array is asked of its tasks.
+
+use crate::common::{World, crash, gang, replay};
+use muster_model::command::{Command, RefusalCode};
+use muster_model::ids::JobId;
+use muster_model::job::JobState;
+
+#[test]
+fn only_tasks_that_failed_or_were_cancelled_are_queued_again_with_their_array() {
+    let mut w = World::new(1, 8);
+    let mut spec = gang(1, 1);
+    spec.array = Some("0-4".into());
+    spec.retries.infrastructure = 0;
+    let first = w.submit(spec);
+    let task = |n: u64| JobId(first.0 + n);
+    for n in 0..4 {
+        w.start(task(n));
+    }
+    // One succeeds, one fails, one is cancelled, one runs and one has not come up.
+    w.finish(task(0));
+    let n = w.nodes_of(task(1))[0].clone();
+    w.report(task(1), &n, crash(0, 3));
+    w.ok(Command::Cancel { job: task(2) });
+    w.stopped(task(2));
+    let states = |w: &World| -> Vec<JobState> { (0..5).map(|n| w.job(task(n)).state).collect() };
+    use JobState::{Cancelled, Failed, Running, Starting, Succeeded};
+    assert_eq!(states(&w), [Succeeded, Failed, Cancelled, Running, Starting]);
+    for n in 0..5 {
+        let got = w.send(Command::RequeueFailed { job: task(n) });
+        let refused = got.err().map(|r| (r.code, r.hint.unwrap_or_default()));
+        match refused {
+            None => assert!([1, 2].contains(&n), "task {n}"),
+            Some((code, hint)) => {
+                assert!([0, 3, 4].contains(&n), "task {n}: {hint}");
+                assert_eq!(code, RefusalCode::Conflict);
+                assert!(hint.contains("--all"), "{hint}");
+            }
+        }
+    }
+    assert_eq!(states(&w), [Succeeded, Starting, Starting, Running, Starting]);
+    let attempts: Vec<u32> = (0..5).map(|n| w.job(task(n)).attempts).collect();
+    assert_eq!(attempts, [1, 2, 2, 1, 1]);
+    // One task by itself is queued again however it ended.
+    w.ok(Command::Requeue { job: task(0) });
+    assert_eq!((w.job(task(0)).state, w.job(task(0)).attempts), (Starting, 2));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}

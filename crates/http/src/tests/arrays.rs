@@ -1,0 +1,123 @@
+//! The plain id of an array means all of its tasks; and a cancel does not rewrite how a job ended.
+
+use super::{PATIENCE, Site, site};
+use muster_model::command::{Command, Observed};
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::{Exit, SlotEnd};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The job, once it is as it should be.
+async fn when(s: &Site, id: &str, so: impl Fn(&Value) -> bool) -> Value {
+    let path = format!("/v1/jobs/{id}");
+    let wait = async {
+        loop {
+            let job = s.get(&s.user, &path).await.json();
+            if so(&job) {
+                return job;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.expect("the job comes to it")
+}
+
+fn spec(array: Option<&str>) -> Value {
+    let mut spec = json!({"name": "sweep", "gang": {"gpus": 1}, "run": {"command": ["true"]}});
+    if let Some(tasks) = array {
+        spec["array"] = json!(tasks);
+        // Nobody looks for the cause of a failure that is not tried again anyhow.
+        spec["retries"] = json!({"infrastructure": 0});
+    }
+    spec
+}
+
+/// The first attempt of a job comes up on the only node, and ends with this code.
+async fn ends(s: &Site, job: &Value, code: i32) {
+    let (id, number) = (job["id"].as_str().unwrap(), job["number"].as_u64().unwrap());
+    when(s, id, |j| j["state"] == "starting").await;
+    let exit = Exit { rank: 0, code: Some(code), signal: None, note: String::new() };
+    let end = if code == 0 { SlotEnd::Ok } else { SlotEnd::Failed { exit } };
+    for observed in [Observed::Running, Observed::Ended(end)] {
+        let key = AttemptKey { job: JobId(number), attempt: 1 };
+        let node = "n1".parse().unwrap();
+        s.brain.system(Command::SlotReport { node, key, observed }).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_while_the_cause_is_looked_for_keeps_the_exit_code() {
+    let s = site().await;
+    let job = s.post(&s.user, "/v1/jobs", &spec(None)).await.json();
+    let id = job["id"].as_str().unwrap();
+    ends(&s, &job, 3).await;
+    let got = s.post(&s.user, &format!("/v1/jobs/{id}/cancel"), &Value::Null).await;
+    let shown = got.json();
+    assert_eq!((got.status.as_u16(), &shown["state"]), (200, &json!("failed")), "{shown}");
+    assert_eq!((&shown["exit_code"], &shown["attempts"]), (&json!(3), &json!(1)), "{shown}");
+    assert_eq!(shown["past"][0]["verdict"], "application", "{shown}");
+    // The attempt ended with its ranks, the job no earlier.
+    let (attempt, job) = (&shown["past"][0]["ended_at"], &shown["ended_at"]);
+    assert!(attempt.as_str().unwrap() <= job.as_str().unwrap(), "{shown}");
+    // Once more changes nothing.
+    let again = s.post(&s.user, &format!("/v1/jobs/{id}/cancel"), &Value::Null).await;
+    assert_eq!((again.status.as_u16(), &again.json()["state"]), (200, &json!("failed")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_is_queued_again_without_the_tasks_that_succeeded() {
+    let s = site().await;
+    let made = s.post(&s.user, "/v1/jobs", &spec(Some("0-2"))).await.json();
+    let id = made["id"].as_str().unwrap();
+    for (n, code) in [(0, 0), (1, 3)] {
+        ends(&s, &made["items"][n], code).await;
+    }
+    when(&s, &format!("{id}_2"), |j| j["state"] == "starting").await;
+    let last = format!("/v1/jobs/{id}_2/cancel");
+    assert_eq!(s.post(&s.user, &last, &Value::Null).await.status, 200);
+    let number = made["items"][2]["number"].as_u64().unwrap();
+    let key = AttemptKey { job: JobId(number), attempt: 1 };
+    let (node, observed) = ("n1".parse().unwrap(), Observed::Ended(SlotEnd::Stopped));
+    s.brain.system(Command::SlotReport { node, key, observed }).await.unwrap();
+    when(&s, &format!("{id}_2"), |j| j["state"] == "cancelled").await;
+    when(&s, &format!("{id}_1"), |j| j["state"] == "failed").await;
+    // What is asked of the array is told of the array.
+    let array = s.get(&s.user, &format!("/v1/jobs/{id}/array")).await.json();
+    let states: Vec<&Value> =
+        array["items"].as_array().unwrap().iter().map(|t| &t["state"]).collect();
+    assert_eq!(states, ["succeeded", "failed", "cancelled"], "{array}");
+    let why = s.get(&s.user, &format!("/v1/jobs/{id}/explain")).await.json();
+    let summary = why["summary"].as_str().unwrap();
+    assert!(summary.starts_with("3 tasks: 1 succeeded, 1 failed, 1 cancelled"), "{why}");
+    assert_eq!(why["job"], json!(id), "{why}");
+    let requeue = format!("/v1/jobs/{id}/requeue");
+    assert_eq!(s.post(&s.user, &requeue, &Value::Null).await.status, 200);
+    for n in [1, 2] {
+        when(&s, &format!("{id}_{n}"), |j| j["attempts"] == 2).await;
+    }
+    let first = s.get(&s.user, &format!("/v1/jobs/{id}_0")).await.json();
+    assert_eq!((&first["state"], &first["attempts"]), (&json!("succeeded"), &json!(1)), "{first}");
+    // Who means every task says so, and who means one names it.
+    assert_eq!(s.post(&s.user, &format!("{requeue}?all=true"), &Value::Null).await.status, 200);
+    when(&s, &format!("{id}_0"), |j| j["attempts"] == 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_that_succeeded_has_nothing_to_queue_again_but_each_task_has() {
+    let s = site().await;
+    let made = s.post(&s.user, "/v1/jobs", &spec(Some("4-5"))).await.json();
+    let id = made["id"].as_str().unwrap();
+    for n in [0, 1] {
+        ends(&s, &made["items"][n], 0).await;
+    }
+    when(&s, &format!("{id}_5"), |j| j["state"] == "succeeded").await;
+    let got = s.post(&s.user, &format!("/v1/jobs/{id}/requeue"), &Value::Null).await;
+    assert_eq!((got.status.as_u16(), got.error()), (409, "conflict".to_owned()), "{:?}", got.body);
+    assert!(got.json()["error"]["hint"].as_str().unwrap().contains("--all"), "{:?}", got.body);
+    let got = s.post(&s.user, &format!("/v1/jobs/{id}_4/requeue"), &Value::Null).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    when(&s, &format!("{id}_4"), |j| j["attempts"] == 2).await;
+    // One job, and one task, stand alone.
+    let one = s.get(&s.user, &format!("/v1/jobs/{id}_5/array")).await.json();
+    assert_eq!((&one["count"], &one["items"][0]["index"]), (&json!(1), &json!(5)), "{one}");
+}
