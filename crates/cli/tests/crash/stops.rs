@@ -129,7 +129,7 @@ impl Test {
     }
 
     /// Jobs with checkpoint directories on the nodes of one host, each rank at work.
-    async fn write_on(&mut self, host: usize, n: u64, api: &Api) -> Result<Vec<Writer>, String> {
+    async fn write_on(&self, host: usize, n: u64, api: &Api) -> Result<Vec<Writer>, String> {
         let file = self.site.rank_file();
         let others = (0..self.site.hosts.len()).filter(|h| *h != host);
         let others: Vec<String> = others.flat_map(|h| self.site.nodes_of(h)).collect();
