@@ -1,14 +1,24 @@
 //! A real server under load is killed at random moments and at every failpoint, and started
-//! again on what it left. Everything acknowledged is there, no gang runs twice, no GPU is held
-//! by two, and running ranks notice nothing.
+//! again on what it left, now and then with its clock set hours ahead or behind. Then agents are
+//! killed, and then some are stopped for longer than the lease of their ranks, while jobs with
+//! checkpoint directories run. Everything acknowledged is there, no gang runs twice, no GPU is held
+//! by two, no two attempts write to one directory, and running ranks notice nothing. At the end
+//! the log is read twice: with the server's code (`log`), and with none of it (`auditor`).
 //!
 //! `MUSTER_CRASH_KILLS` says how often the server is killed (12; `cargo xtask soak crash` kills it
 //! a thousand times), `MUSTER_CRASH_AGENT_KILLS` how often the agents are (a tenth of that, at
-//! least 3), `MUSTER_CRASH_SEED` with which seed (1; `fresh` takes one from the clock),
-//! `MUSTER_CRASH_KEEP` keeps the directory.
+//! least 3), `MUSTER_CRASH_STOPS` how often some are stopped (a thirtieth, at least 1),
+//! `MUSTER_CRASH_SEED` with which seed (1; `fresh` takes one from the clock), `MUSTER_CRASH_KEEP`
+//! keeps the directory, `MUSTER_CRASH_CLOCK` names the library that sets the server's clock where
+//! there is no C compiler to build it.
+//!
+//! To run it on another machine, copy this test program and the binary there:
+//! `MUSTER_BIN=./muster MUSTER_CRASH_KILLS=300 ./it crash:: --nocapture --test-threads=1`.
 
 pub(crate) mod api;
 pub(crate) mod audit;
+pub(crate) mod auditor;
+pub(crate) mod clock;
 pub(crate) mod load;
 pub(crate) mod log;
 pub(crate) mod ranks;
@@ -16,7 +26,9 @@ pub(crate) mod rng;
 pub(crate) mod run;
 pub(crate) mod site;
 pub(crate) mod sleepers;
+pub(crate) mod stops;
 pub(crate) mod work;
+pub(crate) mod writers;
 
 use crate::stores;
 

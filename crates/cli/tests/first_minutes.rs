@@ -231,6 +231,42 @@ fn a_killed_cluster_comes_back_and_its_ranks_never_noticed() {
 }
 
 #[test]
+fn killed_nodes_are_started_again_and_given_up_after_three_quick_ends() {
+    let mut c = Cluster::start(2);
+    let nap = format!("605.{}", std::process::id());
+    let script = format!("exec sleep {nap}");
+    let id = c.submit(&["--gpus", "4", "--ranks-per-node", "1", "--", "sh", "-c", &script]);
+    until("the job runs", || c.json(&["get", "job", &id])["state"] == "running");
+    let naps = || processes(&["sleep", &nap]);
+    let rank = naps();
+    assert_eq!(rank.len(), 1, "one process: {rank:?}");
+
+    let before = c.fleet();
+    assert_eq!(before.len(), 1, "one process hosts the nodes: {before:?}");
+    c.kill_fleet();
+    until("another process hosts the nodes", || c.fleet().iter().any(|p| !before.contains(p)));
+    until("every node is back", || c.nodes_in("ready") == 2);
+    assert!(c.log().contains("starting it again in 1 s"), "{}", c.log());
+    c.muster(&["run", "--gpus", "1", "--", "true"]).code(0);
+    let job = c.json(&["get", "job", &id]);
+    assert_eq!((&job["state"], &job["attempts"]), (&"running".into(), &1.into()), "{job}");
+    assert_eq!(naps(), rank, "the same process");
+
+    until("it gives up", || {
+        c.kill_fleet();
+        c.ended()
+    });
+    let said = c.log();
+    assert!(said.contains("the fleet ended 3 times in a row"), "{said}");
+    assert!(said.contains("SIGKILL"), "it says why: {said}");
+    c.restart();
+    until("every node is back", || c.nodes_in("ready") == 2);
+    assert_eq!(naps(), rank, "the same process");
+    c.muster(&["cancel", &id]).code(0);
+    until("the rank is gone", || naps().is_empty());
+}
+
+#[test]
 fn a_crashed_node_costs_its_job_one_attempt() {
     let c = Cluster::start(2);
     let script =

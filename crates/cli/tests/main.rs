@@ -20,3 +20,10 @@ mod straggler;
 mod top;
 mod traces;
 mod verbs;
+
+/// The muster binary: the one of this build, or the one that `MUSTER_BIN` names where this program
+/// was copied to another machine.
+fn muster_binary() -> std::path::PathBuf {
+    let named = std::env::var_os("MUSTER_BIN").filter(|path| !path.is_empty());
+    named.unwrap_or_else(|| env!("CARGO_BIN_EXE_muster").into()).into()
+}

@@ -2,7 +2,7 @@
 //!
 //! `up` runs the server in this process. A child process, `muster __fleet`, hosts the simulated
 //! nodes and this machine's own agent; it is told what to do in one line of JSON on its stdin
-//! and ends with its parent. Ranks survive both.
+//! and ends with its parent. When it dies alone, `up` starts it again. Ranks survive both.
 
 use crate::wire;
 use muster_model::NodeName;
@@ -15,6 +15,7 @@ use muster_terminal::output;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio_util::sync::CancellationToken;
 
@@ -142,14 +143,21 @@ pub(crate) struct Started {
 
 /// How long `up` waits for its nodes before it says that it is ready; a large fleet goes on
 /// joining after that.
-const NODES_JOIN: std::time::Duration = std::time::Duration::from_secs(3);
+const NODES_JOIN: Duration = Duration::from_secs(3);
+
+/// A fleet that ends so soon after its start may end for the same reason again.
+const QUICK_END: Duration = Duration::from_secs(60);
+/// `up` ends after so many of these one after the other.
+const QUICK_ENDS_MAX: u32 = 3;
+/// Before the first new start; twice as long before each further one.
+const BACK_OFF: Duration = Duration::from_secs(1);
 
 impl Started {
-    async fn nodes_joined(&self, expected: usize, most: std::time::Duration) {
+    async fn nodes_joined(&self, expected: usize, most: Duration) {
         let agents = self.agents.clone();
         let all = async {
             while agents.count() < expected {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
         if tokio::time::timeout(most, all).await.is_err() {
@@ -213,7 +221,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
     let names: Vec<NodeName> = topology.nodes.keys().cloned().collect();
     let expected = names.len() + usize::from(options.local_node);
     let started = wire::start_server(&server, Some(topology), true).await?;
-    let (mut fleet, _open) = spawn_fleet(&FleetConfig {
+    let config = FleetConfig {
         parent: std::process::id(),
         link: started.link,
         join: started.join.clone().unwrap_or_default(),
@@ -229,8 +237,8 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         exporter: options.exporter,
         data_dir: fleet_dir,
         past: demo.as_ref().and_then(|d| d.past.clone()),
-    })
-    .await?;
+    };
+    let fleet = spawn_fleet(&config).await?;
     let mut known = false;
     if options.context
         && let Some(path) = config::user_config()
@@ -249,11 +257,16 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         // It ends with this process.
         tokio::spawn(crate::demo::go_on(started.url.clone(), started.token_file.clone(), seed));
     }
+    let stop = started.stop.clone();
+    let serving = until_end(started.stop, started.served);
+    tokio::pin!(serving);
     tokio::select! {
-        ended = until_end(started.stop, started.served) => ended,
-        ended = fleet.wait() => {
-            let how = ended.map_or_else(|e| e.to_string(), |s| s.to_string());
-            Err(Fail::failed(format!("the fleet ended: {how}")).hint("its own output above says why"))
+        ended = &mut serving => ended,
+        why = keep_fleet(&config, fleet) => {
+            // The server gives its lease back, so that the next start need not wait for its end.
+            stop.cancel();
+            let _ = serving.await;
+            Err(why)
         }
     }
 }
@@ -353,10 +366,51 @@ fn private_dir(dir: &Path) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Starts `muster __fleet`. Its stdin stays open: when it closes, the parent is gone.
-async fn spawn_fleet(
-    config: &FleetConfig,
-) -> Result<(tokio::process::Child, Option<tokio::process::ChildStdin>), Fail> {
+/// The fleet's process, and its stdin, which stays open: when it closes, the parent is gone.
+type Fleet = (tokio::process::Child, Option<tokio::process::ChildStdin>);
+
+/// Starts the fleet again whenever it ends, and says so. Its nodes come back under their own
+/// names and find their ranks again, as after any restart of an agent. Returns why it gave up.
+///
+/// Not for a task of its own: a fleet ends with the thread that started it, and those of the
+/// runtime come and go.
+async fn keep_fleet(config: &FleetConfig, first: Fleet) -> Fail {
+    let mut quick_ends = 0;
+    let mut fleet = Ok(first);
+    loop {
+        let began = Instant::now();
+        let how = match fleet {
+            Ok((mut child, _open)) => match child.wait().await {
+                Ok(status) => format!("it ended with {status}"),
+                Err(e) => format!("it cannot be waited for: {e}"),
+            },
+            Err(Fail { message, .. }) => message,
+        };
+        let Some(pause) = back_off(&mut quick_ends, began.elapsed()) else {
+            let times = format!("{QUICK_ENDS_MAX} times in a row soon after its start");
+            return Fail::failed(format!("the fleet ended {times}; the last time: {how}")).hint(
+                "its own output above says why; running jobs go on, start again to see them",
+            );
+        };
+        output::note(&format!(
+            "the process of the nodes is gone ({how}); starting it again in {} s, running jobs go on",
+            pause.as_secs()
+        ));
+        tokio::time::sleep(pause).await;
+        fleet = spawn_fleet(config).await;
+    }
+}
+
+/// How long to wait before the fleet, which ran so long, is started again; none when it ended
+/// soon too often.
+fn back_off(quick_ends: &mut u32, ran: Duration) -> Option<Duration> {
+    *quick_ends = if ran < QUICK_END { *quick_ends + 1 } else { 0 };
+    let doubled = 1u32 << quick_ends.saturating_sub(1);
+    (*quick_ends < QUICK_ENDS_MAX).then(|| BACK_OFF * doubled)
+}
+
+/// Starts `muster __fleet`.
+async fn spawn_fleet(config: &FleetConfig) -> Result<Fleet, Fail> {
     let cannot = |e: std::io::Error| Fail::failed(format!("cannot start the fleet: {e}"));
     let program = std::env::current_exe().map_err(cannot)?;
     let mut child = tokio::process::Command::new(program)
@@ -423,6 +477,17 @@ mod tests {
         private_dir(&data).expect("made");
         let mode = std::fs::metadata(&data).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_fleet_is_started_again_until_it_ended_soon_three_times_in_a_row() {
+        let (soon, late) = (Duration::from_secs(1), QUICK_END);
+        let mut ends = 0;
+        let mut pauses = |all: &[Duration]| -> Vec<Option<u64>> {
+            all.iter().map(|ran| back_off(&mut ends, *ran).map(|d| d.as_secs())).collect()
+        };
+        assert_eq!(pauses(&[soon, soon, late, late]), [Some(1), Some(2), Some(1), Some(1)]);
+        assert_eq!(pauses(&[soon, soon, soon]), [Some(1), Some(2), None]);
     }
 
     #[test]

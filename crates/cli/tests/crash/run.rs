@@ -1,12 +1,14 @@
 //! The test itself: load, kills, and what must hold after each of them.
 
 use super::api::{Answer, Api};
+use super::auditor::{self, Submitted};
+use super::clock::{self, DAY, HOUR};
 use super::load::{self, Board, Cancel, Load};
 use super::rng::Rng;
-use super::site::{NODES, Process, Site};
+use super::site::{Process, Site};
 use super::sleepers::Sleepers;
 use super::work::{Kind, STEPS};
-use super::{audit, log, ranks, work};
+use super::{audit, log, ranks, stops, work};
 use muster_store::StoreUrl;
 use serde_json::json;
 use std::sync::Arc;
@@ -26,6 +28,9 @@ const FAILPOINTS: [(&str, u64); 9] = [
     ("brain.after_snapshot", 2),
 ];
 
+/// Where the server's clock is set to, in turn, ahead of the machine's or behind.
+const CLOCKS: [i64; 4] = [HOUR, -DAY, DAY, 0];
+
 /// How long a server may take to come by its failpoint before it is killed anyway.
 const LONGEST_WAIT: Duration = Duration::from_secs(4);
 
@@ -38,6 +43,13 @@ fn agent_kills() -> u64 {
     let given = std::env::var("MUSTER_CRASH_AGENT_KILLS").ok();
     let fewer = (kills() / 10).max(3);
     given.map_or(fewer, |n| n.parse().expect("MUSTER_CRASH_AGENT_KILLS is a number"))
+}
+
+/// Agents that are stopped or killed for longer than the lease of their ranks.
+fn agent_stops() -> u64 {
+    let given = std::env::var("MUSTER_CRASH_STOPS").ok();
+    let fewer = (kills() / 30).max(1);
+    given.map_or(fewer, |n| n.parse().expect("MUSTER_CRASH_STOPS is a number"))
 }
 
 fn seed() -> u64 {
@@ -56,11 +68,13 @@ pub(crate) fn run(kind: &str, store: Option<StoreUrl>) {
     let seed = seed();
     println!("crash test on {kind}: {} kills, MUSTER_CRASH_SEED={seed}", kills());
     let mut rng = Rng::new(seed);
+    let others = usize::try_from(agent_stops()).unwrap_or(usize::MAX).min(stops::HOSTS);
     let mut test = Test {
-        site: Site::new(store, &mut rng),
+        site: Site::new(store, others, &mut rng),
         rng,
         board: Arc::new(Board::default()),
         join: String::new(),
+        seed,
         doing: "the first start".into(),
         at_failpoints: 0,
     };
@@ -74,13 +88,22 @@ pub(crate) fn run(kind: &str, store: Option<StoreUrl>) {
     let result = told.and_then(|told| {
         test.doing = "the reading of the log at rest".into();
         let records = log::check(&test.site.store, &told)?;
+        test.doing = "the audit of the log at rest".into();
+        let (head, rows) = match &test.site.store {
+            StoreUrl::Sqlite(path) => auditor::read_sqlite(path)?,
+            StoreUrl::Postgres(url) => auditor::read_postgres(url)?,
+        };
+        auditor::check(head, &rows, &test.submitted())?;
         test.site.check_store()?;
         Ok(records)
     });
     match result {
         Ok(records) => println!(
-            "{kind}: {} kills at failpoints, {} jobs, {} submissions repeated, {records} records",
+            "{kind}: {} kills at failpoints, {} agents stopped, {} steps of the clock, {} jobs, \
+             {} submissions repeated, {records} records",
             test.at_failpoints,
+            agent_stops(),
+            test.site.clock.as_ref().map_or(0, |c| c.steps),
             test.board.acked().len(),
             test.board.repeated.load(Ordering::Relaxed)
         ),
@@ -92,13 +115,14 @@ pub(crate) fn run(kind: &str, store: Option<StoreUrl>) {
     }
 }
 
-struct Test {
-    site: Site,
+pub(super) struct Test {
+    pub(super) site: Site,
     rng: Rng,
-    board: Arc<Board>,
-    join: String,
+    pub(super) board: Arc<Board>,
+    pub(super) join: String,
+    pub(super) seed: u64,
     /// For the message, should it fail.
-    doing: String,
+    pub(super) doing: String,
     at_failpoints: u64,
 }
 
@@ -107,16 +131,22 @@ impl Test {
     async fn live(&mut self) -> Result<Vec<serde_json::Value>, String> {
         self.site.start_server(None);
         self.up().await?;
+        self.site.check_clock();
         let api = self.site.api()?;
         let join = json!({ "name": "fleet", "join": true, "ttl": "1h" });
         self.join = match api.insist("/v1/tokens", "join", Some(&join)).await {
             Answer::Done(t) => t["secret"].as_str().unwrap_or_default().to_owned(),
             other => return Err(format!("no join token: {other:?}")),
         };
-        self.site.start_fleet(&self.join);
+        // Those who sleep do so on the host that is never stopped.
+        self.site.start_host(0, &self.join);
         self.fleet_up(&api).await?;
         let file = self.site.rank_file();
         let sleepers = Sleepers::start(&api, &self.board, &file).await?;
+        for host in 1..self.site.hosts.len() {
+            self.site.start_host(host, &self.join);
+        }
+        self.fleet_up(&api).await?;
 
         let load = Load::start(&self.board, &api, &file, &self.rng, "server");
         let (mut round, mut killed) = (0, 0);
@@ -138,6 +168,11 @@ impl Test {
         load.stop().await?;
         self.settle(&api, &sleepers, false).await?;
 
+        self.lose_soon(&api).await?;
+        for n in 1..=agent_stops() {
+            self.stop_agents(n, &api, &sleepers).await?;
+        }
+
         self.doing = "the end".into();
         self.speak(&api).await?;
         sleepers.end(&api, &self.board).await?;
@@ -145,7 +180,8 @@ impl Test {
         audit::none_of(&audit::outcomes(&self.board.acked(), &jobs, false))?;
         audit::witnesses(&file, &self.board.acked(), &jobs)?;
         let told = api.all("/v1/events", "after").await?;
-        for process in [&mut self.site.fleet, &mut self.site.server] {
+        let hosts = self.site.hosts.iter_mut();
+        for process in hosts.chain([&mut self.site.server]) {
             if let Some(mut p) = process.take()
                 && !p.stop(Duration::from_secs(20))
             {
@@ -155,24 +191,25 @@ impl Test {
         Ok(told)
     }
 
-    async fn up(&mut self) -> Result<(), String> {
+    pub(super) async fn up(&mut self) -> Result<(), String> {
         if self.site.serves().await? { Ok(()) } else { Err("the server ended at its start".into()) }
     }
 
     /// Waits until every node is connected to the present server.
-    async fn fleet_up(&mut self, api: &Api) -> Result<(), String> {
+    pub(super) async fn fleet_up(&mut self, api: &Api) -> Result<(), String> {
         let start = Instant::now();
+        let wanted = self.site.nodes();
         loop {
             let nodes = api.all("/v1/nodes", "cursor").await?;
             let up = nodes.iter().filter(|n| n["agent"].is_object()).count();
-            if u32::try_from(up).is_ok_and(|n| n >= NODES) {
+            if up >= wanted {
                 return Ok(());
             }
-            if self.site.fleet.as_mut().is_none_or(Process::ended) {
-                return Err("the host of the agents has ended".into());
+            if self.site.hosts.iter_mut().flatten().any(Process::ended) {
+                return Err("a host of agents has ended".into());
             }
             if start.elapsed() > Duration::from_secs(60) {
-                return Err(format!("{up} of {NODES} nodes are connected: {nodes:?}"));
+                return Err(format!("{up} of {wanted} nodes are connected: {nodes:?}"));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -189,6 +226,14 @@ impl Test {
         }
         let pause = self.rng.between(50, 900);
         tokio::time::sleep(Duration::from_millis(pause)).await;
+        // A server does not follow a step while it runs, and must not fall over one when it starts.
+        if n % 4 == 1 {
+            let turn = usize::try_from(n / 4).unwrap_or(0) % CLOCKS.len();
+            self.doing = format!("{}, its clock {}", self.doing, clock::words(CLOCKS[turn]));
+            self.site.set_clock(CLOCKS[turn]);
+            let pause = self.rng.between(0, 1500);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+        }
         self.end_server(false)?;
         sleepers.live()?;
         if n.is_multiple_of(2) {
@@ -215,7 +260,7 @@ impl Test {
         Ok(killed)
     }
 
-    fn end_server(&mut self, may_have_ended: bool) -> Result<(), String> {
+    pub(super) fn end_server(&mut self, may_have_ended: bool) -> Result<(), String> {
         let Some(mut server) = self.site.server.take() else { return Ok(()) };
         if server.ended() && !may_have_ended {
             return Err("the server ended by itself".into());
@@ -242,7 +287,9 @@ impl Test {
         self.doing = format!("kill {n} of the agents{}", if both { " and the server" } else { "" });
         let pause = self.rng.between(300, 1500);
         tokio::time::sleep(Duration::from_millis(pause)).await;
-        self.site.kill_fleet();
+        for host in 0..self.site.hosts.len() {
+            self.site.kill_host(host);
+        }
         if both && let Some(mut server) = self.site.server.take() {
             server.kill();
         }
@@ -254,11 +301,26 @@ impl Test {
             self.up().await?;
         }
         sleepers.live()?;
-        self.site.start_fleet(&self.join);
+        for host in 0..self.site.hosts.len() {
+            self.site.start_host(host, &self.join);
+        }
         self.fleet_up(api).await?;
         audit::acknowledged(api, &self.board, true).await?;
         sleepers.known(api).await?;
         audit::none_of(&ranks::problems(&ranks::read(&self.site.rank_file())?))
+    }
+
+    /// What was acknowledged, for the auditor.
+    fn submitted(&self) -> Vec<Submitted> {
+        let end = |job: &load::Acked| match job.cancel {
+            Cancel::No => Some(job.kind.expected()),
+            Cancel::Asked => None,
+            Cancel::Acknowledged => Some("cancelled"),
+        };
+        let acked = self.board.acked();
+        let of =
+            |a: &load::Acked| Submitted { number: a.number, name: a.name.clone(), end: end(a) };
+        acked.iter().map(of).collect()
     }
 
     /// After all of that a job is still heard to its last word.

@@ -1,7 +1,8 @@
-//! The processes under test: a server, and beside it a host of agents. Nothing of them outlives
+//! The processes under test: a server, and beside it hosts of agents. Nothing of them outlives
 //! the test, however it ends.
 
 use super::api::Api;
+use super::clock::WallClock;
 use super::rng::Rng;
 use muster_store::StoreUrl;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -14,8 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Simulated nodes, with eight GPUs each.
-pub(crate) const NODES: u32 = 6;
+/// Simulated nodes of the first host, with eight GPUs each.
+const NODES: u32 = 6;
+/// Simulated nodes of each other host: those are stopped while the first one goes on.
+const OTHER_NODES: u32 = 2;
 
 /// Every process of a test carries its directory in this variable, ranks included.
 const MARK: &str = "MUSTER_CRASH_DIR";
@@ -44,6 +47,11 @@ impl Process {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Stops it in its tracks, or lets it go on.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
     /// Whether it has ended by itself.
@@ -87,21 +95,36 @@ pub(crate) struct Site {
     pub(crate) listen: SocketAddr,
     link: SocketAddr,
     pub(crate) server: Option<Process>,
-    pub(crate) fleet: Option<Process>,
+    /// Hosts of agents.
+    pub(crate) hosts: Vec<Option<Process>>,
+    /// What the server takes for the machine's clock, where that can be set.
+    pub(crate) clock: Option<WallClock>,
+    /// Nodes are missed after seconds, not after half a minute.
+    pub(crate) lost_soon: bool,
     dir: tempfile::TempDir,
     /// Its addresses, while no server listens there too.
     _held: [UdpSocket; 2],
 }
 
 impl Site {
-    pub(crate) fn new(store: Option<StoreUrl>, rng: &mut Rng) -> Site {
+    pub(crate) fn new(store: Option<StoreUrl>, others: usize, rng: &mut Rng) -> Site {
         let dir = tempfile::Builder::new().prefix("muster-crash-").tempdir().expect("a directory");
         // Ranks are not who runs the tests, and write here.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(dir.path(), mode).expect("the test's own");
         let store = store.unwrap_or_else(|| StoreUrl::Sqlite(dir.path().join("data/muster.db")));
         let ((listen, one), (link, two)) = (free_address(rng), free_address(rng));
-        Site { store, listen, link, server: None, fleet: None, dir, _held: [one, two] }
+        Site {
+            store,
+            listen,
+            link,
+            server: None,
+            hosts: std::iter::repeat_with(|| None).take(1 + others).collect(),
+            clock: WallClock::new(dir.path()),
+            lost_soon: false,
+            dir,
+            _held: [one, two],
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -114,7 +137,7 @@ impl Site {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+        let mut command = Command::new(crate::muster_binary());
         for name in ["MUSTER_FAILPOINT", "MUSTER_SERVER", "MUSTER_TOKEN", "MUSTER_STORE"] {
             command.env_remove(name);
         }
@@ -138,6 +161,12 @@ impl Site {
             .args(["--store", &store])
             // So that snapshots happen between two kills.
             .env("MUSTER_SNAPSHOT_EVERY", "40");
+        if self.lost_soon {
+            command.env("MUSTER_LOST_AFTER", "5s").env("MUSTER_HEARTBEAT", "1s");
+        }
+        if let Some(clock) = &self.clock {
+            clock.show(&mut command);
+        }
         if let Some(point) = failpoint {
             command.env("MUSTER_FAILPOINT", point);
         }
@@ -168,6 +197,23 @@ impl Site {
         Err("the server did not serve within a minute".into())
     }
 
+    /// Does without a clock that can be set when the server does not go by it.
+    pub(crate) fn check_clock(&mut self) {
+        let Some(pid) = self.server.as_ref().map(Process::pid) else { return };
+        let shown = self.clock.as_ref().is_none_or(|c| c.shown_to(pid));
+        let why = "the muster binary is linked statically: its clock cannot be set";
+        if !muster_testkit::machine(shown, why) {
+            self.clock = None;
+        }
+    }
+
+    /// Sets the clock that the server sees, where that is possible.
+    pub(crate) fn set_clock(&mut self, ahead: i64) {
+        if let Some(clock) = &mut self.clock {
+            clock.set(ahead);
+        }
+    }
+
     /// A client with the administrator's token; the server must have served once.
     pub(crate) fn api(&self) -> Result<Api, String> {
         let file = self.path("data/admin.token");
@@ -176,20 +222,35 @@ impl Site {
         Ok(Api::new(&format!("http://{}", self.listen), token.trim()))
     }
 
-    /// Starts the host of the agents, with a join token that is only needed the first time.
-    pub(crate) fn start_fleet(&mut self, join: &str) {
+    /// Names of the nodes of a host.
+    pub(crate) fn nodes_of(&self, host: usize) -> Vec<String> {
+        let port = self.link.port();
+        match host {
+            0 => (1..=NODES).map(|n| format!("n{port}-{n}")).collect(),
+            _ => (1..=OTHER_NODES).map(|n| format!("n{port}-{host}-{n}")).collect(),
+        }
+    }
+
+    /// How many nodes the hosts have that were started.
+    pub(crate) fn nodes(&self) -> usize {
+        let started = self.hosts.iter().enumerate().filter(|(_, process)| process.is_some());
+        started.map(|(host, _)| self.nodes_of(host).len()).sum()
+    }
+
+    /// Starts a host of agents, with a join token that is only needed the first time.
+    pub(crate) fn start_host(&mut self, host: usize, join: &str) {
         let settings: Value = json!({
             "parent": std::process::id(),
             "link": self.link,
             "join": join,
-            "names": (1..=NODES).map(|n| format!("n{}-{n}", self.link.port())).collect::<Vec<_>>(),
+            "names": self.nodes_of(host),
             "light": false,
             "gpus_per_node": 8,
             "sku": "h100-sxm",
-            "seed": 1,
+            "seed": 1 + host,
             "speed": 1.0,
             "local_node": false,
-            "data_dir": self.path("fleet"),
+            "data_dir": self.path(&format!("fleet{host}")),
         });
         let mut command = self.command();
         command.arg("__fleet").stdin(Stdio::piped());
@@ -197,12 +258,12 @@ impl Site {
         // Its stdin stays open: when it closes, the fleet ends.
         let stdin = fleet.child.stdin.as_mut().expect("it was asked for");
         writeln!(stdin, "{settings}").expect("the fleet reads its settings");
-        self.fleet = Some(fleet);
+        self.hosts[host] = Some(fleet);
     }
 
-    /// Kills the host of the agents; its ranks are in process groups of their own.
-    pub(crate) fn kill_fleet(&mut self) {
-        if let Some(mut fleet) = self.fleet.take() {
+    /// Kills a host of agents; its ranks are in process groups of their own.
+    pub(crate) fn kill_host(&mut self, host: usize) {
+        if let Some(mut fleet) = self.hosts[host].take() {
             fleet.kill();
         }
     }
@@ -243,7 +304,7 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         drop(self.server.take());
-        drop(self.fleet.take());
+        self.hosts.clear();
         end_marked(self.dir.path());
         if std::env::var_os("MUSTER_CRASH_KEEP").is_some() {
             eprintln!("kept: {}", self.dir.path().display());

@@ -20,6 +20,8 @@ pub(crate) enum Kind {
     Endless,
     /// Starts no process.
     Simulated,
+    /// Keeps its steps in a checkpoint directory.
+    Writer,
 }
 
 /// Checkpoints that a job of kind [`Kind::Report`] writes.
@@ -59,7 +61,8 @@ pub(crate) fn spec(kind: Kind, name: &str, file: &Path, rng: &mut Rng) -> Value 
             let run = format!("{}ms", rng.between(1, 1500));
             return json!({ "name": name, "gang": gang, "simulate": { "run": run } });
         }
-        Kind::Quick => "over 0".to_owned(),
+        // A writer has a spec of its own.
+        Kind::Quick | Kind::Writer => "over 0".to_owned(),
         Kind::Fail => "rest 0.1; over 3".to_owned(),
         Kind::Sleep => format!("rest {seconds}; over 0"),
         Kind::Endless => "while :; do rest 60; done".to_owned(),

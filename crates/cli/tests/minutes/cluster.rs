@@ -145,7 +145,7 @@ impl Cluster {
 
     /// The binary with this cluster's settings.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+        let mut command = Command::new(crate::muster_binary());
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_some_and(|n| n.starts_with("MUSTER_")) {
                 command.env_remove(name);
@@ -226,12 +226,23 @@ impl Cluster {
         let Some(mut up) = self.up.take() else { return };
         let _ = up.kill();
         let _ = up.wait();
-        until("the fleet ends with its parent", || {
-            marked(self.dir.path()).iter().all(|pid| {
-                let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-                !line.split(|b| *b == 0).any(|a| a == b"__fleet")
-            })
-        });
+        until("the fleet ends with its parent", || self.fleet().is_empty());
+    }
+
+    /// The processes that host its nodes: one, or none for a moment.
+    pub(crate) fn fleet(&self) -> Vec<i32> {
+        let hosts = |pid: &i32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|b| *b == 0).any(|a| a == b"__fleet")
+        };
+        marked(self.dir.path()).into_iter().filter(hosts).collect()
+    }
+
+    /// `kill -9` for the process that hosts its nodes, and for nothing else.
+    pub(crate) fn kill_fleet(&self) {
+        for pid in self.fleet().into_iter().filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 
     pub(crate) fn muster(&self, args: &[&str]) -> Said {
