@@ -22,6 +22,9 @@ use std::sync::Arc;
 const BATCH: usize = 512;
 /// Bytes of events sent at a time, unless one event alone has more.
 const BATCH_BYTES: usize = 128 << 10;
+/// Followers that are so many records behind the end still share what is sent to them: cancelling
+/// the largest array writes about as many at once.
+const BURST: u64 = 32_768;
 /// Records looked at for one page: a tenant's own may be far apart.
 const SCANNED_AT_MOST: usize = 16_384;
 
@@ -231,8 +234,8 @@ async fn batch(app: &App, caller: &Caller, from: &Place, end: Seq) -> Reply<Arc<
         text.push_str("\n\n");
     }
     let made = Arc::new(Batch { upto, text: Bytes::from(text) });
-    // Who reads far behind the others reads alone.
-    if upto == end {
+    // Who reads far behind the others reads alone. After a burst all of them are a little behind.
+    if upto > from.after && end.0 - from.after.0 <= BURST {
         app.feed().share(bound, from.after, &made);
     }
     Ok(made)
