@@ -401,9 +401,11 @@ fn answer_bytes(
     version: Option<u64>,
     bytes: Vec<u8>,
 ) -> Response {
-    let mut response = (status, bytes).into_response();
+    let length = bytes.len();
+    let mut response = (status, extract::in_pieces(bytes.into())).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     mark(headers, app, caller, seq);
     if let Some(v) = version
         && let Ok(v) = HeaderValue::try_from(format!("\"{v}\""))
