@@ -46,7 +46,8 @@ pub(crate) use site::page as figures_page;
 
 use crate::remote::RemoteStats;
 use auth::Caller;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::Extension;
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::response::{IntoResponse as _, Response};
 use extract::MUSTER_SEQ;
 use feed::Feed;
@@ -416,7 +417,7 @@ fn answer_bytes(
 }
 
 /// Says which part of the log an answer follows from.
-fn mark(headers: &mut axum::http::HeaderMap, app: &App, caller: &Caller, seq: Seq) {
+fn mark(headers: &mut HeaderMap, app: &App, caller: &Caller, seq: Seq) {
     if let Ok(v) = HeaderValue::try_from(caller.position(app, seq)) {
         headers.insert(MUSTER_SEQ, v);
     }
@@ -439,6 +440,10 @@ pub fn is_probe(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz")
 }
 
+/// Marks an answer that is never packed. Packing the description takes 10 ms, and anybody may ask for it.
+#[derive(Clone, Copy)]
+struct Unpacked;
+
 /// Everything that is served over HTTP.
 pub fn router(app: App) -> axum::Router {
     let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
@@ -446,9 +451,13 @@ pub fn router(app: App) -> axum::Router {
     let worth_it = SizeAbove::new(1024)
         .and(NotForContentType::SSE)
         .and(NotForContentType::const_new("application/x-ndjson"))
-        .and(NotForContentType::const_new("application/octet-stream"));
+        .and(NotForContentType::const_new("application/octet-stream"))
+        .and(|_: StatusCode, _: Version, _: &HeaderMap, e: &Extensions| {
+            e.get::<Unpacked>().is_none()
+        });
+    let description = move || async move { (Extension(Unpacked), json, OPENAPI) };
     endpoints::router()
-        .route("/openapi.json", axum::routing::get(move || async move { (json, OPENAPI) }))
+        .route("/openapi.json", axum::routing::get(description))
         .merge(console::routes())
         .merge(ui::routes())
         .fallback(ui::page_or_nothing)
