@@ -25,12 +25,16 @@ pub(crate) const WHOLE_SITE: usize = 32;
 /// Larger bodies are parsed aside: a megabyte takes long enough to be felt by everybody else.
 const PARSED_ASIDE: usize = 64 << 10;
 
-async fn parse_body<T: DeserializeOwned + Send + 'static>(app: &App, raw: &Bytes) -> Reply<T> {
+async fn parse_body<T: DeserializeOwned + Send + 'static>(
+    app: &App,
+    token: Option<&TokenId>,
+    raw: &Bytes,
+) -> Reply<T> {
     if raw.len() <= PARSED_ASIDE {
         return parse(raw);
     }
     let raw = raw.clone();
-    app.aside(move || parse(&raw)).await?
+    app.aside(token.map_or("", |t| t.0.as_str()), move || parse(&raw)).await?
 }
 
 impl<T: DeserializeOwned + Send + 'static, const TIMES: usize> FromRequest<App>
@@ -39,8 +43,9 @@ impl<T: DeserializeOwned + Send + 'static, const TIMES: usize> FromRequest<App>
     type Rejection = Failure;
     async fn from_request(request: Request, app: &App) -> Reply<Self> {
         check_json_type(request.headers())?;
+        let token = request.extensions().get::<TokenId>().cloned();
         let raw = read_body(request, app, app.config().body_limit.saturating_mul(TIMES)).await?;
-        Ok(JsonBody { value: parse_body(app, &raw).await?, raw })
+        Ok(JsonBody { value: parse_body(app, token.as_ref(), &raw).await?, raw })
     }
 }
 
@@ -54,12 +59,13 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<App> for Option
     type Rejection = Failure;
     async fn from_request(request: Request, app: &App) -> Reply<Self> {
         let typed = check_json_type(request.headers());
+        let token = request.extensions().get::<TokenId>().cloned();
         let raw = read_body(request, app, app.config().body_limit).await?;
         if raw.is_empty() {
             return Ok(OptionalBody { value: T::default(), raw });
         }
         typed?;
-        Ok(OptionalBody { value: parse_body(app, &raw).await?, raw })
+        Ok(OptionalBody { value: parse_body(app, token.as_ref(), &raw).await?, raw })
     }
 }
 

@@ -71,7 +71,7 @@ pub(crate) async fn list(
             found.truncate(limit);
             let bytes = match found.len() {
                 0..=WRITTEN_AT_ONCE => page(&found, more),
-                _ => app.aside(move || page(&found, more)).await?,
+                _ => app.aside(&caller.token, move || page(&found, more)).await?,
             };
             return Ok(answer_bytes(&app, &caller, StatusCode::OK, seq, None, bytes?));
         }
@@ -175,7 +175,7 @@ pub(crate) async fn submit(
 async fn would(app: &App, caller: &Caller, spec: JobSpec) -> Reply {
     let (brain, asking) = (app.brain().clone(), caller.clone());
     let (seq, e) = app
-        .aside(move || {
+        .aside(&caller.token, move || {
             let now = brain.now();
             brain.read(|s| {
                 let e = s.explain_spec(&spec, now);

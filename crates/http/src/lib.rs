@@ -51,7 +51,7 @@ use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Version, header
 use axum::response::{IntoResponse as _, Response};
 use extract::MUSTER_SEQ;
 use feed::Feed;
-use limits::{BodyPermit, Buckets, StreamPermit, UnderWay};
+use limits::{BodyPermit, Buckets, Heavy, StreamPermit, UnderWay};
 use metrics::{HttpMetrics, Pages};
 use muster_brand::Brand;
 use muster_model::{Seq, Time};
@@ -185,7 +185,7 @@ struct Inner {
     bodies: Arc<Semaphore>,
     bodies_by_token: Arc<UnderWay<String>>,
     bodies_by_address: Arc<UnderWay<IpAddr>>,
-    heavy: Arc<Semaphore>,
+    heavy: Heavy,
     streams: Arc<Semaphore>,
     streams_by_token: Arc<UnderWay<String>>,
     feed: Feed,
@@ -220,9 +220,7 @@ impl App {
             )),
             bodies_by_token: UnderWay::new(config.bodies_per_token),
             bodies_by_address: UnderWay::new(config.bodies_per_address),
-            heavy: Arc::new(Semaphore::new(
-                std::thread::available_parallelism().map_or(2, usize::from),
-            )),
+            heavy: Heavy::new(std::thread::available_parallelism().map_or(2, usize::from)),
             streams: Arc::new(Semaphore::new(config.streams.min(Semaphore::MAX_PERMITS))),
             streams_by_token: UnderWay::new(config.streams_per_token),
             feed: Feed::new(),
@@ -323,15 +321,15 @@ impl App {
         &self.0.turn
     }
 
-    /// Does heavy work off the threads that answer everybody: as much of it at once as there are
-    /// cores, the rest waits its turn.
+    /// Does heavy work of this token off the threads that answer everybody: as much of it at once as
+    /// there are cores, half of that for one token; the rest waits its turn.
     async fn aside<T: Send + 'static>(
         &self,
+        token: &str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> error::Reply<T> {
-        // Never closed. Held by the work itself: it goes on when its caller has given up.
-        let turn = Arc::clone(&self.0.heavy).acquire_owned().await;
-        let turn = turn.map_err(|_| error::Failure::internal())?;
+        // Held by the work itself: it goes on when its caller has given up.
+        let turn = self.0.heavy.turn(token).await.ok_or_else(error::Failure::internal)?;
         let work = move || {
             let _turn = turn;
             work()
