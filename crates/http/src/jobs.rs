@@ -14,7 +14,7 @@ use muster_engine::State as Site;
 use muster_model::job::{Job as ModelJob, JobState};
 use muster_model::spec::JobSpec;
 use muster_model::tenant::Role;
-use muster_model::{Answer, Command, JobId, RefusalCode, Seq};
+use muster_model::{Answer, Command, JobId, RefusalCode, Seq, Time};
 use muster_server::agents::RankStep;
 use muster_server::brain::{Attach, BrainError, Committed};
 use serde::Deserialize;
@@ -244,18 +244,27 @@ pub(crate) async fn get(
 ) -> Reply {
     let name = job_name(&id)?;
     let now = app.brain().now();
-    let (seq, job, waiting) = app.brain().read(|s| {
-        let job = find(s, &caller, name)?;
-        let waits = job.state == JobState::Queued && job.held.is_none();
-        let waiting = waits.then(|| s.explain(job.id, now)).flatten().map(|e| e.summary);
-        Ok::<_, Failure>((s.seq, job, waiting))
-    })?;
+    let (seq, job) = app.brain().read(|s| Ok::<_, Failure>((s.seq, find(s, &caller, name)?)))?;
+    let waiting = match job.state == JobState::Queued && job.held.is_none() {
+        true => {
+            let (brain, id) = (app.brain().clone(), job.id);
+            let why = move || brain.read(|s| why_queued(s, id, now));
+            app.aside(&caller.token, why).await?
+        }
+        false => None,
+    };
     let mut shown = view(&job);
     shown.progress = progress(&app, &job);
     if waiting.is_some() {
         shown.waiting = waiting;
     }
     Ok(answer(&app, &caller, StatusCode::OK, seq, Some(shown.version), &shown))
+}
+
+/// Why a job waits, if it still does. Takes a while where the fleet or the queue is large: done aside.
+fn why_queued(site: &Site, id: JobId, now: Time) -> Option<String> {
+    site.jobs.get(&id).filter(|j| j.state == JobState::Queued)?;
+    site.explain(id, now).map(|e| e.summary)
 }
 
 /// Say why a job waits, and what would make it start sooner.
@@ -269,8 +278,9 @@ pub(crate) async fn explain(
 ) -> Reply {
     let name = job_name(&id)?;
     let now = app.brain().now();
-    let (seq, e) = app.brain().read(|s| {
-        let job = find(s, &caller, name)?;
+    let (brain, asking) = (app.brain().clone(), caller.clone());
+    let look = move |s: &Site| {
+        let job = find(s, &asking, name)?;
         let e = s.explain(job.id, now).unwrap_or_else(|| muster_scheduler::Explanation {
             summary: match &job.reason {
                 Some(why) if job.state.is_final() => {
@@ -280,8 +290,9 @@ pub(crate) async fn explain(
             },
             ..Default::default()
         });
-        Ok::<_, Failure>((s.seq, explanation(s, &caller, Some(&job), e)))
-    })?;
+        Ok::<_, Failure>((s.seq, explanation(s, &asking, Some(&job), e)))
+    };
+    let (seq, e) = app.aside(&caller.token, move || brain.read(look)).await??;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &e))
 }
 
