@@ -23,8 +23,6 @@ use std::sync::Arc;
 
 /// Jobs looked at before others get their turn at the state.
 const SCANNED_AT_ONCE: usize = 10_000;
-/// Larger pages are written aside.
-const WRITTEN_AT_ONCE: usize = 100;
 
 /// List jobs, newest first.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs", tag = "jobs", params(JobsQuery),
@@ -70,7 +68,7 @@ pub(crate) async fn list(
             let more = found.len() > limit;
             found.truncate(limit);
             let bytes = match found.len() {
-                0..=WRITTEN_AT_ONCE => page(&found, more),
+                0..=paging::WRITTEN_AT_ONCE => page(&found, more),
                 _ => app.aside(&caller.token, move || page(&found, more)).await?,
             };
             return Ok(answer_bytes(&app, &caller, StatusCode::OK, seq, None, bytes?));
