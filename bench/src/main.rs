@@ -82,7 +82,8 @@ struct Options {
     /// pressure: seconds under load.
     #[arg(long)]
     seconds: Option<u64>,
-    /// pressure: the attacking tenant also submits and cancels an array of 10,000 tasks every 10 s.
+    /// pressure: the attacking tenant's arrays of 10,000 tasks are not held, and it submits and cancels
+    /// another one every 10 s.
     #[arg(long)]
     arrays: bool,
     /// Where data directories are made: the disk matters.

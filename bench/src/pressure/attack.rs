@@ -2,7 +2,7 @@
 
 use super::crowd::{Counts, linger, open_events};
 use crate::http::{Client, Target};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use hyper::Method;
 use hyper::header::{ACCEPT_ENCODING, HeaderValue};
@@ -52,8 +52,8 @@ fn job(fields: &Value) -> Value {
     spec
 }
 
-/// What is sent all the time to a site of so many nodes.
-fn inputs(nodes: u32) -> Vec<Input> {
+/// What is sent all the time to a site of so many nodes, where this task waits last of all.
+fn inputs(nodes: u32, last: &str) -> Vec<Input> {
     const SUBMIT: &str = "/v1/jobs";
     const DRY_RUN: &str = "/v1/jobs?dry_run=true";
     let overlapping = job(&json!({"array": vec!["0-9999"; 40_000].join(",")}));
@@ -107,6 +107,9 @@ fn inputs(nodes: u32) -> Vec<Input> {
         get("jobs in 1,000 states", format!("/v1/jobs?limit=1000&state={states}"), 1),
         get("pages of the log", "/v1/events?after=0&limit=1000", 2),
         get("pages of nodes", "/v1/nodes?limit=1000", 2),
+        get("the last gang of the fleet's size", format!("/v1/jobs/{last}"), 3),
+        get("why it waits", format!("/v1/jobs/{last}/explain"), 3),
+        get("the API's description", "/openapi.json", 2),
     ]
 }
 
@@ -118,27 +121,36 @@ pub(super) struct Attack {
     pub(super) unread: Arc<Counts>,
 }
 
-/// Submits the arrays that the lists have to show, each task with as much text as it may have.
-pub(super) async fn prepare(who: &Target) -> Result<()> {
+/// Submits the arrays that the lists have to show, each task with as much text as it may have, and one
+/// of gangs of the whole fleet, which wait behind everybody else. Gives the last of those.
+pub(super) async fn prepare(who: &Target, nodes: u32, arrays: bool) -> Result<String> {
     let mut client = Client::new(who.clone());
     let path = |n: usize| format!("/{n}{}", "x".repeat(1000));
     let volumes: Vec<Value> = (0..3).map(|n| json!({"from": path(n), "at": path(n)})).collect();
-    for n in 0..ARRAYS {
-        let name = format!("sweep-{n}");
-        let spec = job(&json!({"name": name, "array": "0-9999", "volumes": volumes}));
-        let body = Bytes::from(spec.to_string());
+    let mut specs: Vec<Value> = (0..ARRAYS)
+        .map(|n| json!({"name": format!("sweep-{n}"), "array": "0-9999", "volumes": volumes}))
+        .collect();
+    specs.push(json!({
+        "name": "queue", "array": "0-9999", "hold": !arrays, "priority": "low",
+        "gang": {"nodes": nodes, "gpus_per_node": 8}, "run": {}, "simulate": {"run": "1s"},
+    }));
+    let mut last = String::new();
+    for spec in &specs {
+        let body = Bytes::from(job(spec).to_string());
         let (status, body) = client.call(&Method::POST, "/v1/jobs", body).await?;
         let text = String::from_utf8_lossy(&body);
         ensure!(status == 201, "an array was not accepted: {status} {text}");
+        let made: Value = serde_json::from_slice(&body)?;
+        last = format!("{}_9999", made["id"].as_str().context("an array without an id")?);
     }
-    Ok(())
+    Ok(last)
 }
 
 impl Attack {
     /// Sends everything, on the runtime that this is called on, until that ends. With `arrays` also
-    /// an array of 10,000 tasks every ten seconds, which is accepted and cancelled.
-    pub(super) fn begin(&self, who: &Target, nodes: u32, arrays: bool) {
-        for input in inputs(nodes) {
+    /// what is accepted: an array of 10,000 tasks every ten seconds, which is cancelled again.
+    pub(super) fn begin(&self, who: &Target, nodes: u32, last: &str, arrays: bool) {
+        for input in inputs(nodes, last) {
             let input = Arc::new(input);
             for n in 0..input.clients {
                 let mut who = who.clone();
@@ -260,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_worst_inputs_are_as_large_as_they_are_said_to_be() {
-        let all = inputs(64);
+        let all = inputs(64, "4_9999");
         let of = |what: &str| all.iter().find(|b| b.what == what).unwrap();
         assert!(of("overlapping ranges").body.len() > 280_000 - 1);
         assert_eq!(of("overlapping ranges").clients, 3);

@@ -17,6 +17,7 @@ use attack::Attack;
 use bytes::Bytes;
 use crowd::{Counted, Crowd, CrowdPlan, SCRAPERS};
 use hyper::Method;
+use hyper::header::{ACCEPT_ENCODING, HeaderValue};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -68,10 +69,10 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     let mut site = Site::start(&options.muster(), &options.scratch(), &["server"], &[])?;
     let mut fleet = start_fleet(options, &site, plan.nodes)?;
     wait_connected(&site, &mut fleet, plan.nodes, Duration::from_secs(300))?;
-    let callers = runtime()?.block_on(async {
+    let (callers, last) = runtime()?.block_on(async {
         let callers = Callers::make(&site).await?;
-        attack::prepare(&callers.bad).await?;
-        Ok::<_, anyhow::Error>(callers)
+        let last = attack::prepare(&callers.bad, plan.nodes, options.arrays).await?;
+        Ok::<_, anyhow::Error>((callers, last))
     })?;
     // Nodes and arrays are there; what came of making them is over.
     std::thread::sleep(Duration::from_secs(10));
@@ -97,7 +98,7 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
             anonymous: &callers.anybody,
             within: plan.ramp.mul_f64(0.7),
         });
-        attack.begin(&callers.bad, plan.nodes, options.arrays);
+        attack.begin(&callers.bad, plan.nodes, &last, options.arrays);
     }
     eprintln!("the load begins: {} s", plan.ramp.as_secs());
     let mut ramp = measure(plan.ramp, &mut || {})?;
@@ -116,10 +117,11 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     report.quietly("ramp_submit_p99_ms", "ms", ramp_p99);
     show(&mut report, "", loaded)?;
     show_load(&mut report, &looks, &before, &after, plan.load);
-    let met = report.value("submit_p99_ms").is_some_and(|p99| p99 < TARGET_MS)
+    // A submit that was refused was not answered in time either.
+    let met = report.value("in_time_percent").is_some_and(|share| share >= 99.0)
         && report.value("probes_true_percent").is_some_and(|share| share >= 100.0);
     report.note(format!(
-        "Target: submit_p99_ms under {TARGET_MS} and every probe true: {}.",
+        "Target: 99% of the submits accepted within {TARGET_MS} ms and every probe true: {}.",
         if met { "met" } else { "not met" }
     ));
     report.note(format!(
@@ -196,8 +198,10 @@ impl Callers {
             targets.push(bearer(site.port(), secret)?);
         }
         let watchers = targets.split_off(3);
-        let [good, bad, scraper] =
+        let [good, bad, mut scraper] =
             <[Target; 3]>::try_from(targets).ok().context("tokens are missing")?;
+        // As Prometheus asks.
+        scraper.headers.push((ACCEPT_ENCODING, HeaderValue::from_static("gzip")));
         let anybody = Target::new(site.port(), &[])?;
         Ok(Callers { good, bad, scraper, anybody, watchers })
     }
@@ -235,6 +239,7 @@ fn show(report: &mut Report, prefix: &str, mut m: Measured) -> Result<()> {
         ours(&format!("submit_{name}_ms"), "ms", took);
     }
     ours("submits", "jobs", m.submits.sent() as f64);
+    ours("in_time_percent", "%", m.submits.within_percent(TARGET_MS));
     ours("refused_percent", "%", m.submits.bad_percent());
     ours("uncancelled", "jobs", m.uncancelled as f64);
     ours("probes", "probes", m.probes.sent() as f64);

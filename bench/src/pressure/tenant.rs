@@ -46,6 +46,12 @@ impl Answers {
         self.good_ms.len() as u64 + self.bad.values().sum::<u64>()
     }
 
+    /// The share of those that were as they should be, and answered within this.
+    pub(super) fn within_percent(&self, ms: f64) -> f64 {
+        let fast = self.good_ms.iter().filter(|took| **took < ms).count();
+        100.0 * fast as f64 / self.sent().max(1) as f64
+    }
+
     /// The share of those that were not as they should be.
     pub(super) fn bad_percent(&self) -> f64 {
         100.0 * self.bad.values().sum::<u64>() as f64 / self.sent().max(1) as f64
@@ -221,5 +227,6 @@ mod tests {
         }
         assert_eq!((answers.sent(), answers.bad["503"]), (4, 1));
         assert!((answers.bad_percent() - 25.0).abs() < f64::EPSILON);
+        assert!((answers.within_percent(2.5) - 50.0).abs() < f64::EPSILON);
     }
 }
