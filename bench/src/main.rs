@@ -93,10 +93,13 @@ struct Options {
 
 impl Options {
     fn muster(&self) -> PathBuf {
-        self.muster
+        let file = self
+            .muster
             .clone()
             .or_else(|| std::env::var_os("MUSTER_BIN").map(PathBuf::from))
-            .unwrap_or_else(|| xtask::target_dir().join("release/muster"))
+            .unwrap_or_else(|| xtask::target_dir().join("release/muster"));
+        // It is started in directories of its own.
+        std::path::absolute(&file).unwrap_or(file)
     }
 
     /// Beside the build by default: a temporary directory may be memory, where syncing is free.
