@@ -11,6 +11,7 @@ mod kmsg;
 mod load;
 mod machine;
 mod openb;
+mod pressure;
 mod report;
 mod scheduler;
 mod slurm;
@@ -44,6 +45,9 @@ struct Options {
     /// Also write the result to bench/results/.
     #[arg(long)]
     save: bool,
+    /// With --save: the directory to write to, where there is no repository.
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
     /// Simulated nodes (agents: 10,000 unless said, a tenth of it with --quick; slurm and
     /// scheduler: this size alone instead of all).
     #[arg(long)]
@@ -51,7 +55,7 @@ struct Options {
     /// Measure only this side.
     #[arg(long, value_parser = ["ours", "theirs"])]
     side: Option<String>,
-    /// The binary that is measured.
+    /// The binary that is measured; MUSTER_BIN when absent, or else what was built.
     #[arg(long, value_name = "FILE")]
     muster: Option<PathBuf>,
     /// openb: also so many orders of arrival of our own for each trace.
@@ -75,6 +79,13 @@ struct Options {
     /// health: keep the truth and what was found in this directory.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// pressure: seconds under load.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// pressure: the attacking tenant's arrays of 10,000 tasks are not held, and it submits and cancels
+    /// another one every 10 s.
+    #[arg(long)]
+    arrays: bool,
     /// Where data directories are made: the disk matters.
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
@@ -82,7 +93,13 @@ struct Options {
 
 impl Options {
     fn muster(&self) -> PathBuf {
-        self.muster.clone().unwrap_or_else(|| xtask::target_dir().join("release/muster"))
+        let file = self
+            .muster
+            .clone()
+            .or_else(|| std::env::var_os("MUSTER_BIN").map(PathBuf::from))
+            .unwrap_or_else(|| xtask::target_dir().join("release/muster"));
+        // It is started in directories of its own.
+        std::path::absolute(&file).unwrap_or(file)
     }
 
     /// Beside the build by default: a temporary directory may be memory, where syncing is free.
@@ -108,6 +125,7 @@ fn run(options: &Options) -> Result<()> {
         "sim" => twin::run(options)?,
         "health" => health::run(options)?,
         "ui" => ui::run(options)?,
+        "pressure" => pressure::run(options)?,
         other => {
             bail!(
                 "there is no benchmark {other:?}; there are:\n{}",
@@ -116,7 +134,7 @@ fn run(options: &Options) -> Result<()> {
         }
     };
     if options.save {
-        let file = report.save()?;
+        let file = report.save(options.results.as_deref())?;
         eprintln!("written to {}", file.display());
     }
     if options.output == "json" {

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// One figure, with the peer's beside it where there is one.
 #[derive(Debug, Clone, Serialize, PartialEq)]
@@ -142,9 +142,9 @@ impl Report {
         out
     }
 
-    /// Writes the JSON to `bench/results/NAME-DATE.json`.
-    pub(crate) fn save(&self) -> Result<PathBuf> {
-        let dir = xtask::root().join("bench/results");
+    /// Writes the JSON to `NAME-DATE.json` in this directory, or in `bench/results`.
+    pub(crate) fn save(&self, dir: Option<&Path>) -> Result<PathBuf> {
+        let dir = dir.map_or_else(|| xtask::root().join("bench/results"), PathBuf::from);
         std::fs::create_dir_all(&dir)?;
         let date = jiff::Zoned::now().strftime("%Y-%m-%dT%H%M%S").to_string();
         let file = dir.join(format!("{}-{date}.json", self.name));

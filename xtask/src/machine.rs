@@ -30,14 +30,17 @@ pub fn describe() -> String {
     format!("{cores} x {cpu}, {memory_gib:.0} GiB, Linux {}, {system}", kernel.trim())
 }
 
-/// The commit, with `+` when the working tree differs from it in more than kept results.
+/// The commit, with `+` when the working tree differs from it in more than kept results. Where there
+/// is no repository, what `MUSTER_COMMIT` says.
 #[must_use]
 pub fn commit() -> String {
     let git = |args: &[&str]| {
         let output = Command::new("git").args(args).current_dir(crate::root()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
     };
-    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".into() };
+    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else {
+        return std::env::var("MUSTER_COMMIT").unwrap_or_else(|_| "unknown".into());
+    };
     match git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results"]) {
         Some(changes) if changes.is_empty() => commit,
         _ => format!("{commit}+"),

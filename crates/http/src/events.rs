@@ -22,6 +22,9 @@ use std::sync::Arc;
 const BATCH: usize = 512;
 /// Bytes of events sent at a time, unless one event alone has more.
 const BATCH_BYTES: usize = 128 << 10;
+/// Followers that are so many records behind the end still share what is sent to them: cancelling
+/// the largest array writes about as many at once.
+const BURST: u64 = 32_768;
 /// Records looked at for one page: a tenant's own may be far apart.
 const SCANNED_AT_MOST: usize = 16_384;
 
@@ -155,30 +158,65 @@ pub(crate) async fn events(
     page(&app, &caller, from, limit).await
 }
 
+/// A page of events that is being written.
+struct Filling {
+    page: paging::Page,
+    items: usize,
+    /// The last record that was looked at.
+    after: Seq,
+    /// There is no place for the next one.
+    full: bool,
+}
+
+impl Filling {
+    /// The same with what fits of these records.
+    fn with(
+        mut self,
+        app: &App,
+        bound: Option<&ProjectName>,
+        records: &[Arc<Record>],
+        limit: usize,
+    ) -> Reply<Filling> {
+        for record in records {
+            self.full = self.items == limit;
+            if self.full {
+                break;
+            }
+            if let Some(view) = view(app, bound, record) {
+                self.full = !self.page.push(&view)?;
+                if self.full {
+                    break;
+                }
+                self.items += 1;
+            }
+            self.after = record.seq;
+        }
+        Ok(self)
+    }
+}
+
 async fn page(app: &App, caller: &Caller, mut from: Place, limit: usize) -> Reply {
-    let (mut page, mut items, mut scanned) = (paging::Page::new(), 0, 0);
     let end = app.brain().durable();
-    let mut at_end = false;
-    'pages: while !at_end && scanned < SCANNED_AT_MOST {
+    let page = paging::Page::new();
+    let mut filling = Filling { page, items: 0, after: from.after, full: false };
+    let (mut scanned, mut at_end) = (0, false);
+    while !at_end && !filling.full && scanned < SCANNED_AT_MOST {
         let records = read(app, caller, &from).await?;
         at_end = records.is_empty();
-        for record in records {
-            if items == limit {
-                break 'pages;
-            }
-            if let Some(view) = view(app, caller.actor.project.as_ref(), &record) {
-                if !page.push(&view)? {
-                    break 'pages;
-                }
-                items += 1;
-            }
-            scanned += 1;
-            from = Place { after: record.seq, named: true };
+        scanned += records.len();
+        let (asked, bound) = (app.clone(), caller.actor.project.clone());
+        let more = move || filling.with(&asked, bound.as_ref(), &records, limit);
+        filling = match limit <= paging::WRITTEN_AT_ONCE {
+            true => more()?,
+            false => app.aside(&caller.token, more).await??,
+        };
+        if filling.after > from.after {
+            from = Place { after: filling.after, named: true };
         }
-        at_end |= from.after >= end;
+        at_end |= !filling.full && from.after >= end;
     }
     let cursor = (!at_end).then(|| caller.position(app, from.after));
-    let bytes = page.end(cursor.as_deref());
+    let bytes = filling.page.end(cursor.as_deref());
     Ok(answer_bytes(app, caller, StatusCode::OK, end, None, bytes))
 }
 
@@ -231,8 +269,8 @@ async fn batch(app: &App, caller: &Caller, from: &Place, end: Seq) -> Reply<Arc<
         text.push_str("\n\n");
     }
     let made = Arc::new(Batch { upto, text: Bytes::from(text) });
-    // Who reads far behind the others reads alone.
-    if upto == end {
+    // Who reads far behind the others reads alone. After a burst all of them are a little behind.
+    if upto > from.after && end.0 - from.after.0 <= BURST {
         app.feed().share(bound, from.after, &made);
     }
     Ok(made)

@@ -25,12 +25,16 @@ pub(crate) const WHOLE_SITE: usize = 32;
 /// Larger bodies are parsed aside: a megabyte takes long enough to be felt by everybody else.
 const PARSED_ASIDE: usize = 64 << 10;
 
-async fn parse_body<T: DeserializeOwned + Send + 'static>(app: &App, raw: &Bytes) -> Reply<T> {
+async fn parse_body<T: DeserializeOwned + Send + 'static>(
+    app: &App,
+    token: Option<&TokenId>,
+    raw: &Bytes,
+) -> Reply<T> {
     if raw.len() <= PARSED_ASIDE {
         return parse(raw);
     }
     let raw = raw.clone();
-    app.aside(move || parse(&raw)).await?
+    app.aside(token.map_or("", |t| t.0.as_str()), move || parse(&raw)).await?
 }
 
 impl<T: DeserializeOwned + Send + 'static, const TIMES: usize> FromRequest<App>
@@ -39,8 +43,9 @@ impl<T: DeserializeOwned + Send + 'static, const TIMES: usize> FromRequest<App>
     type Rejection = Failure;
     async fn from_request(request: Request, app: &App) -> Reply<Self> {
         check_json_type(request.headers())?;
+        let token = request.extensions().get::<TokenId>().cloned();
         let raw = read_body(request, app, app.config().body_limit.saturating_mul(TIMES)).await?;
-        Ok(JsonBody { value: parse_body(app, &raw).await?, raw })
+        Ok(JsonBody { value: parse_body(app, token.as_ref(), &raw).await?, raw })
     }
 }
 
@@ -54,12 +59,13 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<App> for Option
     type Rejection = Failure;
     async fn from_request(request: Request, app: &App) -> Reply<Self> {
         let typed = check_json_type(request.headers());
+        let token = request.extensions().get::<TokenId>().cloned();
         let raw = read_body(request, app, app.config().body_limit).await?;
         if raw.is_empty() {
             return Ok(OptionalBody { value: T::default(), raw });
         }
         typed?;
-        Ok(OptionalBody { value: parse_body(app, &raw).await?, raw })
+        Ok(OptionalBody { value: parse_body(app, token.as_ref(), &raw).await?, raw })
     }
 }
 
@@ -362,10 +368,47 @@ where
     Body::from_stream(stream)
 }
 
+/// Larger answers are given in pieces of so many bytes.
+const PIECE: usize = 64 << 10;
+
+/// A body that is packed and sent piece by piece. Packing a page of 4 MiB takes tens of milliseconds:
+/// between two pieces others have their turn.
+pub(crate) fn in_pieces(whole: Bytes) -> Body {
+    if whole.len() <= PIECE {
+        return Body::from(whole);
+    }
+    stream_body(futures::stream::unfold(whole, |mut rest| async move {
+        if rest.is_empty() {
+            return None;
+        }
+        tokio::task::yield_now().await;
+        let piece = rest.split_to(rest.len().min(PIECE));
+        Some((Ok::<_, std::io::Error>(piece), rest))
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use muster_model::spec::JobSpec;
+
+    #[tokio::test]
+    async fn a_large_answer_lets_others_have_their_turn() {
+        let text: Vec<u8> = b"0123456789".repeat(30_000);
+        let mut body = in_pieces(text.clone().into()).into_data_stream();
+        let (mut got, mut turns) = (Vec::new(), 0);
+        loop {
+            match futures::poll!(body.next()) {
+                std::task::Poll::Pending => {
+                    turns += 1;
+                    tokio::task::yield_now().await;
+                }
+                std::task::Poll::Ready(Some(piece)) => got.extend_from_slice(&piece.unwrap()),
+                std::task::Poll::Ready(None) => break,
+            }
+        }
+        assert_eq!((got == text, turns), (true, text.len().div_ceil(PIECE)));
+    }
 
     fn headers(pairs: &[(&'static str, &'static [u8])]) -> HeaderMap {
         let mut h = HeaderMap::new();

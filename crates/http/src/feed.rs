@@ -2,10 +2,11 @@
 //! happened, and each has so many bytes that it has not taken yet.
 
 use super::App;
+use super::limits::PerCaller;
 use bytes::Bytes;
 use muster_model::Seq;
 use muster_model::names::ProjectName;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -23,8 +24,6 @@ const PACE_MOST: Duration = Duration::from_millis(500);
 const SHARED: usize = 128;
 /// Their bytes.
 const SHARED_BYTES: usize = 8 << 20;
-/// Tokens whose bytes are counted, before those without a stream are forgotten.
-const TOKENS: usize = 1024;
 
 /// What happened between two places of the log, as one audience is told of it.
 pub(crate) struct Batch {
@@ -50,7 +49,8 @@ pub(crate) struct Feed {
     started: AtomicBool,
     followers: AtomicU32,
     batches: Mutex<Batches>,
-    budgets: Mutex<HashMap<String, Weak<Semaphore>>>,
+    /// Bytes that the streams of one token may have waiting, all together.
+    budgets: PerCaller,
 }
 
 /// Counts a follower while it is there.
@@ -69,7 +69,7 @@ impl Feed {
             started: AtomicBool::new(false),
             followers: AtomicU32::new(0),
             batches: Mutex::default(),
-            budgets: Mutex::default(),
+            budgets: PerCaller::default(),
         }
     }
 
@@ -112,20 +112,6 @@ impl Feed {
             let Some((_, _, old)) = batches.kept.pop_front() else { return };
             batches.bytes -= old.text.len();
         }
-    }
-
-    /// Bytes that the streams of one token may have waiting, all together.
-    fn budget(&self, token: &str, most: usize) -> Arc<Semaphore> {
-        let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(budget) = budgets.get(token).and_then(Weak::upgrade) {
-            return budget;
-        }
-        if budgets.len() >= TOKENS {
-            budgets.retain(|_, b| b.strong_count() > 0);
-        }
-        let budget = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        budgets.insert(token.to_owned(), Arc::downgrade(&budget));
-        budget
     }
 }
 
@@ -181,7 +167,7 @@ impl Outlet {
         let outlet = Outlet {
             tx,
             own: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
-            token: app.feed().budget(token, all),
+            token: app.feed().budgets.of(token, all),
             most: u32::try_from(most).unwrap_or(u32::MAX),
             patience: config.slow_reader,
         };

@@ -15,7 +15,7 @@ use muster_engine::State as Site;
 use muster_model::job::{Job as ModelJob, JobState};
 use muster_model::spec::JobSpec;
 use muster_model::tenant::Role;
-use muster_model::{Answer, Command, JobId, RefusalCode, Seq};
+use muster_model::{Answer, Command, JobId, RefusalCode, Seq, Time};
 use muster_server::agents::RankStep;
 use muster_server::brain::{Attach, BrainError, Committed};
 use serde::Deserialize;
@@ -25,8 +25,6 @@ use std::sync::Arc;
 
 /// Jobs looked at before others get their turn at the state.
 const SCANNED_AT_ONCE: usize = 10_000;
-/// Larger pages are written aside.
-const WRITTEN_AT_ONCE: usize = 100;
 
 /// List jobs, newest first.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/jobs", tag = "jobs", params(JobsQuery),
@@ -72,8 +70,8 @@ pub(crate) async fn list(
             let more = found.len() > limit;
             found.truncate(limit);
             let bytes = match found.len() {
-                0..=WRITTEN_AT_ONCE => page(&found, more),
-                _ => app.aside(move || page(&found, more)).await?,
+                0..=paging::WRITTEN_AT_ONCE => page(&found, more),
+                _ => app.aside(&caller.token, move || page(&found, more)).await?,
             };
             return Ok(answer_bytes(&app, &caller, StatusCode::OK, seq, None, bytes?));
         }
@@ -180,7 +178,7 @@ pub(crate) async fn submit(
 async fn would(app: &App, caller: &Caller, spec: JobSpec) -> Reply {
     let (brain, asking) = (app.brain().clone(), caller.clone());
     let (seq, e) = app
-        .aside(move || {
+        .aside(&caller.token, move || {
             let now = brain.now();
             brain.read(|s| {
                 let e = s.explain_spec(&spec, now);
@@ -275,18 +273,27 @@ pub(crate) async fn get(
 ) -> Reply {
     let name = job_name(&id)?;
     let now = app.brain().now();
-    let (seq, job, waiting) = app.brain().read(|s| {
-        let job = find(s, &caller, name)?;
-        let waits = job.state == JobState::Queued && job.held.is_none();
-        let waiting = waits.then(|| s.explain(job.id, now)).flatten().map(|e| e.summary);
-        Ok::<_, Failure>((s.seq, job, waiting))
-    })?;
+    let (seq, job) = app.brain().read(|s| Ok::<_, Failure>((s.seq, find(s, &caller, name)?)))?;
+    let waiting = match job.state == JobState::Queued && job.held.is_none() {
+        true => {
+            let (brain, id) = (app.brain().clone(), job.id);
+            let why = move || brain.read(|s| why_queued(s, id, now));
+            app.aside(&caller.token, why).await?
+        }
+        false => None,
+    };
     let mut shown = view(&job);
     shown.progress = progress(&app, &job);
     if waiting.is_some() {
         shown.waiting = waiting;
     }
     Ok(answer(&app, &caller, StatusCode::OK, seq, Some(shown.version), &shown))
+}
+
+/// Why a job waits, if it still does. Takes a while where the fleet or the queue is large: done aside.
+fn why_queued(site: &Site, id: JobId, now: Time) -> Option<String> {
+    site.jobs.get(&id).filter(|j| j.state == JobState::Queued)?;
+    site.explain(id, now).map(|e| e.summary)
 }
 
 /// Say why a job waits, and what would make it start sooner.
@@ -300,8 +307,9 @@ pub(crate) async fn explain(
 ) -> Reply {
     let name = job_name(&id)?;
     let now = app.brain().now();
-    let (seq, e) = app.brain().read(|s| {
-        let head = find(s, &caller, name)?;
+    let (brain, asking) = (app.brain().clone(), caller.clone());
+    let look = move |s: &Site| {
+        let head = find(s, &asking, name)?;
         let tasks = meant(s, &head, name);
         // Tasks of an array wait for the same: the first of those that are least far speaks for all.
         let job = tasks.iter().min_by_key(|j| (j.state, j.id)).unwrap_or(&head);
@@ -314,14 +322,15 @@ pub(crate) async fn explain(
             },
             ..Default::default()
         });
-        let mut e = explanation(s, &caller, Some(job), e);
+        let mut e = explanation(s, &asking, Some(job), e);
         if let Some(parent) = whole_array(&head, name) {
             let (states, task) = (states(&tasks), job.display_id());
             e.summary = format!("{} tasks: {states}; task {task} {}", tasks.len(), e.summary);
             e.job = Some(parent.to_string());
         }
         Ok::<_, Failure>((s.seq, e))
-    })?;
+    };
+    let (seq, e) = app.aside(&caller.token, move || brain.read(look)).await??;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &e))
 }
 

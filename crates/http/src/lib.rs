@@ -46,11 +46,12 @@ pub(crate) use site::page as figures_page;
 
 use crate::remote::RemoteStats;
 use auth::Caller;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::Extension;
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::response::{IntoResponse as _, Response};
 use extract::MUSTER_SEQ;
 use feed::Feed;
-use limits::{BodyPermit, Buckets, StreamPermit, UnderWay};
+use limits::{BodyPermit, Buckets, Heavy, StreamPermit, UnderWay};
 use metrics::{HttpMetrics, Pages};
 use muster_brand::Brand;
 use muster_model::{Seq, Time};
@@ -184,7 +185,7 @@ struct Inner {
     bodies: Arc<Semaphore>,
     bodies_by_token: Arc<UnderWay<String>>,
     bodies_by_address: Arc<UnderWay<IpAddr>>,
-    heavy: Arc<Semaphore>,
+    heavy: Heavy,
     streams: Arc<Semaphore>,
     streams_by_token: Arc<UnderWay<String>>,
     feed: Feed,
@@ -219,9 +220,7 @@ impl App {
             )),
             bodies_by_token: UnderWay::new(config.bodies_per_token),
             bodies_by_address: UnderWay::new(config.bodies_per_address),
-            heavy: Arc::new(Semaphore::new(
-                std::thread::available_parallelism().map_or(2, usize::from),
-            )),
+            heavy: Heavy::new(std::thread::available_parallelism().map_or(2, usize::from)),
             streams: Arc::new(Semaphore::new(config.streams.min(Semaphore::MAX_PERMITS))),
             streams_by_token: UnderWay::new(config.streams_per_token),
             feed: Feed::new(),
@@ -322,15 +321,15 @@ impl App {
         &self.0.turn
     }
 
-    /// Does heavy work off the threads that answer everybody: as much of it at once as there are
-    /// cores, the rest waits its turn.
+    /// Does heavy work of this token off the threads that answer everybody: as much of it at once as
+    /// there are cores, half of that for one token; the rest waits its turn.
     async fn aside<T: Send + 'static>(
         &self,
+        token: &str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> error::Reply<T> {
-        // Never closed. Held by the work itself: it goes on when its caller has given up.
-        let turn = Arc::clone(&self.0.heavy).acquire_owned().await;
-        let turn = turn.map_err(|_| error::Failure::internal())?;
+        // Held by the work itself: it goes on when its caller has given up.
+        let turn = self.0.heavy.turn(token).await.ok_or_else(error::Failure::internal)?;
         let work = move || {
             let _turn = turn;
             work()
@@ -401,9 +400,11 @@ fn answer_bytes(
     version: Option<u64>,
     bytes: Vec<u8>,
 ) -> Response {
-    let mut response = (status, bytes).into_response();
+    let length = bytes.len();
+    let mut response = (status, extract::in_pieces(bytes.into())).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     mark(headers, app, caller, seq);
     if let Some(v) = version
         && let Ok(v) = HeaderValue::try_from(format!("\"{v}\""))
@@ -414,7 +415,7 @@ fn answer_bytes(
 }
 
 /// Says which part of the log an answer follows from.
-fn mark(headers: &mut axum::http::HeaderMap, app: &App, caller: &Caller, seq: Seq) {
+fn mark(headers: &mut HeaderMap, app: &App, caller: &Caller, seq: Seq) {
     if let Ok(v) = HeaderValue::try_from(caller.position(app, seq)) {
         headers.insert(MUSTER_SEQ, v);
     }
@@ -437,6 +438,10 @@ pub fn is_probe(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz")
 }
 
+/// Marks an answer that is never packed. Packing the description takes 10 ms, and anybody may ask for it.
+#[derive(Clone, Copy)]
+struct Unpacked;
+
 /// Everything that is served over HTTP.
 pub fn router(app: App) -> axum::Router {
     let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
@@ -444,9 +449,13 @@ pub fn router(app: App) -> axum::Router {
     let worth_it = SizeAbove::new(1024)
         .and(NotForContentType::SSE)
         .and(NotForContentType::const_new("application/x-ndjson"))
-        .and(NotForContentType::const_new("application/octet-stream"));
+        .and(NotForContentType::const_new("application/octet-stream"))
+        .and(|_: StatusCode, _: Version, _: &HeaderMap, e: &Extensions| {
+            e.get::<Unpacked>().is_none()
+        });
+    let description = move || async move { (Extension(Unpacked), json, OPENAPI) };
     endpoints::router()
-        .route("/openapi.json", axum::routing::get(move || async move { (json, OPENAPI) }))
+        .route("/openapi.json", axum::routing::get(description))
         .merge(console::routes())
         .merge(ui::routes())
         .fallback(ui::page_or_nothing)

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// So many a second, and so many at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +138,59 @@ impl<K: Hash + Eq> Drop for Held<K> {
     }
 }
 
+/// Callers whose semaphores are kept, before those that nobody uses are forgotten.
+const CALLERS: usize = 1024;
+
+/// A semaphore for each caller, kept while somebody holds or waits for some of it.
+#[derive(Default)]
+pub(crate) struct PerCaller(Mutex<HashMap<String, Weak<Semaphore>>>);
+
+impl PerCaller {
+    /// This caller's; with so many permits when it is new.
+    pub(crate) fn of(&self, who: &str, permits: usize) -> Arc<Semaphore> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = all.get(who).and_then(Weak::upgrade) {
+            return own;
+        }
+        if all.len() >= CALLERS {
+            all.retain(|_, s| s.strong_count() > 0);
+        }
+        let own = Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
+        all.insert(who.to_owned(), Arc::downgrade(&own));
+        own
+    }
+}
+
+/// Turns at heavy work: as many at once as there are cores, and half of them for one caller, so that
+/// what another asks for does not wait behind all that one has asked for.
+pub(crate) struct Heavy {
+    all: Arc<Semaphore>,
+    each: usize,
+    own: PerCaller,
+}
+
+/// A turn at heavy work; over when dropped.
+pub(crate) struct Turn {
+    _own: OwnedSemaphorePermit,
+    _all: OwnedSemaphorePermit,
+}
+
+impl Heavy {
+    pub(crate) fn new(most: usize) -> Heavy {
+        let most = most.max(1);
+        let all = Arc::new(Semaphore::new(most));
+        Heavy { all, each: (most / 2).max(1), own: PerCaller::default() }
+    }
+
+    /// Waits for a turn; none if the semaphores were closed, which nothing does.
+    pub(crate) async fn turn(&self, who: &str) -> Option<Turn> {
+        // The caller's own first: whoever waits for that is in nobody's way.
+        let own = self.own.of(who, self.each).acquire_owned().await.ok()?;
+        let all = Arc::clone(&self.all).acquire_owned().await.ok()?;
+        Some(Turn { _own: own, _all: all })
+    }
+}
+
 /// Where a request puts its place among its token's, once the token is known: it is held until the
 /// head of the answer is.
 #[derive(Clone, Default)]
@@ -189,6 +242,19 @@ mod tests {
             (1, 1),
             "nothing is kept of b"
         );
+    }
+
+    #[tokio::test]
+    async fn heavy_work_of_one_caller_leaves_turns_to_the_others() {
+        let heavy = Heavy::new(4);
+        let first = heavy.turn("a").await.unwrap();
+        let _second = heavy.turn("a").await.unwrap();
+        let third = heavy.turn("a");
+        tokio::pin!(third);
+        assert!(futures::poll!(third.as_mut()).is_pending(), "a has its half");
+        let _other = heavy.turn("b").await.unwrap();
+        drop(first);
+        assert!(third.await.is_some());
     }
 
     #[test]

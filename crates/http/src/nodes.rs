@@ -62,7 +62,7 @@ pub(crate) async fn list(
     found.truncate(limit);
     let asked = app.clone();
     let whole = caller.actor.project.is_none();
-    let bytes = app.aside(move || page(&asked, found, more, whole)).await??;
+    let bytes = app.aside(&caller.token, move || page(&asked, found, more, whole)).await??;
     Ok(answer_bytes(&app, &caller, StatusCode::OK, seq, None, bytes))
 }
 

@@ -12,6 +12,8 @@ use std::ops::Bound;
 pub(crate) const DEFAULT_LIMIT: u32 = 100;
 /// Most items of a page.
 pub(crate) const MAX_LIMIT: u32 = 1000;
+/// Larger pages are written aside.
+pub(crate) const WRITTEN_AT_ONCE: usize = 100;
 /// Most bytes of a page: one that would be larger ends earlier, with its cursor.
 pub(crate) const PAGE_BYTES: usize = 4 << 20;
 

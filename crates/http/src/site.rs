@@ -2,6 +2,7 @@
 
 use super::auth::{MaybeCaller, Reader};
 use super::error::{Failure, Reply};
+use super::extract::in_pieces;
 use super::metrics::{JOB_STATES, Text};
 use super::{App, answer};
 use axum::extract::State;
@@ -150,7 +151,7 @@ pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller) -> Reply {
     let every = app.config().metrics_every;
     let text = app.0.pages.get(projects, every, move || page(&made, projects)).await;
     let text = text.ok_or_else(Failure::internal)?;
-    Ok(([(header::CONTENT_TYPE, media)], text).into_response())
+    Ok(([(header::CONTENT_TYPE, media)], in_pieces(text)).into_response())
 }
 
 /// The page of figures.

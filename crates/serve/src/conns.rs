@@ -177,6 +177,9 @@ impl Connection {
     }
 }
 
+/// When there is no place left, one in so many idle connections is ended.
+const EVICTED_OF: usize = 128;
+
 #[derive(Default)]
 struct Seats {
     next: u64,
@@ -211,13 +214,21 @@ impl Seats {
         Some(connection)
     }
 
-    /// Ends the connection that has done nothing for longest, of those that may be ended.
+    /// Ends connections that have done nothing for longest, of those that may be ended: at least one,
+    /// and one in [`EVICTED_OF`], so that not every one of a flood looks through all of them.
     fn evict(&mut self, may: impl Fn(&Connection) -> bool) -> bool {
         let idle = self.taken.iter().filter(|(_, c)| may(c));
         let idle = idle.filter_map(|(id, c)| Some((c.idle_since()?, *id)));
-        let Some((_, id)) = idle.min() else { return false };
-        if let Some(connection) = self.leave(id) {
-            connection.evicted.cancel();
+        let mut idle: Vec<(Instant, u64)> = idle.collect();
+        if idle.is_empty() {
+            return false;
+        }
+        let many = (idle.len() / EVICTED_OF).max(1);
+        idle.select_nth_unstable(many - 1);
+        for (_, id) in &idle[..many] {
+            if let Some(connection) = self.leave(*id) {
+                connection.evicted.cancel();
+            }
         }
         true
     }
@@ -251,8 +262,8 @@ impl Table {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a new connection. Where there is none, the one that has done nothing for longest
-    /// is ended; where all do something, it may only ask how the server is.
+    /// A place for a new connection. Where there is none, some that have done nothing for longest
+    /// are ended; where all do something, it may only ask how the server is.
     pub(crate) fn admit(self: &Arc<Self>, from: IpAddr) -> Option<Seat> {
         let (address, limits) = (caller(from), &self.limits);
         let mut seats = self.seats();
@@ -271,7 +282,7 @@ impl Table {
         Some(Seat { table: Arc::clone(self), id, connection })
     }
 
-    /// Ends the connection that has done nothing for longest, to have its file.
+    /// Ends connections that have done nothing for longest, to have their files.
     pub(crate) fn make_room(&self) {
         self.seats().evict(|_| true);
     }
@@ -380,6 +391,20 @@ mod tests {
         assert_ne!(at("2001:db8:1:2::1"), at("2001:db8:1:3::1"));
         assert_eq!(at("::ffff:10.0.0.1"), at("10.0.0.1"));
         assert_ne!(at("10.0.0.1"), at("10.0.0.2"));
+    }
+
+    #[test]
+    fn in_a_flood_one_look_at_all_makes_room_for_several() {
+        let limits = ConnectionLimits { total: 256, per_address: 256, ..Default::default() };
+        let table = Table::new(limits);
+        let here: IpAddr = "10.0.0.1".parse().unwrap();
+        let seats: Vec<Seat> = (0..256).map(|_| table.admit(here).unwrap()).collect();
+        let ended = || seats.iter().filter(|s| s.connection.evicted.is_cancelled()).count();
+        let _new = table.admit(here).unwrap();
+        assert_eq!(ended(), 256 / EVICTED_OF);
+        let _next = table.admit(here).unwrap();
+        assert_eq!(ended(), 256 / EVICTED_OF, "there was a place already");
+        assert!(seats[0].connection.evicted.is_cancelled(), "the oldest go");
     }
 
     #[test]

@@ -120,6 +120,9 @@ impl HttpBody for Sent {
 
 /// For how long a connection that is to be closed may still say goodbye.
 const GOODBYE: Duration = Duration::from_secs(1);
+/// What is kept of one connection's bytes at most, each way: the head of a request, and of answers
+/// what the reader has not taken. The library's own 400 KiB are gigabytes with every connection taken.
+const BUFFER: usize = 64 << 10;
 
 async fn connection<S>(
     stream: S,
@@ -147,7 +150,8 @@ async fn connection<S>(
             }
         });
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().keep_alive(!seat.connection.probes_only);
+    builder.http1().keep_alive(!seat.connection.probes_only).max_buf_size(BUFFER);
+    builder.http2().max_send_buf_size(BUFFER);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     loop {

@@ -237,6 +237,31 @@ async fn followers_share_the_text_of_what_happened() {
     }
 }
 
+#[tokio::test]
+async fn followers_share_the_text_of_a_burst_too() {
+    let s = site().await;
+    let last = s.brain.durable().to_string();
+    // Together more than is sent at a time.
+    let path = |n: usize| format!("/{n:02}{}", "x".repeat(1000));
+    let volumes: Vec<Value> = (0..30).map(|n| json!({"from": path(n), "at": path(n)})).collect();
+    for n in 0..5 {
+        let mut spec = held(&format!("j{n}"));
+        spec["volumes"] = json!(volumes);
+        assert_eq!(s.post(&s.user, "/v1/jobs", &spec).await.status, 201);
+    }
+    let (mut all, mut pieces) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        let mut stream = follow(&s, &s.admin, "/v1/events", Some(&last)).await;
+        stream.piece().await;
+        pieces.push(stream.piece().await);
+        all.push(stream);
+    }
+    for piece in &pieces {
+        assert!(piece.len() < 4 * 60_000, "{} bytes are all of it", piece.len());
+        assert_eq!(piece.as_ptr(), pieces[0].as_ptr(), "one text for all of them");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_token_has_so_many_streams_and_no_more() {
     let s = site_with(HttpConfig { streams_per_token: 1, ..HttpConfig::default() }).await;

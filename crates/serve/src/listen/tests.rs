@@ -150,6 +150,23 @@ async fn whoever_sends_no_request_or_half_of_one_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_does_not_end_is_not_kept_for_long() {
+    let k = kit(lax(), None).await;
+    let mut long = k.open().await;
+    say(&mut long, "GET /hello HTTP/1.1\r\nHost: x\r\nX-Long: ").await;
+    let piece = [b'x'; 1024];
+    // Twice as much as is kept of a head, or until the server has had enough.
+    for _ in 0..2 * BUFFER / piece.len() {
+        if long.write_all(&piece).await.is_err() {
+            break;
+        }
+    }
+    closed(&mut long).await;
+    let mut other = k.ask("/hello").await;
+    hear(&mut other, "200 OK").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_without_a_request_is_closed_and_one_with_a_request_is_not() {
     let short = Duration::from_millis(100);
     let k = kit(ConnectionLimits { head: short, idle: short, ..lax() }, None).await;
