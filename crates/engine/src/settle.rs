@@ -230,6 +230,26 @@ impl Engine {
         heard + after + killed + self.policy.fence_margin
     }
 
+    /// Fences begin anew with a leader. It goes by the clock of another machine, or by one that was
+    /// set since: what an earlier leader reckoned may be over by that clock long before the ranks
+    /// have stopped.
+    pub(crate) fn renew_fences(&mut self) {
+        let fenced = |job: &&Arc<Job>| {
+            let stop = job.attempt.as_ref().and_then(|a| a.stop.as_ref());
+            stop.is_some_and(|s| s.fence_until.is_some())
+        };
+        let jobs: Vec<Arc<Job>> = self.state.jobs.values().filter(fenced).cloned().collect();
+        for job in jobs {
+            let Some(a) = &job.attempt else { continue };
+            let Some(Stop { reason, grace, fence_until, .. }) = a.stop.clone() else { continue };
+            let OnPartition::StopAfter(after) = job.spec.partition() else { continue };
+            let key = AttemptKey { job: job.id, attempt: a.no };
+            let fence = self.fence(&job, self.state.now, after, grace);
+            let fence_until = fence_until.max(Some(fence));
+            self.emit(Some(&job.project), Event::StopOrdered { key, reason, grace, fence_until });
+        }
+    }
+
     /// Nodes that were only waiting for this attempt to leave.
     fn after_end(&mut self, a: &Attempt) {
         for slot in &a.placement.slots {

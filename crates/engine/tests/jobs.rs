@@ -109,6 +109,29 @@ fn with_a_checkpoint_directory_no_new_attempt_starts_before_the_old_one_must_hav
 }
 
 #[test]
+fn a_fence_begins_anew_with_a_leader_whose_clock_is_ahead() {
+    let mut w = World::new(4, 8);
+    let mut spec = gang(1, 8);
+    spec.checkpoint = checkpoints(false);
+    spec.checkpoint.as_mut().unwrap().grace = Some(Span::secs(20));
+    spec.on_partition = Some(OnPartition::StopAfter(Span::secs(60)));
+    let id = w.submit(spec);
+    w.start(id);
+    let gone = w.nodes_of(id)[0].clone();
+    let last_seen = w.now;
+    w.ok(Command::NodeLost { node: gone, last_seen });
+    assert_eq!(w.job(id).state, JobState::Stopping);
+    // Seconds later another server leads; the clock was set meanwhile.
+    w.now = w.now + Span::hours(1);
+    let epoch = muster_model::ids::Epoch(2);
+    w.ok(Command::Lead { epoch, server: "s".into(), restored: false });
+    w.pass(Span::secs(89));
+    assert_eq!(w.job(id).state, JobState::Stopping, "60 + 20 + 10 s from the new lead on");
+    w.pass(Span::secs(1));
+    assert_eq!(w.job(id).state, JobState::Starting);
+}
+
+#[test]
 fn a_fence_is_never_before_ranks_without_a_server_have_been_killed() {
     // Of the site and of the job, in seconds.
     for (site, own) in [(30, None), (30, Some(0)), (1, None), (0, Some(60)), (1, Some(0))] {

@@ -42,6 +42,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             let first_job = restored.then(|| jobs::first_of_life(e.state.next_job, *epoch));
             let (epoch, server) = (*epoch, server.clone());
             e.emit(None, Event::LeaderChanged { epoch, server, first_job });
+            e.renew_fences();
             Ok(Answer::Done)
         }
         Command::Submit { spec } => jobs::submit(e, req, spec),
