@@ -1299,7 +1299,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Take back what a remedy did: its node serves as before. */
+        /** Take back what a remedy did: its node serves again, after a reset or reboot once it is tested. */
         post: operations["post_remedies_id_undo"];
         delete?: never;
         options?: never;

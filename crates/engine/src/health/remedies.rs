@@ -155,8 +155,9 @@ impl Engine {
         let book = &self.state.health;
         let finding = book.findings.get(&r.finding);
         let act = r.act.and_then(|a| book.acts.get(&a)).and_then(|a| a.ended.as_ref());
-        // A test that was asked for after this remedy was chosen, and ended after this step.
-        let own = |q: &&Arc<Qualified>| q.id > r.id && q.ended_at >= r.since;
+        // A test that was asked for after this remedy was chosen, or after the act that it took
+        // over, and ended after this step.
+        let own = |q: &&Arc<Qualified>| q.id > r.act.unwrap_or(r.id) && q.ended_at >= r.since;
         let test = n.qualified.as_ref().filter(own).map(|q| q.report.outcome);
         let answer = next(&View {
             action: r.action,
