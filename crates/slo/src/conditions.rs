@@ -11,7 +11,7 @@ use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Incident, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
-use muster_model::slo::Objective;
+use muster_model::slo::{Cause, Objective};
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
 
@@ -53,6 +53,7 @@ fn condition(key: String, topic: Topic, kind: &str, entity: Entity, since: Time)
         project: None,
         owner: String::new(),
         link: String::new(),
+        by_hardware: false,
     }
 }
 
@@ -84,13 +85,14 @@ pub fn finding(f: &Finding, standing: Standing) -> Option<Condition> {
     })
 }
 
-/// An incident that is open.
+/// An incident that is open, and how bad the worst of its findings is that is open still. What was
+/// bad and is over calls nobody.
 #[must_use]
-pub fn incident(i: &Incident) -> Option<Condition> {
+pub fn incident(i: &Incident, worst: Option<Severity>) -> Option<Condition> {
     if i.closed.is_some() {
         return None;
     }
-    let page = i.severity == Severity::Critical;
+    let page = worst?.min(i.severity) == Severity::Critical;
     let key = format!("incident:{}", i.id);
     Some(Condition {
         urgency: if page { Urgency::Page } else { Urgency::Ticket },
@@ -120,7 +122,14 @@ pub fn objective(o: &Objective, s: &Status, since: Time) -> Option<Condition> {
         (None, None) => Entity::Site,
     };
     let key = format!("objective:{}", o.name);
+    let hardware = |c: &Cause| {
+        matches!(
+            c,
+            Cause::Hardware | Cause::Unreachable | Cause::Quarantine | Cause::Repair | Cause::Test
+        )
+    };
     Some(Condition {
+        by_hardware: s.causes.first().is_some_and(|(c, _)| hardware(c)),
         urgency: burn::urgency(&s.firing).unwrap_or(Urgency::Ticket),
         summary,
         project: o.scope.project.clone(),
@@ -450,7 +459,10 @@ mod tests {
             notes: Vec::new(),
             closed: None,
         };
-        all.push(incident(&loss).unwrap());
+        assert_eq!(incident(&loss, None), None, "all that was found is over");
+        let rest = incident(&loss, Some(Severity::Degraded)).unwrap();
+        assert_eq!(rest.urgency, Urgency::Ticket, "what was critical is over");
+        all.push(incident(&loss, Some(Severity::Critical)).unwrap());
         let changes = decide(T0, &all, &BTreeMap::new(), &site);
         assert_eq!(changes.len(), 1);
         let a = changes[0].alert();

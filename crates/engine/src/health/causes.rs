@@ -137,7 +137,10 @@ impl Engine {
             let new: Vec<u64> = c
                 .findings
                 .iter()
-                .filter(|f| book.findings.get(f).is_some_and(|f| f.incident != Some(i.id)))
+                // What is over is not counted afterwards.
+                .filter(|f| {
+                    open(f) && book.findings.get(f).is_some_and(|f| f.incident != Some(i.id))
+                })
                 .copied()
                 .collect();
             if !new.is_empty() {

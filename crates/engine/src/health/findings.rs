@@ -183,8 +183,7 @@ impl Engine {
         let Some(i) = f.incident.and_then(|i| self.state.health.incidents.get(&i)).cloned() else {
             return;
         };
-        let open = |f: &u64| self.state.health.findings.get(f).is_some_and(|f| f.closed.is_none());
-        if i.closed.is_none() && !i.findings.iter().any(open) {
+        if i.closed.is_none() && !self.state.health.is_live(&i) {
             let why = "all its findings are over".to_string();
             self.emit(None, Event::IncidentClosed { id: i.id, why });
             self.incident_over(i.id);
