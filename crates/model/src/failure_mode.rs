@@ -78,6 +78,12 @@ impl FailureMode {
     pub const fn code(self) -> &'static str {
         self.0
     }
+
+    /// Is a code one of these?
+    #[must_use]
+    pub fn is_one_of(code: &str, modes: &[FailureMode]) -> bool {
+        modes.iter().any(|m| m.0 == code)
+    }
 }
 
 impl fmt::Display for FailureMode {

@@ -6,6 +6,7 @@
 
 use crate::budget::Status;
 use crate::burn;
+use muster_model::FailureMode;
 use muster_model::alert::{Condition, Topic, Urgency};
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Incident, Severity};
@@ -16,17 +17,24 @@ use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
 
 /// Failure modes that wake somebody even where they are looked after.
-const PAGES: &[&str] = &[
-    "driver-hang",
-    "gpu-fault",
-    "wrong-results",
-    "node-killer",
-    "storage-stall",
-    "detector-storm",
+const PAGES: &[FailureMode] = &[
+    FailureMode::DRIVER_HANG,
+    FailureMode::GPU_FAULT,
+    FailureMode::WRONG_RESULTS,
+    FailureMode::NODE_KILLER,
+    FailureMode::STORAGE_STALL,
+    FailureMode::DETECTOR_STORM,
 ];
 /// Failure modes that are a job's own doing: told once a job, not once a GPU.
-const OWN: &[&str] =
-    &["app-crash", "app-spray", "app-fault", "crash-loop", "node-killer", "oom", "hang"];
+const OWN: &[FailureMode] = &[
+    FailureMode::APP_CRASH,
+    FailureMode::APP_SPRAY,
+    FailureMode::APP_FAULT,
+    FailureMode::CRASH_LOOP,
+    FailureMode::NODE_KILLER,
+    FailureMode::OOM,
+    FailureMode::HANG,
+];
 
 /// How the site stands while something is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,15 +73,15 @@ pub fn finding(f: &Finding, standing: Standing) -> Option<Condition> {
         return None;
     }
     let looked_after = f.remedy.is_some() && standing.automation && standing.spares;
-    let page =
-        s.severity == Severity::Critical && (PAGES.contains(&s.kind.as_str()) || !looked_after);
-    let topic = if s.kind == "config-drift" { Topic::Drift } else { Topic::Finding };
+    let page = s.severity == Severity::Critical
+        && (FailureMode::is_one_of(&s.kind, PAGES) || !looked_after);
+    let topic = if s.kind == FailureMode::CONFIG_DRIFT { Topic::Drift } else { Topic::Finding };
     let explains = match s.entity {
         Entity::Domain(..) | Entity::Feed(_) => true,
-        Entity::Node(_) => s.kind == "node-lost",
+        Entity::Node(_) => s.kind == FailureMode::NODE_LOST,
         _ => false,
     };
-    let job = s.attempt.filter(|_| OWN.contains(&s.kind.as_str())).map(|a| a.job);
+    let job = s.attempt.filter(|_| FailureMode::is_one_of(&s.kind, OWN)).map(|a| a.job);
     Some(Condition {
         urgency: if page { Urgency::Page } else { Urgency::Ticket },
         summary: format!("{}: {}", s.entity, s.kind),

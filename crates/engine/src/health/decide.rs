@@ -5,6 +5,7 @@ use crate::Engine;
 use crate::decide::nodes::{find, find_versioned};
 use crate::decide::qualify;
 use muster_health::breaker;
+use muster_model::FailureMode;
 use muster_model::breaker::BreakerState;
 use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::entity::Entity;
@@ -104,7 +105,11 @@ fn automation(e: &mut Engine, c: &Command, by: String) {
         }
         (Command::ResumeAutomation, true) => {
             e.emit(None, Event::AutomationResumed { by });
-            let storm = e.state.health.open_of(&Entity::Site, "detector-storm").map(|f| f.id);
+            let storm = e
+                .state
+                .health
+                .open_of(&Entity::Site, FailureMode::DETECTOR_STORM.code())
+                .map(|f| f.id);
             if let Some(id) = storm {
                 e.close_finding(id, "automation was resumed", false);
             }

@@ -11,6 +11,7 @@ use crate::decide::qualify::CAN;
 use crate::index::Index;
 use crate::state::State;
 use crate::{Engine, Policy};
+use muster_model::FailureMode;
 use muster_model::command::{Actor, Command, Request};
 use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
@@ -203,7 +204,7 @@ impl RemedyRehearsal {
             }
             Event::FindingOpened { finding, decided } => {
                 // Lemons follow from jobs, which do not run here.
-                (!decided || finding.seen.kind == "lemon").then(|| seen(&finding.seen))
+                (!decided || finding.seen.kind == FailureMode::LEMON).then(|| seen(&finding.seen))
             }
             Event::FindingChanged { seen: s, decided: false, .. } => Some(seen(s)),
             Event::FindingClosed { id, why, decided: false } => {

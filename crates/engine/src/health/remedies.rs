@@ -7,6 +7,7 @@ use crate::decide::qualify::{self, CAN};
 use muster_lifecycle::ladder::{self, Asked, Before};
 use muster_lifecycle::remedy::{Next, View, next};
 use muster_lifecycle::{Step, step, time_limit};
+use muster_model::FailureMode;
 use muster_model::cordon::CordonedBy;
 use muster_model::event::Event;
 use muster_model::finding::{Finding, Severity};
@@ -418,7 +419,7 @@ impl Engine {
         self.stepped(r, RemedyStep::Probation, "watched after its return", Some(until), None);
         self.close_all(&node, "the node passed its test");
         // Whoever repaired a lemon wants to see it cleared.
-        self.work.failures |= r.kind == "lemon";
+        self.work.failures |= r.kind == FailureMode::LEMON;
     }
 
     /// What was found on a node before its test is over.
@@ -427,7 +428,11 @@ impl Engine {
             .state
             .health
             .open_on(node)
-            .filter(|f| of_hardware(&f.seen) && f.seen.kind != "hazard" && f.seen.kind != "lemon")
+            .filter(|f| {
+                of_hardware(&f.seen)
+                    && f.seen.kind != FailureMode::HAZARD
+                    && f.seen.kind != FailureMode::LEMON
+            })
             .map(|f| f.id)
             .collect();
         for id in open {

@@ -2,6 +2,7 @@
 
 use crate::Engine;
 use crate::health::of_hardware;
+use muster_model::FailureMode;
 use muster_model::alert::{Condition, Urgency};
 use muster_model::finding::Severity;
 use muster_model::ids::AttemptKey;
@@ -31,7 +32,7 @@ impl Engine {
             }
             let Some(c) = conditions::finding(f, standing) else { continue };
             // A job that takes its nodes down is the cause, not they.
-            let suffers = c.job.is_some() && c.kind != "node-killer";
+            let suffers = c.job.is_some() && c.kind != FailureMode::NODE_KILLER;
             let broken = || f.seen.attempt.filter(|_| suffers).and_then(|k| self.broken_under(k));
             let parent = c.parent.clone().or_else(broken);
             out.push(Condition { parent, ..c });
