@@ -163,6 +163,29 @@ fn an_alert_about_a_node_is_over_when_the_node_is_back_and_its_end_is_told_when_
 }
 
 #[test]
+fn an_incident_whose_critical_findings_are_over_pages_nobody() {
+    let mut w = unpromised(128);
+    for i in 64..128 {
+        w.lose(&node(i));
+    }
+    w.sleep(Span::secs(40));
+    let id = w.engine.state().health.open_incidents().next().expect("an incident").id;
+    let slow = Entity::Node(node(100));
+    let seen = SeenFinding::new("straggler", slow.clone(), Severity::Degraded, w.now);
+    w.ok(Command::FindingsSeen { findings: vec![seen] });
+    w.sleep(Span::secs(5));
+    let f = w.engine.state().health.open_of(&slow, "straggler").expect("it is open");
+    assert_eq!(f.incident, Some(id), "it stands where the others were lost");
+    for i in 64..128 {
+        w.connect(i, 8, "boot", Vec::new());
+    }
+    w.sleep(Span::secs(5));
+    assert!(w.engine.state().health.incidents[&id].closed.is_none(), "one finding is open");
+    let all = open(&w);
+    assert!(!all.is_empty() && all.iter().all(|a| a.urgency == Urgency::Ticket), "{all:#?}");
+}
+
+#[test]
 fn a_job_that_hangs_on_a_broken_gpu_is_part_of_the_alert_about_the_gpu() {
     let mut w = unpromised(16);
     let job = w.run(gang(1, 8));
