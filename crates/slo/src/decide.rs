@@ -107,11 +107,12 @@ pub fn decide(
     out
 }
 
-/// Is an alert open, or over for so short that what comes back is the same one?
+/// Is an alert open, or away for so short that what comes back is the same one?
 #[must_use]
 pub fn is_known(a: &Alert, now: Time, hold: Span) -> bool {
+    // As long as nobody was told of its end.
     let lately = |t: Time| a.merged_into.is_none() && now.since(t) < hold;
-    a.is_open() || a.resolved_at.is_some_and(lately)
+    a.is_open() || a.gone_since.is_some_and(lately)
 }
 
 /// Names of what a group's cause affects that its summary has room for.

@@ -200,6 +200,9 @@ fn a_rate_that_comes_and_goes_is_one_alert() {
     assert!(w.open.is_empty());
     let raised: BTreeSet<&String> = w.all.iter().map(|a| &a.id).collect();
     assert_eq!(raised.len(), 1);
+    // Its end was told: what comes then is another one.
+    let changes = w.see(at(19 * 60 + 130), std::slice::from_ref(&c));
+    assert!(matches!(&changes[..], [Change::Raised(_)]), "{changes:?}");
 }
 
 #[test]
