@@ -309,9 +309,9 @@ pub struct RemedyDryRunReport {
     pub cut: bool,
     /// Findings of that time.
     pub findings: u64,
-    /// Remedies that would have been chosen, by action.
+    /// Remedies that would have been carried out, by action.
     pub by_action: BTreeMap<String, u64>,
-    /// Those that would have been held back, by what holds them.
+    /// Those that would have been held back to the end, by what held them first.
     pub held: BTreeMap<String, u64>,
     /// Most nodes that would have been out at a time.
     pub out_at_once: u32,

@@ -8,6 +8,7 @@ use muster_model::alert::{Alert, AlertState, Matcher, News, Routing, Silence, To
 use muster_model::command::Command;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
+use muster_model::finding::{SeenFinding, Severity};
 use muster_model::slo::{Counted, Gate, Objectives, Scope, Sli};
 use muster_model::topology::{Level, Location, Topology};
 use muster_model::units::Span;
@@ -131,6 +132,76 @@ fn a_lost_leaf_is_one_page_that_names_its_nodes_and_its_runbook() {
     let mine: Vec<_> = over.iter().filter(|(_, id, n)| *id == a.id && *n == News::Over).collect();
     assert_eq!(mine.len(), 2, "{over:?}");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn an_alert_about_a_node_is_over_when_the_node_is_back_and_its_end_is_told_when_it_stays() {
+    let mut w = unpromised(16);
+    w.ok(Command::SetRouting {
+        routing: routing(&ONCALL.replace(r#""match":{"urgency":"page"},"#, "")),
+    });
+    w.lose(&node(1));
+    w.sleep(Span::mins(2));
+    let all = open(&w);
+    assert_eq!(all.len(), 1, "{all:#?}");
+    assert_eq!(deliver(&mut w).len(), 1);
+    w.connect(1, 8, "boot", Vec::new());
+    w.sleep(Span::secs(3));
+    assert!(open(&w).is_empty(), "{:#?}", open(&w));
+    assert!(deliver(&mut w).is_empty(), "it may come back");
+    w.lose(&node(1));
+    w.sleep(Span::secs(10));
+    let again = open(&w);
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].id, all[0].id, "the same alert");
+    assert!(deliver(&mut w).is_empty(), "it was told");
+    w.connect(1, 8, "boot", Vec::new());
+    w.sleep(Span::mins(3));
+    let over = deliver(&mut w);
+    assert_eq!(over, [("oncall".to_owned(), all[0].id.clone(), News::Over)]);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn an_incident_whose_critical_findings_are_over_pages_nobody() {
+    let mut w = unpromised(128);
+    for i in 64..128 {
+        w.lose(&node(i));
+    }
+    w.sleep(Span::secs(40));
+    let id = w.engine.state().health.open_incidents().next().expect("an incident").id;
+    let slow = Entity::Node(node(100));
+    let seen = SeenFinding::new("straggler", slow.clone(), Severity::Degraded, w.now);
+    w.ok(Command::FindingsSeen { findings: vec![seen] });
+    w.sleep(Span::secs(5));
+    let f = w.engine.state().health.open_of(&slow, "straggler").expect("it is open");
+    assert_eq!(f.incident, Some(id), "it stands where the others were lost");
+    for i in 64..128 {
+        w.connect(i, 8, "boot", Vec::new());
+    }
+    w.sleep(Span::secs(5));
+    assert!(w.engine.state().health.incidents[&id].closed.is_none(), "one finding is open");
+    let all = open(&w);
+    assert!(!all.is_empty() && all.iter().all(|a| a.urgency == Urgency::Ticket), "{all:#?}");
+}
+
+#[test]
+fn a_job_that_hangs_on_a_broken_gpu_is_part_of_the_alert_about_the_gpu() {
+    let mut w = unpromised(16);
+    let job = w.run(gang(1, 8));
+    let n = w.nodes_of(job)[0].clone();
+    let mut hang = SeenFinding::new("hang", Entity::Job(job), Severity::Critical, w.now);
+    hang.attempt = Some(w.key(job));
+    w.ok(Command::FindingsSeen { findings: vec![hang] });
+    let mut f = common::fault("xid-79", 0);
+    f.at = w.now;
+    w.ok(Command::FaultsSeen { node: n.clone(), faults: vec![f] });
+    w.sleep(Span::secs(3));
+    let found: Vec<Alert> = open(&w).into_iter().filter(|a| a.topic == Topic::Finding).collect();
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!(found[0].cause, Entity::Gpu(n, 0));
+    let affects = format!("affects job {job}");
+    assert!(found[0].summary.ends_with(&affects), "{}", found[0].summary);
 }
 
 #[test]

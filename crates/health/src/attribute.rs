@@ -7,6 +7,7 @@
 
 use crate::correlate::is_hardware;
 use crate::modes::mode;
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::fault::FaultClass;
 use muster_model::finding::{SeenFinding, Severity};
@@ -68,21 +69,27 @@ enum Blame {
 }
 
 /// The control plane's own parts, not the machine's.
-const PLATFORM: [&str; 1] = ["agent-hang"];
+const PLATFORM: [FailureMode; 1] = [FailureMode::AGENT_HANG];
 /// What follows from an end, or only compares speeds: it explains no death.
-const NO_CAUSE: [&str; 8] = [
-    "hang",
-    "straggler",
-    "lemon",
-    "hazard",
-    "failed-qualification",
-    "crash-loop",
-    "app-crash",
-    "app-spray",
+const NO_CAUSE: [FailureMode; 8] = [
+    FailureMode::HANG,
+    FailureMode::STRAGGLER,
+    FailureMode::LEMON,
+    FailureMode::HAZARD,
+    FailureMode::FAILED_QUALIFICATION,
+    FailureMode::CRASH_LOOP,
+    FailureMode::APP_CRASH,
+    FailureMode::APP_SPRAY,
 ];
 /// What slows work down. It explains a death only when it began shortly before.
-const SLOW: [&str; 6] =
-    ["thermal", "power-brake", "clocks-low", "pcie-downgrade", "link-slow", "storage-slow"];
+const SLOW: [FailureMode; 6] = [
+    FailureMode::THERMAL,
+    FailureMode::POWER_BRAKE,
+    FailureMode::CLOCKS_LOW,
+    FailureMode::PCIE_DOWNGRADE,
+    FailureMode::LINK_SLOW,
+    FailureMode::STORAGE_SLOW,
+];
 
 /// Can a finding be the cause of an end at all?
 #[must_use]
@@ -92,10 +99,10 @@ pub fn names_cause(seen: &SeenFinding) -> bool {
 
 fn blame(seen: &SeenFinding) -> Option<Blame> {
     let kind = seen.kind.as_str();
-    if seen.confidence < CONFIDENCE_MIN || NO_CAUSE.contains(&kind) {
+    if seen.confidence < CONFIDENCE_MIN || FailureMode::is_one_of(kind, &NO_CAUSE) {
         return None;
     }
-    if PLATFORM.contains(&kind) {
+    if FailureMode::is_one_of(kind, &PLATFORM) {
         return Some(Blame::Platform);
     }
     match mode(kind)?.class {
@@ -148,7 +155,7 @@ pub fn attribute(ended: &Ended<'_>, key: AttemptKey, known: &[Known<'_>]) -> Att
     let mut near: Vec<(Blame, Known<'_>)> = known
         .iter()
         .filter(|k| {
-            let slow = SLOW.contains(&k.seen.kind.as_str());
+            let slow = FailureMode::is_one_of(&k.seen.kind, &SLOW);
             let seen = if slow { k.seen.first_seen } else { k.seen.last_seen };
             seen >= from && k.seen.first_seen <= ended.at + AFTER
         })

@@ -25,6 +25,7 @@ pub(crate) mod tail;
 mod tests;
 
 use crate::modes::mode;
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::fault::FaultClass;
 use muster_model::finding::Severity;
@@ -105,7 +106,7 @@ struct Seen<'a> {
 }
 
 /// Kinds that are conclusions from other findings, not events.
-const DERIVED: [&str; 2] = ["lemon", "hazard"];
+const DERIVED: [FailureMode; 2] = [FailureMode::LEMON, FailureMode::HAZARD];
 
 /// Common causes of what was found, the best explained first. Every finding is in at most one.
 /// `size` says how many nodes of the fleet are in a group; that of [`Entity::Site`] is all of them.
@@ -116,7 +117,7 @@ const DERIVED: [&str; 2] = ["lemon", "hazard"];
 pub fn correlate(hits: &[Hit<'_>], size: &dyn Fn(&Entity) -> u32, now: Time) -> Vec<Common> {
     let mut seen: Vec<Seen<'_>> = hits
         .iter()
-        .filter(|h| h.at >= now - LONG && !DERIVED.contains(&h.kind))
+        .filter(|h| h.at >= now - LONG && !FailureMode::is_one_of(h.kind, &DERIVED))
         .filter_map(|hit| {
             let node = hit.place.map(|p| p.node).or_else(|| hit.entity.node())?;
             Some(Seen { hit, node, no: 0, class: mode(hit.kind)?.class })

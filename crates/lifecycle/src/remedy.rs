@@ -93,7 +93,8 @@ pub fn next(v: &View<'_>) -> Next {
         RemedyStep::Approval | RemedyStep::Repairing => Next::Wait,
         RemedyStep::Acting => match v.act {
             None => Next::Wait,
-            Some(end) if end.ok => test_or_ask(v),
+            // One that was taken back: whatever came of its act, the test says how the node is.
+            Some(end) if end.ok || v.action == Action::Drain => test_or_ask(v),
             Some(end) => Next::Escalate(end.message.clone()),
         },
         RemedyStep::Testing => match v.test {
@@ -168,6 +169,8 @@ mod tests {
             next(&View { act: Some(&failed), ..at(RemedyStep::Acting) }),
             Next::Escalate("no power".into())
         );
+        let undone = View { act: Some(&failed), ..view(Action::Drain, RemedyStep::Acting) };
+        assert_eq!(next(&undone), Next::Test, "nothing heavier follows what was taken back");
         let untestable = View { act: Some(&ok), testable: false, ..at(RemedyStep::Acting) };
         assert_eq!(next(&untestable), Next::Ask, "an operator's word");
         let again =

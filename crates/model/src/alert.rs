@@ -89,6 +89,12 @@ impl Topic {
     pub fn is_physical(self) -> bool {
         matches!(self, Topic::Finding | Topic::Incident | Topic::Drift)
     }
+
+    /// Is it about how fast something happens, so that one look says little? All others are states.
+    #[must_use]
+    pub fn is_rate(self) -> bool {
+        matches!(self, Topic::Objective)
+    }
 }
 
 /// Something that is so now. The list of all of them is what alerts follow from.
@@ -122,6 +128,9 @@ pub struct Condition {
     pub runbook: String,
     /// Where the evidence is: a path of the console.
     pub link: String,
+    /// What it counts was bad because of hardware: it may be a consequence of something broken.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_hardware: bool,
 }
 
 /// Where an alert stands.

@@ -10,6 +10,7 @@ pub mod command;
 pub mod cordon;
 pub mod entity;
 pub mod event;
+pub mod failure_mode;
 pub mod fault;
 pub mod finding;
 pub mod ids;
@@ -35,6 +36,7 @@ pub mod units;
 
 pub use command::{Actor, Answer, Command, IdempotencyKey, Refusal, RefusalCode, Request};
 pub use event::{Event, Origin, Record};
+pub use failure_mode::FailureMode;
 pub use ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
 pub use names::{NodeName, ProjectName};
 pub use units::{Bytes, Span, Time};

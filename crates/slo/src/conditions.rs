@@ -6,27 +6,35 @@
 
 use crate::budget::Status;
 use crate::burn;
+use muster_model::FailureMode;
 use muster_model::alert::{Condition, Topic, Urgency};
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Incident, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
-use muster_model::slo::Objective;
+use muster_model::slo::{Cause, Objective};
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
 
 /// Failure modes that wake somebody even where they are looked after.
-const PAGES: &[&str] = &[
-    "driver-hang",
-    "gpu-fault",
-    "wrong-results",
-    "node-killer",
-    "storage-stall",
-    "detector-storm",
+const PAGES: &[FailureMode] = &[
+    FailureMode::DRIVER_HANG,
+    FailureMode::GPU_FAULT,
+    FailureMode::WRONG_RESULTS,
+    FailureMode::NODE_KILLER,
+    FailureMode::STORAGE_STALL,
+    FailureMode::DETECTOR_STORM,
 ];
 /// Failure modes that are a job's own doing: told once a job, not once a GPU.
-const OWN: &[&str] =
-    &["app-crash", "app-spray", "app-fault", "crash-loop", "node-killer", "oom", "hang"];
+const OWN: &[FailureMode] = &[
+    FailureMode::APP_CRASH,
+    FailureMode::APP_SPRAY,
+    FailureMode::APP_FAULT,
+    FailureMode::CRASH_LOOP,
+    FailureMode::NODE_KILLER,
+    FailureMode::OOM,
+    FailureMode::HANG,
+];
 
 /// How the site stands while something is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +61,7 @@ fn condition(key: String, topic: Topic, kind: &str, entity: Entity, since: Time)
         project: None,
         owner: String::new(),
         link: String::new(),
+        by_hardware: false,
     }
 }
 
@@ -64,15 +73,15 @@ pub fn finding(f: &Finding, standing: Standing) -> Option<Condition> {
         return None;
     }
     let looked_after = f.remedy.is_some() && standing.automation && standing.spares;
-    let page =
-        s.severity == Severity::Critical && (PAGES.contains(&s.kind.as_str()) || !looked_after);
-    let topic = if s.kind == "config-drift" { Topic::Drift } else { Topic::Finding };
+    let page = s.severity == Severity::Critical
+        && (FailureMode::is_one_of(&s.kind, PAGES) || !looked_after);
+    let topic = if s.kind == FailureMode::CONFIG_DRIFT { Topic::Drift } else { Topic::Finding };
     let explains = match s.entity {
         Entity::Domain(..) | Entity::Feed(_) => true,
-        Entity::Node(_) => s.kind == "node-lost",
+        Entity::Node(_) => s.kind == FailureMode::NODE_LOST,
         _ => false,
     };
-    let job = s.attempt.filter(|_| OWN.contains(&s.kind.as_str())).map(|a| a.job);
+    let job = s.attempt.filter(|_| FailureMode::is_one_of(&s.kind, OWN)).map(|a| a.job);
     Some(Condition {
         urgency: if page { Urgency::Page } else { Urgency::Ticket },
         summary: format!("{}: {}", s.entity, s.kind),
@@ -84,13 +93,14 @@ pub fn finding(f: &Finding, standing: Standing) -> Option<Condition> {
     })
 }
 
-/// An incident that is open.
+/// An incident that is open, and how bad the worst of its findings is that is open still. What was
+/// bad and is over calls nobody.
 #[must_use]
-pub fn incident(i: &Incident) -> Option<Condition> {
+pub fn incident(i: &Incident, worst: Option<Severity>) -> Option<Condition> {
     if i.closed.is_some() {
         return None;
     }
-    let page = i.severity == Severity::Critical;
+    let page = worst?.min(i.severity) == Severity::Critical;
     let key = format!("incident:{}", i.id);
     Some(Condition {
         urgency: if page { Urgency::Page } else { Urgency::Ticket },
@@ -120,7 +130,14 @@ pub fn objective(o: &Objective, s: &Status, since: Time) -> Option<Condition> {
         (None, None) => Entity::Site,
     };
     let key = format!("objective:{}", o.name);
+    let hardware = |c: &Cause| {
+        matches!(
+            c,
+            Cause::Hardware | Cause::Unreachable | Cause::Quarantine | Cause::Repair | Cause::Test
+        )
+    };
     Some(Condition {
+        by_hardware: s.causes.first().is_some_and(|(c, _)| hardware(c)),
         urgency: burn::urgency(&s.firing).unwrap_or(Urgency::Ticket),
         summary,
         project: o.scope.project.clone(),
@@ -450,7 +467,10 @@ mod tests {
             notes: Vec::new(),
             closed: None,
         };
-        all.push(incident(&loss).unwrap());
+        assert_eq!(incident(&loss, None), None, "all that was found is over");
+        let rest = incident(&loss, Some(Severity::Degraded)).unwrap();
+        assert_eq!(rest.urgency, Urgency::Ticket, "what was critical is over");
+        all.push(incident(&loss, Some(Severity::Critical)).unwrap());
         let changes = decide(T0, &all, &BTreeMap::new(), &site);
         assert_eq!(changes.len(), 1);
         let a = changes[0].alert();

@@ -2,14 +2,16 @@
 
 use crate::group::{Above, Group, groups};
 use muster_model::alert::{
-    Alert, AlertState, Condition, MEMBERS_MAX, Routing, Seen, Silence, Urgency,
+    Alert, AlertState, Condition, MEMBERS_MAX, Routing, Seen, Silence, Topic, Urgency,
 };
 use muster_model::entity::Entity;
 use muster_model::names::Label;
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an alert's trouble must be away for before it is over: what comes and goes is one alert.
+/// What comes and goes within this is one alert: a rate must be away for so long before it is over,
+/// a state that is over is the same alert when it is back within it, and nobody is told of its end
+/// before.
 pub const HOLD: Span = Span::mins(2);
 
 /// What decisions follow, beside conditions.
@@ -21,7 +23,8 @@ pub struct Site<'a> {
     pub routing: &'a Routing,
     /// What a thing is part of.
     pub above: &'a Above<'a>,
-    /// What is away for less than this is not over.
+    /// A rate that is away for less than this is not over; a state that is back within it is the
+    /// same alert.
     pub hold: Span,
 }
 
@@ -56,8 +59,9 @@ fn id(group: &str, at: Time) -> String {
     format!("{hash:016x}")
 }
 
-/// What has to change, from all that is so now and the alerts that are open, by group. Neither
-/// order nor repetition of conditions matters, and asking again without news changes nothing.
+/// What has to change, from all that is so now and the alerts that are open or were lately
+/// ([`is_known`]), by group. Neither order nor repetition of conditions matters, and asking again
+/// without news changes nothing.
 #[must_use]
 pub fn decide(
     now: Time,
@@ -68,7 +72,7 @@ pub fn decide(
     let found = groups(conditions, site.above);
     let mut out = Vec::new();
     for g in found.groups.values() {
-        let before = open.get(&g.key).filter(|a| a.is_open());
+        let before = open.get(&g.key).filter(|a| is_known(a, now, site.hold));
         let mut next = alert(now, g, before, site);
         next.level = level(&next, site.routing, now);
         match before {
@@ -84,7 +88,7 @@ pub fn decide(
     for (key, old) in open.iter().filter(|(k, a)| a.is_open() && !found.groups.contains_key(*k)) {
         let merged_into = found.merged.get(key).filter(|k| found.groups.contains_key(*k)).cloned();
         let gone = old.gone_since.unwrap_or(now);
-        let over = merged_into.is_some() || now.since(gone) >= site.hold;
+        let over = merged_into.is_some() || !old.topic.is_rate() || now.since(gone) >= site.hold;
         if over {
             out.push(Change::Resolved(Box::new(Alert {
                 state: AlertState::Resolved,
@@ -101,6 +105,39 @@ pub fn decide(
         }
     }
     out
+}
+
+/// Is an alert open, or away for so short that what comes back is the same one?
+#[must_use]
+pub fn is_known(a: &Alert, now: Time, hold: Span) -> bool {
+    // As long as nobody was told of its end.
+    let lately = |t: Time| a.merged_into.is_none() && now.since(t) < hold;
+    a.is_open() || a.gone_since.is_some_and(lately)
+}
+
+/// Names of what a group's cause affects that its summary has room for.
+const AFFECTED: usize = 3;
+
+/// What is wrong, and which jobs and objectives suffer from it.
+fn summary(g: &Group<'_>) -> String {
+    let of = |c: &&Condition| match (c.job, c.topic) {
+        (_, Topic::Objective) if g.lead.topic != Topic::Objective => {
+            Some(format!("SLO {}", c.kind))
+        }
+        (Some(job), _) if g.lead.job.is_none() && g.cause != Entity::Job(job) => {
+            Some(format!("job {job}"))
+        }
+        _ => None,
+    };
+    let all: BTreeSet<String> = g.all.iter().filter_map(of).collect();
+    let mut names: Vec<String> = all.iter().take(AFFECTED).cloned().collect();
+    if all.len() > AFFECTED {
+        names.push(format!("{} more", all.len() - AFFECTED));
+    }
+    match names.is_empty() {
+        true => g.lead.summary.clone(),
+        false => format!("{}; affects {}", g.lead.summary, names.join(", ")),
+    }
 }
 
 fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> Alert {
@@ -130,7 +167,7 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
             Some(_) => AlertState::Acknowledged,
             None => AlertState::Firing,
         },
-        summary: g.lead.summary.clone(),
+        summary: summary(g),
         owner: g.lead.owner.clone(),
         project: projects.first().filter(|_| projects.len() == 1).and_then(|p| (*p).clone()),
         runbook: g.lead.runbook.clone(),

@@ -5,6 +5,7 @@
 //! long enough meanwhile, once, and then that it is over. It may be told twice, when the server
 //! dies between telling and remembering.
 
+use crate::decide::HOLD;
 pub use muster_model::alert::News;
 use muster_model::alert::{
     Alert, AlertState, Channel, GroupBy, Receiver, Route, Routing, Seen, Urgency,
@@ -136,7 +137,10 @@ fn owed(a: &Alert, to: &Address<'_>, told: Option<&Told>) -> Option<(Time, News)
         return None;
     }
     if let Some(end) = a.resolved_at {
-        return to.receiver.resolved.then_some((end, News::Over));
+        // What comes back within a while goes on: its end is not told before. What another alert
+        // explains is over at once.
+        let sure = a.gone_since.filter(|_| a.merged_into.is_none()).map_or(end, |t| t + HOLD);
+        return to.receiver.resolved.then_some((end.max(sure), News::Over));
     }
     let lives = matches!(to.receiver.by, Channel::Alertmanager { .. });
     a.loud_since?;

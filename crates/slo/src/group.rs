@@ -34,6 +34,29 @@ pub(crate) struct Groups<'a> {
     pub(crate) merged: BTreeMap<String, String>,
 }
 
+impl Groups<'_> {
+    /// Objectives that burn because of hardware are part of the page about it, as long as there is
+    /// one such page only: of several nobody knows which it was.
+    fn take_in_what_hardware_burns(&mut self) {
+        let page = |g: &&Group<'_>| {
+            g.lead.topic.is_physical() && g.lead.job.is_none() && urgency(&g.all) == Urgency::Page
+        };
+        let mut pages = self.groups.values().filter(page);
+        let (Some(one), None) = (pages.next(), pages.next()) else { return };
+        let (into, since) = (one.key.clone(), one.lead.since);
+        let burns = |g: &&Group<'_>| g.lead.by_hardware && g.lead.since >= since;
+        let keys: Vec<String> = self.groups.values().filter(burns).map(|g| g.key.clone()).collect();
+        for key in keys {
+            let Some(g) = self.groups.remove(&key) else { continue };
+            if let Some(to) = self.groups.get_mut(&into) {
+                to.all.extend(g.all);
+                to.all.sort_by(|a, b| a.key.cmp(&b.key));
+                self.merged.insert(key, into.clone());
+            }
+        }
+    }
+}
+
 /// Everything that a thing is part of, nearest first.
 fn ancestors(entity: &Entity, above: &Above<'_>) -> Vec<Entity> {
     let mut out: Vec<Entity> = Vec::new();
@@ -82,11 +105,12 @@ fn root<'a>(c: &'a Condition, all: &BTreeMap<&str, &'a Condition>) -> &'a Condit
     here
 }
 
-/// The most urgent, then the one that came first.
+/// What is broken before what suffers from it, then the most urgent, then the one that came first.
 fn lead<'a>(all: &[&'a Condition]) -> Option<&'a Condition> {
-    all.iter()
-        .copied()
-        .min_by_key(|c| (c.topic != Topic::Incident, Reverse(c.urgency), c.since, &c.key))
+    let suffers = |c: &Condition| !c.topic.is_physical() || c.job.is_some();
+    all.iter().copied().min_by_key(|c| {
+        (c.topic != Topic::Incident, suffers(c), Reverse(c.urgency), c.since, &c.key)
+    })
 }
 
 fn urgency(all: &[&Condition]) -> Urgency {
@@ -97,7 +121,8 @@ impl<'a> Group<'a> {
     fn new(key: String, all: Vec<&'a Condition>, above: &Above<'_>) -> Option<Group<'a>> {
         let lead = lead(&all)?;
         // Several things of one node: the node.
-        let same = all.iter().all(|c| c.entity == lead.entity);
+        let mut broken = all.iter().filter(|c| c.job.is_none());
+        let same = broken.all(|c| c.entity == lead.entity);
         let cause = match lead.entity.node() {
             Some(n) if !same && lead.topic != Topic::Incident && lead.job.is_none() => {
                 Entity::Node(n.clone())
@@ -171,6 +196,7 @@ pub(crate) fn groups<'a>(conditions: &'a [Condition], above: &Above<'_>) -> Grou
             }
         }
     }
+    out.take_in_what_hardware_burns();
     // Where something has a group of its own, it did not go into another.
     let groups = &out.groups;
     let merged = std::mem::take(&mut out.merged);

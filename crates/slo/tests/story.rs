@@ -51,7 +51,7 @@ fn leaf() -> Condition {
         notes: Vec::new(),
         closed: None,
     };
-    conditions::incident(&i).unwrap()
+    conditions::incident(&i, Some(Severity::Critical)).unwrap()
 }
 
 /// What a server keeps: what alerts there are, and what was told.

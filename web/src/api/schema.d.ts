@@ -1319,7 +1319,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Take back what a remedy did: its node serves as before. */
+        /** Take back what a remedy did: its node serves again, after a reset or reboot once it is tested. */
         post: operations["post_remedies_id_undo"];
         delete?: never;
         options?: never;
@@ -6270,7 +6270,7 @@ export interface components {
         };
         /** @description What would have been done over the last days. */
         RemedyDryRunReport: {
-            /** @description Remedies that would have been chosen, by action. */
+            /** @description Remedies that would have been carried out, by action. */
             by_action: {
                 [key: string]: number;
             };
@@ -6283,7 +6283,7 @@ export interface components {
             findings: number;
             /** @description The first moment of the log that was read. */
             from: components["schemas"]["Timestamp"];
-            /** @description Those that would have been held back, by what holds them. */
+            /** @description Those that would have been held back to the end, by what held them first. */
             held: {
                 [key: string]: number;
             };

@@ -118,7 +118,7 @@ function RemedyButtons({ remedy }: { remedy: Remedy }) {
         onClick={async () => {
           const reason = await ask({
             title: `Undo: ${remedy.action_words} on ${where}`,
-            text: 'The node goes back to where it stood before, as far as that is possible.',
+            text: 'The node serves as before; after its test, where a reset or reboot has begun.',
             act: 'Undo',
             reason: 'needed',
           });

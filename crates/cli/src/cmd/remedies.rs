@@ -331,12 +331,14 @@ fn dry_text(r: &RemedyDryRunReport, now: Time, on: bool) -> String {
     f.line("Findings", r.findings);
     let counts: Vec<String> = r.by_action.iter().map(|(a, n)| format!("{n} {a}")).collect();
     f.line("Would do", if counts.is_empty() { "nothing".into() } else { counts.join(", ") });
+    let held: u64 = r.held.values().sum();
+    f.line("Held back", if held == 0 { "nothing".into() } else { format!("{held} not done") });
     f.line("Out at once", format!("{} at most", plural(r.out_at_once as usize, "node")));
     if r.storms > 0 {
         f.line("Stops itself", plural(r.storms as usize, "time"));
     }
     if !r.held.is_empty() {
-        f.section("Held back", on);
+        f.section("Held back by", on);
         let mut t = Table::new(&["TIMES", "BY"]);
         for (why, n) in &r.held {
             t.row(vec![number(n), cell(why)]);
@@ -474,8 +476,13 @@ pub(crate) mod tests {
             }],
         };
         let text = dry_text(&report, Time(120_000), false);
-        for part in ["Would do:     2 reboot", "1 node at most", "limit of fleet", "1m ago  hgx-01"]
-        {
+        for part in [
+            "Would do:     2 reboot",
+            "Held back:    1 not done",
+            "1 node at most",
+            "limit of fleet",
+            "1m ago  hgx-01",
+        ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
     }

@@ -159,6 +159,13 @@ impl HealthBook {
         self.index.incidents.iter().filter_map(|id| self.incidents.get(id))
     }
 
+    /// Is one of an incident's findings open? Only the first of very many are listed with it.
+    pub(super) fn is_live(&self, i: &Incident) -> bool {
+        let of_it = |f: &Arc<Finding>| f.closed.is_none() && f.incident == Some(i.id);
+        i.findings.iter().any(|f| self.findings.get(f).is_some_and(of_it))
+            || i.count > i.findings.len() as u64 && self.open().any(of_it)
+    }
+
     /// Were incidents or findings that were over after this moment left out of the working state?
     #[must_use]
     pub fn forgot_since(&self, from: Time) -> bool {

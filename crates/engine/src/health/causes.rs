@@ -3,6 +3,7 @@
 use super::held::{image, of_work, template};
 use crate::Engine;
 use muster_health::correlate::{Common, Hit, Place, correlate};
+use muster_model::FailureMode;
 use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
@@ -137,7 +138,10 @@ impl Engine {
             let new: Vec<u64> = c
                 .findings
                 .iter()
-                .filter(|f| book.findings.get(f).is_some_and(|f| f.incident != Some(i.id)))
+                // What is over is not counted afterwards.
+                .filter(|f| {
+                    open(f) && book.findings.get(f).is_some_and(|f| f.incident != Some(i.id))
+                })
                 .copied()
                 .collect();
             if !new.is_empty() {
@@ -178,7 +182,9 @@ impl Engine {
                     self.open_breaker(c.cause.clone(), &c.summary, Some(id));
                 }
             }
-            Entity::Job(j) if c.kind == "node-killer" => self.quarantine_job(*j, &c.summary),
+            Entity::Job(j) if c.kind == FailureMode::NODE_KILLER => {
+                self.quarantine_job(*j, &c.summary);
+            }
             Entity::Template(..) | Entity::Image(_) => {
                 self.open_breaker(c.cause.clone(), &c.summary, Some(id));
             }
@@ -247,7 +253,7 @@ impl Engine {
         };
         i.closed.is_none()
             && i.cause.node().is_none()
-            && i.kind != "node-killer"
+            && i.kind != FailureMode::NODE_KILLER
             && self.is_dealt_with(&i.cause)
     }
 
@@ -269,8 +275,12 @@ impl Engine {
         }
         let at = self.state.now;
         let severity = muster_model::finding::Severity::Critical;
-        let seen =
-            muster_model::finding::SeenFinding::new("node-killer", Entity::Job(id), severity, at);
+        let seen = muster_model::finding::SeenFinding::new(
+            FailureMode::NODE_KILLER.code(),
+            Entity::Job(id),
+            severity,
+            at,
+        );
         let list: Vec<String> = job.sickened.iter().map(ToString::to_string).collect();
         let seen = seen.because(format!("nodes that failed under it: {}", list.join(", ")));
         self.found(seen, true);

@@ -5,6 +5,7 @@ use crate::Engine;
 use crate::decide::nodes::{find, find_versioned};
 use crate::decide::qualify;
 use muster_health::breaker;
+use muster_model::FailureMode;
 use muster_model::breaker::BreakerState;
 use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::entity::Entity;
@@ -13,7 +14,7 @@ use muster_model::finding::{Incident, NOTE_MAX};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::placement::GpuSet;
-use muster_model::remedy::{Action, Remedy, RemedyOutcome, RemedyStep};
+use muster_model::remedy::{Action, Mode, Remedy, RemedyOutcome, RemedyStep};
 use std::sync::Arc;
 
 pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
@@ -47,7 +48,16 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             }
         }
         Command::UndoRemedy { id, reason } => {
-            live(e, *id)?;
+            let r = live(e, *id)?;
+            if r.action == Action::Drain && disruption(&r).is_some() {
+                let message = format!("what was begun with node {} cannot be stopped", r.node);
+                let hint = format!(
+                    "it returns when that is over and its test passed; `muster node return {}` \
+                     returns it without a test",
+                    r.node
+                );
+                return Err(conflict(message, hint));
+            }
             e.take_back(*id, RemedyOutcome::Undone, &format!("{by}: {reason}"), true);
         }
         Command::Repaired { node, note } => repaired(e, req, node, note)?,
@@ -95,7 +105,11 @@ fn automation(e: &mut Engine, c: &Command, by: String) {
         }
         (Command::ResumeAutomation, true) => {
             e.emit(None, Event::AutomationResumed { by });
-            let storm = e.state.health.open_of(&Entity::Site, "detector-storm").map(|f| f.id);
+            let storm = e
+                .state
+                .health
+                .open_of(&Entity::Site, FailureMode::DETECTOR_STORM.code())
+                .map(|f| f.id);
             if let Some(id) = storm {
                 e.close_finding(id, "automation was resumed", false);
             }
@@ -154,6 +168,11 @@ fn taking(e: &Engine, node: &NodeName) -> Option<Arc<Remedy>> {
     all.filter(|r| r.action.takes_node() && r.step != RemedyStep::Probation)
         .max_by_key(|r| (r.action, r.id))
         .cloned()
+}
+
+/// The reset, reboot or power cycle after which a remedy's node has not passed a test yet.
+fn disruption(r: &Remedy) -> Option<u64> {
+    r.act.filter(|_| matches!(r.step, RemedyStep::Acting | RemedyStep::Testing))
 }
 
 fn repaired(e: &mut Engine, req: &Request, node: &NodeName, note: &str) -> Result<(), Refusal> {
@@ -261,12 +280,20 @@ fn force(
 }
 
 impl Engine {
-    /// Ends a remedy and brings its node back to where it was, unless another one holds it.
+    /// Ends a remedy and brings its node back to where it was, unless another one holds it, or
+    /// something was begun with it that cannot be stopped.
     pub(super) fn take_back(&mut self, id: u64, outcome: RemedyOutcome, why: &str, word: bool) {
         let Some(r) = self.state.health.remedies.get(&id).filter(|r| r.outcome.is_none()).cloned()
         else {
             return;
         };
+        if disruption(&r).is_some() {
+            // A cause elsewhere is no reason to use a node in the middle of its reboot.
+            if word {
+                self.await_test(&r, outcome, why);
+            }
+            return;
+        }
         self.end_remedy(id, outcome, why, word);
         let Some(n) = self.state.nodes.get(&r.node).cloned() else { return };
         if r.action == Action::IsolateGpu {
@@ -285,6 +312,33 @@ impl Engine {
         if r.step == RemedyStep::Probation {
             self.emit(None, Event::ProbationSet { node: n.name.clone(), until: None });
         }
+    }
+
+    /// Ends a remedy whose act is under way or untested: no step of it follows. A drain that waits
+    /// for the same act takes its place, so that the node stays out until it has passed a test.
+    fn await_test(&mut self, r: &Remedy, outcome: RemedyOutcome, why: &str) {
+        let (id, now) = (self.state.seq.next().0, self.state.now);
+        let begun = format!("it had begun to {}", r.action.words());
+        let rest = Remedy {
+            id,
+            action: Action::Drain,
+            mode: Mode::Automatic,
+            why: format!("remedy {} was taken back when {begun}", r.id),
+            at: now,
+            since: now,
+            until: None,
+            approved: None,
+            taken: Vec::new(),
+            ..r.clone()
+        };
+        self.emit(None, Event::RemedyChosen { remedy: Box::new(rest) });
+        let why = format!(
+            "{why}; no further step, but {begun}: node {} stays out of service until that is over \
+             and its test passed (remedy {id})",
+            r.node
+        );
+        self.end_remedy(r.id, outcome, &why, true);
+        self.work.due.insert(r.node.clone());
     }
 
     pub(super) fn ready_again(&mut self, n: &Node, why: &str, word: bool) {

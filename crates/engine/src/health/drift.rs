@@ -2,13 +2,14 @@
 
 use crate::Engine;
 use muster_health::drift::{Setup, drift};
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::finding::{SeenFinding, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::units::{Span, Time};
 
-const KIND: &str = "config-drift";
+const KIND: &str = FailureMode::CONFIG_DRIFT.code();
 /// What evidence of this begins with: the driver's own word makes findings of the kind as well.
 const MARK: &str = "differs from its peers: ";
 /// How long after a node told what it is made of all are compared: a fleet joins at once.

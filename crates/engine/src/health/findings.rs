@@ -4,6 +4,7 @@ use super::work::Repeat;
 use crate::Engine;
 use muster_health::faults::Catalogue;
 use muster_health::modes;
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::fault::{FaultClass, SeenFault};
@@ -176,15 +177,14 @@ impl Engine {
         self.emit(project.as_ref(), Event::FindingClosed { id, why: why.to_owned(), decided });
         if let Some(node) = f.seen.entity.node() {
             self.work.due.insert(node.clone());
-            if f.seen.kind == "lemon" {
+            if f.seen.kind == FailureMode::LEMON {
                 self.keep_for_all_work(node);
             }
         }
         let Some(i) = f.incident.and_then(|i| self.state.health.incidents.get(&i)).cloned() else {
             return;
         };
-        let open = |f: &u64| self.state.health.findings.get(f).is_some_and(|f| f.closed.is_none());
-        if i.closed.is_none() && !i.findings.iter().any(open) {
+        if i.closed.is_none() && !self.state.health.is_live(&i) {
             let why = "all its findings are over".to_string();
             self.emit(None, Event::IncidentClosed { id: i.id, why });
             self.incident_over(i.id);
@@ -194,9 +194,11 @@ impl Engine {
     /// What follows from a finding that is new or became worse.
     fn follow(&mut self, id: u64) {
         let Some(f) = self.state.health.findings.get(&id).cloned() else { return };
-        match (&f.seen.kind[..], f.seen.entity.node()) {
-            ("hazard", Some(node)) => self.mark(node, None, u32::from(f.seen.confidence)),
-            ("lemon", Some(node)) => self.keep_for_small_work(node),
+        match f.seen.entity.node() {
+            Some(node) if f.seen.kind == FailureMode::HAZARD => {
+                self.mark(node, None, u32::from(f.seen.confidence));
+            }
+            Some(node) if f.seen.kind == FailureMode::LEMON => self.keep_for_small_work(node),
             _ => {}
         }
         self.attribute_late(&f.seen, false);
@@ -223,7 +225,7 @@ impl Engine {
     /// A node is heard no more.
     pub(crate) fn node_lost_found(&mut self, node: &NodeName, last_seen: Time) {
         let seen = SeenFinding::new(
-            "node-lost",
+            FailureMode::NODE_LOST.code(),
             Entity::Node(node.clone()),
             Severity::Critical,
             last_seen,
@@ -235,7 +237,10 @@ impl Engine {
     /// A node is heard again.
     pub(crate) fn node_back_found(&mut self, node: &NodeName) {
         let entity = Entity::Node(node.clone());
-        let Some(f) = self.state.health.open_of(&entity, "node-lost").cloned() else { return };
+        let Some(f) = self.state.health.open_of(&entity, FailureMode::NODE_LOST.code()).cloned()
+        else {
+            return;
+        };
         self.close_finding(f.id, "it is heard again", true);
     }
 
@@ -245,9 +250,16 @@ impl Engine {
         for g in &was.gpus {
             let entity = Entity::Gpu(node.clone(), g.index);
             let there = now.gpus.iter().any(|n| n.index == g.index);
-            if !there && self.state.health.open_of(&entity, "gpu-off-bus").is_none() {
+            if !there
+                && self.state.health.open_of(&entity, FailureMode::GPU_OFF_BUS.code()).is_none()
+            {
                 let line = format!("GPU {} ({}) is not there any more", g.index, g.uuid);
-                let seen = SeenFinding::new("gpu-missing", entity, Severity::Critical, at);
+                let seen = SeenFinding::new(
+                    FailureMode::GPU_MISSING.code(),
+                    entity,
+                    Severity::Critical,
+                    at,
+                );
                 self.found(seen.because(line), true);
             }
         }
@@ -255,7 +267,12 @@ impl Engine {
             let entity = Entity::Port(node.clone(), p.name.clone());
             if !now.nics.iter().any(|n| n.name == p.name) {
                 let line = format!("{} is not there any more", p.name);
-                let seen = SeenFinding::new("nic-missing", entity, Severity::Critical, at);
+                let seen = SeenFinding::new(
+                    FailureMode::NIC_MISSING.code(),
+                    entity,
+                    Severity::Critical,
+                    at,
+                );
                 self.found(seen.because(line), true);
             }
         }
@@ -263,9 +280,10 @@ impl Engine {
 
     /// A test that nobody's remedy asked for failed.
     pub(crate) fn test_found(&mut self, node: &NodeName, why: &str, wrong: bool) {
-        let kind = if wrong { "wrong-results" } else { "failed-qualification" };
+        let kind =
+            if wrong { FailureMode::WRONG_RESULTS } else { FailureMode::FAILED_QUALIFICATION };
         let entity = Entity::Node(node.clone());
-        let seen = SeenFinding::new(kind, entity, Severity::Critical, self.state.now);
+        let seen = SeenFinding::new(kind.code(), entity, Severity::Critical, self.state.now);
         self.found(seen.because(why), true);
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::Engine;
 use muster_health::breaker::{self, trips};
+use muster_model::FailureMode;
 use muster_model::breaker::{Breaker, BreakerState, Probe};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
@@ -125,7 +126,12 @@ impl Engine {
         }
         let reason = format!("{row} attempts of job {} crashed in a row; the last: {why}", job.id);
         let entity = Entity::Job(job.id);
-        let seen = SeenFinding::new("crash-loop", entity, Severity::Warning, self.state.now);
+        let seen = SeenFinding::new(
+            FailureMode::CRASH_LOOP.code(),
+            entity,
+            Severity::Warning,
+            self.state.now,
+        );
         self.found(seen.because(reason.clone()), true);
         self.open_breaker(template(job), &reason, None);
     }

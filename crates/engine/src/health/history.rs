@@ -12,6 +12,7 @@ use crate::apply::PAST_NODES;
 use crate::state::State;
 use muster_health::breaker::Count;
 use muster_health::lemon;
+use muster_model::FailureMode;
 use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
@@ -48,7 +49,8 @@ impl State {
                 }
             }
             Event::FindingClosed { id, decided: false, .. } => {
-                let lemon = self.health.findings.get(id).filter(|f| f.seen.kind == "lemon");
+                let lemon =
+                    self.health.findings.get(id).filter(|f| f.seen.kind == FailureMode::LEMON);
                 if let Some(node) = lemon.and_then(|f| f.seen.entity.node()).cloned() {
                     self.health.acquit(&node);
                 }
@@ -57,7 +59,7 @@ impl State {
                 let by_people =
                     |s: RemedyStep| matches!(s, RemedyStep::Approval | RemedyStep::Repairing);
                 let r = self.health.remedies.get(id);
-                let mended = r.filter(|r| r.kind == "lemon" && by_people(r.step));
+                let mended = r.filter(|r| r.kind == FailureMode::LEMON && by_people(r.step));
                 if let Some(node) = mended.map(|r| r.node.clone()) {
                     self.health.acquit(&node);
                 }

@@ -3,6 +3,7 @@
 
 use crate::Engine;
 use muster_health::lemon::{Fleet, Lemon, Record, SEEN_MIN, lemon};
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{SeenFinding, Severity};
@@ -42,7 +43,10 @@ impl Engine {
             if let Some(l) = lemon(record, &fleet, now) {
                 found.push(told(node, &l, record, now));
             } else if record.seen_milli(now) < u64::from(SEEN_MIN) * 1000 {
-                over.extend(book.open_of(&Entity::Node(node.clone()), "lemon").map(|f| f.id));
+                over.extend(
+                    book.open_of(&Entity::Node(node.clone()), FailureMode::LEMON.code())
+                        .map(|f| f.id),
+                );
             }
         }
         for f in found {
@@ -91,7 +95,7 @@ impl Engine {
 fn told(node: &NodeName, l: &Lemon, record: &Record, now: Time) -> SeenFinding {
     let entity = Entity::Node(node.clone());
     let jobs: Vec<String> = record.jobs(now).take(JOBS).map(|j| j.to_string()).collect();
-    let seen = SeenFinding::new("lemon", entity, Severity::Warning, now)
+    let seen = SeenFinding::new(FailureMode::LEMON.code(), entity, Severity::Warning, now)
         .sure(l.confidence)
         .because(l.reason.clone())
         .because(format!("the last jobs it failed: {}", jobs.join(", ")));

@@ -4,6 +4,7 @@ use super::work::Group;
 use crate::Engine;
 use crate::state::State;
 use muster_lifecycle::limits::{GroupUse, holds, stop_holds, stoppable, storm};
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::names::NodeName;
@@ -133,7 +134,7 @@ impl Engine {
         self.page("automation stopped itself", &reason);
         self.resume_in_storm(&nodes);
         let seen = muster_model::finding::SeenFinding::new(
-            "detector-storm",
+            FailureMode::DETECTOR_STORM.code(),
             Entity::Site,
             muster_model::finding::Severity::Critical,
             now,

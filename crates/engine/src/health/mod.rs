@@ -25,6 +25,7 @@ mod work;
 
 pub use book::{Automation, HealthBook, Stopped};
 pub(crate) use decide::decide;
+pub(crate) use findings::of_hardware;
 pub(crate) use limits::is_out;
 pub(crate) use recovery::{recovery_begins, recovery_placed};
 pub use rehearse::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal};

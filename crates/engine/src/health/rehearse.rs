@@ -11,6 +11,7 @@ use crate::decide::qualify::CAN;
 use crate::index::Index;
 use crate::state::State;
 use crate::{Engine, Policy};
+use muster_model::FailureMode;
 use muster_model::command::{Actor, Command, Request};
 use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
@@ -20,7 +21,7 @@ use muster_model::node::{Inventory, Node, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::policy::SitePolicy;
 use muster_model::qualification::{Level, Outcome, Qualification};
-use muster_model::remedy::{Act, Action, Mode, Remedies, Remedy, RemedyStep};
+use muster_model::remedy::{Act, Action, Mode, Remedies, Remedy, RemedyOutcome, RemedyStep};
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -58,7 +59,7 @@ pub struct RehearsedRemedy {
     pub action: Action,
     /// Who decides on it.
     pub mode: Mode,
-    /// What held it back first.
+    /// What held it back first, if it was not carried out later.
     pub held: Option<String>,
 }
 
@@ -67,9 +68,9 @@ pub struct RehearsedRemedy {
 pub struct RehearsedRemedies {
     /// Findings that were opened.
     pub findings: u64,
-    /// Remedies that were chosen, by action.
+    /// Remedies that were carried out, or begun, by action.
     pub by_action: BTreeMap<Action, u64>,
-    /// Remedies that were held back, by what held them first.
+    /// All others: they were held back to the end. By what held them first.
     pub held: BTreeMap<String, u64>,
     /// Most nodes that were out at a time.
     pub out_at_once: u32,
@@ -111,7 +112,7 @@ pub struct RemedyRehearsal {
     /// Findings of the log: what they are about, when they were opened and under which number.
     logged: BTreeMap<(Entity, String), Vec<(Time, u64)>>,
     by_id: BTreeMap<u64, (Entity, String)>,
-    /// Remedies of the copy: where they are listed, and whether they were held.
+    /// Remedies of the copy: where they are listed, and what holds them.
     chosen: BTreeMap<u64, Chosen>,
     out: BTreeMap<NodeName, BTreeSet<u64>>,
     /// For which finding each of the listed is: what it is about, when it was opened, and the record
@@ -125,7 +126,7 @@ struct Chosen {
     node: NodeName,
     action: Action,
     listed: Option<usize>,
-    held: bool,
+    held: Option<String>,
 }
 
 impl RemedyRehearsal {
@@ -203,7 +204,7 @@ impl RemedyRehearsal {
             }
             Event::FindingOpened { finding, decided } => {
                 // Lemons follow from jobs, which do not run here.
-                (!decided || finding.seen.kind == "lemon").then(|| seen(&finding.seen))
+                (!decided || finding.seen.kind == FailureMode::LEMON).then(|| seen(&finding.seen))
             }
             Event::FindingChanged { seen: s, decided: false, .. } => Some(seen(s)),
             Event::FindingClosed { id, why, decided: false } => {
@@ -328,7 +329,13 @@ impl RemedyRehearsal {
             Event::RemedyChosen { remedy } => self.chose(remedy),
             Event::RemedyStepped { id, why, held: true, .. } => self.was_held(*id, why),
             Event::RemedyStepped { id, step, .. } => self.stepped(*id, *step),
-            Event::RemedyEnded { id, .. } => self.is_back(*id),
+            Event::RemedyEnded { id, outcome, why, .. } => {
+                let watched = |c: &Chosen| c.action == Action::Watch;
+                if *outcome == RemedyOutcome::Noted && !self.chosen.get(id).is_some_and(watched) {
+                    self.was_held(*id, why);
+                }
+                self.is_back(*id);
+            }
             Event::AutomationStopped { word: false, .. } => {
                 self.report.storms += 1;
                 self.ask(RESUMED, Answer::Resume);
@@ -372,21 +379,35 @@ impl RemedyRehearsal {
             });
         }
         let (node, action) = (r.node.clone(), r.action);
-        self.chosen.insert(r.id, Chosen { node, action, listed, held: false });
+        self.chosen.insert(r.id, Chosen { node, action, listed, held: None });
     }
 
+    /// A remedy is held back, for the first time: it is not among those that are carried out.
     fn was_held(&mut self, id: u64, why: &str) {
-        let Some(c) = self.chosen.get_mut(&id).filter(|c| !c.held) else { return };
-        c.held = true;
+        let Some(c) = self.chosen.get_mut(&id).filter(|c| c.held.is_none()) else { return };
+        // The numbers behind it differ from time to time; what holds does not.
+        let short = why.split(": ").next().unwrap_or(why).to_owned();
+        c.held = Some(short.clone());
         if let Some(i) = c.listed {
             self.report.items[i].held = Some(why.to_owned());
         }
-        // The numbers behind it differ from time to time; what holds does not.
-        let short = why.split(": ").next().unwrap_or(why);
-        *self.report.held.entry(short.to_owned()).or_default() += 1;
+        take(&mut self.report.by_action, &c.action);
+        *self.report.held.entry(short).or_default() += 1;
+    }
+
+    /// A remedy takes a step: nothing holds it any more.
+    fn was_let_go(&mut self, id: u64) {
+        let Some(c) = self.chosen.get_mut(&id) else { return };
+        let Some(by) = c.held.take() else { return };
+        if let Some(i) = c.listed {
+            self.report.items[i].held = None;
+        }
+        take(&mut self.report.held, &by);
+        *self.report.by_action.entry(c.action).or_default() += 1;
     }
 
     fn stepped(&mut self, id: u64, step: RemedyStep) {
+        self.was_let_go(id);
         let Some(c) = self.chosen.get(&id) else { return };
         let (node, action) = (c.node.clone(), c.action);
         if matches!(step, RemedyStep::Probation | RemedyStep::Ended) {
@@ -423,6 +444,16 @@ impl RemedyRehearsal {
             if of.is_empty() {
                 self.out.remove(&c.node);
             }
+        }
+    }
+}
+
+/// One less of something; what is none is not listed.
+fn take<K: Ord>(counts: &mut BTreeMap<K, u64>, key: &K) {
+    if let Some(n) = counts.get_mut(key) {
+        *n = n.saturating_sub(1);
+        if *n == 0 {
+            counts.remove(key);
         }
     }
 }

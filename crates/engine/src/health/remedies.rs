@@ -7,6 +7,7 @@ use crate::decide::qualify::{self, CAN};
 use muster_lifecycle::ladder::{self, Asked, Before};
 use muster_lifecycle::remedy::{Next, View, next};
 use muster_lifecycle::{Step, step, time_limit};
+use muster_model::FailureMode;
 use muster_model::cordon::CordonedBy;
 use muster_model::event::Event;
 use muster_model::finding::{Finding, Severity};
@@ -155,8 +156,9 @@ impl Engine {
         let book = &self.state.health;
         let finding = book.findings.get(&r.finding);
         let act = r.act.and_then(|a| book.acts.get(&a)).and_then(|a| a.ended.as_ref());
-        // A test that was asked for after this remedy was chosen, and ended after this step.
-        let own = |q: &&Arc<Qualified>| q.id > r.id && q.ended_at >= r.since;
+        // A test that was asked for after this remedy was chosen, or after the act that it took
+        // over, and ended after this step.
+        let own = |q: &&Arc<Qualified>| q.id > r.act.unwrap_or(r.id) && q.ended_at >= r.since;
         let test = n.qualified.as_ref().filter(own).map(|q| q.report.outcome);
         let answer = next(&View {
             action: r.action,
@@ -417,7 +419,7 @@ impl Engine {
         self.stepped(r, RemedyStep::Probation, "watched after its return", Some(until), None);
         self.close_all(&node, "the node passed its test");
         // Whoever repaired a lemon wants to see it cleared.
-        self.work.failures |= r.kind == "lemon";
+        self.work.failures |= r.kind == FailureMode::LEMON;
     }
 
     /// What was found on a node before its test is over.
@@ -426,7 +428,11 @@ impl Engine {
             .state
             .health
             .open_on(node)
-            .filter(|f| of_hardware(&f.seen) && f.seen.kind != "hazard" && f.seen.kind != "lemon")
+            .filter(|f| {
+                of_hardware(&f.seen)
+                    && f.seen.kind != FailureMode::HAZARD
+                    && f.seen.kind != FailureMode::LEMON
+            })
             .map(|f| f.id)
             .collect();
         for id in open {

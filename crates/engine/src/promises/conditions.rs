@@ -1,7 +1,11 @@
 //! What is so now, from all that the state holds.
 
 use crate::Engine;
+use crate::health::of_hardware;
+use muster_model::FailureMode;
 use muster_model::alert::{Condition, Urgency};
+use muster_model::finding::Severity;
+use muster_model::ids::AttemptKey;
 use muster_model::node::{NodeRole, Stage};
 use muster_model::remedy::RemedyStep;
 use muster_model::units::Time;
@@ -20,8 +24,21 @@ impl Engine {
             automation: stopped.is_none(),
         };
         let mut out: Vec<Condition> = Vec::new();
-        out.extend(s.health.open().filter_map(|f| conditions::finding(f, standing)));
-        out.extend(s.health.open_incidents().filter_map(|i| conditions::incident(i)));
+        let mut worst: BTreeMap<u64, Severity> = BTreeMap::new();
+        for f in s.health.open() {
+            if let Some(i) = f.incident {
+                let of = worst.entry(i).or_insert(f.seen.severity);
+                *of = f.seen.severity.max(*of);
+            }
+            let Some(c) = conditions::finding(f, standing) else { continue };
+            // A job that takes its nodes down is the cause, not they.
+            let suffers = c.job.is_some() && c.kind != FailureMode::NODE_KILLER;
+            let broken = || f.seen.attempt.filter(|_| suffers).and_then(|k| self.broken_under(k));
+            let parent = c.parent.clone().or_else(broken);
+            out.push(Condition { parent, ..c });
+        }
+        let incidents = s.health.open_incidents();
+        out.extend(incidents.filter_map(|i| conditions::incident(i, worst.get(&i.id).copied())));
         if let Some(stop) = stopped {
             let told = conditions::automation_stopped(&stop.reason, stop.at);
             // Whoever stopped it knows.
@@ -43,6 +60,19 @@ impl Engine {
         out.extend(certificates.filter_map(|(e, ends)| conditions::certificate(e, *ends, now)));
         out.extend(self.watch.burning.iter().cloned());
         out
+    }
+
+    /// The first critical finding that is open about hardware under an attempt: it explains what
+    /// its job does.
+    fn broken_under(&self, key: AttemptKey) -> Option<String> {
+        let job = self.state.jobs.get(&key.job)?;
+        let now = job.attempt.iter().filter(|a| a.no == key.attempt);
+        let now = now.flat_map(|a| a.placement.slots.iter().map(|s| &s.node));
+        let past = job.past.iter().filter(|p| p.no == key.attempt).flat_map(|p| p.nodes.iter());
+        let found = now.chain(past).flat_map(|n| self.state.health.open_on(n));
+        let broken =
+            found.filter(|f| f.seen.severity == Severity::Critical && of_hardware(&f.seen));
+        broken.map(|f| f.id).min().map(|id| format!("finding:{id}"))
     }
 
     /// Spares by pool: how many could step in, and how many there are.

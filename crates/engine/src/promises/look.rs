@@ -8,7 +8,7 @@ use muster_model::event::Event;
 use muster_model::names::Label;
 use muster_model::slo::Gate;
 use muster_model::units::{Span, Time};
-use muster_slo::decide::{HOLD, Site};
+use muster_slo::decide::{HOLD, Site, is_known};
 use muster_slo::{Change, budget, conditions};
 use std::collections::BTreeMap;
 
@@ -119,8 +119,14 @@ impl Engine {
         self.watch.looked_at = now;
         self.watch.weight = conditions.len() as u64;
         let s = &self.state;
-        let open: BTreeMap<String, Alert> =
-            s.slo.open().map(|a| (a.group.clone(), a.clone())).collect();
+        let mut known: Vec<&Alert> =
+            s.slo.alerts.values().filter(|a| is_known(a, now, HOLD)).collect();
+        // Of one group the open one counts, then the newest.
+        known.sort_by_key(|a| (a.is_open(), a.resolved_at));
+        let mut open: BTreeMap<String, Alert> = BTreeMap::new();
+        for a in known {
+            open.insert(a.group.clone(), a.clone());
+        }
         let silences: Vec<_> = s.slo.silences.values().cloned().collect();
         let above = |e: &muster_model::entity::Entity| {
             conditions::above(e, |n| s.nodes.get(n).map(|n| &**n))

@@ -62,6 +62,10 @@ pub(crate) fn live() -> World {
     w.ok(Command::ReceiverFailed { receiver: "oncall".parse().unwrap(), error });
     w.sleep(Span::mins(1));
     deliver(&mut w);
+    // More is known of it: the alert changes.
+    let more = conditions::cannot_write("the disk of the log is full", w.now);
+    w.ok(Command::TellCondition { condition: Box::new(more), until });
+    w.sleep(Span::mins(1));
     w.ok(Command::AcknowledgeAlert { id, note: "on it".into() });
     preflight(&mut w);
     w.ok(Command::ConditionOver { key: c.key.clone() });

@@ -70,10 +70,13 @@ fn limits_and_storms_hold_back_what_they_do_in_earnest() {
     assert_eq!((done.out_at_once, done.storms), (2, 1), "{done:#?}");
     assert_eq!(done.held.get("limit of fleet"), Some(&2), "{:?}", done.held);
     assert_eq!(done.held.get("automation is stopped"), Some(&4), "{:?}", done.held);
-    assert_eq!((done.items.len(), done.by_action[&Action::Reboot]), (8, 8));
+    assert_eq!((done.items.len(), done.by_action[&Action::Reboot]), (8, 2), "taken, not held");
     // An hour later somebody lets it go on.
     w.sleep(Span::hours(6));
     let done = rehearsed(&w, Remedies::default(), from);
+    let (taken, held): (u64, u64) = (done.by_action.values().sum(), done.held.values().sum());
+    assert_eq!(taken + held, done.items.len() as u64, "each in one of both: {done:#?}");
+    assert_eq!(done.items.iter().filter(|i| i.held.is_some()).count() as u64, held);
     assert!(done.out_at_once <= 4, "a fifth at most: {done:#?}");
 }
 
@@ -85,6 +88,8 @@ fn a_policy_that_only_looks_takes_nothing() {
     w.sleep(Span::hours(2));
     let done = rehearsed(&w, idle(), from);
     assert_eq!((done.out_at_once, done.items.len()), (0, 1));
+    assert!(done.by_action.is_empty(), "{done:#?}");
+    assert_eq!(done.held.get("detect only"), Some(&1), "{:?}", done.held);
     let off = Remedies { enabled: false, ..Remedies::default() };
     let done = rehearsed(&w, off, from);
     assert_eq!((done.findings, done.items.len()), (1, 0));

@@ -1,7 +1,7 @@
 //! Operators' words: approve, deny, undo, return, exclude, force; and modes of the policy.
 
 use super::*;
-use crate::common::{gang, node};
+use crate::common::{gang, node, replay};
 use muster_model::breaker::BreakerState;
 use muster_model::command::RefusalCode;
 use muster_model::placement::GpuSet;
@@ -36,6 +36,68 @@ fn what_was_done_can_be_undone() {
     assert!(r.why.contains("I know better"));
     refused(&mut w, Command::UndoRemedy { id, reason: "again".into() }, RefusalCode::Conflict);
     refused(&mut w, Command::ApproveRemedy { id: 999_999 }, RefusalCode::NotFound);
+}
+
+/// A node whose reboot is under way, and the remedy that reboots it.
+fn rebooting() -> (World, NodeName, u64) {
+    let mut w = able(8);
+    automatic(&mut w, Action::Reboot);
+    let n = node(1);
+    xid79(&mut w, &n);
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Acting));
+    let id = remedy(&w, &n).unwrap().id;
+    (w, n, id)
+}
+
+#[test]
+fn an_undo_during_a_reboot_keeps_the_node_out_until_its_test_passed() {
+    let (mut w, n, id) = rebooting();
+    w.ok(Command::UndoRemedy { id, reason: "a false alarm".into() });
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Acting), "it is being rebooted");
+    let undone = w.engine.state().health.remedies[&id].clone();
+    assert_eq!(undone.outcome, Some(RemedyOutcome::Undone));
+    assert!(undone.why.contains("a false alarm; no further step"), "{}", undone.why);
+    assert!(undone.why.contains("until that is over and its test passed"), "{}", undone.why);
+    let rest = remedy(&w, &n).unwrap();
+    assert_eq!(rest.action, Action::Drain);
+    let again = Command::UndoRemedy { id: rest.id, reason: "now".into() };
+    refused(&mut w, again, RefusalCode::Conflict);
+    // What is not testable yet is not in service either.
+    w.lose(&n);
+    w.pass(Span::mins(1));
+    assert_eq!(of(&w, &n).stage, Stage::Repairing);
+    meet(&mut w, 1, "boot-2");
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Testing));
+    tested(&mut w, &n, Outcome::Passed);
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemedyStep::Probation));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn an_undo_during_the_test_after_a_reboot_waits_for_that_test() {
+    let (mut w, n, id) = rebooting();
+    meet(&mut w, 1, "boot-2");
+    let test = of(&w, &n).qualifying.unwrap().id;
+    w.ok(Command::UndoRemedy { id, reason: "a false alarm".into() });
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Testing));
+    assert_eq!(of(&w, &n).qualifying.unwrap().id, test, "the same test counts");
+    tested(&mut w, &n, Outcome::Passed);
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemedyStep::Probation));
+}
+
+#[test]
+fn a_reboot_that_was_undone_and_failed_leads_to_a_test_and_to_nothing_heavier() {
+    let (mut w, n, id) = rebooting();
+    w.ok(Command::UndoRemedy { id, reason: "a false alarm".into() });
+    let act = acts(&w, &n).into_iter().find(|a| a.1 == "reboot").unwrap().0;
+    w.ok(Command::ActDone { id: act, ok: false, message: "it refused".into() });
+    let rest = remedy(&w, &n).unwrap();
+    assert_eq!((rest.action, rest.step), (Action::Drain, RemedyStep::Testing));
+    // It is not well: that is a finding of its own.
+    tested(&mut w, &n, Outcome::Failed);
+    assert_ne!(of(&w, &n).stage, Stage::Ready);
+    let health = &w.engine.state().health;
+    assert!(health.open_on(&n).any(|f| f.seen.kind == "failed-qualification"));
 }
 
 #[test]

@@ -294,3 +294,25 @@ fn an_image_under_which_nodes_fall_sick_is_one_incident() {
     let open: Vec<_> = w.engine.state().health.open_incidents().map(|i| &i.cause).collect();
     assert_eq!(open, [&x]);
 }
+
+/// What a breaker counts is in the log and in snapshots, and nowhere else.
+#[test]
+fn breakers_and_what_they_count_are_the_same_after_a_restart_at_any_record() {
+    let mut w = able(8);
+    let first = w.log.len();
+    broken_image(&mut w);
+    w.sleep(Span::mins(20));
+    w.run(of_image("b0", Some("team/y:1")));
+    let whole = w.engine.state();
+    assert!(whole.health.breakers[&image("team/x:1")].trips > 0);
+    for cut in first..=w.log.len() {
+        let bytes = replay(&w.log[..cut]).to_bytes().unwrap();
+        let mut s = State::from_bytes(SNAPSHOT_FORMAT, &bytes).unwrap();
+        for r in &w.log[cut..] {
+            s.apply(r).unwrap();
+        }
+        assert_eq!(s.health.counts, whole.health.counts, "restarted after record {cut}");
+        assert_eq!(s.health.breakers, whole.health.breakers, "restarted after record {cut}");
+        assert_eq!(s.digest(), whole.digest(), "restarted after record {cut}");
+    }
+}

@@ -4,6 +4,7 @@ use super::{
     Common, LONG, NODES_MIN, Seen, WINDOW, densest, ids_of, kinds_of, nodes_of, tail, told, within,
     worst,
 };
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::fault::FaultClass;
 use muster_model::finding::Severity;
@@ -254,17 +255,17 @@ fn killed(group: &[Seen<'_>]) -> bool {
 fn tell(fit: &Fit<'_>) -> Common {
     use FaultClass::{Host, Network, Power, Thermal};
     let group = &fit.group;
-    let most = kinds_of(group).first().map_or("node-lost", |k| k.0);
+    let most = kinds_of(group).first().map_or(FailureMode::NODE_LOST.code(), |k| k.0);
     let lost = count(group, |c| matches!(c, Network | Host | Power | Thermal)) * 2 > group.len();
     let kind = match &fit.cause {
-        Entity::Domain(Level::Leaf, _) if lost => "leaf-loss",
-        Entity::Domain(Level::Rack, _) if lost => "rack-loss",
-        Entity::Feed(_) if lost => "feed-loss",
-        Entity::Version(..) => "bad-version",
-        Entity::Job(_) | Entity::Template(..) if killed(group) => "node-killer",
+        Entity::Domain(Level::Leaf, _) if lost => FailureMode::LEAF_LOSS.code(),
+        Entity::Domain(Level::Rack, _) if lost => FailureMode::RACK_LOSS.code(),
+        Entity::Feed(_) if lost => FailureMode::FEED_LOSS.code(),
+        Entity::Version(..) => FailureMode::BAD_VERSION.code(),
+        Entity::Job(_) | Entity::Template(..) if killed(group) => FailureMode::NODE_KILLER.code(),
         _ => most,
     };
-    let verb = if kind == "node-killer" { "fell under" } else { "share" };
+    let verb = if kind == FailureMode::NODE_KILLER { "fell under" } else { "share" };
     Common {
         cause: fit.cause.clone(),
         kind: kind.to_owned(),

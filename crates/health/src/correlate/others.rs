@@ -1,6 +1,7 @@
 //! What hardware is not to blame for: file systems, and what jobs spray over their nodes.
 
 use super::{Common, Hit, LONG, NODES_MIN, Seen, WINDOW, densest, ids_of, nodes_of, told, within};
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
 use muster_model::ids::AttemptKey;
@@ -9,9 +10,14 @@ use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Kinds that a crash sprays over the nodes of its job.
-const SPRAY: [&str; 3] = ["app-fault", "oom", "app-crash"];
+const SPRAY: [FailureMode; 3] = [FailureMode::APP_FAULT, FailureMode::OOM, FailureMode::APP_CRASH];
 /// Kinds that follow from a file system that answers nobody.
-const STALLED: [&str; 4] = ["kernel-stuck", "hang", "loader-starved", "job-slow"];
+const STALLED: [FailureMode; 4] = [
+    FailureMode::KERNEL_STUCK,
+    FailureMode::HANG,
+    FailureMode::LOADER_STARVED,
+    FailureMode::JOB_SLOW,
+];
 
 /// File systems that several nodes complain about, or that a finding about the file system as such
 /// and what hangs on it speak of.
@@ -34,7 +40,7 @@ pub(super) fn storage(hits: &[Hit<'_>], now: Time, taken: &mut BTreeSet<u64>) ->
         let follows: Vec<&Hit<'_>> = hits
             .iter()
             .filter(|h| {
-                STALLED.contains(&h.kind)
+                FailureMode::is_one_of(h.kind, &STALLED)
                     && !taken.contains(&h.id)
                     && h.at >= began
                     && (whole || node(h).is_some_and(|n| voices.contains(&n)))
@@ -43,8 +49,8 @@ pub(super) fn storage(hits: &[Hit<'_>], now: Time, taken: &mut BTreeSet<u64>) ->
         if voices.len() < NODES_MIN && (!whole || follows.len() + 1 < NODES_MIN) {
             continue;
         }
-        let kind = if own.iter().any(|h| h.kind == "storage-stall") {
-            "storage-stall"
+        let kind = if own.iter().any(|h| h.kind == FailureMode::STORAGE_STALL) {
+            FailureMode::STORAGE_STALL.code()
         } else {
             own[0].kind
         };
@@ -70,7 +76,7 @@ pub(super) fn storage(hits: &[Hit<'_>], now: Time, taken: &mut BTreeSet<u64>) ->
 /// the same attempt, or else laid at the job's door.
 pub(super) fn sprays(seen: &[Seen<'_>], hardware: &[Seen<'_>], out: &mut Vec<Common>) {
     let mut by: BTreeMap<AttemptKey, Vec<Seen<'_>>> = BTreeMap::new();
-    for s in seen.iter().filter(|s| SPRAY.contains(&s.hit.kind)) {
+    for s in seen.iter().filter(|s| FailureMode::is_one_of(s.hit.kind, &SPRAY)) {
         if let Some(key) = s.hit.attempt {
             by.entry(key).or_default().push(*s);
         }
@@ -118,7 +124,7 @@ pub(super) fn sprays(seen: &[Seen<'_>], hardware: &[Seen<'_>], out: &mut Vec<Com
         } else {
             out.push(Common {
                 cause: Entity::Job(key.job),
-                kind: "app-spray".to_owned(),
+                kind: FailureMode::APP_SPRAY.code().to_owned(),
                 findings: ids_of(&group),
                 severity: Severity::Info,
                 summary: format!("attempt {key} crashed: {sprayed}; the nodes are not to blame"),

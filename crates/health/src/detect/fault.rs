@@ -5,6 +5,7 @@
 
 use crate::faults::{Blame, Catalogue, Code, Entry};
 use crate::modes::mode;
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::fault::{FaultAction, FaultClass, SeenFault};
 use muster_model::finding::{SeenFinding, Severity};
@@ -42,7 +43,7 @@ pub fn judge_by(
     let code = catalogue.code(&fault.code);
     let entry = code.and_then(|c| catalogue.entry(c));
     let usual = code.map(|c| catalogue.judge(c, sku, pool).action);
-    let kind = kind(code, fault);
+    let kind = kind(code, fault).code();
     let severity = severity(kind, code, usual, fault);
     let entity = match fault.gpu {
         Some(gpu) => Entity::Gpu(node.clone(), gpu),
@@ -71,66 +72,71 @@ fn of_application(code: Option<Code>, fault: &SeenFault) -> bool {
         || (fault.class == FaultClass::Application && fault.action <= FaultAction::RestartJob)
 }
 
-fn kind(code: Option<Code>, fault: &SeenFault) -> &'static str {
+fn kind(code: Option<Code>, fault: &SeenFault) -> FailureMode {
     if of_application(code, fault) {
-        return if fault.code == "oom" { "oom" } else { "app-fault" };
+        let oom = fault.code == "oom";
+        return if oom { FailureMode::OOM } else { FailureMode::APP_FAULT };
     }
     match code {
         Some(VERDICT) => by_action(fault.action),
         Some(Code::Xid(n)) => xid(n, fault),
         Some(Code::Sxid(_)) => match fault.class {
-            FaultClass::Thermal => "thermal",
-            _ if fault.action >= FaultAction::Reboot => "nvswitch-fault",
-            _ => "nvlink-errors",
+            FaultClass::Thermal => FailureMode::THERMAL,
+            _ if fault.action >= FaultAction::Reboot => FailureMode::NVSWITCH_FAULT,
+            _ => FailureMode::NVLINK_ERRORS,
         },
         Some(Code::Other(name)) => other(name, fault),
         None => by_class(fault),
     }
 }
 
-fn xid(n: u32, fault: &SeenFault) -> &'static str {
+fn xid(n: u32, fault: &SeenFault) -> FailureMode {
     match n {
-        79 => "gpu-off-bus",
-        119 | 120 => "driver-hang",
-        48 | 94 | 95 | 140 | 171 | 172 => "ecc-uncorrectable",
-        63 => "row-remap-pending",
-        64 => "row-remap-failure",
-        54 | 165 => "power-brake",
+        79 => FailureMode::GPU_OFF_BUS,
+        119 | 120 => FailureMode::DRIVER_HANG,
+        48 | 94 | 95 | 140 | 171 | 172 => FailureMode::ECC_UNCORRECTABLE,
+        63 => FailureMode::ROW_REMAP_PENDING,
+        64 => FailureMode::ROW_REMAP_FAILURE,
+        54 | 165 => FailureMode::POWER_BRAKE,
         173 => by_action(fault.action),
-        57 | 58 | 90 | 92 | 160 | 161 if fault.action <= FaultAction::RestartJob => "ecc-rate",
+        57 | 58 | 90 | 92 | 160 | 161 if fault.action <= FaultAction::RestartJob => {
+            FailureMode::ECC_RATE
+        }
         _ => by_class(fault),
     }
 }
 
-fn other(name: &str, fault: &SeenFault) -> &'static str {
+fn other(name: &str, fault: &SeenFault) -> FailureMode {
     match name {
-        "gpu-lost" => "gpu-off-bus",
-        "nvrm-no-gpu" => "gpu-missing",
+        "gpu-lost" => FailureMode::GPU_OFF_BUS,
+        "nvrm-no-gpu" => FailureMode::GPU_MISSING,
         "nvrm-init-failed" | "nvrm-probe-failed" | "nvrm-gsp" | "nvrm-uvm-fatal" | "nvml-hang"
-        | "gpu-silent" | "driver-missing" | "driver-mismatch" => "driver-hang",
-        "nvrm-api-mismatch" | "nvrm-unsupported" => "config-drift",
+        | "gpu-silent" | "driver-missing" | "driver-mismatch" => FailureMode::DRIVER_HANG,
+        "nvrm-api-mismatch" | "nvrm-unsupported" => FailureMode::CONFIG_DRIFT,
         // Whatever it was that filled the machine, its hardware is not at fault.
-        "oom" | "oom-host" => "oom",
+        "oom" | "oom-host" => FailureMode::OOM,
         "hung-task" | "soft-lockup" | "hard-lockup" | "rcu-stall" | "kernel-oops"
-        | "kernel-panic" => "kernel-stuck",
-        "aer-correctable" | "aer-nonfatal" if fault.gpu.is_some() => "pcie-replay",
-        "aer-correctable" | "aer-nonfatal" | "aer-fatal" if fault.gpu.is_none() => "host-fault",
-        "mlx5-health" | "mlx5-cmd-timeout" | "mlx5-tx-timeout" => "nic-missing",
-        "mlx5-link-down" if fault.action >= FaultAction::Inspect => "link-flap",
-        "mlx5-power" => "host-fault",
+        | "kernel-panic" => FailureMode::KERNEL_STUCK,
+        "aer-correctable" | "aer-nonfatal" if fault.gpu.is_some() => FailureMode::PCIE_REPLAY,
+        "aer-correctable" | "aer-nonfatal" | "aer-fatal" if fault.gpu.is_none() => {
+            FailureMode::HOST_FAULT
+        }
+        "mlx5-health" | "mlx5-cmd-timeout" | "mlx5-tx-timeout" => FailureMode::NIC_MISSING,
+        "mlx5-link-down" if fault.action >= FaultAction::Inspect => FailureMode::LINK_FLAP,
+        "mlx5-power" => FailureMode::HOST_FAULT,
         // A file server that does not answer says nothing of the node that waits for it.
-        "nfs-stall" => "storage-stall",
+        "nfs-stall" => FailureMode::STORAGE_STALL,
         _ => by_class(fault),
     }
 }
 
-fn by_class(fault: &SeenFault) -> &'static str {
+fn by_class(fault: &SeenFault) -> FailureMode {
     match fault.class {
-        FaultClass::Link => "nvlink-errors",
-        FaultClass::Thermal => "thermal",
-        FaultClass::Network => "link-down",
-        FaultClass::Host => "host-fault",
-        FaultClass::Storage => "disk-fault",
+        FaultClass::Link => FailureMode::NVLINK_ERRORS,
+        FaultClass::Thermal => FailureMode::THERMAL,
+        FaultClass::Network => FailureMode::LINK_DOWN,
+        FaultClass::Host => FailureMode::HOST_FAULT,
+        FaultClass::Storage => FailureMode::DISK_FAULT,
         FaultClass::Application
         | FaultClass::Driver
         | FaultClass::Gpu
@@ -142,10 +148,10 @@ fn by_class(fault: &SeenFault) -> &'static str {
     }
 }
 
-fn by_action(action: FaultAction) -> &'static str {
+fn by_action(action: FaultAction) -> FailureMode {
     match action {
-        FaultAction::ResetWhenIdle | FaultAction::ResetGpu => "gpu-reset-needed",
-        _ => "gpu-fault",
+        FaultAction::ResetWhenIdle | FaultAction::ResetGpu => FailureMode::GPU_RESET_NEEDED,
+        _ => FailureMode::GPU_FAULT,
     }
 }
 

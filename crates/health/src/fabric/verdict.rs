@@ -1,13 +1,14 @@
 //! What tests between nodes say of the nodes, as findings.
 
 use super::book::Baseline;
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::finding::{SeenFinding, Severity};
 use muster_model::units::Time;
 use std::collections::BTreeSet;
 
 /// The failure mode.
-pub const KIND: &str = "link-slow";
+pub const KIND: &str = FailureMode::LINK_SLOW.code();
 
 /// One test as it was judged.
 #[derive(Debug, Clone, PartialEq)]

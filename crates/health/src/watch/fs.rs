@@ -5,6 +5,7 @@ use super::standing::{Findings, Hit, News};
 use crate::detect::meter::Streak;
 use crate::detect::robust::Fading;
 use crate::detect::storage::{self, Seen};
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::units::Time;
 
@@ -132,9 +133,10 @@ impl Fleet {
         let ahead = fs.newest.0.saturating_sub(at.0) > 600_000;
         fs.newest = if ahead { at } else { fs.newest.max(at) };
         let when = (fs.newest, ms(c.over_after));
-        for (kind, say) in
-            [("storage-stall", storage::stall(fs.seen)), ("storage-slow", storage::slow(fs.seen))]
-        {
+        for (kind, say) in [
+            (FailureMode::STORAGE_STALL, storage::stall(fs.seen)),
+            (FailureMode::STORAGE_SLOW, storage::slow(fs.seen)),
+        ] {
             let entity = || Entity::Storage(fs.name.clone());
             fs.findings.settle(news, kind, entity, say, when, Hit::default());
         }

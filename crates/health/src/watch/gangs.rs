@@ -9,6 +9,7 @@ use super::standing::{Hit, News};
 use crate::detect::Say;
 use crate::detect::gang::{self, Cause, Pace, SlowRank};
 use crate::detect::robust::Usual;
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
 use muster_model::units::{Span, Time};
@@ -92,7 +93,7 @@ impl Attempt {
 
     pub(super) fn about_job(
         &mut self,
-        kind: &'static str,
+        kind: FailureMode,
         say: Say,
         when: (Time, i64),
         rank: Option<u32>,
@@ -216,18 +217,25 @@ impl Attempt {
             let say = Say::bad(Severity::Degraded, sure, why).since(since);
             let hit = self.hit(Some(s.rank));
             let when = (at, ms(c.over_after));
-            self.findings.settle(view.news, "straggler", || entity, say, when, hit);
+            self.findings.settle(view.news, FailureMode::STRAGGLER, || entity, say, when, hit);
         }
         // Good again: not one of the ranks there stands out.
         let still: BTreeSet<Entity> =
             slow.values().filter_map(|s| self.whose(s, &found)).map(|w| w.0).collect();
-        for entity in self.findings.about("straggler") {
+        for entity in self.findings.about(FailureMode::STRAGGLER) {
             let node = |e: &Entity| e.node().cloned();
             let there = still.iter().any(|s| *s == entity || node(s) == node(&entity));
             if !there && !told.contains(&entity) && !self.waited(&entity) {
                 let when = (at, ms(c.over_after));
                 let hit = Hit::default();
-                self.findings.settle(view.news, "straggler", || entity, Say::Good, when, hit);
+                self.findings.settle(
+                    view.news,
+                    FailureMode::STRAGGLER,
+                    || entity,
+                    Say::Good,
+                    when,
+                    hit,
+                );
             }
         }
     }

@@ -26,6 +26,7 @@ use crate::hazard::Precursors;
 use config::ms;
 use job::Attempt;
 use layout::Layouts;
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::finding::SeenFinding;
 use muster_model::ids::AttemptKey;
@@ -181,7 +182,7 @@ impl Watch {
         let name = &node.name;
         let entity = || Entity::Node(name.clone());
         let when = (s.at, ms(c.over_after));
-        node.findings.settle(news, "kernel-stuck", entity, say, when, Hit::default());
+        node.findings.settle(news, FailureMode::KERNEL_STUCK, entity, say, when, Hit::default());
     }
 
     /// A node's agent was heard, whatever it said. `at` may be of another clock than its rows'.

@@ -12,6 +12,7 @@ use crate::detect::meter::{Streak, Tick};
 use crate::detect::robust::Fading;
 use crate::detect::{Say, bus, host, memory};
 use crate::hazard;
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
 use muster_model::names::NodeName;
@@ -112,7 +113,14 @@ impl Node {
         let at = self.heard.unwrap_or_default();
         let name = &self.name;
         let node = || Entity::Node(name.clone());
-        self.findings.settle(news, "agent-hang", node, Say::Good, (at, 0), Hit::default());
+        self.findings.settle(
+            news,
+            FailureMode::AGENT_HANG,
+            node,
+            Say::Good,
+            (at, 0),
+            Hit::default(),
+        );
     }
 
     /// The agent is heard: is it silent otherwise? `rows` of all nodes came so far.
@@ -145,7 +153,7 @@ impl Node {
         let say = host::silent(c, silence).since(before);
         let name = &self.name;
         let node = || Entity::Node(name.clone());
-        self.findings.settle(news, "agent-hang", node, say, (at, 0), Hit::default());
+        self.findings.settle(news, FailureMode::AGENT_HANG, node, say, (at, 0), Hit::default());
     }
 
     /// Takes in the GPUs of a row.
@@ -187,13 +195,21 @@ impl Node {
             let lasts = g.narrow.lasts(3, ms(c.load_for));
             let [pending, failed] = [Col::RemapPending, Col::RemapFailed].map(|f| g.get(f));
             let says = [
-                ("gpu-missing", missing, ms(c.over_after)),
-                ("ecc-uncorrectable", dbe, 0),
-                ("ecc-rate", memory::correctable(c, g.sbe.rise(), peers.sbe), 600_000),
-                ("row-remap-pending", memory::remap_pending(pending, g.pending.rows()), 0),
-                ("row-remap-failure", memory::remap_failed(failed, g.failed.rows()), 0),
-                ("pcie-replay", bus::replay(c, g.replay.rise(), best), 600_000),
-                ("pcie-downgrade", bus::downgrade(link, best, g.busy, lasts), ms(c.over_after)),
+                (FailureMode::GPU_MISSING, missing, ms(c.over_after)),
+                (FailureMode::ECC_UNCORRECTABLE, dbe, 0),
+                (FailureMode::ECC_RATE, memory::correctable(c, g.sbe.rise(), peers.sbe), 600_000),
+                (
+                    FailureMode::ROW_REMAP_PENDING,
+                    memory::remap_pending(pending, g.pending.rows()),
+                    0,
+                ),
+                (FailureMode::ROW_REMAP_FAILURE, memory::remap_failed(failed, g.failed.rows()), 0),
+                (FailureMode::PCIE_REPLAY, bus::replay(c, g.replay.rise(), best), 600_000),
+                (
+                    FailureMode::PCIE_DOWNGRADE,
+                    bus::downgrade(link, best, g.busy, lasts),
+                    ms(c.over_after),
+                ),
             ];
             for (kind, say, over) in says {
                 self.of_gpu(i, kind, say, (at, over), news);
@@ -207,9 +223,9 @@ impl Node {
                 bus::nvlink(c, g.nvlink.rise(), g.nvlink_long.rise(), peers.nvlink)
             }
         });
-        self.of_all("nvlink-errors", says, (at, 600_000), news);
+        self.of_all(FailureMode::NVLINK_ERRORS, says, (at, 600_000), news);
         let says = self.each(|g| g.thermal(c, &peers, at));
-        self.of_all("thermal", says, (at, over), news);
+        self.of_all(FailureMode::THERMAL, says, (at, over), news);
         let says = self.each(|g| {
             let now = heat::mask(g.get(Col::Throttle)) & heat::reason::POWER_BRAKE != 0;
             if !g.get(Col::Throttle).is_finite() {
@@ -218,9 +234,9 @@ impl Node {
             let since = g.brake.since();
             heat::power_brake(g.brake.lasts(3, ms(c.throttle_for)), now).since(since)
         });
-        self.of_all("power-brake", says, (at, over), news);
+        self.of_all(FailureMode::POWER_BRAKE, says, (at, over), news);
         let says = self.each(|g| g.clocks(c, &peers, at));
-        self.of_all("clocks-low", says, (at, over), news);
+        self.of_all(FailureMode::CLOCKS_LOW, says, (at, over), news);
     }
 
     /// GPUs that are likely to fail soon, by their figures alone.
@@ -242,7 +258,7 @@ impl Node {
             } else {
                 Say::good_if(chance < c.hazard_permille / 2)
             };
-            self.of_gpu(i, "hazard", say, (at, 0), news);
+            self.of_gpu(i, FailureMode::HAZARD, say, (at, 0), news);
         }
     }
 
@@ -253,7 +269,7 @@ impl Node {
     fn of_gpu(
         &mut self,
         i: usize,
-        kind: &'static str,
+        kind: FailureMode,
         say: Say,
         when: (Time, i64),
         news: &mut News,
@@ -264,7 +280,7 @@ impl Node {
     }
 
     /// One finding of the node where half of its GPUs have it, else one for each.
-    fn of_all(&mut self, kind: &'static str, says: Vec<Say>, when: (Time, i64), news: &mut News) {
+    fn of_all(&mut self, kind: FailureMode, says: Vec<Say>, when: (Time, i64), news: &mut News) {
         let name = &self.name;
         let node = || Entity::Node(name.clone());
         if let Some(because) = of_node(&says) {

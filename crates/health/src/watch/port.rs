@@ -5,6 +5,7 @@ use super::layout::PortRow;
 use super::standing::{Findings, Hit, News};
 use crate::detect::meter::{Meter, Tick};
 use crate::detect::port::{self, Errors};
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::names::NodeName;
 use muster_model::units::Time;
@@ -100,13 +101,14 @@ impl Port {
         };
         let up = row.up >= 0.5;
         let says = [
-            ("link-down", port::down(c, self.rows_down, up).since(self.down_since)),
-            ("link-flap", port::flap(c, self.downs(at))),
-            ("symbol-errors", port::errors(c, errors)),
+            (FailureMode::LINK_DOWN, port::down(c, self.rows_down, up).since(self.down_since)),
+            (FailureMode::LINK_FLAP, port::flap(c, self.downs(at))),
+            (FailureMode::SYMBOL_ERRORS, port::errors(c, errors)),
         ];
         for (kind, say) in says {
             let entity = || Entity::Port(node.clone(), self.name.clone());
-            let over = if kind == "symbol-errors" { 10 * MINUTE } else { ms(c.over_after) };
+            let over =
+                if kind == FailureMode::SYMBOL_ERRORS { 10 * MINUTE } else { ms(c.over_after) };
             findings.settle(news, kind, entity, say, (at, over), Hit::default());
         }
     }

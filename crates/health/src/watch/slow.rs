@@ -7,6 +7,7 @@ use super::job::Attempt;
 use crate::detect::gang::{Cause, Pace, SlowRank};
 use crate::detect::robust::{Usual, median};
 use crate::detect::{Say, pace};
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
 use muster_model::units::Time;
@@ -34,7 +35,7 @@ impl Attempt {
         self.slower = slower && self.windows > LEARN;
         self.slow_job.add(Some(is_slow && self.windows > LEARN), at);
         let lasts = self.slow_job.lasts(c.step_windows, 0);
-        let alone = slow.is_empty() && self.findings.about("straggler").is_empty();
+        let alone = slow.is_empty() && self.findings.about(FailureMode::STRAGGLER).is_empty();
         let say = match base {
             Some(b) if alone && self.windows > LEARN => {
                 let spread = self.base_spread.get().unwrap_or(0.0);
@@ -43,7 +44,7 @@ impl Attempt {
             _ => Say::Unknown,
         };
         let when = (at, ms(c.over_after));
-        self.about_job("job-slow", say, when, None, view.news);
+        self.about_job(FailureMode::JOB_SLOW, say, when, None, view.news);
         if !(is_slow && self.windows > LEARN) {
             let ratio = base.map_or(1.0, |b| t / b);
             // Quickly down, slowly up: the first steps of a job are its slowest.
@@ -74,7 +75,7 @@ impl Attempt {
             _ => pace::starved(c, share, lasts).since(self.starving.since()),
         };
         let rank = reading.and_then(|r| u32::try_from(r).ok());
-        self.about_job("loader-starved", say, when, rank, view.news);
+        self.about_job(FailureMode::LOADER_STARVED, say, when, rank, view.news);
     }
 
     /// Steps tell nothing of who waits for whom: the straggler is the one that works, or whose
@@ -123,7 +124,7 @@ impl Attempt {
         let say = Say::bad(Severity::Degraded, 650, why).since(since);
         let hit = self.hit(Some(rank));
         let when = (at, ms(c.over_after));
-        self.findings.settle(view.news, "straggler", || entity, say, when, hit);
+        self.findings.settle(view.news, FailureMode::STRAGGLER, || entity, say, when, hit);
     }
 
     pub(super) fn waited(&self, entity: &Entity) -> bool {

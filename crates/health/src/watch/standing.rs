@@ -1,6 +1,7 @@
 //! What is true now and was told, so that only news is told.
 
 use crate::detect::{Because, Say};
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::finding::{SeenFinding, Severity};
 use muster_model::ids::AttemptKey;
@@ -13,7 +14,7 @@ const NEWS_MAX: usize = 65_536;
 #[derive(Debug)]
 pub(super) struct Standing {
     pub(super) seen: SeenFinding,
-    kind: &'static str,
+    kind: FailureMode,
     /// Since when it is not seen any more.
     good_since: Option<Time>,
     /// When it was last told.
@@ -58,7 +59,7 @@ impl Findings {
     }
 
     /// Does one of this kind stand?
-    pub(super) fn stands(&self, kind: &str, entity: &Entity) -> bool {
+    pub(super) fn stands(&self, kind: FailureMode, entity: &Entity) -> bool {
         self.0.iter().any(|s| s.kind == kind && s.seen.entity == *entity)
     }
 
@@ -68,7 +69,7 @@ impl Findings {
     }
 
     /// What findings of this kind are about.
-    pub(super) fn about(&self, kind: &str) -> Vec<Entity> {
+    pub(super) fn about(&self, kind: FailureMode) -> Vec<Entity> {
         self.0.iter().filter(|s| s.kind == kind).map(|s| s.seen.entity.clone()).collect()
     }
 
@@ -77,7 +78,7 @@ impl Findings {
     pub(super) fn settle(
         &mut self,
         news: &mut News,
-        kind: &'static str,
+        kind: FailureMode,
         entity: impl FnOnce() -> Entity,
         say: Say,
         (at, over_after): (Time, i64),
@@ -94,7 +95,7 @@ impl Findings {
     fn bad(
         &mut self,
         news: &mut News,
-        kind: &'static str,
+        kind: FailureMode,
         entity: Entity,
         because: Because,
         at: Time,
@@ -117,7 +118,7 @@ impl Findings {
         if news.full() {
             return;
         }
-        let mut seen = SeenFinding::new(kind, entity, because.severity, at)
+        let mut seen = SeenFinding::new(kind.code(), entity, because.severity, at)
             .sure(because.confidence)
             .because(because.why);
         seen.first_seen = because.since.unwrap_or(at).min(at);
@@ -129,7 +130,7 @@ impl Findings {
     fn good(
         &mut self,
         news: &mut News,
-        kind: &'static str,
+        kind: FailureMode,
         entity: &Entity,
         at: Time,
         over_after: i64,
@@ -181,7 +182,7 @@ mod tests {
     }
 
     fn settle(f: &mut Findings, news: &mut News, say: Say, at: i64) {
-        f.settle(news, "storage-slow", entity, say, (Time(at), 1000), Hit::default());
+        f.settle(news, FailureMode::STORAGE_SLOW, entity, say, (Time(at), 1000), Hit::default());
     }
 
     #[test]

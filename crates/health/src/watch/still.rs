@@ -8,6 +8,7 @@ use super::layout::Col;
 use crate::detect::hang::{self, Stillness, Stopped};
 use crate::detect::robust::{Usual, median};
 use crate::detect::{Because, Say, heat};
+use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::units::Time;
 use std::collections::BTreeMap;
@@ -54,8 +55,15 @@ impl Attempt {
                 false => Say::Good,
             };
             let (when, hit) = ((at, ms(c.over_after)), self.hit(None));
-            self.findings.settle(view.news, "clocks-low", || entity.clone(), say, when, hit);
-            if !low && !self.findings.stands("clocks-low", &entity) {
+            self.findings.settle(
+                view.news,
+                FailureMode::CLOCKS_LOW,
+                || entity.clone(),
+                say,
+                when,
+                hit,
+            );
+            if !low && !self.findings.stands(FailureMode::CLOCKS_LOW, &entity) {
                 self.low_nodes.remove(&node);
             }
         }
@@ -133,13 +141,13 @@ impl Attempt {
         }
         let when = (clock, ms(c.over_after));
         let Say::Bad(because) = say else {
-            self.about_job("hang", say, when, None, view.news);
+            self.about_job(FailureMode::HANG, say, when, None, view.news);
             return;
         };
         let (who, rank) = self.stopped(view);
         let because = Because { why: format!("{}{who}", because.why), ..because };
         let say = Say::Bad(because).since(self.step_clock);
-        self.about_job("hang", say, when, rank, view.news);
+        self.about_job(FailureMode::HANG, say, when, rank, view.news);
     }
 
     /// Who stopped first, in words.

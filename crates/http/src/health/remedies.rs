@@ -96,7 +96,7 @@ word!(
     |id, value| Command::DenyRemedy { id, reason: reason(value.reason, false)? }
 );
 word!(
-    /// Take back what a remedy did: its node serves as before.
+    /// Take back what a remedy did: its node serves again, after a reset or reboot once it is tested.
     undo, "/v1/remedies/{id}/undo", ReasonRequest, [request_body = Option<ReasonRequest>,],
     |id, value| Command::UndoRemedy { id, reason: reason(value.reason, true)? }
 );

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{Kind, Readiness, ReadinessCheck};
 use muster_engine::State as Engine;
+use muster_model::FailureMode;
 use muster_model::alert::{Seen, Topic, Urgency};
 use muster_model::entity::Entity;
 use muster_model::job::JobState;
@@ -29,7 +30,7 @@ fn facts(s: &Engine) -> Site {
     let seen = Seen {
         urgency: Urgency::Page,
         topic: Topic::Incident,
-        kind: "leaf-loss",
+        kind: FailureMode::LEAF_LOSS.code(),
         entity: &Entity::Site,
         above: &[],
         owner: "",
@@ -47,7 +48,9 @@ fn facts(s: &Engine) -> Site {
                 })
                 .count(),
         ),
-        drifted: count(s.health.open().filter(|f| f.seen.kind == "config-drift").count()),
+        drifted: count(
+            s.health.open().filter(|f| f.seen.kind == FailureMode::CONFIG_DRIFT).count(),
+        ),
         unplaced: count(nodes().filter(|n| !n.location.is_placed()).count()),
         spares: count(nodes().filter(|n| n.role == NodeRole::Spare).count()),
         succeeded: count(s.jobs.values().filter(|j| j.state == JobState::Succeeded).count()),

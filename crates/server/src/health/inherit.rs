@@ -2,6 +2,7 @@
 //! never say that they are over.
 
 use muster_engine::State;
+use muster_model::FailureMode;
 use muster_model::finding::SeenFinding;
 use muster_model::names::NodeName;
 use muster_model::units::Time;
@@ -12,16 +13,16 @@ const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 /// Failure modes that only the watch tells. Others may rest on a fault, which is told once and
 /// true until somebody mends it.
-const KINDS: [&str; 9] = [
-    "agent-hang",
-    "clocks-low",
-    "hang",
-    "job-slow",
-    "loader-starved",
-    "pcie-downgrade",
-    "storage-slow",
-    "straggler",
-    "symbol-errors",
+const KINDS: [FailureMode; 9] = [
+    FailureMode::AGENT_HANG,
+    FailureMode::CLOCKS_LOW,
+    FailureMode::HANG,
+    FailureMode::JOB_SLOW,
+    FailureMode::LOADER_STARVED,
+    FailureMode::PCIE_DOWNGRADE,
+    FailureMode::STORAGE_SLOW,
+    FailureMode::STRAGGLER,
+    FailureMode::SYMBOL_ERRORS,
 ];
 
 #[derive(Debug)]
@@ -32,7 +33,7 @@ pub(super) struct Inherited {
 
 impl Inherited {
     pub(super) fn of(s: &State, now: Instant) -> Inherited {
-        let told = s.health.open().filter(|f| KINDS.contains(&f.seen.kind.as_str()));
+        let told = s.health.open().filter(|f| FailureMode::is_one_of(&f.seen.kind, &KINDS));
         Inherited { since: now, open: told.map(|f| f.seen.clone()).collect() }
     }
 

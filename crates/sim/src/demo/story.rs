@@ -5,6 +5,7 @@ use crate::chance::Chance;
 use crate::scenario::Delay;
 use crate::twin::{Ev, Twin};
 use muster_health::faults::{Catalogue, Reader};
+use muster_model::FailureMode;
 use muster_model::command::Command;
 use muster_model::entity::Entity;
 use muster_model::finding::{SeenFinding, Severity};
@@ -188,9 +189,10 @@ impl Twin<'_> {
             let at = hours(33) + Span::secs(20 * i as u64);
             self.plan(at, Beat::Fault(node, Fault::PowerBrake));
             let entity = Entity::Node(self.name(node).clone());
-            let seen = SeenFinding::new("power-brake", entity, Severity::Degraded, at)
-                .sure(950)
-                .because("all 8 GPUs report power brake; clocks at half of their peers'");
+            let seen =
+                SeenFinding::new(FailureMode::POWER_BRAKE.code(), entity, Severity::Degraded, at)
+                    .sure(950)
+                    .because("all 8 GPUs report power brake; clocks at half of their peers'");
             let over = SeenFinding { over: true, ..seen.clone() };
             self.plan(at + Span::secs(40), Beat::Found(seen));
             self.plan(at + Span::mins(26), Beat::Fault(node, Fault::Mend));
@@ -296,8 +298,12 @@ impl Twin<'_> {
             }
             Break::Hot => {
                 self.strikes(node, &Fault::Thermal { gpu });
-                let seen =
-                    SeenFinding::new("thermal", Entity::Gpu(name, gpu), Severity::Degraded, now);
+                let seen = SeenFinding::new(
+                    FailureMode::THERMAL.code(),
+                    Entity::Gpu(name, gpu),
+                    Severity::Degraded,
+                    now,
+                );
                 let seen = seen
                     .sure(880)
                     .because("88 °C and thermal slowdown; peers at the same power are at 71 °C");
@@ -305,13 +311,18 @@ impl Twin<'_> {
             }
             Break::Flap => {
                 let port = Entity::Port(name, "mlx5_3".into());
-                let seen = SeenFinding::new("link-flap", port, Severity::Degraded, now);
+                let seen =
+                    SeenFinding::new(FailureMode::LINK_FLAP.code(), port, Severity::Degraded, now);
                 let seen = seen.sure(900).because("the link was lost 3 times within 41 minutes");
                 self.plan(now, Beat::Found(seen));
             }
             Break::EccRate => {
-                let seen =
-                    SeenFinding::new("ecc-rate", Entity::Gpu(name, gpu), Severity::Warning, now);
+                let seen = SeenFinding::new(
+                    FailureMode::ECC_RATE.code(),
+                    Entity::Gpu(name, gpu),
+                    Severity::Warning,
+                    now,
+                );
                 let seen = seen.sure(800).because("14 single-bit errors an hour; peers have none");
                 self.plan(now, Beat::Found(seen.clone()));
                 let over = SeenFinding { over: true, ..seen };
