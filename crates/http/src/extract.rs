@@ -3,6 +3,7 @@
 use super::App;
 use super::auth::{self, TokenId};
 use super::error::{Failure, Reply};
+use super::place;
 use axum::body::{Body, BodyDataStream};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -155,22 +156,24 @@ fn discard(mut stream: BodyDataStream) {
     }));
 }
 
-/// Parses JSON; only when that fails is it parsed again, to say where.
+/// Parses JSON, and says where it fails.
 pub(crate) fn parse<T: DeserializeOwned>(raw: &[u8]) -> Reply<T> {
     match serde_json::from_slice(raw) {
         Ok(value) => Ok(value),
         Err(e) if !e.is_data() => Err(Failure::bad(format!("the body is not valid JSON: {e}"))
             .hint("check the text at that line and column")),
-        Err(e) => {
-            let mut d = serde_json::Deserializer::from_slice(raw);
-            let path = match serde_path_to_error::deserialize::<_, T>(&mut d) {
-                Err(e) => e.path().to_string(),
-                Ok(_) => String::new(),
-            };
-            let failure = Failure::senseless(shown_message(&e.to_string()));
-            Err(if path.is_empty() || path == "." { failure } else { failure.field(path) })
-        }
+        Err(e) => Err(senseless(raw, &e)),
     }
+}
+
+/// A body that is JSON and still not what is wanted here.
+fn senseless(raw: &[u8], e: &serde_json::Error) -> Failure {
+    let message = e.to_string();
+    let path = place::path(raw, e.line(), e.column());
+    // It is noticed after the last field that is there.
+    let whole = if message.starts_with("missing field") { place::parent(&path) } else { &path };
+    let failure = Failure::senseless(shown_message(&message));
+    if whole.is_empty() { failure } else { failure.field(shown(whole)) }
 }
 
 /// A query string. Parameters that do not exist are refused, so that a slip is seen.

@@ -25,6 +25,7 @@ mod nodes;
 pub mod openapi;
 mod paging;
 mod period;
+mod place;
 mod policy;
 mod power;
 mod promises;

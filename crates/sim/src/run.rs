@@ -114,7 +114,7 @@ fn lived(
     let mut line = Vec::new();
     let mut keep = |r: &Record| {
         line.clear();
-        if serde_json::to_writer(&mut line, r).is_ok() {
+        if r.write_json(&mut line).is_ok() {
             sink(r, &line);
             line.push(b'\n');
             hash.update(&line);

@@ -348,7 +348,7 @@ impl ReplayArgs {
         let origin = self.jobs.display().to_string();
         let text = traces::unpack(bytes)
             .map_err(|e| bad_trace(TraceError { file: origin.clone(), ..e }))?;
-        let records = muster_sim::site::records(&origin, text.as_bytes()).map_err(fail)?;
+        let records = muster_sim::site::records(&origin, &mut text.as_bytes()).map_err(fail)?;
         let policy = self.policy(&mut Vec::new())?;
         let seeds = self.seeds.as_deref().map_or(Ok(vec![1]), range)?;
         let one = |seed: &u64| {

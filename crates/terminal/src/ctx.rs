@@ -3,7 +3,7 @@
 use crate::args::{Format, Global};
 use crate::config::Settings;
 use crate::fail::Fail;
-use crate::output;
+use crate::output::{self, document};
 use muster_client::Client;
 use muster_model::units::Time;
 use serde::Serialize;
@@ -50,19 +50,11 @@ impl Ctx {
     ) -> Result<(), Fail> {
         match self.global.output {
             Format::Table => output::print(&table(value)),
-            Format::Json => {
-                let mut text = serde_json::to_string_pretty(value)
-                    .map_err(|e| Fail::failed(format!("cannot write JSON: {e}")))?;
-                text.push('\n');
-                output::print(&text)
-            }
+            Format::Json => output::print(&format!("{}\n", document::indented(&json(value)?))),
             Format::Yaml => {
-                let mut text = serde_saphyr::to_string(value)
+                let text = document::yaml(&json(value)?)
                     .map_err(|e| Fail::failed(format!("cannot write YAML: {e}")))?;
-                if !text.ends_with('\n') {
-                    text.push('\n');
-                }
-                output::print(&text)
+                output::print(&format!("{}\n", text.trim_end_matches('\n')))
             }
         }
     }
@@ -71,6 +63,10 @@ impl Ctx {
     pub fn is_table(&self) -> bool {
         self.global.output == Format::Table
     }
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String, Fail> {
+    serde_json::to_string(value).map_err(|e| Fail::failed(format!("cannot write JSON: {e}")))
 }
 
 /// This machine's clock.

@@ -4,8 +4,8 @@ use super::job_args::JobArgs;
 use clap::{Args, Subcommand};
 use muster_api::EventsQuery;
 use muster_model::event::{Record, SCHEMA};
-use muster_model::ids::Seq;
-use muster_model::units::Span;
+use muster_model::names::ProjectName;
+use muster_model::units::{Span, Time};
 use muster_sim::report::Run;
 use muster_sim::site::{Answer, CHANGES, Change, Life, Plan, Site};
 use muster_sim::{SimError, site};
@@ -191,7 +191,7 @@ fn read(file: &Path) -> Result<Site, Fail> {
     let opened = std::fs::File::open(file).map_err(|e| {
         Fail::usage(format!("cannot read {name}: {e}")).hint("--from live, or a log")
     })?;
-    let all = site::records(&name, std::io::BufReader::new(opened)).map_err(wrong)?;
+    let all = site::records(&name, &mut std::io::BufReader::new(opened)).map_err(wrong)?;
     Site::from_records(all.into_iter()).map_err(wrong)
 }
 
@@ -234,20 +234,15 @@ fn record(e: muster_api::Event) -> Result<Record, Fail> {
     {
         fields.insert("hash".into(), "".into());
     }
-    let event = serde_json::from_value(serde_json::json!({ "kind": e.kind, "data": data }))
-        .map_err(|_| {
-            let what = format!("event {seq} ({}) is not known to this version", e.kind);
-            Fail::failed(what).hint("use the version of the server")
-        })?;
-    Ok(Record {
-        seq: Seq(seq),
-        at: e.at.into(),
-        v: SCHEMA,
-        org: String::new(),
-        project: e.project.and_then(|p| p.parse().ok()),
-        actor: e.actor,
-        key: None,
-        event,
+    let project = e.project.and_then(|p| p.parse::<ProjectName>().ok());
+    let at: Time = e.at.into();
+    let line = serde_json::json!({
+        "seq": seq, "at": at, "v": SCHEMA, "org": "", "project": project, "actor": e.actor,
+        "kind": e.kind, "data": data,
+    });
+    Record::from_json(line.to_string().as_bytes()).map_err(|_| {
+        let what = format!("event {seq} ({}) is not known to this version", e.kind);
+        Fail::failed(what).hint("use the version of the server")
     })
 }
 

@@ -95,7 +95,7 @@ fn commit(
         .records
         .iter()
         .map(|r| {
-            let body = serde_json::to_vec(r).map_err(|e| StoreError::other(e.to_string()))?;
+            let body = r.to_json().map_err(|e| StoreError::other(e.to_string()))?;
             Ok(Entry { seq: r.seq, at: r.at, body })
         })
         .collect::<Result<Vec<_>, StoreError>>()?;

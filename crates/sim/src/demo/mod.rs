@@ -85,7 +85,7 @@ pub fn week(seed: u64, end: Time, hosted: Hosted) -> Result<Week, SimError> {
     let faults = Faults::new(&s, &fleet);
     let mut log = Vec::new();
     let mut keep = |r: &Record| {
-        if let Ok(body) = serde_json::to_vec(r) {
+        if let Ok(body) = r.to_json() {
             log.push(Line { seq: r.seq, at: r.at, body });
         }
     };

@@ -38,7 +38,7 @@ struct Outline {
 /// # Errors
 /// With the number of the line: one that breaks off or is no record, a gap in the sequence, an
 /// event that only a newer version knows, a file that ends too early or was changed.
-pub fn records(name: &str, mut from: impl BufRead) -> Result<Vec<Record>, SimError> {
+pub fn records(name: &str, from: &mut dyn BufRead) -> Result<Vec<Record>, SimError> {
     let mut out: Vec<Record> = Vec::new();
     let mut digest = blake3::Hasher::new();
     let (mut line, mut no) = (Vec::new(), 0u64);
@@ -92,7 +92,7 @@ pub fn records(name: &str, mut from: impl BufRead) -> Result<Vec<Record>, SimErr
         if body.is_empty() {
             continue;
         }
-        let record: Record = serde_json::from_slice(body).map_err(|e| at(unread(body, &e)))?;
+        let record = Record::from_json(body).map_err(|e| at(unread(body, &e)))?;
         if record.v > SCHEMA {
             return Err(at(newer(&format!("a record of shape {}", record.v))));
         }

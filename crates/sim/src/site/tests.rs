@@ -306,7 +306,7 @@ fn day() -> Vec<Record> {
         lines.push(b'\n');
     })
     .unwrap();
-    records("day.jsonl", lines.as_slice()).unwrap()
+    records("day.jsonl", &mut lines.as_slice()).unwrap()
 }
 
 #[test]
@@ -354,7 +354,9 @@ fn a_bad_log_is_refused_with_its_line() {
     let log = World::new(2).log;
     let lines: Vec<String> = log.iter().map(|r| serde_json::to_string(r).unwrap()).collect();
     let why = |lines: &[String]| {
-        records("x.jsonl", lines.join("\n").as_bytes()).map(|r| r.len()).map_err(|e| e.to_string())
+        records("x.jsonl", &mut lines.join("\n").as_bytes())
+            .map(|r| r.len())
+            .map_err(|e| e.to_string())
     };
     assert_eq!(why(&lines), Ok(lines.len()));
     let mut cut = lines.clone();
@@ -395,7 +397,7 @@ fn an_export_is_read_and_its_end_is_missed() {
     text += "{\"payload\":{\"job\":1,\"base64\":\"\"}}\n";
     let digest = blake3::hash(text.as_bytes()).to_hex();
     let whole = format!("{text}{{\"footer\":{{\"lines\":9,\"digest\":\"{digest}\"}}}}\n");
-    let read = |t: &str| records("site.jsonl", t.as_bytes()).map_err(|e| e.to_string());
+    let read = |t: &str| records("site.jsonl", &mut t.as_bytes()).map_err(|e| e.to_string());
     assert_eq!(read(&whole).unwrap(), log);
     assert!(read(&text).unwrap_err().contains("truncated"));
     assert!(read(&whole.replace("\"job\":1", "\"job\":2")).unwrap_err().contains("digest"));

@@ -3,6 +3,7 @@
 pub mod bar;
 pub mod clean;
 pub mod colour;
+pub mod document;
 pub mod facts;
 pub mod table;
 pub mod time;
