@@ -158,7 +158,7 @@ impl Caller {
                 frame = reader.next::<FromServer>() => match frame? {
                     None => return Ok(()),
                     Some(Frame::Log(_)) => {}
-                    Some(Frame::Message(FromServer::Ack { seq })) => seen.0 = seen.0.max(seq),
+                    Some(Frame::Message(FromServer::Ack { seq, .. })) => seen.0 = seen.0.max(seq),
                     Some(Frame::Message(FromServer::Welcome { epoch, .. })) => {
                         seen.1 = epoch;
                         turn.take();

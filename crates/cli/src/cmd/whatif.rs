@@ -342,7 +342,7 @@ mod tests {
             expires_at: None,
         };
         let of = |seq: u64, event: muster_model::Event| Record {
-            seq: Seq(seq),
+            seq: muster_model::Seq(seq),
             at: muster_model::units::Time(5000),
             v: SCHEMA,
             org: String::new(),
