@@ -80,6 +80,8 @@ pub struct ServerConfig {
     pub acts: ActsConfig,
     /// What the console wears.
     pub brand: muster_brand::Brand,
+    /// Go by the machine's clock, although it was set while an earlier server of this directory ran.
+    pub accept_clock: bool,
     /// Where people reach the console, for links in messages; the API's own address when absent.
     pub public_url: Option<String>,
     /// Where figures are sent; nowhere when absent.
@@ -112,6 +114,7 @@ impl ServerConfig {
             fabric_every: None,
             acts: ActsConfig::default(),
             brand: muster_brand::Brand::default(),
+            accept_clock: false,
             public_url: None,
             remote: None,
             traces: muster_server::trace::Traces::default(),
@@ -249,6 +252,7 @@ impl Server {
     ) -> Result<Server, ServeError> {
         let dir = config.data_dir.clone();
         let lock = lock_dir(&dir)?;
+        muster_server::brain::clock::keep_in(&dir.join("clock"), config.accept_clock);
         let holder = lease_holder(&dir)?;
         let authority = Arc::new(Authority::create_or_load(&dir.join("pki"))?);
         // Ports are taken before the lease is: a port in use must not cost a running server its lead.

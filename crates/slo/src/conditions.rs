@@ -253,8 +253,8 @@ pub fn clock_set(how: &str, since: Time) -> Condition {
     Condition {
         urgency: Urgency::Page,
         summary: format!(
-            "the clock of the server's machine was set: it is {how}; correct it, or restart the \
-             server to follow it"
+            "the clock of the server's machine was set: it is {how}; correct it, or start the \
+             server once with --accept-clock"
         ),
         runbook: "/runbooks/control-plane".to_owned(),
         link: "/oncall".to_owned(),

@@ -45,6 +45,8 @@ pub(crate) struct UpOptions {
     pub(crate) exporter: Option<SocketAddr>,
     /// What the console wears.
     pub(crate) brand: muster_brand::Brand,
+    /// Go by the machine's clock although it was set.
+    pub(crate) accept_clock: bool,
     /// What is sent to others.
     pub(crate) outward: crate::outward::Outward,
     /// What sends traces.
@@ -69,6 +71,8 @@ pub(crate) struct ServerOptions {
     pub(crate) acts: muster_server::acts::ActsConfig,
     /// What the console wears.
     pub(crate) brand: muster_brand::Brand,
+    /// Go by the machine's clock although it was set.
+    pub(crate) accept_clock: bool,
     /// What is sent to others.
     pub(crate) outward: crate::outward::Outward,
     /// What sends traces.
@@ -207,6 +211,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         faults: None,
         acts: muster_server::acts::ActsConfig::default(),
         brand: options.brand.clone(),
+        accept_clock: options.accept_clock,
         outward: options.outward.clone(),
         traces: options.traces.clone(),
     };

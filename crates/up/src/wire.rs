@@ -166,6 +166,7 @@ pub(crate) async fn start_server(
     config.policy.faults.clone_from(&options.faults);
     config.acts = options.acts.clone();
     config.brand = options.brand.clone();
+    config.accept_clock = options.accept_clock;
     config.remote = options.outward.remote();
     config.open_metrics = options.outward.open_metrics();
     if let Some(traces) = &options.traces {

@@ -2,11 +2,13 @@
 //!
 //! Limits of jobs, lost nodes and fences are lengths of time. Somebody who sets the machine's clock
 //! must not end a job or let two attempts run. So a step of the wall clock is not followed: it is
-//! told, and this server goes by the new time when it is started again. Small differences, as a
-//! time service makes them, are followed slowly.
+//! told. A server that is started again goes on with the clock of the one before it, until the
+//! machine starts anew or the operator accepts the new time. Small differences, as a time service
+//! makes them, are followed slowly.
 
 use muster_model::clock::{ClockStep, STEP_MS, StepWatch};
 use muster_model::units::{Span, Time};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -17,6 +19,8 @@ const SLEW_MS: i64 = 50;
 static OFFSET: OnceLock<AtomicI64> = OnceLock::new();
 /// Since when the wall clock is not ours.
 static SINCE: Mutex<Option<Time>> = Mutex::new(None);
+/// Where the offset is kept for the next server, and the one that is written there.
+static KEPT: Mutex<Option<(PathBuf, i64)>> = Mutex::new(None);
 /// What a test adds to the wall clock.
 #[cfg(test)]
 static SHIFT: AtomicI64 = AtomicI64::new(0);
@@ -38,6 +42,52 @@ pub(crate) fn boot_ms() -> i64 {
 
 fn offset() -> &'static AtomicI64 {
     OFFSET.get_or_init(|| AtomicI64::new(wall_ms() - boot_ms()))
+}
+
+/// Which start of the machine this is.
+fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// The offset that an earlier server left in `file`, if it was of this start of the machine.
+fn kept(file: &Path, boot: &str) -> Option<i64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let (of, offset) = text.trim().split_once(' ')?;
+    (!boot.is_empty() && of == boot).then(|| offset.parse().ok())?
+}
+
+/// Goes on with the clock of the server before, which left it in `file`, and keeps this one's there.
+/// `accept`: the wall clock is right, whatever it was set to since. Called before anybody asks for
+/// the time; one that comes later changes nothing.
+pub fn keep_in(file: &Path, accept: bool) {
+    let wall = wall_ms() - boot_ms();
+    let first = kept(file, &boot_id()).filter(|_| !accept).unwrap_or(wall);
+    if first.abs_diff(wall) > STEP_MS.unsigned_abs() {
+        tracing::warn!(
+            ahead_ms = wall - first,
+            "the machine's clock was set since the last server; this one goes on with its time"
+        );
+    }
+    OFFSET.get_or_init(|| AtomicI64::new(first));
+    *KEPT.lock().unwrap_or_else(PoisonError::into_inner) = Some((file.to_owned(), i64::MIN));
+    keep();
+}
+
+/// Writes the offset down when it moved by more than a second. Without it a restart only goes by
+/// the wall clock.
+fn keep() {
+    let now = offset().load(Ordering::Acquire);
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some((file, written)) = kept.as_mut() else { return };
+    if written.abs_diff(now) < 1000 {
+        return;
+    }
+    let new = file.with_extension("new");
+    let text = format!("{} {now}\n", boot_id());
+    match std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &*file)) {
+        Ok(()) => *written = now,
+        Err(e) => tracing::debug!(error = %e, "the clock could not be kept for the next server"),
+    }
 }
 
 /// Now, as this server goes. Never runs backwards, never jumps.
@@ -65,12 +115,13 @@ pub(crate) fn follow() {
     let ahead = wall_ms().saturating_sub(clock().0);
     let (by, stepped) = follow_by(ahead);
     offset().fetch_add(by, Ordering::AcqRel);
+    keep();
     let mut since = SINCE.lock().unwrap_or_else(PoisonError::into_inner);
     match (stepped, since.is_some()) {
         (true, false) => {
             tracing::error!(
                 ahead_ms = ahead,
-                "the machine's clock was set; this server does not follow it until it is restarted"
+                "the machine's clock was set; this server does not follow it"
             );
             *since = Some(clock());
         }
@@ -121,6 +172,23 @@ mod tests {
         assert_eq!(follow_by(-1_500), (-SLEW_MS, false));
         assert_eq!(follow_by(3_600_000), (0, true));
         assert_eq!(follow_by(-3_600_000), (0, true));
+    }
+
+    #[test]
+    fn the_next_server_of_the_same_start_of_the_machine_goes_on_with_the_clock() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("clock");
+        assert_eq!(kept(&file, "a"), None);
+        std::fs::write(&file, "a -5\n").unwrap();
+        assert_eq!(kept(&file, "a"), Some(-5));
+        assert_eq!(kept(&file, "b"), None, "the machine was started anew");
+        assert_eq!(kept(&file, ""), None);
+        for bad in ["", "a", "a x", "a 1 2"] {
+            std::fs::write(&file, bad).unwrap();
+            assert_eq!(kept(&file, "a"), None, "{bad:?}");
+        }
+        keep_in(&file, false);
+        assert_eq!(kept(&file, &boot_id()), Some(offset().load(Ordering::Acquire)));
     }
 
     #[test]

@@ -51,6 +51,9 @@ pub struct Server {
     /// What the web console is called and looks like: a file with [brand]
     #[arg(long, env = "MUSTER_BRAND", value_name = "FILE")]
     brand: Option<PathBuf>,
+    /// Go by this machine's clock although it was set since it started: limits and expiries move with it
+    #[arg(long)]
+    accept_clock: bool,
     #[command(flatten)]
     outward: crate::outward::Outward,
     #[command(flatten)]
@@ -94,7 +97,8 @@ impl From<Plugs> for ActsConfig {
 impl Server {
     pub(crate) async fn run(self, ctx: &Ctx, traces: Option<Arc<Traces>>) -> Result<u8, Fail> {
         let Server { listen, link_listen, data_dir, store, topology, .. } = self;
-        let Server { tls_cert, tls_key, fabric_every, faults, plugs, brand, outward, .. } = self;
+        let Server { tls_cert, tls_key, fabric_every, faults, plugs, brand, .. } = self;
+        let Server { accept_clock, outward, .. } = self;
         let data_dir = config::data_dir(data_dir)?;
         let store = store.unwrap_or_else(|| StoreUrl::in_data_dir(&data_dir));
         let tls = tls_cert.zip(tls_key);
@@ -118,6 +122,7 @@ impl Server {
             faults,
             acts: plugs.into(),
             brand: crate::brand::load(&ctx.global, brand.as_deref())?,
+            accept_clock,
             outward,
             traces,
         };

@@ -72,6 +72,9 @@ pub struct Up {
     /// What the web console is called and looks like: a file with [brand]
     #[arg(long, env = "MUSTER_BRAND", value_name = "FILE")]
     brand: Option<PathBuf>,
+    /// Go by this machine's clock although it was set since it started: limits and expiries move with it
+    #[arg(long)]
+    accept_clock: bool,
     #[command(flatten)]
     outward: crate::outward::Outward,
     #[command(flatten)]
@@ -104,6 +107,7 @@ impl Up {
             no_local_node,
             exporter,
             brand,
+            accept_clock,
             outward,
             traces: _,
         } = self;
@@ -130,6 +134,7 @@ impl Up {
             local_node: !no_local_node && !demo,
             exporter,
             brand,
+            accept_clock,
             outward,
             traces: sent,
         })
