@@ -380,14 +380,16 @@ pub(crate) fn in_pieces(whole: Bytes) -> Body {
     if whole.len() <= PIECE {
         return Body::from(whole);
     }
-    stream_body(futures::stream::unfold(whole, |mut rest| async move {
+    let pieces = futures::stream::unfold(whole, |mut rest| async move {
         if rest.is_empty() {
             return None;
         }
         tokio::task::yield_now().await;
         let piece = rest.split_to(rest.len().min(PIECE));
         Some((Ok::<_, std::io::Error>(piece), rest))
-    }))
+    });
+    // What compresses it asks once more after the end.
+    stream_body(pieces.fuse())
 }
 
 #[cfg(test)]
@@ -411,6 +413,7 @@ mod tests {
             }
         }
         assert_eq!((got == text, turns), (true, text.len().div_ceil(PIECE)));
+        assert!(body.next().await.is_none(), "the end stays the end");
     }
 
     fn headers(pairs: &[(&'static str, &'static [u8])]) -> HeaderMap {

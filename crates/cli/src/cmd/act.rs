@@ -229,7 +229,7 @@ mod tests {
     fn a_job_that_has_ended_is_not_said_to_be_cancelled_or_to_start() {
         for state in [JobState::Failed, JobState::Succeeded] {
             let fail = already(JobAction::Cancel, &ended(state)).unwrap().unwrap_err();
-            let want = format!("job 7 ended ({state}) at 1970-01-01T00:01:00Z; nothing to cancel");
+            let want = format!("job 7 ended ({state}) at 1970-01-01T00:01:00.000Z; nothing to cancel");
             assert_eq!((fail.code, fail.message), (REFUSED, want));
             let fail = already(JobAction::Release, &ended(state)).unwrap().unwrap_err();
             assert_eq!(fail.code, REFUSED);
@@ -244,7 +244,7 @@ mod tests {
         let cancelled = ended(JobState::Cancelled);
         assert_eq!(
             said(JobAction::Cancel, &cancelled),
-            "job 7 was cancelled already at 1970-01-01T00:01:00Z"
+            "job 7 was cancelled already at 1970-01-01T00:01:00.000Z"
         );
         assert_eq!(said(JobAction::Release, &running(7)), "job 7 is not held: it is running");
         let mut waits = job(7, JobState::Queued);
