@@ -162,18 +162,23 @@ pub(crate) fn parse<T: DeserializeOwned>(raw: &[u8]) -> Reply<T> {
         Ok(value) => Ok(value),
         Err(e) if !e.is_data() => Err(Failure::bad(format!("the body is not valid JSON: {e}"))
             .hint("check the text at that line and column")),
-        Err(e) => Err(senseless(raw, &e)),
+        Err(e) => {
+            let again =
+                |text: &[u8]| serde_json::from_slice::<T>(text).err().map(|e| e.to_string());
+            Err(senseless(raw, &e, &again))
+        }
     }
 }
 
 /// A body that is JSON and still not what is wanted here.
-fn senseless(raw: &[u8], e: &serde_json::Error) -> Failure {
-    let message = e.to_string();
-    let path = place::path(raw, e.line(), e.column());
-    // It is noticed after the last field that is there.
-    let whole = if message.starts_with("missing field") { place::parent(&path) } else { &path };
-    let failure = Failure::senseless(shown_message(&message));
-    if whole.is_empty() { failure } else { failure.field(shown(whole)) }
+fn senseless(
+    raw: &[u8],
+    e: &serde_json::Error,
+    again: &dyn Fn(&[u8]) -> Option<serde_json::Error>,
+) -> Failure {
+    let path = place::path(raw, e, again);
+    let failure = Failure::senseless(shown_message(&e.to_string()));
+    if path.is_empty() { failure } else { failure.field(shown(&path)) }
 }
 
 /// A query string. Parameters that do not exist are refused, so that a slip is seen.

@@ -1,8 +1,37 @@
 //! Where in a JSON text something is: the path of fields and indices that leads there.
 
-/// The path to what stands before `line` and `column`, as `serde_json` counts them, like
-/// `groups[1].gpus`. Empty for the whole text. The text was read up to there without a fault.
-pub(crate) fn path(text: &[u8], line: usize, column: usize) -> String {
+/// The path to what `e` says cannot be read, like `groups[1].gpus`; empty for the whole text.
+/// `again` reads another text and says what is wrong with that one.
+pub(crate) fn path(
+    text: &[u8],
+    e: &serde_json::Error,
+    again: &dyn Fn(&[u8]) -> Option<serde_json::Error>,
+) -> String {
+    let message = plain(&e.to_string());
+    let end = offset(text, e.line(), e.column());
+    let before = &text[..end];
+    // A value that has the right type and still is not what is wanted is noticed after the end of
+    // what it stands in, when it stands there last. So is what is wrong with the whole of that. With
+    // one more value behind it the first is noticed before that one.
+    let more: &[u8] = match before.last() {
+        Some(b'}') => b",\"\":0",
+        Some(b']') => b",0",
+        _ => return shown(&walk(before)),
+    };
+    let longer = [&text[..end - 1], more, &text[end - 1..]].concat();
+    let value_is_bad = again(&longer).is_some_and(|e| {
+        plain(&e.to_string()) == message && offset(&longer, e.line(), e.column()) < end
+    });
+    shown(&walk(if value_is_bad { &before[..end - 1] } else { before }))
+}
+
+/// What is wrong, without where.
+fn plain(message: &str) -> String {
+    message.rsplit_once(" at line ").map_or(message, |(what, _)| what).to_owned()
+}
+
+/// The place that `serde_json` calls `line` and `column`.
+fn offset(text: &[u8], line: usize, column: usize) -> usize {
     let begin = match line.checked_sub(2) {
         None => 0,
         Some(before) => text
@@ -12,11 +41,23 @@ pub(crate) fn path(text: &[u8], line: usize, column: usize) -> String {
             .nth(before)
             .map_or(text.len(), |(at, _)| at + 1),
     };
-    let end = begin.saturating_add(column).min(text.len());
-    let mut open = Vec::new();
-    let mut rest = text.get(..end).unwrap_or_default();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
+    begin.saturating_add(column).min(text.len())
+}
+
+/// An object or array that is open.
+enum Step {
+    /// In an object, at the field with this name.
+    Field(Option<String>),
+    /// In an array, at this index.
+    Index(usize),
+}
+
+/// What is open at the end of this beginning of a JSON text.
+fn walk(text: &[u8]) -> Vec<Step> {
+    let mut open: Vec<Step> = Vec::new();
+    let mut at = 0;
+    while let Some(first) = text.get(at) {
+        at += 1;
         match first {
             b'{' => open.push(Step::Field(None)),
             b'[' => open.push(Step::Index(0)),
@@ -29,23 +70,16 @@ pub(crate) fn path(text: &[u8], line: usize, column: usize) -> String {
                 None => {}
             },
             b'"' => {
-                let length = string(rest);
+                let length = string(&text[at..]);
                 if let Some(Step::Field(name @ None)) = open.last_mut() {
-                    *name = Some(String::from_utf8_lossy(&rest[..length]).into_owned());
+                    *name = Some(String::from_utf8_lossy(&text[at..at + length]).into_owned());
                 }
-                rest = rest.get(length + 1..).unwrap_or_default();
+                at += length + 1;
             }
             _ => {}
         }
     }
-    shown(&open)
-}
-
-enum Step {
-    /// In an object, at the field with this name.
-    Field(Option<String>),
-    /// In an array, at this index.
-    Index(usize),
+    open
 }
 
 /// The length of a string whose opening quote was read.
@@ -78,11 +112,6 @@ fn shown(open: &[Step]) -> String {
     out
 }
 
-/// The path without its last step.
-pub(crate) fn parent(path: &str) -> &str {
-    path.rfind(['.', '[']).map_or("", |at| &path[..at])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,11 +123,41 @@ mod tests {
     struct Inner {
         #[allow(dead_code, reason = "only its type matters")]
         n: u8,
+        #[serde(default)]
+        #[allow(dead_code, reason = "only its type matters")]
+        even: Option<Even>,
+        #[serde(default)]
+        #[allow(dead_code, reason = "only its type matters")]
+        pair: Option<Pair>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(try_from = "String")]
+    struct Even;
+
+    impl TryFrom<String> for Even {
+        type Error = String;
+        fn try_from(text: String) -> Result<Even, String> {
+            if text.len() % 2 == 0 { Ok(Even) } else { Err(format!("`{text}` is odd")) }
+        }
+    }
+
+    /// The two must differ.
+    #[derive(Debug, Deserialize)]
+    #[serde(try_from = "BTreeMap<String, u8>")]
+    struct Pair;
+
+    impl TryFrom<BTreeMap<String, u8>> for Pair {
+        type Error = String;
+        fn try_from(all: BTreeMap<String, u8>) -> Result<Pair, String> {
+            if all.get("a") == all.get("b") { Err("they are the same".into()) } else { Ok(Pair) }
+        }
     }
 
     fn of(text: &str) -> String {
-        let e = serde_json::from_str::<BTreeMap<String, Vec<Inner>>>(text).unwrap_err();
-        path(text.as_bytes(), e.line(), e.column())
+        let read = |t: &[u8]| serde_json::from_slice::<BTreeMap<String, Vec<Inner>>>(t);
+        let e = read(text.as_bytes()).unwrap_err();
+        path(text.as_bytes(), &e, &|t| read(t).err())
     }
 
     #[test]
@@ -111,12 +170,21 @@ mod tests {
         assert_eq!(of("7"), "");
         // A field that is missing is noticed at the end of its object.
         assert_eq!(of(r#"{"a": [{"n": 1}, {}]}"#), "a[1]");
-        assert_eq!(path(b"", 9, 9), "");
-        assert_eq!(path(b"{\"a", 1, 99), "a");
+        assert_eq!(of(r#"{"a": [{"n": 1}, {"even": null}]}"#), "a[1]");
     }
 
     #[test]
-    fn the_last_step_can_be_left_out() {
-        assert_eq!([parent("a.b[1]"), parent("a.b"), parent("a")], ["a.b", "a", ""]);
+    fn what_is_refused_for_its_value_is_found_wherever_it_stands() {
+        assert_eq!(of(r#"{"a": [{"n": 1, "even": "odd"}]}"#), "a[0].even");
+        assert_eq!(of(r#"{"a": [{"even": "odd", "n": 1}]}"#), "a[0].even");
+        // The whole object is what is wrong.
+        assert_eq!(of(r#"{"a": [{"pair": {"a": 1, "b": 1}, "n": 1}]}"#), "a[0].pair");
+        assert_eq!(of(r#"{"a": [{"n": 1, "pair": {"a": 1, "b": 1}}]}"#), "a[0].pair");
+    }
+
+    #[test]
+    fn no_place_is_outside_the_text() {
+        assert_eq!(offset(b"", 9, 9), 0);
+        assert_eq!(shown(&walk(b"{\"a")), "a");
     }
 }

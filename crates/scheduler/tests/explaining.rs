@@ -155,6 +155,9 @@ fn follow(w: &Work, s: &str) -> Option<Work> {
     if s.starts_with("leave `sku` out") {
         return Some(one(&|g| g.sku = None));
     }
+    if let Some(sku) = s.strip_prefix("ask for SKU ") {
+        return Some(one(&|g| g.sku = Some(sku.parse().unwrap())));
+    }
     if s.contains("instead of") {
         let n = number(s.strip_prefix("ask for ").unwrap());
         return Some(if s.contains("GPU") {

@@ -5,6 +5,7 @@
 /// environment or randomness, whether of their own or through a dependency.
 pub(super) const PURE: &[&str] = &[
     "muster-model",
+    "muster-records",
     "muster-specs",
     "muster-scheduler",
     "muster-lifecycle",
@@ -44,6 +45,7 @@ pub(super) const LAYERS: &[&[&str]] = &[
         "muster-runbook",
         "muster-simnode",
         "muster-specs",
+        "muster-records",
     ],
     &["muster-model", "muster-supervise"],
 ];

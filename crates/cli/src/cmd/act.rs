@@ -229,7 +229,8 @@ mod tests {
     fn a_job_that_has_ended_is_not_said_to_be_cancelled_or_to_start() {
         for state in [JobState::Failed, JobState::Succeeded] {
             let fail = already(JobAction::Cancel, &ended(state)).unwrap().unwrap_err();
-            let want = format!("job 7 ended ({state}) at 1970-01-01T00:01:00.000Z; nothing to cancel");
+            let want =
+                format!("job 7 ended ({state}) at 1970-01-01T00:01:00.000Z; nothing to cancel");
             assert_eq!((fail.code, fail.message), (REFUSED, want));
             let fail = already(JobAction::Release, &ended(state)).unwrap().unwrap_err();
             assert_eq!(fail.code, REFUSED);

@@ -240,7 +240,7 @@ fn record(e: muster_api::Event) -> Result<Record, Fail> {
         "seq": seq, "at": at, "v": SCHEMA, "org": "", "project": project, "actor": e.actor,
         "kind": e.kind, "data": data,
     });
-    Record::from_json(line.to_string().as_bytes()).map_err(|_| {
+    muster_records::read(line.to_string().as_bytes()).map_err(|_| {
         let what = format!("event {seq} ({}) is not known to this version", e.kind);
         Fail::failed(what).hint("use the version of the server")
     })

@@ -99,7 +99,8 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
     refuses(&out, 3, &["4242"]);
     until("what there was is cancelled all the same", || is(&c, &two, "cancelled"));
     refuses(&c.muster(&["requeue", "no-such-name"]), 3, &["no-such-name"]);
-    says(&c.muster(&["cancel", &gang]), &[&format!("job {gang} had already ended: failed, exit")]);
+    let over = format!("job {gang} ended (failed) at ");
+    refuses(&c.muster(&["cancel", &gang]), 5, &[&over, "nothing to cancel"]);
 
     // The plain id of an array means its tasks; what succeeded is not done again unasked.
     let array = c.submit(&["--name", "sweep", "--array", "3-4", "--", "true"]);
@@ -107,7 +108,10 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
     says(&c.muster(&["describe", "job", &array]), &["2: 2 succeeded", &format!("{array}_4")]);
     says(&c.muster(&["explain", &array]), &["2 tasks: 2 succeeded"]);
     refuses(&c.muster(&["requeue", &array]), 5, &["muster requeue --all"]);
-    says(&c.muster(&["requeue", "--all", &array]), &[&format!("job {array} goes back")]);
+    says(
+        &c.muster(&["requeue", "--all", &array]),
+        &[&format!("array {array}: all of its tasks go back")],
+    );
     c.muster(&["wait", &array]).code(0);
     assert_eq!(job(&c, &format!("{array}_4"))["attempts"], 2);
 

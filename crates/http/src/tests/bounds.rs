@@ -95,8 +95,11 @@ async fn a_task_shows_its_own_index_and_not_the_whole_array() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_was_told_503_learns_by_its_key_what_became_of_the_write() {
     let s = site().await;
-    // The same server, with no patience at all: it gives up while the write is under way.
-    let config = HttpConfig { request_timeout: Duration::ZERO, ..HttpConfig::default() };
+    // The same server with little patience gives up while the write is under way.
+    let config = HttpConfig { request_timeout: Duration::from_millis(50), ..HttpConfig::default() };
+    let lock = rusqlite::Connection::open(s._dir.path().join("muster.db")).unwrap();
+    lock.busy_timeout(Duration::from_secs(30)).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let app = App::new(s.brain.clone(), s.app.agents().clone(), s.logs.clone(), config);
     let key = [("idempotency-key", "k1")];
     let mut spec = held("sweep");
@@ -105,6 +108,7 @@ async fn whoever_was_told_503_learns_by_its_key_what_became_of_the_write() {
     let hasty = router(app).oneshot(r).await.unwrap();
     assert_eq!(hasty.status(), 503);
     assert_eq!(hasty.headers()["retry-after"], "1");
+    lock.execute_batch("ROLLBACK").unwrap();
     let first = s.call(&s.user, "POST", "/v1/jobs", &spec, &key).await;
     let again = s.call(&s.user, "POST", "/v1/jobs", &spec, &key).await;
     assert_eq!((first.status.as_u16(), again.status.as_u16()), (201, 201), "{:?}", first.body);

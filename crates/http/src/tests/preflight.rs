@@ -31,7 +31,7 @@ async fn a_gang_in_preflight_says_so_and_then_what_came_of_it() {
     let enroll = Command::Enroll { node: n2, machine, token: "t".into(), key: None };
     s.brain.system(enroll).await.unwrap();
     s.brain.system(node("n2")).await.unwrap();
-    let within = Span::hours(1);
+    let within = Span::mins(10);
     let fabric = FabricPolicy { preflight_nodes: 2, within, ..FabricPolicy::default() };
     let policy = Arc::new(SitePolicy { fabric, ..SitePolicy::default() });
     s.brain.system(Command::SetPolicy { policy }).await.unwrap();

@@ -36,17 +36,9 @@ pub struct Record {
     pub event: Event,
 }
 
-// The two below are compiled here, once: reading all kinds of events is a lot of code, and whoever
-// calls `serde_json` with a record of its own gets another copy of it.
+// Compiled here, once: whoever calls `serde_json` with a record gets a copy of all that writes
+// events. `muster-records` reads them.
 impl Record {
-    /// Reads it from a line of the log.
-    ///
-    /// # Errors
-    /// When the text is not a record that this version knows.
-    pub fn from_json(text: &[u8]) -> Result<Record, serde_json::Error> {
-        serde_json::from_slice(text)
-    }
-
     /// Appends it to `out` as the log keeps it.
     ///
     /// # Errors
@@ -179,33 +171,5 @@ impl<'de> Visitor<'de> for RecordVisitor {
 impl<'de> Deserialize<'de> for Record {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Record, D::Error> {
         from.deserialize_map(RecordVisitor)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LINE: &str = r#"{"seq":2,"at":5,"v":1,"org":"o","project":"p","actor":"a","kind":"site_created","data":{"site":"x"}}"#;
-
-    #[test]
-    fn fields_may_stand_in_any_order() {
-        let r = Record::from_json(LINE.as_bytes()).unwrap();
-        let mixed = r#"{"data":{"site":"x"},"new":[1],"v":1,"kind":"site_created","seq":2,"actor":"a","org":"o","at":5,"project":"p"}"#;
-        assert_eq!(Record::from_json(mixed.as_bytes()).unwrap(), r);
-        assert_eq!(r.to_json().unwrap(), LINE.as_bytes());
-    }
-
-    #[test]
-    fn what_is_missing_twice_or_unknown_is_named() {
-        let says = |text: &str, word: &str| {
-            let e = Record::from_json(text.as_bytes()).unwrap_err().to_string();
-            assert!(e.contains(word), "{word}: {e}");
-        };
-        for field in ["seq", "at", "v", "org", "actor", "kind", "data"] {
-            says(&LINE.replace(&format!("\"{field}\""), "\"other\""), field);
-        }
-        says(&LINE.replace("\"at\":5", "\"seq\":5"), "seq");
-        says(&LINE.replace("site_created", "gpu_melted"), "gpu_melted");
     }
 }

@@ -47,7 +47,7 @@ pub enum LoadError {
 
 /// Parses a record's bytes.
 pub(crate) fn record(seq: Seq, body: &[u8]) -> Result<Record, LoadError> {
-    let r = Record::from_json(body).map_err(|source| LoadError::Record { seq, source })?;
+    let r = muster_records::read(body).map_err(|source| LoadError::Record { seq, source })?;
     if r.v > SCHEMA {
         let source = serde::de::Error::custom(format!("schema {} is newer than {SCHEMA}", r.v));
         return Err(LoadError::Record { seq, source });

@@ -92,7 +92,7 @@ pub fn records(name: &str, from: &mut dyn BufRead) -> Result<Vec<Record>, SimErr
         if body.is_empty() {
             continue;
         }
-        let record = Record::from_json(body).map_err(|e| at(unread(body, &e)))?;
+        let record = muster_records::read(body).map_err(|e| at(unread(body, &e)))?;
         if record.v > SCHEMA {
             return Err(at(newer(&format!("a record of shape {}", record.v))));
         }

@@ -13,7 +13,7 @@ use muster_model::units::{Span, Time};
 
 /// Gangs of two nodes are tested, for longer than any test here takes.
 async fn gangs_are_tested(s: &Site) {
-    let within = Span::hours(1);
+    let within = Span::mins(10);
     let fabric = FabricPolicy { preflight_nodes: 2, within, ..FabricPolicy::default() };
     let policy = SitePolicy { fabric, ..SitePolicy::default() };
     s.brain.system(Command::SetPolicy { policy: policy.into() }).await.unwrap();
