@@ -163,8 +163,7 @@ pub(crate) fn parse<T: DeserializeOwned>(raw: &[u8]) -> Reply<T> {
         Err(e) if !e.is_data() => Err(Failure::bad(format!("the body is not valid JSON: {e}"))
             .hint("check the text at that line and column")),
         Err(e) => {
-            let again =
-                |text: &[u8]| serde_json::from_slice::<T>(text).err().map(|e| e.to_string());
+            let again = |text: &[u8]| serde_json::from_slice::<T>(text).err();
             Err(senseless(raw, &e, &again))
         }
     }

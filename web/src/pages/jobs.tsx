@@ -35,7 +35,7 @@ export function fabricOf(a: Schemas['Attempt']): string {
 
 /** Where it is, or why it is not. */
 export function whereOrWhy(job: Schemas['Job']): string {
-  if (job.held) return job.held;
+  if (job.held && job.state === 'queued') return job.held;
   if (job.attempt && job.state !== 'queued') {
     const nodes = new Set(job.attempt.slots.map((s) => s.node));
     const where = nodes.size <= 3 ? [...nodes].join(', ') : `${nodes.size} nodes`;
