@@ -156,8 +156,8 @@ fn owned(fd: i32) -> io::Result<OwnedFd> {
     Ok(owned)
 }
 
-/// Turns the end of children into something to wait for. Programs that are started later have
-/// their signals unblocked by the standard library.
+/// Turns the end of children into something to wait for. What is blocked here is handed down to
+/// programs that are started later: each of them unblocks it first.
 fn child_signals() -> io::Result<OwnedFd> {
     #[expect(unsafe_code, reason = "signal sets have no safe interface")]
     // SAFETY: the set is initialised by sigemptyset before it is used, and outlives the calls.
