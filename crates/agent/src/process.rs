@@ -4,6 +4,8 @@ use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 /// A process for certain: numbers are used again, start times within one boot are not.
@@ -92,6 +94,19 @@ pub(crate) fn descendants(of: i32) -> Vec<i32> {
         next.extend(below);
     }
     found
+}
+
+/// Lets every signal through to the calling thread; the program that it becomes keeps that. For
+/// between fork and exec: nothing is allocated.
+pub(crate) fn unblock_signals() -> io::Result<()> {
+    #[expect(unsafe_code, reason = "signal sets have no safe interface")]
+    // SAFETY: the set is initialised by sigemptyset before it is used, and outlives the calls.
+    let result = unsafe {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut())
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Waits for one child to end.

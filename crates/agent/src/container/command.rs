@@ -76,7 +76,7 @@ pub(crate) fn order(
             }
             _ => {
                 format!(
-                    "volume `{}` does not exist on this node: create it, or mend `from`",
+                    "volume `{}` does not exist on this node: create it, or fix `from`",
                     v.from
                 )
             }

@@ -12,8 +12,10 @@ pub use find::{Containers, Pull};
 pub(crate) use find::{Kind, Runtime};
 
 use crate::isolation::Refusal;
+use crate::process;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -74,6 +76,12 @@ fn run(runtime: &Runtime, args: &[&str]) -> Result<Said, String> {
     let (program, global) = runtime.words.split_first().ok_or("no container runtime")?;
     let mut command = Command::new(program);
     command.args(global).args(args).stdin(Stdio::null());
+    #[expect(unsafe_code, reason = "a supervisor's blocked signals are not the runtime's")]
+    // SAFETY: between fork and exec only async-signal-safe calls are made, and nothing is
+    // allocated.
+    unsafe {
+        command.pre_exec(process::unblock_signals);
+    }
     let output = command.output().map_err(|e| format!("{program}: {e}"))?;
     Ok(Said { output })
 }

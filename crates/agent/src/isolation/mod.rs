@@ -14,6 +14,7 @@ mod groups;
 mod hidden;
 mod init;
 pub(crate) mod lasting;
+pub(crate) mod mounted;
 mod own;
 mod people;
 pub(crate) mod place;

@@ -3,10 +3,10 @@
 
 use super::account::Account;
 use super::{acting, sys};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// What is the kernel's or the node's own stays so for the ranks.
@@ -15,7 +15,19 @@ const KEPT: [&str; 5] = ["/proc", "/sys", "/run", "/dev", "/etc"];
 /// copy that the slot alone sees.
 const COPIED: [&str; 3] = ["/mnt", "/srv", "/media"];
 
-/// Why nothing may be bound there, if so.
+/// Opens a path only to name it, and says where it is by now, whatever links led there.
+pub(super) fn open(path: &Path) -> io::Result<(File, PathBuf)> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path)?;
+    let real = fs::read_link(descriptor(&file))?;
+    Ok((file, real))
+}
+
+/// What is open, as a path that no link and no mount leads elsewhere.
+pub(super) fn descriptor(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// Why nothing may be bound there, if so, as far as that is known before anything is bound.
 pub(crate) fn refused(at: &Path, hidden: &[PathBuf]) -> Option<String> {
     if !at.is_absolute() {
         return Some("the path must start with /".into());
@@ -26,6 +38,11 @@ pub(crate) fn refused(at: &Path, hidden: &[PathBuf]) -> Option<String> {
         || at.to_owned(),
         |(real, d)| real.join(at.strip_prefix(d).unwrap_or(Path::new(""))),
     );
+    refused_at(&real, hidden)
+}
+
+/// The same for a place that no link leads to.
+pub(super) fn refused_at(real: &Path, hidden: &[PathBuf]) -> Option<String> {
     let elsewhere = "choose a directory of its own, such as /mnt/data";
     if real.parent().is_none() {
         return Some(format!("it would cover the whole node: {elsewhere}"));
@@ -39,31 +56,67 @@ pub(crate) fn refused(at: &Path, hidden: &[PathBuf]) -> Option<String> {
     None
 }
 
-/// Makes a place to bind something at, when there is none. As the account, where there is one: a
-/// job could name any place, and lead there by a link.
-pub(crate) fn make(at: &Path, directory: bool, who: Option<&Account>) -> io::Result<()> {
-    if at.exists() {
-        return Ok(());
-    }
-    if let Some(who) = who {
-        match acting(who, || create(at, directory))? {
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
-            done => return done,
+/// Places to bind something at, made where there are none.
+#[derive(Default)]
+pub(crate) struct Places {
+    /// Directories that were covered with a copy, and its device.
+    copied: Vec<(&'static str, u64)>,
+}
+
+impl Places {
+    /// Makes a place when there is none. As the account, where there is one: a job could name any
+    /// place, and lead there by a link.
+    pub(crate) fn make(
+        &mut self,
+        at: &Path,
+        directory: bool,
+        who: Option<&Account>,
+    ) -> io::Result<()> {
+        if at.exists() {
+            return Ok(());
         }
+        if let Some(who) = who {
+            match acting(who, || create(at, directory))? {
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+                done => return done,
+            }
+        }
+        if self.in_copy(at)? {
+            return create(at, directory);
+        }
+        let may_not =
+            who.map_or_else(String::new, |w| format!(", and {} may not make it", w.says()));
+        Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "it does not exist{may_not}: make the directory on the node, or choose a place in \
+                 /mnt, /srv or /media, which is made for the job alone"
+            ),
+        ))
     }
-    let there = at.ancestors().find(|d| d.exists());
-    if let Some(root) = COPIED.iter().map(Path::new).find(|r| there == Some(*r)) {
-        copy(root)?;
-        return create(at, directory);
+
+    /// Whether a missing place would be made in a copy, which is made first when it is missing.
+    fn in_copy(&mut self, at: &Path) -> io::Result<bool> {
+        let Some(there) = at.ancestors().find(|d| d.exists()) else { return Ok(false) };
+        let Some(root) = COPIED.into_iter().find(|r| there.starts_with(r)) else {
+            return Ok(false);
+        };
+        let known = self.copied.iter().find(|(r, _)| *r == root).map(|(_, device)| *device);
+        let device = match known {
+            Some(device) => device,
+            None if there == Path::new(root) => {
+                copy(Path::new(root))?;
+                let device = fs::metadata(root)?.dev();
+                self.copied.push((root, device));
+                device
+            }
+            None => return Ok(false),
+        };
+        // Not in something that was bound there since, and not by a link in that.
+        let (dir, real) = open(there)?;
+        let below = there.strip_prefix(root).unwrap_or(Path::new(""));
+        Ok(dir.metadata()?.dev() == device && real == open(Path::new(root))?.1.join(below))
     }
-    let may_not = who.map_or_else(String::new, |w| format!(", and {} may not make it", w.says()));
-    Err(io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        format!(
-            "it does not exist{may_not}: make the directory on the node, or choose a place in \
-             /mnt, /srv or /media, which is made for the job alone"
-        ),
-    ))
 }
 
 fn create(at: &Path, directory: bool) -> io::Result<()> {
@@ -97,8 +150,7 @@ fn copy(root: &Path) -> io::Result<()> {
             continue;
         }
         create(&path, kind.is_dir())?;
-        let from = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
-        sys::mount(Some(&from), &path, None, libc::MS_BIND | libc::MS_REC, None)?;
+        sys::mount(Some(&descriptor(&open)), &path, None, libc::MS_BIND | libc::MS_REC, None)?;
     }
     Ok(())
 }

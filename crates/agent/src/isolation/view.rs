@@ -1,14 +1,15 @@
 //! What the ranks see of the file system.
 
 use super::account::Account;
+use super::mounted::{self, Before};
 use super::own::{OWN, own_path};
-use super::{Inside, Refusal, SCRATCH, acting, dev, groups, lasting, people, place, run, sys};
+use super::place::{self, Places};
+use super::{Inside, Refusal, SCRATCH, acting, dev, groups, lasting, people, run, sys};
 use crate::run_dir::write_private;
 use crate::shim::Order;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Private directories and what they are called in the scratch space.
@@ -20,6 +21,9 @@ const NO_VOLUMES: [&str; 3] = ["/proc", "/sys", "/run"];
 const READ_ONLY: [&str; 5] =
     ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/driver"];
 
+/// Said of a path that led elsewhere a moment ago.
+const CHANGED: &str = "a link on the way there changed meanwhile";
+
 /// Something of the node that is shown again at a place that is otherwise private. Held open,
 /// because its path is about to be covered.
 struct Shown {
@@ -29,28 +33,32 @@ struct Shown {
 
 impl Shown {
     fn open(from: &Path, at: PathBuf) -> io::Result<Shown> {
-        let from = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(from)?;
-        Ok(Shown { from, at })
+        Ok(Shown { from: place::open(from)?.0, at })
     }
 
-    fn show(&self, read_only: bool, who: &Account) -> io::Result<()> {
-        place::make(&self.at, self.from.metadata()?.is_dir(), Some(who))?;
-        self.bind(&self.at, read_only)
+    /// Shows it at its place, which is made when it is missing. Looked up with the job's rights,
+    /// once: what was mounted before may hold links, which lead anywhere and change.
+    fn show(
+        &self,
+        places: &mut Places,
+        read_only: bool,
+        who: &Account,
+        refused: impl FnOnce(&Path) -> Option<String>,
+    ) -> io::Result<()> {
+        places.make(&self.at, self.from.metadata()?.is_dir(), Some(who))?;
+        let (place, real) = acting(who, || place::open(&self.at))??;
+        if let Some(why) = refused(&real) {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        let before = read_only.then(Before::now).transpose()?;
+        self.bind(&place::descriptor(&place))?;
+        before.as_ref().map_or(Ok(()), Before::make_later_read_only)
     }
 
-    fn bind(&self, at: &Path, read_only: bool) -> io::Result<()> {
-        let from = PathBuf::from(format!("/proc/self/fd/{}", self.from.as_raw_fd()));
-        bind(&from, at, read_only)
+    fn bind(&self, at: &Path) -> io::Result<()> {
+        let flags = libc::MS_BIND | libc::MS_REC;
+        sys::mount(Some(&place::descriptor(&self.from)), at, None, flags, None)
     }
-}
-
-fn bind(from: &Path, at: &Path, read_only: bool) -> io::Result<()> {
-    sys::mount(Some(from), at, None, libc::MS_BIND | libc::MS_REC, None)?;
-    if read_only {
-        let flags = libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY;
-        sys::mount(None, at, None, flags, None)?;
-    }
-    Ok(())
 }
 
 /// Paths that a job names, as far as they are paths.
@@ -84,11 +92,11 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
     run::Kept::open().build().map_err(node("cannot make /run"))?;
     dev::build(inside, &Path::new(OWN).join("dev")).map_err(node("cannot make /dev"))?;
     for p in &private {
-        p.bind(&p.at, false).map_err(node("cannot cover what is shared"))?;
+        p.bind(&p.at).map_err(node("cannot cover what is shared"))?;
     }
     for s in &own {
         fs::write(&s.at, "")
-            .and_then(|()| s.bind(&s.at, false))
+            .and_then(|()| s.bind(&s.at))
             .map_err(node("cannot hand over the attempt's files"))?;
     }
     secrets(order, who).map_err(|e| match e.kind() {
@@ -101,13 +109,16 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(node("cannot read mounts"))?;
     groups::show_own(order.group.as_ref(), &mounts).map_err(node("cannot hide control groups"))?;
     proc_and_sys().map_err(node("cannot mount /proc"))?;
+    let mut places = Places::default();
     for s in &shown {
-        s.show(false, who).map_err(|e| {
+        let changed = |real: &Path| (real != s.at).then(|| CHANGED.to_owned());
+        s.show(&mut places, false, who, changed).map_err(|e| {
             Refusal::Job(format!("`{}` cannot be shown to the ranks: {e}", s.at.display()))
         })?;
     }
     for (v, s) in order.volumes.iter().zip(&volumes) {
-        s.show(v.read_only, who).map_err(|e| {
+        let refused = |real: &Path| place::refused_at(real, &inside.hidden);
+        s.show(&mut places, v.read_only, who, refused).map_err(|e| {
             Refusal::Job(format!("cannot bind volume `{}` at `{}`: {e}", v.from, v.at))
         })?;
     }
@@ -148,10 +159,14 @@ fn shown(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
         // exist is told where it is used.
         let Ok(real) = path.canonicalize() else { continue };
         if covered(&real) && !in_volume(order, path) {
-            let open = Shown::open(&real, real.clone());
-            let gone =
-                |e: io::Error| Refusal::Job(format!("`{}` cannot be opened: {e}", path.display()));
-            shown.push(open.map_err(gone)?);
+            let gone = |why: &dyn std::fmt::Display| {
+                Refusal::Job(format!("`{}` cannot be opened: {why}", path.display()))
+            };
+            let (from, found) = place::open(&real).map_err(|e| gone(&e))?;
+            if found != real {
+                return Err(gone(&CHANGED));
+            }
+            shown.push(Shown { from, at: real });
         }
     }
     // What is above comes first, so that it does not cover what is below.
@@ -187,22 +202,19 @@ fn volumes(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
         if let Some(why) = place::refused(Path::new(&v.at), &inside.hidden) {
             return Err(bad(&why));
         }
-        let opened = Shown::open(Path::new(&v.from), PathBuf::from(&v.at));
-        let shown = opened.map_err(|e| match e.kind() {
+        // Where it is by now, whatever links led there.
+        let (from, real) = place::open(Path::new(&v.from)).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => Refusal::Job(format!(
-                "volume `{}` does not exist on this node: create it, or mend `from`",
+                "volume `{}` does not exist on this node: create it, or fix `from`",
                 v.from
             )),
             io::ErrorKind::PermissionDenied => bad(&format!("{} may not go there", who.says())),
             _ => bad(&e),
         })?;
-        // Where it is by now, whatever links led there.
-        let at = format!("/proc/self/fd/{}", shown.from.as_raw_fd());
-        let real = fs::read_link(at).map_err(|e| bad(&e))?;
         if NO_VOLUMES.iter().any(|d| real.starts_with(d)) {
             return Err(bad(&"what is under /proc, /sys and /run is the node's alone"));
         }
-        Ok(shown)
+        Ok(Shown { from, at: PathBuf::from(&v.at) })
     };
     order.volumes.iter().map(open).collect()
 }
@@ -251,31 +263,12 @@ fn proc_and_sys() -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     let proc = Path::new("/proc");
     sys::mount(Some(proc), proc, Some("proc"), flags, None)?;
+    let before = Before::now()?;
     for path in READ_ONLY.iter().map(Path::new).filter(|p| p.exists()) {
-        bind(path, path, true)?;
+        sys::mount(Some(path), path, None, libc::MS_BIND | libc::MS_REC, None)?;
     }
-    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-    for (point, flags) in below("/sys", &mounts) {
-        let flags = flags | libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY;
-        sys::mount(None, Path::new(&point), None, flags, None)?;
-    }
-    Ok(())
-}
-
-/// Mounts at and below a directory, with the flags to keep.
-fn below<'a>(dir: &'a str, mountinfo: &'a str) -> impl Iterator<Item = (String, u64)> + 'a {
-    mountinfo.lines().filter_map(move |line| {
-        let mut fields = line.split(' ').skip(4);
-        let (point, options) = (fields.next()?, fields.next()?);
-        let here = point == dir || point.strip_prefix(dir)?.starts_with('/');
-        let flags = options.split(',').map(|o| match o {
-            "nosuid" => libc::MS_NOSUID,
-            "nodev" => libc::MS_NODEV,
-            "noexec" => libc::MS_NOEXEC,
-            _ => 0,
-        });
-        here.then(|| (point.to_owned(), flags.fold(0, |a, b| a | b)))
-    })
+    before.make_later_read_only()?;
+    mounted::make_read_only(Path::new("/sys"))
 }
 
 fn secrets(order: &Order, who: &Account) -> io::Result<()> {
@@ -298,17 +291,6 @@ fn secrets(order: &Order, who: &Account) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mounts_below_a_directory_keep_their_flags() {
-        let info = "22 27 0:21 / /proc rw - proc proc rw\n\
-                    23 27 0:22 / /sys rw,nosuid,noexec - sysfs sysfs rw\n\
-                    31 23 0:28 / /sys/fs/cgroup rw,nodev shared:3 - tmpfs tmpfs rw\n\
-                    32 27 0:29 / /system rw - ext4 /dev/vda rw\n";
-        let found: Vec<_> = below("/sys", info).collect();
-        let flags = [libc::MS_NOSUID | libc::MS_NOEXEC, libc::MS_NODEV];
-        assert_eq!(found, [("/sys".into(), flags[0]), ("/sys/fs/cgroup".into(), flags[1])]);
-    }
 
     #[test]
     fn only_absolute_paths_are_named() {

@@ -8,6 +8,7 @@ use crate::isolation::sys::c_path;
 use crate::isolation::{
     Account, Becoming, Inner, Refusal, filter, hand_over, keep_abstract_sockets, own_path,
 };
+use crate::process;
 use crate::run_dir::RunDir;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -174,6 +175,9 @@ fn start(
     // allocated; the descriptors outlive the call to spawn.
     unsafe {
         command.pre_exec(move || {
+            // The supervisor blocks signals for itself; a shell that waits for its children would
+            // wait for ever.
+            process::unblock_signals()?;
             for fd in &fds {
                 if libc::write(*fd, c"0".as_ptr().cast(), 1) != 1 {
                     return Err(io::Error::from_raw_os_error(GROUP_REFUSED));

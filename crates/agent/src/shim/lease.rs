@@ -72,6 +72,11 @@ impl Lease {
         let _ = self.last_resort.arm(BootTime::now().after(TIDYING));
     }
 
+    /// No process is left that could break the lease: files may take as long as they like.
+    pub(super) fn kept(&self) {
+        let _ = self.last_resort.disarm();
+    }
+
     /// Puts the kernel's kill off until this process is late.
     fn arm_last_resort(&self) -> io::Result<()> {
         let last = match self.stage {
@@ -156,8 +161,8 @@ fn owned(fd: i32) -> io::Result<OwnedFd> {
     Ok(owned)
 }
 
-/// Turns the end of children into something to wait for. Programs that are started later have
-/// their signals unblocked by the standard library.
+/// Turns the end of children into something to wait for. What is blocked here is handed down to
+/// programs that are started later: each of them unblocks it first.
 fn child_signals() -> io::Result<OwnedFd> {
     #[expect(unsafe_code, reason = "signal sets have no safe interface")]
     // SAFETY: the set is initialised by sigemptyset before it is used, and outlives the calls.
@@ -215,7 +220,15 @@ impl KillTimer {
     }
 
     fn arm(&self, at: BootTime) -> io::Result<()> {
-        let spec = once(at);
+        self.set(once(at))
+    }
+
+    fn disarm(&self) -> io::Result<()> {
+        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        self.set(libc::itimerspec { it_interval: zero, it_value: zero })
+    }
+
+    fn set(&self, spec: libc::itimerspec) -> io::Result<()> {
         #[expect(unsafe_code, reason = "timers have no safe interface here")]
         // SAFETY: the timer was made above and lives as long as the process; the pointer is to a
         // value of this function.

@@ -81,7 +81,7 @@ fn supervise(order: Order) -> std::io::Result<()> {
     let Launched { mut ranks, inner, open } = up;
     let clean = |lease: Option<&Lease>| {
         lease.iter().for_each(|l| l.tidying());
-        clean_up(&order, &dir, inner.as_ref())
+        clean_up(&order, &dir, inner.as_ref(), lease)
     };
     if let Err(refusal) = launched {
         for pid in ranks.keys() {
@@ -149,7 +149,12 @@ fn wait_any(mut pause: Option<impl FnMut()>) -> Option<(i32, Option<i32>, Option
 }
 
 /// Ends what the ranks left behind, and counts it: a slot that is over holds nothing.
-fn clean_up(order: &Order, dir: &RunDir, inner: Option<&Inner>) -> Cleanup {
+fn clean_up(
+    order: &Order,
+    dir: &RunDir,
+    inner: Option<&Inner>,
+    lease: Option<&Lease>,
+) -> Cleanup {
     let me = std::process::id().cast_signed();
     let init = inner.map(Inner::init);
     let others = || {
@@ -194,6 +199,9 @@ fn clean_up(order: &Order, dir: &RunDir, inner: Option<&Inner>) -> Cleanup {
     } else {
         others()
     };
+    if left.is_empty() {
+        lease.iter().for_each(|l| l.kept());
+    }
     mounts::clear_secrets(order);
     let killed = u32::try_from(killed).unwrap_or(u32::MAX);
     Cleanup { killed, left, scratch: remove_scratch(&dir.0).err().or(stuck) }

@@ -2,8 +2,11 @@
 
 use super::Order;
 use crate::container;
-use crate::isolation::{Account, Refusal, acting, lasting, place, sys};
+use crate::isolation::mounted::Before;
+use crate::isolation::place::{self, Places};
+use crate::isolation::{Account, Refusal, acting, lasting, sys};
 use crate::run_dir::write_private;
+use muster_model::spec::Volume;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -51,18 +54,19 @@ fn mount(order: &Order) -> Result<(), Refusal> {
     for v in &order.volumes {
         if !Path::new(&v.from).exists() {
             return Err(Refusal::Job(format!(
-                "volume `{}` does not exist on this node: create it, or mend `from`",
+                "volume `{}` does not exist on this node: create it, or fix `from`",
                 v.from
             )));
         }
     }
+    let mut places = Places::default();
     let hidden = order.inside.as_ref().map_or(&[][..], |i| &i.hidden);
     for v in &order.volumes {
         if let Some(why) = place::refused(Path::new(&v.at), hidden) {
             let (from, at) = (&v.from, &v.at);
             return Err(Refusal::Job(format!("cannot bind volume `{from}` at `{at}`: {why}")));
         }
-        bind(Path::new(&v.from), Path::new(&v.at), v.read_only).map_err(|e| {
+        bind(&mut places, v).map_err(|e| {
             Refusal::Job(format!("cannot bind volume `{}` at `{}`: {e}", v.from, v.at))
         })?;
     }
@@ -81,13 +85,12 @@ fn own_namespace() -> io::Result<()> {
     sys::mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE, None)
 }
 
-fn bind(from: &Path, at: &Path, read_only: bool) -> io::Result<()> {
-    place::make(at, from.is_dir(), None)?;
+fn bind(places: &mut Places, v: &Volume) -> io::Result<()> {
+    let (from, at) = (Path::new(&v.from), Path::new(&v.at));
+    places.make(at, from.is_dir(), None)?;
+    let before = v.read_only.then(Before::now).transpose()?;
     sys::mount(Some(from), at, None, libc::MS_BIND | libc::MS_REC, None)?;
-    if read_only {
-        sys::mount(None, at, None, libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY, None)?;
-    }
-    Ok(())
+    before.as_ref().map_or(Ok(()), Before::make_later_read_only)
 }
 
 fn secrets(order: &Order, private: bool) -> io::Result<()> {

@@ -29,6 +29,8 @@ pub(crate) fn all() -> Vec<crate::Test> {
         real_accounts_go_before_the_range,
         a_volume_shows_only_what_its_project_may_see,
         a_volume_leaves_nothing_on_the_node,
+        a_volume_in_a_volume_leads_nowhere_else,
+        a_read_only_volume_is_so_with_all_that_is_mounted_in_it,
         checkpoints_that_cannot_be_written_are_told_at_the_start,
         a_link_that_changes_leads_nowhere,
         abstract_sockets_are_kept_to_the_slot,
@@ -74,10 +76,16 @@ fn site() -> Option<Site> {
     Some(Site { data, bench })
 }
 
+fn copy(from: &Path, to: &Path) {
+    assert!(std::process::Command::new("cp").arg(from).arg(to).status().unwrap().success());
+}
+
 /// Puts this executable where ranks can start it.
 fn program(dir: &Path) -> PathBuf {
     let (from, to) = (std::env::current_exe().unwrap(), dir.join("program"));
-    std::fs::copy(&from, &to).unwrap();
+    // By another process: a child that another test starts meanwhile would inherit the descriptor
+    // that writes it, and then nobody could run it.
+    copy(&from, &to);
     std::fs::set_permissions(&to, PermissionsExt::from_mode(0o755)).unwrap();
     to
 }
@@ -143,7 +151,7 @@ pub(crate) fn every_way_out_is_refused() {
     let files = open_dir();
     let program = program(files.path());
     let set_uid = files.path().join("root");
-    std::fs::copy(&program, &set_uid).unwrap();
+    copy(&program, &set_uid);
     std::fs::set_permissions(&set_uid, PermissionsExt::from_mode(0o4755)).unwrap();
     let socket = PathBuf::from(format!("/run/muster-escape-{}.sock", std::process::id()));
     let _ = std::fs::remove_file(&socket);
@@ -387,15 +395,18 @@ pub(crate) fn a_volume_leaves_nothing_on_the_node() {
     let name = format!("muster-volume-{}", std::process::id());
     let [one, two] = ["/srv", "/mnt"].map(|dir| Path::new(dir).join(&name));
     let script = format!(
-        "set -e; cat {}/in {}/deep/in {}/file; echo out > {}/out",
+        "set -e; cat {}/in {}/deep/in {}/also/in {}/file; echo out > {}/out",
         one.display(),
+        two.display(),
         two.display(),
         there.path().display(),
         one.display()
     );
     let mut d = detail(&script);
-    d.volumes = vec![volume(shared.path(), &one), volume(shared.path(), &two.join("deep"))];
-    assert_eq!(run(&mut b, &d), "data\ndata\nthere\n");
+    // Two of them share a directory that is missing.
+    let shared_at = |at: &Path| volume(shared.path(), at);
+    d.volumes = vec![shared_at(&one), shared_at(&two.join("deep")), shared_at(&two.join("also"))];
+    assert_eq!(run(&mut b, &d), "data\ndata\ndata\nthere\n");
     assert_eq!(std::fs::read_to_string(shared.path().join("out")).unwrap(), "out\n");
     let root = Path::new("/").join(&name);
     d = detail("true");
@@ -422,6 +433,59 @@ pub(crate) fn a_volume_leaves_nothing_on_the_node() {
         let said = refusal(&mut b, &d);
         assert!(said.contains(why), "{}: {said}", at.display());
     }
+}
+
+/// What a volume brings along is seen only once it is bound.
+pub(crate) fn a_volume_in_a_volume_leads_nowhere_else() {
+    let Some(Site { data: _data, bench: mut b }) = site() else { return };
+    let (outer, inner) = (open_dir(), open_dir());
+    std::fs::create_dir(outer.path().join("dir")).unwrap();
+    std::fs::write(inner.path().join("passwd"), "the job's own\n").unwrap();
+    std::fs::set_permissions(inner.path().join("passwd"), PermissionsExt::from_mode(0o644))
+        .unwrap();
+    let at = PathBuf::from(format!("/mnt/muster-nested-{}", std::process::id()));
+    let mut d = b.detail(&format!("cat {}/dir/passwd", at.display()));
+    let (third, inner) = (volume(b.files.path(), &at.join("dir/third")), inner.path());
+    d.volumes = vec![volume(outer.path(), &at), volume(inner, &at.join("dir"))];
+    assert_eq!(run(&mut b, &d), "the job's own\n");
+    for node in ["/proc", "/etc"] {
+        let link = outer.path().join("b");
+        symlink(node, &link).unwrap();
+        d.volumes = vec![volume(outer.path(), &at), volume(inner, &at.join("b")), third.clone()];
+        let said = refusal(&mut b, &d);
+        assert!(said.contains(&format!("what is in {node} is the node's own")), "{said}");
+        std::fs::remove_file(link).unwrap();
+    }
+}
+
+/// Something mounted on the node for as long as the test runs.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+pub(crate) fn a_read_only_volume_is_so_with_all_that_is_mounted_in_it() {
+    let Some(Site { data: _data, bench: mut b }) = site() else { return };
+    let outer = open_dir();
+    let below = outer.path().join("be low");
+    std::fs::create_dir(&below).unwrap();
+    let mut mount = std::process::Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "mode=0777,size=64k,nosuid,nodev,noexec", "tmpfs"]);
+    assert!(mount.arg(&below).status().unwrap().success());
+    let _mounted = Mounted(below);
+    let at = b.files.path().join("at");
+    let mut d = b.detail(
+        "touch at/new 'at/be low/new' 2>/dev/null; ls at/new 'at/be low'
+grep -F '/at/be\\040low' /proc/self/mountinfo | cut -d ' ' -f 6",
+    );
+    d.volumes = vec![Volume { read_only: true, ..volume(outer.path(), &at) }];
+    let out = run(&mut b, &d);
+    let flags = out.lines().last().unwrap();
+    assert!(flags.starts_with("ro,nosuid,nodev,noexec"), "{out}");
+    assert!(!out.contains("new"), "{out}");
 }
 
 pub(crate) fn checkpoints_that_cannot_be_written_are_told_at_the_start() {

@@ -33,6 +33,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         output_is_shipped_again_from_what_is_kept,
         ranks_are_heard_and_asked_for_a_checkpoint,
         without_a_server_an_attempt_stops_itself,
+        a_rank_with_a_lease_hears_of_its_children,
         ranks_of_an_older_supervisor_are_stopped_by_the_agent,
         ranks_beyond_the_budget_are_refused_with_the_reason,
         a_start_waits_for_room_and_begins_when_it_comes,
@@ -350,6 +351,18 @@ pub(crate) fn without_a_server_an_attempt_stops_itself() {
     assert_eq!(b.runner.shortest_lease(), None);
     b.runner.stop(stays, Span(0), Instant::now());
     assert_eq!(b.end(stays), SlotEnd::Stopped);
+}
+
+/// Its supervisor blocks the signal that tells of children, for itself.
+pub(crate) fn a_rank_with_a_lease_hears_of_its_children() {
+    let mut b = Bench::new();
+    let k = key();
+    let mut d = detail("sleep 0 & wait; grep SigBlk /proc/self/status");
+    d.on_partition = OnPartition::StopAfter(Span::secs(600));
+    b.runner.renewed(BootTime::now());
+    b.runner.start(k, &d, Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Ok);
+    assert_eq!(b.out(k), "SigBlk:\t0000000000000000\n");
 }
 
 pub(crate) fn ranks_of_an_older_supervisor_are_stopped_by_the_agent() {
