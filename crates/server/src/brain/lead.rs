@@ -375,8 +375,11 @@ impl Thinking<'_> {
             *view = state.clone();
             // Followers read from the store what memory missed.
             self.shared.ring.write().unwrap_or_else(PoisonError::into_inner).clear();
+            let nodes: Vec<_> = view.nodes.keys().cloned().collect();
             drop(view);
             self.shared.durable.send_replace(seq);
+            // Which orders that changed, only the memory knew that was thrown away.
+            let _ = self.shared.touched.send(Arc::new(nodes));
         } else {
             drop(view);
         }
@@ -386,7 +389,6 @@ impl Thinking<'_> {
             self.record_lead();
         }
         *self.shared.down.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let _: Seq = seq;
         Ok(())
     }
 }

@@ -24,6 +24,18 @@ async fn forgets(line: &mut Line, key: AttemptKey) {
 }
 
 #[tokio::test]
+async fn a_node_gets_its_orders_from_a_commit_whose_outcome_was_not_known() {
+    let s = site().await;
+    let (_a, mut line) = s.idle("n1").await;
+    let job = s.commit_unheard(spec(1), script("true")).await;
+    // What is written next does not fit the log, so the server reads it anew.
+    let (name, description) = ("other".parse().unwrap(), String::new());
+    let _ = s.brain.system(Command::CreateProject { name, description }).await;
+    s.until(|st| st.jobs.contains_key(&job)).await;
+    assert_eq!(ordered(&mut line).await.key.job, job);
+}
+
+#[tokio::test]
 async fn a_gang_runs_on_two_nodes_and_its_output_is_kept() {
     let s = site().await;
     let (_a, mut one) = s.idle("n1").await;
