@@ -97,6 +97,36 @@ async fn a_gang_runs_on_two_nodes_and_its_output_is_kept() {
 }
 
 #[tokio::test]
+async fn late_output_is_kept_from_every_node_of_a_large_gang_and_of_no_rank_it_never_had() {
+    let s = site().await;
+    let mut lines = Vec::new();
+    for n in 1..=17 {
+        let name = format!("n{n}");
+        let (_, line) = s.idle(&name).await;
+        lines.push((node(&name), line));
+    }
+    let job = s.submit(spec(17), script("true")).await;
+    let mut key = None;
+    for (_, line) in &mut lines {
+        let of = ordered(line).await.key;
+        line.say(FromAgent::Report { key: of, observed: Observed::Ended(SlotEnd::Ok) }).await;
+        forgets(line, of).await;
+        key = Some(of);
+    }
+    let key = key.unwrap();
+    s.until(|st| st.jobs[&job].state.is_final()).await;
+    let past = s.job(job).past[0].nodes.clone();
+    let (_, line) = lines.iter_mut().find(|(n, _)| !past.contains(n)).expect("16 are remembered");
+    for rank in [17 * 4, 16 * 4] {
+        line.log(&chunk(key, rank, 0, "late\n")).await;
+        line.hear_of(|m| matches!(m, FromServer::LogKept { .. }).then_some(())).await;
+    }
+    assert_eq!(s.keeper.ranks(key).await.unwrap().len(), 1);
+    let piece = s.keeper.read(key, 16 * 4, Stream::Stdout, 0, 100).await.unwrap();
+    assert_eq!(&piece.data[..], b"late\n");
+}
+
+#[tokio::test]
 async fn a_cancelled_job_is_ordered_to_stop() {
     let s = site().await;
     let (_a, mut line) = s.idle("n1").await;
