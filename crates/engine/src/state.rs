@@ -226,6 +226,21 @@ impl State {
         }
     }
 
+    /// The project of an attempt, if it ran on that node as far as is remembered.
+    #[must_use]
+    pub fn ran_here(&self, node: &NodeName, key: AttemptKey) -> Option<ProjectName> {
+        let job = self.jobs.get(&key.job)?;
+        let now = job.attempt.as_ref().filter(|a| a.no == key.attempt);
+        let here = match now {
+            Some(a) => a.placement.slots.iter().any(|s| s.node == *node),
+            // Of a large gang only the first nodes are remembered.
+            None => job.past.iter().any(|p| {
+                p.no == key.attempt && (p.nodes.contains(node) || p.nodes.len() >= PAST_NODES)
+            }),
+        };
+        here.then(|| job.project.clone())
+    }
+
     /// Was the enrolment of a node that shows a certificate of this site lost with the end of the
     /// log? Certificates are given to nodes that the log knows, and it forgets none.
     #[must_use]

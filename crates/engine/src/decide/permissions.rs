@@ -162,7 +162,7 @@ fn from_agent(state: &State, a: &Actor, command: &Command) -> Result<(), Refusal
     let own = |node: &NodeName| a.node() == Some(node.as_str());
     let ran = |key: AttemptKey| {
         let node: Option<NodeName> = a.node().and_then(|n| n.parse().ok());
-        node.is_some_and(|n| super::qualify::ran_here(state, &n, key).is_some())
+        node.is_some_and(|n| state.ran_here(&n, key).is_some())
     };
     let may = match command {
         Command::Enroll { node, .. }

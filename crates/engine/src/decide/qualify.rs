@@ -8,8 +8,7 @@ use muster_model::command::{Answer, Refusal, RefusalCode, Request};
 use muster_model::cordon::CordonedBy;
 use muster_model::event::Event;
 use muster_model::fault::SeenFault;
-use muster_model::ids::AttemptKey;
-use muster_model::names::{NodeName, ProjectName};
+use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::qualification::{
     Check, Level, Outcome, PastQualification, Qualification, Qualifying,
@@ -31,7 +30,7 @@ pub(super) fn faults(
     find(e, node)?;
     for fault in faults {
         let mut fault = e.judged_by_site(node, fault.clone().bounded());
-        let project = fault.attempt.and_then(|key| ran_here(&e.state, node, key));
+        let project = fault.attempt.and_then(|key| e.state.ran_here(node, key));
         if project.is_none() {
             (fault.attempt, fault.rank) = (None, None);
         }
@@ -40,21 +39,6 @@ pub(super) fn faults(
         e.fault_found(node, &fault);
     }
     Ok(Answer::Done)
-}
-
-/// The project of an attempt, if it ran on that node as far as is remembered.
-pub(super) fn ran_here(state: &State, node: &NodeName, key: AttemptKey) -> Option<ProjectName> {
-    let job = state.jobs.get(&key.job)?;
-    let now = job.attempt.as_ref().filter(|a| a.no == key.attempt);
-    let here = match now {
-        Some(a) => a.placement.slots.iter().any(|s| s.node == *node),
-        // Of a large gang only the first nodes are remembered.
-        None => job.past.iter().any(|p| {
-            p.no == key.attempt
-                && (p.nodes.contains(node) || p.nodes.len() >= crate::apply::PAST_NODES)
-        }),
-    };
-    here.then(|| job.project.clone())
 }
 
 fn conflict(message: String, hint: impl Into<String>) -> Refusal {

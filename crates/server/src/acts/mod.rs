@@ -15,14 +15,15 @@ use hook::Hook;
 pub(crate) use hook::signature;
 use muster_engine::State;
 use muster_model::command::Command;
-use muster_model::ids::Seq;
+use muster_model::ids::{Epoch, Seq};
 use muster_model::remedy::{Act, AskedAct};
 use std::collections::HashMap;
 use std::io;
+use std::mem::{Discriminant, discriminant};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::task::JoinSet;
+use tokio::task::{self, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// Between two looks at a log that keeps growing.
@@ -30,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// An end that the log did not take, or something that could not be tried, is tried again after
 /// this.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Acts under way at a time.
+/// Acts of one kind under way at a time.
 const UNDER_WAY: usize = 32;
 
 /// What the site plugged in.
@@ -122,11 +123,33 @@ fn ours(s: &State) -> Vec<Arc<AskedAct>> {
     s.health.open_acts().filter(mine).cloned().collect()
 }
 
+/// Acts under way, by their tasks. Each kind has room of its own: tickets that nobody takes hold
+/// up no page and no power cycle.
+#[derive(Default)]
+struct UnderWay(HashMap<task::Id, (u64, Discriminant<Act>)>);
+
+impl UnderWay {
+    fn has_room(&self, act: &Act) -> bool {
+        let kind = discriminant(act);
+        self.0.values().filter(|(_, k)| *k == kind).count() < UNDER_WAY
+    }
+
+    fn begin(&mut self, task: task::Id, asked: &AskedAct) {
+        self.0.insert(task, (asked.id, discriminant(&asked.act)));
+    }
+
+    /// The act of a task that is over.
+    fn end(&mut self, task: task::Id) -> Option<u64> {
+        self.0.remove(&task).map(|(id, _)| id)
+    }
+}
+
 async fn run(desk: Arc<Desk>) {
     let mut durable = desk.brain.watch();
     // Acts that are not to be begun again before then.
     let mut held: HashMap<u64, Option<Instant>> = HashMap::new();
-    let mut tasks: JoinSet<(u64, bool)> = JoinSet::new();
+    let mut tasks: JoinSet<bool> = JoinSet::new();
+    let mut under_way = UnderWay::default();
     power::tidy(&desk);
     loop {
         durable.borrow_and_update();
@@ -135,10 +158,11 @@ async fn run(desk: Arc<Desk>) {
             open.iter().any(|a| a.id == *id) && until.is_none_or(|t| t > Instant::now())
         });
         for act in open {
-            if tasks.len() < UNDER_WAY && !held.contains_key(&act.id) {
+            if under_way.has_room(&act.act) && !held.contains_key(&act.id) {
                 held.insert(act.id, None);
-                let desk = desk.clone();
-                tasks.spawn(async move { (act.id, desk.handle(&act).await) });
+                let (desk, asked) = (desk.clone(), act.clone());
+                let task = tasks.spawn(async move { desk.handle(&asked).await });
+                under_way.begin(task.id(), &act);
             }
         }
         tokio::select! {
@@ -147,14 +171,19 @@ async fn run(desk: Arc<Desk>) {
                     return;
                 }
             }
-            Some(done) = tasks.join_next() => match done {
+            Some(done) = tasks.join_next_with_id() => {
+                let (task, goes_on) = match done {
+                    Ok(done) => done,
+                    Err(e) => {
+                        tracing::error!(error = %e, "an act fell over; it is tried again");
+                        (e.id(), false)
+                    }
+                };
                 // Begun, and seen elsewhere: it stays held until it is over.
-                Ok((_, true)) => {}
-                Ok((id, false)) => {
+                if let Some(id) = under_way.end(task).filter(|_| !goes_on) {
                     held.insert(id, Some(Instant::now() + AGAIN));
                 }
-                Err(e) => tracing::error!(error = %e, "an act fell over"),
-            },
+            }
             () = tokio::time::sleep(AGAIN), if !held.is_empty() => {}
             () = desk.stop.cancelled() => return,
         }
@@ -171,6 +200,13 @@ fn label(life: u64, id: u64) -> String {
 /// The life of the log in which an act was asked for.
 fn life(s: &State, id: u64) -> u64 {
     s.life_at(Seq(id)).0
+}
+
+/// Was an act asked for before the lead `epoch` began? The server that led then may have begun it.
+fn asked_before(s: &State, epoch: Epoch, id: u64) -> bool {
+    let present = s.leads.last().filter(|(_, e)| *e == epoch);
+    // While the log does not hold this lead, all that it holds is of earlier ones.
+    present.is_none_or(|(first, _)| Seq(id) < *first)
 }
 
 impl Desk {
@@ -215,8 +251,16 @@ impl Desk {
                 page::carry_out(&self.dir, self.pages.as_ref(), &page, open).await
             }
             Act::PowerCycle { node, .. } => {
-                let label = label(self.brain.read(|s| life(s, asked.id)), asked.id);
-                power::carry_out(&self.dir, self.power_cycle.as_deref(), &label, node).await
+                // Another server may lead by now, and may cut it as well.
+                if !self.brain.leads_for_certain() {
+                    return Outcome::Later;
+                }
+                let epoch = self.brain.epoch();
+                let (life, earlier) =
+                    self.brain.read(|s| (life(s, asked.id), asked_before(s, epoch, asked.id)));
+                let label = label(life, asked.id);
+                let command = self.power_cycle.as_deref();
+                power::carry_out(&self.dir, command, &label, node, earlier).await
             }
             Act::ResetGpu { .. } | Act::Reboot { .. } => Outcome::Begun,
         }

@@ -1,9 +1,14 @@
-//! Power, by whatever the site plugged in. A node's power is cut at most once for an act: that it
-//! was begun is written down before.
+//! Power, by whatever the site plugged in. A node's power is cut at most once for an act. That it
+//! was begun is written down before, in this server's own directory; what another server began
+//! cannot be seen there, so an act that was asked for under an earlier lead is not begun any more.
+//! If nobody began it, its time runs out and the next step is taken.
 
 use super::{Desk, Outcome, files};
 use muster_model::names::NodeName;
-use std::io;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -13,6 +18,8 @@ use tokio::process::Command;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Characters of its last words that are kept.
 const WORDS: usize = 300;
+/// Bytes of its output in which they are looked for.
+const TAIL: u64 = 4096;
 
 fn marks(dir: &Path) -> PathBuf {
     dir.join("acts")
@@ -22,12 +29,19 @@ fn mark(dir: &Path, label: &str) -> PathBuf {
     marks(dir).join(format!("{label}.begun"))
 }
 
+/// Where the command's output goes: a file, because the command may outlive this server.
+fn output(dir: &Path, label: &str) -> PathBuf {
+    marks(dir).join(format!("{label}.out"))
+}
+
 /// Forgets what was begun for acts that are over.
 pub(super) fn tidy(desk: &Desk) {
     let Ok(entries) = std::fs::read_dir(marks(&desk.dir)) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let Some(label) = name.to_str().and_then(|n| n.strip_suffix(".begun")) else { continue };
+        let Some(name) = name.to_str() else { continue };
+        let label = name.strip_suffix(".begun").or_else(|| name.strip_suffix(".out"));
+        let Some(label) = label else { continue };
         let id = label.rsplit('-').next().and_then(|n| n.parse().ok());
         let own = |id| super::label(desk.brain.read(|s| super::life(s, id)), id) == label;
         if id.is_some_and(|id: u64| !own(id) || !desk.is_open(id)) {
@@ -37,11 +51,13 @@ pub(super) fn tidy(desk: &Desk) {
     }
 }
 
+/// `earlier`: it was asked for under an earlier lead.
 pub(super) async fn carry_out(
     dir: &Path,
     command: Option<&str>,
     label: &str,
     node: &NodeName,
+    earlier: bool,
 ) -> Outcome {
     let Some(command) = command else {
         let message = format!(
@@ -50,8 +66,9 @@ pub(super) async fn carry_out(
         return Outcome::Over { ok: false, message };
     };
     let path = mark(dir, label);
-    if path.exists() {
-        // A server before this one began it. Whether the node comes back is seen by its boot.
+    if path.exists() || earlier {
+        // A server before this one began it, or may have. Whether the node comes back is seen by
+        // its boot.
         return Outcome::Begun;
     }
     let begun = files::dir(&marks(dir)).and_then(|()| files::write(&path, command.as_bytes()));
@@ -60,7 +77,7 @@ pub(super) async fn carry_out(
         return Outcome::Later;
     }
     tracing::warn!(act = label, %node, "the power of a node is cut");
-    match run(command, label, node).await {
+    match run(dir, command, label, node).await {
         Ok(()) => Outcome::Begun,
         Err(why) => Outcome::Over {
             ok: false,
@@ -69,30 +86,55 @@ pub(super) async fn carry_out(
     }
 }
 
-async fn run(command: &str, label: &str, node: &NodeName) -> Result<(), String> {
+async fn run(dir: &Path, command: &str, label: &str, node: &NodeName) -> Result<(), String> {
     // No shell: a node's name is never more than one word of an argument.
     let mut words = command.split_whitespace().map(|w| w.replace("{node}", node.as_str()));
     let program = words.next().ok_or("the command is empty")?;
-    let child = Command::new(&program)
+    let path = output(dir, label);
+    let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path);
+    let (out, err) = file
+        .and_then(|f| Ok((f.try_clone()?, f)))
+        .map_err(|e| format!("{} cannot be written: {e}", path.display()))?;
+    // It is not killed when this server stops: between off and on that would leave the node off.
+    let mut child = Command::new(&program)
         .args(words)
         .env("MUSTER_NODE", node.as_str())
         .env("MUSTER_ACT", label)
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
+        .stdout(out)
+        .stderr(err)
+        .process_group(0)
         .spawn()
         .map_err(|e: io::Error| format!("{program} does not start: {e}"))?;
-    match tokio::time::timeout(PATIENCE, child.wait_with_output()).await {
-        Err(_) => Err(format!("{program} did not end within {} s", PATIENCE.as_secs())),
+    let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    let ended = match tokio::time::timeout(PATIENCE, child.wait()).await {
+        Err(_) => {
+            if let Some(group) = group {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            let _ = child.wait().await;
+            Err(format!("{program} did not end within {} s", PATIENCE.as_secs()))
+        }
         Ok(Err(e)) => Err(e.to_string()),
-        Ok(Ok(out)) if out.status.success() => Ok(()),
-        Ok(Ok(out)) => {
-            let text = [out.stdout, out.stderr].concat();
-            let text = String::from_utf8_lossy(&text);
+        Ok(Ok(status)) if status.success() => Ok(()),
+        Ok(Ok(status)) => {
+            let text = tail(&path).unwrap_or_default();
             let skip = text.trim().chars().count().saturating_sub(WORDS);
             let last: String = text.trim().chars().skip(skip).collect();
-            Err(format!("{program} ended with {}: {last}", out.status))
+            Err(format!("{program} ended with {status}: {last}"))
         }
-    }
+    };
+    // It only takes a little room.
+    let _ = std::fs::remove_file(&path);
+    ended
+}
+
+/// The end of a file.
+fn tail(path: &Path) -> io::Result<String> {
+    let mut f = File::open(path)?;
+    let len = f.metadata()?.len();
+    f.seek(SeekFrom::Start(len.saturating_sub(TAIL)))?;
+    let mut bytes = Vec::new();
+    f.take(TAIL).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

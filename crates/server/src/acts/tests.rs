@@ -2,13 +2,14 @@
 
 use super::hook::{Hook, signature};
 use super::page::{self, Page};
-use super::{Outcome, bundle, power, ticket};
+use super::{Outcome, UNDER_WAY, UnderWay, asked_before, bundle, power, ticket};
 use axum::extract::State as Shared;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use muster_engine::State;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, SeenFinding, Severity};
+use muster_model::ids::{Epoch, Seq};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::remedy::{Act, Action, AskedAct, Leave, Mode, Remedy, RemedyStep};
@@ -214,24 +215,95 @@ async fn a_page_is_kept_once_even_after_a_line_that_was_cut_short() {
 #[tokio::test]
 async fn power_is_cut_once_and_only_by_what_is_plugged_in() {
     let dir = tempfile::tempdir().unwrap();
-    let none = power::carry_out(dir.path(), None, "1", &n1()).await;
+    let none = power::carry_out(dir.path(), None, "1", &n1(), false).await;
     assert!(
         matches!(&none, Outcome::Over { ok: false, message } if message.contains("--power-cycle-command"))
     );
     let made = dir.path().join("cut-n1");
     let command = format!("mkdir {}/cut-{{node}}", dir.path().display());
-    assert_eq!(power::carry_out(dir.path(), Some(&command), "2", &n1()).await, Outcome::Begun);
+    assert_eq!(
+        power::carry_out(dir.path(), Some(&command), "2", &n1(), false).await,
+        Outcome::Begun
+    );
     assert!(made.is_dir());
     // A server that was killed in the middle does not cut it again.
     std::fs::remove_dir(&made).unwrap();
-    assert_eq!(power::carry_out(dir.path(), Some(&command), "2", &n1()).await, Outcome::Begun);
+    assert_eq!(
+        power::carry_out(dir.path(), Some(&command), "2", &n1(), false).await,
+        Outcome::Begun
+    );
     assert!(!made.exists());
-    let wrong = power::carry_out(dir.path(), Some("ls /no/such/place"), "3", &n1()).await;
+    // Nor one that took the lead from another, in whose directory the mark is.
+    assert_eq!(
+        power::carry_out(dir.path(), Some(&command), "5", &n1(), true).await,
+        Outcome::Begun
+    );
+    assert!(!made.exists());
+    let wrong = power::carry_out(dir.path(), Some("ls /no/such/place"), "3", &n1(), false).await;
     assert!(
         matches!(&wrong, Outcome::Over { ok: false, message } if message.contains("No such file"))
     );
-    let absent = power::carry_out(dir.path(), Some("/no/such/program"), "4", &n1()).await;
+    let absent = power::carry_out(dir.path(), Some("/no/such/program"), "4", &n1(), false).await;
     assert!(matches!(absent, Outcome::Over { ok: false, .. }));
+}
+
+#[test]
+fn an_act_of_an_earlier_lead_is_told_from_one_of_this() {
+    let (then, now) = (Epoch(7), Epoch(8));
+    let mut s = State::default();
+    s.leads.push((Seq(10), then));
+    assert!(!asked_before(&s, then, 15));
+    assert!(asked_before(&s, now, 15), "this lead is not in the log yet");
+    s.leads.push((Seq(20), now));
+    assert!(asked_before(&s, now, 15));
+    assert!(!asked_before(&s, now, 25));
+}
+
+#[tokio::test]
+async fn the_power_command_outlives_the_server_that_began_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (begun, go, done) =
+        (dir.path().join("begun"), dir.path().join("go"), dir.path().join("done"));
+    let script = dir.path().join("cycle.sh");
+    let text = format!(
+        "touch {}; while [ ! -e {} ]; do sleep 0.02; done; touch {}",
+        begun.display(),
+        go.display(),
+        done.display()
+    );
+    std::fs::write(&script, text).unwrap();
+    let (at, command) = (dir.path().to_path_buf(), format!("sh {}", script.display()));
+    let server = tokio::spawn(async move {
+        power::carry_out(&at, Some(&command), "6", &n1(), false).await;
+    });
+    let until = async |path: &Path| {
+        while !path.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    until(&begun).await;
+    server.abort();
+    assert!(server.await.unwrap_err().is_cancelled());
+    std::fs::write(&go, "").unwrap();
+    tokio::time::timeout(Duration::from_secs(60), until(&done)).await.expect("it was killed");
+}
+
+#[tokio::test]
+async fn tickets_that_cannot_be_sent_hold_up_nothing_else() {
+    let mut tasks = tokio::task::JoinSet::new();
+    let mut under_way = UnderWay::default();
+    let mut begun = Vec::new();
+    for _ in 0..UNDER_WAY {
+        assert!(under_way.has_room(&a_ticket().act));
+        let task = tasks.spawn(std::future::pending::<()>()).id();
+        under_way.begin(task, &a_ticket());
+        begun.push(task);
+    }
+    assert!(!under_way.has_room(&a_ticket().act));
+    assert!(under_way.has_room(&Act::Page { title: "storm".into(), detail: String::new() }));
+    assert!(under_way.has_room(&Act::PowerCycle { node: n1(), boot: "b".into() }));
+    assert_eq!(under_way.end(begun[0]), Some(23));
+    assert!(under_way.has_room(&a_ticket().act));
 }
 
 #[test]
@@ -255,8 +327,8 @@ async fn an_act_of_another_life_of_the_log_is_not_taken_for_done() {
     };
     assert_eq!(message(ticket(&s).await), "tickets/17-23.json");
     // The log was restored before record 23: this is another act of the same number.
-    let epoch = muster_model::ids::Epoch(1_700_000_042);
-    s.lives.push(muster_engine::Life { seq: muster_model::ids::Seq(20), at: Time(0), epoch });
+    let epoch = Epoch(1_700_000_042);
+    s.lives.push(muster_engine::Life { seq: Seq(20), at: Time(0), epoch });
     assert_eq!(message(ticket(&s).await), "tickets/1700000042-17-23.json");
     let act = asked(23, Act::Page { title: "storm".into(), detail: String::new() });
     for life in [0, 1_700_000_042, 1_700_000_042] {

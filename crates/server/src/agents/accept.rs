@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -20,6 +21,10 @@ use tokio_rustls::server::TlsStream;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a handshake may take, from its first word on. Shorter: others wait for its place.
 const HANDSHAKE: Duration = Duration::from_secs(15);
+/// Newcomers who are not known yet, at a time. Agents that are sent away come again.
+const NEWCOMERS: usize = 1024;
+/// Bytes of the first message of somebody who shows no certificate: it can only be a join.
+const MAX_JOIN: usize = 64 << 10;
 
 pub(super) struct Conn {
     pub(super) r: FrameReader<ReadHalf<TlsStream<TcpStream>>>,
@@ -42,6 +47,7 @@ fn slow(what: &'static str, limit: Duration) -> LinkError {
 }
 
 pub(super) async fn listen(inner: Arc<Inner>, listener: Arc<TcpListener>) {
+    let newcomers = Arc::new(Semaphore::new(NEWCOMERS));
     loop {
         let accepted = tokio::select! {
             a = listener.accept() => a,
@@ -49,8 +55,14 @@ pub(super) async fn listen(inner: Arc<Inner>, listener: Arc<TcpListener>) {
         };
         match accepted {
             Ok((tcp, addr)) => {
+                let Ok(place) = newcomers.clone().try_acquire_owned() else {
+                    tracing::debug!(%addr, "too many newcomers: sent away");
+                    continue;
+                };
                 let inner = inner.clone();
                 tokio::spawn(async move {
+                    // Until it is let in, which goes on in a task of its own, or is not.
+                    let _place = place;
                     if let Err(e) = greet(inner, tcp, addr).await {
                         let cause = std::error::Error::source(&e).map(ToString::to_string);
                         tracing::debug!(%addr, error = %e, cause, "an agent was not let in");
@@ -80,7 +92,8 @@ async fn greet(inner: Arc<Inner>, tcp: TcpStream, addr: SocketAddr) -> Result<()
     };
     let peer = tls::peer(stream.get_ref().1)?;
     let (r, w) = tokio::io::split(stream);
-    let mut conn = Conn { r: FrameReader::new(r, MAX_FROM_AGENT), w: FrameWriter::new(w) };
+    let most = if peer.is_some() { MAX_FROM_AGENT } else { MAX_JOIN };
+    let mut conn = Conn { r: FrameReader::new(r, most), w: FrameWriter::new(w) };
     let first = timeout(PATIENCE, conn.r.next())
         .await
         .map_err(|_| slow("the first message", PATIENCE))??;

@@ -23,7 +23,7 @@ pub(super) struct Asked {
 
 /// Whether a version of the protocol is spoken here.
 pub(super) fn speaks(protocol: u32) -> Result<(), FromServer> {
-    if protocol == PROTOCOL || protocol + 1 == PROTOCOL {
+    if protocol == PROTOCOL || protocol.checked_add(1) == Some(PROTOCOL) {
         return Ok(());
     }
     let older = if protocol > PROTOCOL { "server" } else { "agent" };

@@ -14,6 +14,7 @@ use crate::health::Told;
 use crate::logs::LogError;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
+use muster_engine::State;
 use muster_link::LinkError;
 use muster_link::frame::Frame;
 use muster_link::messages::{FromAgent, FromServer, LogChunk, LogMark, Telemetry, VoiceReport};
@@ -21,6 +22,7 @@ use muster_model::clock::ClockStep;
 use muster_model::command::{Command, Observed};
 use muster_model::fault::SeenFault;
 use muster_model::ids::AttemptKey;
+use muster_model::names::NodeName;
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -489,29 +491,16 @@ impl Live {
 
     /// Did this node run that rank?
     fn speaks_for(&mut self, key: AttemptKey, rank: u32) -> bool {
-        let node = &self.session.node;
-        let ranges = self.ranks.entry(key).or_insert_with(|| {
-            self.inner.brain.read(|s| {
-                let Some(job) = s.jobs.get(&key.job) else { return Vec::new() };
-                match &job.attempt {
-                    Some(a) if a.no == key.attempt => a
-                        .placement
-                        .slots
-                        .iter()
-                        .filter(|s| s.node == *node)
-                        .map(|s| s.first_rank..s.first_rank.saturating_add(s.ranks))
-                        .collect(),
-                    // An attempt that is over: which of its ranks ran here is not known any more.
-                    _ => job
-                        .past
-                        .iter()
-                        .filter(|p| p.no == key.attempt && p.nodes.contains(node))
-                        .map(|_| 0..u32::MAX)
-                        .collect(),
-                }
-            })
-        });
-        ranges.iter().any(|r| r.contains(&rank))
+        if let Some(known) = self.ranks.get(&key) {
+            return known.iter().any(|r| r.contains(&rank));
+        }
+        let ranks = self.inner.brain.read(|s| ranks_of(s, &self.session.node, key));
+        let its = ranks.iter().any(|r| r.contains(&rank));
+        // Keys that a node makes up take no room.
+        if !ranks.is_empty() {
+            self.ranks.insert(key, ranks);
+        }
+        its
     }
 
     fn voice(&mut self, key: AttemptKey, rank: u32, report: VoiceReport, now: Time) {
@@ -591,6 +580,25 @@ impl Live {
             Err(e) => tracing::warn!(%node, error = %e, "a certificate could not be renewed"),
         }
         Ok(())
+    }
+}
+
+/// Which ranks of an attempt a node may speak for.
+fn ranks_of(s: &State, node: &NodeName, key: AttemptKey) -> Vec<Range<u32>> {
+    let Some(job) = s.jobs.get(&key.job).filter(|_| s.ran_here(node, key).is_some()) else {
+        return Vec::new();
+    };
+    match job.attempt.as_ref().filter(|a| a.no == key.attempt) {
+        Some(a) => {
+            let slots = a.placement.slots.iter().filter(|s| s.node == *node);
+            slots.map(|s| s.first_rank..s.first_rank.saturating_add(s.ranks)).collect()
+        }
+        // An attempt that is over: which of its ranks ran here is not known any more.
+        None => {
+            let most = job.spec.elastic.map_or(0, |e| e.max_nodes);
+            let ranks = job.groups.iter().map(|g| g.nodes.max(most).saturating_mul(g.ranks));
+            std::iter::once(0..ranks.fold(0, u32::saturating_add)).collect()
+        }
     }
 }
 

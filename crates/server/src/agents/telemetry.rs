@@ -12,6 +12,9 @@ const MOST_GPUS: usize = 64;
 const MOST_COLUMNS: usize = 64;
 /// Figures of a host: sixteen ports and as many file systems, and some beside.
 const MOST_HOST: usize = 256;
+/// Bytes of the name of a GPU's figure, and of a host's, in which the path of a file system may be.
+const MOST_NAME: usize = 64;
+const MOST_HOST_NAME: usize = 256;
 
 /// Names of columns, shared by all nodes that have the same.
 pub type Columns = Arc<[String]>;
@@ -72,10 +75,15 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Takes a summary in; says no to one that makes no sense.
-    pub(super) fn push(&mut self, t: Telemetry, now: Time, shared: &Mutex<Interned>) -> bool {
+    pub(super) fn push(&mut self, mut t: Telemetry, now: Time, shared: &Mutex<Interned>) -> bool {
         if t.gpus.len() > MOST_GPUS || t.columns.len() > MOST_COLUMNS || t.host.len() > MOST_HOST {
             return false;
         }
+        if t.columns.iter().any(|name| name.len() > MOST_NAME) {
+            return false;
+        }
+        // Somebody's path may be long: only that figure is left out.
+        t.host.retain(|name, _| name.len() <= MOST_HOST_NAME);
         let host_changed = !self.host_columns.iter().eq(t.host.keys());
         let gpus_changed = !t.columns.is_empty() && *t.columns != *self.gpu_columns;
         if host_changed || gpus_changed {
@@ -161,6 +169,12 @@ mod tests {
         let mut r = Ring::default();
         assert!(!r.push(summary(&["temp"], vec![vec![Some(1.0), Some(2.0)]]), Time(1), &names));
         assert!(!r.push(summary(&[], vec![vec![]; 65]), Time(1), &names));
+        let long = "x".repeat(MOST_NAME + 1);
+        assert!(!r.push(summary(&[&long], vec![vec![None]]), Time(1), &names));
         assert!(r.window().is_none());
+        let mut deep = summary(&["temp"], vec![vec![None]]);
+        deep.host.insert(format!("fs./{}", "x".repeat(MOST_HOST_NAME)), 1.0);
+        assert!(r.push(deep, Time(1), &names));
+        assert_eq!(r.window().unwrap().host_columns[..], ["load".to_string()]);
     }
 }

@@ -56,15 +56,22 @@ impl Brain {
         // lease that nobody renews yet.
         store.verify_head()?;
         let mut verified = load::verify(&mut *store, Seq(0))?;
+        let mut stood_by = false;
         let (epoch, asked_ms) = loop {
             let asked_ms = super::clock::boot_ms();
-            match store.acquire_lease(&config.holder, config.lease)? {
-                LeaseAnswer::Granted(epoch) => break (epoch, asked_ms),
-                LeaseAnswer::Held { holder, expires_in } => {
+            match store.acquire_lease(&config.holder, config.lease) {
+                Ok(LeaseAnswer::Granted(epoch)) => break (epoch, asked_ms),
+                Ok(LeaseAnswer::Held { holder, expires_in }) => {
+                    stood_by = true;
                     standby(&holder);
                     std::thread::sleep(expires_in.to_std().min(Duration::from_millis(500)));
-                    verified = load::verify(&mut *store, verified)?;
+                    match load::verify(&mut *store, verified) {
+                        Ok(seq) => verified = seq,
+                        Err(e) => still_standby(e)?,
+                    }
                 }
+                Err(e) if stood_by => still_standby(e)?,
+                Err(e) => return Err(e.into()),
             }
         };
         let started = Instant::now();
@@ -118,6 +125,16 @@ impl Brain {
             Request { actor: Actor::system(), at: clock(), key: None, if_version: None, command };
         self.call(request, super::Attach::default()).await
     }
+}
+
+/// A store that is away for a moment is no reason for a standby to end: that is when it is needed.
+pub(super) fn still_standby(e: StoreError) -> Result<(), StoreError> {
+    if !matches!(e, StoreError::Unavailable { .. }) {
+        return Err(e);
+    }
+    tracing::warn!(error = %e, "this standby cannot reach the store; trying again");
+    std::thread::sleep(Duration::from_secs(1));
+    Ok(())
 }
 
 /// What the lead begins with, and whether the store was restored since the last one.
@@ -375,8 +392,11 @@ impl Thinking<'_> {
             *view = state.clone();
             // Followers read from the store what memory missed.
             self.shared.ring.write().unwrap_or_else(PoisonError::into_inner).clear();
+            let nodes: Vec<_> = view.nodes.keys().cloned().collect();
             drop(view);
             self.shared.durable.send_replace(seq);
+            // Which orders that changed, only the memory knew that was thrown away.
+            let _ = self.shared.touched.send(Arc::new(nodes));
         } else {
             drop(view);
         }
@@ -386,7 +406,6 @@ impl Thinking<'_> {
             self.record_lead();
         }
         *self.shared.down.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let _: Seq = seq;
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! What a start refuses, what a stop leaves, and what a restore changes.
 
-use super::lead::StartError;
+use super::lead::{StartError, still_standby};
 use super::{Brain, BrainConfig};
 use muster_model::command::{Answer, Command};
 use muster_model::event::Event;
@@ -183,6 +183,14 @@ async fn no_id_of_a_job_returns_after_a_restore() {
     assert_eq!(submit(&brain).await.0, first.0 + 1);
     brain.read(|s| assert_eq!(s.lives.len(), 1));
     stop(&brain).await;
+}
+
+#[test]
+fn a_standby_outlasts_a_store_that_is_away_and_nothing_worse() {
+    let detail = String::from("the database restarts");
+    let away = StoreError::Unavailable { detail: detail.clone(), outcome_unknown: true };
+    assert!(still_standby(away).is_ok());
+    assert!(still_standby(StoreError::Lost { detail }).is_err());
 }
 
 #[tokio::test]

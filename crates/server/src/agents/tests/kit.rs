@@ -181,6 +181,45 @@ impl Site {
         }
     }
 
+    /// A job is submitted and placed by a commit that got into the store, though the server never
+    /// heard so.
+    pub(super) async fn commit_unheard(&self, spec: JobSpec, run: RunSpec) -> JobId {
+        let url = muster_store::StoreUrl::Sqlite(self.dir.path().join("log.db"));
+        let mut store = muster_store::open(&url).unwrap();
+        loop {
+            let state = self.brain.read(muster_engine::State::clone);
+            let mut engine = muster_engine::Engine::new(state, muster_engine::Policy::default());
+            let request = Request {
+                actor: Actor::system(),
+                at: self.brain.now(),
+                key: None,
+                if_version: None,
+                command: Command::Submit { spec: Arc::new(spec.clone()) },
+            };
+            let job = match engine.handle(&request).unwrap() {
+                Answer::Submitted { first, .. } => first,
+                other => panic!("{other:?}"),
+            };
+            while engine.tick(self.brain.now()) {}
+            let entry = |r: &muster_model::event::Record| muster_store::Entry {
+                seq: r.seq,
+                at: r.at,
+                body: r.to_json().unwrap(),
+            };
+            let batch = muster_store::Batch {
+                epoch: self.brain.epoch(),
+                entries: engine.take().iter().map(entry).collect(),
+                payloads: vec![(job, serde_json::to_vec(&run).unwrap())],
+                secrets: Vec::new(),
+            };
+            match store.append(&batch) {
+                Ok(()) => return job,
+                // The server wrote something meanwhile.
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    }
+
     pub(super) fn job(&self, id: JobId) -> Arc<Job> {
         self.brain.read(|s| s.jobs[&id].clone())
     }

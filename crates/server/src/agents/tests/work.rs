@@ -24,6 +24,18 @@ async fn forgets(line: &mut Line, key: AttemptKey) {
 }
 
 #[tokio::test]
+async fn a_node_gets_its_orders_from_a_commit_whose_outcome_was_not_known() {
+    let s = site().await;
+    let (_a, mut line) = s.idle("n1").await;
+    let job = s.commit_unheard(spec(1), script("true")).await;
+    // What is written next does not fit the log, so the server reads it anew.
+    let (name, description) = ("other".parse().unwrap(), String::new());
+    let _ = s.brain.system(Command::CreateProject { name, description }).await;
+    s.until(|st| st.jobs.contains_key(&job)).await;
+    assert_eq!(ordered(&mut line).await.key.job, job);
+}
+
+#[tokio::test]
 async fn a_gang_runs_on_two_nodes_and_its_output_is_kept() {
     let s = site().await;
     let (_a, mut one) = s.idle("n1").await;
@@ -82,6 +94,36 @@ async fn a_gang_runs_on_two_nodes_and_its_output_is_kept() {
     let piece = s.keeper.read(key, r1, Stream::Stdout, 0, 100).await.unwrap();
     assert_eq!(&piece.data[..], b"hello\nbye\n");
     assert_eq!(s.keeper.ranks(key).await.unwrap().len(), 1, "the forged output is not kept");
+}
+
+#[tokio::test]
+async fn late_output_is_kept_from_every_node_of_a_large_gang_and_of_no_rank_it_never_had() {
+    let s = site().await;
+    let mut lines = Vec::new();
+    for n in 1..=17 {
+        let name = format!("n{n}");
+        let (_, line) = s.idle(&name).await;
+        lines.push((node(&name), line));
+    }
+    let job = s.submit(spec(17), script("true")).await;
+    let mut key = None;
+    for (_, line) in &mut lines {
+        let of = ordered(line).await.key;
+        line.say(FromAgent::Report { key: of, observed: Observed::Ended(SlotEnd::Ok) }).await;
+        forgets(line, of).await;
+        key = Some(of);
+    }
+    let key = key.unwrap();
+    s.until(|st| st.jobs[&job].state.is_final()).await;
+    let past = s.job(job).past[0].nodes.clone();
+    let (_, line) = lines.iter_mut().find(|(n, _)| !past.contains(n)).expect("16 are remembered");
+    for rank in [17 * 4, 16 * 4] {
+        line.log(&chunk(key, rank, 0, "late\n")).await;
+        line.hear_of(|m| matches!(m, FromServer::LogKept { .. }).then_some(())).await;
+    }
+    assert_eq!(s.keeper.ranks(key).await.unwrap().len(), 1);
+    let piece = s.keeper.read(key, 16 * 4, Stream::Stdout, 0, 100).await.unwrap();
+    assert_eq!(&piece.data[..], b"late\n");
 }
 
 #[tokio::test]
