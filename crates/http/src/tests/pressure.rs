@@ -147,6 +147,20 @@ async fn one_token_has_so_many_requests_at_once_and_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_not_taken_keeps_its_place_and_a_stream_does_not() {
+    let s = site_with(HttpConfig { requests_per_token: 1, ..HttpConfig::default() }).await;
+    let ask = |path| s.router.clone().oneshot(request(&s.admin, "GET", path, &Value::Null, &[]));
+    let untaken = ask("/v1/jobs").await.unwrap();
+    assert_eq!(untaken.status(), 200);
+    assert_eq!(s.get(&s.admin, "/v1/whoami").await.status, 429);
+    drop(untaken);
+    let stream = ask("/v1/console/frames").await.unwrap();
+    assert_eq!(stream.status(), 200);
+    assert_eq!(s.get(&s.admin, "/v1/whoami").await.status, 200);
+    drop(stream);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn probes_are_answered_when_everything_else_is_full() {
     let s = site_with(HttpConfig { concurrency: 1, ..HttpConfig::default() }).await;
     // A read that waits for a part of the log that does not come.
