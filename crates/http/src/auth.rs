@@ -267,6 +267,19 @@ impl FromRequestParts<App> for Writer {
     }
 }
 
+/// An admin of the whole site who writes. Others are refused before their body is read: it may be a
+/// large one.
+pub(crate) struct AdminWriter(pub(crate) Writer);
+
+impl FromRequestParts<App> for AdminWriter {
+    type Rejection = Failure;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Reply<Self> {
+        let writer = Writer::from_request_parts(parts, app).await?;
+        writer.caller.over_site(Role::Admin)?;
+        Ok(AdminWriter(writer))
+    }
+}
+
 impl Writer {
     /// The command with who, when and under which key.
     pub(crate) fn request(&self, app: &App, body: &[u8], command: Command) -> Request {

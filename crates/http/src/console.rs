@@ -15,6 +15,8 @@ use muster_api::Timestamp;
 use muster_engine::State as Site;
 use muster_model::names::{NameError, NodeName};
 use muster_model::placement::GpuSet;
+use muster_model::units::Time;
+use muster_server::agents::Row;
 use muster_server::console::{NoPicture, PastError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
@@ -173,17 +175,37 @@ fn told(figures: &[f32]) -> Vec<Option<f32>> {
     figures.iter().map(|f| Some(*f).filter(|f| f.is_finite())).collect()
 }
 
-/// The GPUs of a node that a caller's project holds; none for those who see the whole site.
-fn own_gpus(site: &Site, caller: &Caller, node: &NodeName) -> Option<GpuSet> {
+/// GPUs of a node that a caller's project holds, and since when.
+type Own = Vec<(GpuSet, Time)>;
+
+/// What a caller's project holds of a node; none for those who see the whole site.
+fn own_gpus(site: &Site, caller: &Caller, node: &NodeName) -> Option<Own> {
     caller.actor.project.as_ref()?;
-    let mut own = GpuSet::EMPTY;
+    let mut own = Own::new();
     for job in site.attempts_on(node).filter(|j| caller.sees(&j.project)) {
         let Some(attempt) = &job.attempt else { continue };
-        for i in site.slots_on(job.id, node) {
-            own = attempt.placement.slots.get(*i).map_or(own, |s| own.or(s.gpus));
-        }
+        let slots = site.slots_on(job.id, node).iter();
+        let gpus = slots.filter_map(|i| Some(attempt.placement.slots.get(*i)?.gpus));
+        own.extend(gpus.filter(|g| !g.is_empty()).map(|g| (g, attempt.placed_at)));
     }
     Some(own)
+}
+
+/// One look of a node as a caller may see it. Of a node that is shared, a project sees the GPUs that
+/// it holds, from when it holds them, and nothing of the host.
+fn row(r: &Row, width: usize, own: Option<&[(GpuSet, Time)]>) -> TelemetryRow {
+    let seen = |i: usize| {
+        own.is_none_or(|own| {
+            let mut held = own.iter().filter(|(_, since)| *since <= r.heard);
+            held.any(|(gpus, _)| gpus.iter().any(|g| g as usize == i))
+        })
+    };
+    let gpus = r.gpus.chunks(width).enumerate();
+    TelemetryRow {
+        at: r.at.into(),
+        gpus: gpus.map(|(i, g)| if seen(i) { told(g) } else { vec![None; g.len()] }).collect(),
+        host: if own.is_none() { told(&r.host) } else { vec![None; r.host.len()] },
+    }
 }
 
 /// Get the last minutes of a node in figures.
@@ -204,29 +226,62 @@ pub(crate) async fn telemetry(
     let (seq, own) = found.ok_or_else(|| {
         Failure::not_found(format!("there is no node {name}")).hint("`muster nodes` lists them")
     })?;
-    if own == Some(GpuSet::EMPTY) {
+    if own.as_ref().is_some_and(Vec::is_empty) {
         return Err(Failure::not_allowed(format!("your project holds no GPU of node {name}"))
             .hint("`muster top --view job:ID` shows a job's own ranks"));
     }
-    // Of a node that is shared, a project sees the GPUs that it holds, and nothing of the host.
-    let seen = |i: usize| own.is_none_or(|own| own.iter().any(|g| g as usize == i));
     let window = app.agents().telemetry(&name).unwrap_or_default();
     let width = window.gpu_columns.len().max(1);
     let newer = |at: Timestamp| q.after.is_none_or(|after| at > after);
-    let rows = window.rows.iter().filter(|r| newer(r.at.into())).map(|r| TelemetryRow {
-        at: r.at.into(),
-        gpus: r
-            .gpus
-            .chunks(width)
-            .enumerate()
-            .map(|(i, g)| if seen(i) { told(g) } else { vec![None; g.len()] })
-            .collect(),
-        host: if own.is_none() { told(&r.host) } else { vec![None; r.host.len()] },
-    });
+    let rows = window.rows.iter().filter(|r| newer(r.at.into()));
+    let rows = rows.map(|r| row(r, width, own.as_deref()));
     let body = NodeTelemetry {
         gpu_columns: window.gpu_columns.to_vec(),
         host_columns: window.host_columns.to_vec(),
         rows: rows.collect(),
     };
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{PATIENCE, site};
+    use muster_model::units::Span;
+    use serde_json::json;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_project_sees_figures_of_its_gpus_from_when_it_holds_them() {
+        let s = site().await;
+        let node: NodeName = "n1".parse().unwrap();
+        let spec = json!({"name": "train", "gang": {"gpus": 2}, "run": {"command": ["train"]}});
+        assert_eq!(s.post(&s.user, "/v1/jobs", &spec).await.status, 201);
+        let who = |project: Option<&str>| Caller {
+            actor: muster_model::Actor {
+                name: "user:ann".into(),
+                role: muster_model::tenant::Role::User,
+                project: project.map(|p| p.parse().unwrap()),
+            },
+            token: String::new(),
+            expires_at: None,
+        };
+        let own = |project| s.brain.read(|st| own_gpus(st, &who(project), &node));
+        let mut durable = s.brain.watch();
+        while own(Some("alpha")).unwrap().is_empty() {
+            tokio::time::timeout(PATIENCE, durable.changed()).await.unwrap().unwrap();
+        }
+        let held = own(Some("alpha")).unwrap();
+        let [(gpus, since)] = held[..] else { panic!("{held:?}") };
+        assert_eq!(gpus.len(), 2);
+        assert_eq!((own(Some("beta")), own(None)), (Some(Own::new()), None));
+        let figures = |heard: Time, own: Option<&[(GpuSet, Time)]>| {
+            let gpus = vec![50.0f32; 8].into();
+            let told = row(&Row { at: heard, heard, gpus, host: vec![1.0f32].into() }, 1, own);
+            (told.gpus.iter().flatten().flatten().count(), told.host[0].is_some())
+        };
+        let before = since - Span(1);
+        assert_eq!(figures(since, Some(&held[..])), (2, false));
+        assert_eq!(figures(before, Some(&held[..])), (0, false), "it was somebody else's");
+        assert_eq!(figures(before, None), (8, true), "who sees the site sees it all");
+    }
 }

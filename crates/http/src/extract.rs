@@ -20,7 +20,8 @@ pub(crate) struct JsonBody<T, const TIMES: usize = 1> {
     pub(crate) raw: Bytes,
 }
 
-/// What tells of a whole site at once: 100,000 nodes take about 16 MiB.
+/// What tells of a whole site at once: 100,000 nodes take about 16 MiB. Only after an extractor that
+/// has looked at who sends it ([`auth::AdminWriter`]).
 pub(crate) const WHOLE_SITE: usize = 32;
 
 /// Larger bodies are parsed aside: a megabyte takes long enough to be felt by everybody else.

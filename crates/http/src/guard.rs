@@ -3,6 +3,7 @@
 use super::App;
 use super::error::Failure;
 use super::limits::TokenPlace;
+use axum::body::HttpBody as _;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -50,7 +51,7 @@ fn secure(headers: &mut HeaderMap, https: bool) {
 }
 
 async fn handle(app: &App, route: &str, mut request: Request, next: Next) -> Response {
-    // Held until the head of the answer is known; streams have a limit of their own, and probes none.
+    // Held until the head of the answer is known; probes have none.
     let permit = match super::is_probe(route) {
         true => None,
         false => match app.room().try_acquire() {
@@ -70,9 +71,15 @@ async fn handle(app: &App, route: &str, mut request: Request, next: Next) -> Res
             return Failure::cannot_write(&why).hint(MAY_HAPPEN).into_response();
         }
     };
-    drop((permit, place));
+    drop(permit);
     match done {
-        Ok(Ok(response)) => response,
+        Ok(Ok(mut response)) => {
+            // Whoever does not take an answer still has it. Streams have a limit of their own.
+            if is_whole(&response) {
+                response.extensions_mut().insert(place);
+            }
+            response
+        }
         Ok(Err(panic)) => {
             let why = panic
                 .downcast_ref::<&str>()
@@ -86,6 +93,12 @@ async fn handle(app: &App, route: &str, mut request: Request, next: Next) -> Res
             .hint(MAY_HAPPEN)
             .into_response(),
     }
+}
+
+/// Is this an answer that is all there, and no stream?
+fn is_whole(response: &Response) -> bool {
+    response.extensions().get::<super::Whole>().is_some()
+        || response.body().size_hint().exact().is_some()
 }
 
 const MAY_HAPPEN: &str = "a write may still happen: repeat it with the same Idempotency-Key";

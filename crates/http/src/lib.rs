@@ -40,7 +40,7 @@ mod telemetry;
 mod tests;
 mod ui;
 
-pub use limits::Rate;
+pub use limits::{Rate, TokenPlace};
 pub(crate) use metrics::Text;
 pub use seal::load_or_create_key;
 pub(crate) use site::page as figures_page;
@@ -402,7 +402,7 @@ fn answer_bytes(
     bytes: Vec<u8>,
 ) -> Response {
     let length = bytes.len();
-    let mut response = (status, extract::in_pieces(bytes.into())).into_response();
+    let mut response = (status, Extension(Whole), extract::in_pieces(bytes.into())).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
@@ -442,6 +442,10 @@ pub fn is_probe(path: &str) -> bool {
 /// Marks an answer that is never packed. Packing the description takes 10 ms, and anybody may ask for it.
 #[derive(Clone, Copy)]
 struct Unpacked;
+
+/// Marks an answer that is all there, also where it is given in pieces or packed.
+#[derive(Clone, Copy)]
+struct Whole;
 
 /// Everything that is served over HTTP.
 pub fn router(app: App) -> axum::Router {

@@ -191,10 +191,11 @@ impl Heavy {
     }
 }
 
-/// Where a request puts its place among its token's, once the token is known: it is held until the
-/// head of the answer is.
+/// Where a request puts its place among its token's, once the token is known. It is held until the
+/// head of the answer is known; of an answer that is no stream, by whoever sends it until it is sent:
+/// they find it among its extensions.
 #[derive(Clone, Default)]
-pub(crate) struct TokenPlace(pub(crate) Arc<OnceLock<Held<String>>>);
+pub struct TokenPlace(pub(crate) Arc<OnceLock<Held<String>>>);
 
 /// A place for one stream, of all and of its token's.
 pub(crate) struct StreamPermit {

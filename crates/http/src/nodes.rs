@@ -1,6 +1,6 @@
 //! Nodes, and where they stand.
 
-use super::auth::{Caller, Reader, Writer};
+use super::auth::{AdminWriter, Caller, Reader, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment, WHOLE_SITE};
 use super::jobs::Nothing;
@@ -413,10 +413,9 @@ pub(crate) struct SetTopology {
     responses((status = 200, description = "As it stands now.", body = Topology))))]
 pub(crate) async fn set_topology(
     State(app): State<App>,
-    writer: Writer,
+    AdminWriter(writer): AdminWriter,
     JsonBody { value, raw }: JsonBody<SetTopology, WHOLE_SITE>,
 ) -> Reply {
-    writer.caller.over_site(Role::Admin)?;
     // One at a time, so that nothing comes between the look at the version and the write.
     let _turn = app.turn().lock().await;
     let present = content_version(&*app.brain().read(|s| Arc::clone(&s.topology)));

@@ -1,6 +1,6 @@
 //! Connections of the API: how many there may be, and for how long one may do nothing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
@@ -26,8 +26,11 @@ pub struct ConnectionLimits {
     pub head: Duration,
     /// For how long a connection may stay without a request.
     pub idle: Duration,
-    /// A reader that takes no byte for so long is cut off.
+    /// A reader that takes no byte for so long is cut off; also one that leaves a piece of an answer
+    /// for four times as long.
     pub write_stall: Duration,
+    /// For how long a connection that is to be closed may still finish what it does.
+    pub goodbye: Duration,
 }
 
 impl Default for ConnectionLimits {
@@ -42,6 +45,7 @@ impl Default for ConnectionLimits {
             // run into connections that were just closed.
             idle: Duration::from_secs(75),
             write_stall: Duration::from_secs(30),
+            goodbye: Duration::from_secs(1),
         }
     }
 }
@@ -91,6 +95,10 @@ struct Activity {
     served: bool,
     /// HTTP/2 has frames that belong to no request.
     http2: bool,
+    /// Requests so far.
+    last: u64,
+    /// Answers of which a piece is there for the reader to take, and since when.
+    untaken: BTreeMap<u64, Instant>,
 }
 
 /// One connection.
@@ -104,12 +112,28 @@ pub(crate) struct Connection {
 }
 
 /// A request under way; over when dropped.
-pub(crate) struct UnderWay(Arc<Connection>);
+pub(crate) struct UnderWay {
+    connection: Arc<Connection>,
+    id: u64,
+}
+
+impl UnderWay {
+    /// The reader may take a piece of the answer: from here on the time runs until it does.
+    pub(crate) fn offered(&self) {
+        self.connection.activity().untaken.insert(self.id, Instant::now());
+    }
+
+    /// The reader has room for the next piece, whenever that comes.
+    pub(crate) fn taken(&self) {
+        self.connection.activity().untaken.remove(&self.id);
+    }
+}
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let mut a = self.0.activity();
+        let mut a = self.connection.activity();
         a.requests = a.requests.saturating_sub(1);
+        a.untaken.remove(&self.id);
         if a.requests == 0 {
             (a.since, a.began) = (Instant::now(), None);
         }
@@ -124,6 +148,8 @@ impl Connection {
             began: None,
             served: false,
             http2: false,
+            last: 0,
+            untaken: BTreeMap::new(),
         };
         Arc::new(Connection {
             address,
@@ -147,8 +173,9 @@ impl Connection {
     pub(crate) fn request(self: &Arc<Self>, http2: bool) -> UnderWay {
         let mut a = self.activity();
         a.requests += 1;
+        a.last += 1;
         (a.served, a.http2, a.began) = (true, http2, None);
-        UnderWay(Arc::clone(self))
+        UnderWay { connection: Arc::clone(self), id: a.last }
     }
 
     fn received(&self) {
@@ -158,11 +185,13 @@ impl Connection {
         }
     }
 
-    /// When it has done nothing for too long; none while it does something.
+    /// When it has done nothing for too long; none while it does something. A reader of HTTP/2 can
+    /// leave an answer where it is without a byte that waits on the connection, so that a piece that
+    /// is not taken has a time of its own. It is longer: of a slow reader a piece is large.
     pub(crate) fn deadline(&self, limits: &ConnectionLimits) -> Option<Instant> {
         let a = self.activity();
         if a.requests > 0 {
-            return None;
+            return a.untaken.values().min().map(|since| *since + limits.write_stall * 4);
         }
         Some(match a.began {
             _ if !a.served => a.since + limits.head,
@@ -405,6 +434,30 @@ mod tests {
         let _next = table.admit(here).unwrap();
         assert_eq!(ended(), 256 / EVICTED_OF, "there was a place already");
         assert!(seats[0].connection.evicted.is_cancelled(), "the oldest go");
+    }
+
+    #[test]
+    fn an_answer_that_is_not_taken_has_a_time_and_one_that_is_made_has_none() {
+        let limits = ConnectionLimits::default();
+        let table = Table::new(limits);
+        let seat = table.admit("10.0.0.1".parse().unwrap()).unwrap();
+        let deadline = || seat.connection.deadline(&limits);
+        let first = seat.connection.request(true);
+        assert_eq!(deadline(), None, "its answer is not there yet");
+        first.offered();
+        let at = deadline().unwrap();
+        assert!(at > Instant::now() + limits.write_stall, "a slow reader has more time");
+        let second = seat.connection.request(true);
+        second.offered();
+        second.taken();
+        assert_eq!(deadline(), Some(at), "the oldest counts");
+        first.taken();
+        assert_eq!(deadline(), None, "it waits for the next piece");
+        second.offered();
+        drop(second);
+        assert_eq!(deadline(), None);
+        drop(first);
+        assert!(deadline().is_some(), "there is no request left");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::{ServeError, TlsFiles};
 use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::ConnectInfo;
+use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
@@ -95,7 +96,19 @@ pub(crate) async fn run(
 /// An answer's body; its request is under way until it is sent.
 struct Sent {
     body: Body,
-    _request: UnderWay,
+    request: UnderWay,
+    _place: Option<muster_http::TokenPlace>,
+}
+
+impl Sent {
+    fn new(answer: Response, request: UnderWay) -> hyper::Response<Sent> {
+        let (mut parts, body) = answer.into_parts();
+        let place = parts.extensions.remove();
+        if !body.is_end_stream() {
+            request.offered();
+        }
+        hyper::Response::from_parts(parts, Sent { body, request, _place: place })
+    }
 }
 
 impl HttpBody for Sent {
@@ -106,7 +119,13 @@ impl HttpBody for Sent {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        // It is asked for when there is room for it: with a window that is closed, never.
+        self.request.taken();
+        let piece = Pin::new(&mut self.body).poll_frame(cx);
+        if matches!(piece, Poll::Ready(Some(Ok(_)))) {
+            self.request.offered();
+        }
+        piece
     }
 
     fn is_end_stream(&self) -> bool {
@@ -118,11 +137,11 @@ impl HttpBody for Sent {
     }
 }
 
-/// For how long a connection that is to be closed may still say goodbye.
-const GOODBYE: Duration = Duration::from_secs(1);
 /// What is kept of one connection's bytes at most, each way: the head of a request, and of answers
 /// what the reader has not taken. The library's own 400 KiB are gigabytes with every connection taken.
 const BUFFER: usize = 64 << 10;
+/// Requests at once on one connection of HTTP/2: each may have that much waiting.
+const STREAMS: u32 = 32;
 
 async fn connection<S>(
     stream: S,
@@ -146,12 +165,12 @@ async fn connection<S>(
                     true => muster_http::too_many_connections(),
                     false => router.oneshot(req).await?,
                 };
-                Ok::<_, Infallible>(answer.map(|body| Sent { body, _request: request }))
+                Ok::<_, Infallible>(Sent::new(answer, request))
             }
         });
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().keep_alive(!seat.connection.probes_only).max_buf_size(BUFFER);
-    builder.http2().max_send_buf_size(BUFFER);
+    builder.http2().max_send_buf_size(BUFFER).max_concurrent_streams(STREAMS);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     loop {
@@ -170,12 +189,12 @@ async fn connection<S>(
             }
             () = tokio::time::sleep_until(look.into()) => {}
             () = seat.connection.evicted.cancelled() => return,
-            () = stop.cancelled() => return connection.as_mut().graceful_shutdown(),
+            () = stop.cancelled() => break,
         }
     }
-    tracing::debug!(%peer, "closed: no request came");
+    tracing::debug!(%peer, "closed: no request came, an answer was not taken, or the server stops");
     connection.as_mut().graceful_shutdown();
-    let _ = tokio::time::timeout(GOODBYE, connection).await;
+    let _ = tokio::time::timeout(limits.goodbye, connection).await;
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! From rows of nodes and steps of ranks to lines that lie side by side.
 
 use super::Field;
+use super::held::Held;
 use muster_api::{GpuLine, RankLine, TelemetryBand, TelemetryField};
 use muster_metering::track::mean;
 use muster_metering::{Band, Bins, Crowd, Means, Track};
@@ -44,13 +45,16 @@ pub(super) struct Lines {
 
 pub(super) type Windows = BTreeMap<NodeName, Window>;
 
-/// The rows of all nodes of a placement.
-pub(super) fn windows(agents: &Agents, p: &Placement) -> Windows {
+/// The rows of all nodes of a placement, of the time that a caller may see of them.
+pub(super) fn windows(agents: &Agents, p: &Placement, held: Option<&Held>) -> Windows {
     let mut out = Windows::new();
     for slot in &p.slots {
         if !out.contains_key(&slot.node)
-            && let Some(w) = agents.telemetry(&slot.node)
+            && let Some(mut w) = agents.telemetry(&slot.node)
         {
+            if let Some(held) = held {
+                held.cut(&slot.node, &mut w);
+            }
             out.insert(slot.node.clone(), w);
         }
     }

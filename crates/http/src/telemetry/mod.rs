@@ -1,5 +1,6 @@
 //! The last minutes of a job in figures, rank beside rank.
 
+mod held;
 mod lines;
 mod marks;
 
@@ -9,6 +10,7 @@ use super::extract::{Query, Segment, shown};
 use super::{App, answer, jobs};
 use axum::extract::State;
 use axum::http::StatusCode;
+use held::Held;
 use lines::{Asked, Order};
 use muster_api::{JobTelemetry, JobTelemetryQuery};
 use muster_metering::{Bins, Track};
@@ -61,9 +63,10 @@ pub(crate) async fn get(
     Segment(id): Segment,
     Query(q): Query<JobTelemetryQuery>,
 ) -> Reply {
+    // Before the look at the job: what it holds then, it held until now.
+    let now = app.brain().now();
     let job = jobs::named(&app, &caller, &id)?;
     let asked = asked(&q)?;
-    let now = app.brain().now();
     let bins = Bins::until(now);
     let metering = app.agents().metering();
     let heard = metering.recent(job.id, q.attempt);
@@ -80,7 +83,10 @@ pub(crate) async fn get(
         let marks = marks::of(s, &caller, &job, placement.as_deref(), &checkpoints, bins.from());
         (s.seq, marks)
     });
-    let windows = placement.as_deref().map(|p| lines::windows(app.agents(), p)).unwrap_or_default();
+    // Before and after it others had the GPUs.
+    let held = caller.actor.project.is_some().then(|| Held::by(&job, no, now));
+    let rows = |p| lines::windows(app.agents(), p, held.as_ref());
+    let windows = placement.as_deref().map(rows).unwrap_or_default();
     let shown = tokio::task::spawn_blocking(move || {
         lines::of(placement.as_deref(), &windows, &track, &asked, bins)
     });

@@ -10,13 +10,25 @@ use tower::ServiceExt as _;
 
 /// A submit whose body has begun and does not go on.
 fn unfinished(token: &str) -> Request<Body> {
+    unfinished_at("POST", "/v1/jobs", token)
+}
+
+fn unfinished_at(method: &str, path: &str, token: &str) -> Request<Body> {
     let pieces = futures::stream::once(async { Ok::<_, std::io::Error>(Bytes::from_static(b"{")) });
     let body = Body::from_stream(futures::StreamExt::chain(pieces, futures::stream::pending()));
-    Request::post("/v1/jobs")
+    Request::builder()
+        .method(method)
+        .uri(path)
         .header("authorization", format!("Bearer {token}"))
         .header("content-type", "application/json")
         .body(body)
         .unwrap()
+}
+
+/// Nobody gives a body up, however long a test takes.
+fn bodies_wait(config: HttpConfig) -> HttpConfig {
+    let never = std::time::Duration::from_secs(3600);
+    HttpConfig { body_idle: never, request_timeout: never, ..config }
 }
 
 /// Sends so many of them, and waits until so many were refused.
@@ -39,7 +51,7 @@ async fn begin_bodies(s: &Site, token: &str, count: usize, refusals: usize) -> V
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_bodies_of_one_token_leave_the_others_alone() {
-    let s = site_with(HttpConfig { concurrency: 16, ..HttpConfig::default() }).await;
+    let s = site_with(bodies_wait(HttpConfig { concurrency: 16, ..HttpConfig::default() })).await;
     // At most half of what the server does at once is a wait for bodies.
     begin_bodies(&s, &s.viewer, 40, 32).await;
     for path in ["/healthz", "/readyz"] {
@@ -51,7 +63,8 @@ async fn unfinished_bodies_of_one_token_leave_the_others_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_token_has_so_many_unfinished_bodies_and_no_more() {
-    let s = site_with(HttpConfig { bodies_per_token: 2, ..HttpConfig::default() }).await;
+    let config = HttpConfig { bodies_per_token: 2, ..HttpConfig::default() };
+    let s = site_with(bodies_wait(config)).await;
     let refused = begin_bodies(&s, &s.user, 5, 3).await;
     assert!(refused.iter().all(|status| *status == 429), "{refused:?}");
     let got = s.send(unfinished(&s.user)).await;
@@ -63,7 +76,8 @@ async fn one_token_has_so_many_unfinished_bodies_and_no_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_has_so_many_unfinished_bodies_and_no_more() {
-    let s = site_with(HttpConfig { bodies_per_address: 3, ..HttpConfig::default() }).await;
+    let config = HttpConfig { bodies_per_address: 3, ..HttpConfig::default() };
+    let s = site_with(bodies_wait(config)).await;
     let all = s.app.0.bodies.available_permits();
     begin_bodies(&s, &s.user, 2, 0).await;
     let begun = async {
@@ -94,6 +108,15 @@ async fn nobody_is_asked_for_a_body_before_they_have_shown_a_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_tells_of_the_whole_site_is_read_from_admins_only() {
+    let s = site_with(bodies_wait(HttpConfig::default())).await;
+    for token in [&s.viewer, &s.user, &s.operator] {
+        let got = s.send(unfinished_at("PUT", "/v1/topology", token)).await;
+        assert_eq!((got.status.as_u16(), got.error().as_str()), (403, "not_allowed"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_token_has_so_many_requests_at_once_and_no_more() {
     let s = site_with(HttpConfig { requests_per_token: 2, ..HttpConfig::default() }).await;
     let all = s.app.0.room.available_permits();
@@ -121,6 +144,20 @@ async fn one_token_has_so_many_requests_at_once_and_no_more() {
     };
     tokio::time::timeout(PATIENCE, over).await.expect("they are over");
     assert_eq!(s.get(&s.admin, "/v1/whoami").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_not_taken_keeps_its_place_and_a_stream_does_not() {
+    let s = site_with(HttpConfig { requests_per_token: 1, ..HttpConfig::default() }).await;
+    let ask = |path| s.router.clone().oneshot(request(&s.admin, "GET", path, &Value::Null, &[]));
+    let untaken = ask("/v1/jobs").await.unwrap();
+    assert_eq!(untaken.status(), 200);
+    assert_eq!(s.get(&s.admin, "/v1/whoami").await.status, 429);
+    drop(untaken);
+    let stream = ask("/v1/console/frames").await.unwrap();
+    assert_eq!(stream.status(), 200);
+    assert_eq!(s.get(&s.admin, "/v1/whoami").await.status, 200);
+    drop(stream);
 }
 
 #[tokio::test(flavor = "multi_thread")]

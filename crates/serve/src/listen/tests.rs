@@ -25,6 +25,7 @@ fn lax() -> ConnectionLimits {
         head: NEVER,
         idle: NEVER,
         write_stall: NEVER,
+        goodbye: Duration::from_secs(1),
     }
 }
 
@@ -137,7 +138,7 @@ async fn closed(stream: &mut TcpStream) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_sends_no_request_or_half_of_one_is_closed() {
-    let k = kit(ConnectionLimits { head: Duration::from_millis(100), ..lax() }, None).await;
+    let k = kit(ConnectionLimits { head: Duration::from_secs(2), ..lax() }, None).await;
     let mut silent = k.open().await;
     let mut half = k.open().await;
     say(&mut half, "GET /hello HTTP/1.1\r\nHost: ").await;
@@ -168,8 +169,8 @@ async fn a_head_that_does_not_end_is_not_kept_for_long() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_without_a_request_is_closed_and_one_with_a_request_is_not() {
-    let short = Duration::from_millis(100);
-    let k = kit(ConnectionLimits { head: short, idle: short, ..lax() }, None).await;
+    let (head, idle) = (Duration::from_secs(2), Duration::from_millis(100));
+    let k = kit(ConnectionLimits { head, idle, ..lax() }, None).await;
     let mut waits = k.ask("/wait").await;
     k.all_wait(1).await;
     // Several patiences pass, one after the other.
@@ -254,4 +255,43 @@ async fn a_reader_that_takes_nothing_loses_its_connection() {
     let k = kit(limits, None).await;
     let _reader = k.ask("/endless").await;
     tokio::time::timeout(PATIENCE, k.given_up.notified()).await.expect("it is given up");
+}
+
+/// One frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(payload.len()).unwrap();
+    [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], payload].concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_of_http2_that_opens_no_window_loses_its_connection() {
+    let limits = ConnectionLimits {
+        head: Duration::from_secs(2),
+        write_stall: Duration::from_millis(100),
+        ..lax()
+    };
+    let k = kit(limits, None).await;
+    let mut reader = k.open().await;
+    let mut said = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    // Settings: a window (4) of nothing for every answer.
+    said.extend(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
+    // GET over http; then the path and the host, each with its length.
+    let head = [&[0x82u8, 0x86, 0x04, 8][..], b"/endless", &[0x01, 1], b"x"].concat();
+    said.extend(frame(1, 5, 1, &head));
+    reader.write_all(&said).await.unwrap();
+    tokio::time::timeout(PATIENCE, k.given_up.notified()).await.expect("it is given up");
+    closed(&mut reader).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_under_way_when_the_server_stops_is_answered() {
+    let k = kit(ConnectionLimits { goodbye: NEVER, ..lax() }, None).await;
+    let mut waits = k.ask("/wait").await;
+    k.all_wait(1).await;
+    k.stop.cancel();
+    // Nobody new is let in: the listener has seen the stop, and soon the connection has.
+    let refused = async { while TcpStream::connect(k.at).await.is_ok() {} };
+    tokio::time::timeout(PATIENCE, refused).await.expect("it stops");
+    k.go.add_permits(1);
+    hear(&mut waits, "waited").await;
 }
