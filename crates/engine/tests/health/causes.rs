@@ -225,3 +225,13 @@ fn an_incident_of_which_nothing_is_left_but_what_a_wider_one_has_is_part_of_that
     assert!(w.engine.state().health.open_incidents().any(|i| rack(&i.cause)));
     assert!(!of_version(&w), "nothing would ever close it");
 }
+
+#[test]
+fn the_next_machine_of_a_retired_name_inherits_nothing() {
+    let mut w = able(16);
+    xid79(&mut w, &node(0));
+    assert!(remedy(&w, &node(0)).is_some());
+    w.ok(Command::Retire { node: node(0) });
+    assert_eq!(remedy(&w, &node(0)), None);
+    assert_eq!(w.engine.state().health.open_on(&node(0)).count(), 0);
+}
