@@ -44,10 +44,15 @@ pub(crate) fn unmet(f: &Fleet, g: &Group, a: &Ask) -> Option<Unmet> {
     }
     let mut node = String::from("node of this fleet");
     if let Some(names) = &g.sku {
-        let known: BTreeSet<&str> = left.iter().map(|e| e.facts.sku.as_str()).collect();
+        // A node without GPUs has no SKU.
+        let known = left.iter().map(|e| e.facts.sku.as_str());
+        let known: BTreeSet<&str> = known.filter(|s| !s.is_empty()).collect();
         left.retain(|e| names.split('|').any(|n| n == e.facts.sku));
         let sku = names.replace('|', " or ");
         if left.is_empty() {
+            if known.is_empty() {
+                return Unmet::because(format!("no {node} is of SKU {sku}: none has GPUs"), None);
+            }
             let known: Vec<&str> = known.into_iter().collect();
             let near = names.split('|').find_map(|n| closest(n, &known));
             let there = known[..known.len().min(SKUS_SHOWN)].join(", ");

@@ -166,7 +166,7 @@ fn became(action: JobAction, before: &Job, after: &Job) -> Result<String, Fail> 
         JobAction::Cancel if matches!(after.state, JobState::Succeeded | JobState::Failed) => {
             return Err(over(after, "nothing to cancel"));
         }
-        JobAction::Cancel if before.state == JobState::Queued => "is cancelled",
+        JobAction::Cancel if after.state == JobState::Cancelled => "is cancelled",
         JobAction::Cancel => "is being cancelled",
         JobAction::Hold => "is held",
         JobAction::Release => "may start",

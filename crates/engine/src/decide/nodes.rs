@@ -55,8 +55,12 @@ pub(super) fn enroll(
         )
         .hint("make a new one with `muster token create --join`"));
     }
-    if let Some(n) = e.state.nodes.get(node) {
-        may_enroll_again(n, machine, key)?;
+    if let Some(n) = e.state.nodes.get(node).cloned() {
+        may_enroll_again(&n, machine, key)?;
+        // An older server left what it knew of the machine before.
+        if n.stage == Stage::Retired {
+            e.forget_node(node);
+        }
     }
     let location =
         e.state.topology.nodes.get(node).cloned().unwrap_or_else(|| Location::unplaced(node));
@@ -426,6 +430,7 @@ pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<A
         }
     }
     super::qualify::drop_test(e, &n);
+    e.forget_node(name);
     e.emit(None, Event::NodeRetired { node: name.clone() });
     Ok(Answer::Done)
 }

@@ -36,10 +36,13 @@ impl Engine {
     }
 
     pub(super) fn set_breaker(&mut self, b: Breaker, word: bool) {
-        let entity = b.entity.clone();
+        let (entity, closed) = (b.entity.clone(), b.state == BreakerState::Closed);
+        let old = self.state.health.breakers.get(&entity).map(|b| b.state);
         self.emit(None, Event::BreakerSet { breaker: Box::new(b), word });
         if is_work(&entity) {
             self.work_follows(&entity);
+        } else if closed && old.is_some_and(|s| s != BreakerState::Closed) {
+            self.group_is_open_to_work(&entity);
         }
     }
 

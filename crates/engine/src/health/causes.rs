@@ -149,7 +149,8 @@ impl Engine {
                 let (id, summary) = (i.id, c.summary.clone());
                 let grew = Event::IncidentGrew { id, findings: new.clone(), severity, summary };
                 self.emit(None, grew);
-                self.explain_by(&new, &c);
+                self.absorb(id, &c);
+                self.explain_or_consider(&new, &c);
             }
             return;
         }
@@ -159,6 +160,8 @@ impl Engine {
         let began = c.findings.iter().filter_map(|f| book.findings.get(f));
         let began_at = began.map(|f| f.seen.first_seen).min().unwrap_or(self.state.now);
         let id = self.state.seq.next().0;
+        // Only so many are listed with it; the others are of it all the same, and counted once.
+        let (listed, rest) = c.findings.split_at(c.findings.len().min(INCIDENT_FINDINGS));
         let incident = Incident {
             id,
             cause: c.cause.clone(),
@@ -167,13 +170,17 @@ impl Engine {
             summary: c.summary.clone(),
             began_at,
             opened_at: self.state.now,
-            findings: c.findings.iter().copied().take(INCIDENT_FINDINGS).collect(),
-            count: c.findings.len() as u64,
+            findings: listed.to_vec(),
+            count: listed.len() as u64,
             owner: None,
             notes: Vec::new(),
             closed: None,
         };
         self.emit(None, Event::IncidentOpened { incident: Box::new(incident) });
+        if !rest.is_empty() {
+            let (findings, severity, summary) = (rest.to_vec(), c.severity, c.summary.clone());
+            self.emit(None, Event::IncidentGrew { id, findings, severity, summary });
+        }
         self.absorb(id, &c);
         match &c.cause {
             cause if is_group(cause) => {
@@ -190,9 +197,46 @@ impl Engine {
             }
             _ => {}
         }
+        self.explain_or_consider(&c.findings, &c);
+    }
+
+    /// Nodes are left alone where what is done about the cause keeps work from them. Otherwise each
+    /// sick one is looked after, also one that was left alone for a cause that is over.
+    fn explain_or_consider(&mut self, findings: &[u64], c: &Common) {
         if self.is_dealt_with(&c.cause) {
-            self.explain_by(&c.findings, &c);
+            self.explain_by(findings, c);
+        } else {
+            self.consider_again(findings);
         }
+    }
+
+    /// Nothing else is done about these any more: what was left alone is looked after. What has a
+    /// remedy keeps it, and what was decided about one stays.
+    fn consider_again(&mut self, findings: &[u64]) {
+        for id in findings {
+            let Some(f) = self.state.health.findings.get(id).cloned() else { continue };
+            let last = f.remedy.and_then(|r| self.state.health.remedies.get(&r));
+            if last.is_none_or(|r| r.outcome == Some(RemedyOutcome::Superseded)) {
+                self.consider(&f);
+            }
+        }
+    }
+
+    /// The breaker of a group has closed: what is still open of the incidents that have the group
+    /// as their cause is each node's own again.
+    pub(super) fn group_is_open_to_work(&mut self, cause: &Entity) {
+        if !is_group(cause) {
+            return;
+        }
+        let book = &self.state.health;
+        let of_it: BTreeSet<u64> =
+            book.open_incidents().filter(|i| i.cause == *cause).map(|i| i.id).collect();
+        if of_it.is_empty() {
+            return;
+        }
+        let theirs = |f: &&Arc<Finding>| f.incident.is_some_and(|i| of_it.contains(&i));
+        let findings: Vec<u64> = book.open().filter(theirs).map(|f| f.id).collect();
+        self.consider_again(&findings);
     }
 
     /// Does what is done about a cause elsewhere keep work from the nodes it is seen on? A group of
@@ -209,14 +253,15 @@ impl Engine {
         u32::try_from(nodes.len()).unwrap_or(u32::MAX)
     }
 
-    /// Incidents all of whose findings have this wider cause are part of it.
+    /// Incidents that have findings of this wider cause, and nothing open beside them, are part of
+    /// it.
     fn absorb(&mut self, id: u64, c: &Common) {
         let all: BTreeSet<u64> = c.findings.iter().copied().collect();
-        let parts: Vec<u64> = self
-            .state
-            .health
+        let book = &self.state.health;
+        let parts: Vec<u64> = book
             .open_incidents()
-            .filter(|i| i.id != id && i.findings.iter().all(|f| all.contains(f)))
+            .filter(|i| i.id != id && i.findings.iter().any(|f| all.contains(f)))
+            .filter(|i| !book.is_live(i))
             .map(|i| i.id)
             .collect();
         for part in parts {

@@ -440,6 +440,19 @@ impl Engine {
         }
     }
 
+    /// A node is retired: the next machine of its name inherits neither findings nor remedies.
+    pub(crate) fn forget_node(&mut self, node: &NodeName) {
+        let why = "the node was retired";
+        let remedies: Vec<u64> = self.state.health.remedies_of(node).map(|r| r.id).collect();
+        for id in remedies {
+            self.end_remedy(id, RemedyOutcome::Superseded, why, false);
+        }
+        let open: Vec<u64> = self.state.health.open_on(node).map(|f| f.id).collect();
+        for id in open {
+            self.close_finding(id, why, true);
+        }
+    }
+
     pub(super) fn stage(&mut self, n: &Node, to: Step, reason: &str) {
         if let Ok(Some(stage)) = step(n, to) {
             let until = time_limit(stage).map(|s| self.state.now + s);

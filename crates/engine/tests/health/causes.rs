@@ -113,3 +113,125 @@ fn a_node_that_is_moved_elsewhere_leaves_its_breaker_behind() {
     w.ok(force(Some(BreakerState::Closed)));
     assert!(w.engine.state().nodes.values().all(|n| n.breaker.is_none()));
 }
+
+/// Four sick nodes of a leaf, two of which the leaf's breaker keeps work from.
+fn sick_leaf() -> (World, Entity) {
+    let mut w = able(32);
+    for i in [8, 9, 12, 13] {
+        xid79(&mut w, &node(i));
+        w.pass(Span::secs(20));
+    }
+    let cause = w.engine.state().health.open_incidents().next().unwrap().cause.clone();
+    assert!(matches!(cause, Entity::Domain(muster_model::topology::Level::Leaf, _)), "{cause}");
+    assert_eq!(w.engine.state().health.breakers[&cause].state, BreakerState::Open);
+    for n in [12, 13].map(node) {
+        assert_eq!((of(&w, &n).stage, remedy(&w, &n)), (Stage::Ready, None), "left alone");
+        assert!(of(&w, &n).breaker.is_some());
+    }
+    (w, cause)
+}
+
+#[test]
+fn sick_nodes_are_looked_after_when_the_breaker_before_them_closes() {
+    let (mut w, cause) = sick_leaf();
+    let (state, reason) = (Some(BreakerState::Closed), "looked at".to_string());
+    w.ok(Command::ForceBreaker { entity: cause, state, reason });
+    for n in [12, 13].map(node) {
+        assert_eq!(of(&w, &n).breaker, None);
+        assert_eq!(stands(&w, &n), (Stage::Suspect, RemedyStep::Proposed));
+    }
+    let again = crate::common::replay(&w.log);
+    assert_eq!(again.digest(), w.engine.state().digest());
+}
+
+#[test]
+fn sick_nodes_are_looked_after_when_a_wider_cause_may_not_be_shut() {
+    let mut w = able(16);
+    for i in 8..11 {
+        w.lose(&node(i));
+    }
+    w.sleep(Span::secs(5));
+    let open = |w: &World| {
+        let all = w.engine.state().health.breakers.values();
+        all.filter(|b| b.state != BreakerState::Closed).count()
+    };
+    assert_eq!((open(&w), remedy(&w, &node(8))), (1, None), "the rack's breaker deals with it");
+    let from = w.log.len();
+    for i in [12, 13] {
+        see(&mut w, "thermal", Entity::Node(node(i)), Severity::Degraded);
+    }
+    w.sleep(Span::secs(5));
+    let all: Vec<_> = w.engine.state().health.open_incidents().cloned().collect();
+    assert_eq!((all.len(), all[0].count, open(&w)), (1, 5, 0), "{all:#?}");
+    for n in [8, 9, 10].map(node) {
+        let chosen = |e: &Event| matches!(e, Event::RemedyChosen { remedy } if remedy.node == n);
+        assert!(w.since(from).any(chosen), "{n} is looked after for itself");
+    }
+}
+
+#[test]
+fn findings_beyond_those_that_are_listed_count_once() {
+    let mut w = able(32);
+    let kinds = ["gpu-off-bus", "ecc-uncorrectable", "pcie-replay", "thermal", "link-flap"];
+    let at = w.now;
+    let mut findings = Vec::new();
+    for kind in kinds {
+        for (i, gpu) in (0..8).flat_map(|i| (0..8).map(move |gpu| (i, gpu))) {
+            let entity = Entity::Gpu(node(i), gpu);
+            findings.push(SeenFinding::new(kind, entity, Severity::Degraded, at));
+        }
+    }
+    w.ok(Command::FindingsSeen { findings });
+    w.pass(Span::secs(2));
+    let count = |w: &World| {
+        let all: Vec<_> = w.engine.state().health.open_incidents().cloned().collect();
+        assert_eq!(all.len(), 1, "{:?}", all.iter().map(|i| &i.summary).collect::<Vec<_>>());
+        all[0].count
+    };
+    assert_eq!(count(&w), 320);
+    see(&mut w, "thermal", Entity::Node(node(0)), Severity::Degraded);
+    w.pass(Span::secs(2));
+    assert_eq!(count(&w), 321);
+}
+
+#[test]
+fn an_incident_of_which_nothing_is_left_but_what_a_wider_one_has_is_part_of_that() {
+    let mut w = able(64);
+    w.policy(|p| p.remedies.enabled = false);
+    for i in [0, 8, 9] {
+        let can = ["qualify", "reset", "reboot"].map(String::from).into();
+        let versions = [("bios".to_string(), "2".to_string())].into();
+        tells(&mut w, i, "boot", Inventory { can, versions, ..inventory(8) }, Vec::new());
+    }
+    let hot = |w: &mut World, i| see(w, "thermal", Entity::Node(node(i)), Severity::Degraded);
+    hot(&mut w, 0);
+    w.pass(Span::mins(20));
+    hot(&mut w, 8);
+    hot(&mut w, 9);
+    w.pass(Span::secs(2));
+    let of_version = |w: &World| {
+        let mut all = w.engine.state().health.open_incidents();
+        all.any(|i| matches!(i.cause, Entity::Version(..)))
+    };
+    assert!(of_version(&w));
+    let mut over = SeenFinding::new("thermal", Entity::Node(node(0)), Severity::Degraded, w.now);
+    over.over = true;
+    w.ok(Command::FindingsSeen { findings: vec![over] });
+    w.pass(Span::mins(1));
+    hot(&mut w, 10);
+    hot(&mut w, 11);
+    w.pass(Span::secs(2));
+    let rack = |e: &Entity| matches!(e, Entity::Domain(muster_model::topology::Level::Rack, _));
+    assert!(w.engine.state().health.open_incidents().any(|i| rack(&i.cause)));
+    assert!(!of_version(&w), "nothing would ever close it");
+}
+
+#[test]
+fn the_next_machine_of_a_retired_name_inherits_nothing() {
+    let mut w = able(16);
+    xid79(&mut w, &node(0));
+    assert!(remedy(&w, &node(0)).is_some());
+    w.ok(Command::Retire { node: node(0) });
+    assert_eq!(remedy(&w, &node(0)), None);
+    assert_eq!(w.engine.state().health.open_on(&node(0)).count(), 0);
+}

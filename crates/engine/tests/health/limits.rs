@@ -110,6 +110,19 @@ fn sick_nodes_of_one_leaf_take_no_new_work_although_its_breaker_may_not_open() {
 }
 
 #[test]
+fn a_sick_node_by_which_an_incident_grows_takes_no_new_work_while_no_breaker_is_open() {
+    let mut w = able(16);
+    for i in 0..4 {
+        xid79(&mut w, &node(i));
+        w.pass(Span::secs(20));
+    }
+    let shut = w.engine.state().health.breakers.values().any(|b| b.state != BreakerState::Closed);
+    assert!(!shut, "too much of its leaf would be out");
+    assert_eq!(w.engine.state().health.open_incidents().next().unwrap().count, 4);
+    assert_eq!(stands(&w, &node(3)), (Stage::Suspect, RemedyStep::Proposed));
+}
+
+#[test]
 fn beyond_the_limit_sick_nodes_are_avoided_and_somebody_is_paged() {
     let mut w = able(17);
     for i in [0, 4, 8, 12, 13] {
