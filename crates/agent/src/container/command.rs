@@ -75,10 +75,7 @@ pub(crate) fn order(
                 format!("cannot bind volume `{}` at `{}`: {who} may not go there", v.from, v.at)
             }
             _ => {
-                format!(
-                    "volume `{}` does not exist on this node: create it, or fix `from`",
-                    v.from
-                )
+                format!("volume `{}` does not exist on this node: create it, or fix `from`", v.from)
             }
         })?;
         if w.hidden.iter().any(|h| real.starts_with(h) || h.starts_with(&real)) {

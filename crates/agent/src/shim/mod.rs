@@ -149,12 +149,7 @@ fn wait_any(mut pause: Option<impl FnMut()>) -> Option<(i32, Option<i32>, Option
 }
 
 /// Ends what the ranks left behind, and counts it: a slot that is over holds nothing.
-fn clean_up(
-    order: &Order,
-    dir: &RunDir,
-    inner: Option<&Inner>,
-    lease: Option<&Lease>,
-) -> Cleanup {
+fn clean_up(order: &Order, dir: &RunDir, inner: Option<&Inner>, lease: Option<&Lease>) -> Cleanup {
     let me = std::process::id().cast_signed();
     let init = inner.map(Inner::init);
     let others = || {
