@@ -516,6 +516,7 @@ pub(crate) fn checkpoints_that_cannot_be_written_are_told_at_the_start() {
 pub(crate) fn a_link_that_changes_leads_nowhere() {
     let Some(Site { data, bench: mut b }) = site() else { return };
     let (guarded, open) = (tempfile::tempdir_in("/var/lib").unwrap(), open_dir());
+    std::fs::set_permissions(guarded.path(), PermissionsExt::from_mode(0o700)).unwrap();
     std::fs::create_dir(guarded.path().join("dir")).unwrap();
     std::fs::write(guarded.path().join("dir/file"), "private\n").unwrap();
     std::fs::create_dir(open.path().join("dir")).unwrap();
