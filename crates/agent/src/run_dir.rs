@@ -3,6 +3,7 @@
 
 use crate::cgroup::Group;
 use crate::process::ProcessId;
+use crate::trash;
 use muster_link::messages::{RunDetail, VoiceReport};
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
@@ -14,6 +15,9 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// What is to be removed, in the agent's directory.
+pub(crate) const TRASH: &str = "trash";
 
 /// How one rank ended, as the supervisor saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -277,8 +281,13 @@ impl RunDir {
         self.read("containers.json").unwrap_or_default()
     }
 
+    /// Where what is to be removed waits for that: beside the directory of all attempts.
+    pub(crate) fn trash(&self) -> PathBuf {
+        self.0.ancestors().nth(2).unwrap_or(&self.0).join(TRASH)
+    }
+
     pub(crate) fn remove(&self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = trash::discard(&self.trash(), &self.0);
     }
 }
 
