@@ -478,6 +478,10 @@ impl Slot {
             let end = match (&self.state.stop, record.lease) {
                 (Some(Why::Asked), _) => SlotEnd::Stopped,
                 (Some(Why::Fault(reason)), _) => SlotEnd::NodeFault { reason: reason.clone() },
+                // What a rank did before is why the others ended.
+                _ if record.first.is_some() => {
+                    self.verdict(&EndFile { first: record.first, ..EndFile::default() })
+                }
                 (_, Some(most)) => SlotEnd::NodeFault { reason: SlotEnd::no_server(most) },
                 _ => SlotEnd::NodeFault { reason: "the supervisor of the ranks died".into() },
             };

@@ -27,6 +27,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         an_end_while_the_agent_is_away_is_told_after_its_restart,
         a_stop_that_began_before_a_restart_is_still_a_stop,
         a_dead_supervisor_is_the_nodes_fault,
+        a_rank_that_failed_before_its_supervisor_died_is_told,
         an_attempt_is_never_started_twice,
         volumes_are_bound_for_the_ranks_only,
         secrets_are_seen_by_the_ranks_and_never_on_disk,
@@ -225,6 +226,25 @@ pub(crate) fn a_dead_supervisor_is_the_nodes_fault() {
     rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
     assert!(matches!(b.end(k), SlotEnd::NodeFault { reason } if reason.contains("supervisor")));
     b.until("the death of the rank and its child", |_| with_word(&word).is_empty());
+}
+
+pub(crate) fn a_rank_that_failed_before_its_supervisor_died_is_told() {
+    let mut b = Bench::new();
+    let k = key();
+    // The other one stays, so that the supervisor does too.
+    let mut d = detail("trap '' TERM; [ $RANK = 1 ] && exit 7; exec sleep 1000");
+    d.slot.ranks = 2;
+    d.world_size = 2;
+    b.runner.start(k, &d, Instant::now());
+    b.until("the first failure", |b| b.recorded(k, "first").is_some());
+    let shim = b.recorded(k, "supervisor").unwrap();
+    let shim = i32::try_from(shim["pid"].as_i64().unwrap()).unwrap();
+    let shim = rustix::process::Pid::from_raw(shim).unwrap();
+    rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
+    match b.end(k) {
+        SlotEnd::Failed { exit } => assert_eq!((exit.rank, exit.code), (1, Some(7))),
+        other => panic!("{other:?}"),
+    }
 }
 
 pub(crate) fn an_attempt_is_never_started_twice() {
