@@ -240,7 +240,8 @@ pub(crate) fn a_rank_that_failed_before_its_supervisor_died_is_told() {
     let shim = b.recorded(k, "supervisor").unwrap();
     let shim = i32::try_from(shim["pid"].as_i64().unwrap()).unwrap();
     let shim = rustix::process::Pid::from_raw(shim).unwrap();
-    rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
+    // It is gone already if SIGTERM came before the trap; the end is the same.
+    let _ = rustix::process::kill_process(shim, rustix::process::Signal::KILL);
     match b.end(k) {
         SlotEnd::Failed { exit } => assert_eq!((exit.rank, exit.code), (1, Some(7))),
         other => panic!("{other:?}"),
