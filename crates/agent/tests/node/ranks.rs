@@ -361,6 +361,11 @@ pub(crate) fn without_a_server_an_attempt_stops_itself() {
     b.runner.renewed(BootTime::now());
     b.runner.start(k, &d, Instant::now());
     assert_eq!(b.runner.shortest_lease(), Some(Span::secs(3)));
+    // However long it takes to come up.
+    b.until("running", |b| {
+        b.runner.renewed(BootTime::now());
+        b.seen.contains(&(k, Observed::Running))
+    });
     assert!(matches!(b.end(k), SlotEnd::NodeFault { reason } if reason == "no server for 3s"));
     assert!(b.recorded(k, "lease").is_some(), "the supervisor wrote down why");
     // One that is too late is not even started.
