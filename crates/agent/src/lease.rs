@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The file of the agent's directory in which it writes down renewals.
 const FILE: &str = "lease";
@@ -109,16 +110,26 @@ impl Renewals {
 
 /// The last renewal of this boot that an agent wrote down in its directory.
 pub(crate) fn last_renewal(dir: &Path) -> Option<BootTime> {
-    // A write takes microseconds: whoever meets one looks again.
-    for _ in 0..100 {
-        let text = std::fs::read_to_string(dir.join(FILE)).ok()?;
-        let mut words = text.split_whitespace();
-        let (boot, one, two) = (words.next()?, words.next()?, words.next()?);
-        if boot != process::boot_id() || !text.ends_with('\n') {
-            return None;
+    // No file and one of another boot are certain. What cannot be read, or was met half-written,
+    // is looked at again: ranks must not stop for want of a descriptor.
+    for round in 0..20 {
+        if round > 0 {
+            std::thread::sleep(Duration::from_millis(50));
         }
-        if one == two {
-            return one.parse().ok().map(BootTime);
+        let text = match std::fs::read_to_string(dir.join(FILE)) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
+            Err(_) => continue,
+        };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        match words.as_slice() {
+            [boot, ..] if *boot != process::boot_id() => return None,
+            [_, one, two] if one == two && text.ends_with('\n') => {
+                if let Ok(at) = one.parse() {
+                    return Some(BootTime(at));
+                }
+            }
+            _ => {}
         }
     }
     None

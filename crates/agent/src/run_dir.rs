@@ -3,6 +3,7 @@
 
 use crate::cgroup::Group;
 use crate::process::ProcessId;
+use crate::trash;
 use muster_link::messages::{RunDetail, VoiceReport};
 use muster_model::ids::AttemptKey;
 use muster_model::job::{Exit, SlotEnd};
@@ -14,6 +15,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What is to be removed, in the agent's directory.
+pub(crate) const TRASH: &str = "trash";
 
 /// How one rank ended, as the supervisor saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,6 +154,29 @@ pub(crate) fn note(mut record: &fs::File, entry: &Entry) -> io::Result<()> {
     Ok(())
 }
 
+/// Takes the room that the record of so many ranks needs, while there is some. Where that cannot
+/// be done, it only may be missing later.
+pub(crate) fn reserve(record: &fs::File, ranks: usize) {
+    let room = 8192 + 256 * u64::try_from(ranks).unwrap_or(0);
+    let _ = rustix::fs::fallocate(record, rustix::fs::FallocateFlags::KEEP_SIZE, 0, room);
+}
+
+/// Appends the last line. A full disk is waited for: without it, a success would be run again.
+pub(crate) fn note_end(mut record: &fs::File, end: EndFile) -> io::Result<()> {
+    let end = Entry::End(end);
+    loop {
+        match note(record, &end) {
+            Err(e)
+                if e.kind() == io::ErrorKind::StorageFull
+                    || e.raw_os_error() == Some(libc::EDQUOT) => {}
+            written => return written,
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        // What was cut short must not spoil the next line.
+        let _ = record.write_all(b"\n");
+    }
+}
+
 /// `meta.json`: what the agent must know after a restart.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct MetaFile {
@@ -277,8 +305,13 @@ impl RunDir {
         self.read("containers.json").unwrap_or_default()
     }
 
+    /// Where what is to be removed waits for that: beside the directory of all attempts.
+    pub(crate) fn trash(&self) -> PathBuf {
+        self.0.ancestors().nth(2).unwrap_or(&self.0).join(TRASH)
+    }
+
     pub(crate) fn remove(&self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = trash::discard(&self.trash(), &self.0);
     }
 }
 
@@ -333,12 +366,24 @@ mod tests {
     }
 
     #[test]
+    fn room_that_was_reserved_is_not_part_of_the_record() {
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = RunDir(tmp.path().to_owned());
+        let record = dir.claim(Some(ProcessId::me())).unwrap().unwrap();
+        reserve(&record, 8);
+        note_end(&record, EndFile::default()).unwrap();
+        assert!(dir.record().end.is_some());
+    }
+
+    #[test]
     fn an_unfinished_line_does_not_count() {
         let first = b"{\"supervisor\":null}\n{\"ranks\":[7]}\n{\"end\":{\"ranks\":[]}}";
         let record = Record::parse(first);
         assert_eq!((record.supervisor, record.ranks), (Some(None), vec![7]));
         assert!(record.end.is_none());
         assert!(Record::parse(&[&first[..], b"\n"].concat()).end.is_some());
+        let again = Record::parse(b"{\"supervisor\":null}\n{\"en\n\n{\"end\":{\"ranks\":[]}}\n");
+        assert!(again.end.is_some(), "written again after a full disk");
         assert!(Record::parse(b"{\"supervisor\":nu").supervisor.is_none());
         assert_eq!(Record::parse(b"{\"supervi{\"supervisor\":null}\n").supervisor, Some(None));
     }

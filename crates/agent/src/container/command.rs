@@ -2,7 +2,7 @@
 
 use super::find::{Containers, Kind, Pull, Runtime, gpus_described};
 use super::{ctr, podman};
-use crate::isolation::{Account, acting};
+use crate::isolation::{Account, acting, not_a_volume};
 use muster_link::messages::RunDetail;
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
@@ -83,6 +83,9 @@ pub(crate) fn order(
                 "volume `{}` holds the agent's own directory: name another",
                 v.from
             ));
+        }
+        if let Some(why) = not_a_volume(&real) {
+            return Err(format!("cannot bind volume `{}` at `{}`: {why}", v.from, v.at));
         }
         if v.from.contains([':', ',']) || v.at.contains([':', ',']) {
             return Err(format!("volume `{}`: containers take no `:` or `,` in a path", v.from));
@@ -215,6 +218,22 @@ mod tests {
         for bad in ["", "--privileged", "a b"] {
             let refused = order(&containers, bad, &wanted(&d, &[])).unwrap_err();
             assert!(refused.contains("HOST/NAME:TAG"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_is_the_nodes_alone_is_no_volume_of_an_image() {
+        let containers = Containers::new(Pull::Never);
+        let there = containers.command().is_ok();
+        if !muster_testkit::component(there, "podman", "apt-get install podman runc") {
+            return;
+        }
+        for from in ["/proc", "/sys/kernel", "/run", "/usr/../proc/self"] {
+            let mut d = detail("");
+            let (from, at) = (from.to_owned(), "/mnt/x".to_owned());
+            d.volumes.push(muster_model::spec::Volume { from, at, read_only: true });
+            let refused = order(&containers, "local/x:1", &wanted(&d, &[])).unwrap_err();
+            assert!(refused.contains("is the node's alone"), "{refused}");
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) use init::Inner;
 pub(crate) use own::{hand_over, own_path};
 pub(crate) use scope::keep_abstract_sockets;
 pub(crate) use shed::Becoming;
-pub(crate) use view::named;
+pub(crate) use view::{named, not_a_volume};
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

@@ -193,6 +193,12 @@ fn make_lasting(dir: &Path, inside: &Inside) -> Result<(), Refusal> {
     lasting::ready(dir).map_err(|e| lasting::refusal(dir, Some(&inside.account), &e))
 }
 
+/// Why what is really there cannot be a volume, if so.
+pub(crate) fn not_a_volume(real: &Path) -> Option<&'static str> {
+    let kept = NO_VOLUMES.iter().any(|d| real.starts_with(d));
+    kept.then_some("what is under /proc, /sys and /run is the node's alone")
+}
+
 fn volumes(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
     let who = &inside.account;
     let open = |v: &muster_model::spec::Volume| {
@@ -211,8 +217,8 @@ fn volumes(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
             io::ErrorKind::PermissionDenied => bad(&format!("{} may not go there", who.says())),
             _ => bad(&e),
         })?;
-        if NO_VOLUMES.iter().any(|d| real.starts_with(d)) {
-            return Err(bad(&"what is under /proc, /sys and /run is the node's alone"));
+        if let Some(why) = not_a_volume(&real) {
+            return Err(bad(&why));
         }
         Ok(Shown { from, at: PathBuf::from(&v.at) })
     };

@@ -16,7 +16,8 @@ pub(crate) use signals::Reach;
 use crate::cgroup::Cgroups;
 use crate::env::{self, Env};
 use crate::lease::{BootTime, LeaseOrder, Renewals};
-use crate::run_dir::{RunDir, Why};
+use crate::run_dir::{RunDir, TRASH, Why};
+use crate::trash;
 use crate::watch::{Bell, Watcher};
 use muster_link::messages::{LogChunk, LogMark, RunDetail, Stream, VoiceReport};
 use muster_model::command::Observed;
@@ -190,6 +191,7 @@ impl Runner {
         };
         let runs = runner.runs();
         RunDir(runs.clone()).create()?;
+        trash::sweep(&runner.config.state.join(TRASH));
         let now = Instant::now();
         for entry in std::fs::read_dir(&runs)? {
             let entry = entry?;

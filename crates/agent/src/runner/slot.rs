@@ -7,13 +7,14 @@ use super::signals::Reach;
 use super::{Desk, GRACE, RankPermit, RunnerConfig, start};
 use crate::body::wall;
 use crate::cgroup::Group;
-use crate::isolation::remove_scratch;
+use crate::isolation::SCRATCH;
 use crate::logs::Tail;
 use crate::process::{self, ProcessId};
 use crate::run_dir::{
     EndFile, FirstFailure, KillBy, MetaFile, Record, RunDir, StateFile, Why, sanitised,
 };
 use crate::shim::remove_secrets;
+use crate::trash;
 use crate::voice::Voice;
 use muster_link::messages::{LogChunk, RunDetail, Stream, VoiceReport};
 use muster_model::command::Observed;
@@ -350,9 +351,14 @@ impl Slot {
             stop.kills += 1;
             stop.kill_at = now + Duration::from_millis(500);
         }
-        // Ranks that do not come up, or a supervisor that does not go down with them, hang in
-        // something; then the supervisor is ended too.
-        let hangs = kill && (self.ranks.is_empty() || stop.kills > 10);
+        let kills = stop.kills;
+        // Ranks that do not come up or go down hang in something; then the supervisor is ended
+        // too. One whose ranks are gone may have much to remove, and gets the time for it.
+        let up = |shim: &ProcessId| {
+            self.ranks.iter().any(|rank| process::parent(*rank) == Some(shim.pid))
+        };
+        let stuck = || kills > 10 && self.shim.as_ref().is_some_and(up);
+        let hangs = kill && (self.ranks.is_empty() || kills > 1200 || stuck());
         if term && !kill {
             self.reach().terminate();
         }
@@ -472,6 +478,10 @@ impl Slot {
             let end = match (&self.state.stop, record.lease) {
                 (Some(Why::Asked), _) => SlotEnd::Stopped,
                 (Some(Why::Fault(reason)), _) => SlotEnd::NodeFault { reason: reason.clone() },
+                // What a rank did before is why the others ended.
+                _ if record.first.is_some() => {
+                    self.verdict(&EndFile { first: record.first, ..EndFile::default() })
+                }
                 (_, Some(most)) => SlotEnd::NodeFault { reason: SlotEnd::no_server(most) },
                 _ => SlotEnd::NodeFault { reason: "the supervisor of the ranks died".into() },
             };
@@ -628,8 +638,11 @@ impl Slot {
             group.remove();
         }
         remove_secrets(&self.dir.secrets());
-        let scratch = remove_scratch(&self.dir.0).err();
-        self.add_leftover(scratch);
+        let scratch = self.dir.path(SCRATCH);
+        let left = trash::discard(&self.dir.trash(), &scratch).err();
+        self.add_leftover(
+            left.map(|e| format!("scratch space {} could not be removed: {e}", scratch.display())),
+        );
         self.permit = None;
         // A supervisor's record is found again after a restart and means the same, unless we
         // interfered; then, as when there is none, the end is written down at once.

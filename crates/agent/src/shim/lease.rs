@@ -68,8 +68,13 @@ impl Lease {
 
     /// Every rank is gone; what they left behind is removed next, which may take a while.
     pub(super) fn tidying(&self) {
+        // A lease that is held may be longer, and nobody has to be done before it ends.
+        let held = match self.stage {
+            Stage::Held { until } => until.after(self.order.grace).after(LATE),
+            Stage::Over { .. } => BootTime(0),
+        };
         // Where it is not put off, it only comes too early.
-        let _ = self.last_resort.arm(BootTime::now().after(TIDYING));
+        let _ = self.last_resort.arm(BootTime::now().after(TIDYING).max(held));
     }
 
     /// No process is left that could break the lease: files may take as long as they like.

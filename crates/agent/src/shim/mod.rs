@@ -12,7 +12,9 @@ pub(crate) use order::{Order, RankOrder};
 use crate::cgroup::Group;
 use crate::isolation::{Inner, Refusal, remove_scratch};
 use crate::process::{self, ProcessId};
-use crate::run_dir::{Cleanup, EndFile, Entry, FirstFailure, RankEnd, RunDir, note};
+use crate::run_dir::{
+    Cleanup, EndFile, Entry, FirstFailure, RankEnd, RunDir, note, note_end, reserve,
+};
 use launch::Launched;
 use lease::Lease;
 use rustix::process::Signal;
@@ -69,6 +71,7 @@ fn detach() {
 fn supervise(order: Order) -> std::io::Result<()> {
     let claimed = RunDir(order.dir.clone());
     let Some(record) = claimed.claim(Some(ProcessId::me()))? else { return Ok(()) };
+    reserve(&record, order.ranks.len());
     // From here on the directory is reached through its descriptor: a volume may be mounted
     // over the path.
     let handle = std::fs::File::open(&order.dir)?;
@@ -92,7 +95,7 @@ fn supervise(order: Order) -> std::io::Result<()> {
             Refusal::Job(m) => end.unstartable = Some(m),
             Refusal::Node(m) | Refusal::Unable(m) => end.fault = Some(m),
         }
-        return note(&record, &Entry::End(end));
+        return note_end(&record, end);
     }
     if let Some(why) = open {
         note(&record, &Entry::Open(why))?;
@@ -122,7 +125,7 @@ fn supervise(order: Order) -> std::io::Result<()> {
     end.lease = lease.as_ref().and_then(Lease::over).filter(|_| end.first.is_none());
     end.cleanup = clean(lease.as_ref());
     end.ranks.sort_by_key(|r| r.rank);
-    note(&record, &Entry::End(end))
+    note_end(&record, end)
 }
 
 /// Waits for any child; none when there is none left. While none has ended, `pause` is called.

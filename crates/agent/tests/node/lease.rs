@@ -138,6 +138,15 @@ impl Site {
         std::fs::read(self.files.path().join("saved")).map_or(0, |b| b.len())
     }
 
+    /// Waits for writes while the server answers: the lease does not run out meanwhile.
+    async fn writes_on_with(&self, conn: &mut Conn) {
+        let (before, from) = (self.written(), Instant::now());
+        while self.written() <= before {
+            assert!(from.elapsed() < LONG, "the ranks do not write");
+            conn.until(|m| matches!(m, FromAgent::Heartbeat { .. }).then_some(())).await;
+        }
+    }
+
     pub(crate) async fn writes_on(&self) {
         let before = self.written();
         until("the ranks write", || self.written() > before).await;
@@ -197,7 +206,7 @@ fn left_alone(signal: Signal) {
         let k = key();
         conn.desire(1, vec![run(k, &site.detail(SAVES, STOPS))]).await;
         conn.report(k, &Observed::Running).await;
-        site.writes_on().await;
+        site.writes_on_with(&mut conn).await;
         agent.signal(signal);
         if signal != Signal::STOP {
             agent.ended();
@@ -252,7 +261,7 @@ pub(crate) fn ranks_of_a_stopped_supervisor_and_agent_are_killed_by_the_kernel()
         });
         conn.desire(1, vec![run(k, &d)]).await;
         conn.report(k, &Observed::Running).await;
-        site.writes_on().await;
+        site.writes_on_with(&mut conn).await;
         let supervisor = number(&site.recorded(k, "supervisor")["pid"]);
         let ranks = site.ranks(k);
         agent.signal(Signal::STOP);
@@ -291,7 +300,7 @@ pub(crate) fn whoever_ignores_sigterm_or_left_its_rank_is_killed_too() {
         });
         conn.desire(1, vec![run(k, &d)]).await;
         conn.report(k, &Observed::Running).await;
-        site.writes_on().await;
+        site.writes_on_with(&mut conn).await;
         agent.signal(Signal::STOP);
         let ranks = site.ends(k).await;
         assert!(ranks.len() == 2 && ranks.iter().all(|p| !alive(*p)), "{ranks:?}");
@@ -311,7 +320,7 @@ pub(crate) fn an_agent_that_is_replaced_within_the_lease_disturbs_nobody() {
         let k = key();
         let script = "until [ -e go ]; do echo step >> saved; sleep 0.02; done";
         // Longer than a busy machine takes to start an agent twice.
-        let lease = Span::secs(6);
+        let lease = Span::secs(20);
         let d = site.detail(script, OnPartition::StopAfter(lease));
         conn.desire(1, vec![run(k, &d)]).await;
         conn.report(k, &Observed::Running).await;
@@ -329,7 +338,7 @@ pub(crate) fn an_agent_that_is_replaced_within_the_lease_disturbs_nobody() {
         while from.elapsed() < lease.to_std() + Duration::from_millis(500) {
             conn.until(|m| matches!(m, FromAgent::Heartbeat { .. }).then_some(())).await;
         }
-        site.writes_on().await;
+        site.writes_on_with(&mut conn).await;
         assert!(!site.record(k).contains("lease"), "{}", site.record(k));
         std::fs::write(site.files.path().join("go"), "").unwrap();
         assert_eq!(conn.end(k).await, SlotEnd::Ok);

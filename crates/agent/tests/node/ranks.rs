@@ -27,6 +27,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         an_end_while_the_agent_is_away_is_told_after_its_restart,
         a_stop_that_began_before_a_restart_is_still_a_stop,
         a_dead_supervisor_is_the_nodes_fault,
+        a_rank_that_failed_before_its_supervisor_died_is_told,
         an_attempt_is_never_started_twice,
         volumes_are_bound_for_the_ranks_only,
         secrets_are_seen_by_the_ranks_and_never_on_disk,
@@ -227,6 +228,26 @@ pub(crate) fn a_dead_supervisor_is_the_nodes_fault() {
     b.until("the death of the rank and its child", |_| with_word(&word).is_empty());
 }
 
+pub(crate) fn a_rank_that_failed_before_its_supervisor_died_is_told() {
+    let mut b = Bench::new();
+    let k = key();
+    // The other one stays, so that the supervisor does too.
+    let mut d = detail("trap '' TERM; [ $RANK = 1 ] && exit 7; exec sleep 1000");
+    d.slot.ranks = 2;
+    d.world_size = 2;
+    b.runner.start(k, &d, Instant::now());
+    b.until("the first failure", |b| b.recorded(k, "first").is_some());
+    let shim = b.recorded(k, "supervisor").unwrap();
+    let shim = i32::try_from(shim["pid"].as_i64().unwrap()).unwrap();
+    let shim = rustix::process::Pid::from_raw(shim).unwrap();
+    // It is gone already if SIGTERM came before the trap; the end is the same.
+    let _ = rustix::process::kill_process(shim, rustix::process::Signal::KILL);
+    match b.end(k) {
+        SlotEnd::Failed { exit } => assert_eq!((exit.rank, exit.code), (1, Some(7))),
+        other => panic!("{other:?}"),
+    }
+}
+
 pub(crate) fn an_attempt_is_never_started_twice() {
     let mut b = Bench::new();
     let k = key();
@@ -340,6 +361,11 @@ pub(crate) fn without_a_server_an_attempt_stops_itself() {
     b.runner.renewed(BootTime::now());
     b.runner.start(k, &d, Instant::now());
     assert_eq!(b.runner.shortest_lease(), Some(Span::secs(3)));
+    // However long it takes to come up.
+    b.until("running", |b| {
+        b.runner.renewed(BootTime::now());
+        b.seen.contains(&(k, Observed::Running))
+    });
     assert!(matches!(b.end(k), SlotEnd::NodeFault { reason } if reason == "no server for 3s"));
     assert!(b.recorded(k, "lease").is_some(), "the supervisor wrote down why");
     // One that is too late is not even started.
