@@ -176,6 +176,25 @@ fn a_lost_node_is_not_retired_while_its_ranks_may_still_write() {
 }
 
 #[test]
+fn a_cancelled_job_is_not_started_beside_its_ranks_on_a_retired_node() {
+    let mut w = World::new(2, 8);
+    let mut spec = gang(1, 8);
+    spec.checkpoint = checkpoints(false);
+    spec.on_partition = Some(OnPartition::StopAfter(Span::secs(60)));
+    let id = w.run(spec);
+    let gone = w.nodes_of(id)[0].clone();
+    w.lose(&gone);
+    w.ok(Command::Cancel { job: id });
+    assert_eq!(w.job(id).state, JobState::Cancelled);
+    w.ok(Command::Retire { node: gone });
+    w.ok(Command::Requeue { job: id });
+    assert_eq!(w.job(id).state, JobState::Queued, "its lease still runs");
+    assert!(w.job(id).not_before > w.now + Span::secs(60));
+    w.pass(Span::mins(10));
+    assert_eq!((w.job(id).state, w.job(id).attempts), (JobState::Starting, 2));
+}
+
+#[test]
 fn a_job_that_goes_on_in_a_partition_is_not_started_twice() {
     let mut w = World::new(2, 8);
     let mut spec = gang(1, 8);

@@ -289,10 +289,14 @@ fn fence_of_last(e: &Engine, job: &Job) -> Result<Time, Refusal> {
     let key = AttemptKey { job: job.id, attempt: last.no };
     // Only the first nodes of a large gang are remembered; any of the others may be among them.
     let all = last.nodes.len() >= crate::apply::PAST_NODES;
+    // Retiring a node is an operator's word that nothing runs there. It is needed where ranks go on
+    // for good; where they have a lease, it is not waited for any less.
+    let goes_on = job.spec.partition() == OnPartition::Continue;
     let may_run = |n: &&Arc<Node>| {
+        let told = goes_on && n.stage == Stage::Retired;
         let lost = !n.reachable && (last.placed_at..=last.ended_at).contains(&n.changed_at);
         let here = all || last.nodes.contains(&n.name);
-        n.stage != Stage::Retired && here && (lost || n.orphans.contains(&key))
+        !told && here && (lost || n.orphans.contains(&key))
     };
     let Some(node) = e.state.nodes.values().filter(may_run).max_by_key(|n| n.changed_at) else {
         return Ok(Time(0));
