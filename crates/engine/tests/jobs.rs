@@ -6,6 +6,7 @@ use common::{World, checkpoints, crash, gang, node};
 use muster_engine::{Engine, Policy};
 use muster_model::command::{Actor, Command, IdempotencyKey, Observed, RefusalCode, Request};
 use muster_model::entity::Entity;
+use muster_model::event::Event;
 use muster_model::finding::{SeenFinding, Severity};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Exit, JobState, SlotEnd, Verdict};
@@ -125,6 +126,10 @@ fn a_fence_begins_anew_with_a_leader_whose_clock_is_ahead() {
     w.now = w.now + Span::hours(1);
     let epoch = muster_model::ids::Epoch(2);
     w.ok(Command::Lead { epoch, server: "s".into(), restored: false });
+    // At the same moment the next one has nothing new to order.
+    let (from, epoch) = (w.log.len(), muster_model::ids::Epoch(3));
+    w.ok(Command::Lead { epoch, server: "s".into(), restored: false });
+    assert!(!w.since(from).any(|e| matches!(e, Event::StopOrdered { .. })));
     w.pass(Span::secs(89));
     assert_eq!(w.job(id).state, JobState::Stopping, "60 + 20 + 10 s from the new lead on");
     w.pass(Span::secs(1));
