@@ -1,6 +1,6 @@
 //! Why a job waits, with holds, dependencies and the queue on top of the scheduler's answer.
 
-use crate::decide::jobs::named_by;
+use crate::decide::jobs::{admit, named_by, user_of};
 use crate::index::{spec_demand, work};
 use crate::state::State;
 use crate::waits::Depends;
@@ -146,13 +146,22 @@ impl State {
         Some(out)
     }
 
-    /// What would happen to a spec, without submitting it.
+    /// What would happen to a spec of this actor's, without submitting it.
     ///
     /// # Errors
     /// The refusal that submitting it would give.
-    pub fn explain_spec(&self, spec: &JobSpec, now: Time) -> Result<Explanation, Refusal> {
-        let w = self.spec_work(spec)?;
-        let depends = named_by(self, &w.project, spec, &resolve(spec)?.after)?;
+    pub fn explain_spec(
+        &self,
+        spec: &Arc<JobSpec>,
+        actor: &str,
+        now: Time,
+    ) -> Result<Explanation, Refusal> {
+        let r = resolve(spec)?;
+        let mut w = self.spec_work(spec)?;
+        let depends = named_by(self, &w.project, spec, &r.after)?;
+        let count = u32::try_from(r.array.len().max(1)).unwrap_or(u32::MAX);
+        // A job without a time limit gets the site's.
+        w.limit = admit(self, &w.project, user_of(actor), spec, count)?.time_limit;
         let mut out = explain(&self.index.cluster, &w, &self.policy, now);
         // A fleet without nodes refuses nobody: see `refuse_impossible`.
         out.impossible &= !self.index.cluster.fleet.is_empty();

@@ -235,7 +235,9 @@ impl Engine {
     /// have stopped.
     pub(crate) fn renew_fences(&mut self) {
         let fenced = |job: &&Arc<Job>| {
-            let stop = job.attempt.as_ref().and_then(|a| a.stop.as_ref());
+            // Where every rank has ended, nothing is left to wait for.
+            let going = job.attempt.as_ref().filter(|a| a.freed_at.is_none());
+            let stop = going.and_then(|a| a.stop.as_ref());
             stop.is_some_and(|s| s.fence_until.is_some())
         };
         let jobs: Vec<Arc<Job>> = self.state.jobs.values().filter(fenced).cloned().collect();
@@ -245,7 +247,11 @@ impl Engine {
             let OnPartition::StopAfter(after) = job.spec.partition() else { continue };
             let key = AttemptKey { job: job.id, attempt: a.no };
             let fence = self.fence(&job, self.state.now, after, grace);
-            let fence_until = fence_until.max(Some(fence));
+            // An order that says nothing new would be counted as one more.
+            if fence_until >= Some(fence) {
+                continue;
+            }
+            let fence_until = Some(fence);
             self.emit(Some(&job.project), Event::StopOrdered { key, reason, grace, fence_until });
         }
     }

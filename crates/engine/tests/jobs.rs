@@ -6,6 +6,7 @@ use common::{World, checkpoints, crash, gang, node};
 use muster_engine::{Engine, Policy};
 use muster_model::command::{Actor, Command, IdempotencyKey, Observed, RefusalCode, Request};
 use muster_model::entity::Entity;
+use muster_model::event::Event;
 use muster_model::finding::{SeenFinding, Severity};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Exit, JobState, SlotEnd, Verdict};
@@ -125,6 +126,10 @@ fn a_fence_begins_anew_with_a_leader_whose_clock_is_ahead() {
     w.now = w.now + Span::hours(1);
     let epoch = muster_model::ids::Epoch(2);
     w.ok(Command::Lead { epoch, server: "s".into(), restored: false });
+    // At the same moment the next one has nothing new to order.
+    let (from, epoch) = (w.log.len(), muster_model::ids::Epoch(3));
+    w.ok(Command::Lead { epoch, server: "s".into(), restored: false });
+    assert!(!w.since(from).any(|e| matches!(e, Event::StopOrdered { .. })));
     w.pass(Span::secs(89));
     assert_eq!(w.job(id).state, JobState::Stopping, "60 + 20 + 10 s from the new lead on");
     w.pass(Span::secs(1));
@@ -173,6 +178,25 @@ fn a_lost_node_is_not_retired_while_its_ranks_may_still_write() {
     assert_eq!(w.job(id).state, JobState::Stopping, "no second attempt beside the first");
     w.pass(Span::mins(10));
     w.ok(Command::Retire { node: gone });
+}
+
+#[test]
+fn a_cancelled_job_is_not_started_beside_its_ranks_on_a_retired_node() {
+    let mut w = World::new(2, 8);
+    let mut spec = gang(1, 8);
+    spec.checkpoint = checkpoints(false);
+    spec.on_partition = Some(OnPartition::StopAfter(Span::secs(60)));
+    let id = w.run(spec);
+    let gone = w.nodes_of(id)[0].clone();
+    w.lose(&gone);
+    w.ok(Command::Cancel { job: id });
+    assert_eq!(w.job(id).state, JobState::Cancelled);
+    w.ok(Command::Retire { node: gone });
+    w.ok(Command::Requeue { job: id });
+    assert_eq!(w.job(id).state, JobState::Queued, "its lease still runs");
+    assert!(w.job(id).not_before > w.now + Span::secs(60));
+    w.pass(Span::mins(10));
+    assert_eq!((w.job(id).state, w.job(id).attempts), (JobState::Starting, 2));
 }
 
 #[test]

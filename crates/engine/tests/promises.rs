@@ -9,7 +9,7 @@ use muster_model::command::Command;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{SeenFinding, Severity};
-use muster_model::slo::{Counted, Gate, Objectives, Scope, Sli};
+use muster_model::slo::{Cause, Counted, Gate, Objectives, Scope, Sli};
 use muster_model::topology::{Level, Location, Topology};
 use muster_model::units::Span;
 use muster_slo::conditions;
@@ -272,6 +272,36 @@ fn a_budget_that_burns_pages_once_and_is_over_when_it_does_not() {
     assert_eq!((all.len(), all[0].urgency), (1, Urgency::Ticket), "{all:#?}");
     assert_eq!(told(&w), raised, "one alert from beginning to end");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn what_burnt_before_a_page_about_hardware_is_told_by_itself_to_its_end() {
+    let mut w = unpromised(2);
+    let api = r#"{"name":"api","sli":"api_availability","target":"99.9%"}"#;
+    let api = Arc::new(serde_json::from_str(api).unwrap());
+    w.ok(Command::SetObjective { objective: api });
+    let burns = Counted {
+        sli: Sli::ApiAvailability,
+        scope: Scope::default(),
+        good: 900,
+        total: 1000,
+        cause: Some(Cause::Hardware),
+    };
+    for _ in 0..10 {
+        w.ok(Command::TellCounts { counts: vec![burns.clone()] });
+        w.sleep(Span::mins(1));
+    }
+    let api = |w: &World| open(w).into_iter().find(|a| a.kind == "api");
+    let words = api(&w).unwrap().summary;
+    let gpu = Entity::Gpu(node(1), 3);
+    let hang = SeenFinding::new("driver-hang", gpu, Severity::Critical, w.now);
+    w.ok(Command::FindingsSeen { findings: vec![hang] });
+    // It burns more slowly: other words, and no younger than it was.
+    for _ in 0..40 {
+        errors(&mut w, 1000, 1000);
+        w.sleep(Span::mins(1));
+    }
+    assert_ne!(api(&w).expect("it is no part of the page").summary, words);
 }
 
 #[test]

@@ -176,12 +176,12 @@ pub(crate) async fn submit(
 
 /// What would come of a spec. Placing a large gang takes a while: done aside.
 async fn would(app: &App, caller: &Caller, spec: JobSpec) -> Reply {
-    let (brain, asking) = (app.brain().clone(), caller.clone());
+    let (brain, asking, spec) = (app.brain().clone(), caller.clone(), Arc::new(spec));
     let (seq, e) = app
         .aside(&caller.token, move || {
             let now = brain.now();
             brain.read(|s| {
-                let e = s.explain_spec(&spec, now);
+                let e = s.explain_spec(&spec, &asking.actor.name, now);
                 (s.seq, e.map(|e| explanation(s, &asking, None, e)))
             })
         })

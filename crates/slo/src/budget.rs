@@ -93,6 +93,9 @@ pub struct Status {
     pub allowed: u64,
     /// Why the bad ones were bad, most first.
     pub causes: Vec<(Cause, u64)>,
+    /// The same over the long window of the worst rule that holds: why it burns now. Where none
+    /// holds, over its whole window.
+    pub lately: Vec<(Cause, u64)>,
     /// How fast it is being spent, over each window that its rules look at.
     pub burn: Vec<(Span, Option<Ratio>)>,
     /// Rules that hold now.
@@ -137,9 +140,16 @@ pub fn status(objective: &Objective, counts: Counts<'_>, now: Time) -> Status {
     let (window, length) = reach(objective.window, now);
     let count = counts.count(&series, window, now);
     let spent = burn(count, objective.target);
-    let mut causes: Vec<_> = counts.causes(&series, window, now).into_iter().collect();
-    causes.sort_by_key(|(cause, n)| (std::cmp::Reverse(*n), *cause));
+    let why = |reach: Reach| {
+        let mut causes: Vec<_> = counts.causes(&series, reach, now).into_iter().collect();
+        causes.sort_by_key(|(cause, n)| (std::cmp::Reverse(*n), *cause));
+        causes
+    };
     let rules = burn::rules(objective);
+    let firing = burn::firing(objective, &rules, counts, now);
+    // Causes are kept by the hour: one more, so that the window is all in it.
+    let lately = burn::worst(&firing)
+        .map_or(window, |f| Reach::Last(Span(f.rule.long.0.saturating_add(Span::hours(1).0))));
     let spans: BTreeSet<Span> = rules.iter().flat_map(|r| [r.short, r.long]).collect();
     let covered = counts.covered(&series, window, now);
     let whole = covered.map(|c| Ratio::new(u128::from(length.0), u128::from(c.0.max(1))));
@@ -149,9 +159,10 @@ pub fn status(objective: &Objective, counts: Counts<'_>, now: Time) -> Status {
         sli: sli(count),
         spent,
         allowed: allowed(count.total, objective.target),
-        causes,
+        causes: why(window),
+        lately: why(lately),
         burn: spans.into_iter().map(|w| (w, speed(w))).collect(),
-        firing: burn::firing(objective, &rules, counts, now),
+        firing,
         broken: spent.zip(whole).is_some_and(|(s, w)| s >= w && s >= Ratio::ONE),
         spent_in: spent
             .and_then(|s| forecast(s, speed(Span::hours(1)).unwrap_or(Ratio::ZERO), length)),

@@ -93,6 +93,12 @@ pub fn firing(o: &Objective, rules: &[BurnRule], counts: Counts<'_>, now: Time) 
     rules.iter().filter_map(judge).collect()
 }
 
+/// The rule that holds and says most: the most urgent, then the fastest.
+#[must_use]
+pub fn worst(firing: &[Firing]) -> Option<&Firing> {
+    firing.iter().max_by_key(|f| (f.rule.urgency, f.rule.factor))
+}
+
 /// The most urgent of the rules that hold.
 #[must_use]
 pub fn urgency(firing: &[Firing]) -> Option<Urgency> {

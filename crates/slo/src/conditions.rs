@@ -115,8 +115,7 @@ pub fn incident(i: &Incident, worst: Option<Severity>) -> Option<Condition> {
 /// figures move, so that an alert is not told anew each minute.
 #[must_use]
 pub fn objective(o: &Objective, s: &Status, since: Time) -> Option<Condition> {
-    let worst = s.firing.iter().max_by_key(|f| (f.rule.urgency, f.rule.factor));
-    let summary = match worst {
+    let summary = match burn::worst(&s.firing) {
         Some(f) => {
             let (factor, long) = (f.rule.factor, f.rule.long);
             format!("{}: its budget is spent more than {factor} too fast over {long}", o.name)
@@ -137,7 +136,7 @@ pub fn objective(o: &Objective, s: &Status, since: Time) -> Option<Condition> {
         )
     };
     Some(Condition {
-        by_hardware: s.causes.first().is_some_and(|(c, _)| hardware(c)),
+        by_hardware: s.lately.first().is_some_and(|(c, _)| hardware(c)),
         urgency: burn::urgency(&s.firing).unwrap_or(Urgency::Ticket),
         summary,
         project: o.scope.project.clone(),
@@ -366,6 +365,24 @@ mod tests {
         let all =
             [finding(&own, CALM).unwrap(), automation_stopped("x", T0), cannot_write("x", T0)];
         assert!(all.iter().all(|c| !c.runbook.is_empty() && !c.link.is_empty()));
+    }
+
+    #[test]
+    fn what_burns_now_is_not_put_down_to_what_burnt_before() {
+        let text = r#"{"name":"o","sli":"api_availability","target":"99.9%","window":"30d"}"#;
+        let o: Objective = serde_json::from_str(text).unwrap();
+        let series = Series { sli: o.sli, scope: o.scope.clone() };
+        let mut l = Ledger::default();
+        let before = T0 - Span::hours(200);
+        l.note(before, &series, Count::bad_ones(10_000), Some(Cause::Hardware));
+        l.note(T0, &series, Count::bad_ones(100), Some(Cause::Slow));
+        let s = status(&o, Counts(&[&l]), T0);
+        assert_eq!(s.causes.first(), Some(&(Cause::Hardware, 10_000)));
+        assert_eq!(s.lately, vec![(Cause::Slow, 100)]);
+        assert!(!objective(&o, &s, T0).unwrap().by_hardware);
+        l.note(T0, &series, Count::bad_ones(200), Some(Cause::Hardware));
+        let s = status(&o, Counts(&[&l]), T0);
+        assert!(objective(&o, &s, T0).unwrap().by_hardware);
     }
 
     #[test]

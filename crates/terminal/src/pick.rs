@@ -44,10 +44,15 @@ pub fn array(job: &Job, given: &str) -> Option<ArrayTask> {
     job.array.filter(|a| !is_id(given) || given == a.parent.to_string())
 }
 
-/// The tasks of an array that have not ended; `task` is any of them.
-pub async fn active_tasks(client: &Client, task: &Job, array: ArrayTask) -> Result<Vec<Job>, Fail> {
+/// The tasks of an array in a state, as lists of jobs are asked for it; `task` is any of them.
+pub async fn tasks_in(
+    client: &Client,
+    state: &str,
+    task: &Job,
+    array: ArrayTask,
+) -> Result<Vec<Job>, Fail> {
     let query = JobsQuery {
-        state: Some("active".into()),
+        state: Some(state.into()),
         project: Some(task.project.clone()),
         name: Some(task.name.clone()),
         ..JobsQuery::default()

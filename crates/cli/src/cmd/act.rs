@@ -114,10 +114,16 @@ async fn one(
     // The plain id of an array means all of its tasks to the server.
     if let Some(array) = pick::array(&before, given) {
         let id = array.parent.to_string();
-        let tasks = pick::active_tasks(client, &before, array).await?;
+        let tasks = pick::tasks_in(client, "active", &before, array).await?;
         if all {
             let job = client.requeue_all(&id).await?;
             return Ok((job, format!("array {id}: all of its tasks go back to the queue")));
+        }
+        if action == JobAction::Cancel && tasks.is_empty() {
+            let cancelled = pick::tasks_in(client, "cancelled", &before, array).await?;
+            if let Some(said) = cancelled_already(array, cancelled.len()) {
+                return Ok((before, said));
+            }
         }
         let said = of_array(action, array, &tasks)?;
         let needless = action == JobAction::Release && !tasks.iter().any(|t| t.held.is_some());
@@ -201,6 +207,12 @@ fn of_array(action: JobAction, array: ArrayTask, active: &[Job]) -> Result<Strin
     })
 }
 
+/// Cancelling an array anew is no error where every task of it was cancelled.
+fn cancelled_already(array: ArrayTask, cancelled: usize) -> Option<String> {
+    let all = cancelled == array.count as usize;
+    all.then(|| format!("array {} was cancelled already", array.parent))
+}
+
 /// Too late for a job that has ended.
 fn over(job: &Job, rest: &str) -> Fail {
     let message = format!("job {} ended ({}){}; {rest}", job.id, job.state, at(job));
@@ -264,6 +276,8 @@ mod tests {
         let four = ArrayTask { parent: JobId(4), index: 0, count: 3 };
         let fail = of_array(JobAction::Cancel, four, &[]).unwrap_err();
         assert!(fail.code == REFUSED && fail.message.contains("nothing to cancel"));
+        assert_eq!(cancelled_already(four, 2), None, "one ended by itself");
+        assert_eq!(cancelled_already(four, 3).unwrap(), "array 4 was cancelled already");
         let mut tasks = [running(4), job(5, JobState::Queued)];
         let said = of_array(JobAction::Cancel, four, &tasks).unwrap();
         assert_eq!(said, "array 4: 2 of 3 tasks being cancelled");

@@ -37,9 +37,9 @@ pub(super) fn submit(
         (None, None) => default_project()?,
     };
     let depends = named_by(&e.state, &project, spec, &r.after)?;
-    let user = req.actor.name.strip_prefix("user:").unwrap_or(&req.actor.name).to_string();
+    let user = user_of(&req.actor.name).to_string();
     let count = u32::try_from(r.array.len().max(1)).unwrap_or(u32::MAX);
-    let spec = admit(e, &project, &user, spec, count)?;
+    let spec = admit(&e.state, &project, &user, spec, count)?;
     let groups: Arc<[Group]> = r.groups.into();
     e.refuse_impossible(&spec, &project, &groups)?;
     let id = JobId(e.state.next_job.max(1));
@@ -62,6 +62,11 @@ pub(super) fn submit(
     };
     e.emit(Some(&project), event);
     Ok(Answer::Submitted { first: id, count })
+}
+
+/// The user behind an actor's name.
+pub(crate) fn user_of(actor: &str) -> &str {
+    actor.strip_prefix("user:").unwrap_or(actor)
 }
 
 /// What a spec names must be there: its project, its secrets and the jobs that it waits for, which
@@ -101,16 +106,16 @@ pub(super) fn first_of_life(next_job: u64, epoch: Epoch) -> JobId {
     JobId((next_job / IDS_PER_EPOCH).saturating_add(epoch.0).saturating_mul(IDS_PER_EPOCH))
 }
 
-/// The site's limits on what may wait, and on how long a job may run.
-fn admit(
-    e: &Engine,
+/// The site's limits on what may wait, and on how long a job may run. Asked by a dry run too.
+pub(crate) fn admit(
+    s: &State,
     project: &ProjectName,
     user: &str,
     spec: &Arc<JobSpec>,
     count: u32,
 ) -> Result<Arc<JobSpec>, Refusal> {
-    let l = &e.state.policy.limits;
-    let queue = &e.state.index.cluster.queue;
+    let l = &s.policy.limits;
+    let queue = &s.index.cluster.queue;
     let full = |what: String, most: u32| {
         Refusal::new(RefusalCode::Policy, format!("{what}; the site allows {most}"))
             .field("array")
@@ -129,15 +134,15 @@ fn admit(
         }
     }
     match (l.max_time, spec.time_limit) {
-        (_, Some(asked)) => allowed(e, asked).map(|()| spec.clone()),
+        (_, Some(asked)) => allowed(s, asked).map(|()| spec.clone()),
         (Some(most), None) => Ok(Arc::new(JobSpec { time_limit: Some(most), ..(**spec).clone() })),
         (None, None) => Ok(spec.clone()),
     }
 }
 
 /// The longest time limit that the site allows.
-fn allowed(e: &Engine, asked: Span) -> Result<(), Refusal> {
-    match e.state.policy.limits.max_time {
+fn allowed(s: &State, asked: Span) -> Result<(), Refusal> {
+    match s.policy.limits.max_time {
         Some(most) if asked > most => Err(Refusal::new(
             RefusalCode::Policy,
             format!("a time limit of {asked} is more than this site allows ({most})"),
@@ -289,10 +294,14 @@ fn fence_of_last(e: &Engine, job: &Job) -> Result<Time, Refusal> {
     let key = AttemptKey { job: job.id, attempt: last.no };
     // Only the first nodes of a large gang are remembered; any of the others may be among them.
     let all = last.nodes.len() >= crate::apply::PAST_NODES;
+    // Retiring a node is an operator's word that nothing runs there. It is needed where ranks go on
+    // for good; where they have a lease, it is not waited for any less.
+    let goes_on = job.spec.partition() == OnPartition::Continue;
     let may_run = |n: &&Arc<Node>| {
+        let told = goes_on && n.stage == Stage::Retired;
         let lost = !n.reachable && (last.placed_at..=last.ended_at).contains(&n.changed_at);
         let here = all || last.nodes.contains(&n.name);
-        n.stage != Stage::Retired && here && (lost || n.orphans.contains(&key))
+        !told && here && (lost || n.orphans.contains(&key))
     };
     let Some(node) = e.state.nodes.values().filter(may_run).max_by_key(|n| n.changed_at) else {
         return Ok(Time(0));
@@ -413,7 +422,7 @@ pub(super) fn update(
         return Ok(Answer::Done);
     }
     if let Some(limit) = time_limit {
-        allowed(e, limit)?;
+        allowed(&e.state, limit)?;
     }
     // From here on the task has a spec of its own; the whole array's text would be one copy more.
     if let (Some(task), Some(_)) = (job.array, &spec.array) {

@@ -3,7 +3,7 @@
 //! at least; objectives once a minute.
 
 use crate::Engine;
-use muster_model::alert::{Alert, AlertState, Seen};
+use muster_model::alert::{Alert, AlertState, Condition, Seen};
 use muster_model::event::Event;
 use muster_model::names::Label;
 use muster_model::slo::Gate;
@@ -79,13 +79,15 @@ impl Engine {
         let standings = self.state.standings(now);
         let so =
             |s: &crate::promises::Standing| conditions::objective(&s.objective, &s.status, now);
-        let burning: Vec<_> = standings.iter().filter_map(so).collect();
-        let same = burning.len() == self.watch.burning.len()
-            && burning
-                .iter()
-                .zip(&self.watch.burning)
-                .all(|(a, b)| (&a.key, a.urgency, &a.summary) == (&b.key, b.urgency, &b.summary));
-        if !same {
+        let mut burning: Vec<_> = standings.iter().filter_map(so).collect();
+        // What burns goes on burning while its words change, or something beside it does.
+        for c in &mut burning {
+            if let Some(old) = self.watch.burning.iter().find(|old| old.key == c.key) {
+                c.since = old.since;
+            }
+        }
+        let told = |c: &Condition| (c.key.clone(), c.urgency, c.summary.clone(), c.by_hardware);
+        if !burning.iter().map(told).eq(self.watch.burning.iter().map(told)) {
             self.watch.burning = burning;
             self.watch.news = true;
         }

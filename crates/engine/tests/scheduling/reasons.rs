@@ -1,13 +1,15 @@
 //! Why a job waits, as its owner is told.
 
 use crate::common::{World, checkpoints, gang, limited, node};
-use muster_model::command::{Command, RefusalCode};
+use muster_model::command::{Command, Refusal, RefusalCode};
 use muster_model::ids::JobId;
 use muster_model::job::JobState;
 use muster_model::node::NodeRole;
 use muster_model::spec::{JobSpec, Priority};
 use muster_model::topology::Level;
 use muster_model::units::Span;
+use muster_scheduler::Explanation;
+use std::sync::Arc;
 
 fn binding(w: &World, id: JobId) -> String {
     let e = w.explain(id);
@@ -114,11 +116,14 @@ fn holds_dependencies_and_back_offs_come_before_room() {
     assert_eq!(binding(&w, after), "dependency");
 }
 
+fn ask(w: &World, spec: &JobSpec) -> Result<Explanation, Refusal> {
+    w.engine.state().explain_spec(&Arc::new(spec.clone()), "user:ann", w.now)
+}
+
 #[test]
 fn what_a_spec_would_meet_can_be_asked_beforehand() {
     let mut w = World::new(2, 8);
     w.run(limited(1, 8, 60));
-    let ask = |w: &World, spec: &JobSpec| w.engine.state().explain_spec(spec, w.now);
     assert!(ask(&w, &gang(1, 8)).unwrap().starts_now);
     let e = ask(&w, &limited(2, 8, 10)).unwrap();
     assert!(!e.starts_now && !e.impossible);
@@ -130,7 +135,6 @@ fn what_a_spec_would_meet_can_be_asked_beforehand() {
 fn what_a_spec_names_is_asked_beforehand_too() {
     let mut w = World::new(2, 8);
     let first = w.run(limited(1, 8, 60));
-    let ask = |w: &World, spec: &JobSpec| w.engine.state().explain_spec(spec, w.now);
     let after = |job: &str| JobSpec { after: vec![job.into()], ..gang(1, 1) };
     let e = ask(&w, &after(&format!("{first}:any"))).unwrap();
     assert!(!e.starts_now && !e.impossible && e.would_go.is_none(), "{e:?}");
@@ -141,6 +145,25 @@ fn what_a_spec_names_is_asked_beforehand_too() {
     assert_eq!(ask(&w, &nowhere).unwrap_err().code, RefusalCode::NotFound);
     let held = JobSpec { hold: true, ..gang(1, 1) };
     assert!(ask(&w, &held).unwrap().summary.contains("held"));
+}
+
+#[test]
+fn the_limits_of_the_site_are_asked_beforehand_too() {
+    let mut w = World::new(1, 8);
+    w.policy(|p| {
+        p.limits.max_time = Some(Span::hours(2));
+        p.limits.queued_jobs_per_user = Some(1);
+    });
+    let refused = |w: &mut World, spec: &JobSpec| {
+        let asked = ask(w, spec).unwrap_err();
+        assert_eq!(w.try_as("ann", spec.clone()).unwrap_err(), asked);
+        asked
+    };
+    assert_eq!(refused(&mut w, &limited(1, 8, 180)).code, RefusalCode::Policy);
+    assert!(ask(&w, &gang(1, 8)).unwrap().starts_now);
+    w.run(gang(1, 8));
+    w.submit_as("ann", gang(1, 8));
+    assert!(refused(&mut w, &gang(1, 8)).message.contains("jobs of ann wait already"));
 }
 
 #[test]
