@@ -104,7 +104,7 @@ pub(crate) fn not_before(t: Time) {
 
 /// What to add to our clock when the wall's is so far ahead of it, and whether that is a step.
 fn follow_by(ahead: i64) -> (i64, bool) {
-    match ahead.abs() > STEP_MS {
+    match ahead.unsigned_abs() > STEP_MS.unsigned_abs() {
         true => (0, true),
         false => (ahead.clamp(-SLEW_MS, SLEW_MS), false),
     }
