@@ -17,8 +17,6 @@ use std::time::{Duration, Instant};
 
 /// How long a wrong token waits for its answer.
 const WRONG_TOKEN_DELAY: Duration = Duration::from_millis(50);
-/// How long a read waits for the sequence it demands.
-const MIN_SEQ_WAIT: Duration = Duration::from_secs(5);
 /// How long an idempotency key is remembered.
 const KEY_KEPT: Span = Span::mins(24 * 60);
 
@@ -214,7 +212,8 @@ impl FromRequestParts<App> for Reader {
             })?;
             let mut durable = app.brain().watch();
             let there = durable.wait_for(|d| *d >= seq);
-            if !matches!(tokio::time::timeout(MIN_SEQ_WAIT, there).await, Ok(Ok(_))) {
+            let wait = app.config().min_seq_wait;
+            if !matches!(tokio::time::timeout(wait, there).await, Ok(Ok(_))) {
                 return Err(Failure::unavailable(
                     "this server has not seen that part of the log yet",
                 ));

@@ -103,6 +103,8 @@ pub struct HttpConfig {
     pub https: bool,
     /// Longest time until the head of an answer.
     pub request_timeout: Duration,
+    /// How long a read waits for the part of the log that it demands.
+    pub min_seq_wait: Duration,
     /// How often an idle stream says that it is alive.
     pub keep_alive: Duration,
     /// A reader of a stream that takes nothing for so long is cut off.
@@ -148,6 +150,7 @@ impl Default for HttpConfig {
             stream_bytes_per_token: 16 << 20,
             https: false,
             request_timeout: Duration::from_secs(30),
+            min_seq_wait: Duration::from_secs(5),
             keep_alive: Duration::from_secs(15),
             slow_reader: Duration::from_secs(30),
             store_patience: Duration::from_secs(3),

@@ -148,12 +148,13 @@ pub(crate) async fn delete(
 pub(crate) async fn defrag(State(app): State<App>, Reader(caller): Reader) -> Reply {
     // Moves concern jobs of every project.
     caller.over_site(Role::Viewer)?;
-    let now = app.brain().now();
+    let brain = app.brain().clone();
     // Looking for moves takes a while; the writer must not wait for it.
-    let site = app.brain().read(Site::clone);
-    let seq = site.seq;
-    let report = tokio::task::spawn_blocking(move || proposals(&site, now)).await;
-    let report = report.map_err(|_| Failure::internal())?;
+    let look = move || {
+        let site = brain.read(Site::clone);
+        (site.seq, proposals(&site, brain.now()))
+    };
+    let (seq, report) = app.aside(&caller.token, look).await?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &report))
 }
 

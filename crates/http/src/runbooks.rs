@@ -237,15 +237,17 @@ pub(crate) async fn dry_run(
 ) -> Reply {
     let caller = &writer.caller;
     caller.over_site(Role::Viewer)?;
-    let state = app.brain().read(Site::clone);
-    let (seq, now, agents) = (state.seq, app.brain().now(), app.agents().clone());
+    let (brain, agents) = (app.brain().clone(), app.agents().clone());
     let (actor, vars) = (caller.actor.clone(), value.vars);
     // A copy of a large site takes a moment; others are not to wait for it.
-    let found = tokio::task::spawn_blocking(move || {
+    let rehearsed = move || {
+        let state = brain.read(Site::clone);
+        let (seq, now) = (state.seq, brain.now());
         let outside = |look: &muster_runbook::Look| figure(&agents, look, &vars);
-        muster_engine::rehearse(state, &name, &vars, &actor, now, &outside)
-    });
-    let found = found.await.map_err(|_| Failure::internal())??;
+        (seq, muster_engine::rehearse(state, &name, &vars, &actor, now, &outside))
+    };
+    let (seq, found) = app.aside(&caller.token, rehearsed).await?;
+    let found = found?;
     let steps = found.steps.into_iter().map(|d| RunbookDryStep {
         step: d.step,
         kind: d.kind.into(),

@@ -15,7 +15,7 @@ use muster_model::node::Stage;
 use std::collections::BTreeMap;
 
 /// Clocks further apart than this are complained about.
-const SKEW_MS: i64 = 30_000;
+const SKEW_MS: u64 = 30_000;
 
 /// Say who the caller is.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/whoami", tag = "site",
@@ -81,9 +81,13 @@ pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Re
 
 /// Agents whose clocks are far from this server's.
 fn skewed(app: &App) -> Option<String> {
-    let off: Vec<_> =
-        app.agents().sessions().into_iter().filter(|s| s.skew_ms.abs() > SKEW_MS).collect();
-    let worst = off.iter().max_by_key(|s| s.skew_ms.abs())?;
+    let off: Vec<_> = app
+        .agents()
+        .sessions()
+        .into_iter()
+        .filter(|s| s.skew_ms.unsigned_abs() > SKEW_MS)
+        .collect();
+    let worst = off.iter().max_by_key(|s| s.skew_ms.unsigned_abs())?;
     Some(format!(
         "the clocks of {} nodes are more than {} s off; {}'s by {} s",
         off.len(),

@@ -228,7 +228,8 @@ pub trait Store: Send {
     -> Result<ArchiveReport, StoreError>;
 
     /// Asks for the lease: granted when it is free, expired or already of this holder, each
-    /// time with the next epoch.
+    /// time with the next epoch. Where the clock is the machine's own, nobody waits for longer
+    /// than `ttl`: all who ask have the same.
     fn acquire_lease(&mut self, holder: &str, ttl: Span) -> Result<LeaseAnswer, StoreError>;
 
     /// Extends the lease from now.

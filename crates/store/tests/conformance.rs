@@ -170,7 +170,7 @@ fn a_released_lease_writes_nothing(site: &Site) {
 fn a_lease_expires(site: &Site) {
     let (mut a, mut b) = (site.open(), site.open());
     let epoch = lead(&mut *a, "a");
-    match b.acquire_lease("b", Span::secs(5)).unwrap() {
+    match b.acquire_lease("b", Span::secs(3600)).unwrap() {
         LeaseAnswer::Held { holder, expires_in } => {
             assert_eq!(holder, "a");
             assert!(expires_in > Span::secs(1000) && expires_in <= Span::secs(3600));
@@ -188,6 +188,24 @@ fn a_lease_expires(site: &Site) {
     });
     assert!(a.append(&batch(epoch, [2])).is_err());
     assert!(a.acquire_lease("", Span::secs(5)).is_err(), "a holder has a name");
+}
+
+/// What a machine leaves that was started anew and whose clock was set back by hours.
+#[test]
+fn a_lease_that_ends_too_late_is_cut() {
+    let site = Site::sqlite();
+    let (mut a, mut b) = (site.open(), site.open());
+    let epoch = lead(&mut *a, "a");
+    match b.acquire_lease("b", Span(50)).unwrap() {
+        LeaseAnswer::Held { holder, expires_in } => {
+            assert_eq!((holder.as_str(), expires_in), ("a", Span(50)));
+        }
+        other => panic!("{other:?}"),
+    }
+    until("it ends after as long as a lease lasts", || {
+        matches!(b.acquire_lease("b", Span(50)).unwrap(), LeaseAnswer::Granted(_))
+    });
+    assert!(a.append(&batch(epoch, [1])).is_err(), "whoever had it is fenced");
 }
 
 fn a_restarted_holder_gets_the_next_epoch(site: &Site) {

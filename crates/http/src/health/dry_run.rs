@@ -50,12 +50,13 @@ pub(crate) async fn dry_run(
     };
     let to = app.brain().now();
     let from = to - Span::hours(24 * u64::from(days));
-    let (seq, report) = rehearse(&app, policy, from, to).await?;
+    let (seq, report) = rehearse(&app, &caller.token, policy, from, to).await?;
     Ok(answer(&app, caller, StatusCode::OK, seq, None, &report))
 }
 
 async fn rehearse(
     app: &App,
+    token: &str,
     policy: Remedies,
     from: Time,
     to: Time,
@@ -63,8 +64,9 @@ async fn rehearse(
     let end = app.brain().durable();
     // A copy of a large site takes a moment, and so does each stretch of the log: neither the
     // writer nor others who ask are to wait for it.
-    let site = app.brain().read(Site::clone);
-    let mut life = apart(move || RemedyRehearsal::new(&site, policy, from)).await?;
+    let brain = app.brain().clone();
+    let begun = move || RemedyRehearsal::new(&brain.read(Site::clone), policy, from);
+    let mut life = app.aside(token, begun).await?;
     let (mut after, mut cut) = begin(app, from, end).await?;
     let mut first = None;
     while after < end {
@@ -80,22 +82,17 @@ async fn rehearse(
         let Some(last) = records.last() else { break };
         after = last.seq;
         first = first.or(records.iter().map(|r| r.at).find(|at| *at >= from));
-        life = apart(move || {
+        let read = move || {
             for r in records.iter().filter(|r| r.at >= from && r.seq <= end) {
                 life.read(r);
             }
             life
-        })
-        .await?;
+        };
+        life = app.aside(token, read).await?;
     }
-    let done = apart(move || life.end(to)).await?;
+    let done = app.aside(token, move || life.end(to)).await?;
     let from = if cut { first.unwrap_or(from) } else { from };
     Ok((end, report(done, from, to, cut)))
-}
-
-/// Does something that takes a while where nobody waits for it.
-async fn apart<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Reply<T> {
-    tokio::task::spawn_blocking(f).await.map_err(|_| Failure::internal())
 }
 
 fn report(done: RehearsedRemedies, from: Time, to: Time, cut: bool) -> RemedyDryRunReport {

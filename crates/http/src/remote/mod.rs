@@ -190,10 +190,16 @@ async fn run(app: App, sender: Arc<Sender>, stop: CancellationToken) {
             () = stop.cancelled() => return,
         };
         if look {
-            let page = encode::samples(&figures_page(&app, true));
-            match encode::packed(&encode::request(&page, app.now().0, &extra)) {
-                Ok(body) => queue.push_back(body),
-                Err(error) => tracing::warn!(%error, "figures cannot be packed"),
+            // A page of a large site takes a moment; others are not to wait for it.
+            let (site, extra) = (app.clone(), extra.clone());
+            let made = tokio::task::spawn_blocking(move || {
+                let page = encode::samples(&figures_page(&site, true));
+                encode::packed(&encode::request(&page, site.now().0, &extra))
+            });
+            match made.await {
+                Ok(Ok(body)) => queue.push_back(body),
+                Ok(Err(error)) => tracing::warn!(%error, "figures cannot be packed"),
+                Err(error) => tracing::error!(%error, "figures cannot be made"),
             }
         }
         while queue.len() > WAITING {

@@ -87,10 +87,8 @@ pub(crate) async fn get(
     let held = caller.actor.project.is_some().then(|| Held::by(&job, no, now));
     let rows = |p| lines::windows(app.agents(), p, held.as_ref());
     let windows = placement.as_deref().map(rows).unwrap_or_default();
-    let shown = tokio::task::spawn_blocking(move || {
-        lines::of(placement.as_deref(), &windows, &track, &asked, bins)
-    });
-    let Ok(l) = shown.await else { return Err(Failure::internal()) };
+    let lines = move || lines::of(placement.as_deref(), &windows, &track, &asked, bins);
+    let l = app.aside(&caller.token, lines).await?;
     let body = JobTelemetry {
         kind: muster_api::Kind::JobTelemetry,
         id: job.id.to_string(),

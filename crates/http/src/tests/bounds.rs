@@ -167,7 +167,7 @@ async fn a_project_sees_of_nodes_what_it_needs_and_figures_of_its_own_gpus_only(
 async fn a_token_that_expires_ends_the_output_it_followed() {
     let s = site().await;
     let id = s.held_job(&s.user).await["id"].as_str().unwrap().to_owned();
-    let brief = s.token("brief", Role::Viewer, Some("alpha"), Some(Span::secs(1))).await;
+    let brief = s.token("brief", Role::Viewer, Some("alpha"), Some(Span::secs(5))).await;
     let path = format!("/v1/jobs/{id}/logs?follow=true");
     let r = s.router.clone().oneshot(request(&brief, "GET", &path, &Value::Null, &[]));
     let r = r.await.unwrap();
@@ -175,4 +175,10 @@ async fn a_token_that_expires_ends_the_output_it_followed() {
     let mut output = r.into_body().into_data_stream();
     let ended = async { while output.next().await.is_some() {} };
     tokio::time::timeout(PATIENCE, ended).await.expect("the stream ends with the token");
+    let refused = async {
+        while s.get(&brief, "/v1/whoami").await.status != 401 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, refused).await.expect("the token has expired");
 }

@@ -31,6 +31,12 @@ fn bodies_wait(config: HttpConfig) -> HttpConfig {
     HttpConfig { body_idle: never, request_timeout: never, ..config }
 }
 
+/// Whoever waits for a part of the log that does not come waits however long a test takes.
+fn readers_wait(config: HttpConfig) -> HttpConfig {
+    let never = std::time::Duration::from_secs(3600);
+    HttpConfig { min_seq_wait: never, request_timeout: never, ..config }
+}
+
 /// Sends so many of them, and waits until so many were refused.
 async fn begin_bodies(s: &Site, token: &str, count: usize, refusals: usize) -> Vec<StatusCode> {
     let (refused, mut answers) = tokio::sync::mpsc::unbounded_channel();
@@ -118,7 +124,8 @@ async fn a_body_that_tells_of_the_whole_site_is_read_from_admins_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_token_has_so_many_requests_at_once_and_no_more() {
-    let s = site_with(HttpConfig { requests_per_token: 2, ..HttpConfig::default() }).await;
+    let config = HttpConfig { requests_per_token: 2, ..HttpConfig::default() };
+    let s = site_with(readers_wait(config)).await;
     let all = s.app.0.room.available_permits();
     let seq = (s.brain.durable().0 + 1000).to_string();
     let waits = || {
@@ -162,7 +169,7 @@ async fn an_answer_that_is_not_taken_keeps_its_place_and_a_stream_does_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn probes_are_answered_when_everything_else_is_full() {
-    let s = site_with(HttpConfig { concurrency: 1, ..HttpConfig::default() }).await;
+    let s = site_with(readers_wait(HttpConfig { concurrency: 1, ..HttpConfig::default() })).await;
     // A read that waits for a part of the log that does not come.
     let seq = (s.brain.durable().0 + 1000).to_string();
     let waits = request(&s.admin, "GET", "/v1/whoami", &Value::Null, &[("muster-min-seq", &seq)]);

@@ -42,7 +42,7 @@ async fn refused_at_once(s: &Site, why: &str) {
 async fn a_store_that_does_not_answer_is_told_and_submits_do_not_wait_for_it() {
     let store_patience = std::time::Duration::from_secs(1);
     let s = site_with(HttpConfig { store_patience, ..HttpConfig::default() }).await;
-    assert_eq!(s.get("", "/readyz").await.status, 200);
+    ready(&s, 200).await;
     let lock = rusqlite::Connection::open(s._dir.path().join("muster.db")).unwrap();
     lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let first = tokio::spawn({

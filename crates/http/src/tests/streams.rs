@@ -1,8 +1,8 @@
 //! Streams: the log and the ranks' output.
 
 use super::{PATIENCE, Site, held, id_of, request, site, site_with};
-use crate::HttpConfig;
 use crate::feed::{Outlet, Unsent};
+use crate::{App, HttpConfig, router};
 use axum::body::BodyDataStream;
 use futures::StreamExt as _;
 use muster_link::messages::{LogChunk, Stream};
@@ -120,7 +120,7 @@ async fn a_reader_that_takes_nothing_is_cut_off_and_can_resume() {
         stream_bytes: 4096,
         ..HttpConfig::default()
     };
-    let s = site_with(config).await;
+    let mut s = site_with(config).await;
     let room = || s.app.0.streams.available_permits();
     let all = room();
     let mut stream = follow(&s, &s.admin, "/v1/events", None).await;
@@ -139,6 +139,9 @@ async fn a_reader_that_takes_nothing_is_cut_off_and_can_resume() {
         assert_eq!(event["seq"], last);
     }
     assert!(stream.last.contains("cut off") && stream.last.contains("Last-Event-ID"));
+    // Resumed with the usual patience: this reader is not to be cut off as well.
+    let (brain, agents, logs) = (s.brain.clone(), s.app.agents().clone(), s.logs.clone());
+    s.router = router(App::new(brain, agents, logs, HttpConfig::default()));
     let mut stream = follow(&s, &s.admin, "/v1/events", Some(&last.to_string())).await;
     assert_eq!(stream.next().await.unwrap().1["seq"], last + 1);
 }

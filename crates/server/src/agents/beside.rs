@@ -14,9 +14,10 @@ use tokio::sync::OnceCell;
 const TRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(100);
 
-type Shelf<K, V> = Mutex<HashMap<K, Arc<OnceCell<Option<V>>>>>;
+type Shelf<K, V> = Mutex<HashMap<K, Arc<OnceCell<V>>>>;
 
 /// Answers of the last seconds. Emptied often: secrets and payloads may be replaced or erased.
+/// That something is missing is not kept: whoever makes it tries again at once.
 #[derive(Default)]
 pub(super) struct Beside {
     payloads: Shelf<JobId, Arc<RunSpec>>,
@@ -35,15 +36,26 @@ where
         let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
         shelf.entry(key).or_default().clone()
     };
+    let found = || {
+        let fetching = fetch();
+        async move {
+            match fetching.await {
+                Ok(Some(value)) => Ok(value),
+                Ok(None) => Err(None),
+                Err(e) => Err(Some(e)),
+            }
+        }
+    };
     let mut tries = 1;
     loop {
-        match cell.get_or_try_init(&fetch).await {
-            Err(BrainError::Unavailable(_)) if tries < TRIES => {
+        match cell.get_or_try_init(&found).await {
+            Err(Some(BrainError::Unavailable(_))) if tries < TRIES => {
                 tries += 1;
                 tokio::time::sleep(PAUSE).await;
             }
-            Err(e) => return Err(e),
-            Ok(value) => return Ok(value.clone()),
+            Err(Some(e)) => return Err(e),
+            Err(None) => return Ok(None),
+            Ok(value) => return Ok(Some(value.clone())),
         }
     }
 }
@@ -71,5 +83,19 @@ impl Beside {
     pub(super) fn clear(&self) {
         self.payloads.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_missing_is_looked_for_again() {
+        let shelf: Shelf<u8, u8> = Mutex::default();
+        assert_eq!(once(&shelf, 1, || async { Ok(None) }).await.unwrap(), None);
+        assert_eq!(once(&shelf, 1, || async { Ok(Some(7)) }).await.unwrap(), Some(7));
+        let kept = once(&shelf, 1, || async { Ok(None) }).await.unwrap();
+        assert_eq!(kept, Some(7), "what is there is read once");
     }
 }

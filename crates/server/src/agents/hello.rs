@@ -125,7 +125,7 @@ pub(super) async fn enter(
     }
     let mut claim = Claim { seat: &seat, session: &session, kept: false };
     let skew = session.skew_ms.load(Ordering::Relaxed);
-    if skew.abs() > SKEW_MS {
+    if skew.unsigned_abs() > SKEW_MS {
         tracing::warn!(%node, skew_ms = skew, "the node's clock is off: synchronise it");
     }
     let held = || hello.observed.iter().map(|(key, _)| *key);

@@ -55,7 +55,7 @@ pub struct TestProgress {
 }
 
 /// Clocks further apart than this are complained about.
-pub(super) const SKEW_MS: i64 = 30_000;
+pub(super) const SKEW_MS: u64 = 30_000;
 
 /// A node's place: outlives its connections.
 #[derive(Debug, Default)]

@@ -108,7 +108,7 @@ pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: Entered) {
     let Entered { seat, session, welcome, protected, known, ended, testing } = entered;
     let leave = Leave(seat.clone(), session.clone());
     let mut live = Live {
-        skew_told: session.skew_ms.load(Ordering::Relaxed).abs() > SKEW_MS,
+        skew_told: session.skew_ms.load(Ordering::Relaxed).unsigned_abs() > SKEW_MS,
         inner,
         seat,
         session: session.clone(),
@@ -374,7 +374,7 @@ impl Live {
     fn skew(&mut self, at: Time, now: Time) {
         let skew = at.0.saturating_sub(now.0);
         self.session.skew_ms.store(skew, Ordering::Relaxed);
-        let off = skew.abs() > SKEW_MS;
+        let off = skew.unsigned_abs() > SKEW_MS;
         if off && !self.skew_told {
             tracing::warn!(node = %self.session.node, skew_ms = skew, "the node's clock is off: synchronise it");
         }
@@ -603,11 +603,11 @@ fn ranks_of(s: &State, node: &NodeName, key: AttemptKey) -> Vec<Range<u32>> {
 }
 
 /// A clock that seems to be off by less is right: the link takes its time, too.
-const OFF_MS: i64 = 1000;
+const OFF_MS: u64 = 1000;
 
 /// A moment of a node's clock by this server's, which is the one the log knows.
 fn by_server(at: Time, skew_ms: i64, now: Time) -> Time {
-    let off = if skew_ms.abs() > OFF_MS { skew_ms } else { 0 };
+    let off = if skew_ms.unsigned_abs() > OFF_MS { skew_ms } else { 0 };
     Time(at.0.saturating_sub(off)).min(now)
 }
 
@@ -623,5 +623,6 @@ mod tests {
         assert_eq!(by_server(Time(1_597_000), 600_000, now), Time(997_000));
         assert_eq!(by_server(Time(997_000), -400, now), Time(997_000));
         assert_eq!(by_server(Time(1_000_300), 300, now), now, "never later than it was heard");
+        assert_eq!(by_server(Time(i64::MIN), i64::MIN, now), Time(0), "whatever a node says");
     }
 }

@@ -23,6 +23,9 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Between two looks at the free space, while there is some.
 const SPACE_EVERY: Duration = Duration::from_secs(2);
 
+/// Records archived at a time: the lease is renewed between two times.
+const ARCHIVED_AT_ONCE: u64 = 50_000;
+
 /// Runs until the server stops or the lease is lost; returns why.
 pub(crate) fn run(
     shared: &Shared,
@@ -34,6 +37,7 @@ pub(crate) fn run(
     let mut renewed = Instant::now();
     let mut last_snapshot = store.latest_snapshot().ok().flatten().map_or(Seq(0), |s| s.seq);
     let mut older_snapshot = last_snapshot;
+    let mut archiving = false;
     let mut looked: Option<(Instant, Seq)> = None;
     let space = Space::of(&config.store);
     let (mut checked, mut measured) = (Instant::now(), Instant::now());
@@ -105,7 +109,7 @@ pub(crate) fn run(
                     last_snapshot = seq;
                     shared.stats.snapshots.fetch_add(1, Ordering::Relaxed);
                     looked = Some((Instant::now(), durable));
-                    archive(store, epoch, config, durable, older_snapshot);
+                    archiving = true;
                 }
                 Err(e @ StoreError::StaleLease { .. }) => return Some(e),
                 Err(e) => {
@@ -115,6 +119,9 @@ pub(crate) fn run(
                 }
             }
         }
+        if archiving {
+            archiving = archive(store, epoch, config, durable, older_snapshot);
+        }
         if looked.is_none_or(|(at, seq)| at.elapsed() >= LOOK_EVERY && seq != durable) {
             let state = shared.view.read().unwrap_or_else(PoisonError::into_inner).clone();
             look(shared, &state);
@@ -123,7 +130,6 @@ pub(crate) fn run(
     }
     shared.lease_over();
     let _ = store.release_lease(epoch);
-    let _ = older_snapshot;
     // Nobody writes without the lease: what is in the file now is all there is.
     if let Err(e) = store.close() {
         tracing::warn!(error = %e, "the store could not be closed; nothing is lost");
@@ -167,16 +173,31 @@ fn snapshot(shared: &Shared, store: &mut dyn Store, epoch: Epoch) -> Result<Seq,
     Ok(state.seq)
 }
 
-fn archive(store: &mut dyn Store, epoch: Epoch, config: &BrainConfig, durable: Seq, older: Seq) {
-    let upto = Seq(durable.0.saturating_sub(config.retain).min(older.0));
-    if upto.0 == 0 {
-        return;
+/// Archives the oldest records, and says whether there are more to archive.
+fn archive(
+    store: &mut dyn Store,
+    epoch: Epoch,
+    config: &BrainConfig,
+    durable: Seq,
+    older: Seq,
+) -> bool {
+    let all = Seq(durable.0.saturating_sub(config.retain).min(older.0));
+    if all.0 == 0 {
+        return false;
     }
-    match store.archive(epoch, upto, &config.archive) {
+    let archived = store.head().and_then(|head| {
+        let upto = all.min(Seq(head.first_seq.0.saturating_add(ARCHIVED_AT_ONCE - 1)));
+        store.archive(epoch, upto, &config.archive)
+    });
+    match archived {
         Ok(r) if r.entries() > 0 => {
             tracing::info!(from = %r.from, to = %r.to, "old records archived");
+            r.to < all
         }
-        Ok(_) => {}
-        Err(e) => tracing::error!(error = %e, "old records could not be archived"),
+        Ok(_) => false,
+        Err(e) => {
+            tracing::error!(error = %e, "old records could not be archived");
+            false
+        }
     }
 }

@@ -197,6 +197,7 @@ fn a_standby_outlasts_a_store_that_is_away_and_nothing_worse() {
 async fn a_step_of_the_machines_clock_is_in_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let brain = lead(dir.path()).await;
+    let _alone = super::clock::WALL.lock().await;
     let (mut hours, mut found) = (0, None);
     while found.is_none() {
         assert!(hours < 40, "no step is found");

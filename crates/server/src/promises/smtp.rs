@@ -7,7 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use muster_model::units::Time;
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -204,7 +205,8 @@ impl Line {
         let mut lines = Vec::new();
         loop {
             let mut line = String::new();
-            let read = self.io.read_line(&mut line).await?;
+            let most = LINE_MAX as u64 + 1;
+            let read = (&mut self.io).take(most).read_line(&mut line).await?;
             if read == 0 || read > LINE_MAX || lines.len() > 100 {
                 return Err(MailError::Io(std::io::ErrorKind::UnexpectedEof.into()));
             }

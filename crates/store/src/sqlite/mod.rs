@@ -395,7 +395,14 @@ impl Store for SqliteStore {
         let tx = self.begin()?;
         let (head, current, expires) = Db(&tx).lease()?;
         if head.held && current != holder {
-            return Ok(LeaseAnswer::Held { holder: current, expires_in: expires.since(now()) });
+            let now = now();
+            let left = expires.since(now);
+            if left > ttl {
+                // The clock was set back since it was renewed: nobody waits for it to come there again.
+                tx.execute("UPDATE head SET expires = ?1", [(now + ttl).0]).map_err(fail)?;
+                tx.commit().map_err(fail_commit)?;
+            }
+            return Ok(LeaseAnswer::Held { holder: current, expires_in: left.min(ttl) });
         }
         let epoch = Epoch(head.epoch.0 + 1);
         tx.execute(

@@ -57,7 +57,8 @@ async fn lead(dir: &Path) -> Brain {
         archive: dir.join("archive"),
         seal_key: dir.join("seal.key"),
         policy: muster_engine::Policy::default(),
-        lease: Span::secs(10),
+        // The same holder takes it again at once; no test lasts so long that it ends.
+        lease: Span::hours(1),
         snapshot_every: 10_000,
         retain: 10_000,
     };
