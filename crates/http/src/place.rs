@@ -138,7 +138,7 @@ mod tests {
     impl TryFrom<String> for Even {
         type Error = String;
         fn try_from(text: String) -> Result<Even, String> {
-            if text.len() % 2 == 0 { Ok(Even) } else { Err(format!("`{text}` is odd")) }
+            if text.len().is_multiple_of(2) { Ok(Even) } else { Err(format!("`{text}` is odd")) }
         }
     }
 

@@ -140,7 +140,7 @@ fn nothing_that_happens_around_a_job_that_is_ending_stops_it_again() {
     let mut urgent = gang(1, 8);
     urgent.priority = Priority::High;
     let urgent = w.submit(urgent);
-    assert_eq!(w.nodes_of(urgent), [n.clone()]);
+    assert_eq!(w.nodes_of(urgent), std::slice::from_ref(&n));
     w.ok(Command::Drain { node: n.clone(), reason: "fan".into(), stop: true });
     let stop = w.job(job).attempt.as_ref().unwrap().stop.clone().unwrap();
     assert!(matches!(stop.reason, StopReason::SlotFailed { .. }), "{stop:?}");
@@ -163,8 +163,12 @@ fn a_job_that_is_queued_again_keeps_its_first_result_and_a_late_cause_leaves_the
     w.start(job);
     let key = w.key(job);
     assert_eq!((key.attempt, w.job(job).state), (2, JobState::Running), "a number of its own");
-    assert_ne!(w.nodes_of(job), [n.clone()]);
-    assert_eq!(w.job(job).past, [first.clone()], "what became of the first is still known");
+    assert_ne!(w.nodes_of(job), std::slice::from_ref(&n));
+    assert_eq!(
+        w.job(job).past,
+        std::slice::from_ref(&first),
+        "what became of the first is still known"
+    );
     assert!(first.reason.contains('3'), "{}", first.reason);
     // Why the first one ended is learnt while the second one runs.
     let before = w.log.len();
