@@ -50,7 +50,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("cancel 4242", 3, "4242"),
     ("cancel {failed}", 5, "job {failed} ended (failed) at "),
     ("cancel {cancelled}", 0, "was cancelled already"),
-    ("cancel {array}", 5, "nothing to cancel"),
+    ("cancel {array}", 0, "was cancelled already"),
     ("cancel {held} --token {eve}", 3, "no job {held}"),
     ("hold 4242", 3, "4242"),
     ("hold {failed}", 5, "only a waiting job can be held"),
