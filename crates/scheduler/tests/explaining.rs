@@ -155,9 +155,6 @@ fn follow(w: &Work, s: &str) -> Option<Work> {
     if s.starts_with("leave `sku` out") {
         return Some(one(&|g| g.sku = None));
     }
-    if let Some(sku) = s.strip_prefix("ask for SKU ") {
-        return Some(one(&|g| g.sku = Some(sku.parse().unwrap())));
-    }
     if s.contains("instead of") {
         let n = number(s.strip_prefix("ask for ").unwrap());
         return Some(if s.contains("GPU") {
@@ -166,7 +163,9 @@ fn follow(w: &Work, s: &str) -> Option<Work> {
             Work { demand: Arc::new(w.demand.resized(n)), elastic: None, ..w.clone() }
         });
     }
-    assert!(s.starts_with("ask for at most"), "an unknown suggestion: {s}");
+    // A nearest name says what there is, not that it has room.
+    let hardware = s.starts_with("ask for at most") || s.starts_with("ask for SKU ");
+    assert!(hardware, "an unknown suggestion: {s}");
     None
 }
 
