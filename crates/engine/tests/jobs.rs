@@ -2,15 +2,13 @@
 
 use crate::common;
 
-use common::{World, checkpoints, crash, gang, node};
-use muster_engine::{Engine, Policy};
+use common::{World, crash, gang, node};
 use muster_model::command::{Actor, Command, IdempotencyKey, Observed, RefusalCode, Request};
 use muster_model::entity::Entity;
-use muster_model::event::Event;
 use muster_model::finding::{SeenFinding, Severity};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Exit, JobState, SlotEnd, Verdict};
-use muster_model::spec::{CheckpointSpec, OnPartition, Retries, lease_grace};
+use muster_model::spec::Retries;
 use muster_model::tenant::Role;
 use muster_model::topology::Level;
 use muster_model::units::{Bytes, Span, Time};
@@ -83,141 +81,6 @@ fn a_lost_node_sends_its_gang_elsewhere_and_the_old_ranks_are_stopped_before_it_
         observed: Observed::Ended(SlotEnd::Stopped),
     });
     assert_eq!(w.job(other).state, JobState::Starting);
-}
-
-#[test]
-fn with_a_checkpoint_directory_no_new_attempt_starts_before_the_old_one_must_have_stopped() {
-    let mut w = World::new(4, 8);
-    let mut spec = gang(1, 8);
-    spec.checkpoint = Some(CheckpointSpec {
-        dir: "/ckpt".into(),
-        request: muster_model::spec::CheckpointRequest::default(),
-        grace: Some(Span::secs(20)),
-        interval: None,
-    });
-    spec.on_partition = Some(OnPartition::StopAfter(Span::secs(60)));
-    let id = w.submit(spec);
-    w.start(id);
-    let gone = w.nodes_of(id)[0].clone();
-    w.pass(Span::secs(30));
-    let last_seen = w.now - Span::secs(30);
-    w.ok(Command::NodeLost { node: gone, last_seen });
-    assert_eq!(w.job(id).state, JobState::Stopping);
-    w.pass(Span::secs(59));
-    assert_eq!(w.job(id).state, JobState::Stopping, "fenced until last seen + 60 + 20 + 10 s");
-    w.pass(Span::secs(1));
-    assert_eq!(w.job(id).state, JobState::Starting);
-}
-
-#[test]
-fn a_fence_begins_anew_with_a_leader_whose_clock_is_ahead() {
-    let mut w = World::new(4, 8);
-    let mut spec = gang(1, 8);
-    spec.checkpoint = checkpoints(false);
-    spec.checkpoint.as_mut().unwrap().grace = Some(Span::secs(20));
-    spec.on_partition = Some(OnPartition::StopAfter(Span::secs(60)));
-    let id = w.submit(spec);
-    w.start(id);
-    let gone = w.nodes_of(id)[0].clone();
-    let last_seen = w.now;
-    w.ok(Command::NodeLost { node: gone, last_seen });
-    assert_eq!(w.job(id).state, JobState::Stopping);
-    // Seconds later another server leads; the clock was set meanwhile.
-    w.now = w.now + Span::hours(1);
-    let epoch = muster_model::ids::Epoch(2);
-    w.ok(Command::Lead { epoch, server: "s".into(), restored: false });
-    // At the same moment the next one has nothing new to order.
-    let (from, epoch) = (w.log.len(), muster_model::ids::Epoch(3));
-    w.ok(Command::Lead { epoch, server: "s".into(), restored: false });
-    assert!(!w.since(from).any(|e| matches!(e, Event::StopOrdered { .. })));
-    w.pass(Span::secs(89));
-    assert_eq!(w.job(id).state, JobState::Stopping, "60 + 20 + 10 s from the new lead on");
-    w.pass(Span::secs(1));
-    assert_eq!(w.job(id).state, JobState::Starting);
-}
-
-#[test]
-fn a_fence_is_never_before_ranks_without_a_server_have_been_killed() {
-    // Of the site and of the job, in seconds.
-    for (site, own) in [(30, None), (30, Some(0)), (1, None), (0, Some(60)), (1, Some(0))] {
-        let mut w = World::new(2, 8);
-        let policy = Policy { grace: Span::secs(site), ..Policy::default() };
-        let margin = policy.fence_margin;
-        w.engine = Engine::new(w.engine.state().clone(), policy);
-        let mut spec = gang(1, 8);
-        spec.checkpoint = checkpoints(false);
-        spec.checkpoint.as_mut().unwrap().grace = own.map(Span::secs);
-        let after = Span::secs(60);
-        spec.on_partition = Some(OnPartition::StopAfter(after));
-        let killed = after.0 + lease_grace(spec.checkpoint.as_ref()).0;
-        let id = w.submit(spec);
-        w.start(id);
-        let (gone, last_seen) = (w.nodes_of(id)[0].clone(), w.now);
-        w.pass(Span::secs(30));
-        w.ok(Command::NodeLost { node: gone, last_seen });
-        let job = w.job(id).clone();
-        let stop = job.attempt.as_ref().unwrap().stop.clone().unwrap();
-        let fence = stop.fence_until.unwrap().since(last_seen);
-        assert!(fence.0 >= killed + margin.0, "{site} {own:?}: {fence} after it was heard");
-    }
-}
-
-#[test]
-fn a_lost_node_is_not_retired_while_its_ranks_may_still_write() {
-    let mut w = World::new(2, 8);
-    let mut spec = gang(1, 8);
-    spec.checkpoint = checkpoints(false);
-    spec.on_partition = Some(OnPartition::StopAfter(Span::secs(60)));
-    let id = w.submit(spec);
-    w.start(id);
-    let gone = w.nodes_of(id)[0].clone();
-    w.ok(Command::NodeLost { node: gone.clone(), last_seen: w.now });
-    let e = w.send(Command::Retire { node: gone.clone() }).unwrap_err();
-    assert_eq!(e.code, RefusalCode::Conflict);
-    assert!(e.message.contains(&format!("ranks of job {id} may write there for")), "{}", e.message);
-    assert_eq!(w.job(id).state, JobState::Stopping, "no second attempt beside the first");
-    w.pass(Span::mins(10));
-    w.ok(Command::Retire { node: gone });
-}
-
-#[test]
-fn a_cancelled_job_is_not_started_beside_its_ranks_on_a_retired_node() {
-    let mut w = World::new(2, 8);
-    let mut spec = gang(1, 8);
-    spec.checkpoint = checkpoints(false);
-    spec.on_partition = Some(OnPartition::StopAfter(Span::secs(60)));
-    let id = w.run(spec);
-    let gone = w.nodes_of(id)[0].clone();
-    w.lose(&gone);
-    w.ok(Command::Cancel { job: id });
-    assert_eq!(w.job(id).state, JobState::Cancelled);
-    w.ok(Command::Retire { node: gone });
-    w.ok(Command::Requeue { job: id });
-    assert_eq!(w.job(id).state, JobState::Queued, "its lease still runs");
-    assert!(w.job(id).not_before > w.now + Span::secs(60));
-    w.pass(Span::mins(10));
-    assert_eq!((w.job(id).state, w.job(id).attempts), (JobState::Starting, 2));
-}
-
-#[test]
-fn a_job_that_goes_on_in_a_partition_is_not_started_twice() {
-    let mut w = World::new(2, 8);
-    let mut spec = gang(1, 8);
-    spec.on_partition = Some(OnPartition::Continue);
-    let id = w.submit(spec);
-    w.start(id);
-    let key = w.key(id);
-    let gone = w.nodes_of(id)[0].clone();
-    w.ok(Command::NodeLost { node: gone.clone(), last_seen: w.now });
-    w.pass(Span::mins(600));
-    assert_eq!(w.job(id).state, JobState::Stopping, "nobody knows whether it still runs");
-    w.connect(
-        gone.as_str()[1..].parse().unwrap(),
-        8,
-        "boot",
-        vec![(key, Observed::Ended(SlotEnd::Ok))],
-    );
-    assert_eq!(w.job(id).state, JobState::Starting, "now it is known: a new attempt");
 }
 
 #[test]

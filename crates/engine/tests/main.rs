@@ -3,6 +3,7 @@
 mod agents;
 mod arrays;
 mod common;
+mod fences;
 mod golden;
 mod hardware;
 mod health;
