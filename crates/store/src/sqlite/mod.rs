@@ -117,9 +117,7 @@ impl SqliteStore {
             sync_parent(path)?;
         }
         let conn = Self::connect(path)?;
-        let mode: String =
-            conn.query_row("PRAGMA journal_mode = WAL", [], |r| r.get(0)).map_err(fail)?;
-        if mode != "wal" {
+        if Self::journal(&conn)? != "wal" {
             return Err(StoreError::other(format!(
                 "the file system of {} cannot share memory, which SQLite's WAL needs: put the \
                  store on a local disk, or use PostgreSQL",
@@ -144,6 +142,24 @@ impl SqliteStore {
         let conn = Connection::open_with_flags(path, flags).map_err(fail)?;
         conn.busy_timeout(BUSY).map_err(fail)?;
         Ok(conn)
+    }
+
+    /// Turns the WAL on and says what the file uses now. Of several that open a new file at one
+    /// moment SQLite refuses some at once: each holds a read lock that the others wait for. Those
+    /// let go and try again.
+    fn journal(conn: &Connection) -> Result<String, StoreError> {
+        let deadline = Instant::now() + BUSY;
+        loop {
+            match conn.query_row("PRAGMA journal_mode = WAL", [], |r| r.get(0)) {
+                Err(e)
+                    if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                        && Instant::now() < deadline =>
+                {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                answer => return answer.map_err(fail),
+            }
+        }
     }
 
     /// Copies the whole store, as of one moment and beside a running writer, into a new file, and
