@@ -124,3 +124,31 @@ fn seed_1794740481() {
         ],
     );
 }
+
+// A spare stepped in for a node that was not back yet when the world mended everything, and left it
+// its role: one node of the mended world was kept out of service for ever.
+#[test]
+#[rustfmt::skip]
+fn a_mended_world_has_no_spares_although_one_stepped_in_when_roles_were_set() {
+    check((704_000_000, 3, 8, 2, 1, 0), &[
+        (16250, Submit(Ask { nodes: 3, gpus: 6, shape: 2, limit: 4, class: 0, tier: 0, saves: 3, owner: 0, after: None })),
+        (0, Crash(225, 395)),
+        (24539, Submit(Ask { nodes: 1, gpus: 0, shape: 8, limit: 0, class: 2, tier: 3, saves: 5, owner: 2, after: Some(225) })),
+        (8742, Drain(158, true)),
+        (28440, Submit(Ask { nodes: 2, gpus: 3, shape: 2, limit: 3, class: 4, tier: 2, saves: 0, owner: 4, after: None })),
+    ]);
+}
+
+// The same, by a spare that was drained until then.
+#[test]
+#[rustfmt::skip]
+fn a_mended_world_has_no_spares_although_one_stepped_in_when_it_was_undrained() {
+    check((712_000_228, 4, 8, 2, 1, 0), &[
+        (13997, Drain(49, false)),
+        (0, Submit(Ask { nodes: 2, gpus: 3, shape: 5, limit: 2, class: 0, tier: 1, saves: 4, owner: 2, after: None })),
+        (49743, Submit(Ask { nodes: 3, gpus: 6, shape: 7, limit: 4, class: 2, tier: 0, saves: 3, owner: 0, after: Some(97) })),
+        (0, Crash(71, 998)),
+        (20666, Crash(76, 879)),
+        (357_470, Requeue(231)),
+    ]);
+}

@@ -181,6 +181,18 @@ impl World {
         self.poll(i);
     }
 
+    /// A spare that steps in for a node that is not back yet leaves its role to it: whoever wants
+    /// no spares says so again, each time to one fewer.
+    fn keep_no_spares(&mut self) {
+        for _ in 0..self.agents.len() {
+            let mut nodes = self.view.nodes.values();
+            let spare = nodes.find(|n| n.role == NodeRole::Spare && n.stage != Stage::Retired);
+            let Some(node) = spare.map(|n| n.name.clone()) else { return };
+            let role = Some(NodeRole::Normal);
+            self.operator(Command::MarkNode { node, role, hazard: Some(0) });
+        }
+    }
+
     /// Nothing is broken, and nothing is forbidden.
     pub(crate) fn set_free(&mut self) {
         self.operator(Command::SetPolicy { policy: Arc::new(SitePolicy::default()) });
@@ -201,6 +213,7 @@ impl World {
             let role = Some(NodeRole::Normal);
             self.operator(Command::MarkNode { node, role, hazard: Some(0) });
         }
+        self.keep_no_spares();
         for (job, tier) in self.view.jobs.values().map(|j| (j.id, j.spec.tier)).collect::<Vec<_>>()
         {
             // What only runs in a reservation would wait for one for ever.
