@@ -118,6 +118,8 @@ pub(crate) struct Cycle<'c> {
     let_go: bool,
     /// Jobs that nodes are gathered for in this cycle.
     gathered: Vec<JobId>,
+    /// Jobs that give up room that was made for them.
+    pub(crate) gave_way: BTreeSet<JobId>,
     memo: Memo,
 }
 
@@ -141,6 +143,7 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
         late: BTreeSet::new(),
         let_go: false,
         gathered: Vec::new(),
+        gave_way: BTreeSet::new(),
         memo: Memo::default(),
     };
     if let Some(edge) = cycle.c.fleet.pass_edges(now)
@@ -148,6 +151,7 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
     {
         cycle.again(edge);
     }
+    cycle.give_way();
     cycle.gather();
     cycle.starts();
     if !cycle.out.more {
@@ -158,7 +162,9 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
     let started = &cycle.started;
     cycle.out.promises.retain(|p| !started.contains(&p.job));
     cycle.undo();
-    cycle.out.more |= cycle.let_go;
+    // What they gave up is free once their new promise is in the log.
+    let gave_way = cycle.out.promises.iter().any(|p| cycle.gave_way.contains(&p.job));
+    cycle.out.more |= cycle.let_go || gave_way;
     cycle.out
 }
 
@@ -243,6 +249,37 @@ impl Cycle<'_> {
                 }
             }
         }
+    }
+
+    /// Room that was made for a job is free, and somebody else is promised some of it before the job
+    /// would be over. It waits like any other then: kept, it would stand in the way of that promise,
+    /// and both would wait for each other.
+    fn give_way(&mut self) {
+        let made = self.c.fleet.kept.iter().filter(|(_, k)| k.basis != Basis::Limits);
+        let gives: Vec<JobId> =
+            made.filter(|(job, k)| self.thwarted(**job, k)).map(|(job, _)| *job).collect();
+        for job in gives {
+            self.keep_nothing(job);
+            self.gave_way.insert(job);
+        }
+    }
+
+    /// Would a job fit on what is kept for it, but for promises to others?
+    fn thwarted(&self, job: JobId, kept: &Kept) -> bool {
+        let f = &self.c.fleet;
+        let Some(work) = self.c.queue.get(job).filter(|_| !f.broken.contains(&job)) else {
+            return false;
+        };
+        let q = Query::new(f, work, self.now, u32::MAX, u64::MAX);
+        let asks = q.asks.iter().flat_map(|a| std::iter::repeat_n(a, a.nodes as usize));
+        let on: Vec<_> = kept.nodes.iter().map(|ix| f.entry(*ix)).zip(asks).collect();
+        q.demand.nodes() as usize == kept.nodes.len()
+            && on.iter().all(|(e, a)| e.serving() && e.fits(a))
+            && on.iter().any(|(e, a)| {
+                let mut others = e.book.iter().filter(|b| b.job != job);
+                others.any(|b| b.start < q.end && b.end > self.now)
+                    && !f.free_until(e, a, q.who, self.now, q.end)
+            })
     }
 
     /// Where nobody may pass, those behind the first wait for it: nothing is kept for them.

@@ -66,7 +66,10 @@ impl Cycle<'_> {
             return false;
         }
         let had = self.c.fleet.kept.get(&t.job).cloned();
-        let moved = had.filter(|k| broken && later.at > k.start).map(|k| self.why_broken(&k));
+        let mut moved = had.filter(|k| broken && later.at > k.start).map(|k| self.why_broken(&k));
+        if self.gave_way.contains(&t.job) {
+            moved = Some("another job is promised a node that was kept for it".into());
+        }
         self.set_promise(&w, later, moved);
         true
     }

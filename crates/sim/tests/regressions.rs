@@ -152,3 +152,16 @@ fn a_mended_world_has_no_spares_although_one_stepped_in_when_it_was_undrained() 
         (357_470, Requeue(231)),
     ]);
 }
+
+// A gang whose node failed was kept nodes that somebody else was promised before it would be over:
+// neither started.
+#[test]
+#[rustfmt::skip]
+fn a_gang_that_was_swapped_gives_way_to_a_promise_on_its_nodes() {
+    check((710_000_264, 7, 4, 0, 1, 0), &[
+        (229, Submit(Ask { nodes: 4, gpus: 4, shape: 4, limit: 4, class: 0, tier: 3, saves: 0, owner: 0, after: Some(6) })),
+        (12463, Submit(Ask { nodes: 3, gpus: 3, shape: 9, limit: 1, class: 1, tier: 0, saves: 3, owner: 4, after: None })),
+        (37002, Cut(175, 476)),
+        (75443, StopShort),
+    ]);
+}

@@ -1,6 +1,6 @@
 //! Nodes of a gang fail: just those are replaced, by spares that are near.
 
-use crate::common::{World, gang, node, number};
+use crate::common::{World, gang, limited, node, number, replay};
 use muster_model::command::{Command, Observed};
 use muster_model::event::Event;
 use muster_model::ids::JobId;
@@ -168,4 +168,25 @@ fn a_spare_that_comes_back_steps_in_for_the_node_that_a_waiting_gang_lost() {
     assert_eq!(w.job(id).state, JobState::Starting);
     let role = |w: &World, i: usize| w.engine.state().nodes[&node(i)].role;
     assert_eq!((role(&w, 3), role(&w, 0)), (NodeRole::Normal, NodeRole::Spare));
+}
+
+#[test]
+fn a_gang_and_the_job_that_was_promised_its_nodes_do_not_wait_for_each_other() {
+    let mut w = World::new(5, 8);
+    let id = w.run(limited(4, 8, 240));
+    let had = w.nodes_of(id);
+    let other = w.submit(limited(3, 8, 10));
+    let promised = w.job(other).promise.clone().unwrap();
+    assert!(promised.nodes.iter().all(|n| had[1..].contains(n)), "{promised:?}");
+    w.pass(Span::mins(5));
+    w.lose(&had[0]);
+    assert_eq!(w.job(id).promise.as_ref().map(|p| p.basis), Some(Basis::Swap));
+    stop_rest(&mut w, id, &had[..1]);
+    // A whole time limit more would not be over when the other is promised its start.
+    assert_eq!(w.job(other).state, JobState::Starting, "nothing stands in its way");
+    assert_eq!(w.job(id).promise.as_ref().map(|p| p.basis), Some(Basis::Limits));
+    w.start(other);
+    w.finish(other);
+    assert_eq!(w.job(id).state, JobState::Starting);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
