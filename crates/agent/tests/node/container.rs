@@ -322,6 +322,11 @@ pub(crate) fn what_cannot_run_is_refused_with_what_to_do() {
     d.run.image = Some("Not/An/Image:::".into());
     let reason = refusal(&mut b, &d);
     assert!(reason.contains("HOST/NAME:TAG"), "{reason}");
+    let mut missing = contained("true");
+    let (from, at) = ("/no/such/volume".to_owned(), "/data".to_owned());
+    missing.volumes = vec![Volume { from, at, read_only: true }];
+    let reason = refusal(&mut b, &missing);
+    assert!(reason.contains("`/no/such/volume` does not exist"), "{reason}");
     let pulls = Hands { containers: Arc::new(Containers::new(Pull::Missing)), ..Hands::default() };
     let mut b = Bench::handy(pulls);
     d.run.image = Some("localhost:1/no-such-image:9".into());
