@@ -520,8 +520,10 @@ impl Slot {
                 }
             }
         }
-        // A guard that outlives it still ends what is left.
-        self.child.is_some() || self.shim.as_ref().is_some_and(ProcessId::alive)
+        // Processes without a control group are found by its guard alone, which is done in seconds.
+        // Everything else is ended and removed here as well.
+        let lost = self.group.is_none() && self.detail.run.image.is_none();
+        (lost && self.child.is_some()) || self.shim.as_ref().is_some_and(ProcessId::alive)
     }
 
     /// What the supervisor's record means.
