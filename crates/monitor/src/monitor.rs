@@ -13,12 +13,12 @@ use crate::snapshot::Snapshot;
 use muster_gpu::device::{DeviceError, Driver, DriverEvent};
 use muster_model::fault::SeenFault;
 use muster_model::node::Gpu;
+use muster_supervise::SupervisedThread;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a thread waits for the driver to tell something before it looks whether to stop.
@@ -57,7 +57,7 @@ pub struct Monitor {
     row_every: Duration,
     probes: Probes,
     stop: Arc<AtomicBool>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<SupervisedThread>>,
 }
 
 impl std::fmt::Debug for Monitor {
@@ -340,9 +340,7 @@ impl Monitor {
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         lock(&self.sampler).stop();
-        for t in lock(&self.threads).drain(..) {
-            let _ = t.join();
-        }
+        SupervisedThread::end_all(lock(&self.threads).drain(..));
     }
 }
 

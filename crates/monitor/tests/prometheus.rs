@@ -141,6 +141,12 @@ impl Prometheus {
         assert_eq!(answer["status"], "success", "{query}: {answer}");
         answer["data"]["result"].as_array().cloned()
     }
+
+    /// So many rows of an answer. Waits for them: a scrape that a busy machine is late with leaves
+    /// nothing until the next one.
+    fn rows(&self, query: &str, want: usize) -> Vec<Value> {
+        until(query, || self.query(query).filter(|rows| rows.len() == want))
+    }
 }
 
 impl Drop for Prometheus {
@@ -164,39 +170,35 @@ fn dashboards_made_for_dcgm_exporter_find_their_figures() {
         let n: f64 = n.first()?["value"][1].as_str()?.parse().ok()?;
         (n >= 3.0).then_some(())
     });
-    let up = p.query("up{job=\"dcgm\"}").expect("an answer");
-    assert_eq!(up[0]["value"][1], "1", "{up:?}");
+    p.rows("up{job=\"dcgm\"} == 1", 1);
     for panel in PANELS {
-        let rows = p.query(panel).expect("an answer");
         let want = if panel.starts_with("avg(") || panel.starts_with("sum(") { 1 } else { 8 };
-        assert_eq!(rows.len(), want, "{panel}: {rows:?}");
+        p.rows(panel, want);
     }
     // What fills the dashboard's drop-downs.
     for label in ["instance", "gpu", "Hostname", "modelName"] {
-        let rows =
-            p.query(&format!("count by ({label}) (DCGM_FI_DEV_GPU_TEMP)")).expect("answered");
+        let rows = until(label, || {
+            p.query(&format!("count by ({label}) (DCGM_FI_DEV_GPU_TEMP)")).filter(|r| !r.is_empty())
+        });
         assert!(rows.iter().all(|r| r["metric"][label].as_str().is_some_and(|v| !v.is_empty())));
     }
     // Everything that dcgm-exporter tells when nobody chose anything.
     let mut told = 0;
     for m in dcgm::metrics().filter(|m| m.on_by_default) {
-        let rows = p.query(&format!("count({})", m.classic)).expect("answered");
-        assert_eq!(rows.first().map(|r| r["value"][1].clone()), Some("8".into()), "{}", m.classic);
+        p.rows(&format!("count({}) == 8", m.classic), 1);
         if m.kind == dcgm::Kind::Counter {
-            let rate = p.query(&format!("rate({}[30s])", m.classic)).expect("answered");
-            assert_eq!(rate.len(), 8, "{}", m.classic);
+            p.rows(&format!("rate({}[30s])", m.classic), 8);
         }
         told += 1;
     }
     eprintln!("{} panels and {told} figures that are on by default: all there", PANELS.len());
     // A job's labels; the target's own `job` wins, ours moves aside.
-    let of_job = p.query("DCGM_FI_DEV_GPU_UTIL{hpc_job=\"42\"}").expect("answered");
-    assert_eq!(of_job.len(), 1);
+    let of_job = p.rows("DCGM_FI_DEV_GPU_UTIL{hpc_job=\"42\"}", 1);
     let labels = &of_job[0]["metric"];
     assert_eq!((&labels["exported_job"], &labels["rank"]), (&"42".into(), &"3".into()));
     assert_eq!(labels["project"], "team \"a\"\\\n");
-    assert_eq!(p.query("count(muster_gpu_up == 1)").expect("answered")[0]["value"][1], "8");
-    assert!(!p.query("rate(process_cpu_seconds_total{job=\"dcgm\"}[30s])").expect("ok").is_empty());
+    p.rows("count(muster_gpu_up == 1) == 8", 1);
+    p.rows("rate(process_cpu_seconds_total{job=\"dcgm\"}[30s])", 1);
     site.monitor.stop();
 }
 

@@ -12,7 +12,8 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -112,17 +113,64 @@ where
     tokio::spawn(async move {
         let mut pause = Pause(FIRST);
         loop {
-            let (began, run) = (Instant::now(), make());
-            let one = tokio::spawn(async move {
-                hit(&format!("task.{part}"));
-                run.await;
-            });
-            let Err(ended) = one.await else { return };
-            // Cancelled: the runtime ends.
-            let Ok(panic) = ended.try_into_panic() else { return };
+            let began = Instant::now();
+            // What it shares with others is behind locks whose poison nobody minds.
+            let panic = match catch_unwind(AssertUnwindSafe(&mut make)) {
+                Err(panic) => panic,
+                Ok(run) => {
+                    let one = tokio::spawn(async move {
+                        hit(&format!("task.{part}"));
+                        run.await;
+                    });
+                    let Err(ended) = one.await else { return };
+                    // Cancelled: the runtime ends.
+                    let Ok(panic) = ended.try_into_panic() else { return };
+                    panic
+                }
+            };
             tokio::time::sleep(pause.after(part, began.elapsed(), &*panic)).await;
         }
     });
+}
+
+/// A thread that [`thread`] started. It goes on when this is dropped.
+#[derive(Debug)]
+pub struct SupervisedThread {
+    ending: Arc<AtomicBool>,
+    handle: JoinHandle<()>,
+}
+
+impl SupervisedThread {
+    /// Waits until it returns. It is not run again from here on, and a pause between two runs ends.
+    /// What it waits for itself is for the caller to end first.
+    pub fn end(self) {
+        self.ask_to_end();
+        let _ = self.handle.join();
+    }
+
+    /// The same for several, one of which may wait for another.
+    pub fn end_all(threads: impl IntoIterator<Item = SupervisedThread>) {
+        let threads: Vec<_> = threads.into_iter().collect();
+        threads.iter().for_each(SupervisedThread::ask_to_end);
+        threads.into_iter().for_each(SupervisedThread::end);
+    }
+
+    fn ask_to_end(&self) {
+        self.ending.store(true, Ordering::Release);
+        self.handle.thread().unpark();
+    }
+}
+
+/// Sleeps for so long, or until the thread is to end; says whether it is.
+fn rest(most: Duration, ending: &AtomicBool) -> bool {
+    let from = Instant::now();
+    loop {
+        let left = most.saturating_sub(from.elapsed());
+        if ending.load(Ordering::Acquire) || left.is_zero() {
+            return ending.load(Ordering::Acquire);
+        }
+        std::thread::park_timeout(left);
+    }
 }
 
 /// Runs a thread until it returns. One that panics is run again.
@@ -132,7 +180,9 @@ where
 pub fn thread(
     part: &'static str,
     mut run: impl FnMut() + Send + 'static,
-) -> std::io::Result<JoinHandle<()>> {
+) -> std::io::Result<SupervisedThread> {
+    let ending = Arc::new(AtomicBool::new(false));
+    let asked = ending.clone();
     let body = move || {
         let mut pause = Pause(FIRST);
         loop {
@@ -143,17 +193,19 @@ pub fn thread(
             };
             // What it shares with others is behind locks whose poison nobody minds.
             let Err(panic) = catch_unwind(AssertUnwindSafe(once)) else { return };
-            std::thread::sleep(pause.after(part, began.elapsed(), &*panic));
+            if rest(pause.after(part, began.elapsed(), &*panic), &asked) {
+                return;
+            }
         }
     };
-    std::thread::Builder::new().name(part.into()).spawn(body)
+    let handle = std::thread::Builder::new().name(part.into()).spawn(body)?;
+    Ok(SupervisedThread { ending, handle })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::AtomicU32;
     use std::sync::mpsc;
 
     fn of(part: &str) -> Option<Failed> {
@@ -179,6 +231,23 @@ mod tests {
         assert_eq!(over.recv().await, None, "what returned is not run again");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_while_it_is_made_is_made_again() {
+        let (done, mut over) = tokio::sync::mpsc::channel(1);
+        let mut made = 0;
+        task("falls-over-early", move || {
+            made += 1;
+            assert!(made > 1, "the first one is not even made");
+            let done = done.clone();
+            async move {
+                let _ = done.send(made).await;
+            }
+        });
+        assert_eq!(over.recv().await, Some(2));
+        let told = of("falls-over-early").expect("it is counted");
+        assert_eq!((told.times, told.said.as_str()), (1, "the first one is not even made"));
+    }
+
     #[tokio::test]
     async fn what_nobody_can_go_on_without_says_why_it_panicked() {
         assert_eq!(vital("whole", async { 7 }).await, Ok(7));
@@ -200,6 +269,30 @@ mod tests {
         assert_eq!(over.recv(), Ok(2));
         assert_eq!(of("one-panic").map(|f| f.times), Some(1));
         assert!(over.recv().is_err(), "what returned is not run again");
+    }
+
+    #[test]
+    fn who_is_asked_to_end_does_not_sleep_before() {
+        let ending = AtomicBool::new(true);
+        assert!(rest(Duration::MAX, &ending), "it would sleep for ever");
+        assert!(!rest(Duration::ZERO, &AtomicBool::new(false)), "nobody asked");
+    }
+
+    #[test]
+    fn a_thread_that_is_between_two_runs_ends_when_it_is_asked_to() {
+        let (say, said) = mpsc::channel();
+        let other = thread("between-two-runs", move || {
+            let _ = say.send(());
+            panic!("again and again");
+        })
+        .unwrap();
+        for _ in 0..2 {
+            said.recv().expect("another run");
+        }
+        // It would never return by itself.
+        other.end();
+        while said.try_recv().is_ok() {}
+        assert!(said.recv().is_err(), "it ended");
     }
 
     #[test]

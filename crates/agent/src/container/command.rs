@@ -2,8 +2,9 @@
 
 use super::find::{Containers, Kind, Pull, Runtime, gpus_described};
 use super::{ctr, podman};
-use crate::isolation::{Account, acting, not_a_volume};
+use crate::isolation::{Account, Refusal, acting, not_a_volume};
 use muster_link::messages::RunDetail;
+use muster_model::spec::Volume;
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
 use std::io;
@@ -21,6 +22,8 @@ pub(crate) struct ContainerOrder {
     pub(crate) pull: Pull,
     /// The containers, one for each rank.
     pub(crate) names: Vec<String>,
+    /// What is the agent's and the server's alone.
+    pub(crate) hidden: Vec<PathBuf>,
 }
 
 /// What a slot wants to run, and where.
@@ -45,7 +48,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) shm: u64,
 }
 
-/// The order for a slot's containers, with the words of each rank.
+/// The order for a slot's containers, with the words of each rank. Looks at no path of the job's:
+/// one on a file system that does not answer must hold up nobody else. See [`check_volumes`].
 ///
 /// # Errors
 /// Why the job cannot run here, with what to do.
@@ -69,24 +73,6 @@ pub(crate) fn order(
             .into());
     }
     for v in &w.detail.volumes {
-        let real = source(Path::new(&v.from), w.account).map_err(|e| match e.kind() {
-            io::ErrorKind::PermissionDenied => {
-                let who = w.account.map_or_else(String::new, Account::says);
-                format!("cannot bind volume `{}` at `{}`: {who} may not go there", v.from, v.at)
-            }
-            _ => {
-                format!("volume `{}` does not exist on this node: create it, or fix `from`", v.from)
-            }
-        })?;
-        if w.hidden.iter().any(|h| real.starts_with(h) || h.starts_with(&real)) {
-            return Err(format!(
-                "volume `{}` holds the agent's own directory: name another",
-                v.from
-            ));
-        }
-        if let Some(why) = not_a_volume(&real) {
-            return Err(format!("cannot bind volume `{}` at `{}`: {why}", v.from, v.at));
-        }
         if v.from.contains([':', ',']) || v.at.contains([':', ',']) {
             return Err(format!("volume `{}`: containers take no `:` or `,` in a path", v.from));
         }
@@ -98,8 +84,45 @@ pub(crate) fn order(
         Kind::Containerd => ctr::words(&runtime, image, w, rank, name),
     });
     let words = words.collect();
-    let pull = containers.pull();
-    Ok((ContainerOrder { runtime, image: image.to_owned(), pull, names }, words))
+    let (image, pull, hidden) = (image.to_owned(), containers.pull(), w.hidden.to_vec());
+    Ok((ContainerOrder { runtime, image, pull, names, hidden }, words))
+}
+
+/// Whether the volumes of a slot's containers are there, and whoever runs inside may have them. For
+/// the slot's supervisor: it may wait for a file system for as long as that takes.
+///
+/// # Errors
+/// Why the job cannot have one of them, with what to do.
+pub(crate) fn check_volumes(
+    volumes: &[Volume],
+    who: Option<&Account>,
+    hidden: &[PathBuf],
+) -> Result<(), Refusal> {
+    for v in volumes {
+        let bind = |why: &str| {
+            Refusal::Job(format!("cannot bind volume `{}` at `{}`: {why}", v.from, v.at))
+        };
+        let real = source(Path::new(&v.from), who).map_err(|e| match e.kind() {
+            io::ErrorKind::PermissionDenied => {
+                let who = who.map_or_else(String::new, Account::says);
+                bind(&format!("{who} may not go there"))
+            }
+            _ => Refusal::Job(format!(
+                "volume `{}` does not exist on this node: create it, or fix `from`",
+                v.from
+            )),
+        })?;
+        if hidden.iter().any(|h| real.starts_with(h) || h.starts_with(&real)) {
+            return Err(Refusal::Job(format!(
+                "volume `{}` holds the agent's own directory: name another",
+                v.from
+            )));
+        }
+        if let Some(why) = not_a_volume(&real) {
+            return Err(bind(why));
+        }
+    }
+    Ok(())
 }
 
 /// Where a volume really comes from, if whoever runs inside may go there.
@@ -210,30 +233,52 @@ mod tests {
     #[test]
     fn a_name_that_is_an_option_is_refused() {
         let d = detail("");
-        let containers = Containers::new(Pull::Never);
-        let there = containers.command().is_ok();
-        if !muster_testkit::component(there, "podman", "apt-get install podman runc") {
-            return;
-        }
         for bad in ["", "--privileged", "a b"] {
-            let refused = order(&containers, bad, &wanted(&d, &[])).unwrap_err();
+            let refused = order(&Containers::pretended(), bad, &wanted(&d, &[])).unwrap_err();
             assert!(refused.contains("HOST/NAME:TAG"), "{refused}");
         }
     }
 
+    fn volume(from: &str) -> Volume {
+        Volume { from: from.into(), at: "/mnt/x".into(), read_only: true }
+    }
+
+    #[test]
+    fn the_agent_itself_looks_at_no_path_of_a_volume() {
+        let mut d = detail("");
+        d.volumes.push(volume("/no/such/file/system"));
+        let ordered = order(&Containers::pretended(), "local/x:1", &wanted(&d, &[]));
+        assert!(ordered.is_ok(), "its supervisor says that it is not there");
+    }
+
     #[test]
     fn what_is_the_nodes_alone_is_no_volume_of_an_image() {
-        let containers = Containers::new(Pull::Never);
-        let there = containers.command().is_ok();
-        if !muster_testkit::component(there, "podman", "apt-get install podman runc") {
-            return;
-        }
         for from in ["/proc", "/sys/kernel", "/run", "/usr/../proc/self"] {
-            let mut d = detail("");
-            let (from, at) = (from.to_owned(), "/mnt/x".to_owned());
-            d.volumes.push(muster_model::spec::Volume { from, at, read_only: true });
-            let refused = order(&containers, "local/x:1", &wanted(&d, &[])).unwrap_err();
+            let refused = refused(from, &[]);
             assert!(refused.contains("is the node's alone"), "{refused}");
         }
+    }
+
+    fn refused(from: &str, hidden: &[PathBuf]) -> String {
+        match check_volumes(&[volume(from)], None, hidden) {
+            Err(Refusal::Job(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_the_agents_own_is_no_volume_of_an_image() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let inner = root.join("inner");
+        std::fs::create_dir(&inner).unwrap();
+        let (root, inner) = (root.display().to_string(), inner.display().to_string());
+        assert!(check_volumes(&[volume(&inner)], None, &[]).is_ok());
+        for (from, hidden) in [(&root, &inner), (&inner, &root)] {
+            let why = refused(from, &[PathBuf::from(hidden)]);
+            assert!(why.contains("the agent's own directory"), "{why}");
+        }
+        let why = refused("/no/such/file/system", &[]);
+        assert!(why.contains("does not exist on this node"), "{why}");
     }
 }

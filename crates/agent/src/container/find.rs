@@ -76,6 +76,13 @@ impl Containers {
         Containers { pull: Pull::Never, runtime: OnceLock::from(None) }
     }
 
+    /// With a podman that nobody looks for.
+    #[cfg(test)]
+    pub(super) fn pretended() -> Containers {
+        let podman = Runtime { kind: Kind::Podman, words: vec!["podman".to_owned()] };
+        Containers { pull: Pull::Never, runtime: OnceLock::from(Some(podman)) }
+    }
+
     /// Whether images are fetched.
     #[must_use]
     pub fn pull(&self) -> Pull {

@@ -7,7 +7,7 @@ mod ctr;
 mod find;
 mod podman;
 
-pub(crate) use command::{ContainerOrder, VARIABLES, Wanted, order};
+pub(crate) use command::{ContainerOrder, VARIABLES, Wanted, check_volumes, order};
 pub use find::{Containers, Pull};
 pub(crate) use find::{Kind, Runtime};
 

@@ -15,14 +15,32 @@ fn order(id: u64, port: u16) -> Dial {
     Dial { id, to, from: None, streams: 2, length: Duration::from_millis(400), one_way: false }
 }
 
+/// Measures again while nothing came through: a machine that does other things may not let the
+/// streams run at all in so short a time.
+fn until_something_came(mut measure: impl FnMut() -> FabricFigures) -> FabricFigures {
+    for _ in 0..100 {
+        let f = measure();
+        assert!(f.error.is_none(), "{f:?}");
+        if f.mbps > 0.0 {
+            return f;
+        }
+    }
+    panic!("nothing ever comes through");
+}
+
 #[test]
 fn a_path_is_measured_and_the_port_given_back() {
-    let (port, served) = here(7, Duration::from_secs(60));
-    let f = Tcp.dial(&order(7, port)).unwrap();
-    assert!(f.mbps > 0.0 && f.error.is_none(), "{f:?}");
+    let mut last = 0;
+    let f = until_something_came(|| {
+        let (port, served) = here(7, Duration::from_secs(60));
+        let f = Tcp.dial(&order(7, port)).unwrap();
+        served.join().unwrap();
+        last = port;
+        f
+    });
     assert!(f.rtt_us <= f.rtt_p99_us, "{f:?}");
-    served.join().unwrap();
-    assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "nobody listens any more");
+    // Somebody else may have got the port meanwhile, but nobody who knows the id.
+    assert!(Tcp.dial(&order(7, last)).is_err(), "nobody listens any more");
 }
 
 #[test]
@@ -62,15 +80,17 @@ fn what_is_wrong_is_said() {
 
 #[test]
 fn both_ends_are_told_over_the_wire() {
-    let (tx, rx) = mpsc::channel();
-    let tell = tx.clone();
-    // Somebody else's address: all of the machine are listened on instead.
-    serve(3, None, "192.0.2.1", Span::secs(60), move |m| tell.send(m).unwrap());
-    let Ok(FromAgent::FabricReady { id: 3, port, error: None }) = rx.recv() else { panic!() };
-    let to = format!("127.0.0.1:{port}");
-    dial(3, to, None, 1, Span(300), false, move |m| tx.send(m).unwrap());
-    let Ok(FromAgent::FabricDone { id: 3, result }) = rx.recv() else { panic!() };
-    assert!(result.error.is_none() && result.mbps > 0.0, "{result:?}");
+    until_something_came(|| {
+        let (tx, rx) = mpsc::channel();
+        let tell = tx.clone();
+        // Somebody else's address: all of the machine are listened on instead.
+        serve(3, None, "192.0.2.1", Span::secs(60), move |m| tell.send(m).unwrap());
+        let Ok(FromAgent::FabricReady { id: 3, port, error: None }) = rx.recv() else { panic!() };
+        let to = format!("127.0.0.1:{port}");
+        dial(3, to, None, 1, Span(300), false, move |m| tx.send(m).unwrap());
+        let Ok(FromAgent::FabricDone { id: 3, result }) = rx.recv() else { panic!() };
+        result
+    });
 }
 
 #[test]

@@ -366,10 +366,10 @@ impl Slot {
             self.reach().kill();
         }
         if hangs {
+            // Its guard, where it has one, is our child: that ends with it, after what is left.
             if let Some(shim) = self.shim.as_ref().filter(|s| s.alive()) {
                 process::signal(shim.pid, rustix::process::Signal::KILL);
-            }
-            if let Some(child) = &mut self.child {
+            } else if let Some(child) = &mut self.child {
                 let _ = child.kill();
             }
         }
@@ -520,7 +520,10 @@ impl Slot {
                 }
             }
         }
-        self.shim.as_ref().is_some_and(ProcessId::alive)
+        // Processes without a control group are found by its guard alone, which is done in seconds.
+        // Everything else is ended and removed here as well.
+        let lost = self.group.is_none() && self.detail.run.image.is_none();
+        (lost && self.child.is_some()) || self.shim.as_ref().is_some_and(ProcessId::alive)
     }
 
     /// What the supervisor's record means.

@@ -206,7 +206,7 @@ fn once(at: BootTime) -> libc::itimerspec {
 }
 
 /// A timer of the kernel that kills this process, also while it is stopped. Its ranks die with it,
-/// and with the namespaces' init everybody else there. Children do not have it.
+/// and everybody else with the namespaces' init or by the guard. Children do not have it.
 struct KillTimer(libc::timer_t);
 
 impl KillTimer {

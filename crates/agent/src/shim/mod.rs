@@ -1,6 +1,7 @@
 //! The supervisor of one slot's ranks: a small process of its own that outlives the agent, so
 //! that a restarted agent finds its ranks running and learns how they ended.
 
+mod guard;
 mod launch;
 mod lease;
 mod mounts;
@@ -40,7 +41,7 @@ pub fn main() -> ! {
         std::process::exit(2);
     };
     let dir = order.dir.clone();
-    std::process::exit(match supervise(order) {
+    std::process::exit(match guard::stay_behind(&order).and_then(|()| supervise(order)) {
         Ok(()) => 0,
         Err(e) => {
             eprintln!("{}: {e}", dir.display());
@@ -61,10 +62,19 @@ fn detach() {
         for s in [libc::SIGHUP, libc::SIGINT, libc::SIGPIPE] {
             libc::signal(s, libc::SIG_IGN);
         }
-        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
         // Whatever was left open by whoever started the agent is no business of the ranks. An
         // old kernel that cannot do this only leaves it open.
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0);
+    }
+    adopt_orphans();
+}
+
+/// Becomes the parent of whoever below loses its own. A fork does not hand this down.
+fn adopt_orphans() {
+    #[expect(unsafe_code, reason = "prctl has no safe interface")]
+    // SAFETY: no memory is involved.
+    unsafe {
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     }
 }
 
@@ -179,19 +189,7 @@ fn clean_up(order: &Order, dir: &RunDir, inner: Option<&Inner>, lease: Option<&L
     if let Some(inner) = inner {
         inner.kill();
     }
-    let mut empty = false;
-    for round in 0..2500 {
-        empty = no_children();
-        if empty {
-            break;
-        }
-        if inner.is_none() || round > 500 {
-            for pid in process::descendants(me) {
-                process::signal(pid, Signal::KILL);
-            }
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    let empty = wait_for_children(if inner.is_none() { 0 } else { 500 });
     let left = if empty && order.group.as_ref().is_none_or(Group::is_empty) {
         Vec::new()
     } else {
@@ -203,6 +201,27 @@ fn clean_up(order: &Order, dir: &RunDir, inner: Option<&Inner>, lease: Option<&L
     mounts::clear_secrets(order);
     let killed = u32::try_from(killed).unwrap_or(u32::MAX);
     Cleanup { killed, left, scratch: remove_scratch(&dir.0).err().or(stuck) }
+}
+
+/// Waits until nobody is left, for a few seconds; says whether it is so. After `patience` rounds
+/// whoever is still there is killed.
+fn wait_for_children(patience: u32) -> bool {
+    for round in 0..2500 {
+        if no_children() {
+            return true;
+        }
+        if round >= patience {
+            kill_descendants();
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    false
+}
+
+fn kill_descendants() {
+    for pid in process::descendants(std::process::id().cast_signed()) {
+        process::signal(pid, Signal::KILL);
+    }
 }
 
 /// Reaps whoever has ended; true when nobody is left. Orphans become children of this process,

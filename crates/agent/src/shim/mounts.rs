@@ -16,11 +16,13 @@ use std::path::{Path, PathBuf};
 /// supervisor lives in it together with its ranks, so it goes away with the last of them.
 pub(super) fn prepare(order: &Order) -> Result<(), Refusal> {
     if let Some(container) = &order.container {
+        let who = order.contained_as.as_ref();
+        container::check_volumes(&order.volumes, who, &container.hidden)?;
         container::check_image(container)?;
         // What is in a volume has another name out here.
         let in_volume = |d: &&Path| order.volumes.iter().any(|v| d.starts_with(&v.at));
         if let Some(dir) = checkpoints(order).filter(|d| !in_volume(d)) {
-            checkpoints_ready(dir, order.contained_as.as_ref())?;
+            checkpoints_ready(dir, who)?;
         }
         // The runtime binds the volumes, and must see the same mounts as its later calls.
         return hand_over_secrets(order, false);

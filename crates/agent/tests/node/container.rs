@@ -8,7 +8,7 @@ use muster_agent::testing::detail;
 use muster_link::messages::{RunDetail, Stream, VoiceReport};
 use muster_model::job::SlotEnd;
 use muster_model::placement::GpuSet;
-use muster_model::spec::Volume;
+use muster_model::spec::{OnPartition, Volume};
 use muster_model::units::{Bytes, Span};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -271,20 +271,30 @@ pub(crate) fn containers_are_gone_when_their_supervisor_dies() {
     if !able() {
         return;
     }
-    let mut b = Bench::handy(Hands::default());
-    let k = key();
-    let word = long_sleep(k);
-    b.runner.start(k, &contained(&format!("sleep {word}; true")), Instant::now());
-    b.until("it", |_| !with_word(&word).is_empty());
-    b.running(k);
-    let shim = b.recorded(k, "supervisor").unwrap();
-    let shim = i32::try_from(shim["pid"].as_i64().unwrap()).unwrap();
-    let shim = rustix::process::Pid::from_raw(shim).unwrap();
-    rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
-    assert!(matches!(b.end(k), SlotEnd::NodeFault { .. }));
-    assert!(with_word(&word).is_empty());
-    let left = b.runner.leftovers();
-    assert!(containers_of(&b, k).iter().all(|n| !exists(n)), "{left:?}");
+    for lease in [OnPartition::Continue, OnPartition::StopAfter(Span::mins(600))] {
+        let mut b = Bench::handy(Hands::default());
+        let k = key();
+        let word = long_sleep(k);
+        let mut d = contained(&format!("sleep {word}; true"));
+        d.on_partition = lease;
+        b.runner.start(k, &d, Instant::now());
+        b.until("it", |_| !with_word(&word).is_empty());
+        b.running(k);
+        let shim = b.recorded(k, "supervisor").unwrap();
+        let shim = i32::try_from(shim["pid"].as_i64().unwrap()).unwrap();
+        let shim = rustix::process::Pid::from_raw(shim).unwrap();
+        rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
+        // Under a lease nobody else is needed: the agent does nothing meanwhile.
+        let from = Instant::now();
+        while lease != OnPartition::Continue && !with_word(&word).is_empty() {
+            assert!(from.elapsed() < crate::support::LONG, "it goes on without anybody");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(matches!(b.end(k), SlotEnd::NodeFault { .. }));
+        assert!(with_word(&word).is_empty());
+        let left = b.runner.leftovers();
+        assert!(containers_of(&b, k).iter().all(|n| !exists(n)), "{left:?}");
+    }
 }
 
 fn refusal(b: &mut Bench, d: &RunDetail) -> String {
@@ -312,6 +322,11 @@ pub(crate) fn what_cannot_run_is_refused_with_what_to_do() {
     d.run.image = Some("Not/An/Image:::".into());
     let reason = refusal(&mut b, &d);
     assert!(reason.contains("HOST/NAME:TAG"), "{reason}");
+    let mut missing = contained("true");
+    let (from, at) = ("/no/such/volume".to_owned(), "/data".to_owned());
+    missing.volumes = vec![Volume { from, at, read_only: true }];
+    let reason = refusal(&mut b, &missing);
+    assert!(reason.contains("`/no/such/volume` does not exist"), "{reason}");
     let pulls = Hands { containers: Arc::new(Containers::new(Pull::Missing)), ..Hands::default() };
     let mut b = Bench::handy(pulls);
     d.run.image = Some("localhost:1/no-such-image:9".into());

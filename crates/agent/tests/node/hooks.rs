@@ -235,6 +235,11 @@ pub(crate) fn a_fault_is_told_at_once_and_again_when_no_heartbeat_was_answered()
         for _ in 0..3 {
             conn.until(|m| matches!(m, FromAgent::Heartbeat { .. }).then_some(())).await;
         }
+        // What it does afterwards shows that it has read the answers: they would be lost with the
+        // line otherwise.
+        let act = Act::ResetGpu { node: "node-1".parse().unwrap(), gpu: 0 };
+        conn.say(&FromServer::Act { id: 1, act }).await;
+        conn.until(acted(1)).await;
         drop(conn);
         let (mut conn, _) = server.welcome(1).await;
         machine.faults.lock().unwrap().push(fault("xid-31"));

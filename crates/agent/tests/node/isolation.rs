@@ -316,9 +316,11 @@ pub(crate) fn what_outlives_the_ranks_is_killed_and_counted() {
         }
         let k = key();
         let word = long_sleep(k);
+        // What starts the shells must be gone, or it is counted as well.
         let script = format!(
             "for i in 1 2 3; do setsid setsid sh -c 'trap \"\" TERM; sleep {word}' & done
-until [ $(cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c '^{word}$') = 3 ]; do sleep 0.02; done"
+until [ $(cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c '^{word}$') = 3 ] \
+  && ! cat /proc/[0-9]*/comm | grep -q setsid; do sleep 0.02; done"
         );
         b.runner.start(k, &detail(&script), Instant::now());
         assert_eq!(b.end(k), SlotEnd::Ok);
@@ -410,8 +412,9 @@ pub(crate) fn a_failure_is_explained_when_the_node_knows_more() {
     let count = asked.clone();
     let hands = Hands {
         explain: Some(Arc::new(move |_, pids| {
-            // The kernel's word comes a little later than the death.
-            let late = count.fetch_add(1, Ordering::SeqCst) >= 2;
+            // The kernel's word comes a little later than the death. A second time it is always
+            // asked, however long that took.
+            let late = count.fetch_add(1, Ordering::SeqCst) >= 1;
             (late && !pids.is_empty()).then(|| "XID 31 on GPU 0: MMU fault".into())
         })),
         ..Hands::simulated()
@@ -427,7 +430,7 @@ pub(crate) fn a_failure_is_explained_when_the_node_knows_more() {
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
     // The same is told again, and nobody asked, after a restart.
     let mut b = b.restarted();
     assert!(matches!(b.end(k), SlotEnd::Failed { exit } if exit.note.contains("XID 31")));
@@ -435,7 +438,7 @@ pub(crate) fn a_failure_is_explained_when_the_node_knows_more() {
     let k = key();
     b.runner.start(k, &d, Instant::now());
     assert_eq!(b.end(k), SlotEnd::Ok);
-    assert_eq!(asked.load(Ordering::SeqCst), 3, "a success needs no explanation");
+    assert_eq!(asked.load(Ordering::SeqCst), 2, "a success needs no explanation");
 }
 
 pub(crate) fn a_process_is_known_by_its_number() {

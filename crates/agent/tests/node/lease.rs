@@ -3,9 +3,11 @@
 
 use crate::server::{Conn, Server, run};
 use crate::session::{TTL, block};
-use crate::support::{LONG, alive, key, open_dir, shim, with_word};
+use crate::support::{Bench, LONG, alive, key, long_sleep, open_dir, shim, with_word};
 use muster_agent::cgroup::Cgroups;
 use muster_agent::inventory::NoGpus;
+use muster_agent::isolation::Isolation;
+use muster_agent::runner::Hands;
 use muster_agent::testing::detail;
 use muster_agent::{NodeConfig, run_node};
 use muster_link::messages::{Action, FromAgent, FromServer, RunDetail, RunOrder};
@@ -27,6 +29,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         ranks_of_a_killed_agent_stop_at_the_end_of_their_lease,
         ranks_of_a_stopped_agent_stop_at_the_end_of_their_lease,
         ranks_of_a_stopped_supervisor_and_agent_are_killed_by_the_kernel,
+        what_ranks_that_are_not_isolated_started_dies_with_their_supervisor,
         whoever_ignores_sigterm_or_left_its_rank_is_killed_too,
         an_agent_that_is_replaced_within_the_lease_disturbs_nobody,
         ranks_that_may_go_on_without_a_server_go_on_without_an_agent,
@@ -133,6 +136,23 @@ impl Site {
         d
     }
 
+    /// Starts ranks that save checkpoints under a lease, and waits until they do.
+    async fn saves(&self, conn: &mut Conn, key: AttemptKey, script: &str, ranks: u32) {
+        let mut d = self.detail(script, STOPS);
+        d.slot.ranks = ranks;
+        d.world_size = ranks;
+        d.checkpoint = Some(CheckpointSpec {
+            dir: self.files.path().display().to_string(),
+            request: CheckpointRequest::default(),
+            // Less than ranks without a server get otherwise.
+            grace: Some(Span(100)),
+            interval: None,
+        });
+        conn.desire(1, vec![run(key, &d)]).await;
+        conn.report(key, &Observed::Running).await;
+        self.writes_on_with(conn).await;
+    }
+
     /// How much the ranks have written so far.
     fn written(&self) -> usize {
         std::fs::read(self.files.path().join("saved")).map_or(0, |b| b.len())
@@ -147,6 +167,7 @@ impl Site {
         }
     }
 
+    /// Waits for writes while nobody answers: only for ranks that need no server.
     pub(crate) async fn writes_on(&self) {
         let before = self.written();
         until("the ranks write", || self.written() > before).await;
@@ -192,7 +213,7 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
 /// What saves its work again and again, for ever.
 const SAVES: &str = "while :; do echo step >> saved; sleep 0.02; done";
 /// Short, and longer than a busy machine keeps a heartbeat from being answered.
-const LEASE: Span = Span::secs(3);
+const LEASE: Span = Span::secs(10);
 const STOPS: OnPartition = OnPartition::StopAfter(LEASE);
 
 fn no_server() -> SlotEnd {
@@ -247,21 +268,9 @@ pub(crate) fn ranks_of_a_stopped_supervisor_and_agent_are_killed_by_the_kernel()
         let (site, agent, mut conn) = Site::start().await;
         let k = key();
         let mark = format!("muster-lease-{}", k.job.0);
-        // Whoever left its rank dies with the namespace, where there is one.
-        let script = match muster_agent::isolation::possible() {
-            Ok(()) => format!("setsid sh -c '{SAVES}' {mark} & {SAVES}"),
-            Err(_) => SAVES.to_owned(),
-        };
-        let mut d = site.detail(&script, STOPS);
-        d.checkpoint = Some(CheckpointSpec {
-            dir: site.files.path().display().to_string(),
-            request: CheckpointRequest::default(),
-            grace: Some(Span(100)),
-            interval: None,
-        });
-        conn.desire(1, vec![run(k, &d)]).await;
-        conn.report(k, &Observed::Running).await;
-        site.writes_on_with(&mut conn).await;
+        // Whoever left its rank dies with the namespace, or where there is none by the guard.
+        let script = format!("setsid sh -c '{SAVES}' {mark} & {SAVES}");
+        site.saves(&mut conn, k, &script, 1).await;
         let supervisor = number(&site.recorded(k, "supervisor")["pid"]);
         let ranks = site.ranks(k);
         agent.signal(Signal::STOP);
@@ -282,25 +291,40 @@ pub(crate) fn ranks_of_a_stopped_supervisor_and_agent_are_killed_by_the_kernel()
     });
 }
 
+/// There is no namespace that the kernel could end, and no agent that looks for them.
+pub(crate) fn what_ranks_that_are_not_isolated_started_dies_with_their_supervisor() {
+    let open = || Hands { isolation: Isolation::Off, ..Hands::default() };
+    for mut b in [Bench::ungrouped(open()), Bench::handy(open())] {
+        let k = key();
+        let word = long_sleep(k);
+        let mut d = b.detail(&format!("setsid sleep {word} & sleep {word}"));
+        // The supervisor has no reason to end by itself.
+        d.on_partition = OnPartition::StopAfter(Span::mins(600));
+        b.runner.start(k, &d, Instant::now());
+        b.running(k);
+        b.until("both", |_| with_word(&word).len() == 2);
+        let supervisor = number(&b.recorded(k, "supervisor").unwrap()["pid"]);
+        kill_process(Pid::from_raw(supervisor).unwrap(), Signal::KILL).unwrap();
+        let from = Instant::now();
+        while !with_word(&word).is_empty() {
+            assert!(from.elapsed() < LONG, "they go on without anybody");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let end = b.end(k);
+        assert!(
+            matches!(&end, SlotEnd::NodeFault { reason } if reason.contains("supervisor")),
+            "{end:?}"
+        );
+    }
+}
+
 pub(crate) fn whoever_ignores_sigterm_or_left_its_rank_is_killed_too() {
     block(async {
         let (site, agent, mut conn) = Site::start().await;
         let k = key();
         // Two ranks; one leaves a process in a session of its own behind.
         let script = format!("trap '' TERM; [ $RANK = 0 ] && setsid sh -c '{SAVES}' & {SAVES}");
-        let mut d = site.detail(&script, STOPS);
-        d.slot.ranks = 2;
-        d.world_size = 2;
-        d.checkpoint = Some(CheckpointSpec {
-            dir: site.files.path().display().to_string(),
-            request: CheckpointRequest::default(),
-            // Less than ranks without a server get otherwise.
-            grace: Some(Span(100)),
-            interval: None,
-        });
-        conn.desire(1, vec![run(k, &d)]).await;
-        conn.report(k, &Observed::Running).await;
-        site.writes_on_with(&mut conn).await;
+        site.saves(&mut conn, k, &script, 2).await;
         agent.signal(Signal::STOP);
         let ranks = site.ends(k).await;
         assert!(ranks.len() == 2 && ranks.iter().all(|p| !alive(*p)), "{ranks:?}");

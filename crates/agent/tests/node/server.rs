@@ -98,6 +98,23 @@ impl Server {
     pub(crate) async fn welcome(&self, epoch: u64) -> (Conn, Hello) {
         let mut conn = self.accept().await;
         let hello = conn.hello().await;
+        self.greet(&mut conn, epoch).await;
+        (conn, hello)
+    }
+
+    /// So many nodes, joined and welcomed in whatever order they come.
+    pub(crate) async fn welcome_all(&self, nodes: usize, ttl: Span) -> Vec<Conn> {
+        let mut up = Vec::new();
+        while up.len() < nodes {
+            if let Some((mut conn, _)) = self.meet(ttl).await {
+                self.greet(&mut conn, 1).await;
+                up.push(conn);
+            }
+        }
+        up
+    }
+
+    async fn greet(&self, conn: &mut Conn, epoch: u64) {
         conn.say(&FromServer::Welcome {
             site: self.site.clone(),
             epoch: Epoch(epoch),
@@ -107,7 +124,6 @@ impl Server {
             protected: false,
         })
         .await;
-        (conn, hello)
     }
 }
 

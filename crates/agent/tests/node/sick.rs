@@ -126,13 +126,7 @@ pub(crate) fn a_gang_steps_together_and_its_slow_share_shows() {
     block(async {
         let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
         let agent = fleet(&server, dir.path(), 2, 10.0, false);
-        let mut up = Vec::new();
-        for _ in 0..2 {
-            server.join(TTL).await;
-        }
-        for _ in 0..2 {
-            up.push(server.welcome(1).await.0);
-        }
+        let mut up = server.welcome_all(2, TTL).await;
         let (k, mut share) = (key(), training(Span::hours(100), Span::secs(1)));
         share.nodes = vec!["sim-0".parse().unwrap(), "sim-1".parse().unwrap()];
         share.world_size = 2;

@@ -46,6 +46,12 @@ impl Bench {
         Bench::open(new_dir(), Arc::new(open_dir()), cgroups, budget, Hands::default())
     }
 
+    /// Without control groups, and with hands of one's own.
+    pub(crate) fn ungrouped(hands: Hands) -> Bench {
+        let cgroups = Arc::new(Cgroups::none());
+        Bench::open(new_dir(), Arc::new(open_dir()), cgroups, RankBudget::unlimited(), hands)
+    }
+
     /// With all that this machine has, and hands of one's own.
     pub(crate) fn handy(hands: Hands) -> Bench {
         Bench::handy_with(hands, shim())

@@ -4,13 +4,13 @@ use super::{Page, PageConfig};
 use crate::clock;
 use crate::snapshot::Snapshot;
 use muster_model::units::Span;
+use muster_supervise::SupervisedThread;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Threads that answer.
@@ -47,7 +47,7 @@ type Source = Arc<dyn Fn() -> Arc<Snapshot> + Send + Sync>;
 pub struct Exporter {
     addr: SocketAddr,
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<SupervisedThread>,
 }
 
 impl std::fmt::Debug for Exporter {
@@ -98,9 +98,7 @@ impl Exporter {
     /// Ends it.
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        for t in self.threads.drain(..) {
-            let _ = t.join();
-        }
+        SupervisedThread::end_all(self.threads.drain(..));
     }
 }
 
@@ -110,7 +108,7 @@ impl Drop for Exporter {
     }
 }
 
-fn thread(f: impl FnMut() + Send + 'static) -> Result<JoinHandle<()>, ExporterError> {
+fn thread(f: impl FnMut() + Send + 'static) -> Result<SupervisedThread, ExporterError> {
     muster_supervise::thread("exporter", f).map_err(ExporterError::Thread)
 }
 

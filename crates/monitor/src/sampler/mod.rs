@@ -20,9 +20,9 @@ use crate::faults::{Outbox, seen};
 use crate::ring::Row;
 use crate::snapshot::GpuNow;
 use muster_gpu::device::Driver;
+use muster_supervise::SupervisedThread;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Threads that may be stuck in a driver at once: the first one, and the one that replaced it.
@@ -190,7 +190,7 @@ fn driver_hung(turn: &Turn) -> bool {
 /// The threads that look at devices and host, and the watchdog over them.
 pub(crate) struct Sampler {
     pub(crate) shared: Arc<Shared>,
-    watchdog: Option<JoinHandle<()>>,
+    watchdog: Option<SupervisedThread>,
 }
 
 impl Sampler {
@@ -228,8 +228,8 @@ impl Sampler {
             turn.stop = true;
         }
         self.shared.bell.notify_all();
-        if let Some(w) = self.watchdog.take() {
-            let _ = w.join();
+        if let Some(watchdog) = self.watchdog.take() {
+            watchdog.end();
         }
     }
 }

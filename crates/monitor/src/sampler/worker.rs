@@ -24,6 +24,30 @@ struct Place<'a> {
     generation: &'a mut u64,
 }
 
+/// A call that has been made. However it ends, nobody is inside of it afterwards.
+struct Inside<'a> {
+    shared: &'a Shared,
+    generation: u64,
+    call: Call,
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        let mut turn = self.shared.turn();
+        if turn.generation == self.generation {
+            turn.busy = None;
+            return;
+        }
+        if let Some(i) = turn.stuck.iter().position(|c| *c == self.call) {
+            turn.stuck.swap_remove(i);
+        }
+        // After a panic this worker is not there to take up the work again.
+        if !turn.alive && turn.replace_at.is_none() {
+            turn.replace_at = Some(self.shared.steady.ms());
+        }
+    }
+}
+
 impl Place<'_> {
     /// Makes a call under the watchdog's eyes. A call that came back after it was given up ends
     /// the worker, unless nobody works now: then it takes up the work again.
@@ -35,14 +59,11 @@ impl Place<'_> {
             }
             turn.busy = Some((call, self.shared.steady.ms()));
         }
+        let inside = Inside { shared: self.shared, generation: *self.generation, call };
         let answer = f();
+        drop(inside);
         let mut turn = self.shared.turn();
-        if turn.generation == *self.generation {
-            turn.busy = None;
-        } else {
-            if let Some(i) = turn.stuck.iter().position(|c| *c == call) {
-                turn.stuck.swap_remove(i);
-            }
+        if turn.generation != *self.generation {
             if turn.alive {
                 return Err(NotWanted);
             }
@@ -178,4 +199,68 @@ fn find(shared: &Shared, place: &mut Place<'_>) -> Result<(), NotWanted> {
     }
     let _ = shared.slots.set(slots);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{self, Steady};
+    use crate::fake::Fake;
+    use crate::faults::Outbox;
+    use crate::sampler::{Pace, Turn};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::{Condvar, Mutex, OnceLock};
+
+    fn shared(turn: Turn) -> Shared {
+        let second = Duration::from_secs(1);
+        Shared {
+            steady: Steady::start(),
+            wall: clock::system(),
+            pace: Pace { every: second, keep: second, hang_after: second, retry_lost: second },
+            outbox: Outbox::new(Arc::new(|| ())),
+            driver: Arc::new(Fake::new(1)),
+            versions: OnceLock::new(),
+            slots: OnceLock::new(),
+            turn: Mutex::new(turn),
+            gap: Mutex::default(),
+            bell: Condvar::new(),
+            publish: Box::new(|_: &Shared| ()),
+        }
+    }
+
+    /// Makes a call that does this and then panics.
+    fn falls_over(shared: &Shared, inside: impl FnOnce()) {
+        let mut generation = 0;
+        let mut place = Place { shared, generation: &mut generation };
+        let call = || {
+            let _ = place.call::<()>(Call::Device(0), || {
+                inside();
+                panic!("a device that falls over");
+            });
+        };
+        assert!(catch_unwind(AssertUnwindSafe(call)).is_err(), "it panics");
+    }
+
+    #[test]
+    fn nobody_is_inside_of_a_call_that_panicked() {
+        let shared = shared(Turn { alive: true, ..Turn::default() });
+        falls_over(&shared, || assert!(shared.turn().busy.is_some()));
+        assert_eq!(shared.turn().busy, None, "the watchdog would take it for hung");
+    }
+
+    #[test]
+    fn a_call_that_was_given_up_and_panics_then_leaves_its_work_to_another() {
+        let shared = shared(Turn { alive: true, ..Turn::default() });
+        // Two have hung: the watchdog starts nobody while that is so.
+        falls_over(&shared, || {
+            let mut turn = shared.turn();
+            turn.generation = 2;
+            turn.alive = false;
+            turn.busy = None;
+            turn.stuck = vec![Call::Device(0), Call::Device(1)];
+        });
+        let turn = shared.turn();
+        assert_eq!(turn.stuck, [Call::Device(1)]);
+        assert!(turn.replace_at.is_some(), "somebody asks the others again");
+    }
 }
