@@ -180,7 +180,7 @@ async fn would(app: &App, caller: &Caller, spec: JobSpec) -> Reply {
     let (seq, e) = app
         .aside(&caller.token, move || {
             let now = brain.now();
-            brain.read(|s| {
+            brain.read_copy(|s| {
                 let e = s.explain_spec(&spec, &asking.actor.name, now);
                 (s.seq, e.map(|e| explanation(s, &asking, None, e)))
             })
@@ -294,7 +294,7 @@ pub(crate) async fn get(
     let waiting = match job.state == JobState::Queued && job.held.is_none() {
         true => {
             let (brain, id) = (app.brain().clone(), job.id);
-            let why = move || brain.read(|s| why_queued(s, id, now));
+            let why = move || brain.read_copy(|s| why_queued(s, id, now));
             app.aside(&caller.token, why).await?
         }
         false => None,
@@ -347,7 +347,7 @@ pub(crate) async fn explain(
         }
         Ok::<_, Failure>((s.seq, e))
     };
-    let (seq, e) = app.aside(&caller.token, move || brain.read(look)).await??;
+    let (seq, e) = app.aside(&caller.token, move || brain.read_copy(look)).await??;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &e))
 }
 
