@@ -265,8 +265,8 @@ async fn whoever_looks_for_long_holds_up_neither_the_writer_nor_readers() {
         copy == brain.read(|s| (s.seq, s.digest()))
     };
     until("the copy is as the first", same).await;
-    brain.shared.ring.write().unwrap().clear();
     let job = submit(&brain).await;
+    brain.shared.ring.write().unwrap().clear();
     brain.read_copy(|s| assert!(s.jobs.contains_key(&job)));
     until("the new copy is as the first", same).await;
     stop(&brain).await;
@@ -295,9 +295,10 @@ async fn the_lease_is_renewed_while_the_disk_of_the_archive_hangs() {
     let before = expires();
     until("the lease is renewed", || expires() > before).await;
     assert!(hangs.exists(), "the archive still waits");
-    let reader = rustix::fs::open(&hangs, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty());
+    let reader =
+        rustix::fs::open(&hangs, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
     until("the archive gives up a file that cannot be synced", || !hangs.exists()).await;
-    drop(reader.unwrap());
+    drop(reader);
     stop(&brain).await;
 }
 
