@@ -57,7 +57,7 @@ impl Brain {
             match records.iter().try_for_each(|r| state.apply(r)) {
                 Ok(()) => return state,
                 Err(e) => {
-                    tracing::error!(error = %e, "a copy of the state does not follow the log")
+                    tracing::error!(error = %e, "a copy of the state does not follow the log");
                 }
             }
         }
