@@ -180,7 +180,7 @@ async fn would(app: &App, caller: &Caller, spec: JobSpec) -> Reply {
     let (seq, e) = app
         .aside(&caller.token, move || {
             let now = brain.now();
-            brain.read(|s| {
+            brain.read_copy(|s| {
                 let e = s.explain_spec(&spec, &asking.actor.name, now);
                 (s.seq, e.map(|e| explanation(s, &asking, None, e)))
             })
@@ -221,19 +221,36 @@ fn find(site: &Site, caller: &Caller, name: JobName) -> Reply<Arc<ModelJob>> {
             .next()
             .map(|(_, j)| j)
             .filter(|j| j.id == first || j.array.is_some_and(|a| a.parent == first)),
-        Some(index) => site
-            .jobs
-            .range(first..)
-            .map(|(_, j)| j)
-            // Tasks have ids in a row and growing indices.
-            .take_while(|j| j.array.is_some_and(|a| a.parent == first && a.index <= index))
-            .find(|j| j.array.is_some_and(|a| a.index == index)),
+        Some(index) => task(&site.jobs, first, index),
     };
     found.filter(|j| caller.sees(&j.project)).cloned().ok_or_else(|| {
         let id = name.task.map_or_else(|| first.to_string(), |t| format!("{first}_{t}"));
         Failure::not_found(format!("there is no job {id}"))
             .hint("`muster ps -a` lists the jobs; those that ended long ago are only in the log: `muster events`")
     })
+}
+
+/// The task of this index, found without a walk over its array: tasks have ids in a row and growing
+/// indices. Some may be forgotten.
+pub(super) fn task(
+    jobs: &BTreeMap<JobId, Arc<ModelJob>>,
+    first: JobId,
+    index: u32,
+) -> Option<&Arc<ModelJob>> {
+    // No task's id is farther from the first than its index is from zero.
+    let (mut low, mut high) =
+        (first, JobId(first.0.saturating_add(index.into()).saturating_add(1)));
+    while low < high {
+        let middle = JobId(low.0 + (high.0 - low.0) / 2);
+        let next = jobs.range(middle..high).next().map(|(_, j)| j);
+        let at = next.and_then(|j| Some((j, j.array.filter(|a| a.parent == first)?.index)));
+        match at {
+            Some((job, i)) if i == index => return Some(job),
+            Some((job, i)) if i < index => low = JobId(job.id.0 + 1),
+            _ => high = middle,
+        }
+    }
+    None
 }
 
 /// The array that a plain number stands for; none where it means one job.
@@ -277,7 +294,7 @@ pub(crate) async fn get(
     let waiting = match job.state == JobState::Queued && job.held.is_none() {
         true => {
             let (brain, id) = (app.brain().clone(), job.id);
-            let why = move || brain.read(|s| why_queued(s, id, now));
+            let why = move || brain.read_copy(|s| why_queued(s, id, now));
             app.aside(&caller.token, why).await?
         }
         false => None,
@@ -330,7 +347,7 @@ pub(crate) async fn explain(
         }
         Ok::<_, Failure>((s.seq, e))
     };
-    let (seq, e) = app.aside(&caller.token, move || brain.read(look)).await??;
+    let (seq, e) = app.aside(&caller.token, move || brain.read_copy(look)).await??;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &e))
 }
 
@@ -356,13 +373,12 @@ pub(crate) async fn array(
     Segment(id): Segment,
 ) -> Reply {
     let name = job_name(&id)?;
-    let (seq, array) = app.brain().read(|s| {
+    let (seq, tasks) = app.brain().read(|s| {
         let head = find(s, &caller, name)?;
-        let tasks = meant(s, &head, name);
-        Ok::<_, Failure>((s.seq, JobArray::of(tasks.iter().map(|j| &**j))))
+        Ok::<_, Failure>((s.seq, meant(s, &head, name)))
     })?;
-    let array =
-        array.ok_or_else(|| Failure::not_found(format!("there is no job {}", shown(&id))))?;
+    let array = JobArray::of(tasks.iter().map(|j| &**j))
+        .ok_or_else(|| Failure::not_found(format!("there is no job {}", shown(&id))))?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, Some(array.version), &array))
 }
 

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 
 /// Records that are written at once.
 const BATCH: usize = 4096;
-/// Nobody else knows the store while it is filled.
-const LEASE: Span = Span::hours(24 * 365);
+/// As long as any: nobody else knows the store while it is filled, so that it is not lost when this
+/// is over. Appends go by the epoch.
+const LEASE: Span = Span::secs(15);
 
 /// A log that is being written. The export's head tells how the log ends, so that the records
 /// wait in a store of their own until the end is known.

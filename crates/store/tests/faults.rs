@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Site, batch, contents, entry, filled, lead, snapshot};
+use common::{Site, batch, contents, entry, filled, lead, snapshot, until};
 use muster_model::{Epoch, JobId, Seq};
 use muster_store::{Batch, DumpItem, Store, StoreError, StoreUrl, open};
 use std::path::Path;
@@ -259,13 +259,17 @@ fn a_full_database_server_is_said_and_loses_nothing() {
     fill_up(&mut *s, || client(&site).batch_execute("DROP TRIGGER t ON payloads").unwrap());
 }
 
+/// Ends the sessions of all others, and waits until they are over.
 fn end_other_sessions(site: &Site) {
-    client(site)
-        .batch_execute(
+    let mut client = client(site);
+    until("the other sessions are over", || {
+        let rows = client.query(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
              WHERE datname = current_database() AND pid <> pg_backend_pid()",
-        )
-        .unwrap();
+            &[],
+        );
+        rows.unwrap().is_empty()
+    });
 }
 
 #[test]

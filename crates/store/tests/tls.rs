@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Server, filled, until};
+use common::{PATIENT, Server, filled, until};
 use muster_store::{StoreError, open};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
@@ -42,11 +42,11 @@ impl Authority {
 }
 
 fn address(port: u16) -> String {
-    format!("postgres://postgres@localhost:{port}/postgres")
+    format!("postgres://postgres@localhost:{port}/postgres?{PATIENT}")
 }
 
 fn demanding(port: u16, root: &Authority) -> String {
-    format!("{}?sslmode=verify-full&sslrootcert={}", address(port), root.file().display())
+    format!("{}&sslmode=verify-full&sslrootcert={}", address(port), root.file().display())
 }
 
 /// What is said to whoever opens it; nothing may be opened.
@@ -110,7 +110,7 @@ fn a_certificate_for_another_name_is_refused() {
 fn what_the_system_does_not_trust_is_refused_without_a_file_too() {
     let authority = Authority::new("muster test");
     let Some((_server, port)) = authority.server() else { return };
-    let url = format!("{}?sslmode=require", address(port));
+    let url = format!("{}&sslmode=require", address(port));
     let Err(e) = open(&url.parse().unwrap()) else { panic!("{url} was opened") };
     // A system that trusts nobody says that instead.
     assert!(matches!(e, StoreError::Unavailable { .. } | StoreError::Other { .. }), "{e:?}");
@@ -137,7 +137,7 @@ fn a_file_of_authorities_that_holds_none_is_refused_by_name() {
         if let Some(text) = text {
             std::fs::write(&file, text).unwrap();
         }
-        let url = format!("{}?sslmode=verify-full&sslrootcert={}", address(1), file.display());
+        let url = format!("{}&sslmode=verify-full&sslrootcert={}", address(1), file.display());
         let Err(e) = open(&url.parse().unwrap()) else { panic!("{url} was opened") };
         assert!(e.to_string().contains(&file.display().to_string()), "{e}");
     }

@@ -1,6 +1,7 @@
 //! The plain id of an array means all of its tasks; and a cancel does not rewrite how a job ended.
 
 use super::{PATIENCE, Site, site};
+use crate::jobs::task;
 use muster_model::command::{Command, Observed};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Exit, SlotEnd};
@@ -120,4 +121,41 @@ async fn an_array_that_succeeded_has_nothing_to_queue_again_but_each_task_has() 
     // One job, and one task, stand alone.
     let one = s.get(&s.user, &format!("/v1/jobs/{id}_5/array")).await.json();
     assert_eq!((&one["count"], &one["items"][0]["index"]), (&json!(1), &json!(5)), "{one}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_found_by_its_index_whatever_is_missing_of_its_array() {
+    let s = site().await;
+    let mut held = spec(Some("2,4-9,40,900-903"));
+    held["hold"] = json!(true);
+    let before = s.post(&s.user, "/v1/jobs", &spec(Some("0-3"))).await.json();
+    let made = s.post(&s.user, "/v1/jobs", &held).await.json();
+    let id = made["id"].as_str().unwrap();
+    let items = made["items"].as_array().unwrap();
+    assert_eq!(items.len(), 12);
+    for item in items {
+        let path = format!("/v1/jobs/{id}_{}", item["index"]);
+        let got = s.get(&s.user, &path).await;
+        assert_eq!((got.status.as_u16(), &got.json()["number"]), (200, &item["number"]), "{path}");
+    }
+    for absent in [0, 3, 10, 41, 899, 904, u32::MAX] {
+        let got = s.get(&s.user, &format!("/v1/jobs/{id}_{absent}")).await;
+        assert_eq!(got.status, 404, "{absent}");
+    }
+    // Tasks that ended long ago are forgotten one by one.
+    let mut jobs = s.brain.read(|site| site.jobs.clone());
+    let first = JobId(made["items"][0]["number"].as_u64().unwrap());
+    for gone in [0, 1, 2, 4, 7, 11] {
+        jobs.remove(&JobId(first.0 + gone));
+    }
+    let there = |n: usize| ![0, 1, 2, 4, 7, 11].contains(&n);
+    for (n, item) in items.iter().enumerate() {
+        let index = u32::try_from(item["index"].as_u64().unwrap()).unwrap();
+        let found = task(&jobs, first, index).map(|j| j.id.0);
+        assert_eq!(found, there(n).then_some(first.0 + n as u64), "{index}");
+    }
+    assert_eq!(before["count"], 4);
+    let other = JobId(before["items"][0]["number"].as_u64().unwrap());
+    assert!(task(&jobs, other, 40).is_none(), "another array's");
+    assert!(task(&jobs, JobId(u64::MAX), 1).is_none());
 }

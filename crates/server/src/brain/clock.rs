@@ -112,11 +112,12 @@ fn follow_by(ahead: i64) -> (i64, bool) {
 
 /// Looks at the wall clock, once a second.
 pub(crate) fn follow() {
+    // One look at a time: an older one must not say the last word.
+    let mut since = SINCE.lock().unwrap_or_else(PoisonError::into_inner);
     let ahead = wall_ms().saturating_sub(clock().0);
     let (by, stepped) = follow_by(ahead);
     offset().fetch_add(by, Ordering::AcqRel);
     keep();
-    let mut since = SINCE.lock().unwrap_or_else(PoisonError::into_inner);
     match (stepped, since.is_some()) {
         (true, false) => {
             tracing::error!(

@@ -3,7 +3,7 @@
 use super::writer::Round;
 use super::{
     BACKLOG, Brain, BrainConfig, BrainError, Call, Committed, LoadError, Shared, clock, keeper,
-    load, reader, secret_label, stats, writer,
+    load, reader, secret_label, snapshots, stats, writer,
 };
 use crate::{supervise, trace};
 use muster_engine::{Engine, State};
@@ -49,46 +49,25 @@ impl Brain {
     ///
     /// # Errors
     /// [`StartError`] when the store, the log or the key cannot be used.
-    pub fn lead(config: &BrainConfig, mut standby: impl FnMut(&str)) -> Result<Brain, StartError> {
+    pub fn lead(config: &BrainConfig, standby: impl FnMut(&str)) -> Result<Brain, StartError> {
         let seal = SealKey::load_or_create(&config.seal_key)?;
         let mut store = config.open()?;
         // Before the lease: a damaged store is not written to, and a long log must not cost the
         // lease that nobody renews yet.
         store.verify_head()?;
-        let mut verified = load::verify(&mut *store, Seq(0))?;
-        let mut stood_by = false;
-        let (epoch, asked_ms) = loop {
-            let asked_ms = super::clock::boot_ms();
-            match store.acquire_lease(&config.holder, config.lease) {
-                Ok(LeaseAnswer::Granted(epoch)) => break (epoch, asked_ms),
-                Ok(LeaseAnswer::Held { holder, expires_in }) => {
-                    stood_by = true;
-                    standby(&holder);
-                    std::thread::sleep(expires_in.to_std().min(Duration::from_millis(500)));
-                    match load::verify(&mut *store, verified) {
-                        Ok(seq) => verified = seq,
-                        Err(e) => still_standby(e)?,
-                    }
-                }
-                Err(e) if stood_by => still_standby(e)?,
-                Err(e) => return Err(e.into()),
-            }
-        };
-        let started = Instant::now();
-        let loaded = take_over(&mut *store, verified);
-        if loaded.is_err() {
-            // Another server may be luckier, and need not wait.
-            let _ = store.release_lease(epoch);
-        }
-        let (state, restored) = loaded?;
+        let (epoch, asked_ms, begun) = win(config, &mut *store, standby, |store, verified| {
+            take_over(config, store, verified)
+        })?;
+        let Takeover { state, took, restored, stores: [reader, keeper, snapshots] } = begun;
         super::clock::not_before(state.at);
-        tracing::info!(seq = %state.seq, epoch = %epoch, took = ?started.elapsed(), "log loaded");
+        tracing::info!(seq = %state.seq, epoch = %epoch, took = ?took, "log loaded");
         let (calls, inbox) = sync_channel(BACKLOG);
         let (reads, read_inbox) = sync_channel(4096);
         let shared = Arc::new(Shared {
             calls,
             durable: watch::Sender::new(state.seq),
             view: RwLock::new(state.clone()),
+            copy: super::copy::StateCopy::default(),
             ring: RwLock::new(VecDeque::new()),
             touched: broadcast::Sender::new(1024),
             reads,
@@ -107,7 +86,8 @@ impl Brain {
         });
         shared.leased(asked_ms, config.lease);
         let engine = Engine::new(state, config.policy.clone());
-        start_threads(&shared, config, engine, store, (epoch, restored), inbox, read_inbox)?;
+        let stores = [store, reader, keeper, snapshots];
+        start_threads(&shared, config, engine, stores, (epoch, restored), inbox, read_inbox)?;
         Ok(Brain { shared })
     }
 
@@ -127,29 +107,89 @@ impl Brain {
     }
 }
 
-/// A store that is away for a moment is no reason for a standby to end: that is when it is needed.
-pub(super) fn still_standby(e: StoreError) -> Result<(), StoreError> {
-    if !matches!(e, StoreError::Unavailable { .. }) {
-        return Err(e);
+/// Waits for the lease and begins to lead, with `begin`, which is told how much of the log is
+/// verified. Returns when the lease was asked for, too.
+pub(super) fn win<T>(
+    config: &BrainConfig,
+    store: &mut dyn Store,
+    mut standby: impl FnMut(&str),
+    mut begin: impl FnMut(&mut dyn Store, Seq) -> Result<T, StartError>,
+) -> Result<(Epoch, i64, T), StartError> {
+    let mut verified = load::verify(store, Seq(0))?;
+    let mut stood_by = false;
+    loop {
+        let asked_ms = super::clock::boot_ms();
+        match store.acquire_lease(&config.holder, config.lease) {
+            Ok(LeaseAnswer::Granted(epoch)) => match begin(store, verified) {
+                Ok(begun) => return Ok((epoch, asked_ms, begun)),
+                Err(e) => {
+                    // Another server may be luckier, and need not wait.
+                    let _ = store.release_lease(epoch);
+                    if !stood_by {
+                        return Err(e);
+                    }
+                    still_standby(e)?;
+                }
+            },
+            Ok(LeaseAnswer::Held { holder, expires_in }) => {
+                stood_by = true;
+                standby(&holder);
+                std::thread::sleep(expires_in.to_std().min(Duration::from_millis(500)));
+                match load::verify(store, verified) {
+                    Ok(seq) => verified = seq,
+                    Err(e) => still_standby(e)?,
+                }
+            }
+            Err(e) if stood_by => still_standby(e)?,
+            Err(e) => return Err(e.into()),
+        }
     }
-    tracing::warn!(error = %e, "this standby cannot reach the store; trying again");
+}
+
+/// A store that is away for a moment is no reason for a standby to end: that is when it is needed.
+pub(super) fn still_standby(e: impl Into<StartError>) -> Result<(), StartError> {
+    let e = e.into();
+    match &e {
+        StartError::Store(away @ StoreError::Unavailable { .. })
+        | StartError::Load(LoadError::Store(away @ StoreError::Unavailable { .. })) => {
+            tracing::warn!(error = %away, "this standby cannot reach the store; trying again");
+        }
+        _ => return Err(e),
+    }
     std::thread::sleep(Duration::from_secs(1));
     Ok(())
 }
 
-/// What the lead begins with, and whether the store was restored since the last one.
-fn take_over(store: &mut dyn Store, verified: Seq) -> Result<(State, bool), StartError> {
+/// What a lead begins with.
+struct Takeover {
+    state: State,
+    /// How long it took to load.
+    took: Duration,
+    /// The store was restored since the last lead.
+    restored: bool,
+    /// Handles on the store for the threads that read, keep the lease and write snapshots.
+    stores: [Box<dyn Store>; 3],
+}
+
+fn take_over(
+    config: &BrainConfig,
+    store: &mut dyn Store,
+    verified: Seq,
+) -> Result<Takeover, StartError> {
+    let started = Instant::now();
     store.verify_head()?;
     load::verify(store, verified)?;
     let restored = store.restored()?.is_some();
-    Ok((load::state(store)?, restored))
+    let state = load::state(store)?;
+    let stores = [config.open()?, config.open()?, config.open()?];
+    Ok(Takeover { state, took: started.elapsed(), restored, stores })
 }
 
 fn start_threads(
     shared: &Arc<Shared>,
     config: &BrainConfig,
     engine: Engine,
-    mut writer_store: Box<dyn Store>,
+    [mut writer_store, reader_store, mut keeper_store, mut snapshot_store]: [Box<dyn Store>; 4],
     (epoch, restored): (Epoch, bool),
     inbox: Receiver<Call>,
     read_inbox: Receiver<reader::Read>,
@@ -160,7 +200,7 @@ fn start_threads(
     vital(shared, "muster-writer", move || {
         writer::run(&s, &mut *writer_store, epoch, &round_inbox, &failures);
     })?;
-    let mut reader_store = Some(config.open()?);
+    let mut reader_store = Some(reader_store);
     let (s, c) = (shared.clone(), config.clone());
     supervise::thread("muster-reader", move || {
         // Taken: after a panic it is opened anew.
@@ -170,11 +210,18 @@ fn start_threads(
         }
     })
     .map_err(StartError::Thread)?;
-    let mut keeper_store = config.open()?;
+    let (written, all_written) = channel();
+    let (s, c) = (shared.clone(), config.clone());
+    vital(shared, "muster-snapshots", move || {
+        let _written = written;
+        if let Some(e) = snapshots::run(&s, &mut *snapshot_store, epoch, &c) {
+            end(&s, &e.to_string());
+        }
+    })?;
     let (s, c) = (shared.clone(), config.clone());
     vital(shared, "muster-keeper", move || {
         let _closed = Closed(&s);
-        if let Some(e) = keeper::run(&s, &mut *keeper_store, epoch, &c) {
+        if let Some(e) = keeper::run(&s, &mut *keeper_store, epoch, &c, &all_written) {
             end(&s, &e.to_string());
         }
     })?;

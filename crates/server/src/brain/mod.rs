@@ -5,17 +5,20 @@
 //! - The *writer* thread commits what was decided, several requests at a time, then makes it
 //!   visible: view, watchers, answers, orders, in this order and never before the commit.
 //! - The *reader* thread answers from the store what memory no longer holds.
-//! - The *keeper* thread renews the lease, writes snapshots and archives the old log.
+//! - The *keeper* thread renews the lease.
+//! - The *snapshots* thread writes snapshots and archives the old log.
 //!
 //! A failed append throws the engine's memory away and reloads it from the store; a lease that
 //! was lost ends the server's lead.
 
 pub mod clock;
+mod copy;
 mod keeper;
 pub mod lead;
 mod load;
 mod reach;
 mod reader;
+mod snapshots;
 pub(crate) mod stats;
 mod steps;
 #[cfg(test)]
@@ -129,6 +132,7 @@ const BACKLOG: usize = 20_000;
 pub(crate) struct Shared {
     calls: SyncSender<Call>,
     view: RwLock<State>,
+    copy: copy::StateCopy,
     ring: RwLock<VecDeque<Arc<Record>>>,
     durable: watch::Sender<Seq>,
     touched: broadcast::Sender<Arc<Vec<NodeName>>>,
@@ -260,7 +264,8 @@ impl Brain {
         self.shared.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks at the durable state. Keep the closure short: it holds up the writer.
+    /// Looks at the durable state. Keep the closure short: it holds up the writer. For what takes
+    /// long there is [`Brain::read_copy`].
     pub fn read<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         f(&self.shared.view.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -360,16 +365,18 @@ impl Brain {
         if after >= durable {
             return Ok(Vec::new());
         }
-        {
-            let ring = self.shared.ring.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(first) = ring.front()
-                && first.seq <= after.next()
-            {
-                let skip = usize::try_from(after.0 + 1 - first.seq.0).unwrap_or(usize::MAX);
-                return Ok(ring.iter().skip(skip).take(limit).cloned().collect());
-            }
+        if let Some(records) = self.in_memory(after, limit) {
+            return Ok(records);
         }
         self.ask(|reply| reader::Read::Records { after, limit, reply }).await
+    }
+
+    /// The same from memory; none where that does not reach back so far.
+    fn in_memory(&self, after: Seq, limit: usize) -> Option<Vec<Arc<Record>>> {
+        let ring = self.shared.ring.read().unwrap_or_else(PoisonError::into_inner);
+        let first = ring.front()?.seq;
+        let skip = usize::try_from(after.next().0.checked_sub(first.0)?).unwrap_or(usize::MAX);
+        Some(ring.iter().skip(skip).take(limit).cloned().collect())
     }
 
     /// What a job runs.

@@ -1,13 +1,14 @@
-//! What a start refuses, what a stop leaves, and what a restore changes.
+//! What a start refuses, what a stop leaves, what a restore changes, and who waits for whom.
 
-use super::lead::{StartError, still_standby};
-use super::{Brain, BrainConfig};
+use super::lead::{StartError, still_standby, win};
+use super::{Brain, BrainConfig, LoadError};
 use muster_model::command::{Answer, Command};
 use muster_model::event::Event;
-use muster_model::ids::{JobId, Seq};
+use muster_model::ids::{Epoch, JobId, Seq};
 use muster_model::spec::JobSpec;
 use muster_model::units::Span;
-use muster_store::{StoreError, StoreUrl};
+use muster_store::{LeaseAnswer, StoreError, StoreUrl};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,10 @@ fn config(dir: &Path) -> BrainConfig {
 }
 
 async fn try_lead(dir: &Path) -> Result<Brain, StartError> {
-    let config = config(dir);
+    lead_with(config(dir)).await
+}
+
+async fn lead_with(config: BrainConfig) -> Result<Brain, StartError> {
     tokio::task::spawn_blocking(move || Brain::lead(&config, |_| {})).await.unwrap()
 }
 
@@ -37,13 +41,21 @@ async fn lead(dir: &Path) -> Brain {
 /// A site with so many projects.
 async fn site(dir: &Path, projects: u32) -> Brain {
     let brain = lead(dir).await;
+    found(&brain, projects).await;
+    brain
+}
+
+async fn found(brain: &Brain, projects: u32) {
     brain.system(Command::CreateSite { site: "site-1".into() }).await.unwrap();
-    for n in 0..projects {
+    create_projects(brain, 0..projects).await;
+}
+
+async fn create_projects(brain: &Brain, numbers: Range<u32>) {
+    for n in numbers {
         let name = if n == 0 { "default".to_owned() } else { format!("p{n}") };
         let (name, description) = (name.parse().unwrap(), String::new());
         brain.system(Command::CreateProject { name, description }).await.unwrap();
     }
-    brain
 }
 
 async fn submit(brain: &Brain) -> JobId {
@@ -187,20 +199,118 @@ async fn no_id_of_a_job_returns_after_a_restore() {
 
 #[test]
 fn a_standby_outlasts_a_store_that_is_away_and_nothing_worse() {
-    let detail = String::from("the database restarts");
-    let away = StoreError::Unavailable { detail: detail.clone(), outcome_unknown: true };
-    assert!(still_standby(away).is_ok());
-    assert!(still_standby(StoreError::Lost { detail }).is_err());
+    assert!(still_standby(away()).is_ok());
+    assert!(still_standby(StoreError::Lost { detail: "the end".into() }).is_err());
+}
+
+fn away() -> StoreError {
+    StoreError::Unavailable { detail: "the database restarts".into(), outcome_unknown: true }
+}
+
+#[test]
+fn a_standby_that_has_the_lease_outlasts_a_store_that_is_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(dir.path());
+    let (mut other, mut mine) = (config.open().unwrap(), config.open().unwrap());
+    let taken = other.acquire_lease("other", Span::hours(1)).unwrap();
+    let LeaseAnswer::Granted(first) = taken else { panic!("{taken:?}") };
+    let mut tries = 0;
+    let (epoch, _, ()) = win(
+        &config,
+        &mut *mine,
+        |_| other.release_lease(first).unwrap(),
+        |_, _| {
+            tries += 1;
+            match tries {
+                1 => Err(StartError::Store(away())),
+                2 => Err(StartError::Load(LoadError::Store(away()))),
+                _ => Ok(()),
+            }
+        },
+    )
+    .unwrap();
+    assert_eq!((tries, epoch), (3, Epoch(first.0 + 3)));
+    mine.release_lease(epoch).unwrap();
+    // A server that never stood by says at once what is wrong, and leaves the lease to others.
+    let failed = win(&config, &mut *mine, |_| {}, |_, _| Err::<(), _>(StartError::Store(away())));
+    assert!(failed.is_err());
+    let taken = other.acquire_lease("other", Span::hours(1)).unwrap();
+    assert!(matches!(taken, LeaseAnswer::Granted(_)), "{taken:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_looks_for_long_holds_up_neither_the_writer_nor_readers() {
+    let dir = tempfile::tempdir().unwrap();
+    let brain = site(dir.path(), 1).await;
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+    let b = brain.clone();
+    let looking = tokio::task::spawn_blocking(move || {
+        b.read_copy(|s| {
+            begun.send(()).unwrap();
+            goes_on.recv().unwrap();
+            s.seq
+        })
+    });
+    has_begun.await.unwrap();
+    let patience = Duration::from_secs(60);
+    let job = tokio::time::timeout(patience, submit(&brain)).await.expect("it is written");
+    brain.read(|s| assert!(s.jobs.contains_key(&job)));
+    go_on.send(()).unwrap();
+    assert!(looking.await.unwrap() < brain.durable(), "it saw what was there when it began");
+    // The next look sees what came since, from memory or, where that does not reach back, anew.
+    brain.read_copy(|s| assert!(s.jobs.contains_key(&job)));
+    let same = || {
+        let copy = brain.read_copy(|s| (s.seq, s.digest()));
+        copy == brain.read(|s| (s.seq, s.digest()))
+    };
+    until("the copy is as the first", same).await;
+    let job = submit(&brain).await;
+    brain.shared.ring.write().unwrap().clear();
+    brain.read_copy(|s| assert!(s.jobs.contains_key(&job)));
+    until("the new copy is as the first", same).await;
+    stop(&brain).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lease_is_renewed_while_the_disk_of_the_archive_hangs() {
+    use rustix::fs::{CWD, Mode, OFlags};
+    let dir = tempfile::tempdir().unwrap();
+    let config = BrainConfig { lease: Span::secs(3), retain: 1, ..config(dir.path()) };
+    std::fs::create_dir(&config.archive).unwrap();
+    let archive = config.archive.clone();
+    let brain = lead_with(config).await.unwrap();
+    found(&brain, 10).await;
+    until("a snapshot is written", || brain.stats().snapshots > 0).await;
+    let db = rusqlite::Connection::open(file(dir.path(), "")).unwrap();
+    let number = |sql: &str| db.query_row(sql, [], |r| r.get::<_, i64>(0)).unwrap();
+    // Up to there is archived after the next snapshot. Whoever opens this file to write waits for
+    // somebody who reads it.
+    let upto = number("SELECT min(seq) FROM snapshots");
+    let hangs = archive.join(format!(".log-1-{upto}.jsonl.gz.{}.tmp", std::process::id()));
+    rustix::fs::mkfifoat(CWD, &hangs, Mode::RUSR | Mode::WUSR).unwrap();
+    create_projects(&brain, 10..30).await;
+    until("another snapshot is written", || brain.stats().snapshots > 1).await;
+    let expires = || number("SELECT expires FROM head");
+    let before = expires();
+    until("the lease is renewed", || expires() > before).await;
+    assert!(hangs.exists(), "the archive still waits");
+    let reader =
+        rustix::fs::open(&hangs, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
+    until("the archive gives up a file that cannot be synced", || !hangs.exists()).await;
+    drop(reader);
+    stop(&brain).await;
 }
 
 #[tokio::test]
 async fn a_step_of_the_machines_clock_is_in_the_log() {
     let dir = tempfile::tempdir().unwrap();
-    let brain = lead(dir.path()).await;
+    // Before there is a server that could see the steps of another test.
     let _alone = super::clock::WALL.lock().await;
+    let brain = lead(dir.path()).await;
     let (mut hours, mut found) = (0, None);
     while found.is_none() {
-        assert!(hours < 40, "no step is found");
+        assert!(hours < 200, "no step is found");
         // Set again until the first look at it is over.
         hours += 1;
         super::clock::set_wall(hours * 3_600_000);

@@ -132,6 +132,7 @@ mod tests {
         reading.catch_up(&brain).await;
         assert_eq!(reading.after, brain.durable());
         brain.stop();
+        brain.closed().await;
         drop(brain);
         let brain = lead(dir.path()).await;
         let first = brain.records(Seq(0), 1).await;

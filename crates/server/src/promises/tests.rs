@@ -240,6 +240,7 @@ async fn a_server_that_cannot_write_calls_somebody_all_the_same() {
         Arc::new(Sender::new(k.brain.clone(), "http://muster.example.org".into()).unwrap());
     tokio::spawn(own::run(k.brain.clone(), sender, soon, k.stop.clone()));
     let lock = rusqlite::Connection::open(k.dir.path().join("muster.db")).unwrap();
+    lock.busy_timeout(PATIENCE).unwrap();
     lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let (brain, last_seen) = (k.brain.clone(), k.brain.now());
     let written =

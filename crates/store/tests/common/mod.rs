@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, Weak};
 use std::time::{Duration, Instant};
 
+/// A busy machine takes longer to answer than a server would wait.
+pub const PATIENT: &str = "connect_timeout=60";
+
 /// A place for one test's stores; everything goes away with it.
 pub struct Site {
     pub url: StoreUrl,
@@ -103,11 +106,11 @@ impl Server {
     fn find() -> Option<Server> {
         if let Ok(url) = std::env::var("MUSTER_TEST_POSTGRES") {
             let (main, query) = url.split_once('?').unwrap_or((&url, ""));
-            let query = if query.is_empty() { String::new() } else { format!("?{query}") };
+            let query = if query.is_empty() { String::new() } else { format!("{query}&") };
             let (scheme, rest) = main.split_once("://").expect("MUSTER_TEST_POSTGRES is an URL");
             let authority = rest.split('/').next().unwrap_or_default();
             return Some(Server {
-                base: (format!("{scheme}://{authority}"), query),
+                base: (format!("{scheme}://{authority}"), format!("?{query}{PATIENT}")),
                 data: None,
                 held: None,
             });
@@ -193,7 +196,7 @@ impl Server {
         );
         let options = more(dir.path()).iter().fold(options, |all, m| format!("{all} -c {m}"));
         let started = Server::command(&bin.join("pg_ctl"))
-            .args(["-w", "-t", "60", "-o", &options, "-l"])
+            .args(["-w", "-t", "300", "-o", &options, "-l"])
             .arg(dir.path().join("log"))
             .arg("-D")
             .arg(&data)
@@ -205,7 +208,7 @@ impl Server {
         let log = std::fs::read_to_string(dir.path().join("log")).unwrap_or_default();
         assert!(started.success(), "PostgreSQL did not start: {log}");
         let host = dir.path().display().to_string().replace('/', "%2F");
-        let base = (format!("postgres://postgres@{host}"), String::new());
+        let base = (format!("postgres://postgres@{host}"), format!("?{PATIENT}"));
         Server { base, data: Some((dir, bin)), held: None }
     }
 
@@ -298,7 +301,7 @@ pub fn contents(store: &mut dyn Store) -> Vec<muster_store::DumpItem> {
 pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !so() {
-        assert!(start.elapsed() < Duration::from_secs(60), "never happened: {what}");
+        assert!(start.elapsed() < Duration::from_secs(300), "never happened: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

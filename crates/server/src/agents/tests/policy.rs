@@ -10,6 +10,7 @@ use muster_model::policy::{Idle, Preemption, SitePolicy};
 use muster_model::spec::{CheckpointRequest, CheckpointSpec, GangSpec, JobSpec, Priority};
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 async fn policy(s: &Site, policy: SitePolicy) {
     s.brain.system(Command::SetPolicy { policy: policy.into() }).await.unwrap();
@@ -39,6 +40,25 @@ fn telemetry(busy: bool) -> FromAgent {
     }))
 }
 
+/// Nodes tell, as agents do, again and again whether their GPUs work, until the log says so: a row
+/// counts for a while only.
+async fn tell_until(
+    s: &Site,
+    lines: &mut BTreeMap<&str, Line>,
+    rows: [(&str, bool); 2],
+    so: impl Fn(&muster_engine::State) -> bool,
+) {
+    let telling = async {
+        while !s.brain.read(&so) {
+            for (name, busy) in rows {
+                lines.get_mut(name).unwrap().say(telemetry(busy)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), telling).await.expect("it never came to be");
+}
+
 #[tokio::test]
 async fn work_that_only_holds_its_gpus_is_warned_and_ended() {
     let s = site().await;
@@ -56,16 +76,18 @@ async fn work_that_only_holds_its_gpus_is_warned_and_ended() {
     // The gang shares a node with the single job, and works on the other one.
     let here = s.job(single).attempt.as_ref().unwrap().placement.slots[0].node.clone();
     let there = if here == node("n1") { "n2" } else { "n1" };
-    lines.get_mut(there).unwrap().say(telemetry(true)).await;
-    lines.get_mut(here.as_str()).unwrap().say(telemetry(false)).await;
-    s.until(|st| st.jobs[&single].idle_warned.is_some()).await;
-    s.until(|st| st.jobs[&single].attempt.as_ref().is_some_and(|a| a.stop.is_some())).await;
+    let stops = |st: &muster_engine::State, job: JobId| {
+        st.jobs[&job].attempt.as_ref().is_some_and(|a| a.stop.is_some())
+    };
+    let rows = [(there, true), (here.as_str(), false)];
+    tell_until(&s, &mut lines, rows, |st| st.jobs[&single].idle_warned.is_some()).await;
+    tell_until(&s, &mut lines, rows, |st| stops(st, single)).await;
     let stop = s.job(single).attempt.as_ref().unwrap().stop.clone().unwrap();
     assert!(matches!(stop.reason, StopReason::Idle { idle } if idle >= Span(500)), "{stop:?}");
     assert_eq!(s.job(gang).idle_warned, None, "a part of it works");
 
-    lines.get_mut(there).unwrap().say(telemetry(false)).await;
-    s.until(|st| st.jobs[&gang].attempt.as_ref().is_some_and(|a| a.stop.is_some())).await;
+    let rows = [(there, false), (here.as_str(), false)];
+    tell_until(&s, &mut lines, rows, |st| stops(st, gang)).await;
     let events = s.brain.records(Seq(0), 1000).await.unwrap();
     for job in [gang, single] {
         let warned = |e: &Event| matches!(e, Event::IdleWarned { job: j, .. } if *j == job);

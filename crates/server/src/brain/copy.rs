@@ -1,0 +1,66 @@
+//! A second copy of the durable state, for what takes long to work out. Whoever reads the first one
+//! holds up the writer, and with it everybody who comes after the writer.
+
+use super::{Brain, clock};
+use muster_engine::State;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+/// A copy that nobody has read for so long is given up: it takes as much memory as the first.
+const UNUSED_MS: i64 = 60_000;
+
+/// The copy, while somebody uses it.
+#[derive(Default)]
+pub(super) struct StateCopy {
+    state: RwLock<Option<State>>,
+    /// When it was last asked for, in milliseconds since the machine started.
+    used_ms: AtomicI64,
+}
+
+impl StateCopy {
+    /// Gives up a copy that nobody uses.
+    pub(super) fn tidy(&self) {
+        let unused = clock::boot_ms() - self.used_ms.load(Ordering::Acquire) > UNUSED_MS;
+        if unused && let Ok(mut state) = self.state.try_write() {
+            *state = None;
+        }
+    }
+}
+
+impl Brain {
+    /// Looks at a copy of the durable state. The closure may take its time: it holds up nobody but
+    /// others who do the same. What was durable before is in the copy.
+    pub fn read_copy<R>(&self, f: impl FnOnce(&State) -> R) -> R {
+        let (copy, durable) = (&self.shared.copy, self.durable());
+        copy.used_ms.store(clock::boot_ms(), Ordering::Release);
+        loop {
+            let state = copy.state.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(s) = state.as_ref().filter(|s| s.seq >= durable) {
+                return f(s);
+            }
+            drop(state);
+            let mut state = copy.state.write().unwrap_or_else(PoisonError::into_inner);
+            if state.as_ref().is_none_or(|s| s.seq < durable) {
+                // Taken out: what a panic left half done is no state.
+                let old = state.take();
+                *state = Some(self.caught_up(old));
+            }
+        }
+    }
+
+    /// An older copy with all that came since. Where memory does not reach back so far, a new one:
+    /// only then the first copy is held for longer than a moment.
+    fn caught_up(&self, old: Option<State>) -> State {
+        if let Some(mut state) = old
+            && let Some(records) = self.in_memory(state.seq, usize::MAX)
+        {
+            match records.iter().try_for_each(|r| state.apply(r)) {
+                Ok(()) => return state,
+                Err(e) => {
+                    tracing::error!(error = %e, "a copy of the state does not follow the log");
+                }
+            }
+        }
+        self.read(State::clone)
+    }
+}

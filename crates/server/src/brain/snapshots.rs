@@ -1,0 +1,128 @@
+//! Writes snapshots, archives the old log and looks whether the state is as it must be. On a thread
+//! of its own: a large state or a slow disk takes longer than the lease may wait for its renewal.
+
+use super::{BrainConfig, Shared};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use muster_engine::invariants::violations;
+use muster_engine::{SNAPSHOT_FORMAT, State};
+use muster_model::ids::{Epoch, Seq};
+use muster_store::failpoint::hit;
+use muster_store::{Snapshot, Store, StoreError};
+use std::io::Write;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Between two looks at the invariants, where no snapshot comes first.
+const LOOK_EVERY: Duration = Duration::from_secs(300);
+
+/// Records archived at a time: a server that stops waits for no more than these.
+const ARCHIVED_AT_ONCE: u64 = 50_000;
+
+/// Runs until the server stops or the lease is lost; returns why.
+pub(crate) fn run(
+    shared: &Shared,
+    store: &mut dyn Store,
+    epoch: Epoch,
+    config: &BrainConfig,
+) -> Option<StoreError> {
+    let mut last_snapshot = store.latest_snapshot().ok().flatten().map_or(Seq(0), |s| s.seq);
+    let mut older_snapshot = last_snapshot;
+    let mut archiving = false;
+    let mut looked: Option<(Instant, Seq)> = None;
+    while !shared.stopping.load(Ordering::Acquire) {
+        std::thread::sleep(Duration::from_millis(100));
+        hit("brain.snapshots");
+        shared.copy.tidy();
+        let durable = *shared.durable.borrow();
+        // A large state is written less often: reading half as many records as it has jobs costs a start
+        // less than reading the state itself.
+        let jobs = shared.view.read().unwrap_or_else(PoisonError::into_inner).jobs.len() as u64;
+        if durable.0 >= last_snapshot.0 + config.snapshot_every.max(jobs / 2) {
+            match snapshot(shared, store, epoch) {
+                Ok(seq) => {
+                    older_snapshot = last_snapshot;
+                    last_snapshot = seq;
+                    shared.stats.snapshots.fetch_add(1, Ordering::Relaxed);
+                    looked = Some((Instant::now(), durable));
+                    archiving = true;
+                }
+                Err(e @ StoreError::StaleLease { .. }) => return Some(e),
+                Err(e) => {
+                    tracing::error!(error = %e, "the snapshot could not be written");
+                    // Try again after as many records as usual, not at once.
+                    last_snapshot = durable;
+                }
+            }
+        }
+        if archiving {
+            archiving = archive(store, epoch, config, durable, older_snapshot);
+        }
+        if looked.is_none_or(|(at, seq)| at.elapsed() >= LOOK_EVERY && seq != durable) {
+            let state = shared.view.read().unwrap_or_else(PoisonError::into_inner).clone();
+            look(shared, &state);
+            looked = Some((Instant::now(), state.seq));
+        }
+    }
+    None
+}
+
+/// Is everything true of this copy that must be? Told as a metric, and in the server's own log.
+fn look(shared: &Shared, state: &State) {
+    let found = violations(state);
+    for (invariant, problems) in &found {
+        if let Some(first) = problems.first() {
+            let count = problems.len();
+            tracing::error!(invariant, count, first, "the state is not as it must be");
+        }
+    }
+    let counts = found.iter().map(|(name, p)| (*name, p.len() as u64)).collect();
+    *shared.stats.violations.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+}
+
+/// Writes the durable state as it is now. The view is only held for the copy, whose jobs and
+/// nodes are shared.
+fn snapshot(shared: &Shared, store: &mut dyn Store, epoch: Epoch) -> Result<Seq, StoreError> {
+    let state = shared.view.read().unwrap_or_else(PoisonError::into_inner).clone();
+    look(shared, &state);
+    let bytes = state.to_bytes().map_err(|e| StoreError::other(e.to_string()))?;
+    let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
+    gz.write_all(&bytes).map_err(|e| StoreError::other(e.to_string()))?;
+    let body = gz.finish().map_err(|e| StoreError::other(e.to_string()))?;
+    let s = Snapshot { seq: state.seq, at: state.at, format: SNAPSHOT_FORMAT, body };
+    hit("brain.before_snapshot");
+    store.put_snapshot(epoch, &s)?;
+    hit("brain.after_snapshot");
+    tracing::info!(seq = %state.seq, bytes = s.body.len(), "snapshot written");
+    Ok(state.seq)
+}
+
+/// Archives the oldest records, and says whether there are more to archive.
+fn archive(
+    store: &mut dyn Store,
+    epoch: Epoch,
+    config: &BrainConfig,
+    durable: Seq,
+    older: Seq,
+) -> bool {
+    let all = Seq(durable.0.saturating_sub(config.retain).min(older.0));
+    if all.0 == 0 {
+        return false;
+    }
+    let archived = store.head().and_then(|head| {
+        let upto = all.min(Seq(head.first_seq.0.saturating_add(ARCHIVED_AT_ONCE - 1)));
+        store.archive(epoch, upto, &config.archive)
+    });
+    match archived {
+        Ok(r) if r.entries() > 0 => {
+            tracing::info!(from = %r.from, to = %r.to, "old records archived");
+            r.to < all
+        }
+        Ok(_) => false,
+        Err(e) => {
+            tracing::error!(error = %e, "old records could not be archived");
+            false
+        }
+    }
+}
