@@ -29,13 +29,13 @@ fn a_slow_link_is_named_in_two_rounds_and_cleared_when_it_is_mended() {
     }
     let net = Net::start(6);
     // Everybody meets everybody: all are well, and every path has its first figure.
-    let (code, test) = net.test(&["--rounds", "all", "--seconds", "3"]);
+    let (code, test) = net.test(&["--rounds", "all", "--seconds", "4"]);
     assert_eq!(code, 0, "{test:#}");
     assert_eq!(test["pairs"].as_array().map(Vec::len), Some(15), "{test:#}");
     assert_eq!(nodes(&test, "good").len(), 6, "{test:#}");
 
     net.rate("n4", SLOW);
-    let (code, test) = net.test(&["--seconds", "3"]);
+    let (code, test) = net.test(&["--seconds", "4"]);
     assert_eq!(code, 1, "{test:#}");
     assert_eq!(nodes(&test, "slow"), ["n4"], "{test:#}");
     assert_eq!(nodes(&test, "good").len(), 5, "{test:#}");
@@ -47,7 +47,7 @@ fn a_slow_link_is_named_in_two_rounds_and_cleared_when_it_is_mended() {
     assert!(table.contains("done"), "{table}");
 
     net.rate("n4", RATE);
-    let (code, test) = net.test(&["--seconds", "3", "--nodes", "n[1-6]"]);
+    let (code, test) = net.test(&["--seconds", "4", "--nodes", "n[1-6]"]);
     assert_eq!(code, 0, "{test:#}");
     assert_eq!(nodes(&test, "good").len(), 6, "{test:#}");
     assert!(net.findings().is_empty(), "{:#?}", net.findings());
@@ -75,7 +75,7 @@ fn a_link_that_loses_packets_is_named_in_two_rounds() {
     assert!(resent("n2").is_none_or(|r| r > 0), "{test:#}");
     // A node that is cut off is not there to be tested, and nobody is blamed for it.
     net.stop("n5");
-    let (code, test) = net.test(&["--nodes", "n1,n3,n5", "--seconds", "3"]);
+    let (code, test) = net.test(&["--nodes", "n1,n3,n5", "--seconds", "4"]);
     assert_eq!(code, 0, "{test:#}");
     assert_eq!(nodes(&test, "skipped"), ["n5"], "{test:#}");
 }
