@@ -241,9 +241,28 @@ impl Net {
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
-    /// `muster fabric test`: its exit code and what came of it.
+    /// `muster fabric test`: its exit code and what came of it. It is asked again where it says
+    /// itself that this machine did too much else to tell.
     #[track_caller]
     pub(crate) fn test(&self, args: &[&str]) -> (i32, Value) {
+        let busy = |n: &Value| n["why"].to_string().contains("too busy to tell");
+        let all = format!("n[1-{}]", self.nodes.len());
+        let mut args = args.to_vec();
+        for _ in 0..10 {
+            let (code, test) = self.test_once(&args);
+            if !test["nodes"].as_array().into_iter().flatten().any(busy) {
+                return (code, test);
+            }
+            // By name: whoever was found slow may be out of service by now.
+            if !args.contains(&"--nodes") {
+                args.extend(["--nodes", &all]);
+            }
+        }
+        panic!("this machine is too busy for any test of the network");
+    }
+
+    #[track_caller]
+    fn test_once(&self, args: &[&str]) -> (i32, Value) {
         let all = [&["fabric", "test", "-o", "json"], args].concat();
         let out = self.command("hub").args(&all).output().expect("it starts");
         let text = String::from_utf8_lossy(&out.stdout);
