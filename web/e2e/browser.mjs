@@ -4,6 +4,9 @@ import { chromium } from 'playwright-core';
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
+// A machine may be slow; it only keeps a broken walk from hanging.
+const PATIENCE = 180_000;
+
 export const base = process.env.MUSTER_URL ?? 'http://127.0.0.1:7070';
 export const token = process.env.MUSTER_TOKEN ?? '';
 
@@ -12,6 +15,7 @@ export async function browser() {
   if (!executablePath) throw new Error('no Chromium: apt install chromium, or set CHROMIUM');
   return chromium.launch({
     executablePath,
+    timeout: PATIENCE,
     args: [
       '--no-sandbox',
       '--disable-gpu',
@@ -33,6 +37,7 @@ export async function page(
   if (loggedIn) {
     await context.addInitScript((t) => sessionStorage.setItem('muster.token', t), token);
   }
+  context.setDefaultTimeout(PATIENCE);
   const p = await context.newPage();
   p.problems = [];
   p.on('console', (m) => {

@@ -42,7 +42,7 @@ pub fn run_with(seed: u64, examples: u32) -> Result<Counts> {
         .args(["--checks", CHECKS])
         .args(["--max-examples", &examples.to_string(), "--seed", &seed.to_string()])
         .args(["--workers", "1"])
-        .args(["--request-timeout", "20", "--continue-on-failure", "--no-shrink"])
+        .args(["--request-timeout", "60", "--continue-on-failure", "--no-shrink"])
         .args(["--warnings", "off", "--no-color"])
         // Keeps what it learned between runs otherwise: not the same requests each time.
         .args(["--generation-database", "none"])

@@ -86,7 +86,7 @@ impl Postgres {
         // SIGINT is its "fast" stop: ends sessions, keeps the files whole.
         let mut daemon =
             Daemon::spawn("postgres", server, &dir.path().join("log"))?.stopped_with(Signal::INT);
-        daemon.wait_ready(Duration::from_secs(60), |d| {
+        daemon.wait_ready(Duration::from_secs(180), |d| {
             (TcpStream::connect(("127.0.0.1", port)).is_ok()
                 && d.output().contains("ready to accept connections"))
             .then_some(())

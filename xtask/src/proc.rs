@@ -4,7 +4,7 @@ pub use crate::tee::{tee, tee_within};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -112,17 +112,25 @@ impl TempDir {
     /// Makes one in `parent`, for when the disk matters.
     pub fn in_dir(parent: &Path, what: &str) -> Result<TempDir> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "muster-{what}-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        );
         fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
         // As the kernel shows it: working directories are compared with it.
-        let path = parent.canonicalize()?.join(name);
-        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        registry().dirs.push(path.clone());
-        Ok(TempDir(path))
+        let parent = parent.canonicalize()?;
+        let pid = std::process::id();
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = parent.join(format!("muster-{what}-{pid}-{number}"));
+            match fs::create_dir(&path) {
+                Ok(()) => {
+                    registry().dirs.push(path.clone());
+                    return Ok(TempDir(path));
+                }
+                // Of a process that was killed, and had the number that is ours now.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                Err(e) => {
+                    return Err(e).with_context(|| format!("cannot make {}", path.display()));
+                }
+            }
+        }
     }
 
     /// Where it is.
@@ -373,6 +381,9 @@ pub fn foreground(command: &mut Command) -> Result<ExitStatus> {
 mod tests {
     use super::*;
 
+    /// Only keeps a broken test from hanging.
+    const LONG: Duration = Duration::from_secs(120);
+
     #[test]
     fn a_dropped_daemon_is_gone_with_its_children() {
         let dir = TempDir::new("proc-test").unwrap();
@@ -380,15 +391,13 @@ mod tests {
         command.args(["-c", "sleep 1000 & echo child $!; wait"]);
         let mut daemon = Daemon::spawn("sh", command, &dir.path().join("log")).unwrap();
         let child: i32 = daemon
-            .wait_ready(Duration::from_secs(10), |d| {
-                d.output().trim().strip_prefix("child ")?.parse().ok()
-            })
+            .wait_ready(LONG, |d| d.output().trim().strip_prefix("child ")?.parse().ok())
             .unwrap();
         let pid = daemon.pid();
         drop(daemon);
         assert!(!is_running(pid));
         let child = Pid::from_raw(child).unwrap();
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + LONG;
         while is_running(child) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -401,8 +410,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "echo no such disk >&2; exit 3"]);
         let mut daemon = Daemon::spawn("sh", command, &dir.path().join("log")).unwrap();
-        let error =
-            daemon.wait_ready(Duration::from_secs(10), |_| None::<()>).unwrap_err().to_string();
+        let error = daemon.wait_ready(LONG, |_| None::<()>).unwrap_err().to_string();
         assert!(error.contains("no such disk") && error.contains('3'), "{error}");
     }
 
@@ -413,11 +421,7 @@ mod tests {
         command.args(["-c", "read word; echo heard $word; read more || echo closed"]);
         let log = dir.path().join("log");
         let mut daemon = Daemon::spawn_told("sh", command, &log, "this\n").unwrap();
-        daemon
-            .wait_ready(Duration::from_secs(10), |d| {
-                d.output().contains("heard this").then_some(())
-            })
-            .unwrap();
+        daemon.wait_ready(LONG, |d| d.output().contains("heard this").then_some(())).unwrap();
         assert!(!daemon.output().contains("closed"));
     }
 

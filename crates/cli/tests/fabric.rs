@@ -3,7 +3,7 @@
 
 mod net;
 
-use net::{Net, RATE, skip};
+use net::{Net, RATE, SLOW, skip};
 use std::sync::{Mutex, PoisonError};
 
 /// One network at a time: they share the processors.
@@ -29,13 +29,13 @@ fn a_slow_link_is_named_in_two_rounds_and_cleared_when_it_is_mended() {
     }
     let net = Net::start(6);
     // Everybody meets everybody: all are well, and every path has its first figure.
-    let (code, test) = net.test(&["--rounds", "all", "--seconds", "2"]);
+    let (code, test) = net.test(&["--rounds", "all", "--seconds", "4"]);
     assert_eq!(code, 0, "{test:#}");
     assert_eq!(test["pairs"].as_array().map(Vec::len), Some(15), "{test:#}");
     assert_eq!(nodes(&test, "good").len(), 6, "{test:#}");
 
-    net.rate("n4", "5mbit");
-    let (code, test) = net.test(&["--seconds", "2"]);
+    net.rate("n4", SLOW);
+    let (code, test) = net.test(&["--seconds", "4"]);
     assert_eq!(code, 1, "{test:#}");
     assert_eq!(nodes(&test, "slow"), ["n4"], "{test:#}");
     assert_eq!(nodes(&test, "good").len(), 5, "{test:#}");
@@ -47,7 +47,7 @@ fn a_slow_link_is_named_in_two_rounds_and_cleared_when_it_is_mended() {
     assert!(table.contains("done"), "{table}");
 
     net.rate("n4", RATE);
-    let (code, test) = net.test(&["--seconds", "2", "--nodes", "n[1-6]"]);
+    let (code, test) = net.test(&["--seconds", "4", "--nodes", "n[1-6]"]);
     assert_eq!(code, 0, "{test:#}");
     assert_eq!(nodes(&test, "good").len(), 6, "{test:#}");
     assert!(net.findings().is_empty(), "{:#?}", net.findings());
@@ -62,7 +62,7 @@ fn a_link_that_loses_packets_is_named_in_two_rounds() {
     let net = Net::start(7);
     net.lose("n2", 35);
     // Nothing is known of these paths yet: their peers tell. An odd number: one sits out.
-    let (code, test) = net.test(&["--seconds", "3"]);
+    let (code, test) = net.test(&["--seconds", "4"]);
     assert_eq!(code, 1, "{test:#}");
     assert_eq!(nodes(&test, "slow"), ["n2"], "{test:#}");
     assert_eq!(nodes(&test, "good"), ["n1", "n3", "n4", "n5", "n6", "n7"], "{test:#}");
@@ -75,7 +75,7 @@ fn a_link_that_loses_packets_is_named_in_two_rounds() {
     assert!(resent("n2").is_none_or(|r| r > 0), "{test:#}");
     // A node that is cut off is not there to be tested, and nobody is blamed for it.
     net.stop("n5");
-    let (code, test) = net.test(&["--nodes", "n1,n3,n5", "--seconds", "2"]);
+    let (code, test) = net.test(&["--nodes", "n1,n3,n5", "--seconds", "4"]);
     assert_eq!(code, 0, "{test:#}");
     assert_eq!(nodes(&test, "skipped"), ["n5"], "{test:#}");
 }
@@ -87,7 +87,7 @@ fn a_group_that_is_slow_is_halved_until_its_slow_node_is_left() {
         return;
     }
     let net = Net::start(6);
-    net.rate("n4", "5mbit");
+    net.rate("n4", SLOW);
     let (code, test) = net.test(&["--group", "--seconds", "3"]);
     assert_eq!(code, 1, "{test:#}");
     assert_eq!(nodes(&test, "slow"), ["n4"], "{test:#}");
@@ -110,7 +110,7 @@ fn a_gang_with_a_slow_node_leaves_it_before_its_ranks_start() {
     let text = "kind: Policy\nfabric: {preflight_nodes: 4, within: 10m}\n";
     std::fs::write(&policy, text).expect("written");
     net.muster(&["policy", "apply", &policy.display().to_string()]);
-    net.rate("n4", "5mbit");
+    net.rate("n4", SLOW);
     // Only four are left for a gang of four: the slow one is among them.
     net.muster(&["node", "cordon", "n5", "--reason", "a test"]);
     net.muster(&["submit", "--name", "large", "--nodes", "4", "--", "echo", "up"]);

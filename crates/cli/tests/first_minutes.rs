@@ -268,7 +268,7 @@ fn killed_nodes_are_started_again_and_given_up_after_three_quick_ends() {
 
 #[test]
 fn a_crashed_node_costs_its_job_one_attempt() {
-    let c = Cluster::start(2);
+    let c = Cluster::start_to_crash(2);
     let script =
         "if [ $MUSTER_ATTEMPT = 1 ]; then sleep 600; fi; echo second attempt on $MUSTER_NODE";
     let id = c.submit(&["--gpus", "8", "--ranks-per-node", "1", "--", "sh", "-c", script]);

@@ -18,7 +18,7 @@ fn once(c: &Cluster, more: &[&str]) -> String {
 
 #[test]
 fn every_view_of_a_real_site_is_told_as_text() {
-    let c = Cluster::start(8);
+    let c = Cluster::start_to_crash(8);
     let train = "for i in 1 2 3 4 5 6 7 8 9; do echo \"step $i\"; \
         echo \"{\\\"step\\\":$i,\\\"t\\\":0.1}\" >> \"$MUSTER_REPORT\"; sleep 0.1; done; sleep 600";
     let gang = ["--name", "train", "--nodes", "2", "--gpus", "8", "--ranks-per-node", "1"];
@@ -114,7 +114,7 @@ fn on_a_terminal(c: &Cluster, command: &str, typed: &str) -> Option<String> {
 /// Whoever types waits until this was shown; not for ever, so that the test ends.
 fn seen(what: &str) -> String {
     format!(
-        "n=0; until grep -aq '{what}' \"$SHOWN\" 2> /dev/null || [ $n -gt 600 ]; \
+        "n=0; until grep -aq '{what}' \"$SHOWN\" 2> /dev/null || [ $n -gt 3000 ]; \
          do n=$((n + 1)); sleep 0.1; done"
     )
 }
@@ -131,9 +131,9 @@ fn a_terminal_is_as_it_was_after_keys_and_signals() {
         assert!(mode("icanon") && mode("echo") && mode("isig"), "{after:?}");
     };
     // A busy machine takes its time to start it, and to end it.
-    let (up, over) = (seen("1049h"), seen("^over"));
+    let (up, drawn, over) = (seen("1049h"), seen("38;5;"), seen("^over"));
     // Keys that come before the first picture are not lost; `q` ends it.
-    let typed = format!("({up}; printf 2; sleep 1; printf '3?'; sleep 1; printf q; {over})");
+    let typed = format!("({up}; printf 2; {drawn}; printf '3?'; sleep 1; printf q; {over})");
     let Some(said) = on_a_terminal(&c, "muster top", &typed) else { return };
     leaves(&said, "code 0");
     assert!(said.contains("\x1b[38;5;"), "it has colours: {said:?}");

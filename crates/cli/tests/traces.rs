@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// Takes what is sent to it, as a collector does.
 struct Collector {
@@ -198,9 +199,10 @@ fn a_collector_gets_requests_and_cycles_and_nothing_secret() {
         let found = bytes.windows(hidden.len()).any(|w| w == hidden.as_bytes());
         assert!(!found, "{hidden} was sent");
     }
-    assert!(metric(&c, "muster_traces_sent_total") > Some(0));
+    until("what was sent is counted", || metric(&c, "muster_traces_sent_total") > Some(0));
 
     // The collector leaves; the server does not care, and says so.
+    let left = Instant::now();
     collector.leave();
     let id = c.submit(&["--gpus", "1", "--", "true"]);
     until("work goes on", || c.json(&["get", "job", &id])["state"] == "succeeded");
@@ -211,7 +213,9 @@ fn a_collector_gets_requests_and_cycles_and_nothing_secret() {
     until("it is told of", || log().contains("the collector takes no traces"));
     let id = c.submit(&["--gpus", "1", "--", "true"]);
     until("more is lost", || c.json(&["get", "job", &id])["state"] == "succeeded");
-    assert_eq!(log().matches("the collector takes no traces").count(), 1, "once: {}", log());
+    let told = log().matches("the collector takes no traces").count();
+    let minutes = usize::try_from(left.elapsed().as_secs() / 60).expect("few");
+    assert!(told <= 1 + minutes, "once a minute at most: {}", log());
 }
 
 #[test]
@@ -225,8 +229,9 @@ fn a_collector_that_never_answers_holds_nothing_up() {
     until("what is lost is counted", || {
         metric(&c, "muster_traces_dropped_total{why=\"refused\"}") > Some(0)
     });
-    // More than may wait: the rest is dropped at once.
-    for _ in 0..12 {
+    // More than may wait: the rest is dropped at once. How many that takes is up to the machine:
+    // now and then some of those that wait are given up.
+    until("a full queue is counted", || {
         let mut stream = TcpStream::connect(c.listen()).expect("the API");
         let many = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n".repeat(500);
         stream.write_all(many.as_bytes()).expect("sent");
@@ -235,8 +240,6 @@ fn a_collector_that_never_answers_holds_nothing_up() {
         let mut all = String::new();
         stream.read_to_string(&mut all).expect("answers");
         assert_eq!(all.matches("HTTP/1.1 200").count(), 501);
-    }
-    until("a full queue is counted", || {
         metric(&c, "muster_traces_dropped_total{why=\"full\"}") > Some(0)
     });
     drop(silent);

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// How often one looks.
 const EVERY: Duration = Duration::from_millis(100);
 /// A drill that shows nothing by then has failed.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(240);
 /// The same where clocks run as they do: detectors want minutes.
 const PATIENCE_LIVE: Duration = Duration::from_secs(15 * 60);
 /// So long after all that must happen one still looks for what must not.
@@ -191,7 +191,7 @@ async fn findings(client: &Client) -> Result<Vec<Finding>, Fail> {
 }
 
 /// What pretends to work.
-fn spec(work: &Work) -> JobSpec {
+fn spec(work: &Work, lost_after: Span) -> JobSpec {
     let run = if work.fails.is_some() { Span::secs(20) } else { Span::hours(10_000) };
     JobSpec {
         name: "drill".parse().ok(),
@@ -211,8 +211,9 @@ fn spec(work: &Work) -> JobSpec {
             grace: Some(Span::secs(5)),
             interval: None,
         }),
-        // Minutes by default: nobody wants to wait for them here.
-        on_partition: Some(OnPartition::StopAfter(Span::secs(2))),
+        // Minutes by default: nobody wants to wait for them here. Where no node is to be missed,
+        // no rank gives up because the machine is busy either.
+        on_partition: Some(OnPartition::StopAfter(lost_after)),
         retries: Retries { infrastructure: 20, application: work.retries },
         ..JobSpec::default()
     }
@@ -246,7 +247,7 @@ async fn set(client: &Client, set: &Setting, live: bool) -> Result<Scene, Fail> 
     }
     let mut scene = Scene { nodes, spares, jobs: Vec::new() };
     for work in &set.jobs {
-        let id = client.submit(&spec(work)).await?.id().to_owned();
+        let id = client.submit(&spec(work, set.lost_after)).await?.id().to_owned();
         let started = Instant::now();
         loop {
             let job = client.job(&id).await?;

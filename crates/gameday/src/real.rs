@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Xid(u32),
 }
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(240);
 const EVERY: Duration = Duration::from_millis(100);
 /// How fast nodes live where real ranks tell of their steps: a window of the watch is four
 /// seconds then, and holds a dozen of steps.
@@ -378,7 +378,14 @@ async fn slow(client: &Client, name: &str, mark: &str, all: bool) -> Result<Outc
     };
     let seats = Seats::new(&ids(true));
     // The watch has to know how fast it usually is, and takes longer to know that of a whole job.
-    tokio::time::sleep(Duration::from_secs(if all { 40 } else { 24 })).await;
+    // It learns by windows of time with a few steps in each: on a slow machine steps take longer.
+    let (secs, steps) = if all { (40, 40) } else { (24, 24) };
+    tokio::time::sleep(Duration::from_secs(secs)).await;
+    until("enough steps", || async {
+        let job = client.job(&actor.id).await.ok()?;
+        job.progress.filter(|p| p.step >= steps).map(drop)
+    })
+    .await?;
     let ids = ids(all);
     let began = now();
     let slowed = Slowed::new(&ids, &seats);

@@ -44,7 +44,7 @@ pub(crate) struct Site {
 /// How often nodes tell their figures. With a fast clock that is often enough to see anything.
 const TELEMETRY: &str = "500ms";
 /// How long a cluster may take to start or to stop.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 impl Site {
     pub(crate) async fn begin(start: Start) -> Result<Site, Fail> {

@@ -2,7 +2,10 @@
 //! whose answer was lost.
 
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long a server may be away; it only keeps a broken test from hanging.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A client of one server, which may be away.
 #[derive(Debug, Clone)]
@@ -71,31 +74,32 @@ impl Api {
 
     /// Asks until an answer comes.
     pub(crate) async fn read(&self, path: &str) -> Result<Value, String> {
-        let mut last = String::new();
-        for _ in 0..600 {
-            match self.get(path).await {
+        let start = Instant::now();
+        loop {
+            let lost = match self.get(path).await {
                 Answer::Done(value) => return Ok(value),
-                Answer::Lost(why) => last = why,
+                Answer::Lost(why) => why,
                 Answer::Refused(status, text) => {
                     return Err(format!("GET {path} answered {status}: {text}"));
                 }
+            };
+            if start.elapsed() > PATIENCE {
+                return Err(format!("GET {path} was never answered: {lost}"));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Err(format!("GET {path} was never answered: {last}"))
     }
 
     /// Sends the same request with the same key until an answer comes.
     pub(crate) async fn insist(&self, path: &str, key: &str, body: Option<&Value>) -> Answer {
-        let mut last = String::new();
-        for _ in 0..2400 {
+        let start = Instant::now();
+        loop {
             match self.post(path, key, body).await {
-                Answer::Lost(why) => last = why,
-                other => return other,
+                Answer::Lost(_) if start.elapsed() < PATIENCE => {}
+                answer => return answer,
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
-        Answer::Lost(last)
     }
 
     /// Every page of a list.

@@ -109,7 +109,7 @@ pub(crate) async fn settled(api: &Api, board: &Board) -> Result<BTreeMap<u64, Va
         if open.is_empty() {
             return Ok(jobs);
         }
-        if start.elapsed() > Duration::from_secs(120) {
+        if start.elapsed() > Duration::from_secs(600) {
             let shown: Vec<String> = open
                 .iter()
                 .take(10)

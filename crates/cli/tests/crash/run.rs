@@ -183,7 +183,7 @@ impl Test {
         let hosts = self.site.hosts.iter_mut();
         for process in hosts.chain([&mut self.site.server]) {
             if let Some(mut p) = process.take()
-                && !p.stop(Duration::from_secs(20))
+                && !p.stop(Duration::from_secs(120))
             {
                 return Err(format!("process {} does not end when it is asked to", p.pid()));
             }
@@ -208,7 +208,7 @@ impl Test {
             if self.site.hosts.iter_mut().flatten().any(Process::ended) {
                 return Err("a host of agents has ended".into());
             }
-            if start.elapsed() > Duration::from_secs(60) {
+            if start.elapsed() > Duration::from_secs(300) {
                 return Err(format!("{up} of {wanted} nodes are connected: {nodes:?}"));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -184,7 +184,7 @@ impl Site {
             .tls_certs_only([])
             .build()
             .expect("a client without TLS needs nothing");
-        while start.elapsed() < Duration::from_secs(60) {
+        while start.elapsed() < Duration::from_secs(300) {
             if self.server.as_mut().is_none_or(Process::ended) {
                 return Ok(false);
             }
@@ -194,7 +194,7 @@ impl Site {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        Err("the server did not serve within a minute".into())
+        Err("the server did not serve within five minutes".into())
     }
 
     /// Does without a clock that can be set when the server does not go by it.

@@ -40,7 +40,7 @@ impl Sleepers {
             if processes.len() == 4 && shown["state"] == "running" {
                 return Ok(Sleepers { job, processes, file: file.into() });
             }
-            if start.elapsed() > Duration::from_secs(60) {
+            if start.elapsed() > Duration::from_secs(300) {
                 return Err(format!(
                     "the sleepers did not start: {} of 4 ranks, and the job is {shown}",
                     processes.len()
@@ -87,7 +87,7 @@ impl Sleepers {
             if left == 0 && job["state"] == "cancelled" {
                 return Ok(());
             }
-            if start.elapsed() > Duration::from_secs(60) {
+            if start.elapsed() > Duration::from_secs(300) {
                 return Err(format!("{left} sleepers go on after their cancellation; {job}"));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

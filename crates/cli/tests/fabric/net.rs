@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// What a link carries: little, so that a slow machine has the processors for all of them.
 pub(crate) const RATE: &str = "20mbit";
+/// What a slow one carries: far less than a busy machine leaves of that.
+pub(crate) const SLOW: &str = "5mbit";
 /// How each machine sends, the same everywhere: enough in flight that a moment without a
 /// processor empties no queue, and too little to overflow one.
 const TCP: [(&str, &str); 3] = [
@@ -52,9 +54,14 @@ pub(crate) fn skip() -> bool {
     !muster_testkit::machine(able, "no root, network namespaces, veth, tc tbf or nft")
 }
 
+/// A shaper that is not served for a moment, because the machine's processors do something else or
+/// were taken from it, makes up for it out of its bucket. What a moment may be: for a sound link
+/// four tenths of a second of its rate, or the machine would be measured in place of the link. A
+/// slow one has a small bucket: its speed is its rate or less, and never what it has saved up.
 fn shaper<'a>(device: &'a str, rate: &'a str, verb: &'a str) -> [&'a str; 13] {
+    let bucket = if rate == RATE { "1mb" } else { "64kb" };
     [
-        "tc", "qdisc", verb, "dev", device, "root", "tbf", "rate", rate, "burst", "64kb", "limit",
+        "tc", "qdisc", verb, "dev", device, "root", "tbf", "rate", rate, "burst", bucket, "limit",
         "2mb",
     ]
 }
@@ -160,7 +167,9 @@ impl Net {
     fn command(&self, space: &str) -> Command {
         let mut command = Command::new("ip");
         command
-            .args(["netns", "exec", &self.space(space), env!("CARGO_BIN_EXE_muster")])
+            .args(["netns", "exec", &self.space(space)])
+            // Before whatever else the machine does, where that is allowed.
+            .args(["nice", "-n", "-19", env!("CARGO_BIN_EXE_muster")])
             .env("HOME", self.dir.path())
             .env("MUSTER_SERVER", format!("http://{SERVER}:7070"))
             .env("MUSTER_TOKEN", &*self.token.borrow())
@@ -232,9 +241,28 @@ impl Net {
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
-    /// `muster fabric test`: its exit code and what came of it.
+    /// `muster fabric test`: its exit code and what came of it. It is asked again where it says
+    /// itself that this machine did too much else to tell.
     #[track_caller]
     pub(crate) fn test(&self, args: &[&str]) -> (i32, Value) {
+        let busy = |n: &Value| n["why"].to_string().contains("too busy to tell");
+        let all = format!("n[1-{}]", self.nodes.len());
+        let mut args = args.to_vec();
+        for _ in 0..10 {
+            let (code, test) = self.test_once(&args);
+            if !test["nodes"].as_array().into_iter().flatten().any(busy) {
+                return (code, test);
+            }
+            // By name: whoever was found slow may be out of service by now.
+            if !args.contains(&"--nodes") {
+                args.extend(["--nodes", &all]);
+            }
+        }
+        panic!("this machine is too busy for any test of the network");
+    }
+
+    #[track_caller]
+    fn test_once(&self, args: &[&str]) -> (i32, Value) {
         let all = [&["fabric", "test", "-o", "json"], args].concat();
         let out = self.command("hub").args(&all).output().expect("it starts");
         let text = String::from_utf8_lossy(&out.stdout);
@@ -282,7 +310,7 @@ impl Net {
 impl Drop for Net {
     fn drop(&mut self) {
         for (name, mut child) in std::mem::take(&mut *self.children.borrow_mut()) {
-            // `ip netns exec` becomes the program, so this is the agent itself.
+            // `ip netns exec` and `nice` become the program, so this is the agent itself.
             let _ = child.kill();
             let _ = child.wait();
             if std::thread::panicking() {

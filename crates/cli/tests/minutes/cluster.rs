@@ -14,6 +14,9 @@ const MARK: &str = "MUSTER_FIRST_MINUTES_DIR";
 
 const DEMO: &str = "--demo";
 
+/// How long a test waits for anything; it only keeps a broken one from hanging.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// What a command said.
 #[derive(Debug)]
 pub(crate) struct Said {
@@ -42,6 +45,8 @@ pub(crate) struct Cluster {
     verb: Vec<String>,
     /// `MUSTER_FAILPOINT` of the next start.
     failpoint: String,
+    /// `MUSTER_LOST_AFTER`.
+    lost_after: &'static str,
     up: Option<Child>,
     pub(crate) token: String,
 }
@@ -60,12 +65,25 @@ impl Cluster {
             verb.extend(["--nodes", &count]);
         }
         verb.extend(more);
+        Cluster::stopped(&verb).with_nodes(nodes)
+    }
+
+    /// The same for a test that crashes nodes: they are missed soon.
+    pub(crate) fn start_to_crash(nodes: u32) -> Cluster {
+        let count = nodes.to_string();
+        let verb = ["up", "--no-context", "--no-local-node", "--nodes", &count];
         let mut cluster = Cluster::stopped(&verb);
-        cluster.restart();
+        cluster.lost_after = "10s";
+        cluster.with_nodes(nodes)
+    }
+
+    /// Starts it and waits for its nodes.
+    fn with_nodes(mut self, nodes: u32) -> Cluster {
+        self.restart();
         if nodes > 0 {
-            until("every node is ready", || cluster.nodes_in("ready") == nodes as usize);
+            until("every node is ready", || self.nodes_in("ready") == nodes as usize);
         }
-        cluster
+        self
     }
 
     /// `muster up --demo`, which has nodes of its own, not all of them well.
@@ -90,10 +108,7 @@ impl Cluster {
     pub(crate) fn start_in(dir: &Path, nodes: u32) -> Cluster {
         let count = nodes.to_string();
         let verb = ["up", "--no-context", "--no-local-node", "--nodes", &count];
-        let mut cluster = Cluster::stopped_in(dir, &verb);
-        cluster.restart();
-        until("every node is ready", || cluster.nodes_in("ready") == nodes as usize);
-        cluster
+        Cluster::stopped_in(dir, &verb).with_nodes(nodes)
     }
 
     fn stopped_in(dir: &Path, verb: &[&str]) -> Cluster {
@@ -110,13 +125,11 @@ impl Cluster {
             link,
             verb: verb.iter().map(ToString::to_string).collect(),
             failpoint: String::new(),
+            // No node is missed because the machine is busy, or because a server took its time.
+            lost_after: "60s",
             up: None,
             token: String::new(),
         }
-    }
-
-    fn is_demo(&self) -> bool {
-        self.verb.iter().any(|a| a == DEMO)
     }
 
     /// The data directory.
@@ -186,9 +199,8 @@ impl Cluster {
             .command()
             .env_remove("MUSTER_SERVER")
             .env_remove("MUSTER_TOKEN")
-            // Nodes that crash are missed soon, those on a machine that is busy are not.
             .env("MUSTER_HEARTBEAT", "1s")
-            .env("MUSTER_LOST_AFTER", if self.is_demo() { "60s" } else { "10s" })
+            .env("MUSTER_LOST_AFTER", self.lost_after)
             .env("MUSTER_FAILPOINT", &self.failpoint)
             .args(&self.verb)
             .args(["--listen", &self.listen.to_string(), "--link-listen", &self.link.to_string()])
@@ -212,9 +224,7 @@ impl Cluster {
             }
             let ended = self.ended();
             assert!(!ended, "`muster {}` ended: {said}", self.verb[0]);
-            // Without optimisation a week takes its time.
-            let most = Duration::from_secs(if self.is_demo() { 300 } else { 60 });
-            assert!(start.elapsed() < most, "it never served: {said}");
+            assert!(start.elapsed() < PATIENCE, "it never served: {said}");
             std::thread::sleep(Duration::from_millis(20));
         }
         let token = std::fs::read_to_string(self.path("data/admin.token"));
@@ -266,7 +276,7 @@ impl Cluster {
         let (done, over) = std::sync::mpsc::channel::<()>();
         // A command that hangs shall not hang the test.
         let guard = std::thread::spawn(move || {
-            if over.recv_timeout(Duration::from_secs(120)).is_err() {
+            if over.recv_timeout(PATIENCE).is_err() {
                 let _ = kill_process(pid, Signal::KILL);
             }
         });
@@ -415,7 +425,7 @@ pub(crate) fn processes(words: &[&str]) -> Vec<u32> {
 pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !so() {
-        assert!(start.elapsed() < Duration::from_secs(90), "never happened: {what}");
+        assert!(start.elapsed() < PATIENCE, "never happened: {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -1,6 +1,6 @@
 //! Drills for GPUs.
 
-use super::{at_work, drill, gang, gpu3, long_at_work, node, noted, second, sick};
+use super::{NEVER_MISSED, at_work, drill, gang, gpu3, long_at_work, node, noted, second, sick};
 use crate::scene::{After, Blow, Drill, Expect, Scene, Setting, Want, What, blow};
 use muster_api::Inject;
 use muster_model::remedy::{Action, RemedyStep};
@@ -26,7 +26,14 @@ pub(super) fn drills() -> Vec<Drill> {
         drill(
             "gpu-off-bus",
             "a GPU falls off the bus under a gang; a spare takes over, people repair the node",
-            Setting { nodes: 6, jobs: vec![gang(5)], spares: 1, saved: true, ..Setting::default() },
+            Setting {
+                nodes: 6,
+                jobs: vec![gang(5)],
+                spares: 1,
+                saved: true,
+                lost_after: NEVER_MISSED,
+                ..Setting::default()
+            },
             |s| xid(s, 79),
             Expect {
                 job: After::OnSpare,

@@ -1,6 +1,6 @@
 //! Drills in which the work itself is slow, stuck or broken.
 
-use super::{at_work, drill, gang, gpu3, job, long_at_work, node, second};
+use super::{NEVER_MISSED, at_work, drill, gang, gpu3, job, long_at_work, node, second};
 use crate::scene::{After, Blow, Drill, Expect, Scene, Setting, Want, What, Work, blow};
 use muster_api::Inject;
 use muster_model::remedy::{Action, RemedyStep};
@@ -81,7 +81,7 @@ pub(super) fn drills() -> Vec<Drill> {
         drill(
             "app-crash-spray",
             "a job crashes and leaves errors on all its nodes",
-            at_work(),
+            Setting { lost_after: NEVER_MISSED, ..at_work() },
             |s| {
                 let mut blows: Vec<Blow> = Vec::new();
                 for n in s.all_of_job() {

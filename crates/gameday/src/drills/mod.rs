@@ -7,6 +7,7 @@ mod site;
 
 use super::real;
 use super::scene::{After, Blow, Drill, Expect, Play, Scene, Setting, Want, Work};
+use muster_model::units::Span;
 use std::time::Duration;
 
 /// All drills, in the order in which they are listed.
@@ -33,6 +34,9 @@ fn drill(
 ) -> Drill {
     Drill { name, about, set, play: Play::Faults { inject, expect } }
 }
+
+/// For drills in which every node is heard: none is missed because the machine is busy.
+const NEVER_MISSED: Span = Span::secs(30);
 
 /// A gang on four of the nodes.
 fn at_work() -> Setting {

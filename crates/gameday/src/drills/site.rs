@@ -1,6 +1,6 @@
 //! Drills in which many nodes are hit at once.
 
-use super::{at_work, drill, gang, long_at_work};
+use super::{NEVER_MISSED, at_work, drill, gang, long_at_work};
 use crate::scene::{After, Blow, Drill, Expect, Scene, Setting, Want, blow};
 use muster_api::{Inject, Node};
 use muster_model::entity::Entity;
@@ -127,7 +127,7 @@ pub(super) fn drills() -> Vec<Drill> {
         drill(
             "poisoned-detector",
             "half the fleet is said to be sick at once: automation must not believe it",
-            at_work(),
+            Setting { lost_after: NEVER_MISSED, ..at_work() },
             |s| {
                 let half = s.nodes.iter().step_by(2);
                 half.map(|n| blow(&n.name, Inject::Xid { gpu: 0, code: 119 })).collect()
