@@ -128,6 +128,7 @@ const BACKLOG: usize = 20_000;
 
 pub(crate) struct Shared {
     calls: SyncSender<Call>,
+    policy: Policy,
     view: RwLock<State>,
     ring: RwLock<VecDeque<Arc<Record>>>,
     durable: watch::Sender<Seq>,
@@ -263,6 +264,12 @@ impl Brain {
     /// Looks at the durable state. Keep the closure short: it holds up the writer.
     pub fn read<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         f(&self.shared.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the engine was started with: whoever rehearses goes by the same.
+    #[must_use]
+    pub fn engine_policy(&self) -> &Policy {
+        &self.shared.policy
     }
 
     /// Durable end of the log.
