@@ -67,6 +67,7 @@ pub(crate) fn touched_by(state: &State, event: &Event, out: &mut BTreeSet<NodeNa
             }
         }
         Event::NodeBack { node, .. }
+        | Event::OrphanGone { node, .. }
         | Event::NodeRetired { node }
         | Event::NodeReconciled { node }
         | Event::QualificationAsked { node, .. }

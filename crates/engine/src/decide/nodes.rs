@@ -439,6 +439,12 @@ pub(super) fn reconcile(e: &mut Engine, req: &Request, name: &NodeName) -> Resul
     let n = find_versioned(e, req, name)?;
     if n.protected {
         e.emit(None, Event::NodeReconciled { node: name.clone() });
+        // One that joined while it was held was not tested, and of one that joined in the lost part
+        // of the log nobody knows: it takes no work before.
+        let idle = e.state.attempts_on(name).next().is_none();
+        if n.stage == Stage::Ready && n.qualified.is_none() && idle {
+            super::qualify::on_join(e, name);
+        }
     }
     Ok(Answer::Done)
 }

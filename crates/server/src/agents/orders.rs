@@ -80,6 +80,8 @@ impl Orders {
                 (w, detail)
             });
             let test = s.nodes.get(node).filter(|n| n.inventory.can.contains("qualify"));
+            // Ranks that are being stopped would spoil a test that begins.
+            let test = test.filter(|n| n.orphans.is_empty() || self.testing.is_some());
             let test = test.and_then(|n| n.qualifying);
             Look { test, seq: s.seq, epoch: s.epoch, wanted: wanted.collect() }
         });
