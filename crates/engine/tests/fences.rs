@@ -2,11 +2,13 @@
 
 use crate::common;
 
-use common::{World, checkpoints, gang};
+use crate::health::{able, xid79};
+use common::{World, checkpoints, gang, replay};
 use muster_engine::{Engine, Policy};
 use muster_model::command::{Command, Observed, RefusalCode};
 use muster_model::event::Event;
-use muster_model::job::{JobState, SlotEnd};
+use muster_model::ids::Epoch;
+use muster_model::job::{JobState, SlotEnd, StopReason};
 use muster_model::spec::{CheckpointSpec, OnPartition, lease_grace};
 use muster_model::units::Span;
 
@@ -49,16 +51,40 @@ fn a_fence_begins_anew_with_a_leader_whose_clock_is_ahead() {
     assert_eq!(w.job(id).state, JobState::Stopping);
     // Seconds later another server leads; the clock was set meanwhile.
     w.now = w.now + Span::hours(1);
-    let epoch = muster_model::ids::Epoch(2);
+    let epoch = Epoch(2);
     w.ok(Command::Lead { epoch, server: "s".into(), restored: false });
     // At the same moment the next one has nothing new to order.
-    let (from, epoch) = (w.log.len(), muster_model::ids::Epoch(3));
+    let (from, epoch) = (w.log.len(), Epoch(3));
     w.ok(Command::Lead { epoch, server: "s".into(), restored: false });
     assert!(!w.since(from).any(|e| matches!(e, Event::StopOrdered { .. })));
     w.pass(Span::secs(89));
     assert_eq!(w.job(id).state, JobState::Stopping, "60 + 20 + 10 s from the new lead on");
     w.pass(Span::secs(1));
     assert_eq!(w.job(id).state, JobState::Starting);
+}
+
+#[test]
+fn an_order_that_only_gets_another_fence_is_counted_once() {
+    let mut w = able(8);
+    let mut spec = gang(1, 8);
+    spec.checkpoint = checkpoints(false);
+    let id = w.run(spec);
+    w.pass(Span::secs(60));
+    let gone = w.nodes_of(id)[0].clone();
+    xid79(&mut w, &gone);
+    let (first, stopped) = (w.job(id).recovery.clone().unwrap(), w.now);
+    let stop = |w: &World| w.job(id).attempt.as_ref().unwrap().stop.clone().unwrap();
+    assert!(matches!(stop(&w).reason, StopReason::Sick { .. }), "{:?}", stop(&w));
+    assert_eq!(first.decided_at, stopped);
+    // Its node is lost on top of it, and then the server.
+    w.pass(Span::secs(10));
+    w.lose(&gone);
+    let fence = stop(&w).fence_until.expect("its ranks may write for a while");
+    w.pass(Span::secs(10));
+    w.ok(Command::Lead { epoch: Epoch(2), server: "s".into(), restored: false });
+    assert!(stop(&w).fence_until > Some(fence), "begun anew");
+    assert_eq!((stop(&w).at, w.job(id).recovery.clone()), (stopped, Some(first)));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]
