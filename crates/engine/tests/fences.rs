@@ -3,13 +3,13 @@
 use crate::common;
 
 use crate::health::{able, xid79};
-use common::{World, checkpoints, gang, replay};
+use common::{World, checkpoints, gang, inventory, node, number, replay};
 use muster_engine::{Engine, Policy};
 use muster_model::command::{Command, Observed, RefusalCode};
 use muster_model::event::Event;
-use muster_model::ids::Epoch;
+use muster_model::ids::{AttemptKey, Epoch};
 use muster_model::job::{JobState, SlotEnd, StopReason};
-use muster_model::spec::{CheckpointSpec, OnPartition, lease_grace};
+use muster_model::spec::{CheckpointSpec, JobSpec, OnPartition, lease_grace};
 use muster_model::units::Span;
 
 #[test]
@@ -148,6 +148,75 @@ fn a_cancelled_job_is_not_started_beside_its_ranks_on_a_retired_node() {
     assert!(w.job(id).not_before > w.now + Span::secs(60));
     w.pass(Span::mins(10));
     assert_eq!((w.job(id).state, w.job(id).attempts), (JobState::Starting, 2));
+}
+
+/// The log is restored from a backup.
+fn restore(w: &mut World) {
+    w.pass(Span::mins(1));
+    w.ok(Command::Lead { epoch: Epoch(5_000_000), server: "s".into(), restored: true });
+}
+
+#[test]
+fn what_a_restored_log_holds_is_not_started_before_ranks_of_the_lost_life_have_stopped() {
+    let mut w = World::new(3, 8);
+    let saves = |spec: JobSpec| JobSpec { checkpoint: checkpoints(false), ..spec };
+    let runs = w.run(saves(gang(1, 8)));
+    let waits = w.submit(saves(gang(3, 8)));
+    let plain = w.submit(gang(3, 8));
+    restore(&mut w);
+    // The lost life had given it up on its node.
+    let here = w.nodes_of(runs)[0].clone();
+    w.connect(number(&here), 8, "boot", Vec::new());
+    assert_eq!(w.job(plain).state, JobState::Starting, "it writes nowhere");
+    w.start(plain);
+    w.finish(plain);
+    for id in [runs, waits] {
+        let job = w.job(id);
+        assert_eq!(job.state, JobState::Queued, "it may have been started elsewhere");
+        assert!(job.not_before > w.now + Span::mins(5), "{:?}", job.not_before);
+    }
+    w.sleep(Span::mins(10));
+    assert_eq!((w.job(runs).state, w.job(runs).attempts), (JobState::Starting, 2));
+    w.start(runs);
+    w.finish(runs);
+    assert_eq!(w.job(waits).state, JobState::Starting);
+    // Nothing of a later submission can be of a lost life.
+    w.start(waits);
+    w.finish(waits);
+    let new = w.submit(saves(gang(1, 8)));
+    assert_eq!(w.job(new).state, JobState::Starting);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_job_whose_ranks_of_a_lost_life_still_run_is_held_until_they_are_gone() {
+    let mut w = World::new(2, 8);
+    let first = w.run(gang(2, 8));
+    let id = w.submit(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
+    restore(&mut w);
+    let key = AttemptKey { job: id, attempt: 1 };
+    let observed = vec![(w.key(first), Observed::Running), (key, Observed::Running)];
+    w.ok(Command::NodeConnected {
+        node: node(1),
+        machine: "m1".into(),
+        boot: "boot".into(),
+        address: "10.0.0.1".into(),
+        host: "h1".into(),
+        inventory: Box::new(inventory(8)),
+        observed,
+        ahead: true,
+    });
+    let held = w.job(id).held.clone().expect("it runs there");
+    assert!(held.contains("muster node reconcile n001"), "{held}");
+    w.finish(first);
+    w.sleep(Span::hours(1));
+    assert_eq!(w.job(id).state, JobState::Queued, "however long, and although a node is free");
+    w.ok(Command::Reconcile { node: node(1) });
+    assert_eq!(w.job(id).state, JobState::Queued, "they are being stopped");
+    let observed = Observed::Ended(SlotEnd::Stopped);
+    w.ok(Command::SlotReport { node: node(1), key, observed });
+    assert_eq!((w.job(id).state, w.job(id).held.clone()), (JobState::Starting, None));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]
