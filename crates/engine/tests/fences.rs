@@ -72,7 +72,7 @@ fn an_order_that_only_gets_another_fence_is_counted_once() {
     w.pass(Span::secs(60));
     let gone = w.nodes_of(id)[0].clone();
     xid79(&mut w, &gone);
-    let (first, stopped) = (w.job(id).recovery.clone().unwrap(), w.now);
+    let (first, stopped) = (w.job(id).recovery.unwrap(), w.now);
     let stop = |w: &World| w.job(id).attempt.as_ref().unwrap().stop.clone().unwrap();
     assert!(matches!(stop(&w).reason, StopReason::Sick { .. }), "{:?}", stop(&w));
     assert_eq!(first.decided_at, stopped);
@@ -83,7 +83,7 @@ fn an_order_that_only_gets_another_fence_is_counted_once() {
     w.pass(Span::secs(10));
     w.ok(Command::Lead { epoch: Epoch(2), server: "s".into(), restored: false });
     assert!(stop(&w).fence_until > Some(fence), "begun anew");
-    assert_eq!((stop(&w).at, w.job(id).recovery.clone()), (stopped, Some(first)));
+    assert_eq!((stop(&w).at, w.job(id).recovery), (stopped, Some(first)));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
