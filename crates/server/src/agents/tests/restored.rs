@@ -70,6 +70,32 @@ async fn a_job_that_the_restored_log_does_not_know_goes_on_until_an_operator_dec
 }
 
 #[tokio::test]
+async fn what_ended_on_a_held_node_in_the_lost_life_is_not_begun_again_under_its_number() {
+    let s = site().await;
+    let (mut agent, mut line) = s.idle("n1").await;
+    let job = s.submit(spec(1), script("sleep 1000")).await;
+    let key = ordered(&mut line).await.key;
+    line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    drop(line);
+    begin_life(&s).await;
+    (agent.hello.seq, agent.hello.epoch) = (Seq(1), Epoch(1));
+    let foreign = AttemptKey { job: JobId(77), attempt: 1 };
+    agent.hello.observed = vec![(foreign, Observed::Running)];
+    let (mut line, welcome) = agent.greet().await;
+    assert!(matches!(welcome, FromServer::Welcome { protected: true, .. }), "{welcome:?}");
+    is_left_alone(&s, &mut line).await;
+    assert_eq!(s.job(job).state, JobState::Running, "nothing is concluded");
+    s.brain.system(Command::Reconcile { node: node("n1") }).await.unwrap();
+    s.until(|st| st.jobs[&job].state == JobState::Queued).await;
+    let next = line.hear_of(|m| match m {
+        FromServer::Desired { runs, .. } => Some(runs),
+        _ => None,
+    });
+    assert!(next.await.is_empty(), "it is not ordered there");
+}
+
+#[tokio::test]
 async fn a_node_that_was_held_is_tested_when_the_ranks_of_the_lost_life_are_gone() {
     let s = site().await;
     let mut policy = SitePolicy::default();
