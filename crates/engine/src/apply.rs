@@ -9,7 +9,7 @@ use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{
     ArrayTask, Attempt, Basis, Dependency, Job, JobState, Notice, PastAttempt, SlotEnd, SlotState,
-    Stop, Verdict,
+    Stop, StopReason, Verdict,
 };
 use muster_model::names::NodeName;
 use muster_model::node::Node;
@@ -67,6 +67,7 @@ pub(crate) fn touched_by(state: &State, event: &Event, out: &mut BTreeSet<NodeNa
             }
         }
         Event::NodeBack { node, .. }
+        | Event::OrphanGone { node, .. }
         | Event::NodeRetired { node }
         | Event::NodeReconciled { node }
         | Event::QualificationAsked { node, .. }
@@ -161,8 +162,18 @@ impl State {
                     rec.started_at.get_or_insert(r.at);
                 }
             })?,
+            // The order that stands, with another fence: it was counted the first time.
+            Event::StopOrdered { key, reason, grace, fence_until }
+                if self.stops_for(*key, reason) =>
+            {
+                self.job(r.seq, key.job, |j| {
+                    if let Some(stop) = j.attempt.as_mut().and_then(|a| a.stop.as_mut()) {
+                        (stop.grace, stop.fence_until) = (*grace, *fence_until);
+                    }
+                })?;
+            }
             Event::StopOrdered { key, reason, grace, fence_until } => {
-                if matches!(reason, muster_model::job::StopReason::Moved { .. }) {
+                if matches!(reason, StopReason::Moved { .. }) {
                     self.moves.retain(|t| r.at.since(*t) < muster_model::units::Span::hours(1));
                     self.moves.push(r.at);
                 }
@@ -477,6 +488,13 @@ impl State {
         self.index = ix;
     }
 
+    /// Is the attempt being stopped for this very reason already?
+    fn stops_for(&self, key: AttemptKey, reason: &StopReason) -> bool {
+        let job = self.jobs.get(&key.job).filter(|j| j.state == JobState::Stopping);
+        let attempt = job.and_then(|j| j.attempt.as_ref()).filter(|a| a.no == key.attempt);
+        attempt.and_then(|a| a.stop.as_ref()).is_some_and(|s| s.reason == *reason)
+    }
+
     /// Changes a job and keeps the index in step, waiters on it included.
     pub(crate) fn job(
         &mut self,
@@ -631,12 +649,12 @@ impl State {
             j.checkpoint_asked = None;
             // A drained node is the operator's doing, and a rank's own failure is the job's.
             match (verdict, a.stop.map(|s| s.reason)) {
-                (Verdict::Infrastructure, Some(muster_model::job::StopReason::Drain { .. })) => {}
+                (Verdict::Infrastructure, Some(StopReason::Drain { .. })) => {}
                 (Verdict::Infrastructure | Verdict::Platform | Verdict::Unknown, _) => {
                     j.infrastructure_failures += 1;
                 }
                 (Verdict::Application, _) => j.application_failures += 1,
-                (Verdict::Scheduler, Some(muster_model::job::StopReason::Preempted { .. })) => {
+                (Verdict::Scheduler, Some(StopReason::Preempted { .. })) => {
                     j.preemptions += 1;
                 }
                 (Verdict::Success | Verdict::Operator | Verdict::Scheduler, _) => {}

@@ -145,9 +145,14 @@ impl Engine {
         let was = broken.get(&p.job);
         let had = job.promise.as_ref().or(was.map(|(p, _)| p));
         let since = had.map_or(self.state.now, |p| p.since);
+        // It waits for what runs again, and not for those who were to leave for it.
+        let gave_way = had.is_some_and(|h| h.basis != Basis::Limits) && p.basis == Basis::Limits;
         let moved = was.filter(|(w, _)| p.at > w.at).map(|(_, why)| why.clone()).or(p.moved);
         let promise = Promise { at: p.at, nodes: p.nodes.into(), basis: p.basis, since, moved };
         self.emit(Some(&job.project), Event::JobPromised { job: job.id, promise });
+        if gave_way {
+            self.withdraw_notices(job.id);
+        }
     }
 
     /// Tells an attempt that it will be stopped: after the checkpoint it is asked for, or when its

@@ -10,7 +10,7 @@ use muster_model::node::NodeRole;
 use muster_model::node::{Node, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::spec::{Group, JobSpec};
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use muster_scheduler::{Block, Closed, Cluster, Demand, FAR, NodeFacts, Running, Work};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -78,6 +78,10 @@ impl Left {
 
 /// A node on probation counts as one that is likely to fail: in thousandths a month.
 const PROBATION_HAZARD: u32 = 300;
+
+/// Room that is made for a job may be there so much later than it was told: by the grace of those
+/// who leave, or by a fence.
+const MADE_LATE: Span = Span::mins(10);
 
 /// What the scheduler must know of a node.
 pub(crate) fn facts(n: &Node) -> NodeFacts {
@@ -274,7 +278,10 @@ impl Index {
         let Some(p) = job.promise.as_ref().filter(|_| !job.state.is_final()) else { return };
         // Room that others make is its own from the moment it was promised.
         let start = if p.basis == Basis::Limits { p.at } else { p.since };
-        let end = job.spec.time_limit.map_or(FAR, |l| p.at + l);
+        // Whoever makes it may leave late: others are promised it after that, or it could not be
+        // used any more when it is there.
+        let late = if p.basis == Basis::Limits { Span(0) } else { MADE_LATE };
+        let end = job.spec.time_limit.map_or(FAR, |l| p.at + l + late);
         let d = match (p.basis, job.size) {
             // A gang that is being resized holds its old size until it is stopped.
             (Basis::Resize, Some(n)) => demand(job).resized(n),

@@ -21,6 +21,7 @@ mod promises;
 mod reliability;
 pub mod report;
 mod reservations;
+mod restored;
 mod runbooks;
 mod settle;
 mod shares;

@@ -114,6 +114,7 @@ impl Engine {
             self.emit(project, Event::AttemptAttributed { key, verdict, findings, reason });
         }
         self.work_ended(job, verdict, &reason);
+        let lost_life_until = self.lost_life_until(job);
         let job = job.id;
         match again {
             Next::Cancelled => self.emit(project, Event::JobCancelled { job, reason }),
@@ -125,7 +126,9 @@ impl Engine {
                 self.emit(project, Event::JobFailed { job, reason, exit_code });
             }
             Next::Again(not_before) => {
+                let not_before = not_before.max(lost_life_until);
                 self.emit(project, Event::JobRequeued { job, reason, not_before, by: None });
+                self.held_by_lost_ranks(job);
                 self.held_by_breaker(job);
             }
         }

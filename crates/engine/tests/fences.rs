@@ -2,12 +2,14 @@
 
 use crate::common;
 
-use common::{World, checkpoints, gang};
+use crate::health::{able, xid79};
+use common::{World, checkpoints, gang, inventory, node, number, replay};
 use muster_engine::{Engine, Policy};
 use muster_model::command::{Command, Observed, RefusalCode};
 use muster_model::event::Event;
-use muster_model::job::{JobState, SlotEnd};
-use muster_model::spec::{CheckpointSpec, OnPartition, lease_grace};
+use muster_model::ids::{AttemptKey, Epoch};
+use muster_model::job::{JobState, SlotEnd, StopReason};
+use muster_model::spec::{CheckpointSpec, JobSpec, OnPartition, lease_grace};
 use muster_model::units::Span;
 
 #[test]
@@ -49,16 +51,40 @@ fn a_fence_begins_anew_with_a_leader_whose_clock_is_ahead() {
     assert_eq!(w.job(id).state, JobState::Stopping);
     // Seconds later another server leads; the clock was set meanwhile.
     w.now = w.now + Span::hours(1);
-    let epoch = muster_model::ids::Epoch(2);
+    let epoch = Epoch(2);
     w.ok(Command::Lead { epoch, server: "s".into(), restored: false });
     // At the same moment the next one has nothing new to order.
-    let (from, epoch) = (w.log.len(), muster_model::ids::Epoch(3));
+    let (from, epoch) = (w.log.len(), Epoch(3));
     w.ok(Command::Lead { epoch, server: "s".into(), restored: false });
     assert!(!w.since(from).any(|e| matches!(e, Event::StopOrdered { .. })));
     w.pass(Span::secs(89));
     assert_eq!(w.job(id).state, JobState::Stopping, "60 + 20 + 10 s from the new lead on");
     w.pass(Span::secs(1));
     assert_eq!(w.job(id).state, JobState::Starting);
+}
+
+#[test]
+fn an_order_that_only_gets_another_fence_is_counted_once() {
+    let mut w = able(8);
+    let mut spec = gang(1, 8);
+    spec.checkpoint = checkpoints(false);
+    let id = w.run(spec);
+    w.pass(Span::secs(60));
+    let gone = w.nodes_of(id)[0].clone();
+    xid79(&mut w, &gone);
+    let (first, stopped) = (w.job(id).recovery.unwrap(), w.now);
+    let stop = |w: &World| w.job(id).attempt.as_ref().unwrap().stop.clone().unwrap();
+    assert!(matches!(stop(&w).reason, StopReason::Sick { .. }), "{:?}", stop(&w));
+    assert_eq!(first.decided_at, stopped);
+    // Its node is lost on top of it, and then the server.
+    w.pass(Span::secs(10));
+    w.lose(&gone);
+    let fence = stop(&w).fence_until.expect("its ranks may write for a while");
+    w.pass(Span::secs(10));
+    w.ok(Command::Lead { epoch: Epoch(2), server: "s".into(), restored: false });
+    assert!(stop(&w).fence_until > Some(fence), "begun anew");
+    assert_eq!((stop(&w).at, w.job(id).recovery), (stopped, Some(first)));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]
@@ -122,6 +148,75 @@ fn a_cancelled_job_is_not_started_beside_its_ranks_on_a_retired_node() {
     assert!(w.job(id).not_before > w.now + Span::secs(60));
     w.pass(Span::mins(10));
     assert_eq!((w.job(id).state, w.job(id).attempts), (JobState::Starting, 2));
+}
+
+/// The log is restored from a backup.
+fn restore(w: &mut World) {
+    w.pass(Span::mins(1));
+    w.ok(Command::Lead { epoch: Epoch(5_000_000), server: "s".into(), restored: true });
+}
+
+#[test]
+fn what_a_restored_log_holds_is_not_started_before_ranks_of_the_lost_life_have_stopped() {
+    let mut w = World::new(3, 8);
+    let saves = |spec: JobSpec| JobSpec { checkpoint: checkpoints(false), ..spec };
+    let runs = w.run(saves(gang(1, 8)));
+    let waits = w.submit(saves(gang(3, 8)));
+    let plain = w.submit(gang(3, 8));
+    restore(&mut w);
+    // The lost life had given it up on its node.
+    let here = w.nodes_of(runs)[0].clone();
+    w.connect(number(&here), 8, "boot", Vec::new());
+    assert_eq!(w.job(plain).state, JobState::Starting, "it writes nowhere");
+    w.start(plain);
+    w.finish(plain);
+    for id in [runs, waits] {
+        let job = w.job(id);
+        assert_eq!(job.state, JobState::Queued, "it may have been started elsewhere");
+        assert!(job.not_before > w.now + Span::mins(5), "{:?}", job.not_before);
+    }
+    w.sleep(Span::mins(10));
+    assert_eq!((w.job(runs).state, w.job(runs).attempts), (JobState::Starting, 2));
+    w.start(runs);
+    w.finish(runs);
+    assert_eq!(w.job(waits).state, JobState::Starting);
+    // Nothing of a later submission can be of a lost life.
+    w.start(waits);
+    w.finish(waits);
+    let new = w.submit(saves(gang(1, 8)));
+    assert_eq!(w.job(new).state, JobState::Starting);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_job_whose_ranks_of_a_lost_life_still_run_is_held_until_they_are_gone() {
+    let mut w = World::new(2, 8);
+    let first = w.run(gang(2, 8));
+    let id = w.submit(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
+    restore(&mut w);
+    let key = AttemptKey { job: id, attempt: 1 };
+    let observed = vec![(w.key(first), Observed::Running), (key, Observed::Running)];
+    w.ok(Command::NodeConnected {
+        node: node(1),
+        machine: "m1".into(),
+        boot: "boot".into(),
+        address: "10.0.0.1".into(),
+        host: "h1".into(),
+        inventory: Box::new(inventory(8)),
+        observed,
+        ahead: true,
+    });
+    let held = w.job(id).held.clone().expect("it runs there");
+    assert!(held.contains("muster node reconcile n001"), "{held}");
+    w.finish(first);
+    w.sleep(Span::hours(1));
+    assert_eq!(w.job(id).state, JobState::Queued, "however long, and although a node is free");
+    w.ok(Command::Reconcile { node: node(1) });
+    assert_eq!(w.job(id).state, JobState::Queued, "they are being stopped");
+    let observed = Observed::Ended(SlotEnd::Stopped);
+    w.ok(Command::SlotReport { node: node(1), key, observed });
+    assert_eq!((w.job(id).state, w.job(id).held.clone()), (JobState::Starting, None));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]

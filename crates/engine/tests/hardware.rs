@@ -4,10 +4,10 @@ use crate::common;
 
 use common::{World, fault, gang, inventory, node, replay, report};
 use muster_engine::{Engine, Policy, State};
-use muster_model::command::{Command, RefusalCode};
+use muster_model::command::{Command, Observed, RefusalCode};
 use muster_model::event::{Event, Origin};
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::JobState;
+use muster_model::job::{JobState, SlotEnd};
 use muster_model::node::Inventory;
 use muster_model::policy::OnJoin;
 use muster_model::qualification::{Level, Outcome};
@@ -23,6 +23,10 @@ fn able(nodes: usize) -> World {
 }
 
 fn meet(w: &mut World, i: usize, boot: &str) {
+    meets(w, i, boot, Vec::new(), false);
+}
+
+fn meets(w: &mut World, i: usize, boot: &str, observed: Vec<(AttemptKey, Observed)>, ahead: bool) {
     let can = ["qualify".to_string()].into();
     w.ok(Command::NodeConnected {
         node: node(i),
@@ -31,8 +35,8 @@ fn meet(w: &mut World, i: usize, boot: &str) {
         address: format!("10.0.0.{i}"),
         host: format!("h{i}"),
         inventory: Box::new(Inventory { can, ..inventory(8) }),
-        observed: Vec::new(),
-        ahead: false,
+        observed,
+        ahead,
     });
 }
 
@@ -279,4 +283,33 @@ fn a_node_that_joins_is_tested_first_where_the_policy_says_so() {
     w.connect(2, 8, "boot", Vec::new());
     assert_eq!(w.testing(2), None);
     assert!(w.now > Time(0));
+}
+
+#[test]
+fn a_node_that_joined_while_it_was_held_is_tested_once_it_is_let_go() {
+    let mut w = able(1);
+    w.policy(|p| p.qualification.on_join = OnJoin::Quick);
+    w.run(gang(1, 8));
+    let waits = w.submit(gang(1, 8));
+    w.ok(Command::Enroll { node: node(1), machine: "m1".into(), token: "t".into(), key: None });
+    let lost = AttemptKey { job: JobId(999), attempt: 1 };
+    meets(&mut w, 1, "boot", vec![(lost, Observed::Running)], true);
+    assert_eq!(w.testing(1), None, "nothing is begun on a node that is held");
+    w.ok(Command::Reconcile { node: node(1) });
+    let id = w.testing(1).expect("it is tested now");
+    // Its agent is told when the ranks of the lost life are gone.
+    w.engine.take_touched();
+    let observed = Observed::Ended(SlotEnd::Stopped);
+    w.ok(Command::SlotReport { node: node(1), key: lost, observed });
+    assert!(w.engine.take_touched().contains(&node(1)));
+    assert_eq!(w.job(waits).state, JobState::Queued, "it takes no work before");
+    done(&mut w, 1, id, Outcome::Passed, 700);
+    assert_eq!(w.job(waits).state, JobState::Starting);
+    // What passed is not tested again, and what has work is left alone.
+    w.start(waits);
+    let key = w.key(waits);
+    meets(&mut w, 1, "boot", vec![(key, Observed::Running)], true);
+    w.ok(Command::Reconcile { node: node(1) });
+    assert_eq!((w.testing(1), w.job(waits).state), (None, JobState::Running));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }

@@ -271,11 +271,14 @@ impl Cycle<'_> {
             return false;
         };
         let q = Query::new(f, work, self.now, u32::MAX, u64::MAX);
-        let asks = q.asks.iter().flat_map(|a| std::iter::repeat_n(a, a.nodes as usize));
-        let on: Vec<_> = kept.nodes.iter().map(|ix| f.entry(*ix)).zip(asks).collect();
+        // Most wait for the first of their nodes: no more is looked at then.
+        let on = || {
+            let asks = q.asks.iter().flat_map(|a| std::iter::repeat_n(a, a.nodes as usize));
+            kept.nodes.iter().map(|ix| f.entry(*ix)).zip(asks)
+        };
         q.demand.nodes() as usize == kept.nodes.len()
-            && on.iter().all(|(e, a)| e.serving() && e.fits(a))
-            && on.iter().any(|(e, a)| {
+            && on().all(|(e, a)| e.serving() && e.fits(a))
+            && on().any(|(e, a)| {
                 let mut others = e.book.iter().filter(|b| b.job != job);
                 others.any(|b| b.start < q.end && b.end > self.now)
                     && !f.free_until(e, a, q.who, self.now, q.end)
@@ -295,13 +298,16 @@ impl Cycle<'_> {
         out
     }
 
-    /// Those who were promised a start and were passed in the queue since are looked at too.
+    /// Those who were promised a start and were passed in the queue since are looked at too, and
+    /// those who give it up: they are promised another one.
     fn add_passed(&self, first: &mut Vec<Turn>) {
         let kept = &self.c.fleet.kept;
-        let known: BTreeSet<JobId> =
-            first.iter().map(|t| t.job).filter(|j| kept.contains_key(j)).collect();
-        if known.len() < kept.len() {
-            let passed = kept.keys().filter(|j| !known.contains(j));
+        let gave_way: Vec<JobId> =
+            self.gave_way.iter().copied().filter(|j| !kept.contains_key(j)).collect();
+        let had = |j: &JobId| kept.contains_key(j) || gave_way.contains(j);
+        let known: BTreeSet<JobId> = first.iter().map(|t| t.job).filter(had).collect();
+        if known.len() < kept.len() + gave_way.len() {
+            let passed = kept.keys().chain(&gave_way).filter(|j| !known.contains(j));
             first.extend(passed.filter_map(|j| self.c.queue.place(*j)));
         }
     }

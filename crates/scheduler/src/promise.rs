@@ -25,6 +25,9 @@ const CLAIMS: usize = 4;
 const SLACK: Span = Span::mins(30);
 /// An aggressive promise moves earlier whenever it can once its job has waited so long.
 const PATIENT: Span = Span::hours(12);
+/// Why a job is promised a later start than when room was made for it.
+const GAVE_WAY: &str =
+    "another job's reserved start on the same nodes comes before this one would end";
 /// Jobs at the head of the queue whose promises move earlier once they have waited long.
 const HASTENED: usize = 8;
 
@@ -66,10 +69,7 @@ impl Cycle<'_> {
             return false;
         }
         let had = self.c.fleet.kept.get(&t.job).cloned();
-        let mut moved = had.filter(|k| broken && later.at > k.start).map(|k| self.why_broken(&k));
-        if self.gave_way.contains(&t.job) {
-            moved = Some("another job is promised a node that was kept for it".into());
-        }
+        let moved = had.filter(|k| broken && later.at > k.start).map(|k| self.why_broken(&k));
         self.set_promise(&w, later, moved);
         true
     }
@@ -79,6 +79,8 @@ impl Cycle<'_> {
         let (job, at, basis) = (w.job, later.at, Basis::Limits);
         let kept = Kept { start: at, end: w.ends(at), nodes: later.nodes, basis };
         self.keep(w, kept);
+        let gave_way = self.gave_way.contains(&job).then(|| GAVE_WAY.to_string());
+        let moved = gave_way.or(moved);
         self.out.promises.retain(|p| p.job != job);
         self.out.promises.push(Promised { job, at, nodes, basis, moved });
     }

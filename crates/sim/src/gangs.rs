@@ -29,6 +29,8 @@ pub(crate) struct Gang {
     told: Time,
     untold: bool,
     end: Option<Account>,
+    /// Its last rank was gone then, and with it what it held.
+    freed: Option<Time>,
     pub(crate) leaving: bool,
     /// Drain this node once the checkpoint that was asked for is there.
     pub(crate) then_drain: Option<(u32, Why)>,
@@ -102,6 +104,7 @@ impl Twin<'_> {
             told: self.now,
             untold: false,
             end: None,
+            freed: None,
             leaving: false,
             then_drain: None,
         };
@@ -357,17 +360,38 @@ impl Twin<'_> {
         }
     }
 
+    /// One of its nodes is done. What a gang held is free with the last of them, although why it
+    /// ended may be looked for a while longer.
+    pub(crate) fn slot_ended(&mut self, key: AttemptKey) {
+        let job = self.engine.state().jobs.get(&key.job);
+        let attempt = job.and_then(|j| j.attempt.as_ref()).filter(|a| a.no == key.attempt);
+        if attempt.is_some_and(|a| a.freed_at.is_some()) {
+            self.free_gang(key);
+        }
+    }
+
+    fn free_gang(&mut self, key: AttemptKey) {
+        let now = self.now;
+        let Some(g) = self.gangs.by_key.get_mut(&key).filter(|g| g.freed.is_none()) else { return };
+        g.freed = Some(now);
+        let slots = g.placement.slots.iter().map(|s| u64::from(s.gpus.len()) * 1000);
+        let held: Vec<(u32, u64)> = g.nodes.iter().copied().zip(slots).collect();
+        for (ix, milli) in held {
+            self.hold(ix, milli, false);
+        }
+    }
+
     pub(crate) fn attempt_ended(&mut self, key: AttemptKey, verdict: Verdict) {
+        self.free_gang(key);
         let Some(g) = self.gangs.by_key.remove(&key) else { return };
-        for (ix, s) in g.nodes.iter().zip(&g.placement.slots) {
-            self.hold(*ix, u64::from(s.gpus.len()) * 1000, false);
+        for ix in &g.nodes {
             self.gangs.on[*ix as usize].retain(|k| *k != key);
         }
         let stalled = match (&g.broken, &g.end) {
             (Some(b), Some(a)) => Span(a.slowed.0.saturating_sub(b.slowed.0)),
             _ => Span(0),
         };
-        self.books.attempt_over(key.job, g.end, stalled, g.up, self.now);
+        self.books.attempt_over(key.job, g.end, stalled, g.up, g.freed.unwrap_or(self.now));
         let failed = matches!(verdict, Verdict::Infrastructure | Verdict::Application);
         if let Some(b) = g.broken.as_ref().filter(|_| failed) {
             self.books.interrupted(key.job, &b.why);
@@ -434,6 +458,7 @@ impl Twin<'_> {
         for key in keys {
             let Some(g) = self.gangs.by_key.get(&key) else { continue };
             let (lead, up, broken) = (g.nodes[0], g.up, g.broken.clone());
+            let until = g.freed.unwrap_or(self.now);
             let events = self.nodes[lead as usize].advance_briefly(self.now);
             drop(events);
             let account = g.end.or(self.nodes[lead as usize].account(key));
@@ -444,7 +469,7 @@ impl Twin<'_> {
             if let (Some(a), Some(p)) = (&account, self.books.pages.get_mut(&key.job)) {
                 p.saved = Span(a.saved.0 + a.unsaved.0);
             }
-            self.books.attempt_over(key.job, account, stalled, up, self.now);
+            self.books.attempt_over(key.job, account, stalled, up, until);
             if let Some(p) = self.books.pages.get_mut(&key.job) {
                 p.wants = true;
             }

@@ -525,6 +525,7 @@ impl<'a> Twin<'a> {
             Event::JobPlaced { key, placement } => self.placed(key, &placement),
             Event::StopOrdered { key, reason, .. } => self.stop_ordered(key, &reason),
             Event::CheckpointAsked { key } => self.checkpoint_asked(key),
+            Event::SlotEnded { key, .. } => self.slot_ended(key),
             Event::AttemptEnded { key, verdict, .. } => self.attempt_ended(key, verdict),
             Event::JobSucceeded { job } => self.job_over(job, true),
             Event::JobFailed { job, .. } | Event::JobCancelled { job, .. } => {

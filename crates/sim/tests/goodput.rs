@@ -121,3 +121,39 @@ fn the_log_tells_what_the_world_knows() {
     let (least, most) = (outcome.lost_gpu_seconds - 1.0, outcome.lost_gpu_seconds + unseen + 1.0);
     assert!((least..=most).contains(&lost), "{lost} is not within {least} and {most}");
 }
+
+/// Short jobs that all fail by themselves, one after the other.
+const FAILING: &str = r#"
+name = "failing"
+about = "Short jobs that fail by themselves."
+length = "2h"
+seed = 7
+
+[fleet]
+kind = "hgx"
+sku = "h100-sxm"
+nodes = 1
+gpus_per_node = 8
+
+[[workload]]
+kind = "stream"
+name = "short"
+per_hour = 120.0
+sizes = [[8, 1]]
+run = { median = "30s", p95 = "60s" }
+fails = 1.0
+"#;
+
+#[test]
+fn a_failed_job_holds_nothing_while_its_cause_is_looked_for() {
+    let s = scenario::read(FAILING, "failing").unwrap_or_else(|e| panic!("{e:?}"));
+    let mut read = Read::default();
+    let (outcome, _) =
+        run(&s, std::path::Path::new("."), Options::default(), |line| read.take(line))
+            .expect("it can be lived");
+    read.end(muster_sim::START + Span::hours(2));
+    let whole = 8 * u128::from(Span::hours(2).0);
+    let (mine, theirs) = (share(read.held, whole), outcome.gpu_allocation_ratio);
+    assert!(read.jobs > 10 && theirs <= 1.0, "{} jobs, {theirs} allocated", read.jobs);
+    assert!((mine - theirs).abs() < 1e-3, "{mine} from the log, {theirs} in the world");
+}

@@ -253,7 +253,7 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
         JobState::Queued => {}
         s if s.is_final() => {
             let reason = format!("requeued by {by}");
-            let not_before = fence_of_last(e, &job)?;
+            let not_before = fence_of_last(e, &job)?.max(e.lost_life_until(&job));
             let event = Event::JobRequeued { job: id, reason, not_before, by: Some(by) };
             e.emit(Some(&job.project), event);
         }

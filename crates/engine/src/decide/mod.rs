@@ -43,6 +43,9 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             let (epoch, server) = (*epoch, server.clone());
             e.emit(None, Event::LeaderChanged { epoch, server, first_job });
             e.renew_fences();
+            if *restored {
+                e.delay_restored();
+            }
             Ok(Answer::Done)
         }
         Command::Submit { spec } => jobs::submit(e, req, spec),

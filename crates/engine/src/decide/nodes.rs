@@ -190,6 +190,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         && n.orphans == orphans
         && n.protected == protected;
     if !same {
+        let ranks: BTreeSet<JobId> = n.orphans.union(&orphans).map(|k| k.job).collect();
         let event = Event::NodeBack {
             node: node.clone(),
             boot: boot.clone(),
@@ -199,6 +200,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
             protected,
         };
         e.emit(None, event);
+        e.follow_lost_ranks(ranks);
     }
     if n.inventory != **inventory {
         let event = Event::NodeInventoried { node: node.clone(), inventory: inventory.clone() };
@@ -267,6 +269,7 @@ pub(super) fn report(
     }
     if orphan && matches!(observed, Observed::Ended(_)) {
         e.emit(None, Event::OrphanGone { node: node.clone(), key });
+        e.follow_lost_ranks([key.job]);
     }
     Answer::Done
 }
@@ -432,6 +435,7 @@ pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<A
     super::qualify::drop_test(e, &n);
     e.forget_node(name);
     e.emit(None, Event::NodeRetired { node: name.clone() });
+    e.follow_lost_ranks(n.orphans.iter().map(|k| k.job));
     Ok(Answer::Done)
 }
 
@@ -439,6 +443,12 @@ pub(super) fn reconcile(e: &mut Engine, req: &Request, name: &NodeName) -> Resul
     let n = find_versioned(e, req, name)?;
     if n.protected {
         e.emit(None, Event::NodeReconciled { node: name.clone() });
+        // One that joined while it was held was not tested, and of one that joined in the lost part
+        // of the log nobody knows: it takes no work before.
+        let idle = e.state.attempts_on(name).next().is_none();
+        if n.stage == Stage::Ready && n.qualified.is_none() && idle {
+            super::qualify::on_join(e, name);
+        }
     }
     Ok(Answer::Done)
 }

@@ -131,11 +131,14 @@ struct Chosen {
 
 impl RemedyRehearsal {
     /// Begins at a moment, under these rules, with the nodes as they are in the state now: all of
-    /// them in service, and nothing found yet.
+    /// them in service, and nothing found yet. `site` is what the site's own engine goes by: its
+    /// verdicts on faults count here, too.
     #[must_use]
-    pub fn new(state: &State, policy: Remedies, from: Time) -> RemedyRehearsal {
+    pub fn new(state: &State, site: &Policy, policy: Remedies, from: Time) -> RemedyRehearsal {
+        // Nobody is told of what is only rehearsed.
+        let engine = Policy { promises: false, ..site.clone() };
         let nodes = state.nodes.values().map(|n| (n.name.clone(), Arc::new(begins(n, from))));
-        let site = SitePolicy { remedies: policy, ..(*state.policy).clone() };
+        let rules = SitePolicy { remedies: policy, ..(*state.policy).clone() };
         let mut copy = State {
             site: state.site.clone(),
             epoch: state.epoch,
@@ -144,13 +147,13 @@ impl RemedyRehearsal {
             now: from,
             nodes: nodes.collect(),
             topology: state.topology.clone(),
-            policy: Arc::new(site),
+            policy: Arc::new(rules),
             reservations: state.reservations.clone(),
             ..State::default()
         };
         copy.index = Index::build(&copy);
         RemedyRehearsal {
-            engine: Engine::new(copy, Policy::default()),
+            engine: Engine::new(copy, engine),
             now: from,
             looked: from,
             pause: STEP.0,

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::common::node;
-use muster_engine::{RehearsedRemedies, RemedyRehearsal};
+use muster_engine::{Engine, Policy, RehearsedRemedies, RemedyRehearsal};
+use muster_health::faults::Catalogue;
 use muster_model::remedy::Remedies;
 use muster_model::units::{Span, Time};
 
@@ -20,7 +21,12 @@ fn idle() -> Remedies {
 }
 
 fn rehearsed(w: &World, policy: Remedies, from: Time) -> RehearsedRemedies {
-    let mut life = RemedyRehearsal::new(w.engine.state(), policy, from);
+    rehearsed_by(w, &Policy::default(), policy, from)
+}
+
+/// The same on a site whose engine was started with something.
+fn rehearsed_by(w: &World, site: &Policy, policy: Remedies, from: Time) -> RehearsedRemedies {
+    let mut life = RemedyRehearsal::new(w.engine.state(), site, policy, from);
     for r in w.log.iter().filter(|r| r.at >= from) {
         life.read(r);
     }
@@ -140,4 +146,34 @@ fn a_node_that_cannot_be_tested_is_restarted_once_and_returned() {
     w.sleep(Span::hours(12));
     let done = rehearsed(&w, Remedies::default(), from);
     assert_eq!((done.items.len(), done.out_at_once), (1, 1), "{done:#?}");
+}
+
+#[test]
+fn faults_are_judged_by_the_operators_verdicts_as_they_are_in_earnest() {
+    let text = "[[fault]]\ncode = \"xid-79\"\naction = \"watch\"\n";
+    let catalogue = Catalogue::builtin().with_overrides(text).unwrap();
+    let site = Policy { faults: Some(Arc::new(catalogue)), ..Policy::default() };
+    // The log is older than the operator's file.
+    let mut w = watched(8);
+    let from = w.now;
+    xid79(&mut w, &node(1));
+    w.sleep(Span::mins(1));
+    let mut told = able(8);
+    told.engine = Engine::new(told.engine.state().clone(), site.clone());
+    let first = told.log.len();
+    xid79(&mut told, &node(1));
+    told.sleep(Span::mins(1));
+    let did: Vec<Action> = told
+        .since(first)
+        .filter_map(|e| match e {
+            Event::RemedyChosen { remedy } => Some(remedy.action),
+            _ => None,
+        })
+        .collect();
+    let done = rehearsed_by(&w, &site, Remedies::default(), from);
+    let dry: Vec<Action> = done.items.iter().map(|i| i.action).collect();
+    assert_eq!(dry, did, "{done:#?}");
+    assert_eq!(done.out_at_once, 0, "to be watched takes no node");
+    let done = rehearsed(&w, Remedies::default(), from);
+    assert_eq!(done.by_action.get(&Action::Reboot), Some(&1), "without the file: {done:#?}");
 }

@@ -1,7 +1,8 @@
 //! Work that can go on from a checkpoint is moved so that a waiting gang fits.
 
 use crate::common::{World, checkpoints, gang};
-use muster_model::ids::JobId;
+use muster_model::command::Command;
+use muster_model::ids::{Epoch, JobId};
 use muster_model::job::{Basis, JobState, StopReason};
 use muster_model::spec::JobSpec;
 use muster_model::units::Span;
@@ -62,12 +63,31 @@ fn a_move_stops_work_at_a_checkpoint_and_it_goes_on_elsewhere() {
 }
 
 #[test]
+fn a_move_whose_node_is_lost_meanwhile_is_one_move() {
+    let (mut w, a, b) = halves();
+    w.policy(|p| p.defrag.enabled = true);
+    w.pass(Span::mins(10));
+    w.submit(gang(1, 8));
+    let told =
+        |w: &World, id: JobId| w.job(id).attempt.as_ref().is_some_and(|a| a.notice.is_some());
+    let moved = if told(&w, a) { a } else { b };
+    w.checkpoint(moved, 3);
+    assert_eq!(w.engine.state().moves.len(), 1);
+    let gone = w.nodes_of(moved)[0].clone();
+    w.lose(&gone);
+    w.pass(Span::secs(1));
+    w.ok(Command::Lead { epoch: Epoch(2), server: "s".into(), restored: false });
+    assert_eq!(w.job(moved).state, JobState::Stopping, "its fence has not passed");
+    assert_eq!(w.engine.state().moves.len(), 1);
+}
+
+#[test]
 fn a_move_is_called_off_when_the_gang_is_gone() {
     let (mut w, a, b) = halves();
     w.policy(|p| p.defrag.enabled = true);
     w.pass(Span::mins(10));
     let big = w.submit(gang(1, 8));
-    w.ok(muster_model::command::Command::Cancel { job: big });
+    w.ok(Command::Cancel { job: big });
     w.sleep(Span::hours(1));
     assert_eq!((w.job(a).state, w.job(b).state), (JobState::Running, JobState::Running));
 }

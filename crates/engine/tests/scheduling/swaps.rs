@@ -1,12 +1,13 @@
 //! Nodes of a gang fail: just those are replaced, by spares that are near.
 
-use crate::common::{World, gang, limited, node, number, replay};
+use crate::common::{World, checkpoints, gang, limited, node, number, replay};
 use muster_model::command::{Command, Observed};
 use muster_model::event::Event;
 use muster_model::ids::JobId;
 use muster_model::job::{Basis, JobState, SlotEnd};
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
+use muster_model::spec::{JobSpec, Priority};
 use muster_model::units::Span;
 
 fn mark(w: &mut World, i: usize, role: NodeRole) {
@@ -188,5 +189,40 @@ fn a_gang_and_the_job_that_was_promised_its_nodes_do_not_wait_for_each_other() {
     w.start(other);
     w.finish(other);
     assert_eq!(w.job(id).state, JobState::Starting);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_gang_that_its_fence_makes_late_goes_before_whoever_came_meanwhile() {
+    let mut w = World::new(4, 8);
+    let id = w.run(JobSpec { checkpoint: checkpoints(false), ..limited(3, 8, 60) });
+    let had = w.nodes_of(id);
+    w.lose(&had[0]);
+    stop_rest(&mut w, id, &had[..1]);
+    assert_eq!(w.job(id).state, JobState::Stopping, "its fence has not passed");
+    let other = w.submit(limited(3, 8, 10));
+    let promised = w.job(other).promise.clone().expect("after the gang");
+    w.sleep(Span::mins(10));
+    assert_eq!((w.job(id).state, w.job(other).state), (JobState::Starting, JobState::Queued));
+    assert!(w.job(other).promise.as_ref().is_some_and(|p| p.at <= promised.at), "and it is kept");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn one_that_gives_way_is_promised_another_start_wherever_it_stands_in_the_queue() {
+    let mut w = World::new(5, 8);
+    w.policy(|p| (p.backfill.promises, p.preemption.enabled) = (1, false));
+    let id = w.run(JobSpec { priority: Priority::Low, ..limited(4, 8, 240) });
+    let had = w.nodes_of(id);
+    let other = w.submit(limited(3, 8, 10));
+    let promised = w.job(other).promise.clone().unwrap();
+    assert!(promised.nodes.iter().all(|n| had[1..].contains(n)), "{promised:?}");
+    w.pass(Span::mins(5));
+    w.lose(&had[0]);
+    stop_rest(&mut w, id, &had[..1]);
+    assert_eq!(w.job(other).state, JobState::Starting);
+    let p = w.job(id).promise.clone().expect("it keeps no room that it cannot use");
+    assert_eq!(p.basis, Basis::Limits);
+    assert!(p.moved.as_deref().is_some_and(|m| m.contains("reserved start")), "{p:?}");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }

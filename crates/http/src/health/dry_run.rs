@@ -65,7 +65,8 @@ async fn rehearse(
     // A copy of a large site takes a moment, and so does each stretch of the log: neither the
     // writer nor others who ask are to wait for it.
     let brain = app.brain().clone();
-    let begun = move || RemedyRehearsal::new(&brain.read(Site::clone), policy, from);
+    let begun =
+        move || RemedyRehearsal::new(&brain.read(Site::clone), brain.engine_policy(), policy, from);
     let mut life = app.aside(token, begun).await?;
     let (mut after, mut cut) = begin(app, from, end).await?;
     let mut first = None;

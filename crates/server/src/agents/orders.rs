@@ -5,7 +5,7 @@ use crate::brain::BrainError;
 use muster_executors::native::{self, DetailError, WantedRun};
 use muster_link::messages::{Action, FromServer, RunDetail, RunOrder, Secrets};
 use muster_model::ids::{AttemptKey, Epoch, Seq};
-use muster_model::job::SlotEnd;
+use muster_model::job::{SlotEnd, SlotState};
 use muster_model::names::NodeName;
 use muster_model::qualification::Qualifying;
 use muster_model::remedy::AskedAct;
@@ -32,6 +32,8 @@ pub(super) struct Orders {
     testing: Option<u64>,
     /// Acts that it was told of.
     acting: BTreeSet<u64>,
+    /// Its node was held until now: what it was seen with then was not concluded from.
+    was_held: bool,
 }
 
 /// What to tell it now.
@@ -53,6 +55,11 @@ impl Orders {
     pub(super) fn knows(&mut self, keys: &[AttemptKey], testing: Option<u64>) {
         self.known.extend(keys);
         self.testing = testing;
+    }
+
+    /// An operator let the server decide about its node again.
+    pub(super) fn let_go(&mut self) {
+        self.was_held = true;
     }
 
     pub(super) fn forget(&mut self, key: AttemptKey) {
@@ -80,10 +87,13 @@ impl Orders {
                 (w, detail)
             });
             let test = s.nodes.get(node).filter(|n| n.inventory.can.contains("qualify"));
+            // Ranks that are being stopped would spoil a test that begins.
+            let test = test.filter(|n| n.orphans.is_empty() || self.testing.is_some());
             let test = test.and_then(|n| n.qualifying);
             Look { test, seq: s.seq, epoch: s.epoch, wanted: wanted.collect() }
         });
         let mut news = News::default();
+        let was_held = std::mem::take(&mut self.was_held);
         self.test(look.test, &mut news);
         self.act(&acts, &mut news);
         let mut list: Vec<(AttemptKey, Action)> = Vec::new();
@@ -92,6 +102,13 @@ impl Orders {
         let mut size = 0;
         for (w, detail) in look.wanted {
             if self.hopeless.contains(&w.key) && w.action == Action::Run {
+                continue;
+            }
+            // The log says that it runs there, and the node knows nothing of it. It is not begun a
+            // second time under its number: it is placed anew.
+            if was_held && detail.is_some() && ran(&w) {
+                self.hopeless.insert(w.key);
+                news.hopeless.push((w.key, SlotEnd::ranks_gone()));
                 continue;
             }
             self.ask_checkpoint(&w, &mut news);
@@ -184,6 +201,14 @@ impl Orders {
             news.messages.push(FromServer::AskCheckpoint { key: w.key });
         }
     }
+}
+
+/// Was it seen running?
+fn ran(w: &WantedRun) -> bool {
+    w.job
+        .attempt
+        .as_ref()
+        .is_some_and(|a| w.slots.iter().any(|i| a.slots.get(*i) == Some(&SlotState::Running)))
 }
 
 /// Puts in what runs and the secrets, which are kept beside the log.

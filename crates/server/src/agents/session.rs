@@ -210,6 +210,7 @@ impl Live {
             }
             // An operator let us decide again: the agent may take our word from here on.
             self.protected = false;
+            self.orders.let_go();
             let welcome = FromServer::Welcome {
                 site: self.inner.brain.read(|s| s.site.clone()).unwrap_or_default(),
                 epoch: self.inner.brain.epoch(),

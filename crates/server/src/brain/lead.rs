@@ -65,6 +65,7 @@ impl Brain {
         let (reads, read_inbox) = sync_channel(4096);
         let shared = Arc::new(Shared {
             calls,
+            policy: config.policy.clone(),
             durable: watch::Sender::new(state.seq),
             view: RwLock::new(state.clone()),
             copy: super::copy::StateCopy::default(),

@@ -131,6 +131,7 @@ const BACKLOG: usize = 20_000;
 
 pub(crate) struct Shared {
     calls: SyncSender<Call>,
+    policy: Policy,
     view: RwLock<State>,
     copy: copy::StateCopy,
     ring: RwLock<VecDeque<Arc<Record>>>,
@@ -268,6 +269,12 @@ impl Brain {
     /// long there is [`Brain::read_copy`].
     pub fn read<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         f(&self.shared.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the engine was started with: whoever rehearses goes by the same.
+    #[must_use]
+    pub fn engine_policy(&self) -> &Policy {
+        &self.shared.policy
     }
 
     /// Durable end of the log.

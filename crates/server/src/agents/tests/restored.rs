@@ -6,7 +6,8 @@ use muster_link::pki::{Identity, new_request};
 use muster_link::tls::{Trust, client_config};
 use muster_model::command::{Command, Observed};
 use muster_model::ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
-use muster_model::job::JobState;
+use muster_model::job::{JobState, SlotEnd};
+use muster_model::policy::{OnJoin, SitePolicy};
 use muster_model::units::Span;
 
 /// A new life of the log begins, as after a restore.
@@ -66,6 +67,56 @@ async fn a_job_that_the_restored_log_does_not_know_goes_on_until_an_operator_dec
     let next = line.hear().await;
     assert!(matches!(next, FromServer::Welcome { protected: false, .. }), "{next:?}");
     assert!(matches!(line.hear().await, FromServer::Desired { runs, .. } if runs.is_empty()));
+}
+
+#[tokio::test]
+async fn what_ended_on_a_held_node_in_the_lost_life_is_not_begun_again_under_its_number() {
+    let s = site().await;
+    let (mut agent, mut line) = s.idle("n1").await;
+    let job = s.submit(spec(1), script("sleep 1000")).await;
+    let key = ordered(&mut line).await.key;
+    line.say(FromAgent::Report { key, observed: Observed::Running }).await;
+    s.until(|st| st.jobs[&job].state == JobState::Running).await;
+    drop(line);
+    begin_life(&s).await;
+    (agent.hello.seq, agent.hello.epoch) = (Seq(1), Epoch(1));
+    let foreign = AttemptKey { job: JobId(77), attempt: 1 };
+    agent.hello.observed = vec![(foreign, Observed::Running)];
+    let (mut line, welcome) = agent.greet().await;
+    assert!(matches!(welcome, FromServer::Welcome { protected: true, .. }), "{welcome:?}");
+    is_left_alone(&s, &mut line).await;
+    assert_eq!(s.job(job).state, JobState::Running, "nothing is concluded");
+    s.brain.system(Command::Reconcile { node: node("n1") }).await.unwrap();
+    s.until(|st| st.jobs[&job].state == JobState::Queued).await;
+    let next = line.hear_of(|m| match m {
+        FromServer::Desired { runs, .. } => Some(runs),
+        _ => None,
+    });
+    assert!(next.await.is_empty(), "it is not ordered there");
+}
+
+#[tokio::test]
+async fn a_node_that_was_held_is_tested_when_the_ranks_of_the_lost_life_are_gone() {
+    let s = site().await;
+    let mut policy = SitePolicy::default();
+    policy.qualification.on_join = OnJoin::Quick;
+    s.brain.system(Command::SetPolicy { policy: policy.into() }).await.unwrap();
+    let mut agent = s.enrolled("n1").await;
+    begin_life(&s).await;
+    (agent.hello.seq, agent.hello.epoch) = (Seq(1), Epoch(1));
+    agent.hello.inventory.can = ["qualify".to_owned()].into();
+    let key = AttemptKey { job: JobId(77), attempt: 1 };
+    agent.hello.observed = vec![(key, Observed::Running)];
+    let (mut line, welcome) = agent.greet().await;
+    assert!(matches!(welcome, FromServer::Welcome { protected: true, .. }), "{welcome:?}");
+    s.brain.system(Command::Reconcile { node: node("n1") }).await.unwrap();
+    let next = line.hear().await;
+    assert!(matches!(next, FromServer::Welcome { protected: false, .. }), "{next:?}");
+    let next = line.hear().await;
+    assert!(matches!(next, FromServer::Desired { .. }), "they are stopped first: {next:?}");
+    let observed = Observed::Ended(SlotEnd::Stopped);
+    line.say(FromAgent::Report { key, observed }).await;
+    while !matches!(line.hear().await, FromServer::Qualify { .. }) {}
 }
 
 /// An agent with a certificate of this site that the log knows nothing of.

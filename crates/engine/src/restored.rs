@@ -1,0 +1,98 @@
+//! After a restore: ranks of the log's lost end may still run. No second attempt writes beside them.
+
+use crate::Engine;
+use muster_model::event::Event;
+use muster_model::ids::JobId;
+use muster_model::job::{Job, JobState};
+use muster_model::node::{Node, Stage};
+use muster_model::spec::OnPartition;
+use muster_model::units::{Span, Time};
+use std::sync::Arc;
+
+/// Who holds a job whose ranks of a lost life run somewhere.
+const HOLDER: &str = "a restored log";
+/// Nodes have so long to report ranks that no lease ends.
+const REPORTED: Span = Span::mins(5);
+
+impl Engine {
+    /// The log was just restored. What waits in it may have been started in the part that is lost:
+    /// it waits until such ranks have stopped by their lease, or their node has reported them.
+    pub(crate) fn delay_restored(&mut self) {
+        let waits = |j: &&Arc<Job>| j.state == JobState::Queued && j.spec.fenced();
+        let jobs: Vec<Arc<Job>> = self.state.jobs.values().filter(waits).cloned().collect();
+        for job in jobs {
+            let not_before = self.lost_life_until(&job);
+            if not_before <= job.not_before {
+                continue;
+            }
+            let reason =
+                "the log was restored from a backup, and ranks of its lost part may still run";
+            self.drop_promise(&job, reason);
+            let (job, project, reason) = (job.id, &job.project, reason.to_owned());
+            self.emit(Some(project), Event::JobRequeued { job, reason, not_before, by: None });
+        }
+    }
+
+    /// Until then ranks of the lost life may run on nodes that are not heard; 0 when there are none.
+    pub(crate) fn lost_life_until(&self, job: &Job) -> Time {
+        let life = self.state.lives.last().filter(|l| job.submitted_at < l.at && job.spec.fenced());
+        let Some(life) = life else { return Time(0) };
+        let after = match job.spec.partition() {
+            OnPartition::StopAfter(after) => after,
+            OnPartition::Continue => REPORTED,
+        };
+        let grace = job.spec.checkpoint.as_ref().and_then(|c| c.grace).unwrap_or(self.policy.grace);
+        let until = self.fence(job, life.at, after, grace);
+        if until > self.state.now { until } else { Time(0) }
+    }
+
+    /// Jobs whose ranks a node has that the log does not know there, or has no more: they are held
+    /// for so long.
+    pub(crate) fn follow_lost_ranks(&mut self, jobs: impl IntoIterator<Item = JobId>) {
+        if self.state.lives.is_empty() {
+            return;
+        }
+        for id in jobs {
+            let held = |j: &Arc<Job>| j.held.as_ref().is_some_and(|h| h.starts_with(HOLDER));
+            match self.state.jobs.get(&id).cloned().filter(held) {
+                Some(job) if self.lost_ranks_on(id).is_none() => {
+                    let released = Event::JobReleased { job: id, decided: true };
+                    self.emit(Some(&job.project), released);
+                    self.held_by_breaker(id);
+                }
+                Some(_) => {}
+                None => self.held_by_lost_ranks(id),
+            }
+        }
+    }
+
+    /// A job that is to be started does not, while ranks of it run that the log does not know.
+    pub(crate) fn held_by_lost_ranks(&mut self, id: JobId) {
+        if self.state.lives.is_empty() {
+            return;
+        }
+        let waits =
+            |j: &Arc<Job>| j.state == JobState::Queued && j.held.is_none() && j.spec.fenced();
+        let Some(job) = self.state.jobs.get(&id).cloned().filter(waits) else { return };
+        let Some(node) = self.lost_ranks_on(id).map(|n| n.name.clone()) else { return };
+        self.drop_promise(&job, "it was held");
+        let by = format!(
+            "{HOLDER}: ranks of it run on node {node}, and `muster node reconcile {node}` stops them"
+        );
+        self.emit(Some(&job.project), Event::JobHeld { job: id, by, decided: true });
+    }
+
+    fn lost_ranks_on(&self, id: JobId) -> Option<&Arc<Node>> {
+        let here =
+            |n: &&Arc<Node>| n.stage != Stage::Retired && n.orphans.iter().any(|key| key.job == id);
+        self.state.nodes.values().find(here)
+    }
+
+    fn drop_promise(&mut self, job: &Job, reason: &str) {
+        if job.promise.is_some() {
+            let reason = reason.to_owned();
+            self.emit(Some(&job.project), Event::PromiseDropped { job: job.id, reason });
+            self.withdraw_notices(job.id);
+        }
+    }
+}
