@@ -1,6 +1,6 @@
 //! Limits, versions, keys, pages: what every caller may rely on.
 
-use super::{PATIENCE, held, request, site, site_with};
+use super::{PATIENCE, held, patient, request, site, site_with};
 use crate::{HttpConfig, Rate};
 use axum::body::Body;
 use axum::http::Request;
@@ -245,7 +245,7 @@ async fn too_many_requests_are_told_to_wait() {
     let config = HttpConfig {
         rate: Rate { per_second: 0, burst: 3 },
         wrong_tokens: Rate { per_second: 0, burst: 2 },
-        ..HttpConfig::default()
+        ..patient()
     };
     let s = site_with(config).await;
     let mut statuses = Vec::new();
