@@ -286,9 +286,10 @@ fn the_library_can_be_named_in_the_environment() {
     let Some(fake) = Fake::plain() else { return };
     let me = std::env::current_exe().expect("known");
     let ran = Command::new(me)
-        .args(["--exact", "the_library_can_be_named_in_the_environment"])
+        .args(["--exact", "nvml::the_library_can_be_named_in_the_environment"])
         .env("MUSTER_NVML", &fake.library)
         .output()
         .expect("runs");
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+    let told = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && told.contains("1 passed"), "{told}");
 }

@@ -82,10 +82,39 @@ fn left_on(driver: &Arc<dyn Driver>, gpus: &[u32]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_gpu::device::Process;
+    use muster_gpu::device::{Device, DeviceError, DriverEvent, Process};
     use muster_gpu::simulated::{SimDriver, SimGpus, SimSku};
     use muster_model::ids::{AttemptKey, JobId};
     use muster_model::placement::GpuSet;
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// GPUs whose process is gone when they are looked at a second time.
+    struct Leaves {
+        world: SimDriver,
+        looks: AtomicU32,
+    }
+
+    impl Driver for Leaves {
+        fn name(&self) -> &'static str {
+            self.world.name()
+        }
+
+        fn versions(&self) -> BTreeMap<String, String> {
+            self.world.versions()
+        }
+
+        fn devices(&self) -> Vec<Result<Box<dyn Device>, DeviceError>> {
+            if self.looks.fetch_add(1, Ordering::Relaxed) == 1 {
+                self.world.set_processes(1, Vec::new());
+            }
+            self.world.devices()
+        }
+
+        fn wait_event(&self, most: Duration) -> Result<Option<DriverEvent>, DeviceError> {
+            self.world.wait_event(most)
+        }
+    }
 
     #[test]
     fn a_process_that_stays_is_told_and_one_that_leaves_is_waited_for() {
@@ -100,13 +129,10 @@ mod tests {
         assert_eq!(clean(&driver, Scrub::Look, &slot), Ok(()));
         let stays = Process { pid: 7, memory: Some(3 << 20), slice: None };
         world.set_processes(1, vec![stays]);
-        let late = world.clone();
-        let leaves = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(200));
-            late.set_processes(1, Vec::new());
-        });
-        assert_eq!(clean(&driver, Scrub::Look, &slot), Ok(()));
-        leaves.join().unwrap();
+        let leaves = Arc::new(Leaves { world: world.clone(), looks: AtomicU32::new(0) });
+        let late: Arc<dyn Driver> = leaves.clone();
+        assert_eq!(clean(&late, Scrub::Look, &slot), Ok(()));
+        assert_eq!(leaves.looks.load(Ordering::Relaxed), 2, "the first look found it");
         assert_eq!(left_on(&driver, &[1]), Vec::<String>::new());
         world.set_processes(1, vec![Process { pid: 8, memory: Some(3 << 20), slice: None }]);
         assert_eq!(left_on(&driver, &[0, 1]), ["process 8 holds 3 MiB of GPU 1"]);

@@ -1,6 +1,6 @@
 //! What one caller can make the server do, and what one caller may know of another's nodes.
 
-use super::{PATIENCE, Site, held, request, site, site_with};
+use super::{PATIENCE, Site, held, patient, request, site, site_with};
 use crate::{App, HttpConfig, paging, router};
 use futures::StreamExt as _;
 use muster_model::tenant::Role;
@@ -96,9 +96,9 @@ async fn a_task_shows_its_own_index_and_not_the_whole_array() {
 async fn whoever_was_told_503_learns_by_its_key_what_became_of_the_write() {
     let s = site().await;
     // The same server with little patience gives up while the write is under way.
-    let config = HttpConfig { request_timeout: Duration::from_millis(50), ..HttpConfig::default() };
+    let config = HttpConfig { request_timeout: Duration::from_millis(50), ..patient() };
     let lock = rusqlite::Connection::open(s._dir.path().join("muster.db")).unwrap();
-    lock.busy_timeout(Duration::from_secs(30)).unwrap();
+    lock.busy_timeout(PATIENCE).unwrap();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let app = App::new(s.brain.clone(), s.app.agents().clone(), s.logs.clone(), config);
     let key = [("idempotency-key", "k1")];
@@ -109,7 +109,17 @@ async fn whoever_was_told_503_learns_by_its_key_what_became_of_the_write() {
     assert_eq!(hasty.status(), 503);
     assert_eq!(hasty.headers()["retry-after"], "1");
     lock.execute_batch("ROLLBACK").unwrap();
-    let first = s.call(&s.user, "POST", "/v1/jobs", &spec, &key).await;
+    // A store that waited for too long meanwhile takes writes again after a moment.
+    let told = async {
+        loop {
+            let got = s.call(&s.user, "POST", "/v1/jobs", &spec, &key).await;
+            if got.status != 503 {
+                return got;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let first = tokio::time::timeout(PATIENCE, told).await.expect("the store takes writes again");
     let again = s.call(&s.user, "POST", "/v1/jobs", &spec, &key).await;
     assert_eq!((first.status.as_u16(), again.status.as_u16()), (201, 201), "{:?}", first.body);
     assert_eq!(first.json()["id"], again.json()["id"]);
@@ -118,7 +128,7 @@ async fn whoever_was_told_503_learns_by_its_key_what_became_of_the_write() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answer_says_that_its_type_is_what_it_says() {
-    let tls = site_with(HttpConfig { https: true, ..HttpConfig::default() }).await;
+    let tls = site_with(HttpConfig { https: true, ..patient() }).await;
     let plain = site().await;
     for (s, hsts) in [(&tls, "max-age=31536000"), (&plain, "")] {
         for path in ["/v1/jobs", "/v1/jobs/999", "/nowhere", "/healthz", "/openapi.json", "/"] {
@@ -167,11 +177,20 @@ async fn a_project_sees_of_nodes_what_it_needs_and_figures_of_its_own_gpus_only(
 async fn a_token_that_expires_ends_the_output_it_followed() {
     let s = site().await;
     let id = s.held_job(&s.user).await["id"].as_str().unwrap().to_owned();
-    let brief = s.token("brief", Role::Viewer, Some("alpha"), Some(Span::secs(5))).await;
     let path = format!("/v1/jobs/{id}/logs?follow=true");
-    let r = s.router.clone().oneshot(request(&brief, "GET", &path, &Value::Null, &[]));
-    let r = r.await.unwrap();
-    assert_eq!(r.status(), 200);
+    // On a slow machine a token may have expired before it is shown: then the next lasts longer.
+    let mut ttl = Span::secs(1);
+    let (brief, r) = loop {
+        let name = format!("brief-{ttl}");
+        let brief = s.token(&name, Role::Viewer, Some("alpha"), Some(ttl)).await;
+        let r = s.router.clone().oneshot(request(&brief, "GET", &path, &Value::Null, &[]));
+        let r = r.await.unwrap();
+        if r.status() == 200 {
+            break (brief, r);
+        }
+        assert_eq!(r.status(), 401);
+        ttl = Span(ttl.0 * 2);
+    };
     let mut output = r.into_body().into_data_stream();
     let ended = async { while output.next().await.is_some() {} };
     tokio::time::timeout(PATIENCE, ended).await.expect("the stream ends with the token");

@@ -1,6 +1,6 @@
 //! What the console wears, over HTTP.
 
-use super::{site, site_with};
+use super::{patient, site, site_with};
 use crate::HttpConfig;
 use muster_brand::{Brand, BrandFile, ColoursFile};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ async fn a_brand_is_served_to_everybody_and_its_logo_cannot_do_anything() {
         ..BrandFile::default()
     };
     let brand = Arc::new(Brand::load(&file, dir.path()).unwrap());
-    let s = site_with(HttpConfig { brand, ..HttpConfig::default() }).await;
+    let s = site_with(HttpConfig { brand, ..patient() }).await;
     let b = s.get("", "/v1/brand").await.json();
     assert_eq!((&b["name"], &b["link"]["text"]), (&json!("Nimbus"), &json!("Help")));
     assert_eq!(b["light"], json!({"accent": "#0b6b45", "on_accent": "#ffffff"}));

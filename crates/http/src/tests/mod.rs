@@ -85,8 +85,23 @@ impl Got {
     }
 }
 
+/// What the tests begin with: nobody gives up what must come, however slow this machine or its disk
+/// is. A test of one of these limits sets that one.
+pub(super) fn patient() -> HttpConfig {
+    let never = Duration::from_secs(3600);
+    HttpConfig {
+        body_idle: never,
+        request_timeout: never,
+        min_seq_wait: never,
+        keep_alive: never,
+        slow_reader: never,
+        store_patience: never,
+        ..HttpConfig::default()
+    }
+}
+
 pub(super) async fn site() -> Site {
-    site_with(HttpConfig::default()).await
+    site_with(patient()).await
 }
 
 pub(super) async fn site_with(config: HttpConfig) -> Site {

@@ -1,6 +1,6 @@
 //! Callers who take more than their share: the others, and the probes, must not notice.
 
-use super::{PATIENCE, Site, held, id_of, request, site, site_with};
+use super::{PATIENCE, Site, held, id_of, patient, request, site, site_with};
 use crate::HttpConfig;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
@@ -25,18 +25,6 @@ fn unfinished_at(method: &str, path: &str, token: &str) -> Request<Body> {
         .unwrap()
 }
 
-/// Nobody gives a body up, however long a test takes.
-fn bodies_wait(config: HttpConfig) -> HttpConfig {
-    let never = std::time::Duration::from_secs(3600);
-    HttpConfig { body_idle: never, request_timeout: never, ..config }
-}
-
-/// Whoever waits for a part of the log that does not come waits however long a test takes.
-fn readers_wait(config: HttpConfig) -> HttpConfig {
-    let never = std::time::Duration::from_secs(3600);
-    HttpConfig { min_seq_wait: never, request_timeout: never, ..config }
-}
-
 /// Sends so many of them, and waits until so many were refused.
 async fn begin_bodies(s: &Site, token: &str, count: usize, refusals: usize) -> Vec<StatusCode> {
     let (refused, mut answers) = tokio::sync::mpsc::unbounded_channel();
@@ -48,7 +36,7 @@ async fn begin_bodies(s: &Site, token: &str, count: usize, refusals: usize) -> V
     }
     let mut out = Vec::new();
     while out.len() < refusals {
-        let next = tokio::time::timeout(PATIENCE / 3, answers.recv()).await;
+        let next = tokio::time::timeout(PATIENCE, answers.recv()).await;
         let why = format!("{} of {count} were refused, not {refusals}", out.len());
         out.push(next.unwrap_or_else(|_| panic!("{why}")).unwrap());
     }
@@ -57,7 +45,7 @@ async fn begin_bodies(s: &Site, token: &str, count: usize, refusals: usize) -> V
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_bodies_of_one_token_leave_the_others_alone() {
-    let s = site_with(bodies_wait(HttpConfig { concurrency: 16, ..HttpConfig::default() })).await;
+    let s = site_with(HttpConfig { concurrency: 16, ..patient() }).await;
     // At most half of what the server does at once is a wait for bodies.
     begin_bodies(&s, &s.viewer, 40, 32).await;
     for path in ["/healthz", "/readyz"] {
@@ -69,8 +57,7 @@ async fn unfinished_bodies_of_one_token_leave_the_others_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_token_has_so_many_unfinished_bodies_and_no_more() {
-    let config = HttpConfig { bodies_per_token: 2, ..HttpConfig::default() };
-    let s = site_with(bodies_wait(config)).await;
+    let s = site_with(HttpConfig { bodies_per_token: 2, ..patient() }).await;
     let refused = begin_bodies(&s, &s.user, 5, 3).await;
     assert!(refused.iter().all(|status| *status == 429), "{refused:?}");
     let got = s.send(unfinished(&s.user)).await;
@@ -82,8 +69,7 @@ async fn one_token_has_so_many_unfinished_bodies_and_no_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_has_so_many_unfinished_bodies_and_no_more() {
-    let config = HttpConfig { bodies_per_address: 3, ..HttpConfig::default() };
-    let s = site_with(bodies_wait(config)).await;
+    let s = site_with(HttpConfig { bodies_per_address: 3, ..patient() }).await;
     let all = s.app.0.bodies.available_permits();
     begin_bodies(&s, &s.user, 2, 0).await;
     let begun = async {
@@ -99,7 +85,7 @@ async fn one_address_has_so_many_unfinished_bodies_and_no_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_does_not_go_on_is_given_up() {
     let idle = std::time::Duration::from_millis(50);
-    let s = site_with(HttpConfig { body_idle: idle, ..HttpConfig::default() }).await;
+    let s = site_with(HttpConfig { body_idle: idle, ..patient() }).await;
     let got = s.send(unfinished(&s.user)).await;
     assert_eq!((got.status.as_u16(), got.error().as_str()), (400, "invalid"));
     assert_eq!(got.header("connection"), "close");
@@ -115,7 +101,7 @@ async fn nobody_is_asked_for_a_body_before_they_have_shown_a_token() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_tells_of_the_whole_site_is_read_from_admins_only() {
-    let s = site_with(bodies_wait(HttpConfig::default())).await;
+    let s = site().await;
     for token in [&s.viewer, &s.user, &s.operator] {
         let got = s.send(unfinished_at("PUT", "/v1/topology", token)).await;
         assert_eq!((got.status.as_u16(), got.error().as_str()), (403, "not_allowed"));
@@ -124,8 +110,7 @@ async fn a_body_that_tells_of_the_whole_site_is_read_from_admins_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_token_has_so_many_requests_at_once_and_no_more() {
-    let config = HttpConfig { requests_per_token: 2, ..HttpConfig::default() };
-    let s = site_with(readers_wait(config)).await;
+    let s = site_with(HttpConfig { requests_per_token: 2, ..patient() }).await;
     let all = s.app.0.room.available_permits();
     let seq = (s.brain.durable().0 + 1000).to_string();
     let waits = || {
@@ -155,7 +140,7 @@ async fn one_token_has_so_many_requests_at_once_and_no_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_not_taken_keeps_its_place_and_a_stream_does_not() {
-    let s = site_with(HttpConfig { requests_per_token: 1, ..HttpConfig::default() }).await;
+    let s = site_with(HttpConfig { requests_per_token: 1, ..patient() }).await;
     let ask = |path| s.router.clone().oneshot(request(&s.admin, "GET", path, &Value::Null, &[]));
     let untaken = ask("/v1/jobs").await.unwrap();
     assert_eq!(untaken.status(), 200);
@@ -169,7 +154,7 @@ async fn an_answer_that_is_not_taken_keeps_its_place_and_a_stream_does_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn probes_are_answered_when_everything_else_is_full() {
-    let s = site_with(readers_wait(HttpConfig { concurrency: 1, ..HttpConfig::default() })).await;
+    let s = site_with(HttpConfig { concurrency: 1, ..patient() }).await;
     // A read that waits for a part of the log that does not come.
     let seq = (s.brain.durable().0 + 1000).to_string();
     let waits = request(&s.admin, "GET", "/v1/whoami", &Value::Null, &[("muster-min-seq", &seq)]);
@@ -194,19 +179,19 @@ async fn metrics_take_a_token() {
     let page = s.get(&s.viewer, "/metrics").await;
     assert_eq!(page.status, 200);
     assert!(page.header("content-type").starts_with("text/plain"));
-    let s = site_with(HttpConfig { open_metrics: true, ..HttpConfig::default() }).await;
+    let s = site_with(HttpConfig { open_metrics: true, ..patient() }).await;
     assert_eq!(s.get("", "/metrics").await.status, 200, "a site may open it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_page_of_metrics_serves_many() {
     let long = std::time::Duration::from_secs(3600);
-    let s = site_with(HttpConfig { metrics_every: long, ..HttpConfig::default() }).await;
+    let s = site_with(HttpConfig { metrics_every: long, ..patient() }).await;
     let first = s.get(&s.viewer, "/metrics").await;
     s.held_job(&s.user).await;
     let second = s.get(&s.user, "/metrics").await;
     assert_eq!(first.body, second.body, "it is not made anew for each");
-    let fresh = HttpConfig { metrics_every: std::time::Duration::ZERO, ..HttpConfig::default() };
+    let fresh = HttpConfig { metrics_every: std::time::Duration::ZERO, ..patient() };
     let s = site_with(fresh).await;
     let first = s.get(&s.viewer, "/metrics").await;
     s.held_job(&s.user).await;

@@ -1,6 +1,6 @@
 //! Streams: the log and the ranks' output.
 
-use super::{PATIENCE, Site, held, id_of, request, site, site_with};
+use super::{PATIENCE, Site, held, id_of, patient, request, site, site_with};
 use crate::feed::{Outlet, Unsent};
 use crate::{App, HttpConfig, router};
 use axum::body::BodyDataStream;
@@ -115,11 +115,8 @@ async fn a_tenant_sees_its_own_events_and_no_sequence() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_takes_nothing_is_cut_off_and_can_resume() {
-    let config = HttpConfig {
-        slow_reader: Duration::from_millis(50),
-        stream_bytes: 4096,
-        ..HttpConfig::default()
-    };
+    let config =
+        HttpConfig { slow_reader: Duration::from_millis(50), stream_bytes: 4096, ..patient() };
     let mut s = site_with(config).await;
     let room = || s.app.0.streams.available_permits();
     let all = room();
@@ -141,7 +138,7 @@ async fn a_reader_that_takes_nothing_is_cut_off_and_can_resume() {
     assert!(stream.last.contains("cut off") && stream.last.contains("Last-Event-ID"));
     // Resumed with the usual patience: this reader is not to be cut off as well.
     let (brain, agents, logs) = (s.brain.clone(), s.app.agents().clone(), s.logs.clone());
-    s.router = router(App::new(brain, agents, logs, HttpConfig::default()));
+    s.router = router(App::new(brain, agents, logs, patient()));
     let mut stream = follow(&s, &s.admin, "/v1/events", Some(&last.to_string())).await;
     assert_eq!(stream.next().await.unwrap().1["seq"], last + 1);
 }
@@ -267,7 +264,7 @@ async fn followers_share_the_text_of_a_burst_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_token_has_so_many_streams_and_no_more() {
-    let s = site_with(HttpConfig { streams_per_token: 1, ..HttpConfig::default() }).await;
+    let s = site_with(HttpConfig { streams_per_token: 1, ..patient() }).await;
     let first = follow(&s, &s.user, "/v1/events", None).await;
     let accept = [("accept", "text/event-stream")];
     let got = s.call(&s.user, "GET", "/v1/events", &Value::Null, &accept).await;
@@ -288,7 +285,7 @@ async fn streams_of_one_token_share_the_bytes_that_may_wait() {
         stream_bytes: 1000,
         stream_bytes_per_token: 1500,
         slow_reader: Duration::from_millis(20),
-        ..HttpConfig::default()
+        ..patient()
     };
     let s = site_with(config).await;
     let bytes = |n: usize| bytes::Bytes::from(vec![b'x'; n]);
@@ -309,7 +306,7 @@ async fn streams_of_one_token_share_the_bytes_that_may_wait() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_have_a_limit_of_their_own() {
-    let s = site_with(HttpConfig { streams: 1, ..HttpConfig::default() }).await;
+    let s = site_with(HttpConfig { streams: 1, ..patient() }).await;
     s.post(&s.user, "/v1/jobs", &held("a")).await;
     let first = follow(&s, &s.admin, "/v1/events", None).await;
     let got = s
