@@ -151,6 +151,9 @@ impl State {
     ///
     /// # Errors
     /// When the bytes are from a newer version or are damaged.
+    // Compiled where it is called, for size: reading every type of the state is a third of this
+    // crate's code, and it is read once at a start.
+    #[inline]
     pub fn from_bytes(format: u32, bytes: &[u8]) -> Result<State, SnapshotError> {
         if format > SNAPSHOT_FORMAT {
             return Err(SnapshotError::Newer(format));

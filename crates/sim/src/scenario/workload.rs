@@ -134,6 +134,27 @@ pub struct Stream {
     pub until: Option<Span>,
 }
 
+impl Stream {
+    /// One that says no more than it must.
+    #[must_use]
+    pub fn of(name: &str, per_hour: f64, run: Delay) -> Stream {
+        Stream {
+            name: name.into(),
+            per_hour,
+            diurnal: 0.0,
+            sizes: Sizes::default(),
+            run,
+            limit_factor: generous(),
+            fails: 0.0,
+            data_loading: 0.0,
+            saving: Saving::default(),
+            owner: Owner::default(),
+            from: Span::default(),
+            until: None,
+        }
+    }
+}
+
 fn generous() -> f64 {
     3.0
 }

@@ -11,7 +11,8 @@ use crate::fleet::Fleet;
 use crate::outcome::{History, Outcome, Spread};
 use crate::run::run_with;
 use crate::scenario::{
-    Cause, Delay, Failures, FleetSpec, Mode, Operations, Scenario, Scope, Spares, Workload,
+    Cause, Delay, Failures, FleetSpec, Mode, Operations, Owner, Scenario, Scope, Spares, Stream,
+    Workload,
 };
 use crate::twin::{START, seconds};
 use crate::{Options, SimError, spread};
@@ -198,7 +199,7 @@ impl Site {
                 ..usual
             },
             failures: Failures { causes: vec![cause], ..Failures::default() },
-            workload: self.state.projects.keys().filter_map(|p| owner(p.as_str())).collect(),
+            workload: self.state.projects.keys().map(|p| owner(p.as_str())).collect(),
             expect: BTreeMap::new(),
         }
     }
@@ -243,12 +244,11 @@ impl Site {
 }
 
 /// Says that there is a project; what its people submit comes from the log.
-fn owner(project: &str) -> Option<Workload> {
-    let said = serde_json::json!({
-        "kind": "stream", "name": project, "per_hour": 0.0,
-        "run": { "median": "1h" }, "owner": { "project": project },
-    });
-    serde_json::from_value(said).ok()
+fn owner(project: &str) -> Workload {
+    Workload::Stream(Stream {
+        owner: Owner { project: Some(project.into()), ..Owner::default() },
+        ..Stream::of(project, 0.0, Delay { median: Span::hours(1), p95: None })
+    })
 }
 
 impl Plan<'_> {
