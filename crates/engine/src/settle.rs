@@ -152,8 +152,7 @@ impl Engine {
         match why {
             StopReason::Cancelled { .. } => Next::Cancelled,
             StopReason::Requeued { .. } | StopReason::Drain { .. } => Next::Again(Time(0)),
-            // The code that `timeout` uses.
-            StopReason::TimeLimit { .. } => Next::Failed(124),
+            StopReason::TimeLimit { .. } => Next::Failed(Exit::TIME_IS_UP),
             StopReason::NodeLost { .. } | StopReason::Sick { .. } | StopReason::Hung { .. } => {
                 infrastructure(1)
             }

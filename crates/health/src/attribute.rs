@@ -37,6 +37,10 @@ pub struct Ended<'a> {
     pub verdict: Verdict,
     /// The nodes it ran on.
     pub nodes: &'a [NodeName],
+    /// When its last rank had ended, where every node told of the end of its own ranks.
+    pub told_at: Option<Time>,
+    /// A clock ended it (its time limit): nothing that began later has to do with that.
+    pub by_clock: bool,
 }
 
 /// A finding and its number.
@@ -90,6 +94,16 @@ const SLOW: [FailureMode; 6] = [
     FailureMode::LINK_SLOW,
     FailureMode::STORAGE_SLOW,
 ];
+
+/// What is concluded from silence.
+const SILENCE: [FailureMode; 4] = [
+    FailureMode::NODE_LOST,
+    FailureMode::LEAF_LOSS,
+    FailureMode::RACK_LOSS,
+    FailureMode::FEED_LOSS,
+];
+/// A node that is silent and comes back was silent for longer than this.
+const SILENT_MIN: Span = Span::secs(10);
 
 /// Can a finding be the cause of an end at all?
 #[must_use]
@@ -157,7 +171,13 @@ pub fn attribute(ended: &Ended<'_>, key: AttemptKey, known: &[Known<'_>]) -> Att
         .filter(|k| {
             let slow = FailureMode::is_one_of(&k.seen.kind, &SLOW);
             let seen = if slow { k.seen.first_seen } else { k.seen.last_seen };
-            seen >= from && k.seen.first_seen <= ended.at + AFTER
+            let until = if ended.by_clock { ended.at } else { ended.at + AFTER };
+            // A node that told of its ranks' end fell silent afterwards.
+            let silent = FailureMode::is_one_of(&k.seen.kind, &SILENCE);
+            let told = ended.told_at.filter(|_| silent);
+            seen >= from
+                && k.seen.first_seen <= until
+                && told.is_none_or(|t| k.seen.first_seen + SILENT_MIN <= t)
         })
         .filter_map(|k| Some((blame(k.seen)?, *k)))
         .filter(|(b, k)| concerns(k.seen, *b, key, ended.nodes))

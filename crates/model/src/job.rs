@@ -119,6 +119,9 @@ pub struct Exit {
 }
 
 impl Exit {
+    /// The code of a job that ran past its time limit: the one that `timeout` uses.
+    pub const TIME_IS_UP: i32 = 124;
+
     /// The code a shell would show.
     #[must_use]
     pub fn shell_code(&self) -> i32 {
@@ -130,6 +133,12 @@ impl Exit {
     #[must_use]
     pub fn means_not_run(code: i32) -> bool {
         matches!(code, 126 | 127)
+    }
+
+    /// Is it the code of a job that ran past its time limit, as `timeout` has it?
+    #[must_use]
+    pub fn means_time_is_up(code: i32) -> bool {
+        code == Exit::TIME_IS_UP
     }
 }
 

@@ -39,6 +39,8 @@ impl Engine {
             started_at: job.attempt.as_ref().and_then(|a| a.started_at),
             verdict: first,
             nodes,
+            told_at: job.attempt.as_ref().and_then(|a| a.freed_at),
+            by_clock: matches!(why, StopReason::TimeLimit { .. } | StopReason::Idle { .. }),
         };
         let placement = job.attempt.as_ref().map(|a| &*a.placement);
         self.judge(key, &ended, placement, not_run(why))
@@ -139,6 +141,8 @@ impl Engine {
                 started_at: p.started_at,
                 verdict: p.verdict,
                 nodes: &p.nodes,
+                told_at: p.freed_at,
+                by_clock: job.exit_code.is_some_and(Exit::means_time_is_up),
             };
             let not_run = job.exit_code.is_some_and(Exit::means_not_run);
             let placement = self.work.failed.get(&key).map(|(_, p)| &**p);

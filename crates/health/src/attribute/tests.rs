@@ -30,10 +30,57 @@ type Row = (&'static str, Verdict, Vec<SeenFinding>, Verdict, Vec<u64>);
 
 fn judge(guess: Verdict, found: &[SeenFinding]) -> Attribution {
     let nodes = [name("n1"), name("n2")];
-    let ended = Ended { at: END, started_at: Some(Time(0)), verdict: guess, nodes: &nodes };
+    judge_end(Ended { nodes: &nodes, ..end(guess) }, found)
+}
+
+fn end(verdict: Verdict) -> Ended<'static> {
+    let started_at = Some(Time(0));
+    Ended { at: END, started_at, verdict, nodes: &[], told_at: None, by_clock: false }
+}
+
+fn judge_end(ended: Ended<'_>, found: &[SeenFinding]) -> Attribution {
     let known: Vec<Known<'_>> =
         found.iter().zip(1..).map(|(seen, id)| Known { id, seen }).collect();
     attribute(&ended, KEY, &known)
+}
+
+#[test]
+fn a_node_that_told_of_the_end_and_then_falls_silent_did_not_cause_it() {
+    let nodes = [name("n1"), name("n2")];
+    let told = Ended { nodes: &nodes, told_at: Some(END), ..end(Verdict::Application) };
+    for mode in ["node-lost", "leaf-loss"] {
+        for (secs, verdict) in [
+            (46, Verdict::Application),
+            (0, Verdict::Application),
+            // Its last word was of the end; that was written down a moment later.
+            (-1, Verdict::Application),
+            // It was silent, came back and told then.
+            (-40, Verdict::Infrastructure),
+        ] {
+            let silent = at(mode, Entity::Node(name("n1")), secs);
+            assert_eq!(judge_end(told, &[silent]).verdict, verdict, "{mode} {secs}");
+        }
+    }
+    // Another rank noticed first; this one's node never told.
+    let lost = at("node-lost", Entity::Node(name("n1")), -2);
+    let untold = Ended { told_at: None, ..told };
+    assert_eq!(judge_end(untold, &[lost]).verdict, Verdict::Infrastructure);
+    // A GPU's fault is often noticed only afterwards.
+    let gone = at("gpu-off-bus", gpu("n1", 0), 46);
+    assert_eq!(judge_end(told, &[gone]).verdict, Verdict::Infrastructure);
+}
+
+#[test]
+fn what_begins_after_a_time_limit_did_not_end_it() {
+    let nodes = [name("n1")];
+    let limit = Ended { nodes: &nodes, by_clock: true, ..end(Verdict::Application) };
+    for (kind, entity) in [("node-lost", Entity::Node(name("n1"))), ("gpu-off-bus", gpu("n1", 0))] {
+        let late = at(kind, entity.clone(), 1);
+        assert_eq!(judge_end(limit, &[late]).verdict, Verdict::Application, "{kind}");
+        // It hung on a broken GPU until its time was up.
+        let before = at(kind, entity, -1);
+        assert_eq!(judge_end(limit, &[before]).verdict, Verdict::Infrastructure, "{kind}");
+    }
 }
 
 #[test]
@@ -209,7 +256,7 @@ proptest! {
             .collect();
         let nodes = [name("n1")];
         let ended =
-            Ended { at: END, started_at: None, verdict: Verdict::Unknown, nodes: &nodes };
+            Ended { started_at: None, nodes: &nodes, ..end(Verdict::Unknown) };
         let mut known: Vec<Known<'_>> =
             found.iter().zip(1..).map(|(seen, id)| Known { id, seen }).collect();
         let first = attribute(&ended, KEY, &known);
