@@ -20,7 +20,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// A fact of the log, in the past tense, with every id, deadline and choice in it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "snake_case")]
+#[serde(remote = "Self", rename_all = "snake_case")] // why so: event/record.rs
 pub enum Event {
     /// The log begins.
     SiteCreated {

@@ -1,19 +1,28 @@
 //! An entry of the log.
+//!
+//! Serde's own code for `kind` and `data` beside each other reads every event in two ways: from
+//! the text where `kind` stands first, otherwise from a copy of `data`. That is twice the code,
+//! so `Event` derives the shape with the kind outside (`Event::serialize`, `Event::deserialize`:
+//! for this file and what is under it only), and the rest is done here.
+
+mod read;
+mod write;
 
 use super::Event;
 use crate::command::IdempotencyKey;
 use crate::ids::Seq;
 use crate::names::ProjectName;
 use crate::units::Time;
-use serde::de::{Deserializer, Error as _, IgnoredAny, IntoDeserializer as _, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 /// Newest shape of records that this version writes.
 pub const SCHEMA: u32 = 5;
 
 /// One entry of the log.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// Its place; dense.
     pub seq: Seq,
@@ -24,15 +33,12 @@ pub struct Record {
     /// Organisation it belongs to.
     pub org: String,
     /// Project it belongs to, if any: those who may see it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectName>,
     /// Who caused it.
     pub actor: String,
     /// The key of the request that caused it (on its first record).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<IdempotencyKey>,
     /// The fact itself.
-    #[serde(flatten)]
     pub event: Event,
 }
 
@@ -55,6 +61,39 @@ impl Record {
         let mut out = Vec::with_capacity(256);
         self.write_json(&mut out)?;
         Ok(out)
+    }
+
+    /// Reads it. An event is read by its kind: where `data` stands before `kind`, the first
+    /// attempt fails and leaves the kind in `kind`, and another one with it succeeds.
+    ///
+    /// # Errors
+    /// When it is not a record that this version knows, or `data` stands before `kind` and `kind`
+    /// is none.
+    pub fn read<'de, D: Deserializer<'de>>(
+        from: D,
+        kind: &mut Option<String>,
+    ) -> Result<Record, D::Error> {
+        from.deserialize_map(RecordVisitor { known: kind })
+    }
+}
+
+impl Serialize for Record {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Record { seq, at, v, org, project, actor, key, event } = self;
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("seq", seq)?;
+        map.serialize_entry("at", at)?;
+        map.serialize_entry("v", v)?;
+        map.serialize_entry("org", org)?;
+        if let Some(project) = project {
+            map.serialize_entry("project", project)?;
+        }
+        map.serialize_entry("actor", actor)?;
+        if let Some(key) = key {
+            map.serialize_entry("key", key)?;
+        }
+        write::write(event, &mut map)?;
+        map.end()
     }
 }
 
@@ -87,49 +126,6 @@ enum Field {
     Unknown,
 }
 
-/// The fields of a record without those that stand beside the event. The event is read from it as
-/// from a map of its own, so nothing is kept and read a second time, as `flatten` does.
-struct EventFields<'b, A> {
-    map: A,
-    beside: &'b mut Beside,
-}
-
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for EventFields<'_, A> {
-    type Error = A::Error;
-
-    fn next_key_seed<K: serde::de::DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, A::Error> {
-        let name = loop {
-            let Some(field) = self.map.next_key::<Field>()? else { return Ok(None) };
-            let (map, b) = (&mut self.map, &mut *self.beside);
-            match field {
-                Field::Kind => break "kind",
-                Field::Data => break "data",
-                Field::Seq => once(map, "seq", &mut b.seq)?,
-                Field::At => once(map, "at", &mut b.at)?,
-                Field::V => once(map, "v", &mut b.v)?,
-                Field::Org => once(map, "org", &mut b.org)?,
-                Field::Project => once(map, "project", &mut b.project)?,
-                Field::Actor => once(map, "actor", &mut b.actor)?,
-                Field::Key => once(map, "key", &mut b.key)?,
-                Field::Unknown => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        };
-        seed.deserialize(name.into_deserializer()).map(Some)
-    }
-
-    fn next_value_seed<V: serde::de::DeserializeSeed<'de>>(
-        &mut self,
-        seed: V,
-    ) -> Result<V::Value, A::Error> {
-        self.map.next_value_seed(seed)
-    }
-}
-
 fn once<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
     map: &mut A,
     name: &'static str,
@@ -141,20 +137,85 @@ fn once<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
     }
 }
 
-struct RecordVisitor;
+/// The kind of an event, without a copy where the text has it as it is.
+struct Kind;
 
-impl<'de> Visitor<'de> for RecordVisitor {
+impl<'de> DeserializeSeed<'de> for Kind {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Cow<'de, str>, D::Error> {
+        from.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Kind {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the kind of an event")
+    }
+
+    fn visit_borrowed_str<E>(self, kind: &'de str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Borrowed(kind))
+    }
+
+    fn visit_str<E>(self, kind: &str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Owned(kind.to_owned()))
+    }
+}
+
+struct RecordVisitor<'k> {
+    /// The kind, where it is known before it is read.
+    known: &'k mut Option<String>,
+}
+
+impl<'de> Visitor<'de> for RecordVisitor<'_> {
     type Value = Record;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a record of the log")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Record, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record, A::Error> {
         let mut b = Beside::default();
-        let fields = EventFields { map, beside: &mut b };
-        let event = Event::deserialize(serde::de::value::MapAccessDeserializer::new(fields))?;
+        let (mut kind, mut event, mut data) = (None, None, false);
+        while let Some(field) = map.next_key::<Field>()? {
+            let map = &mut map;
+            match field {
+                Field::Seq => once(map, "seq", &mut b.seq)?,
+                Field::At => once(map, "at", &mut b.at)?,
+                Field::V => once(map, "v", &mut b.v)?,
+                Field::Org => once(map, "org", &mut b.org)?,
+                Field::Project => once(map, "project", &mut b.project)?,
+                Field::Actor => once(map, "actor", &mut b.actor)?,
+                Field::Key => once(map, "key", &mut b.key)?,
+                Field::Kind if kind.is_some() => return Err(A::Error::duplicate_field("kind")),
+                Field::Kind => kind = Some(map.next_value_seed(Kind)?),
+                Field::Data if data => return Err(A::Error::duplicate_field("data")),
+                Field::Data => {
+                    data = true;
+                    match kind.as_deref().or(self.known.as_deref()) {
+                        Some(kind) => event = Some(map.next_value_seed(read::OfKind(kind))?),
+                        None => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Field::Unknown => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
         let missing = A::Error::missing_field;
+        let kind = kind.ok_or_else(|| missing("kind"))?;
+        let event = match event {
+            Some(event) => event,
+            None if data => {
+                *self.known = Some(kind.into_owned());
+                return Err(A::Error::custom("`data` stands before `kind`"));
+            }
+            None => read::OfKind(&kind).without_data()?,
+        };
         Ok(Record {
             seq: b.seq.ok_or_else(|| missing("seq"))?,
             at: b.at.ok_or_else(|| missing("at"))?,
@@ -170,6 +231,6 @@ impl<'de> Visitor<'de> for RecordVisitor {
 
 impl<'de> Deserialize<'de> for Record {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Record, D::Error> {
-        from.deserialize_map(RecordVisitor)
+        Record::read(from, &mut None)
     }
 }
