@@ -223,12 +223,8 @@ fn what_goes_on_for_hours_counts_when_it_kills_and_not_when_it_slows() {
 fn what_was_over_before_it_began_is_not_its_end() {
     let nodes = [name("n1")];
     let found = at("gpu-fault", gpu("n1", 0), -60);
-    let mut ended = Ended {
-        at: END,
-        started_at: Some(END - Span::secs(30)),
-        verdict: Verdict::Unknown,
-        nodes: &nodes,
-    };
+    let started_at = Some(END - Span::secs(30));
+    let mut ended = Ended { started_at, nodes: &nodes, ..end(Verdict::Unknown) };
     let known = [Known { id: 1, seen: &found }];
     assert_eq!(attribute(&ended, KEY, &known).verdict, Verdict::Unknown);
     // If it never began, whatever was there may be why.
