@@ -434,9 +434,8 @@ impl World {
             }
             if self.seats[i].session == session {
                 self.at(self.now, Ev::ToAgent(i, session, Told::Welcome));
-                let seq = self.view.seq.0;
                 for key in ended {
-                    self.at(self.now, Ev::ToAgent(i, session, Told::Kept { seq, key }));
+                    self.at(self.now, Ev::ToAgent(i, session, Told::Kept { key }));
                 }
                 self.give_orders();
             }
@@ -451,8 +450,7 @@ impl World {
                 let over = matches!(observed, Observed::Ended(_));
                 let _ = self.ask(Actor::system(), Command::SlotReport { node, key, observed });
                 if over && self.seats[i].session == session {
-                    let seq = self.view.seq.0;
-                    self.send(|w, t| w.at(t, Ev::ToAgent(i, session, Told::Kept { seq, key })));
+                    self.send(|w, t| w.at(t, Ev::ToAgent(i, session, Told::Kept { key })));
                 }
             }
             Said::Saved { key, step } => {
