@@ -1,6 +1,6 @@
 //! Lives that once ended badly, in their shortest form, as `system` prints them.
 
-use crate::system::{acts, agent, shrink, spec};
+use crate::system::{acts, agent, shrink, spec, world};
 use acts::Act::*;
 use acts::{Life, Step};
 use agent::{Agent, Order, Told};
@@ -9,6 +9,7 @@ use muster_model::placement::{GpuSet, Slot};
 use muster_model::spec::OnPartition;
 use muster_model::units::{Bytes, Time};
 use spec::Ask;
+use world::World;
 
 /// The site of a life: seed, nodes, GPUs of each, spares, lateness, messages that come twice.
 type Site = (u64, u8, u8, u8, u16, u8);
@@ -169,6 +170,29 @@ fn a_gang_that_was_swapped_gives_way_to_a_promise_on_its_nodes() {
         (37002, Cut(175, 476)),
         (75443, StopShort),
     ]);
+}
+
+// A fleet without nodes took a gang that the mended one is too small for. What waits for that gang
+// waits with it, and is told so.
+#[test]
+#[rustfmt::skip]
+fn what_waits_for_a_job_that_can_never_start_waits_with_it() {
+    let acts = [
+        (954, Drain(55, true)),
+        (163_551, Drain(83, true)),
+        (0, Drain(177, false)),
+        (0, Retire(82)),
+        (6888, Retire(11)),
+        (26985, Retire(108)),
+        (5548, Submit(Ask { nodes: 4, gpus: 2, shape: 4, limit: 2, class: 0, tier: 2, saves: 4, owner: 1, after: None })),
+        (0, Submit(Ask { nodes: 1, gpus: 0, shape: 5, limit: 0, class: 1, tier: 2, saves: 3, owner: 0, after: Some(239) })),
+    ];
+    let acts = acts.to_vec();
+    let mut w = World::new(Life { seed: 801_202_482, nodes: 3, gpus: 8, spares: 0, late: 1, twice: 0, acts });
+    assert_eq!(w.run(), None);
+    let why = |id| w.engine.state().explain(JobId(id), w.now).unwrap();
+    assert!(why(1).impossible, "{}", why(1).summary);
+    assert_eq!(why(2).summary, "waits for job 1, which is queued");
 }
 
 // The end of an attempt was told twice. The second answer overtook the list that named the next

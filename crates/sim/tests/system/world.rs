@@ -10,7 +10,7 @@ use muster_metering::Lives;
 use muster_model::command::{Actor, Answer, Command, Observed, Refusal, RefusalCode, Request};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::{Job, SlotState};
+use muster_model::job::{Dependency, Job, JobState, SlotState};
 use muster_model::node::{NodeRole, Stage};
 use muster_model::preflight::PreflightOutcome;
 use muster_model::spec::JobSpec;
@@ -576,6 +576,15 @@ impl World {
         self.engine.clone().handle(&req).is_ok()
     }
 
+    /// Can it never start? It does not fit, or it waits for a job that can never start.
+    fn hopeless(&self, job: &Job) -> bool {
+        let waits = |d: &Dependency| {
+            let mut tasks = self.view.jobs.range(d.job..JobId(d.job.0 + u64::from(d.count)));
+            tasks.any(|(_, j)| self.hopeless(j))
+        };
+        job.state == JobState::Queued && (!self.fits(job) || job.depends.iter().any(waits))
+    }
+
     /// Everything is mended and nothing is forbidden any more: then whatever was submitted ends.
     fn end_well(&mut self) {
         (self.calm, self.stop_short) = (true, false);
@@ -589,7 +598,7 @@ impl World {
             .view
             .jobs
             .values()
-            .filter(|j| !j.state.is_final() && self.fits(j))
+            .filter(|j| !j.state.is_final() && !self.hopeless(j))
             .map(|j| {
                 let why = self
                     .engine
