@@ -1,9 +1,15 @@
 //! Lives that once ended badly, in their shortest form, as `system` prints them.
 
-use crate::system::{acts, shrink, spec};
+use crate::system::{acts, agent, shrink, spec, world};
 use acts::Act::*;
 use acts::{Life, Step};
+use agent::{Agent, Order, Told};
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::placement::{GpuSet, Slot};
+use muster_model::spec::OnPartition;
+use muster_model::units::{Bytes, Time};
 use spec::Ask;
+use world::World;
 
 /// The site of a life: seed, nodes, GPUs of each, spares, lateness, messages that come twice.
 type Site = (u64, u8, u8, u8, u16, u8);
@@ -164,4 +170,94 @@ fn a_gang_that_was_swapped_gives_way_to_a_promise_on_its_nodes() {
         (37002, Cut(175, 476)),
         (75443, StopShort),
     ]);
+}
+
+// A fleet without nodes took a gang that the mended one is too small for. What waits for that gang
+// waits with it, and is told so.
+#[test]
+#[rustfmt::skip]
+fn what_waits_for_a_job_that_can_never_start_waits_with_it() {
+    let acts = [
+        (954, Drain(55, true)),
+        (163_551, Drain(83, true)),
+        (0, Drain(177, false)),
+        (0, Retire(82)),
+        (6888, Retire(11)),
+        (26985, Retire(108)),
+        (5548, Submit(Ask { nodes: 4, gpus: 2, shape: 4, limit: 2, class: 0, tier: 2, saves: 4, owner: 1, after: None })),
+        (0, Submit(Ask { nodes: 1, gpus: 0, shape: 5, limit: 0, class: 1, tier: 2, saves: 3, owner: 0, after: Some(239) })),
+    ];
+    let acts = acts.to_vec();
+    let mut w = World::new(Life { seed: 801_202_482, nodes: 3, gpus: 8, spares: 0, late: 1, twice: 0, acts });
+    assert_eq!(w.run(), None);
+    let why = |id| w.engine.state().explain(JobId(id), w.now).unwrap();
+    assert!(why(1).impossible, "{}", why(1).summary);
+    assert_eq!(why(2).summary, "waits for job 1, which is queued");
+}
+
+// The end of an attempt was told twice. The second answer overtook the list that named the next
+// attempt on the node; the agent took that list for old, and nobody sends a list twice.
+#[test]
+#[rustfmt::skip]
+fn an_agent_that_hears_of_a_kept_end_still_obeys_a_list_from_before() {
+    check((801_402_397, 6, 8, 1, 3000, 30), &[
+        (844, Submit(Ask { nodes: 2, gpus: 2, shape: 3, limit: 0, class: 3, tier: 2, saves: 1, owner: 2, after: None })),
+        (60408, Flap(79)),
+        (40344, Submit(Ask { nodes: 1, gpus: 6, shape: 5, limit: 1, class: 2, tier: 0, saves: 5, owner: 0, after: None })),
+        (7145, StopShort),
+        (391, Uncordon(233)),
+        (9944, Crash(103, 269)),
+        (42108, Requeue(133)),
+        (17990, Requeue(230)),
+        (0, Submit(Ask { nodes: 4, gpus: 1, shape: 3, limit: 2, class: 4, tier: 4, saves: 3, owner: 4, after: None })),
+        (122_370, Crash(144, 213)),
+        (282_018, Drain(103, true)),
+        (41808, Submit(Ask { nodes: 3, gpus: 8, shape: 7, limit: 2, class: 2, tier: 0, saves: 2, owner: 4, after: None })),
+        (0, Crash(15, 20)),
+        (1068, Submit(Ask { nodes: 2, gpus: 3, shape: 4, limit: 4, class: 3, tier: 2, saves: 2, owner: 2, after: None })),
+        (23403, StopShort),
+        (44123, Replay),
+        (595, Crash(55, 8)),
+        (954, Submit(Ask { nodes: 4, gpus: 0, shape: 8, limit: 1, class: 4, tier: 4, saves: 4, owner: 3, after: None })),
+        (6109, Submit(Ask { nodes: 1, gpus: 7, shape: 8, limit: 3, class: 2, tier: 2, saves: 5, owner: 4, after: None })),
+        (236_957, Cut(87, 686)),
+        (28109, Restart),
+        (25715, Policy(122)),
+        (83408, Cordon(66)),
+        (858, Crash(133, 1857)),
+        (4182, Topology(176)),
+    ]);
+}
+
+// The same without a site.
+#[test]
+fn a_list_from_before_a_kept_end_starts_what_is_new_and_not_what_is_over() {
+    let key = |job| AttemptKey { job: JobId(job), attempt: 1 };
+    let order = |job| Order {
+        key: key(job),
+        stop: None,
+        slot: Slot {
+            node: spec::name(0),
+            group: 0,
+            node_rank: 0,
+            first_rank: 0,
+            ranks: 1,
+            gpus: GpuSet(0),
+            cpus: 1,
+            memory: Bytes(0),
+            part: None,
+        },
+        partition: OnPartition::Continue,
+        saves: false,
+        asked: None,
+    };
+    let now = Time(0);
+    let mut a = Agent::new(1, spec::name(0).to_string(), now);
+    a.hello(1);
+    a.told(Told::Orders { seq: 1, list: vec![order(1)] }, now);
+    a.fail(0, false, now);
+    a.told(Told::Kept { key: key(1) }, now);
+    a.told(Told::Orders { seq: 2, list: vec![order(1), order(2)] }, now);
+    let alive: Vec<AttemptKey> = a.alive().map(|(k, _)| k).collect();
+    assert_eq!(alive, [key(2)]);
 }

@@ -8,7 +8,7 @@ use muster_model::placement::Slot;
 use muster_model::spec::OnPartition;
 use muster_model::units::{Span, Time};
 use muster_simnode::Random;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the server wants of one attempt on a node.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,6 @@ pub(crate) enum Told {
     },
     /// The end of an attempt is in the log.
     Kept {
-        seq: u64,
         key: AttemptKey,
     },
 }
@@ -106,7 +105,10 @@ pub(crate) struct Agent {
     /// The connection; 0 is none.
     pub(crate) session: u64,
     welcome: bool,
+    /// The newest list that was obeyed on this connection.
     seen: u64,
+    /// Attempts whose end is in the log: a list from before that may still come and name them.
+    kept: BTreeSet<AttemptKey>,
     pub(crate) heard: Time,
     /// When it tries to connect next.
     pub(crate) retry: Time,
@@ -129,6 +131,7 @@ impl Agent {
             session: 0,
             welcome: false,
             seen: 0,
+            kept: BTreeSet::new(),
             heard: now,
             retry: now,
             work: BTreeMap::new(),
@@ -160,6 +163,7 @@ impl Agent {
     /// A new connection: everything it sees.
     pub(crate) fn hello(&mut self, session: u64) -> Said {
         (self.session, self.welcome, self.seen) = (session, false, 0);
+        self.kept.clear();
         let observed = self.work.iter().map(|(k, r)| (*k, r.observed())).collect();
         for r in self.work.values_mut() {
             r.told = Some((!r.alive(), Time(i64::MAX)));
@@ -171,9 +175,8 @@ impl Agent {
         self.heard = now;
         match told {
             Told::Welcome => self.welcome = true,
-            Told::Kept { seq, key } => {
-                // An older list that still names it is on its way: too late.
-                self.seen = self.seen.max(seq);
+            Told::Kept { key } => {
+                self.kept.insert(key);
                 if self.work.get(&key).is_some_and(|r| !r.alive()) {
                     self.work.remove(&key);
                 }
@@ -197,7 +200,7 @@ impl Agent {
                 r.stop(now + GRACE, SlotEnd::Stopped);
             }
         }
-        for o in list {
+        for o in list.into_iter().filter(|o| !self.kept.contains(&o.key)) {
             let mut luck = self.chance("start", o.key);
             let fresh = Run {
                 is: Is::Starting(now + Span(200 + luck.below(20_000))),

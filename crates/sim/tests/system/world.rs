@@ -10,7 +10,7 @@ use muster_metering::Lives;
 use muster_model::command::{Actor, Answer, Command, Observed, Refusal, RefusalCode, Request};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::{Job, SlotState};
+use muster_model::job::{Dependency, Job, JobState, SlotState};
 use muster_model::node::{NodeRole, Stage};
 use muster_model::preflight::PreflightOutcome;
 use muster_model::spec::JobSpec;
@@ -434,9 +434,8 @@ impl World {
             }
             if self.seats[i].session == session {
                 self.at(self.now, Ev::ToAgent(i, session, Told::Welcome));
-                let seq = self.view.seq.0;
                 for key in ended {
-                    self.at(self.now, Ev::ToAgent(i, session, Told::Kept { seq, key }));
+                    self.at(self.now, Ev::ToAgent(i, session, Told::Kept { key }));
                 }
                 self.give_orders();
             }
@@ -451,8 +450,7 @@ impl World {
                 let over = matches!(observed, Observed::Ended(_));
                 let _ = self.ask(Actor::system(), Command::SlotReport { node, key, observed });
                 if over && self.seats[i].session == session {
-                    let seq = self.view.seq.0;
-                    self.send(|w, t| w.at(t, Ev::ToAgent(i, session, Told::Kept { seq, key })));
+                    self.send(|w, t| w.at(t, Ev::ToAgent(i, session, Told::Kept { key })));
                 }
             }
             Said::Saved { key, step } => {
@@ -578,6 +576,15 @@ impl World {
         self.engine.clone().handle(&req).is_ok()
     }
 
+    /// Can it never start? It does not fit, or it waits for a job that can never start.
+    fn hopeless(&self, job: &Job) -> bool {
+        let waits = |d: &Dependency| {
+            let mut tasks = self.view.jobs.range(d.job..JobId(d.job.0 + u64::from(d.count)));
+            tasks.any(|(_, j)| self.hopeless(j))
+        };
+        job.state == JobState::Queued && (!self.fits(job) || job.depends.iter().any(waits))
+    }
+
     /// Everything is mended and nothing is forbidden any more: then whatever was submitted ends.
     fn end_well(&mut self) {
         (self.calm, self.stop_short) = (true, false);
@@ -591,7 +598,7 @@ impl World {
             .view
             .jobs
             .values()
-            .filter(|j| !j.state.is_final() && self.fits(j))
+            .filter(|j| !j.state.is_final() && !self.hopeless(j))
             .map(|j| {
                 let why = self
                     .engine
