@@ -152,7 +152,7 @@ fn a_failed_job_holds_nothing_while_its_cause_is_looked_for() {
         run(&s, std::path::Path::new("."), Options::default(), |line| read.take(line))
             .expect("it can be lived");
     read.end(muster_sim::START + Span::hours(2));
-    let whole = 8 * u128::from(Span::hours(2).0);
+    let whole = 8_000 * u128::from(Span::hours(2).0);
     let (mine, theirs) = (share(read.held, whole), outcome.gpu_allocation_ratio);
     assert!(read.jobs > 10 && theirs <= 1.0, "{} jobs, {theirs} allocated", read.jobs);
     assert!((mine - theirs).abs() < 1e-3, "{mine} from the log, {theirs} in the world");
