@@ -495,10 +495,11 @@ async fn steer(
     }
     let seq: Seq = outcome?.seq;
     let now = app.brain().now();
-    let shown = app.brain().read(|s| {
+    let (job, why) = app.brain().read(|s| {
         let job = s.jobs.get(&head.id).unwrap_or(&head);
-        view(job, barred(s, job, now).as_deref())
+        (Arc::clone(job), barred(s, job, now))
     });
+    let shown = view(&job, why.as_deref());
     Ok(answer(&app, &writer.caller, StatusCode::OK, seq, Some(shown.version), &shown))
 }
 
