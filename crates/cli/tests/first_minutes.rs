@@ -29,7 +29,18 @@ fn a_gang_runs_and_every_rank_is_heard() {
 
 #[test]
 fn exit_codes_come_back_and_refusals_say_why() {
-    let c = Cluster::start(16);
+    let c = Cluster::start_known(16, "site/config.toml");
+    // Whoever named the file for `up` names it for the next command, and is known.
+    let known = c
+        .command()
+        .env_remove("MUSTER_SERVER")
+        .env_remove("MUSTER_TOKEN")
+        .env("MUSTER_CONFIG", "site/config.toml")
+        .arg("whoami")
+        .output()
+        .expect("the muster binary starts");
+    assert!(known.status.success(), "{known:?}");
+    assert!(!c.path(".config/muster/config.toml").exists(), "nobody named that one");
     c.muster(&["run", "--", "sh", "-c", "exit 7"]).code(7);
     let one_fails = "if [ $RANK = 3 ]; then exit 9; fi; sleep 30";
     c.muster(&["run", "--nodes", "2", "--gpus", "2", "--", "sh", "-c", one_fails]).code(9);

@@ -3,10 +3,9 @@
 use crate::decide::jobs::{admit, named_by, user_of};
 use crate::index::{spec_demand, work};
 use crate::state::State;
-use crate::waits::Depends;
 use muster_model::command::{Refusal, RefusalCode};
 use muster_model::ids::JobId;
-use muster_model::job::{Basis, JobState};
+use muster_model::job::{Basis, Job, JobState};
 use muster_model::names::ProjectName;
 use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
@@ -91,28 +90,8 @@ impl State {
             let basis = format!("{basis}{}", moved.unwrap_or_default());
             out.estimate = Some(Estimate { at: p.at.max(now), basis });
         }
-        if let Some(by) = &job.held {
-            bind_first(
-                &mut out,
-                "hold",
-                format!("is held by {by}; `muster release {}` lets it go on", job.display_id()),
-            );
-            return Some(out);
-        }
-        let depends = self.index.waits.judge(self, job);
-        if self.waits_for_others(&mut out, depends) {
-            return Some(out);
-        }
-        if job.not_before > now {
-            let wait = job.not_before.since(now);
-            bind_first(
-                &mut out,
-                "back-off",
-                format!(
-                    "is tried again in {wait} after: {}",
-                    job.reason.as_deref().unwrap_or("a failure")
-                ),
-            );
+        if let Some((name, text)) = self.barred(job, now) {
+            bind_first(&mut out, name, text);
             return Some(out);
         }
         let ranks = self.ranks(now);
@@ -170,24 +149,30 @@ impl State {
         }
         if spec.hold {
             bind_first(&mut out, "hold", "would be held until it is released".into());
-        } else {
-            self.waits_for_others(&mut out, self.index.waits.judge_all(self, &depends));
+        } else if let Some(text) = self.index.waits.judge_all(self, &depends).words(self) {
+            bind_first(&mut out, "dependency", text);
         }
         Ok(out)
     }
 
-    /// Says so when jobs before this one keep it from starting.
-    fn waits_for_others(&self, out: &mut Explanation, depends: Depends) -> bool {
-        let text = match depends {
-            Depends::Met => return false,
-            Depends::Waits(other) => {
-                let how = self.jobs.get(&other).map_or("gone", |j| j.state.word());
-                format!("waits for job {other}, which is {how}")
-            }
-            Depends::Broken(other) => format!("job {other} did not end as required"),
-        };
-        bind_first(out, "dependency", text);
-        true
+    /// What keeps a waiting job from starting whatever the fleet has: the constraint, and in words.
+    /// Costs what the job names, not what the fleet or the queue has: lists ask it for every row.
+    #[must_use]
+    pub fn barred(&self, job: &Job, now: Time) -> Option<(&'static str, String)> {
+        if job.state != JobState::Queued {
+            return None;
+        }
+        if let Some(by) = &job.held {
+            let id = job.display_id();
+            return Some(("hold", format!("is held by {by}; `muster release {id}` lets it go on")));
+        }
+        if let Some(text) = self.index.waits.judge(self, job).words(self) {
+            return Some(("dependency", text));
+        }
+        let wait = job.not_before.since(now);
+        let after = job.reason.as_deref().unwrap_or("a failure");
+        (job.not_before > now)
+            .then(|| ("back-off", format!("is tried again in {wait} after: {after}")))
     }
 
     /// A spec as the scheduler would see it, behind everybody else.

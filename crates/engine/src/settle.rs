@@ -287,8 +287,8 @@ impl Engine {
             if job.state != JobState::Queued || job.held.is_some() {
                 continue;
             }
-            if let Depends::Broken(other) = self.state.index.waits.judge(&self.state, &job) {
-                let reason = format!("job {other}, which it depends on, did not end as required");
+            if let Depends::Broken(why) = self.state.index.waits.judge(&self.state, &job) {
+                let reason = why.words(&self.state);
                 let before = self.state.index.waits.outlook(&job);
                 self.emit(Some(&job.project), Event::JobCancelled { job: id, reason });
                 let waits = &self.state.index.waits;

@@ -14,7 +14,58 @@ pub(crate) enum Depends {
     Met,
     Waits(JobId),
     /// Can never be met any more.
-    Broken(JobId),
+    Broken(Broken),
+}
+
+/// Why a condition can never be met any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// This job, or this task, ended otherwise.
+    Ended(JobId),
+    /// All tasks of this array have ended, and none failed.
+    NoneFailed(JobId),
+    /// It ended so long ago that only the log knows how.
+    Forgotten(JobId),
+}
+
+impl Depends {
+    /// What keeps the job from starting, for people.
+    pub(crate) fn words(self, state: &State) -> Option<String> {
+        match self {
+            Depends::Met => None,
+            Depends::Waits(id) => {
+                let how = state.jobs.get(&id).map_or("gone", |j| j.word());
+                Some(format!("waits for job {}, which is {how}", shown(state, id)))
+            }
+            Depends::Broken(why) => Some(why.words(state)),
+        }
+    }
+}
+
+impl Broken {
+    /// The same for people: what was waited for, and how it ended.
+    pub(crate) fn words(self, state: &State) -> String {
+        let required = "which it depends on, did not end as required";
+        match self {
+            Broken::Ended(id) => {
+                let how = match state.jobs.get(&id).map(|j| j.state) {
+                    Some(JobState::Cancelled) => "was cancelled",
+                    Some(other) => other.word(),
+                    None => "is gone",
+                };
+                format!("job {}, {required}: it {how}", shown(state, id))
+            }
+            Broken::NoneFailed(id) => format!("array {id}, {required}: no task of it failed"),
+            Broken::Forgotten(id) => {
+                format!("job {id}, {required} as far as is known: it ended too long ago")
+            }
+        }
+    }
+}
+
+/// The number that people know a job by.
+fn shown(state: &State, id: JobId) -> String {
+    state.jobs.get(&id).map_or_else(|| id.to_string(), |j| j.display_id())
 }
 
 /// Who waits for whom, and who is called what.
@@ -144,7 +195,7 @@ impl Waits {
         let mut waits = None;
         for d in depends {
             match self.judge_one(state, d) {
-                Depends::Broken(id) => return Depends::Broken(id),
+                Depends::Broken(why) => return Depends::Broken(why),
                 Depends::Waits(id) => waits = waits.or(Some(id)),
                 Depends::Met => {}
             }
@@ -158,33 +209,42 @@ impl Waits {
         if d.count > 1 {
             return self.judge_array(d);
         }
-        let ended = match state.jobs.get(&d.job) {
-            Some(o) if !o.state.is_final() => return Depends::Waits(d.job),
-            other => other.map(|o| o.state),
+        let Some(other) = state.jobs.get(&d.job) else {
+            return match d.condition {
+                Condition::Any => Depends::Met,
+                Condition::Ok | Condition::Fail => Depends::Broken(Broken::Forgotten(d.job)),
+            };
         };
+        if !other.state.is_final() {
+            return Depends::Waits(d.job);
+        }
         let good = match d.condition {
             Condition::Any => true,
-            Condition::Ok => ended == Some(JobState::Succeeded),
-            Condition::Fail => matches!(ended, Some(JobState::Failed | JobState::Cancelled)),
+            Condition::Ok => other.state == JobState::Succeeded,
+            Condition::Fail => other.state != JobState::Succeeded,
         };
-        if good { Depends::Met } else { Depends::Broken(d.job) }
+        if good { Depends::Met } else { Depends::Broken(Broken::Ended(d.job)) }
     }
 
+    /// `ok`: every task succeeded. `fail`: all have ended, and at least one failed. `any`: all have
+    /// ended.
     fn judge_array(&self, d: &Dependency) -> Depends {
         let none = Tasks::default();
         let tasks = self.arrays.get(&d.job).unwrap_or(&none);
-        let bad = match d.condition {
+        let forgotten = tasks.known() < d.count as usize;
+        let broken = match d.condition {
             Condition::Any => None,
-            Condition::Ok => Some(&tasks.failed),
-            Condition::Fail => Some(&tasks.succeeded),
+            Condition::Ok => match tasks.failed.first() {
+                Some(first) => Some(Broken::Ended(*first)),
+                None => forgotten.then_some(Broken::Forgotten(d.job)),
+            },
+            // An open task may still fail.
+            Condition::Fail if !tasks.open.is_empty() || !tasks.failed.is_empty() => None,
+            Condition::Fail if forgotten => Some(Broken::Forgotten(d.job)),
+            Condition::Fail => Some(Broken::NoneFailed(d.job)),
         };
-        if let Some(bad) = bad {
-            if let Some(first) = bad.first() {
-                return Depends::Broken(*first);
-            }
-            if tasks.known() < d.count as usize {
-                return Depends::Broken(d.job);
-            }
+        if let Some(why) = broken {
+            return Depends::Broken(why);
         }
         tasks.open.first().map_or(Depends::Met, |first| Depends::Waits(*first))
     }

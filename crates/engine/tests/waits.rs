@@ -2,10 +2,11 @@
 
 use crate::common;
 
-use common::{World, gang};
-use muster_model::command::{Actor, Answer, Command, Observed, Request};
+use common::{World, gang, replay};
+use muster_model::command::{Actor, Answer, Command, Observed, RefusalCode, Request};
 use muster_model::ids::JobId;
 use muster_model::job::{JobState, SlotEnd};
+use muster_model::spec::JobSpec;
 use std::sync::Arc;
 
 #[test]
@@ -29,7 +30,7 @@ fn every_condition_on_an_array_is_judged_by_all_its_tasks() {
     w.start(first);
     w.finish(first);
     w.tick();
-    assert_eq!(w.job(fail).state, JobState::Cancelled, "one has succeeded");
+    assert_eq!(w.job(fail).state, JobState::Queued, "another may fail");
     assert_eq!(w.job(ok).state, JobState::Queued);
     let second = JobId(first.0 + 1);
     w.ok(Command::Cancel { job: second });
@@ -43,15 +44,85 @@ fn every_condition_on_an_array_is_judged_by_all_its_tasks() {
         assert_eq!(job.state, JobState::Cancelled);
         assert!(job.reason.as_deref().unwrap().contains("depends"), "{:?}", job.reason);
     }
+    let why =
+        format!("job {first}_1, which it depends on, did not end as required: it was cancelled");
+    assert_eq!(w.job(ok).reason.as_ref(), Some(&why), "as people name the task");
     assert_eq!(w.job(any).state, JobState::Queued, "one is still open");
+    assert!(w.engine.state().barred(w.job(fail), w.now).is_some(), "one is still open");
     let third = JobId(first.0 + 2);
     w.start(third);
     w.finish(third);
     assert_eq!(w.job(any).state, JobState::Starting);
+    assert_eq!(w.job(fail).state, JobState::Queued);
+    assert_eq!(w.engine.state().barred(w.job(fail), w.now), None, "it waits for room alone");
     // A task that is queued anew is waited for again.
     w.ok(Command::Requeue { job: second });
     let why = w.engine.state().explain(JobId(any.0 + 1), w.now).unwrap();
-    assert!(why.summary.contains(&format!("waits for job {second}")), "{}", why.summary);
+    assert_eq!(why.summary, format!("waits for job {first}_1, which is queued"));
+}
+
+#[test]
+fn a_failure_is_waited_for_until_every_task_has_ended_and_nothing_queues_what_it_would_cancel() {
+    let mut w = World::new(2, 8);
+    let first = w.submit(JobSpec { array: Some("0-1".into()), ..gang(1, 8) });
+    let fail = w.submit(JobSpec { after: vec![format!("{first}:fail")], ..gang(1, 1) });
+    for id in [first, JobId(first.0 + 1)] {
+        assert_eq!(w.job(fail).state, JobState::Queued);
+        w.start(id);
+        w.finish(id);
+    }
+    let why = format!(
+        "array {first}, which it depends on, did not end as required: no task of it failed"
+    );
+    let job = w.job(fail);
+    assert_eq!((job.state, job.reason.as_ref()), (JobState::Cancelled, Some(&why)));
+    let records = w.log.len();
+    let refused = w.send(Command::Requeue { job: fail }).unwrap_err();
+    assert_eq!(refused.code, RefusalCode::Conflict);
+    assert_eq!(refused.message, format!("job {fail} would be cancelled, not queued: {why}"));
+    assert_eq!((w.job(fail).state, w.log.len()), (JobState::Cancelled, records), "no trace");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn what_would_be_cancelled_at_once_is_refused_by_a_dry_run_and_by_submit_alike() {
+    let mut w = World::new(1, 8);
+    let first = w.run(gang(1, 8));
+    let spec = Arc::new(JobSpec { after: vec![format!("{first}:fail")], ..gang(1, 1) });
+    let ask = |w: &World| w.engine.state().explain_spec(&spec, "user:ann", w.now);
+    assert_eq!(ask(&w).unwrap().summary, format!("waits for job {first}, which is running"));
+    w.finish(first);
+    let asked = ask(&w).unwrap_err();
+    let sent = w.send(Command::Submit { spec: spec.clone() }).unwrap_err();
+    assert_eq!((sent.code, sent.field.as_deref()), (RefusalCode::Conflict, Some("after")));
+    assert!(sent.message.ends_with("did not end as required: it succeeded"), "{}", sent.message);
+    assert!(sent.message.contains(&format!("job {first}, ")), "{}", sent.message);
+    assert_eq!((asked.code, asked.message), (sent.code, sent.message));
+    assert_eq!(w.engine.state().jobs.len(), 1, "nothing was submitted");
+}
+
+#[test]
+fn a_list_gives_the_reason_that_explain_gives() {
+    let mut w = World::new(1, 8);
+    let held = w.submit(JobSpec { hold: true, ..gang(1, 1) });
+    let waits = w.submit(JobSpec { after: vec![held.to_string()], ..gang(1, 1) });
+    for (id, name) in [(held, "hold"), (waits, "dependency")] {
+        let e = w.explain(id);
+        assert_eq!(w.engine.state().barred(w.job(id), w.now), Some((name, e.summary)));
+        assert_eq!(e.constraints[0].name, name);
+    }
+    assert_eq!(w.explain(waits).summary, format!("waits for job {held}, which is held"));
+}
+
+#[test]
+fn a_held_job_that_was_cancelled_starts_when_somebody_queues_it_again() {
+    let mut w = World::new(1, 8);
+    let id = w.submit(JobSpec { hold: true, ..gang(1, 1) });
+    w.ok(Command::Cancel { job: id });
+    assert_eq!(w.job(id).state, JobState::Cancelled);
+    w.ok(Command::Requeue { job: id });
+    assert_eq!((w.job(id).state, w.job(id).held.as_deref()), (JobState::Starting, None));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 /// Every task once kept every task that it waited for: a hundred million entries.

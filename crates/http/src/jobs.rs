@@ -49,7 +49,8 @@ pub(crate) async fn list(
             && q.name.as_ref().is_none_or(|n| j.name.as_str() == n)
             && states.fits(j.state, j.held.is_some())
     };
-    let mut found: Vec<Arc<ModelJob>> = Vec::new();
+    let now = app.brain().now();
+    let mut found: Vec<Found> = Vec::new();
     loop {
         let (seq, at_end) = app.brain().read(|s| {
             let upper = below.map_or(Bound::Unbounded, |b| Bound::Excluded(JobId(b)));
@@ -60,7 +61,7 @@ pub(crate) async fn list(
                 }
                 below = Some(id.0);
                 if fits(job) {
-                    found.push(Arc::clone(job));
+                    found.push((Arc::clone(job), barred(s, job, now)));
                 }
             }
             (s.seq, true)
@@ -79,33 +80,42 @@ pub(crate) async fn list(
     }
 }
 
+/// A job, and what keeps it from starting whatever the fleet has.
+type Found = (Arc<ModelJob>, Option<String>);
+
+/// What keeps a job from starting, as far as that costs nothing to say.
+fn barred(site: &Site, job: &ModelJob, now: Time) -> Option<String> {
+    site.barred(job, now).map(|(_, why)| why)
+}
+
 /// Jobs as a page; fewer than were found when they are too large for one.
-fn page(found: &[Arc<ModelJob>], more: bool) -> Reply<Vec<u8>> {
+fn page(found: &[Found], more: bool) -> Reply<Vec<u8>> {
     let mut page = paging::Page::new();
     let mut last = None;
-    for job in found {
-        if !page.push(&view(job))? {
+    for (job, barred) in found {
+        if !page.push(&view(job, barred.as_deref()))? {
             break;
         }
         last = Some(job.id);
     }
-    let left = more || last != found.last().map(|j| j.id);
+    let left = more || last != found.last().map(|(j, _)| j.id);
     let cursor = last.filter(|_| left).map(|id| paging::encode("jobs", id.0));
     Ok(page.end(cursor.as_deref()))
 }
 
-/// The job as the API shows it, with why it waits as far as that costs nothing to say.
-fn view(job: &ModelJob) -> Job {
+/// The job as the API shows it, with why it waits: what `barred` said, or else that it is room.
+fn view(job: &ModelJob, barred: Option<&str>) -> Job {
     let mut shown = Job::of(job);
     if job.state == JobState::Queued {
         let promised = shown.promise.as_ref().map(|p| p.at);
-        shown.waiting = Some(match (&job.held, promised, job.reason.as_deref()) {
-            (Some(by), _, _) => format!("held by {by}"),
-            (None, Some(at), _) => format!("promised a start by {at}"),
-            (None, None, Some(why)) if job.attempts > 0 => {
+        shown.waiting = Some(match (&job.held, barred, promised, job.reason.as_deref()) {
+            (Some(by), ..) => format!("held by {by}"),
+            (None, Some(why), ..) => why.to_owned(),
+            (None, None, Some(at), _) => format!("promised a start by {at}"),
+            (None, None, None, Some(why)) if job.attempts > 0 => {
                 format!("waits to be tried again: {why}")
             }
-            (None, None, _) => {
+            (None, None, None, _) => {
                 format!("waits for room; `muster explain {}` says more", job.display_id())
             }
         });
@@ -299,7 +309,7 @@ pub(crate) async fn get(
         }
         false => None,
     };
-    let mut shown = view(&job);
+    let mut shown = view(&job, None);
     shown.progress = progress(&app, &job);
     if waiting.is_some() {
         shown.waiting = waiting;
@@ -353,11 +363,11 @@ pub(crate) async fn explain(
 
 /// How many jobs stand where, for people: `3 queued, 2 running`.
 fn states(jobs: &[Arc<ModelJob>]) -> String {
-    let mut counts: BTreeMap<JobState, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<(JobState, &str), usize> = BTreeMap::new();
     for j in jobs {
-        *counts.entry(j.state).or_default() += 1;
+        *counts.entry((j.state, j.word())).or_default() += 1;
     }
-    let each: Vec<String> = counts.iter().map(|(s, n)| format!("{n} {s}")).collect();
+    let each: Vec<String> = counts.iter().map(|((_, s), n)| format!("{n} {s}")).collect();
     each.join(", ")
 }
 
@@ -397,7 +407,7 @@ fn explanation(
     e: muster_scheduler::Explanation,
 ) -> Explanation {
     let state = match job {
-        Some(j) => j.state.word(),
+        Some(j) => j.word(),
         None if e.impossible => "can never start",
         None if e.starts_now => "would start",
         None => "would wait",
@@ -484,8 +494,12 @@ async fn steer(
         }
     }
     let seq: Seq = outcome?.seq;
-    let job = app.brain().read(|s| s.jobs.get(&head.id).cloned()).unwrap_or(head);
-    let shown = view(&job);
+    let now = app.brain().now();
+    let (job, why) = app.brain().read(|s| {
+        let job = s.jobs.get(&head.id).unwrap_or(&head);
+        (Arc::clone(job), barred(s, job, now))
+    });
+    let shown = view(&job, why.as_deref());
     Ok(answer(&app, &writer.caller, StatusCode::OK, seq, Some(shown.version), &shown))
 }
 

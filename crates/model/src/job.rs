@@ -716,6 +716,17 @@ impl Job {
         self.attempt.as_ref().map(|a| AttemptKey { job: self.id, attempt: a.no })
     }
 
+    /// How it stands, for people: a job that waits may be held, and one whose end is held back is
+    /// not being stopped.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self.state {
+            JobState::Queued if self.held.is_some() => "held",
+            _ if self.ending_until().is_some() => "ending",
+            state => state.word(),
+        }
+    }
+
     /// `42`, or `42_3` for a task of an array.
     #[must_use]
     pub fn display_id(&self) -> String {

@@ -109,8 +109,11 @@ impl ConfigFile {
     }
 }
 
-/// The directory of the user's settings.
-pub fn user_config() -> Option<PathBuf> {
+/// The user's own settings: the file that commands are told to read, or else the usual one.
+pub fn user_config(global: &Global) -> Option<PathBuf> {
+    if let Some(path) = &global.config {
+        return Some(path.clone());
+    }
     let base = match std::env::var_os("XDG_CONFIG_HOME").filter(|v| !v.is_empty()) {
         Some(dir) => PathBuf::from(dir),
         None => PathBuf::from(std::env::var_os("HOME").filter(|v| !v.is_empty())?).join(".config"),
@@ -122,7 +125,10 @@ pub fn user_config() -> Option<PathBuf> {
 pub fn files(global: &Global) -> Vec<PathBuf> {
     match &global.config {
         Some(path) => vec![path.clone()],
-        None => [Some(PathBuf::from("muster.toml")), user_config()].into_iter().flatten().collect(),
+        None => [Some(PathBuf::from("muster.toml")), user_config(global)]
+            .into_iter()
+            .flatten()
+            .collect(),
     }
 }
 
@@ -305,6 +311,20 @@ mod tests {
         let file = ConfigFile::read(&path).expect("readable").expect("there");
         assert_eq!(file.contexts.len(), 2);
         let s = Settings::merge(&global(), vec![file.layer(&path).expect("good")]).expect("good");
+        assert_eq!((s.server.as_str(), s.token.as_deref()), ("http://l:1", Some("secret")));
+    }
+
+    #[test]
+    fn a_context_is_written_where_the_next_command_reads() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let g = Global { config: Some(dir.path().join("site/config.toml")), ..global() };
+        let token = dir.path().join("admin.token");
+        std::fs::write(&token, "secret\n").expect("written");
+        let e = Settings::load(&g).expect_err("nothing is written yet");
+        assert!(e.message.contains("there is no file"), "{}", e.message);
+        let file = user_config(&g).expect("a file");
+        write_context(&file, "local", "http://l:1", &token).expect("written");
+        let s = Settings::load(&g).expect("good");
         assert_eq!((s.server.as_str(), s.token.as_deref()), ("http://l:1", Some("secret")));
     }
 

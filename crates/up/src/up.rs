@@ -37,8 +37,8 @@ pub(crate) struct UpOptions {
     /// With a week behind it.
     pub(crate) demo: bool,
     pub(crate) speed: f64,
-    /// Write a context into the user's settings.
-    pub(crate) context: bool,
+    /// The user's settings, where a context is written into them.
+    pub(crate) context: Option<PathBuf>,
     /// Make this machine a node.
     pub(crate) local_node: bool,
     /// Where Prometheus finds this machine's figures.
@@ -245,11 +245,9 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
     };
     let fleet = spawn_fleet(&config).await?;
     let mut known = false;
-    if options.context
-        && let Some(path) = config::user_config()
-    {
+    if let Some(path) = &options.context {
         let name = if demo.is_some() { "demo" } else { "local" };
-        match config::write_context(&path, name, &started.url, &started.token_file) {
+        match config::write_context(path, name, &started.url, &started.token_file) {
             Ok(()) => known = true,
             Err(e) => output::note(&format!("note: {}", e.message)),
         }

@@ -159,7 +159,7 @@ fn already(action: JobAction, job: &Job) -> Option<Result<String, Fail>> {
             Some(Ok(format!("job {id} is held already, by {by}")))
         }
         JobAction::Requeue if state == JobState::Queued => {
-            Some(Ok(format!("job {id} is queued already")))
+            Some(Ok(format!("job {id} is queued already{}", held(job))))
         }
         _ => None,
     }
@@ -168,6 +168,14 @@ fn already(action: JobAction, job: &Job) -> Option<Result<String, Fail>> {
 /// What became of a job that something was asked for.
 fn became(action: JobAction, before: &Job, after: &Job) -> Result<String, Fail> {
     let done = match action {
+        // Its ranks had ended before it was asked, and only the cause was still looked for.
+        JobAction::Cancel if after.state == JobState::Failed && is_ending(before) => {
+            let code = after.exit_code.map(|c| format!(", exit code {c}")).unwrap_or_default();
+            let how = format!("job {} had already ended ({}{code})", after.id, after.state);
+            return Ok(format!(
+                "{how} and keeps that result; its cause is not looked for any more"
+            ));
+        }
         // It ended by itself while it was asked.
         JobAction::Cancel if matches!(after.state, JobState::Succeeded | JobState::Failed) => {
             return Err(over(after, "nothing to cancel"));
@@ -176,7 +184,9 @@ fn became(action: JobAction, before: &Job, after: &Job) -> Result<String, Fail> 
         JobAction::Cancel => "is being cancelled",
         JobAction::Hold => "is held",
         JobAction::Release => "may start",
-        JobAction::Requeue => "goes back to the queue",
+        JobAction::Requeue => {
+            return Ok(format!("job {} goes back to the queue{}", before.id, held(after)));
+        }
         JobAction::Checkpoint => "was asked for a checkpoint",
     };
     Ok(format!("job {} {done}", before.id))
@@ -211,6 +221,19 @@ fn of_array(action: JobAction, array: ArrayTask, active: &[Job]) -> Result<Strin
 fn cancelled_already(array: ArrayTask, cancelled: usize) -> Option<String> {
     let all = cancelled == array.count as usize;
     all.then(|| format!("array {} was cancelled already", array.parent))
+}
+
+/// Have all its ranks ended, and is only the cause still looked for?
+fn is_ending(job: &Job) -> bool {
+    job.attempt.as_ref().is_some_and(|a| a.is_ending())
+}
+
+/// What keeps a queued job from starting although it was asked for.
+fn held(job: &Job) -> String {
+    let waits = job.held.as_ref().filter(|_| job.state == JobState::Queued);
+    waits
+        .map(|by| format!(", held by {by}: `muster release {}` lets it start", job.id))
+        .unwrap_or_default()
 }
 
 /// Too late for a job that has ended.
@@ -266,9 +289,34 @@ mod tests {
         waits.held = Some("user:alice".into());
         assert_eq!(said(JobAction::Hold, &waits), "job 7 is held already, by user:alice");
         assert!(already(JobAction::Release, &waits).is_none());
+        let said_held = said(JobAction::Requeue, &waits);
+        assert!(said_held.ends_with("held by user:alice: `muster release 7` lets it start"));
         let gone = ended(JobState::Cancelled);
         let now = became(JobAction::Cancel, &waits, &gone).unwrap();
         assert_eq!(now, "job 7 is cancelled");
+    }
+
+    #[test]
+    fn a_cancel_while_the_cause_is_looked_for_says_what_it_did() {
+        let mut ending = running(7);
+        ending.state = JobState::Stopping;
+        let attempt = ending.attempt.as_mut().expect("it runs");
+        attempt.stop = Some(muster_api::job::Stop {
+            reason: muster_model::job::StopReason::Cancelled { by: "nobody".into() },
+            message: "ending, looking for the cause: rank 0 exited with code 5".into(),
+            at: Time(50_000).into(),
+            grace: muster_model::units::Span::secs(30),
+            fence_until: None,
+        });
+        for slot in &mut attempt.slots {
+            slot.state = "ended".into();
+        }
+        let mut failed = ended(JobState::Failed);
+        failed.exit_code = Some(5);
+        let said = became(JobAction::Cancel, &ending, &failed).expect("it did something");
+        assert!(said.starts_with("job 7 had already ended (failed, exit code 5)"), "{said}");
+        // A cancel that finds it ended changes nothing.
+        assert!(already(JobAction::Cancel, &failed).is_some_and(|said| said.is_err()));
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn settings(ctx: &Ctx) -> Check {
     match ctx.settings() {
         Err(e) => fail("settings", e.message, e.hint.unwrap_or_else(|| "mend the file".into())),
         Ok(s) => {
-            let file = user_config().filter(|f| f.exists());
+            let file = user_config(&ctx.global).filter(|f| f.exists());
             let from = file.map(|f| format!(", {}", f.display())).unwrap_or_default();
             let token = if s.token.is_some() { "with a token" } else { "without a token" };
             ok("settings", format!("server {} {token}{from}", s.server))

@@ -68,6 +68,13 @@ impl Cluster {
         Cluster::stopped(&verb).with_nodes(nodes)
     }
 
+    /// The same, with how to reach it written into this file of its directory.
+    pub(crate) fn start_known(nodes: u32, config: &str) -> Cluster {
+        let count = nodes.to_string();
+        let verb = ["up", "--config", config, "--no-local-node", "--nodes", &count];
+        Cluster::stopped(&verb).with_nodes(nodes)
+    }
+
     /// The same for a test that crashes nodes: they are missed soon.
     pub(crate) fn start_to_crash(nodes: u32) -> Cluster {
         let count = nodes.to_string();

@@ -4,6 +4,7 @@ use super::check_version;
 use crate::Engine;
 use crate::index::spec_demand;
 use crate::state::State;
+use crate::waits::Depends;
 use muster_model::command::{Answer, Refusal, RefusalCode, Request};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, Epoch, JobId};
@@ -70,7 +71,8 @@ pub(crate) fn user_of(actor: &str) -> &str {
 }
 
 /// What a spec names must be there: its project, its secrets and the jobs that it waits for, which
-/// are the answer. Asked by a dry run too, which must refuse what submitting would refuse.
+/// are the answer. What would be cancelled at once, because one of these can never end as it must
+/// any more, is refused. Asked by a dry run too, which must refuse what submitting would refuse.
 pub(crate) fn named_by(
     s: &State,
     project: &ProjectName,
@@ -93,7 +95,15 @@ pub(crate) fn named_by(
             .hint(format!("store it with `muster secret set {name}`")));
         }
     }
-    after.iter().map(|a| dependency(s, project, a)).collect()
+    let depends: Vec<Dependency> =
+        after.iter().map(|a| dependency(s, project, a)).collect::<Result<_, _>>()?;
+    if let Depends::Broken(why) = s.index.waits.judge_all(s, &depends) {
+        let message = format!("it would be cancelled at once: {}", why.words(s));
+        return Err(Refusal::new(RefusalCode::Conflict, message)
+            .field("after")
+            .hint("run the other one again first (`muster requeue`), or leave it out of `after`"));
+    }
+    Ok(depends)
 }
 
 /// Ids of jobs between two lives of the log that were restored under neighbouring epochs.
@@ -210,17 +220,12 @@ pub(super) fn cancel(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer,
     Ok(Answer::Done)
 }
 
-/// How a job stands, for people: one whose end is held back is not being stopped.
-fn shown_state(job: &Job) -> &'static str {
-    if job.ending_until().is_some() { "ending" } else { job.state.word() }
-}
-
 pub(super) fn hold(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
     let job = find(e, req, id)?;
     if job.state != JobState::Queued {
         return Err(Refusal::new(
             RefusalCode::Conflict,
-            format!("job {id} is {}: only a waiting job can be held", shown_state(&job)),
+            format!("job {id} is {}: only a waiting job can be held", job.word()),
         )
         .hint("`muster requeue` stops it and puts it back into the queue"));
     }
@@ -249,6 +254,9 @@ pub(super) fn release(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
 pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
     let job = find(e, req, id)?;
     let by = req.actor.name.clone();
+    if job.state != JobState::Queued {
+        refuse_broken(&e.state, &job)?;
+    }
     match job.state {
         JobState::Queued => {}
         s if s.is_final() => {
@@ -256,6 +264,13 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
             let not_before = fence_of_last(e, &job)?.max(e.lost_life_until(&job));
             let event = Event::JobRequeued { job: id, reason, not_before, by: Some(by) };
             e.emit(Some(&job.project), event);
+            // It was cancelled while it was held. Whoever asks for it now wants it to run; only
+            // what the site itself holds it for may still be so.
+            if job.held.is_some() {
+                e.emit(Some(&job.project), Event::JobReleased { job: id, decided: false });
+                e.held_by_lost_ranks(id);
+                e.held_by_breaker(id);
+            }
         }
         // Its ranks have all ended, so there is nothing to stop and nothing that still writes.
         _ if job.ending_until().is_some() => {
@@ -272,6 +287,15 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
         }
     }
     Ok(Answer::Done)
+}
+
+/// What it depends on ended otherwise than it must: back in the queue, it would be cancelled.
+fn refuse_broken(s: &State, job: &Job) -> Result<(), Refusal> {
+    let Depends::Broken(why) = s.index.waits.judge(s, job) else { return Ok(()) };
+    let (id, why) = (job.display_id(), why.words(s));
+    let message = format!("job {id} would be cancelled, not queued: {why}");
+    Err(Refusal::new(RefusalCode::Conflict, message)
+        .hint("requeue the other one first, or submit this one anew without it in `after`"))
 }
 
 /// With its array a task is queued anew only where there is something to make good.
@@ -325,7 +349,7 @@ pub(super) fn ask_checkpoint(e: &mut Engine, req: &Request, id: JobId) -> Result
     let Some(key) = job.attempt_key().filter(|_| job.state == JobState::Running) else {
         return Err(Refusal::new(
             RefusalCode::Conflict,
-            format!("job {id} is {}: only a running job can write a checkpoint", shown_state(&job)),
+            format!("job {id} is {}: only a running job can write a checkpoint", job.word()),
         ));
     };
     let asks = job.spec.checkpoint.as_ref().and_then(|c| c.request.signal.as_ref());
@@ -409,7 +433,7 @@ pub(super) fn update(
     if job.state != JobState::Queued {
         return Err(Refusal::new(
             RefusalCode::Conflict,
-            format!("job {id} is {}: only a waiting job can be changed", shown_state(&job)),
+            format!("job {id} is {}: only a waiting job can be changed", job.word()),
         )
         .hint("`muster requeue` stops it and puts it back into the queue"));
     }

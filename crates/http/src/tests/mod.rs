@@ -4,6 +4,7 @@ mod arrays;
 mod bounds;
 mod brand;
 mod console;
+mod depends;
 mod fabric;
 mod fleet;
 mod hardware;

@@ -128,8 +128,10 @@ impl<'a> Draw<'a> {
         let of = |d: &muster_model::job::Dependency| {
             let how = match d.condition {
                 muster_model::job::Condition::Ok => "ok",
-                muster_model::job::Condition::Fail => "fail",
-                muster_model::job::Condition::Any => "any",
+                muster_model::job::Condition::Fail if d.count == 1 => "fail",
+                // Of an array one failure is enough: here its tasks are jobs of their own, and
+                // that they have ended is as much as can be asked of each.
+                muster_model::job::Condition::Fail | muster_model::job::Condition::Any => "any",
             };
             let ids = (d.job.0..d.job.0 + u64::from(d.count)).map(JobId);
             ids.filter_map(|id| names.get(&id).map(|n| format!("{n}:{how}"))).collect::<Vec<_>>()

@@ -134,9 +134,10 @@ fn why(model: &Model, job: &Job) -> String {
                 None => known.text.clone(),
             };
         }
-        // What a list says without having looked is no reason.
+        // Which command says more is for a list; here it is asked for.
         if job.attempts == 0 {
-            return "waits for room".into();
+            let told = job.waiting.as_deref().unwrap_or("waits for room");
+            return told.split("; `muster explain").next().unwrap_or(told).to_owned();
         }
     }
     jobs::reason(job, model.now, &model.zone)

@@ -129,7 +129,7 @@ impl Up {
             seed,
             demo,
             speed,
-            context: !no_context,
+            context: config::user_config(&ctx.global).filter(|_| !no_context),
             // Its nodes are all simulated.
             local_node: !no_local_node && !demo,
             exporter,

@@ -172,10 +172,13 @@ impl Inject {
             "mend" => Fault::Mend,
             other => {
                 let kinds: Vec<&str> = KINDS.iter().map(|(k, _)| *k).collect();
-                let near = closest(other, &kinds).map(|n| format!("did you mean `{n}`? "));
-                let near = near.unwrap_or_default();
-                return Err(Fail::usage(format!("`{other}` is no fault"))
-                    .hint(format!("{near}`muster node inject --help` lists them")));
+                let near = closest(other, &kinds).or_else(|| closest(&node, &kinds));
+                let near = near.map(|n| format!("did you mean `{n}`? ")).unwrap_or_default();
+                // Which of the two is a node is not known here: the order is told.
+                return Err(Fail::usage(format!("neither `{other}` nor `{node}` is a fault"))
+                    .hint(format!(
+                        "{near}the order is `muster node inject KIND NODE`; --help lists the kinds"
+                    )));
             }
         };
         Ok((node, fault))
@@ -243,6 +246,10 @@ mod tests {
         assert!(read(&["thermal", "n1"]).is_err_and(|e| e.contains("needs --gpu")));
         assert!(read(&["hang-work", "n1"]).is_err_and(|e| e.contains("42.1")));
         assert!(read(&["thermals", "n1"]).is_err_and(|e| e.contains("did you mean `thermal`")));
+        // A node's name alone is not taken for a fault.
+        let e = read(&["hgx-0014", "nosuch"]).expect_err("no fault");
+        assert!(e.contains("neither `hgx-0014` nor `nosuch`") && e.contains("KIND NODE"), "{e}");
+        assert!(read(&["n1", "thermals"]).is_err_and(|e| e.contains("did you mean `thermal`")));
         assert!(read(&["crash"]).is_err());
         let help = Cli::try_parse_from(["muster", "node", "inject", "--help"]);
         let help = help.expect_err("help is no command").to_string();
