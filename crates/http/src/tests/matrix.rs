@@ -31,7 +31,7 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
     vec![
         ("get", "/healthz", Anybody, no.clone()),
         ("get", "/readyz", Anybody, no.clone()),
-        ("get", "/metrics", Tokens, no.clone()),
+        ("get", "/metrics", Operators, no.clone()),
         ("get", "/v1/brand", Anybody, no.clone()),
         ("get", "/v1/brand/logo", Anybody, no.clone()),
         ("get", "/v1/jobs", Tokens, no.clone()),
