@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -188,6 +188,31 @@ pub(crate) struct MetaFile {
     /// does not; then the agent must.
     #[serde(default)]
     pub(crate) lease: bool,
+    /// Which directory the supervisor works in.
+    #[serde(default)]
+    pub(crate) place: Option<Place>,
+}
+
+/// Which directory it is. One that was only renamed, or is at its path again, is the same; a copy
+/// is another one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Place {
+    path: String,
+    dev: u64,
+    ino: u64,
+}
+
+impl Place {
+    pub(crate) fn of(dir: &Path) -> Option<Place> {
+        let (real, meta) = (dir.canonicalize().ok()?, dir.metadata().ok()?);
+        let path = real.to_string_lossy().into_owned();
+        Some(Place { path, dev: meta.dev(), ino: meta.ino() })
+    }
+
+    pub(crate) fn is(&self, dir: &Path) -> bool {
+        let same = |p: Place| p.path == self.path || (p.dev, p.ino) == (self.dev, self.ino);
+        Place::of(dir).is_none_or(same)
+    }
 }
 
 /// Why ranks are being stopped.

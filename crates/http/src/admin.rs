@@ -1,6 +1,6 @@
 //! Projects, tokens and secrets.
 
-use super::auth::{Reader, Writer};
+use super::auth::{AdminWriter, Reader, UserWriter, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, Query, Segment};
 use super::{App, answer, mark};
@@ -44,10 +44,9 @@ pub(crate) async fn projects(State(app): State<App>, Reader(caller): Reader) -> 
     responses((status = 201, description = "The project.", body = Project))))]
 pub(crate) async fn create_project(
     State(app): State<App>,
-    writer: Writer,
+    AdminWriter(writer): AdminWriter,
     JsonBody { value, raw }: JsonBody<CreateProject>,
 ) -> Reply {
-    writer.caller.over_site(Role::Admin)?;
     let name: ProjectName = name_of(&value.name, "name")?;
     if value.description.chars().count() > 1000 {
         return Err(
@@ -81,10 +80,9 @@ pub(crate) async fn tokens(State(app): State<App>, Reader(caller): Reader) -> Re
     responses((status = 201, description = "The token with its secret.", body = TokenCreated))))]
 pub(crate) async fn create_token(
     State(app): State<App>,
-    writer: Writer,
+    AdminWriter(writer): AdminWriter,
     JsonBody { value, raw }: JsonBody<CreateToken>,
 ) -> Reply {
-    writer.caller.over_site(Role::Admin)?;
     let name: Label = name_of(&value.name, "name")?;
     let random = |_| Failure::unavailable("the system gives no random numbers");
     let (id, hash, secret, usage, ttl) = if value.join {
@@ -186,12 +184,11 @@ pub(crate) async fn secrets(
     responses((status = 200, description = "It is set.", body = SecretName))))]
 pub(crate) async fn set_secret(
     State(app): State<App>,
-    writer: Writer,
+    UserWriter(writer): UserWriter,
     Segment(name): Segment,
     Query(q): Query<ProjectQuery>,
     JsonBody { value, raw }: JsonBody<SetSecret>,
 ) -> Reply {
-    writer.caller.at_least(Role::User)?;
     let project = writer.caller.project(q.project.as_deref())?;
     let name: Label = name_of(&name, "name")?;
     if value.value.len() > SECRET_LIMIT {

@@ -266,17 +266,35 @@ impl FromRequestParts<App> for Writer {
     }
 }
 
-/// An admin of the whole site who writes. Others are refused before their body is read: it may be a
-/// large one.
-pub(crate) struct AdminWriter(pub(crate) Writer);
+/// Those who write and must be somebody for it. Others are refused before their body is read: it may
+/// be a large one, and what is wrong with it is told only to those who may do this at all.
+macro_rules! writers {
+    ($($(#[$doc:meta])* $name:ident = $check:ident($role:ident);)*) => {$(
+        $(#[$doc])*
+        pub(crate) struct $name(pub(crate) Writer);
 
-impl FromRequestParts<App> for AdminWriter {
-    type Rejection = Failure;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Reply<Self> {
-        let writer = Writer::from_request_parts(parts, app).await?;
-        writer.caller.over_site(Role::Admin)?;
-        Ok(AdminWriter(writer))
-    }
+        impl FromRequestParts<App> for $name {
+            type Rejection = Failure;
+            async fn from_request_parts(parts: &mut Parts, app: &App) -> Reply<Self> {
+                let writer = Writer::from_request_parts(parts, app).await?;
+                writer.caller.$check(Role::$role)?;
+                Ok($name(writer))
+            }
+        }
+    )*};
+}
+
+writers! {
+    /// An admin of the whole site.
+    AdminWriter = over_site(Admin);
+    /// An operator of the whole site.
+    OperatorWriter = over_site(Operator);
+    /// Anybody with a token that is bound to no project.
+    SiteWriter = over_site(Viewer);
+    /// A user of the whole site.
+    SiteUserWriter = over_site(User);
+    /// A user, of the site or of a project.
+    UserWriter = at_least(User);
 }
 
 impl Writer {

@@ -1,6 +1,6 @@
 //! Jobs.
 
-use super::auth::{Caller, Reader, Writer};
+use super::auth::{Caller, Reader, UserWriter, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment, number, shown};
 use super::{App, admin, answer, answer_bytes, paging};
@@ -139,12 +139,11 @@ fn progress(app: &App, job: &ModelJob) -> Option<Progress> {
               (status = 200, description = "What would happen (dry run).", body = Explanation))))]
 pub(crate) async fn submit(
     State(app): State<App>,
-    writer: Writer,
+    UserWriter(writer): UserWriter,
     Query(q): Query<SubmitQuery>,
     JsonBody { value: mut spec, raw }: JsonBody<JobSpec>,
 ) -> Reply {
     let caller = &writer.caller;
-    caller.at_least(Role::User)?;
     let project = caller.project(spec.project.as_ref().map(|p| p.as_str()))?;
     spec.project = Some(project);
     muster_model::resolve::check_run(&spec.run, spec.simulate.is_some())
@@ -514,7 +513,7 @@ macro_rules! steering {
             responses((status = 200, description = "The job as it stands now.", body = Job))))]
         pub(crate) async fn $name(
             State(app): State<App>,
-            writer: Writer,
+            UserWriter(writer): UserWriter,
             Segment(id): Segment,
             OptionalBody { raw, .. }: OptionalBody<Nothing>,
         ) -> Reply<Response> {
@@ -544,7 +543,7 @@ steering!(
     responses((status = 200, description = "The job as it stands now.", body = Job))))]
 pub(crate) async fn requeue(
     State(app): State<App>,
-    writer: Writer,
+    UserWriter(writer): UserWriter,
     Segment(id): Segment,
     Query(q): Query<RequeueQuery>,
     OptionalBody { raw, .. }: OptionalBody<Nothing>,
@@ -570,11 +569,10 @@ steering!(
     responses((status = 200, description = "The job as it stands now.", body = Job))))]
 pub(crate) async fn update(
     State(app): State<App>,
-    writer: Writer,
+    UserWriter(writer): UserWriter,
     Segment(id): Segment,
     JsonBody { value, raw }: JsonBody<UpdateJob>,
 ) -> Reply {
-    writer.caller.at_least(Role::User)?;
     let UpdateJob { priority, time_limit } = value;
     if priority.is_none() && time_limit.is_none() {
         return Err(

@@ -1,6 +1,6 @@
 //! Nodes, and where they stand.
 
-use super::auth::{AdminWriter, Caller, Reader, Writer};
+use super::auth::{AdminWriter, Caller, OperatorWriter, Reader, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment, WHOLE_SITE};
 use super::jobs::Nothing;
@@ -246,13 +246,11 @@ macro_rules! steering {
             responses((status = 200, description = "The node as it stands now.", body = Node))))]
         pub(crate) async fn $name(
             State(app): State<App>,
-            writer: Writer,
+            OperatorWriter(writer): OperatorWriter,
             Segment(name): Segment,
             OptionalBody { value: $value, raw }: OptionalBody<$body>,
         ) -> Reply<Response> {
             let command = move |$node: NodeName| -> Reply<Command> { Ok($command) };
-            // What is wrong with the body is told only to those who may do this at all.
-            writer.caller.over_site(Role::Operator)?;
             let wanted = command(node_name(&name)?)?;
             steer(app, writer, &name, &raw, move |_| wanted).await
         }
@@ -346,11 +344,10 @@ fn marked(node: NodeName, body: MarkRequest) -> Reply<Command> {
     responses((status = 200, description = "Handed on to the node.", body = Injected))))]
 pub(crate) async fn inject(
     State(app): State<App>,
-    writer: Writer,
+    OperatorWriter(writer): OperatorWriter,
     Segment(name): Segment,
     JsonBody { value, .. }: JsonBody<Inject>,
 ) -> Reply {
-    writer.caller.over_site(Role::Operator)?;
     let name = node_name(&name)?;
     let (_, node) = find(&app, &writer.caller, &name)?;
     if !node.inventory.simulated {

@@ -1,6 +1,6 @@
 //! The scheduling policy and the tree of quotas: documents that are read and replaced as a whole.
 
-use super::auth::{Caller, Reader, Writer};
+use super::auth::{AdminWriter, Caller, Reader, Writer};
 use super::error::{Failure, Reply};
 use super::extract::JsonBody;
 use super::{App, answer};
@@ -14,7 +14,6 @@ use muster_model::Command;
 use muster_model::names::{Label, ProjectName};
 use muster_model::policy::SitePolicy;
 use muster_model::quota as m;
-use muster_model::tenant::Role;
 use muster_server::brain::Attach;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -59,10 +58,9 @@ pub(crate) async fn policy(State(app): State<App>, Reader(caller): Reader) -> Re
     responses((status = 200, description = "As it stands now.", body = Policy))))]
 pub(crate) async fn set_policy(
     State(app): State<App>,
-    writer: Writer,
+    AdminWriter(writer): AdminWriter,
     JsonBody { value, raw }: JsonBody<SetPolicy>,
 ) -> Reply {
-    writer.caller.over_site(Role::Admin)?;
     // One at a time, so that nothing comes between the look at the version and the write.
     let _turn = app.turn().lock().await;
     let present = content_version(&*app.brain().read(|s| Arc::clone(&s.policy)));
@@ -176,10 +174,9 @@ pub(crate) async fn quotas(State(app): State<App>, Reader(caller): Reader) -> Re
     responses((status = 200, description = "As it stands now.", body = Quotas))))]
 pub(crate) async fn set_quotas(
     State(app): State<App>,
-    writer: Writer,
+    AdminWriter(writer): AdminWriter,
     JsonBody { value, raw }: JsonBody<SetQuotas>,
 ) -> Reply {
-    writer.caller.over_site(Role::Admin)?;
     let _turn = app.turn().lock().await;
     let present = content_version(&*app.brain().read(|s| Arc::clone(&s.quotas)));
     same_version(&writer, "tree of quotas", Some(present))?;

@@ -1,6 +1,6 @@
 //! Reservations, and moves that would make room.
 
-use super::auth::{Caller, Reader, Writer};
+use super::auth::{Caller, OperatorWriter, Reader, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, Segment};
 use super::policy::same_version;
@@ -87,11 +87,10 @@ pub(crate) async fn get(
     responses((status = 200, description = "As it stands now.", body = Reservation))))]
 pub(crate) async fn set(
     State(app): State<App>,
-    writer: Writer,
+    OperatorWriter(writer): OperatorWriter,
     Segment(name): Segment,
     JsonBody { value, raw }: JsonBody<SetReservation>,
 ) -> Reply {
-    writer.caller.over_site(Role::Operator)?;
     let name = label(&name)?;
     if value.name.as_deref().is_some_and(|n| n != name.as_str()) {
         return Err(Failure::senseless("the name is not the one in the path")

@@ -1,6 +1,6 @@
 //! Runbooks over HTTP: the books, runs of them, and what a run would do.
 
-use super::auth::{Reader, Writer};
+use super::auth::{OperatorWriter, Reader, SiteUserWriter, SiteWriter, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment, number, shown};
 use super::{App, answer, mark, paging};
@@ -195,11 +195,10 @@ pub(crate) async fn get(
     responses((status = 200, description = "The book.", body = Runbook))))]
 pub(crate) async fn set(
     State(app): State<App>,
-    writer: Writer,
+    OperatorWriter(writer): OperatorWriter,
     Segment(name): Segment,
     JsonBody { value, raw }: JsonBody<SetRunbook>,
 ) -> Reply {
-    writer.caller.over_site(Role::Operator)?;
     let command = Command::SetRunbook { name: name.clone(), text: Arc::from(value.text) };
     let request = writer.request(&app, &raw, command);
     let seq = app.brain().call(request, Attach::default()).await?.seq;
@@ -231,12 +230,11 @@ pub(crate) async fn delete(
     responses((status = 200, description = "What it would do.", body = RunbookDryRun))))]
 pub(crate) async fn dry_run(
     State(app): State<App>,
-    writer: Writer,
+    SiteWriter(writer): SiteWriter,
     Segment(name): Segment,
     OptionalBody { value, .. }: OptionalBody<StartRunbook>,
 ) -> Reply {
     let caller = &writer.caller;
-    caller.over_site(Role::Viewer)?;
     let (brain, agents) = (app.brain().clone(), app.agents().clone());
     let (actor, vars) = (caller.actor.clone(), value.vars);
     // A copy of a large site takes a moment; others are not to wait for it.
@@ -268,11 +266,10 @@ pub(crate) async fn dry_run(
     responses((status = 201, description = "The run.", body = RunbookRun))))]
 pub(crate) async fn start(
     State(app): State<App>,
-    writer: Writer,
+    SiteUserWriter(writer): SiteUserWriter,
     Segment(name): Segment,
     OptionalBody { value, raw }: OptionalBody<StartRunbook>,
 ) -> Reply {
-    writer.caller.over_site(Role::User)?;
     let StartRunbook { vars, auto } = value;
     let request = writer.request(&app, &raw, Command::StartRunbook { name, vars, auto });
     let Committed { answer: made, seq } = app.brain().call(request, Attach::default()).await?;
@@ -327,11 +324,10 @@ pub(crate) async fn run(
     responses((status = 200, description = "The run as it stands now.", body = RunbookRun))))]
 pub(crate) async fn say(
     State(app): State<App>,
-    writer: Writer,
+    SiteUserWriter(writer): SiteUserWriter,
     Segment(text): Segment,
     JsonBody { value, raw }: JsonBody<AnswerRunbook>,
 ) -> Reply {
-    writer.caller.over_site(Role::User)?;
     let run = id(&text)?;
     let AnswerRunbook { step, word, choose, note } = value;
     let word = match (word, choose) {
@@ -361,11 +357,10 @@ pub(crate) async fn say(
     responses((status = 200, description = "The run as it stands now.", body = RunbookRun))))]
 pub(crate) async fn stop(
     State(app): State<App>,
-    writer: Writer,
+    SiteUserWriter(writer): SiteUserWriter,
     Segment(text): Segment,
     OptionalBody { value, raw }: OptionalBody<ReasonRequest>,
 ) -> Reply {
-    writer.caller.over_site(Role::User)?;
     let run = id(&text)?;
     let reason = super::health::reason(value.reason, false)?;
     told(&app, &writer, &raw, run, Command::StopRunbook { run, reason }).await

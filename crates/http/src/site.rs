@@ -12,6 +12,7 @@ use muster_api::node::state_word;
 use muster_api::{Kind, ServerInfo, StoreStatus, WhoAmI};
 use muster_model::job::JobState;
 use muster_model::node::Stage;
+use muster_model::tenant::Role;
 use std::collections::BTreeMap;
 
 /// Clocks further apart than this are complained about.
@@ -143,11 +144,16 @@ pub(crate) async fn readyz(State(app): State<App>) -> Reply<&'static str> {
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/metrics", tag = "site",
     responses((status = 200, description = "Figures in the text format.", body = String, content_type = "text/plain"))))]
 pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller) -> Reply {
-    if who.0.is_none() && !app.config().open_metrics {
-        return Err(Failure::unauthenticated("/metrics takes a token").hint(
-            "give Prometheus a viewer's token (`muster token create prometheus --role viewer`), or start \
-             the server with --open-metrics",
-        ));
+    match &who.0 {
+        _ if app.config().open_metrics => {}
+        None => {
+            return Err(Failure::unauthenticated("/metrics takes a token").hint(
+                "give Prometheus a viewer's token (`muster token create prometheus --role viewer`), or start \
+                 the server with --open-metrics",
+            ));
+        }
+        Some(caller) if caller.actor.role < Role::Operator => caller.over_site(Role::Viewer)?,
+        Some(_) => {}
     }
     let projects = who.0.is_some_and(|c| c.actor.project.is_none());
     let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

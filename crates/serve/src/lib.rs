@@ -2,6 +2,7 @@
 
 mod conns;
 mod listen;
+mod place;
 
 pub use conns::ConnectionLimits;
 
@@ -82,6 +83,8 @@ pub struct ServerConfig {
     pub brand: muster_brand::Brand,
     /// Go by the machine's clock, although it was set while an earlier server of this directory ran.
     pub accept_clock: bool,
+    /// Go on in a directory that was copied or moved from another place: nobody uses that any more.
+    pub accept_copy: bool,
     /// Where people reach the console, for links in messages; the API's own address when absent.
     pub public_url: Option<String>,
     /// Where figures are sent; nowhere when absent.
@@ -115,6 +118,7 @@ impl ServerConfig {
             acts: ActsConfig::default(),
             brand: muster_brand::Brand::default(),
             accept_clock: false,
+            accept_copy: false,
             public_url: None,
             remote: None,
             traces: muster_server::trace::Traces::default(),
@@ -184,6 +188,20 @@ pub enum ServeError {
     /// Another server uses the data directory.
     #[error("another muster server already uses {0}; stop it, or choose another --data-dir")]
     Busy(PathBuf),
+    /// The data directory is a copy of another one.
+    #[error(
+        "{} is a copy of {}, or was moved from there: the server and the ranks of that directory \
+         may still run, and two servers must not lead one site. If nothing uses it any more, start \
+         once with --accept-copy; for another site choose an empty --data-dir",
+        .dir.display(),
+        .from.display()
+    )]
+    Copied {
+        /// The directory.
+        dir: PathBuf,
+        /// Where it was first.
+        from: PathBuf,
+    },
     /// The brain could not start: store, log, key or threads.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -252,6 +270,7 @@ impl Server {
     ) -> Result<Server, ServeError> {
         let dir = config.data_dir.clone();
         let lock = lock_dir(&dir)?;
+        place::settle(&dir, &config.store, config.accept_copy)?;
         muster_server::brain::clock::keep_in(&dir.join("clock"), config.accept_clock);
         let holder = lease_holder(&dir)?;
         let authority = Arc::new(Authority::create_or_load(&dir.join("pki"))?);

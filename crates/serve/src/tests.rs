@@ -49,3 +49,29 @@ async fn a_site_whose_whole_log_is_lost_stays_the_same_site_and_a_new_log_is_ano
     assert_eq!(std::fs::read_to_string(copy.join("site.id")).unwrap(), other.0);
     stop(brain).await;
 }
+
+#[tokio::test]
+async fn a_copy_of_a_data_directory_does_not_lead_until_it_is_accepted() {
+    let root = tempfile::tempdir().unwrap();
+    let [first, copy, renamed] = ["first", "copy", "renamed"].map(|name| root.path().join(name));
+    let settle = |dir: &Path, accepted| place::settle(dir, &StoreUrl::in_data_dir(dir), accepted);
+    std::fs::create_dir(&first).unwrap();
+    settle(&first, false).unwrap();
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::copy(first.join("server.place"), copy.join("server.place")).unwrap();
+    let refused = Server::start(ServerConfig::new(copy.clone()), |_| {}).await.unwrap_err();
+    let said = refused.to_string();
+    for part in ["/copy is a copy of ", "/first,", "--accept-copy", "--data-dir"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(!copy.join("server.id").exists(), "nothing was begun");
+    // One lease for both: it stands by.
+    place::settle(&copy, &StoreUrl::in_data_dir(&first), false).unwrap();
+    settle(&copy, false).unwrap_err();
+    settle(&copy, true).unwrap();
+    settle(&copy, false).unwrap();
+    // The very same directory under another name.
+    std::fs::rename(&first, &renamed).unwrap();
+    settle(&renamed, false).unwrap();
+    settle(&renamed, false).unwrap();
+}

@@ -47,6 +47,8 @@ pub(crate) struct UpOptions {
     pub(crate) brand: muster_brand::Brand,
     /// Go by the machine's clock although it was set.
     pub(crate) accept_clock: bool,
+    /// Go on in a directory that was copied or moved.
+    pub(crate) accept_copy: bool,
     /// What is sent to others.
     pub(crate) outward: crate::outward::Outward,
     /// What sends traces.
@@ -73,6 +75,8 @@ pub(crate) struct ServerOptions {
     pub(crate) brand: muster_brand::Brand,
     /// Go by the machine's clock although it was set.
     pub(crate) accept_clock: bool,
+    /// Go on in a directory that was copied or moved.
+    pub(crate) accept_copy: bool,
     /// What is sent to others.
     pub(crate) outward: crate::outward::Outward,
     /// What sends traces.
@@ -212,6 +216,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         acts: muster_server::acts::ActsConfig::default(),
         brand: options.brand.clone(),
         accept_clock: options.accept_clock,
+        accept_copy: options.accept_copy,
         outward: options.outward.clone(),
         traces: options.traces.clone(),
     };

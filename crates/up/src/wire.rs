@@ -167,6 +167,7 @@ pub(crate) async fn start_server(
     config.acts = options.acts.clone();
     config.brand = options.brand.clone();
     config.accept_clock = options.accept_clock;
+    config.accept_copy = options.accept_copy;
     config.remote = options.outward.remote();
     config.open_metrics = options.outward.open_metrics();
     if let Some(traces) = &options.traces {

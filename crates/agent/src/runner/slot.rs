@@ -189,7 +189,7 @@ impl Slot {
         let now = Instant::now();
         let mut slot = Slot::new(key, dir, sanitised(detail), config, StateFile::default(), now);
         let (detail, boot) = (slot.detail.clone(), process::boot_id());
-        let meta = MetaFile { detail, group: None, boot, lease: false };
+        let meta = MetaFile { detail, group: None, boot, lease: false, place: None };
         // Kept, so that it is not tried again after a restart of the agent.
         let _ = slot.dir.create().and_then(|()| slot.dir.write("meta.json", &meta));
         slot.conclude_unstarted(end);
@@ -206,6 +206,15 @@ impl Slot {
         let meta: MetaFile = dir.read("meta.json")?;
         let state: StateFile = dir.read("state.json").unwrap_or_default();
         let mut slot = Slot::new(key, dir, meta.detail, config, state, now);
+        if meta.place.is_some_and(|p| !p.is(slot.dir())) {
+            // Whoever supervises these ranks belongs to the agent of the directory that this one was
+            // copied from: they are not ours to watch or to stop.
+            let told = slot.state.end.clone();
+            let told = told.or_else(|| slot.dir.record().end.map(|e| slot.verdict(&e)));
+            let reason = "the agent's directory is a copy: the ranks are not its own".to_string();
+            slot.conclude_unstarted(told.unwrap_or(SlotEnd::NodeFault { reason }));
+            return Some(slot);
+        }
         slot.group = meta.group;
         slot.leased = meta.lease;
         if let Some(end) = slot.state.end.clone() {

@@ -8,7 +8,7 @@ use crate::inventory;
 use crate::isolation::{self, Account, Inside, Isolation, devices};
 use crate::lease::LeaseOrder;
 use crate::process;
-use crate::run_dir::{MetaFile, RunDir, sanitised, write_private};
+use crate::run_dir::{MetaFile, Place, RunDir, sanitised, write_private};
 use crate::shim::{Order, RankOrder};
 use muster_link::messages::{RunDetail, Secrets};
 use muster_model::ids::AttemptKey;
@@ -70,6 +70,7 @@ pub(super) fn start(
             group: group.clone(),
             boot: process::boot_id(),
             lease: tools.lease.is_some(),
+            place: Place::of(&dir.0),
         };
         dir.write("meta.json", &meta).map_err(|e| fault("cannot write meta.json", &e))?;
         let argv = argv(dir, detail).map_err(|e| fault("cannot write the script", &e))?;

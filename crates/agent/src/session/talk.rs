@@ -43,6 +43,8 @@ struct Beats {
     next_heartbeat: Instant,
     next_telemetry: Instant,
     columns_sent: bool,
+    /// Welcomed, and not ordered anything since.
+    fresh: bool,
 }
 
 impl Session {
@@ -240,7 +242,8 @@ impl Session {
                 self.leader(epoch, beats)?;
                 self.site.seq = self.site.seq.max(seq);
                 self.save_site(false);
-                self.reconcile(runs, wire, now);
+                let fresh = beats.as_mut().is_some_and(|b| std::mem::take(&mut b.fresh));
+                self.reconcile(runs, fresh, wire, now);
                 if let Some(b) = beats.as_mut().filter(|_| self.contact.waits()) {
                     b.next_heartbeat = now;
                 }
@@ -311,6 +314,7 @@ impl Session {
             heartbeat,
             telemetry,
             columns_sent: false,
+            fresh: true,
         }
     }
 
@@ -331,7 +335,9 @@ impl Session {
         }
     }
 
-    fn reconcile(&mut self, runs: Vec<RunOrder>, wire: &Wire, now: Instant) {
+    /// Does what is ordered. The first orders after a welcome are answered by everything that has
+    /// ended: a server that was behind this node took no report in until then.
+    fn reconcile(&mut self, runs: Vec<RunOrder>, fresh: bool, wire: &Wire, now: Instant) {
         let named: BTreeSet<_> = runs.iter().map(|r| r.key).collect();
         let to_run = |k: AttemptKey| runs.iter().any(|r| r.key == k && r.action == Action::Run);
         self.contact.keep(to_run);
@@ -340,6 +346,11 @@ impl Session {
             if !named.contains(&key) {
                 tracing::info!(node = %self.config.node, attempt = %key, "no longer wanted");
                 self.body.stop(key, GRACE, now);
+            }
+        }
+        for (key, seen) in observed.iter().filter(|(key, _)| fresh && !named.contains(*key)) {
+            if let Observed::Ended(_) = seen {
+                wire.say(FromAgent::Report { key: *key, observed: seen.clone() });
             }
         }
         for RunOrder { key, action, detail } in runs {

@@ -1,6 +1,6 @@
 //! Ranks from start to end, without a server.
 
-use crate::support::{Bench, LONG, alive, key, long_sleep, open_dir, with_word};
+use crate::support::{Bench, LONG, alive, key, long_sleep, open_dir, shim, with_word};
 use muster_agent::BootTime;
 use muster_agent::cgroup::Cgroups;
 use muster_agent::runner::RankBudget;
@@ -24,6 +24,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         a_stopped_rank_gets_its_grace,
         a_rank_that_ignores_sigterm_is_killed,
         a_restarted_agent_adopts_running_ranks,
+        an_agent_on_a_copy_of_a_directory_leaves_the_ranks_of_the_other_alone,
         an_end_while_the_agent_is_away_is_told_after_its_restart,
         a_stop_that_began_before_a_restart_is_still_a_stop,
         a_dead_supervisor_is_the_nodes_fault,
@@ -168,6 +169,29 @@ pub(crate) fn a_restarted_agent_adopts_running_ranks() {
     assert_eq!(b.end(k), SlotEnd::Ok);
     // Nothing was known to be kept, so everything is shipped again, once.
     assert_eq!(b.out(k), "one\ntwo\n");
+}
+
+pub(crate) fn an_agent_on_a_copy_of_a_directory_leaves_the_ranks_of_the_other_alone() {
+    let mut b = Bench::new();
+    let k = key();
+    b.runner.start(k, &b.detail("until [ -e go ]; do sleep 0.02; done"), Instant::now());
+    b.running(k);
+    let rank = b.rank_pid(k);
+    let copy = Arc::new(tempfile::tempdir().unwrap());
+    let from = format!("{}/.", b.dir.path().display());
+    let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(copy.path()).status();
+    assert!(copied.unwrap().success());
+    let (files, budget) = (b.files.clone(), RankBudget::unlimited());
+    let (cgroups, hands) = (b.cgroups.clone(), b.hands.clone());
+    let mut other = Bench::open_with(copy, files, cgroups, budget, hands, shim());
+    other.runner.stop(k, Span(100), Instant::now());
+    match other.end(k) {
+        SlotEnd::NodeFault { reason } => assert!(reason.contains("is a copy"), "{reason}"),
+        end => panic!("{end:?}"),
+    }
+    assert!(alive(rank), "nobody stopped it");
+    std::fs::write(b.files.path().join("go"), "").unwrap();
+    assert_eq!(b.end(k), SlotEnd::Ok);
 }
 
 pub(crate) fn an_end_while_the_agent_is_away_is_told_after_its_restart() {

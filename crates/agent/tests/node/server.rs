@@ -114,7 +114,7 @@ impl Server {
         up
     }
 
-    async fn greet(&self, conn: &mut Conn, epoch: u64) {
+    pub(crate) async fn greet(&self, conn: &mut Conn, epoch: u64) {
         conn.say(&FromServer::Welcome {
             site: self.site.clone(),
             epoch: Epoch(epoch),

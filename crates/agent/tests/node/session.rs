@@ -35,6 +35,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         a_second_agent_on_one_directory_is_refused,
         a_node_without_identity_and_token_says_what_to_do,
         what_is_not_named_is_stopped_and_what_is_unknown_is_told,
+        an_end_that_was_not_taken_in_is_told_again_when_the_server_decides_anew,
         a_certificate_is_renewed_before_it_ends,
         pretended_work_lives_on_the_nodes_clock,
         a_simulated_node_crashes_and_comes_back_with_a_new_boot,
@@ -304,6 +305,23 @@ pub(crate) fn what_is_not_named_is_stopped_and_what_is_unknown_is_told() {
         }
         assert_eq!((&ends[&one], &ends[&two]), (&SlotEnd::Stopped, &SlotEnd::Stopped));
         assert!(matches!(ends[&three], SlotEnd::NodeFault { .. }));
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn an_end_that_was_not_taken_in_is_told_again_when_the_server_decides_anew() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = node(&server, dir.path(), false);
+        server.join(TTL).await;
+        let (mut conn, _) = server.welcome(1).await;
+        let k = key();
+        conn.desire(1, vec![run(k, &detail("exit 0"))]).await;
+        assert_eq!(conn.end(k).await, SlotEnd::Ok);
+        // As after `muster node reconcile`: welcomed on the same line, and nothing is wanted.
+        server.greet(&mut conn, 1).await;
+        conn.desire(1, Vec::new()).await;
+        assert_eq!(conn.end(k).await, SlotEnd::Ok);
         agent.stop().await;
     });
 }

@@ -1,7 +1,7 @@
 //! The control plane's own hand: how it stands, stop, resume.
 
 use super::{order, reason};
-use crate::auth::{Reader, Writer};
+use crate::auth::{OperatorWriter, Reader, Writer};
 use crate::error::Reply;
 use crate::extract::OptionalBody;
 use crate::jobs::Nothing;
@@ -69,10 +69,9 @@ pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply
     responses((status = 200, description = "How it stands now.", body = Automation))))]
 pub(crate) async fn stop(
     State(app): State<App>,
-    writer: Writer,
+    OperatorWriter(writer): OperatorWriter,
     OptionalBody { value, raw }: OptionalBody<ReasonRequest>,
 ) -> Reply {
-    writer.caller.over_site(Role::Operator)?;
     let command = Command::StopAutomation { reason: reason(value.reason, false)? };
     told(&app, &writer, &raw, command).await
 }
@@ -82,7 +81,7 @@ pub(crate) async fn stop(
     responses((status = 200, description = "How it stands now.", body = Automation))))]
 pub(crate) async fn resume(
     State(app): State<App>,
-    writer: Writer,
+    OperatorWriter(writer): OperatorWriter,
     OptionalBody { raw, .. }: OptionalBody<Nothing>,
 ) -> Reply {
     told(&app, &writer, &raw, Command::ResumeAutomation).await

@@ -1,7 +1,7 @@
 //! Circuit breakers on allocation.
 
 use super::{order, reason};
-use crate::auth::{Reader, Writer};
+use crate::auth::{OperatorWriter, Reader};
 use crate::error::{Failure, Reply};
 use crate::extract::JsonBody;
 use crate::{App, answer};
@@ -54,10 +54,9 @@ pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Repl
     responses((status = 200, description = "The breaker as it stands now.", body = Breaker))))]
 pub(crate) async fn force(
     State(app): State<App>,
-    writer: Writer,
+    OperatorWriter(writer): OperatorWriter,
     JsonBody { value, raw }: JsonBody<ForceBreaker>,
 ) -> Reply {
-    writer.caller.over_site(Role::Operator)?;
     let entity: Entity = value.entity.parse().map_err(|e: muster_model::entity::EntityError| {
         Failure::senseless(e.to_string())
             .field("entity")

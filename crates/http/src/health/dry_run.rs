@@ -1,6 +1,6 @@
 //! What a policy would have done over the last days of the log.
 
-use crate::auth::Writer;
+use crate::auth::SiteWriter;
 use crate::error::{Failure, Reply};
 use crate::extract::OptionalBody;
 use crate::{App, answer};
@@ -9,7 +9,6 @@ use axum::http::StatusCode;
 use muster_api::{DryRemedy, RemedyDryRun, RemedyDryRunReport};
 use muster_engine::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, State as Site};
 use muster_model::remedy::Remedies;
-use muster_model::tenant::Role;
 use muster_model::units::{Span, Time};
 use muster_model::{Refusal, Seq};
 use muster_server::brain::BrainError;
@@ -30,11 +29,10 @@ const BATCH: usize = 2048;
     responses((status = 200, description = "What would have been done.", body = RemedyDryRunReport))))]
 pub(crate) async fn dry_run(
     State(app): State<App>,
-    writer: Writer,
+    SiteWriter(writer): SiteWriter,
     OptionalBody { value, .. }: OptionalBody<RemedyDryRun>,
 ) -> Reply {
     let caller = &writer.caller;
-    caller.over_site(Role::Viewer)?;
     let RemedyDryRun { days, policy } = value;
     if !(1..=366).contains(&days) {
         return Err(

@@ -1,7 +1,7 @@
 //! What was found to be wrong.
 
 use super::{id, missing, node_name, order, reason, sees, title};
-use crate::auth::{Reader, Writer};
+use crate::auth::{OperatorWriter, Reader};
 use crate::error::{Failure, Reply};
 use crate::extract::{OptionalBody, Query, Segment, shown};
 use crate::{App, answer, paging};
@@ -14,7 +14,6 @@ use muster_engine::State as Site;
 use muster_health::modes;
 use muster_model::finding::{Finding as ModelFinding, Severity};
 use muster_model::names::NodeName;
-use muster_model::tenant::Role;
 use muster_model::{Command, JobId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -102,11 +101,10 @@ pub(crate) async fn get(
     responses((status = 200, description = "The finding as it stands now.", body = Finding))))]
 pub(crate) async fn close(
     State(app): State<App>,
-    writer: Writer,
+    OperatorWriter(writer): OperatorWriter,
     Segment(text): Segment,
     OptionalBody { value, raw }: OptionalBody<ReasonRequest>,
 ) -> Reply {
-    writer.caller.over_site(Role::Operator)?;
     let id = id(&text, "finding")?;
     let command = Command::CloseFinding { id, reason: reason(value.reason, true)? };
     let seq = order(&app, &writer, &raw, command).await?;

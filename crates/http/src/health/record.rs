@@ -3,7 +3,7 @@
 
 use super::story::Story;
 use super::{findings, id, incidents, missing, order};
-use crate::auth::{Reader, Writer};
+use crate::auth::{OperatorWriter, Reader, Writer};
 use crate::error::{Failure, Reply};
 use crate::extract::{JsonBody, OptionalBody, Segment};
 use crate::{App, answer, mark};
@@ -95,7 +95,7 @@ pub(crate) async fn report(
     responses((status = 200, description = "The incident.", body = muster_api::Incident))))]
 pub(crate) async fn note(
     State(app): State<App>,
-    writer: Writer,
+    OperatorWriter(writer): OperatorWriter,
     Segment(text): Segment,
     JsonBody { value, raw }: JsonBody<NoteRequest>,
 ) -> Reply {
@@ -110,7 +110,7 @@ pub(crate) async fn note(
     responses((status = 200, description = "The incident.", body = muster_api::Incident))))]
 pub(crate) async fn own(
     State(app): State<App>,
-    writer: Writer,
+    OperatorWriter(writer): OperatorWriter,
     Segment(text): Segment,
     OptionalBody { value, raw }: OptionalBody<OwnRequest>,
 ) -> Reply {

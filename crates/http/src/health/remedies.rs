@@ -1,7 +1,7 @@
 //! What is done about findings, and an operator's word on it.
 
 use super::{id, missing, node_name, order, reason};
-use crate::auth::{Reader, Writer};
+use crate::auth::{OperatorWriter, Reader};
 use crate::error::Reply;
 use crate::extract::{OptionalBody, Query, Segment};
 use crate::jobs::Nothing;
@@ -70,11 +70,10 @@ macro_rules! word {
             responses((status = 200, description = "The remedy as it stands now.", body = Remedy))))]
         pub(crate) async fn $name(
             State(app): State<App>,
-            writer: Writer,
+            OperatorWriter(writer): OperatorWriter,
             Segment(text): Segment,
             OptionalBody { value: $value, raw }: OptionalBody<$body>,
         ) -> Reply<Response> {
-            writer.caller.over_site(Role::Operator)?;
             let $id = id(&text, "remedy")?;
             let command = $command;
             let seq = order(&app, &writer, &raw, command).await?;

@@ -1,6 +1,6 @@
 //! What somebody has to be told of.
 
-use crate::auth::{Caller, Reader, Writer};
+use crate::auth::{Caller, OperatorWriter, Reader};
 use crate::error::{Failure, Reply};
 use crate::extract::{OptionalBody, Query, Segment, shown};
 use crate::{App, answer, paging};
@@ -10,7 +10,6 @@ use muster_api::{AcknowledgeRequest, Alert, AlertList, AlertsQuery, ToldReceiver
 use muster_engine::State as Site;
 use muster_model::Command;
 use muster_model::alert::{self as m, Urgency};
-use muster_model::tenant::Role;
 use muster_server::brain::Attach;
 use std::cmp::Reverse;
 
@@ -118,11 +117,10 @@ pub(crate) async fn get(
     responses((status = 200, description = "The alert as it stands now.", body = Alert))))]
 pub(crate) async fn acknowledge(
     State(app): State<App>,
-    writer: Writer,
+    OperatorWriter(writer): OperatorWriter,
     Segment(id): Segment,
     OptionalBody { value, raw }: OptionalBody<AcknowledgeRequest>,
 ) -> Reply {
-    writer.caller.over_site(Role::Operator)?;
     let command = Command::AcknowledgeAlert { id: id.clone(), note: value.note };
     let request = writer.request(&app, &raw, command);
     let done = app.brain().call(request, Attach::default()).await?;

@@ -1,6 +1,6 @@
 //! Who is told of what, and what waits for them.
 
-use crate::auth::{Reader, Writer};
+use crate::auth::{AdminWriter, Reader};
 use crate::error::Reply;
 use crate::extract::JsonBody;
 use crate::policy::{content_version, same_version};
@@ -34,10 +34,9 @@ pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply
     responses((status = 200, description = "As it stands now.", body = Routing))))]
 pub(crate) async fn set(
     State(app): State<App>,
-    writer: Writer,
+    AdminWriter(writer): AdminWriter,
     JsonBody { value, raw }: JsonBody<SetRouting>,
 ) -> Reply {
-    writer.caller.over_site(Role::Admin)?;
     let _turn = app.turn().lock().await;
     same_version(&writer, "routing", Some(document(&app).1.version))?;
     let mut request = writer.request(&app, &raw, Command::SetRouting { routing: value.routing });

@@ -1,7 +1,7 @@
 //! Times in which some alerts are not told.
 
 use super::label;
-use crate::auth::{Reader, Writer};
+use crate::auth::{OperatorWriter, Reader, Writer};
 use crate::error::{Failure, Reply};
 use crate::extract::{JsonBody, Segment};
 use crate::{App, answer, mark};
@@ -39,11 +39,10 @@ pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Repl
     responses((status = 200, description = "As it stands now.", body = Silence))))]
 pub(crate) async fn set(
     State(app): State<App>,
-    writer: Writer,
+    OperatorWriter(writer): OperatorWriter,
     Segment(name): Segment,
     JsonBody { value, raw }: JsonBody<SetSilence>,
 ) -> Reply {
-    writer.caller.over_site(Role::Operator)?;
     let name = label(&name)?;
     let now = app.brain().now();
     let silence = Box::new(value.into_model(name.clone(), now));

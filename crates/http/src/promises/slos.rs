@@ -1,7 +1,7 @@
 //! What is promised, and how it stands.
 
 use super::label;
-use crate::auth::{Caller, Reader, Writer};
+use crate::auth::{AdminWriter, Caller, Reader, Writer};
 use crate::error::{Failure, Reply};
 use crate::extract::{JsonBody, Query, Segment};
 use crate::policy::{content_version, same_version};
@@ -56,10 +56,9 @@ pub(crate) async fn objectives(State(app): State<App>, Reader(caller): Reader) -
     responses((status = 200, description = "As it stands now.", body = Objectives))))]
 pub(crate) async fn set_objectives(
     State(app): State<App>,
-    writer: Writer,
+    AdminWriter(writer): AdminWriter,
     JsonBody { value, raw }: JsonBody<SetObjectives>,
 ) -> Reply {
-    writer.caller.over_site(Role::Admin)?;
     let _turn = app.turn().lock().await;
     same_version(&writer, "set of objectives", Some(document(&app).1.version))?;
     let command = Command::SetObjectives { objectives: value.objectives };
@@ -76,11 +75,10 @@ pub(crate) async fn set_objectives(
     responses((status = 200, description = "How it stands.", body = Slo))))]
 pub(crate) async fn set_objective(
     State(app): State<App>,
-    writer: Writer,
+    AdminWriter(writer): AdminWriter,
     Segment(name): Segment,
     JsonBody { value, raw }: JsonBody<Objective>,
 ) -> Reply {
-    writer.caller.over_site(Role::Admin)?;
     let name = label(&name)?;
     if value.name != name {
         return Err(Failure::senseless("the name is not the one in the path")

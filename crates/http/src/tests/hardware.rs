@@ -68,7 +68,7 @@ async fn faults_are_listed_by_page_and_tenants_see_their_own() {
     for bad in ["/v1/faults?cursor=zzz", "/v1/faults?node=%00", "/v1/faults?job=x"] {
         assert_eq!(s.get(&s.operator, bad).await.status, 400, "{bad}");
     }
-    let metrics = String::from_utf8(s.get(&s.viewer, "/metrics").await.body.to_vec()).unwrap();
+    let metrics = String::from_utf8(s.get(&s.operator, "/metrics").await.body.to_vec()).unwrap();
     assert!(
         metrics.contains("muster_faults_total{code=\"xid-79\",class=\"bus\"} 2\n"),
         "{metrics}"

@@ -31,7 +31,7 @@ fn table() -> Vec<(&'static str, &'static str, Who, Value)> {
     vec![
         ("get", "/healthz", Anybody, no.clone()),
         ("get", "/readyz", Anybody, no.clone()),
-        ("get", "/metrics", Tokens, no.clone()),
+        ("get", "/metrics", Operators, no.clone()),
         ("get", "/v1/brand", Anybody, no.clone()),
         ("get", "/v1/brand/logo", Anybody, no.clone()),
         ("get", "/v1/jobs", Tokens, no.clone()),
@@ -215,6 +215,11 @@ async fn every_endpoint_lets_in_whom_it_should_and_answers_only_as_documented() 
                     got.error();
                 }
                 None => assert!(!matches!(got.status.as_u16(), 401 | 403), "{at}"),
+            }
+            // What is wrong with a body is told only to those who may send one.
+            if *method != "get" && refusal(*who, caller) == Some(403) {
+                let odd = request(token, &method.to_uppercase(), &real, &json!("odd"), &[]);
+                assert_eq!(s.send(odd).await.status, 403, "{at}; and with an odd body");
             }
             assert!(!got.status.is_server_error(), "{at}");
             let documented = &doc["paths"][*path][*method]["responses"][got.status.as_str()];

@@ -176,24 +176,29 @@ async fn metrics_take_a_token() {
     let s = site().await;
     let got = s.get("", "/metrics").await;
     assert_eq!((got.status.as_u16(), got.error().as_str()), (401, "unauthenticated"));
-    let page = s.get(&s.viewer, "/metrics").await;
+    let page = s.get(&s.operator, "/metrics").await;
     assert_eq!(page.status, 200);
     assert!(page.header("content-type").starts_with("text/plain"));
+    let got = s.get(&s.viewer, "/metrics").await;
+    let refused = (got.status.as_u16(), got.error());
+    assert_eq!(refused, (403, "not_allowed".into()), "they are the whole site's");
     let s = site_with(HttpConfig { open_metrics: true, ..patient() }).await;
-    assert_eq!(s.get("", "/metrics").await.status, 200, "a site may open it");
+    for token in ["", s.viewer.as_str()] {
+        assert_eq!(s.get(token, "/metrics").await.status, 200, "a site may open it");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_page_of_metrics_serves_many() {
     let long = std::time::Duration::from_secs(3600);
     let s = site_with(HttpConfig { metrics_every: long, ..patient() }).await;
-    let first = s.get(&s.viewer, "/metrics").await;
+    let first = s.get(&s.operator, "/metrics").await;
     s.held_job(&s.user).await;
-    let second = s.get(&s.user, "/metrics").await;
+    let second = s.get(&s.admin, "/metrics").await;
     assert_eq!(first.body, second.body, "it is not made anew for each");
     let fresh = HttpConfig { metrics_every: std::time::Duration::ZERO, ..patient() };
     let s = site_with(fresh).await;
-    let first = s.get(&s.viewer, "/metrics").await;
+    let first = s.get(&s.operator, "/metrics").await;
     s.held_job(&s.user).await;
-    assert_ne!(first.body, s.get(&s.viewer, "/metrics").await.body);
+    assert_ne!(first.body, s.get(&s.operator, "/metrics").await.body);
 }

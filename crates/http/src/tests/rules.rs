@@ -411,7 +411,8 @@ async fn large_answers_are_compressed_and_the_page_is_locked_down() {
 async fn figures_are_told_without_names() {
     let s = site().await;
     s.held_job(&s.user).await;
-    let got = s.get(&s.viewer, "/metrics").await;
+    let bound = s.token("bound", Role::Operator, Some("alpha"), None).await;
+    let got = s.get(&bound, "/metrics").await;
     let text = String::from_utf8_lossy(&got.body).into_owned();
     for want in [
         "muster_jobs{state=\"queued\"} 1",

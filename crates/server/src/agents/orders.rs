@@ -57,6 +57,11 @@ impl Orders {
         self.testing = testing;
     }
 
+    /// Does the agent know of it, from its greeting or from an order?
+    pub(super) fn is_known(&self, key: AttemptKey) -> bool {
+        self.known.contains(&key)
+    }
+
     /// An operator let the server decide about its node again.
     pub(super) fn let_go(&mut self) {
         self.was_held = true;

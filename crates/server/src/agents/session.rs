@@ -22,6 +22,7 @@ use muster_model::clock::ClockStep;
 use muster_model::command::{Command, Observed};
 use muster_model::fault::SeenFault;
 use muster_model::ids::AttemptKey;
+use muster_model::job::SlotEnd;
 use muster_model::names::NodeName;
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, HashMap};
@@ -76,6 +77,8 @@ struct Live {
     session: Arc<Session>,
     orders: Orders,
     protected: bool,
+    /// What ended there while the node was held: told to the log when it is let go.
+    ended: BTreeMap<AttemptKey, SlotEnd>,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     appends: usize,
     reports: u32,
@@ -114,6 +117,7 @@ pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: Entered) {
         session: session.clone(),
         orders: Orders::default(),
         protected,
+        ended: BTreeMap::new(),
         work: FuturesUnordered::new(),
         appends: 0,
         reports: 0,
@@ -230,6 +234,10 @@ impl Live {
             tracing::warn!(attempt = %key, ?end, "an attempt cannot be ordered");
             self.report(key, Observed::Ended(end));
         }
+        // The agent said so once, and nobody took it in.
+        for (key, end) in std::mem::take(&mut self.ended) {
+            self.report(key, Observed::Ended(end));
+        }
         Ok(())
     }
 
@@ -252,7 +260,7 @@ impl Live {
             FromAgent::ClockStepped { step } => self.clock_stepped(step),
             FromAgent::Telemetry(t) => self.telemetry(*t, now),
             // A server that is behind the node draws no conclusions from what it sees there.
-            FromAgent::Report { .. } if self.protected => {}
+            FromAgent::Report { key, observed } if self.protected => self.note_end(key, observed),
             FromAgent::Report { key, observed } => self.report(key, observed),
             FromAgent::Voice { key, rank, report } => self.voice(key, rank, report, now),
             FromAgent::Faults { mut faults } => {
@@ -392,6 +400,16 @@ impl Live {
         self.work.push(Box::pin(async move {
             Done::Noted(brain.system(Command::ClockStepped { step }).await.map(drop))
         }));
+    }
+
+    /// Something ended on a node that is held.
+    fn note_end(&mut self, key: AttemptKey, observed: Observed) {
+        // Keys that a node makes up take no room.
+        if let Observed::Ended(end) = observed
+            && self.orders.is_known(key)
+        {
+            self.ended.insert(key, end);
+        }
     }
 
     fn report(&mut self, key: AttemptKey, observed: Observed) {

@@ -54,6 +54,9 @@ pub struct Server {
     /// Go by this machine's clock although it was set since it started: limits and expiries move with it
     #[arg(long)]
     accept_clock: bool,
+    /// Go on in a data directory that was copied or moved: nothing uses the one that it comes from any more
+    #[arg(long)]
+    accept_copy: bool,
     #[command(flatten)]
     outward: crate::outward::Outward,
     #[command(flatten)]
@@ -98,7 +101,7 @@ impl Server {
     pub(crate) async fn run(self, ctx: &Ctx, traces: Option<Arc<Traces>>) -> Result<u8, Fail> {
         let Server { listen, link_listen, data_dir, store, topology, .. } = self;
         let Server { tls_cert, tls_key, fabric_every, faults, plugs, brand, .. } = self;
-        let Server { accept_clock, outward, .. } = self;
+        let Server { accept_clock, accept_copy, outward, .. } = self;
         let data_dir = config::data_dir(data_dir)?;
         let store = store.unwrap_or_else(|| StoreUrl::in_data_dir(&data_dir));
         let tls = tls_cert.zip(tls_key);
@@ -123,6 +126,7 @@ impl Server {
             acts: plugs.into(),
             brand: crate::brand::load(&ctx.global, brand.as_deref())?,
             accept_clock,
+            accept_copy,
             outward,
             traces,
         };

@@ -75,6 +75,9 @@ pub struct Up {
     /// Go by this machine's clock although it was set since it started: limits and expiries move with it
     #[arg(long)]
     accept_clock: bool,
+    /// Go on in a data directory that was copied or moved: nothing uses the one that it comes from any more
+    #[arg(long)]
+    accept_copy: bool,
     #[command(flatten)]
     outward: crate::outward::Outward,
     #[command(flatten)]
@@ -108,6 +111,7 @@ impl Up {
             exporter,
             brand,
             accept_clock,
+            accept_copy,
             outward,
             traces: _,
         } = self;
@@ -135,6 +139,7 @@ impl Up {
             exporter,
             brand,
             accept_clock,
+            accept_copy,
             outward,
             traces: sent,
         })

@@ -70,6 +70,36 @@ async fn a_job_that_the_restored_log_does_not_know_goes_on_until_an_operator_dec
 }
 
 #[tokio::test]
+async fn ranks_of_a_lost_life_that_end_while_their_node_is_held_do_not_keep_it_from_work() {
+    let s = site().await;
+    let mut agent = s.enrolled("n1").await;
+    begin_life(&s).await;
+    (agent.hello.seq, agent.hello.epoch) = (Seq(1), Epoch(1));
+    let key = AttemptKey { job: JobId(77), attempt: 1 };
+    // Its ranks are gone, and their output is still to be sent: until then it counts as running.
+    agent.hello.observed = vec![(key, Observed::Running)];
+    let (mut line, welcome) = agent.greet().await;
+    assert!(matches!(welcome, FromServer::Welcome { protected: true, .. }), "{welcome:?}");
+    let end = SlotEnd::NodeFault { reason: "no server for 8s".into() };
+    line.say(FromAgent::Report { key, observed: Observed::Ended(end) }).await;
+    is_left_alone(&s, &mut line).await;
+    assert!(
+        s.brain.read(|st| st.nodes[&node("n1")].orphans.contains(&key)),
+        "nothing is concluded"
+    );
+    s.brain.system(Command::Reconcile { node: node("n1") }).await.unwrap();
+    // The agent says nothing more: it told the end already.
+    let forgotten = line.hear_of(|m| match m {
+        FromServer::Forget { keys } => Some(keys),
+        _ => None,
+    });
+    assert_eq!(forgotten.await, [key]);
+    s.until(|st| st.nodes[&node("n1")].orphans.is_empty()).await;
+    s.submit(spec(1), script("sleep 1000")).await;
+    ordered(&mut line).await;
+}
+
+#[tokio::test]
 async fn what_ended_on_a_held_node_in_the_lost_life_is_not_begun_again_under_its_number() {
     let s = site().await;
     let (mut agent, mut line) = s.idle("n1").await;
