@@ -7,7 +7,8 @@ import { MODES, painter } from '../map/colors';
 import { find } from '../map/find';
 import { FleetMap } from '../map/fleet-map';
 import { logBegins } from '../queries';
-import { pageNamed } from '../ui/pages';
+import { useRights } from '../rights';
+import { pageNamed, pagesFor } from '../ui/pages';
 import { Empty, Problem, span } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 
@@ -39,7 +40,8 @@ export function FleetPage() {
     if (search.search) box.current?.focus();
   }, [search.search]);
 
-  const page = found?.gpus === 0 ? pageNamed(words) : null;
+  const { whole } = useRights();
+  const page = found?.gpus === 0 ? pageNamed(words, pagesFor(whole)) : null;
   const open = () => {
     if (page) void navigate({ to: page.to });
     else if (found?.nodes.length === 1) {
