@@ -55,7 +55,11 @@ function useLog(): { events: Event[]; error: Error | null; live: boolean } {
         } catch (e) {
           if (stop.signal.aborted) return;
           const status = (e as { status?: number }).status;
-          if (status === 410 || status === 400) last.current = null;
+          if (status === 410 || status === 400) {
+            // Archived meanwhile: the oldest that is kept comes first. Past the end: another log, asked anew.
+            last.current = status === 410 ? null : undefined;
+            setEvents([]);
+          }
           setError(e as Error);
         }
         setLive(false);
