@@ -1,4 +1,4 @@
-import type { Schemas } from '../api/client';
+import { ApiError, type Schemas } from '../api/client';
 
 type Line = Schemas['LogLine'];
 
@@ -24,5 +24,26 @@ export class Output {
     if (known >= bytes.length) return '';
     this.ends.set(of, line.offset + bytes.length);
     return known === 0 && !line.data ? (line.text ?? '') : new TextDecoder().decode(bytes.slice(known));
+  }
+}
+
+/** The connection broke, or the server is away: that passes. What it refused it refuses again. */
+const passes = (e: unknown) => !(e instanceof ApiError) || e.status === 0 || e.status >= 500;
+
+/** Reads until the job is over, again and again when the connection is lost; throws what was refused. */
+export async function keepReading(
+  read: (again: boolean) => Promise<void>,
+  how: { over: boolean; signal: AbortSignal; lost: () => void; pause: () => Promise<void> },
+): Promise<void> {
+  for (let again = false; !how.signal.aborted; again = true) {
+    try {
+      await read(again);
+      if (how.over) return;
+    } catch (e) {
+      if (how.signal.aborted) return;
+      if (!passes(e)) throw e;
+      how.lost();
+    }
+    await how.pause();
   }
 }

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';
-import { ApiError, api, once, type Schemas, stream } from '../api/client';
-import { Output } from '../live/output';
+import { api, once, type Schemas, stream } from '../api/client';
+import { keepReading, Output } from '../live/output';
 import { explain, job as jobQuery } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
@@ -350,9 +350,6 @@ function FactRow({ word, text }: { word: string; text: string }) {
 
 const KEPT = 2000;
 
-/** The connection broke or the server is away: it is tried again. What the server refused is not. */
-const isLost = (e: unknown) => !(e instanceof ApiError) || e.status === 0 || e.status >= 500;
-
 /** The newest output, and what follows while the job goes on. What is shown stays when the connection is lost. */
 function Logs({ id, over, attempts }: { id: string; over: boolean; attempts: number }) {
   const [lines, setLines] = useState<string[]>([]);
@@ -390,20 +387,12 @@ function Logs({ id, over, attempts }: { id: string; over: boolean; attempts: num
         if (fresh.length) setLines((old) => [...old, ...fresh].slice(-KEPT));
       }
     };
-    const follow = async () => {
-      for (let tail = 300; !stop.signal.aborted; tail = KEPT) {
-        try {
-          await read(tail);
-          if (over) return;
-        } catch (e) {
-          if (stop.signal.aborted) return;
-          if (!isLost(e)) return setError((e as Error).message);
-          setLost(true);
-        }
-        await new Promise((r) => setTimeout(r, 3000));
-      }
-    };
-    void follow();
+    keepReading((again) => read(again ? KEPT : 300), {
+      over,
+      signal: stop.signal,
+      lost: () => setLost(true),
+      pause: () => new Promise((r) => setTimeout(r, 3000)),
+    }).catch((e) => setError((e as Error).message));
     return () => stop.abort();
   }, [id, over, rank, attempts]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the end stays in sight when lines come

@@ -174,7 +174,7 @@ function useTicks(ms: number) {
 /** How long something goes on, counted on while it is looked at. */
 export function Since({ at }: { at: string }) {
   useTicks(1000);
-  return <>{span(Date.now() - Date.parse(at))}</>;
+  return <>{span(Math.max(0, Date.now() - Date.parse(at)))}</>;
 }
 
 /** A moment as its distance from now; the exact time when pointed at. */
