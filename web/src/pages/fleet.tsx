@@ -9,7 +9,7 @@ import { FleetMap } from '../map/fleet-map';
 import { logBegins } from '../queries';
 import { useRights } from '../rights';
 import { pageNamed, pagesFor } from '../ui/pages';
-import { Empty, Problem, span } from '../ui/parts';
+import { Empty, exact, Problem, span } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 
 export function FleetPage() {
@@ -55,7 +55,7 @@ export function FleetPage() {
       <div className="map-bar">
         <h1 className="skip">Fleet</h1>
         <div className="modes" role="group" aria-label="Colour by">
-          {MODES.map((m) => (
+          {MODES.filter((m) => whole !== false || !m.site).map((m) => (
             <button
               key={m.mode}
               type="button"
@@ -208,7 +208,7 @@ function TimeBar({
   }, [drawn, go]);
   const d = new Date(wanted * 1000);
   const today = d.toDateString() === new Date().toDateString();
-  const time = `${today ? '' : `${d.toISOString().slice(0, 10)} `}${d.toLocaleTimeString('en-GB')}`;
+  const time = `${today ? '' : `${exact(d.getTime()).slice(0, 10)} `}${d.toLocaleTimeString('en-GB')}`;
   const past = at !== undefined || drawn !== null;
   return (
     <div className={past ? 'time-bar past' : 'time-bar'}>
