@@ -31,11 +31,11 @@ export async function browser() {
 /** A page of a window of this size that is logged in; `problems` collects what goes wrong on it. */
 export async function page(
   of,
-  { width = 1366, height = 768, scheme = 'dark', loggedIn = true, ...more } = {},
+  { width = 1366, height = 768, scheme = 'dark', loggedIn = true, as = token, ...more } = {},
 ) {
   const context = await of.newContext({ viewport: { width, height }, colorScheme: scheme, ...more });
   if (loggedIn) {
-    await context.addInitScript((t) => sessionStorage.setItem('muster.token', t), token);
+    await context.addInitScript((t) => sessionStorage.setItem('muster.token', t), as);
   }
   context.setDefaultTimeout(PATIENCE);
   const p = await context.newPage();

@@ -229,6 +229,43 @@ await check('a job is submitted by the form, which says before and after why it 
   await p.getByText('cancelled').first().waitFor();
 });
 
+await check('a job that has ended is requeued by its button', async () => {
+  await p.getByRole('button', { name: 'Requeue' }).click();
+  await p.getByRole('dialog').getByText('runs again').waitFor();
+  await Promise.all([
+    p.getByText(/waits to run again$/).waitFor(),
+    p.getByRole('dialog').getByRole('button', { name: 'Requeue' }).click(),
+  ]);
+  await p.getByRole('heading', { name: 'Why it waits' }).waitFor();
+  await p.getByRole('button', { name: 'Cancel', exact: true }).click();
+  await p.getByRole('button', { name: 'Cancel the job' }).click();
+  await p.locator('.head .word', { hasText: 'cancelled' }).waitFor();
+});
+
+await check(
+  'a token of one project sees its events, no false all-clear, and no button it may not press',
+  async () => {
+    const { project } = await get(id);
+    const made = await call('POST', '/v1/tokens', { name: 'walk-tenant', role: 'user', project });
+    const t = await page(chromium, { as: made.secret });
+    await t.goto(`${base}/events`);
+    await t.locator('.standing.live').waitFor();
+    await t.getByRole('button', { name: 'job submitted' }).first().waitFor();
+    await t.goto(`${base}/oncall`);
+    await t.getByText('Not shown to this token').first().waitFor();
+    must((await t.getByText('Nothing waits', { exact: true }).count()) === 0, 'it says that nothing waits');
+    must((await t.getByRole('link', { name: 'Runbooks' }).count()) === 0, 'runbooks are offered');
+    await t.goto(`${base}/nodes/${sick}`);
+    await t.getByText('Not shown to this token').first().waitFor();
+    for (const name of ['Cordon', 'Drain', 'Qualify', 'Try again'])
+      must((await t.getByRole('button', { name, exact: true }).count()) === 0, `${name} is offered`);
+    await t.goto(`${base}/incidents/1`);
+    await t.getByText('Not for this token').waitFor();
+    must((await t.getByRole('button', { name: 'Try again' }).count()) === 0, 'Try again is offered');
+    await t.context().close();
+  },
+);
+
 await check('a node is drained and taken back by its buttons', async () => {
   const idle = (await call('GET', '/v1/nodes')).items.find(
     (n) => n.state === 'ready' && n.gpus_total === 8 && n.jobs.length === 0,

@@ -3,6 +3,13 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, must, type Schemas } from './api/client';
 
+export const whoami = () =>
+  queryOptions({
+    queryKey: ['whoami'],
+    queryFn: async () => must(await api.GET('/v1/whoami')),
+    staleTime: 60_000,
+  });
+
 export const health = () =>
   queryOptions({ queryKey: ['health', 'summary'], queryFn: async () => must(await api.GET('/v1/health')) });
 

@@ -115,12 +115,16 @@ export class Fleet implements Picture {
 
   private async run(signal: AbortSignal) {
     let pause = 500;
+    let lost = false;
     while (!signal.aborted) {
       try {
         this.standing = 'connecting';
         this.tell();
         await this.follow(signal, () => {
           pause = 500;
+          // What changed meanwhile was not told, and what could not be read may be there now.
+          if (lost) void this.queries.invalidateQueries();
+          lost = false;
         });
       } catch (e) {
         if (signal.aborted) return;
@@ -128,6 +132,7 @@ export class Fleet implements Picture {
       }
       if (signal.aborted) return;
       this.standing = 'away';
+      lost = true;
       this.tell();
       await new Promise((r) => setTimeout(r, pause + Math.random() * pause));
       pause = Math.min(pause * 2, 10_000);

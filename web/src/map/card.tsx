@@ -3,6 +3,7 @@ import { useEffect, useState } from 'react';
 import type { Picture } from '../live/fleet';
 import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
 import { job as jobQuery } from '../queries';
+import { useRights } from '../rights';
 import { State } from '../ui/parts';
 
 const FOUND = ['', 'a warning', 'degraded', 'critical'];
@@ -24,6 +25,7 @@ export function Card({
   height: number;
 }) {
   const { layout, columns: c } = fleet;
+  const { whole } = useRights();
   const held = c?.job[gpu] ?? 0;
   // A job's name is asked for only when the pointer rests.
   const [rested, rest] = useState(0);
@@ -103,8 +105,12 @@ export function Card({
         <dd>
           {rack.spine} / {rack.leaf} / {rack.rack}
         </dd>
-        <dt>hazard</dt>
-        <dd>{(c.hazard[gpu] / 10).toFixed(1)} % a month</dd>
+        {whole && (
+          <>
+            <dt>hazard</dt>
+            <dd>{(c.hazard[gpu] / 10).toFixed(1)} % a month</dd>
+          </>
+        )}
       </dl>
     </div>
   );

@@ -4,15 +4,16 @@ import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
 export type Mode = 'state' | 'util' | 'temp' | 'power' | 'hazard' | 'tenant' | 'job' | 'version';
 export type Theme = 'dark' | 'light';
 
-export const MODES: { mode: Mode; label: string; what: string }[] = [
+/** `site`: not told to tokens that are bound to a project. */
+export const MODES: { mode: Mode; label: string; what: string; site?: boolean }[] = [
   { mode: 'state', label: 'State', what: 'what each GPU is fit for, and whether it is held' },
   { mode: 'util', label: 'Utilisation', what: 'share of time in which kernels ran, in percent' },
   { mode: 'temp', label: 'Temperature', what: 'of the GPU, in degrees' },
   { mode: 'power', label: 'Power', what: 'drawn by the GPU, in watts' },
-  { mode: 'hazard', label: 'Hazard', what: 'how likely the node is to fail, in percent a month' },
+  { mode: 'hazard', label: 'Hazard', what: 'how likely the node is to fail, in percent a month', site: true },
   { mode: 'tenant', label: 'Tenant', what: 'the project that holds the GPU' },
   { mode: 'job', label: 'Job', what: 'the job that holds the GPU' },
-  { mode: 'version', label: 'Version', what: 'of the GPU driver' },
+  { mode: 'version', label: 'Version', what: 'of the GPU driver', site: true },
 ];
 
 /** What people tell apart on the map; several states of the server share one. */

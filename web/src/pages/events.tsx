@@ -2,31 +2,29 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { api, type Schemas, session, stream } from '../api/client';
 import { Clock, Empty, Problem, Word } from '../ui/parts';
+import { about, beginning } from './event-words';
 
 type Event = Schemas['LogEvent'];
 
 const KEPT = 2000;
-const FIRST = 300;
 
 /** The newest part of the log, and what is added to it. */
 function useLog(): { events: Event[]; error: Error | null; live: boolean } {
   const [events, setEvents] = useState<Event[]>([]);
   const [error, setError] = useState<Error | null>(null);
   const [live, setLive] = useState(false);
-  const last = useRef('');
+  // Null: the oldest event that is kept comes first.
+  const last = useRef<string | null | undefined>(undefined);
   useEffect(() => {
     const stop = new AbortController();
     const follow = async () => {
-      if (!last.current) {
+      if (last.current === undefined) {
         const { response } = await api.GET('/v1/whoami', { signal: stop.signal });
-        const end = response.headers.get('Muster-Seq') ?? '0';
-        // The position of a token that is bound to a project is sealed: it begins here.
-        last.current = /^\d+$/.test(end) ? String(Math.max(0, Number(end) - FIRST)) : end;
+        last.current = beginning(response.headers.get('Muster-Seq') ?? '0');
       }
-      const response = await stream('/v1/events', {
-        signal: stop.signal,
-        headers: { Accept: 'text/event-stream', 'Last-Event-ID': last.current },
-      });
+      const headers: Record<string, string> = { Accept: 'text/event-stream' };
+      if (last.current !== null) headers['Last-Event-ID'] = last.current;
+      const response = await stream('/v1/events', { signal: stop.signal, headers });
       setLive(true);
       setError(null);
       const reader = (response.body as ReadableStream<Uint8Array>)
@@ -57,7 +55,11 @@ function useLog(): { events: Event[]; error: Error | null; live: boolean } {
         } catch (e) {
           if (stop.signal.aborted) return;
           const status = (e as { status?: number }).status;
-          if (status === 410 || status === 400) last.current = '0';
+          if (status === 410 || status === 400) {
+            // Archived meanwhile: the oldest that is kept comes first. Past the end: another log, asked anew.
+            last.current = status === 410 ? null : undefined;
+            setEvents([]);
+          }
           setError(e as Error);
         }
         setLive(false);
@@ -68,26 +70,6 @@ function useLog(): { events: Event[]; error: Error | null; live: boolean } {
     return () => stop.abort();
   }, []);
   return { events, error, live };
-}
-
-function about(e: Event): { job?: string; node?: string; text: string } {
-  // biome-ignore lint/suspicious/noExplicitAny: as above
-  const d = (e.data ?? {}) as any;
-  const job = d.key
-    ? String(d.key.job)
-    : d.job !== undefined
-      ? String(d.job)
-      : e.kind === 'job_submitted'
-        ? String(d.id)
-        : undefined;
-  const entity: string | undefined = d.finding?.entity ?? d.seen?.entity ?? d.entity;
-  const node: string | undefined =
-    d.node ?? d.remedy?.node ?? d.act?.act?.node ?? entity?.match(/^(?:node|gpu|port):([^/]+)/)?.[1];
-  const reason = typeof d.reason === 'string' ? d.reason : d.reason?.why?.replaceAll('_', ' ');
-  const text = [d.finding?.kind, d.remedy?.action, d.step, reason, d.why, d.name, d.outcome]
-    .filter((t) => typeof t === 'string' && t)
-    .join(', ');
-  return { job, node, text };
 }
 
 export function EventsPage() {

@@ -6,7 +6,7 @@ import { fleetReport, slos } from '../queries';
 import { useBrand } from '../ui/brand';
 import { count, Empty, Loaded, Panel, Scroll, span, tidy } from '../ui/parts';
 import { Plot } from '../ui/plot';
-import { Budget, sloTone } from './slo-parts';
+import { Budget, NoObjectives, sloTone } from './slo-parts';
 
 const SPANS = [7, 30, 90] as const;
 
@@ -27,7 +27,7 @@ export function ExecutivePage() {
         </h1>
         {query.data && (
           <span className="dim">
-            {date(query.data.from)} to {date(query.data.to)}
+            {date(query.data.from)} to {date(query.data.to)}, days in UTC
             {!query.data.complete && '; the log is still being read, figures will grow'}
             {Date.parse(query.data.since) > Date.parse(query.data.from) &&
               `; known since ${date(query.data.since)}`}
@@ -140,7 +140,7 @@ function Falls({ r }: { r: Report }) {
   const steps = waterfall(r.total);
   if (steps.length === 0)
     return (
-      <Empty title="Not known for this token">
+      <Empty title="Not shown to this token">
         <p>Who sees one project only does not see what the whole fleet did.</p>
       </Empty>
     );
@@ -231,7 +231,7 @@ function Forecast({ r }: { r: Report }) {
   if (!f)
     return (
       <Panel title="Capacity">
-        <Empty title="Not known for this token" />
+        <Empty title="Not shown to this token" />
       </Panel>
     );
   const rows = r.rows.map((x) => ({
@@ -285,9 +285,9 @@ function Forecast({ r }: { r: Report }) {
 
 function Inventory({ r, all }: { r: Report; all: number }) {
   return (
-    <Panel title="Inventory" note={`${count(all, 'GPU')} now`}>
+    <Panel title="Inventory" note={r.inventory.length === 0 ? '' : `${count(all, 'GPU')} now`}>
       {r.inventory.length === 0 ? (
-        <Empty title={r.project ? 'Not known for this token' : 'No GPUs yet'} />
+        <Empty title={r.project ? 'Not shown to this token' : 'No GPUs yet'} />
       ) : (
         <Scroll label="Inventory">
           <table>
@@ -334,7 +334,7 @@ function Promises() {
       <Loaded query={query}>
         {(page) =>
           page.items.length === 0 ? (
-            <Empty title="Nothing is promised" />
+            <NoObjectives />
           ) : (
             <Scroll label="Promises">
               <table>
@@ -377,7 +377,9 @@ function Projects({ r }: { r: Report }) {
   return (
     <Panel title="Projects" note="most GPU time first">
       {r.projects.length === 0 ? (
-        <Empty title="Nobody held GPUs in this time" />
+        <Empty
+          title={r.project ? `${r.project} held no GPUs in this time` : 'Nobody held GPUs in this time'}
+        />
       ) : (
         <Scroll label="Projects">
           <table>

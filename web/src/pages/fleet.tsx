@@ -7,8 +7,9 @@ import { MODES, painter } from '../map/colors';
 import { find } from '../map/find';
 import { FleetMap } from '../map/fleet-map';
 import { logBegins } from '../queries';
-import { pageNamed } from '../ui/pages';
-import { Empty, Problem, span } from '../ui/parts';
+import { useRights } from '../rights';
+import { pageNamed, pagesFor } from '../ui/pages';
+import { Empty, exact, Problem, span } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 
 export function FleetPage() {
@@ -39,7 +40,8 @@ export function FleetPage() {
     if (search.search) box.current?.focus();
   }, [search.search]);
 
-  const page = found?.gpus === 0 ? pageNamed(words) : null;
+  const { whole } = useRights();
+  const page = found?.gpus === 0 ? pageNamed(words, pagesFor(whole)) : null;
   const open = () => {
     if (page) void navigate({ to: page.to });
     else if (found?.nodes.length === 1) {
@@ -53,7 +55,7 @@ export function FleetPage() {
       <div className="map-bar">
         <h1 className="skip">Fleet</h1>
         <div className="modes" role="group" aria-label="Colour by">
-          {MODES.map((m) => (
+          {MODES.filter((m) => whole !== false || !m.site).map((m) => (
             <button
               key={m.mode}
               type="button"
@@ -206,7 +208,7 @@ function TimeBar({
   }, [drawn, go]);
   const d = new Date(wanted * 1000);
   const today = d.toDateString() === new Date().toDateString();
-  const time = `${today ? '' : `${d.toISOString().slice(0, 10)} `}${d.toLocaleTimeString('en-GB')}`;
+  const time = `${today ? '' : `${exact(d.getTime()).slice(0, 10)} `}${d.toLocaleTimeString('en-GB')}`;
   const past = at !== undefined || drawn !== null;
   return (
     <div className={past ? 'time-bar past' : 'time-bar'}>

@@ -1,14 +1,16 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import { node as nodeQuery } from '../queries';
-import { Empty, Loaded, Panel, State } from '../ui/parts';
-import { Telemetry, Timeline } from './node';
+import { useRights } from '../rights';
+import { Empty, Loaded, NotShown, Panel, State } from '../ui/parts';
+import { NoFindings, Telemetry, Timeline } from './node';
 import { FindingItem, WORST } from './oncall';
 
 export function GpuPage() {
   const { name, gpu: text } = useParams({ from: '/nodes/$name/gpus/$gpu' });
   const gpu = Number(text);
   const query = useQuery(nodeQuery(name));
+  const { whole, project } = useRights();
   return (
     <main className="page" id="page">
       <Loaded query={query}>
@@ -78,19 +80,28 @@ export function GpuPage() {
                     {found.length ? (
                       found.map((f) => <FindingItem key={f.id} finding={f} hideNode />)
                     ) : (
-                      <Empty title="Nothing is known to be wrong here" />
+                      <NoFindings />
                     )}
                   </Panel>
                   <Telemetry name={name} gpu={gpu} />
-                  <Timeline name={name} gpu={gpu} />
+                  {whole && <Timeline name={name} gpu={gpu} />}
+                  {whole === false && (
+                    <NotShown
+                      project={project}
+                      what="the device's numbers and versions, its timeline, and findings that are not about jobs of this project"
+                    />
+                  )}
                 </div>
                 <Panel title="Device">
                   {here ? (
                     <div className="body">
                       <dl className="facts">
-                        {rows.map(([word, value]) => (
-                          <Fact key={word} word={word} value={value} />
-                        ))}
+                        {rows
+                          // A token that is bound to a project is not told the rest.
+                          .filter(([, value]) => whole || value)
+                          .map(([word, value]) => (
+                            <Fact key={word} word={word} value={value} />
+                          ))}
                       </dl>
                     </div>
                   ) : (

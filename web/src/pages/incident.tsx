@@ -3,6 +3,7 @@ import { Link, useParams } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { api, once, type Schemas, stream } from '../api/client';
 import { incidentRecord } from '../queries';
+import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { Ago, Clock, count, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
 
@@ -85,6 +86,7 @@ function Story({ made }: { made: Made }) {
 
 function Doing({ made }: { made: Made }) {
   const { act, busy } = useAct();
+  const { operates } = useRights();
   const i = made.incident;
   const params = { path: { id: i.id }, header: once() };
   const node = made.impact.nodes[0];
@@ -98,7 +100,7 @@ function Doing({ made }: { made: Made }) {
               Runbook {name}
             </Link>
           ))}
-          {!i.owner && (
+          {operates && !i.owner && (
             <button
               type="button"
               className="main"
@@ -171,6 +173,7 @@ function Cost({ made }: { made: Made }) {
 function Notes({ made }: { made: Made }) {
   const [text, setText] = useState('');
   const { act, busy } = useAct();
+  const { operates } = useRights();
   const i = made.incident;
   const send = (e: FormEvent) => {
     e.preventDefault();
@@ -192,17 +195,19 @@ function Notes({ made }: { made: Made }) {
           </p>
         </div>
       ))}
-      <form className="stack item" onSubmit={send}>
-        <label className="stack">
-          Write something down
-          <input value={text} required maxLength={2000} onChange={(e) => setText(e.target.value)} />
-        </label>
-        <div className="actions">
-          <button type="submit" disabled={busy}>
-            Keep it
-          </button>
-        </div>
-      </form>
+      {operates && (
+        <form className="stack item" onSubmit={send}>
+          <label className="stack">
+            Write something down
+            <input value={text} required maxLength={2000} onChange={(e) => setText(e.target.value)} />
+          </label>
+          <div className="actions">
+            <button type="submit" disabled={busy}>
+              Keep it
+            </button>
+          </div>
+        </form>
+      )}
     </Panel>
   );
 }

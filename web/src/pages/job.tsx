@@ -2,10 +2,12 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';
 import { api, once, type Schemas, stream } from '../api/client';
+import { keepReading, Output } from '../live/output';
 import { explain, job as jobQuery } from '../queries';
+import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { Ago, Clock, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
+import { Ago, Clock, Empty, Loaded, Panel, Scroll, Since, State, span } from '../ui/parts';
 import { JobRanks } from './debug';
 import { Explained } from './explanation';
 import { fabricOf, gang, whereOrWhy } from './jobs';
@@ -24,9 +26,6 @@ export function JobPage() {
 }
 
 function Shown({ job: j }: { job: Job }) {
-  const took = j.started_at
-    ? (j.ended_at ? Date.parse(j.ended_at) : Date.now()) - Date.parse(j.started_at)
-    : null;
   return (
     <>
       <div className="head">
@@ -48,11 +47,7 @@ function Shown({ job: j }: { job: Job }) {
           <Placement job={j} />
           {j.attempt && <JobRanks id={j.id} />}
           <Attempts job={j} />
-          <Logs
-            id={j.id}
-            over={['succeeded', 'failed', 'cancelled'].includes(j.state)}
-            attempts={j.attempts}
-          />
+          <Logs id={j.id} over={ended(j)} attempts={j.attempts} />
         </div>
         <div>
           <Panel title="Job">
@@ -70,15 +65,8 @@ function Shown({ job: j }: { job: Job }) {
                 <dd>
                   <Ago at={j.submitted_at} />
                 </dd>
-                <dt>started</dt>
-                <dd>{j.started_at ? <Ago at={j.started_at} /> : 'not yet'}</dd>
-                {took !== null && (
-                  <>
-                    <dt>{j.ended_at ? 'took' : 'runs for'}</dt>
-                    <dd>{span(took)}</dd>
-                  </>
-                )}
-                {j.ended_at && (
+                <Times job={j} />
+                {ended(j) && j.ended_at && (
                   <>
                     <dt>ended</dt>
                     <dd>
@@ -130,12 +118,64 @@ function Shown({ job: j }: { job: Job }) {
   );
 }
 
+const ended = (j: Pick<Job, 'state'>) => ['succeeded', 'failed', 'cancelled'].includes(j.state);
+
+/** When a job started, and how long it took or runs. One that waits again does not run. */
+export function Times({ job: j }: { job: Pick<Job, 'state' | 'started_at' | 'ended_at' | 'attempt'> }) {
+  if (!j.started_at) return <FactRow word="started" text="not yet" />;
+  const waits = j.state === 'queued';
+  const now = waits ? null : j.attempt?.started_at;
+  const again = waits || (j.attempt && now !== j.started_at);
+  return (
+    <>
+      <dt>{again ? 'first started' : 'started'}</dt>
+      <dd>
+        <Ago at={j.started_at} />
+      </dd>
+      {ended(j) && j.ended_at && (
+        <FactRow word="took" text={span(Date.parse(j.ended_at) - Date.parse(j.started_at))} />
+      )}
+      {!ended(j) && now && (
+        <>
+          <dt>runs for</dt>
+          <dd>
+            <Since at={now} />
+          </dd>
+        </>
+      )}
+    </>
+  );
+}
+
 function Buttons({ job: j }: { job: Job }) {
   const ask = useAsk();
   const { act, busy } = useAct();
   const params = () => ({ path: { id: j.id }, header: once() });
-  const over = ['succeeded', 'failed', 'cancelled'].includes(j.state);
-  if (over) return null;
+  const { submits } = useRights();
+  if (!submits) return null;
+  if (ended(j))
+    return (
+      <div className="actions">
+        <button
+          type="button"
+          disabled={busy}
+          onClick={async () => {
+            const yes = await ask({
+              title: `Requeue job ${j.id} ${j.name}`,
+              text: `It has ${j.state === 'cancelled' ? 'been cancelled' : j.state} and runs again: it goes back into the queue, and a new attempt starts when it fits.`,
+              act: 'Requeue',
+            });
+            if (yes !== null)
+              void act(
+                () => api.POST('/v1/jobs/{id}/requeue', { params: params() }),
+                `Job ${j.id} waits to run again`,
+              );
+          }}
+        >
+          Requeue
+        </button>
+      </div>
+    );
   return (
     <div className="actions">
       {j.state === 'queued' && !j.held && (
@@ -310,19 +350,22 @@ function FactRow({ word, text }: { word: string; text: string }) {
 
 const KEPT = 2000;
 
-/** The newest output, and what follows while the job goes on. */
+/** The newest output, and what follows while the job goes on. What is shown stays when the connection is lost. */
 function Logs({ id, over, attempts }: { id: string; over: boolean; attempts: number }) {
   const [lines, setLines] = useState<string[]>([]);
   const [error, setError] = useState('');
+  const [lost, setLost] = useState(false);
   const [rank, setRank] = useState(0);
   const box = useRef<HTMLPreElement>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new attempt has other output
   useEffect(() => {
     const stop = new AbortController();
+    const output = new Output();
     setLines([]);
     setError('');
-    const read = async () => {
-      const query = new URLSearchParams({ rank: String(rank), tail: '300', follow: String(!over) });
+    setLost(false);
+    const read = async (tail: number) => {
+      const query = new URLSearchParams({ rank: String(rank), tail: String(tail), follow: String(!over) });
       const response = await stream(`/v1/jobs/${encodeURIComponent(id)}/logs?${query}`, {
         signal: stop.signal,
         headers: { Accept: 'application/x-ndjson' },
@@ -330,22 +373,26 @@ function Logs({ id, over, attempts }: { id: string; over: boolean; attempts: num
       const reader = (response.body as ReadableStream<Uint8Array>)
         .pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>)
         .getReader();
+      setLost(false);
       let rest = '';
       for (;;) {
         const { value, done } = await reader.read();
         if (done) break;
         const parts = (rest + value).split('\n');
         rest = parts.pop() ?? '';
-        const fresh = parts.filter(Boolean).map((p) => {
-          const line = JSON.parse(p) as Schemas['LogLine'];
-          return line.text ?? (line.note ? `[${line.note}]` : '');
-        });
+        const fresh = parts
+          .filter(Boolean)
+          .map((p) => output.take(JSON.parse(p) as Schemas['LogLine']))
+          .filter(Boolean);
         if (fresh.length) setLines((old) => [...old, ...fresh].slice(-KEPT));
       }
     };
-    read().catch((e) => {
-      if (!stop.signal.aborted) setError((e as Error).message);
-    });
+    keepReading((again) => read(again ? KEPT : 300), {
+      over,
+      signal: stop.signal,
+      lost: () => setLost(true),
+      pause: () => new Promise((r) => setTimeout(r, 3000)),
+    }).catch((e) => setError((e as Error).message));
     return () => stop.abort();
   }, [id, over, rank, attempts]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the end stays in sight when lines come
@@ -356,7 +403,7 @@ function Logs({ id, over, attempts }: { id: string; over: boolean; attempts: num
   return (
     <Panel
       title="Output"
-      note={over ? '' : 'as it comes'}
+      note={lost ? 'the connection is lost, trying again' : over ? '' : 'as it comes'}
       actions={
         <label className="dim">
           rank{' '}
@@ -370,18 +417,19 @@ function Logs({ id, over, attempts }: { id: string; over: boolean; attempts: num
         </label>
       }
     >
-      {error ? (
-        <p className="state">{error}</p>
-      ) : lines.length === 0 ? (
-        <Empty title="No output of this rank yet">
-          <p>
-            Pretended work (<code>simulate</code>) prints nothing.
-          </p>
-        </Empty>
+      {error && <p className="state">{error}</p>}
+      {lines.length === 0 ? (
+        !error && (
+          <Empty title="No output of this rank yet">
+            <p>
+              Pretended work (<code>simulate</code>) prints nothing.
+            </p>
+          </Empty>
+        )
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
         <pre className="log" ref={box} tabIndex={0} aria-label="Output">
-          {lines.join('\n')}
+          {lines.join('')}
         </pre>
       )}
     </Panel>

@@ -3,6 +3,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useCallback } from 'react';
 import type { Schemas } from '../api/client';
 import { jobs } from '../queries';
+import { useRights } from '../rights';
 import { Ago, Empty, Loaded, State, tidy } from '../ui/parts';
 import { Rows } from '../ui/virtual';
 
@@ -50,6 +51,7 @@ export function whereOrWhy(job: Schemas['Job']): string {
 export function JobsPage() {
   const search = useSearch({ from: '/jobs' });
   const navigate = useNavigate({ from: '/jobs' });
+  const { submits } = useRights();
   const state = search.state ?? 'active';
   const asked = state === 'all' ? '' : state;
   const query = useInfiniteQuery(jobs(asked, search.name ?? ''));
@@ -89,9 +91,11 @@ export function JobsPage() {
           }
         />
         <span className="grow" />
-        <Link to="/jobs/new" className="button">
-          Submit a job
-        </Link>
+        {submits && (
+          <Link to="/jobs/new" className="button">
+            Submit a job
+          </Link>
+        )}
       </div>
       <Loaded query={query}>
         {(data) => {

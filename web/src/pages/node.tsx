@@ -6,10 +6,11 @@ import { useRevision } from '../live/fleet';
 import { Flag, NO_FIGURE, NONE } from '../live/frame';
 import { classColor, classOf } from '../map/colors';
 import { node as nodeQuery, telemetry, timeline } from '../queries';
+import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Chart } from '../ui/chart';
-import { Ago, bytes, Clock, Empty, Loaded, Panel, Scroll, State } from '../ui/parts';
+import { Ago, bytes, Clock, Empty, Loaded, NotShown, Panel, Scroll, State } from '../ui/parts';
 import { useTheme } from '../ui/theme';
 import { FindingItem, RemedyItem, WORST } from './oncall';
 
@@ -27,6 +28,7 @@ export function NodePage() {
 
 function Shown({ node: n }: { node: Node }) {
   const l = n.location;
+  const { whole, project, operates } = useRights();
   return (
     <>
       <div className="head">
@@ -40,7 +42,7 @@ function Shown({ node: n }: { node: Node }) {
             </>
           )}
         </span>
-        <NodeButtons node={n} />
+        {operates && <NodeButtons node={n} />}
       </div>
       <Gpus name={n.name} />
       <div className="columns wide-left">
@@ -56,11 +58,17 @@ function Shown({ node: n }: { node: Node }) {
                 .toSorted((a, b) => WORST[a.severity] - WORST[b.severity])
                 .map((f) => <FindingItem key={f.id} finding={f} hideNode />)
             ) : (
-              <Empty title="Nothing is known to be wrong here" />
+              <NoFindings />
             )}
           </Panel>
           <Telemetry name={n.name} />
-          <Timeline name={n.name} />
+          {whole && <Timeline name={n.name} />}
+          {whole === false && (
+            <NotShown
+              project={project}
+              what="the node's versions, agent, hazard, timeline, tests and remedies, and findings that are not about jobs of this project"
+            />
+          )}
         </div>
         <div>
           <Panel title="Jobs here" note={`${n.gpus_used} of ${n.gpus_total} GPUs held`}>
@@ -125,22 +133,25 @@ function Shown({ node: n }: { node: Node }) {
                   {n.role}, pool {n.pool || 'default'}
                   {n.inventory.simulated ? ', simulated' : ''}
                 </dd>
-                <dt>hazard</dt>
-                <dd>{(n.hazard / 10).toFixed(1)} % a month</dd>
+                {whole && <Fact word="hazard" text={`${(n.hazard / 10).toFixed(1)} % a month`} />}
                 {Object.entries(n.inventory.versions ?? {}).map(([what, version]) => (
                   <Fact key={what} word={what} text={String(version)} />
                 ))}
-                <Fact word="kernel" text={n.inventory.kernel} />
-                <dt>agent</dt>
-                <dd>
-                  {n.agent ? (
-                    <>
-                      {n.agent.version}, heard <Ago at={n.agent.last_heard} />
-                    </>
-                  ) : (
-                    'not connected'
-                  )}
-                </dd>
+                {n.inventory.kernel && <Fact word="kernel" text={n.inventory.kernel} />}
+                {whole && (
+                  <>
+                    <dt>agent</dt>
+                    <dd>
+                      {n.agent ? (
+                        <>
+                          {n.agent.version}, heard <Ago at={n.agent.last_heard} />
+                        </>
+                      ) : (
+                        'not connected'
+                      )}
+                    </dd>
+                  </>
+                )}
                 <dt>joined</dt>
                 <dd>
                   <Ago at={n.enrolled_at} />
@@ -148,10 +159,21 @@ function Shown({ node: n }: { node: Node }) {
               </dl>
             </div>
           </Panel>
-          <Qualification node={n} />
+          {whole && <Qualification node={n} />}
         </div>
       </div>
     </>
+  );
+}
+
+/** No finding is shown: what that means depends on what the token is shown. */
+export function NoFindings() {
+  const { whole, project } = useRights();
+  if (whole === null) return null;
+  return (
+    <Empty
+      title={whole ? 'Nothing is known to be wrong here' : `Nothing is known about jobs of ${project} here`}
+    />
   );
 }
 
@@ -408,6 +430,7 @@ export function Timeline({ name, gpu }: { name: string; gpu?: number }) {
 
 function Qualification({ node: n }: { node: Node }) {
   const q = n.qualified;
+  const { operates } = useRights();
   return (
     <Panel
       title="Qualification"
@@ -434,8 +457,13 @@ function Qualification({ node: n }: { node: Node }) {
       {!q ? (
         <Empty title="Never tested">
           <p>
-            A test measures what this node can do, against what its SKU should. Drain it, then press Qualify,
-            or <code>muster node qualify {n.name}</code>.
+            A test measures what this node can do, against what its SKU should.
+            {operates && (
+              <>
+                {' '}
+                Drain it, then press Qualify, or <code>muster node qualify {n.name}</code>.
+              </>
+            )}
           </p>
         </Empty>
       ) : (

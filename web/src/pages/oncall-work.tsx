@@ -4,6 +4,7 @@ import { api, must } from '../api/client';
 import { useFleet } from '../live/context';
 import { type Fleet, useRevision } from '../live/fleet';
 import { NO_FIGURE } from '../live/frame';
+import { useRights } from '../rights';
 import { Ago, Empty, Loaded, Panel } from '../ui/parts';
 import { gang, whereOrWhy } from './jobs';
 
@@ -22,6 +23,7 @@ function useJobs(state: string) {
 /** Gangs that wait: largest first, with the reason. */
 export function Pending() {
   const query = useJobs('queued');
+  const { project } = useRights();
   return (
     <Loaded query={query}>
       {(page) => {
@@ -33,7 +35,7 @@ export function Pending() {
             note={all.length ? `${all.length}${page.cursor ? ' or more' : ''}` : ''}
           >
             {all.length === 0 ? (
-              <Empty title="Nothing waits for room" />
+              <Empty title={project ? `No job of ${project} waits for room` : 'Nothing waits for room'} />
             ) : (
               all.slice(0, SHOWN).map((j) => (
                 <div className="item" key={j.id}>
@@ -59,6 +61,7 @@ export function Pending() {
 /** Jobs that failed, newest first, with whose doing it was. */
 export function Failing() {
   const query = useJobs('failed');
+  const { project } = useRights();
   return (
     <Loaded query={query}>
       {(page) => {
@@ -66,7 +69,7 @@ export function Failing() {
         return (
           <Panel title="Failed jobs" note={all.length ? 'newest first' : ''}>
             {all.length === 0 ? (
-              <Empty title="None lately" />
+              <Empty title={project ? `None of ${project} lately` : 'None lately'} />
             ) : (
               all.slice(0, SHOWN).map((j) => (
                 <div className="item" key={j.id}>
@@ -107,10 +110,11 @@ export function Hot() {
   const fleet = useFleet();
   useRevision(fleet);
   const all = hottest(fleet);
+  const { project } = useRights();
   return (
     <Panel title="Hot nodes" note={all.length ? `${all.length} at ${HOT} °C or more` : ''}>
       {all.length === 0 ? (
-        <Empty title={`No GPU is at ${HOT} °C`} />
+        <Empty title={project ? `No GPU that ${project} holds is at ${HOT} °C` : `No GPU is at ${HOT} °C`} />
       ) : (
         all.slice(0, SHOWN).map((h) => {
           const name = fleet.layout?.nodes[h.node].name ?? '';

@@ -2,9 +2,10 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api, once, type Schemas } from '../api/client';
 import { breakers, health, incidents, remedies } from '../queries';
+import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { Ago, Empty, Loaded, Panel, State, tidy, Word } from '../ui/parts';
+import { Ago, count, Empty, Loaded, NotShown, Panel, State, tidy, Word } from '../ui/parts';
 import { automation as automationWords } from '../words';
 import { Failing, Hot, Pending } from './oncall-work';
 import { Alerts, Burning } from './slo-parts';
@@ -27,6 +28,7 @@ export const WORST: Record<string, number> = { critical: 0, degraded: 1, warning
 
 export function OncallPage() {
   const site = useQuery(health());
+  const { whole, project } = useRights();
   return (
     <main className="page" id="page">
       <div className="head">
@@ -34,7 +36,7 @@ export function OncallPage() {
         <Loaded query={site}>
           {(s) => (
             <span>
-              <Word tone={s.state === 'well' ? 'ok' : 'bad'}>{s.state}</Word>{' '}
+              {whole && <Word tone={s.state === 'well' ? 'ok' : 'bad'}>{s.state}</Word>}{' '}
               <span className="dim">{s.reasons.join('; ')}</span>
             </span>
           )}
@@ -42,15 +44,26 @@ export function OncallPage() {
       </div>
       <div className="columns wide-left">
         <div>
-          <Waiting />
+          {whole && <Waiting />}
           <Alerts short />
-          <Incidents />
+          {whole && <Incidents />}
+          <LooseFindings />
+          {whole === false && (
+            <NotShown
+              project={project}
+              what="remedies and what waits for approval, incidents, breakers, automation, and what concerns nodes or other projects"
+            />
+          )}
         </div>
         <div>
           <Burning />
-          <Automation />
-          <Breakers />
-          <UnderWay />
+          {whole && (
+            <>
+              <Automation />
+              <Breakers />
+              <UnderWay />
+            </>
+          )}
           <Hot />
           <Pending />
           <Failing />
@@ -61,6 +74,33 @@ export function OncallPage() {
 }
 
 type Remedy = Schemas['Remedy'];
+
+/** Critical findings that are open on a node; null when that could not be read. */
+async function critical(name: string): Promise<Schemas['Finding'][] | null> {
+  try {
+    const { data } = await api.GET('/v1/nodes/{name}', { params: { path: { name } } });
+    return (data?.findings ?? []).filter((f) => f.severity === 'critical');
+  } catch {
+    return null;
+  }
+}
+
+/** What undoing a remedy means, given the critical findings that are open on its node. */
+export function undoWords(open: Pick<Schemas['Finding'], 'id' | 'kind' | 'title' | 'gpu'>[] | null): string {
+  const back = 'The node serves as before; after its test, where a reset or reboot has begun.';
+  if (open === null)
+    return `${back} Its open findings could not be read: they stay open, and work is placed there at once.`;
+  if (open.length === 0) return back;
+  const named = open.map(
+    (f) =>
+      `${f.title || f.kind}${f.gpu === null || f.gpu === undefined ? '' : ` on GPU ${f.gpu}`} (finding ${f.id})`,
+  );
+  return `${back} ${count(open.length, 'critical finding stays', 'critical findings stay')} open: ${named.join('; ')}. Work is placed there at once all the same.`;
+}
+
+/** What stopping automation means. */
+export const STOP_WORDS =
+  'Automation does nothing more to nodes until somebody resumes it. Nodes that become unhealthy meanwhile are not taken out of service; new work avoids them only while other nodes fit. What is under way goes on.';
 
 function RemedyButtons({ remedy }: { remedy: Remedy }) {
   const ask = useAsk();
@@ -118,8 +158,9 @@ function RemedyButtons({ remedy }: { remedy: Remedy }) {
         onClick={async () => {
           const reason = await ask({
             title: `Undo: ${remedy.action_words} on ${where}`,
-            text: 'The node serves as before; after its test, where a reset or reboot has begun.',
+            text: undoWords(await critical(remedy.node)),
             act: 'Undo',
+            risky: true,
             reason: 'needed',
           });
           if (reason !== null)
@@ -136,6 +177,7 @@ function RemedyButtons({ remedy }: { remedy: Remedy }) {
 }
 
 export function RemedyItem({ remedy }: { remedy: Remedy }) {
+  const { operates } = useRights();
   return (
     <div className="item">
       <h3>
@@ -152,7 +194,7 @@ export function RemedyItem({ remedy }: { remedy: Remedy }) {
       <p>
         {remedy.why} <span className="dim">{remedy.kind}</span>
       </p>
-      {remedy.step !== 'ended' && <RemedyButtons remedy={remedy} />}
+      {operates && remedy.step !== 'ended' && <RemedyButtons remedy={remedy} />}
     </div>
   );
 }
@@ -181,41 +223,50 @@ function Waiting() {
 
 function Incidents() {
   const query = useQuery(incidents());
-  const site = useQuery(health());
   return (
     <Loaded query={query}>
       {(page) => {
         const open = page.items
           .filter((i) => i.state === 'open')
           .sort((a, b) => WORST[a.severity] - WORST[b.severity] || b.opened_at.localeCompare(a.opened_at));
-        const loose = (site.data?.findings ?? []).filter((f) => !f.incident);
         return (
-          <>
-            <Panel title="Incidents" note={open.length ? `${open.length} open, worst first` : ''}>
-              {open.length === 0 ? (
-                <Empty title="No incident is open">
-                  <p>
-                    Findings that share a cause (a leaf, a feed, a driver version, a job template) become one
-                    incident here. To practise: <code>muster gameday run</code>.
-                  </p>
-                </Empty>
-              ) : (
-                open.map((i) => <IncidentItem key={i.id} incident={i} />)
-              )}
-            </Panel>
-            <Panel title="Findings of no incident" note={loose.length ? `${loose.length} open` : ''}>
-              {loose.length === 0 ? (
-                <Empty title="None" />
-              ) : (
-                [...loose]
-                  .sort((a, b) => WORST[a.severity] - WORST[b.severity])
-                  .map((f) => <FindingItem key={f.id} finding={f} />)
-              )}
-            </Panel>
-          </>
+          <Panel title="Incidents" note={open.length ? `${open.length} open, worst first` : ''}>
+            {open.length === 0 ? (
+              <Empty title="No incident is open">
+                <p>
+                  Findings that share a cause (a leaf, a feed, a driver version, a job template) become one
+                  incident here. To practise: <code>muster gameday run</code>.
+                </p>
+              </Empty>
+            ) : (
+              open.map((i) => <IncidentItem key={i.id} incident={i} />)
+            )}
+          </Panel>
         );
       }}
     </Loaded>
+  );
+}
+
+/** Findings of no incident. A token that is bound to a project gets those about its jobs, and no incidents. */
+function LooseFindings() {
+  const site = useQuery(health());
+  const { whole, project } = useRights();
+  const of = whole === false;
+  const loose = (site.data?.findings ?? []).filter((f) => of || !f.incident);
+  return (
+    <Panel
+      title={of ? `Findings about jobs of ${project}` : 'Findings of no incident'}
+      note={loose.length ? `${loose.length} open` : ''}
+    >
+      {loose.length === 0 ? (
+        <Empty title={of ? `None about jobs of ${project}` : 'None'} />
+      ) : (
+        [...loose]
+          .sort((a, b) => WORST[a.severity] - WORST[b.severity])
+          .map((f) => <FindingItem key={f.id} finding={f} />)
+      )}
+    </Panel>
   );
 }
 
@@ -262,6 +313,7 @@ function IncidentItem({ incident }: { incident: Schemas['Incident'] }) {
 }
 
 export function FindingItem({ finding: f, hideNode }: { finding: Schemas['Finding']; hideNode?: boolean }) {
+  const { whole } = useRights();
   return (
     <div className="item">
       <h3>
@@ -283,9 +335,11 @@ export function FindingItem({ finding: f, hideNode }: { finding: Schemas['Findin
           <Ago at={f.last_seen} />
           {f.count > 1 && `, ${f.count} times`}
         </span>
-        <Link to="/runbooks" search={{ mode: f.kind }}>
-          runbook
-        </Link>
+        {whole && (
+          <Link to="/runbooks" search={{ mode: f.kind }}>
+            runbook
+          </Link>
+        )}
       </h3>
       <ul className="evidence">
         {(f.evidence ?? []).slice(0, 4).map((line) => (
@@ -300,48 +354,45 @@ function Automation() {
   const site = useQuery(health());
   const ask = useAsk();
   const { act, busy } = useAct();
+  const { operates } = useRights();
   return (
     <Loaded query={site}>
       {(s) => {
         const a = s.automation;
-        if (!a)
-          return (
-            <Panel title="Automation">
-              <Empty title="Not for this token" />
-            </Panel>
-          );
+        if (!a) return null;
         const running = a.state === 'running';
         return (
           <Panel
             title="Automation"
             note={<Word tone={running ? 'ok' : 'bad'}>{a.state}</Word>}
             actions={
-              <button
-                type="button"
-                className={running ? 'risky' : 'main'}
-                disabled={busy}
-                onClick={async () => {
-                  const reason = await ask({
-                    title: running ? 'Stop automation' : 'Resume automation',
-                    text: running
-                      ? 'Nothing more is taken out of service until somebody resumes it. What is under way goes on.'
-                      : 'Remedies that waited for a limit go on.',
-                    act: running ? 'Stop' : 'Resume',
-                    risky: running,
-                    reason: running ? 'needed' : undefined,
-                  });
-                  if (reason === null) return;
-                  const params = { header: once() };
-                  if (running)
-                    void act(
-                      () => api.POST('/v1/automation/stop', { params, body: { reason } }),
-                      'Automation is stopped',
-                    );
-                  else void act(() => api.POST('/v1/automation/resume', { params }), 'Automation runs again');
-                }}
-              >
-                {running ? 'Stop' : 'Resume'}
-              </button>
+              operates && (
+                <button
+                  type="button"
+                  className={running ? 'risky' : 'main'}
+                  disabled={busy}
+                  onClick={async () => {
+                    const reason = await ask({
+                      title: running ? 'Stop automation' : 'Resume automation',
+                      text: running ? STOP_WORDS : 'Remedies that waited for a limit go on.',
+                      act: running ? 'Stop' : 'Resume',
+                      risky: running,
+                      reason: running ? 'needed' : undefined,
+                    });
+                    if (reason === null) return;
+                    const params = { header: once() };
+                    if (running)
+                      void act(
+                        () => api.POST('/v1/automation/stop', { params, body: { reason } }),
+                        'Automation is stopped',
+                      );
+                    else
+                      void act(() => api.POST('/v1/automation/resume', { params }), 'Automation runs again');
+                  }}
+                >
+                  {running ? 'Stop' : 'Resume'}
+                </button>
+              )
             }
           >
             <div className="body">

@@ -1,13 +1,15 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Schemas } from '../api/client';
 import { reservations } from '../queries';
-import { Ago, Empty, Loaded, Panel, Scroll, State } from '../ui/parts';
+import { useRights } from '../rights';
+import { Ago, Empty, exact, Loaded, Panel, Scroll, State } from '../ui/parts';
 
 const DAY = 86_400_000;
 const DAYS = 14;
 
 export function ReservationsPage() {
   const query = useQuery(reservations());
+  const { project } = useRights();
   return (
     <main className="page" id="page">
       <div className="head">
@@ -17,7 +19,7 @@ export function ReservationsPage() {
         {(page) =>
           page.items.length === 0 ? (
             <div className="panel">
-              <Empty title="Nothing is reserved">
+              <Empty title={project ? `Nothing is reserved for ${project}` : 'Nothing is reserved'}>
                 <p>
                   A reservation keeps nodes for projects at a time; a maintenance window keeps them empty:{' '}
                   <code>muster reserve NAME --nodes 8 --start 2030-01-31T12:00:00Z --for 4h</code>.
@@ -105,12 +107,7 @@ function Calendar({ items }: { items: Schemas['Reservation'][] }) {
           return (
             <div className="line" key={r.name}>
               <span className="cut">{r.name}</span>
-              <div
-                className="track"
-                title={
-                  w ? `${new Date(w.start).toLocaleString()} to ${new Date(w.end).toLocaleString()}` : 'over'
-                }
-              >
+              <div className="track" title={w ? `${exact(w.start)} to ${exact(w.end)}` : 'over'}>
                 {seen && (
                   <i
                     className={r.maintenance ? 'maintenance' : ''}

@@ -3,9 +3,10 @@ import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react';
 import { api, must, once, type Schemas } from '../api/client';
 import { runbook, runbookRun, runbookRuns, runbooks } from '../queries';
+import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { Ago, count, Empty, Loaded, Panel, Scroll, type Tone, Word } from '../ui/parts';
+import { Ago, count, Empty, Loaded, NotShown, Panel, Scroll, type Tone, Word } from '../ui/parts';
 
 type Step = Schemas['RunbookStep'];
 type Run = Schemas['RunbookRun'];
@@ -42,8 +43,18 @@ const about = (vars: Record<string, string>) =>
 
 /** All books, and runs that go on. */
 export function RunbooksPage() {
-  const books = useQuery(runbooks());
+  const { whole, project } = useRights();
+  const books = useQuery({ ...runbooks(), enabled: whole === true });
   const { mode } = useSearch({ from: '/runbooks' });
+  if (whole === false)
+    return (
+      <main className="page" id="page">
+        <div className="head">
+          <h1>Runbooks</h1>
+        </div>
+        <NotShown project={project} what="runbooks and their runs" />
+      </main>
+    );
   return (
     <main className="page" id="page">
       <div className="head">
@@ -54,7 +65,7 @@ export function RunbooksPage() {
           </span>
         )}
       </div>
-      <Runs />
+      {whole && <Runs />}
       <Loaded query={books}>
         {(list) => {
           const shown = list.items.filter((b) => !mode || b.modes.includes(mode) || b.topics.includes(mode));
@@ -181,6 +192,7 @@ function StepText({ step }: { step: Step }) {
 
 /** One book, and what it takes to follow it. */
 export function RunbookPage() {
+  const { submits } = useRights();
   const { name } = useParams({ from: '/runbooks/$name' });
   const query = useQuery(runbook(name));
   return (
@@ -206,7 +218,7 @@ export function RunbookPage() {
                   </div>
                 ))}
               </Panel>
-              <Start book={b} />
+              {submits && <Start book={b} />}
             </div>
           </>
         )}
@@ -382,6 +394,7 @@ export function RunbookRunPage() {
 }
 
 function Now({ run, step }: { run: Run; step: Step }) {
+  const { submits } = useRights();
   const { act, busy } = useAct();
   const params = { path: { id: run.id }, header: once() };
   const say = (word: Schemas['RunbookWord'], choose?: string) =>
@@ -401,50 +414,52 @@ function Now({ run, step }: { run: Run; step: Step }) {
             <Word tone="warn">waits for a person</Word> {run.waits}
           </p>
         )}
-        <div className="actions">
-          {step.choices.length > 0 ? (
-            step.choices.map((c) => (
-              <button
-                type="button"
-                className="main"
-                key={c.text}
-                disabled={busy}
-                onClick={() => say('choose', c.text)}
-              >
-                {c.text}
-              </button>
-            ))
-          ) : (
-            <>
-              <button type="button" className="main" disabled={busy} onClick={() => say('go')}>
-                {go}
-              </button>
-              <button type="button" disabled={busy} onClick={() => say('yes')}>
-                {step.kind === 'act' ? 'Done by hand' : 'It is so'}
-              </button>
-              <button type="button" disabled={busy} onClick={() => say('no')}>
-                {step.kind === 'act' ? 'Could not be done' : 'It is not so'}
-              </button>
-            </>
-          )}
-          <button type="button" disabled={busy} onClick={() => say('skip')}>
-            Skip
-          </button>
-          <button
-            type="button"
-            className="risky"
-            disabled={busy}
-            onClick={() =>
-              void act(
-                () =>
-                  api.POST('/v1/runbook-runs/{id}/stop', { params, body: { reason: 'from the console' } }),
-                'The run is stopped',
-              )
-            }
-          >
-            Stop the run
-          </button>
-        </div>
+        {submits && (
+          <div className="actions">
+            {step.choices.length > 0 ? (
+              step.choices.map((c) => (
+                <button
+                  type="button"
+                  className="main"
+                  key={c.text}
+                  disabled={busy}
+                  onClick={() => say('choose', c.text)}
+                >
+                  {c.text}
+                </button>
+              ))
+            ) : (
+              <>
+                <button type="button" className="main" disabled={busy} onClick={() => say('go')}>
+                  {go}
+                </button>
+                <button type="button" disabled={busy} onClick={() => say('yes')}>
+                  {step.kind === 'act' ? 'Done by hand' : 'It is so'}
+                </button>
+                <button type="button" disabled={busy} onClick={() => say('no')}>
+                  {step.kind === 'act' ? 'Could not be done' : 'It is not so'}
+                </button>
+              </>
+            )}
+            <button type="button" disabled={busy} onClick={() => say('skip')}>
+              Skip
+            </button>
+            <button
+              type="button"
+              className="risky"
+              disabled={busy}
+              onClick={() =>
+                void act(
+                  () =>
+                    api.POST('/v1/runbook-runs/{id}/stop', { params, body: { reason: 'from the console' } }),
+                  'The run is stopped',
+                )
+              }
+            >
+              Stop the run
+            </button>
+          </div>
+        )}
       </div>
     </Panel>
   );

@@ -1,7 +1,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
 import { api, once, type Schemas } from '../api/client';
 import { alerts, slos } from '../queries';
+import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Ago, brief, Empty, Loaded, Panel, type Tone, Word } from '../ui/parts';
@@ -39,6 +41,7 @@ export function Budget({ of: s }: { of: Slo }) {
 /** Alerts that somebody has to look at, pages first. */
 export function Alerts({ short }: { short?: boolean }) {
   const query = useQuery(alerts());
+  const { whole, project } = useRights();
   return (
     <Loaded query={query}>
       {(page) => {
@@ -47,13 +50,14 @@ export function Alerts({ short }: { short?: boolean }) {
           <Panel
             title="Alerts"
             note={page.items.length ? `${page.items.length}${page.cursor ? ' or more' : ''} open` : ''}
-            actions={short && <Link to="/slos">Silences and receivers</Link>}
+            actions={short && whole && <Link to="/slos">Silences and receivers</Link>}
           >
             {page.items.length === 0 ? (
-              <Empty title="No alert is open">
+              <Empty title={project ? `No alert is open about ${project} alone` : 'No alert is open'}>
                 <p>
-                  A promise whose budget is spent too fast, an incident, a critical finding: one alert for
-                  each cause, however much suffers from it.
+                  {project
+                    ? 'Alerts of the site and of other projects are not shown to this token.'
+                    : 'A promise whose budget is spent too fast, an incident, a critical finding: one alert for each cause, however much suffers from it.'}
                 </p>
               </Empty>
             ) : (
@@ -71,6 +75,7 @@ const node = (cause: string) => /^(?:node|gpu|port):([^/]+)/.exec(cause)?.[1];
 function AlertItem({ alert: a }: { alert: Alert }) {
   const ask = useAsk();
   const { act, busy } = useAct();
+  const { operates } = useRights();
   const name = node(a.cause);
   return (
     <div className="item">
@@ -107,7 +112,7 @@ function AlertItem({ alert: a }: { alert: Alert }) {
         </p>
       )}
       <div className="actions">
-        {!a.acknowledged && (
+        {operates && !a.acknowledged && (
           <button
             type="button"
             className="main"
@@ -130,7 +135,7 @@ function AlertItem({ alert: a }: { alert: Alert }) {
             Acknowledge
           </button>
         )}
-        {!a.silenced && (
+        {operates && !a.silenced && (
           <button
             type="button"
             disabled={busy}
@@ -156,6 +161,19 @@ function AlertItem({ alert: a }: { alert: Alert }) {
         )}
       </div>
     </div>
+  );
+}
+
+/** No objective is shown, and why: those of the site are hidden from a token that is bound to a project. */
+export function NoObjectives({ children }: { children?: ReactNode }) {
+  const { whole, project } = useRights();
+  if (whole === null) return null;
+  return whole ? (
+    <Empty title="Nothing is promised">{children}</Empty>
+  ) : (
+    <Empty title={`No objective is about ${project} alone`}>
+      <p>Objectives of the site and of other projects are not shown to this token.</p>
+    </Empty>
   );
 }
 

@@ -2,12 +2,13 @@ import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { api, once, type Schemas } from '../api/client';
 import { receivers, silences, slo, slos } from '../queries';
+import { useRights } from '../rights';
 import { burn, left } from '../slo/burn';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { Ago, brief, count, Empty, Loaded, Panel, Word } from '../ui/parts';
+import { Ago, brief, count, Empty, Loaded, NotShown, Panel, Word } from '../ui/parts';
 import { Plot } from '../ui/plot';
-import { Alerts, Budget, sloTone } from './slo-parts';
+import { Alerts, Budget, NoObjectives, sloTone } from './slo-parts';
 
 type Slo = Schemas['Slo'];
 
@@ -16,11 +17,12 @@ const ORDER: Record<string, number> = { spent: 0, burning: 1, kept: 2, no_data: 
 export function SlosPage() {
   const query = useQuery(slos());
   const { name } = useSearch({ from: '/slos' });
+  const { whole, project } = useRights();
   return (
     <main className="page" id="page">
       <div className="head">
         <h1>Promises</h1>
-        {query.data && <Tally items={query.data.items} />}
+        {query.data && (whole || query.data.items.length > 0) && <Tally items={query.data.items} />}
       </div>
       <div className="columns wide-left">
         <div>
@@ -28,12 +30,12 @@ export function SlosPage() {
             {(page) =>
               page.items.length === 0 ? (
                 <Panel title="Objectives">
-                  <Empty title="Nothing is promised">
+                  <NoObjectives>
                     <p>
                       An objective says what share of jobs, nodes or time is to be good, and over how long:{' '}
                       <code>muster slo</code>.
                     </p>
-                  </Empty>
+                  </NoObjectives>
                 </Panel>
               ) : (
                 <>
@@ -57,8 +59,13 @@ export function SlosPage() {
         </div>
         <div>
           <Alerts />
-          <Silences />
-          <Receivers />
+          {whole && (
+            <>
+              <Silences />
+              <Receivers />
+            </>
+          )}
+          {whole === false && <NotShown project={project} what="silences and receivers" />}
         </div>
       </div>
     </main>
@@ -198,6 +205,7 @@ function Fact({ word, text }: { word: string; text: string }) {
 
 function Silences() {
   const query = useQuery(silences());
+  const { operates } = useRights();
   const ask = useAsk();
   const { act, busy } = useAct();
   return (
@@ -234,24 +242,29 @@ function Silences() {
                     )}
                     {s.silences > 0 && `; keeps ${count(s.silences, 'alert')} quiet`}
                   </p>
-                  <div className="actions">
-                    <button
-                      type="button"
-                      disabled={busy}
-                      onClick={async () => {
-                        const yes = await ask({
-                          title: `End the silence ${s.name}`,
-                          text: 'Alerts that it kept quiet are told again.',
-                          act: 'End it',
-                        });
-                        if (yes === null) return;
-                        const params = { path: { name: s.name }, header: once() };
-                        void act(() => api.DELETE('/v1/silences/{name}', { params }), 'The silence is over');
-                      }}
-                    >
-                      End
-                    </button>
-                  </div>
+                  {operates && (
+                    <div className="actions">
+                      <button
+                        type="button"
+                        disabled={busy}
+                        onClick={async () => {
+                          const yes = await ask({
+                            title: `End the silence ${s.name}`,
+                            text: 'Alerts that it kept quiet are told again.',
+                            act: 'End it',
+                          });
+                          if (yes === null) return;
+                          const params = { path: { name: s.name }, header: once() };
+                          void act(
+                            () => api.DELETE('/v1/silences/{name}', { params }),
+                            'The silence is over',
+                          );
+                        }}
+                      >
+                        End
+                      </button>
+                    </div>
+                  )}
                 </div>
               ))
             )}

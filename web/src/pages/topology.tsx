@@ -7,6 +7,7 @@ import { type Fleet, useRevision } from '../live/fleet';
 import { Flag } from '../live/frame';
 import { CLASS_WORDS, type Class, classColor, classOf } from '../map/colors';
 import { fabric, linkFindings } from '../queries';
+import { useRights } from '../rights';
 import {
   links as gather,
   type Links,
@@ -89,6 +90,7 @@ export function TopologyPage() {
   const revision = useRevision(fleet);
   const theme = useTheme();
   const { only } = useSearch({ from: '/topology' });
+  const { project } = useRights();
   const layout = fleet.layout;
   const tests = useQuery(fabric());
   const found = useQuery(linkFindings());
@@ -166,7 +168,13 @@ export function TopologyPage() {
               </section>
             ))}
           {only && shown.every((s) => s.leaves.length === 0) && (
-            <Empty title="Every link and every node is well, as far as is known" />
+            <Empty
+              title={
+                project
+                  ? 'No node is out of service. How links stand is not shown to this token.'
+                  : 'Every link and every node is well, as far as is known'
+              }
+            />
           )}
         </>
       )}

@@ -1,17 +1,30 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { createContext, type ReactNode, useCallback, useContext, useState } from 'react';
+import { createContext, type ReactNode, useCallback, useContext, useEffect, useState } from 'react';
 import { ApiError } from '../api/client';
+import { useFleet } from '../live/context';
+import { type Standing, useStanding } from '../live/fleet';
 
 interface Said {
   text: string;
   bad: boolean;
+  /** It says that the server cannot be reached. */
+  away?: boolean;
 }
 
-const Context = createContext<(said: Said | null) => void>(() => {});
+type Tell = (next: (old: Said | null) => Said | null) => void;
+
+/** What is still true: that the server cannot be reached is over once its stream comes again. */
+export function still(said: Said | null, standing: Standing): Said | null {
+  return said?.away && standing === 'live' ? null : said;
+}
+
+const Context = createContext<Tell>(() => {});
 
 /** One line about what was done last, below the top. */
 export function Telling({ children }: { children: ReactNode }) {
   const [said, tell] = useState<Said | null>(null);
+  const standing = useStanding(useFleet());
+  useEffect(() => tell((old) => still(old, standing)), [standing]);
   return (
     <Context.Provider value={tell}>
       {children}
@@ -19,7 +32,7 @@ export function Telling({ children }: { children: ReactNode }) {
         {said && (
           <div className={said.bad ? 'said bad' : 'said'}>
             <span>{said.text}</span>
-            <button type="button" className="quiet" aria-label="Close" onClick={() => tell(null)}>
+            <button type="button" className="quiet" aria-label="Close" onClick={() => tell(() => null)}>
               ×
             </button>
           </div>
@@ -39,11 +52,13 @@ export function useAct() {
       setBusy(true);
       try {
         await what();
-        tell({ text: done, bad: false });
-        setTimeout(() => tell(null), 6000);
+        const said = { text: done, bad: false };
+        tell(() => said);
+        setTimeout(() => tell((old) => (old === said ? null : old)), 6000);
       } catch (e) {
         const hint = e instanceof ApiError && e.hint ? ` (${e.hint})` : '';
-        tell({ text: `${(e as Error).message}${hint}`, bad: true });
+        const away = e instanceof ApiError && e.code === 'unreachable';
+        tell(() => ({ text: `${(e as Error).message}${hint}`, bad: true, away }));
       } finally {
         setBusy(false);
         void queries.invalidateQueries();

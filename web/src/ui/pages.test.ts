@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { PAGES, pageNamed, title } from './pages';
+import { PAGES, pageNamed, pagesFor, title } from './pages';
 
 test('every page has a letter of its own', () => {
   expect(new Set(PAGES.map((p) => p.key)).size).toBe(PAGES.length);
@@ -13,6 +13,13 @@ test('search finds pages by their names and by what is on them', () => {
   expect(pageNamed('twin')?.to).toBe('/simulator');
   expect(pageNamed('r')).toBeNull();
   expect(pageNamed('gpu-017')).toBeNull();
+});
+
+test('a token that is bound to a project is not offered pages of the whole site', () => {
+  expect(pagesFor(true)).toEqual(PAGES);
+  expect(pagesFor(false).map((p) => p.to)).not.toContain('/runbooks');
+  expect(pagesFor(false).map((p) => p.to)).toContain('/oncall');
+  expect(pageNamed('runbooks', pagesFor(false))).toBeNull();
 });
 
 test('each address has a title', () => {

@@ -2,7 +2,7 @@
 export const PAGES = [
   { to: '/', key: 'f', label: 'Fleet', also: 'map gpus' },
   { to: '/oncall', key: 'o', label: 'On-call', also: 'oncall incidents' },
-  { to: '/runbooks', key: 'b', label: 'Runbooks', also: 'steps playbook' },
+  { to: '/runbooks', key: 'b', label: 'Runbooks', also: 'steps playbook', site: true },
   { to: '/jobs', key: 'j', label: 'Jobs', also: 'queue' },
   { to: '/nodes', key: 'n', label: 'Nodes', also: 'machines' },
   { to: '/slos', key: 's', label: 'SLOs', also: 'alerts silences burn budget objectives promises' },
@@ -16,13 +16,18 @@ export const PAGES = [
 
 export type Page = (typeof PAGES)[number];
 
+/** Those that a token has something on: what is the whole site's is not for one project. */
+export function pagesFor(whole: boolean | null): Page[] {
+  return PAGES.filter((p) => whole !== false || !('site' in p));
+}
+
 /** The page that words typed into the search mean, if they mean one. */
-export function pageNamed(words: string): Page | null {
+export function pageNamed(words: string, pages: readonly Page[] = PAGES): Page | null {
   const w = words.trim().toLowerCase();
   if (w.length < 2) return null;
   return (
-    PAGES.find((p) => p.label.toLowerCase().startsWith(w)) ??
-    PAGES.find((p) => p.also.split(' ').some((a) => a.startsWith(w) && w.length > 3)) ??
+    pages.find((p) => p.label.toLowerCase().startsWith(w)) ??
+    pages.find((p) => p.also.split(' ').some((a) => a.startsWith(w) && w.length > 3)) ??
     null
   );
 }

@@ -2,10 +2,17 @@ import type { UseQueryResult } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useState } from 'react';
 import { ApiError } from '../api/client';
 
-/** What went wrong, and what to do about it. */
+/** What went wrong, and what to do about it. What a token may not see or do is no failure. */
 export function Problem({ error, again }: { error: unknown; again?: () => void }) {
   const e = error as Error;
   const hint = e instanceof ApiError ? e.hint : null;
+  if (e instanceof ApiError && e.status === 403)
+    return (
+      <p className="state" role="status">
+        Not for this token: {e.message}
+        {hint && ` (${hint})`}
+      </p>
+    );
   return (
     <div className="error" role="alert">
       {e.message} {hint && <span>({hint})</span>}{' '}
@@ -42,6 +49,15 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
       <h2>{title}</h2>
       {children}
     </div>
+  );
+}
+
+/** Says once what a token that is bound to a project is not shown, so that nobody takes it for absent. */
+export function NotShown({ project, what }: { project: string | null; what: string }) {
+  return (
+    <p className="state" role="note">
+      Not shown to this token, which is bound to project {project}: {what}.
+    </p>
   );
 }
 
@@ -129,18 +145,46 @@ export function brief(length: string): string {
   );
 }
 
-/** A moment as its distance from now; the exact time when pointed at. */
-export function Ago({ at }: { at: string | null | undefined }) {
+/** A moment with its date, second and time zone: `2026-11-16 15:42:45 GMT-8`. */
+export function exact(at: string | number, timeZone?: string): string {
+  const parts = new Intl.DateTimeFormat('en', {
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    hourCycle: 'h23',
+    timeZoneName: 'shortOffset',
+    timeZone,
+  }).formatToParts(new Date(at));
+  const of = (type: string) => parts.find((p) => p.type === type)?.value ?? '';
+  return `${of('year')}-${of('month')}-${of('day')} ${of('hour')}:${of('minute')}:${of('second')} ${of('timeZoneName')}`;
+}
+
+/** Renders again every so many milliseconds. */
+function useTicks(ms: number) {
   const [, tick] = useState(0);
   useEffect(() => {
-    const timer = setInterval(() => tick((n) => n + 1), 10_000);
+    const timer = setInterval(() => tick((n) => n + 1), ms);
     return () => clearInterval(timer);
-  }, []);
+  }, [ms]);
+}
+
+/** How long something goes on, counted on while it is looked at. */
+export function Since({ at }: { at: string }) {
+  useTicks(1000);
+  return <>{span(Math.max(0, Date.now() - Date.parse(at)))}</>;
+}
+
+/** A moment as its distance from now; the exact time when pointed at. */
+export function Ago({ at }: { at: string | null | undefined }) {
+  useTicks(10_000);
   if (!at) return <span className="dim">never</span>;
   const ms = Date.now() - Date.parse(at);
   const text = ms < -1000 ? `in ${span(-ms)}` : ms < 5000 ? 'now' : `${span(ms)} ago`;
   return (
-    <time dateTime={at} title={new Date(at).toLocaleString()}>
+    <time dateTime={at} title={exact(at)}>
       {text}
     </time>
   );
@@ -152,8 +196,8 @@ export function Clock({ at }: { at: string }) {
   const today = new Date().toDateString() === d.toDateString();
   const time = d.toLocaleTimeString('en-GB');
   return (
-    <time dateTime={at} title={d.toLocaleString()}>
-      {today ? time : `${d.toISOString().slice(5, 10)} ${time.slice(0, 5)}`}
+    <time dateTime={at} title={exact(at)}>
+      {today ? time : `${exact(at).slice(5, 10)} ${time.slice(0, 5)}`}
     </time>
   );
 }

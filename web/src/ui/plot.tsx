@@ -118,6 +118,7 @@ export function Plot({ title, at, lines, most, say, height = 190, across }: Prop
               {newest[i]}
             </li>
           ))}
+          <li className="dim">{long ? 'days in UTC' : 'times in UTC'}</li>
         </ul>
       </figcaption>
     </figure>

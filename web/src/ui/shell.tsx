@@ -1,13 +1,14 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router';
-import { useEffect, useRef, useState } from 'react';
-import { api, must, session } from '../api/client';
+import { useEffect, useMemo, useRef, useState } from 'react';
+import { session } from '../api/client';
 import { useFleet } from '../live/context';
 import { useStanding } from '../live/fleet';
-import { health } from '../queries';
+import { health, whoami } from '../queries';
+import { rightsOf } from '../rights';
 import { useBrand } from './brand';
 import { BrandLink, BrandMark } from './mark';
-import { PAGES, title } from './pages';
+import { type Page, pagesFor, title } from './pages';
 import { choose, useTheme } from './theme';
 
 const WORDS = {
@@ -23,7 +24,7 @@ function typing(e: KeyboardEvent): boolean {
 }
 
 /** `/` searches, `g` and a letter goes to a page, `?` says so. */
-function useKeys(help: () => void) {
+function useKeys(help: () => void, pages: Page[]) {
   const navigate = useNavigate();
   const armed = useRef(0);
   useEffect(() => {
@@ -38,13 +39,13 @@ function useKeys(help: () => void) {
       else if (e.key === 'g') armed.current = Date.now();
       else if (Date.now() - armed.current < 1500) {
         armed.current = 0;
-        const page = PAGES.find((p) => p.key === e.key);
+        const page = pages.find((p) => p.key === e.key);
         if (page) void navigate({ to: page.to });
       }
     };
     window.addEventListener('keydown', down);
     return () => window.removeEventListener('keydown', down);
-  }, [navigate, help]);
+  }, [navigate, help, pages]);
 }
 
 export function Shell() {
@@ -53,12 +54,10 @@ export function Shell() {
   const theme = useTheme();
   const help = useRef<HTMLDialogElement>(null);
   const [openHelp] = useState(() => () => help.current?.showModal());
-  useKeys(openHelp);
-  const me = useQuery({
-    queryKey: ['whoami'],
-    queryFn: async () => must(await api.GET('/v1/whoami')),
-    staleTime: 60_000,
-  });
+  const me = useQuery(whoami());
+  const { whole } = rightsOf(me.data);
+  const pages = useMemo(() => pagesFor(whole), [whole]);
+  useKeys(openHelp, pages);
   const brand = useBrand();
   const path = useRouterState({ select: (s) => s.location.pathname });
   useEffect(() => {
@@ -76,7 +75,7 @@ export function Shell() {
           <BrandMark />
         </Link>
         <nav aria-label="Pages">
-          {PAGES.map((p) => (
+          {pages.map((p) => (
             <Link
               key={p.to}
               to={p.to}
@@ -132,7 +131,7 @@ export function Shell() {
               <kbd>/</kbd>
             </dt>
             <dd>search</dd>
-            {PAGES.map((p) => (
+            {pages.map((p) => (
               <FactsKey key={p.key} letter={p.key} label={p.label} />
             ))}
             <dt>

@@ -1,0 +1,66 @@
+import type { Schemas } from '../api/client';
+
+type Event = Schemas['LogEvent'];
+
+const FIRST = 300;
+
+/**
+ * Where the list of events begins, given where the log ends. Null: with the oldest event that is kept.
+ * The position of a token that is bound to a project is sealed, so nothing can be taken off it.
+ */
+export function beginning(end: string): string | null {
+  return /^\d+$/.test(end) ? String(Math.max(0, Number(end) - FIRST)) : null;
+}
+
+const entityOf = (d: Record<string, never>): string | undefined =>
+  [d.finding, d.seen, d.incident, d.alert, d.condition, d.breaker, d]
+    // biome-ignore lint/suspicious/noExplicitAny: the log's own shape, which the API does not describe
+    .map((o: any) => o?.entity ?? o?.cause)
+    .find((e) => typeof e === 'string' && e);
+
+/** The job and node that an event is about, and what it says in a few words. */
+export function about(e: Event): { job?: string; node?: string; text: string } {
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  const d = (e.data ?? {}) as any;
+  const entity = entityOf(d);
+  // A key names an attempt, or a machine's public key.
+  const number = d.key?.job ?? d.job ?? (e.kind === 'job_submitted' ? d.id : undefined);
+  const job =
+    typeof number === 'number' || typeof number === 'string'
+      ? String(number)
+      : entity?.match(/^job:(\d+)/)?.[1];
+  const act = d.act?.act;
+  const node: string | undefined =
+    d.node ?? d.remedy?.node ?? act?.node ?? entity?.match(/^(?:node|gpu|port):([^/]+)/)?.[1];
+  const reason = typeof d.reason === 'string' ? d.reason : d.reason?.why?.replaceAll('_', ' ');
+  const elsewhere = /^(node|gpu|port|job):/.test(entity ?? '') ? undefined : entity;
+  const of = d.finding ?? d.seen ?? d.incident ?? d.alert ?? d.condition;
+  const numbered = /^(finding|incident|remedy|act|alert)_/.exec(e.kind);
+  const words = [
+    numbered && d.id !== undefined && `${numbered[1]} ${d.id}`,
+    d.run?.book ?? (typeof d.run === 'number' && `run ${d.run}`),
+    act?.what?.replaceAll('_', ' '),
+    act?.gpu !== undefined && `GPU ${act.gpu}`,
+    act?.title,
+    of?.kind,
+    of?.summary,
+    elsewhere,
+    d.fault?.code,
+    d.remedy?.action,
+    d.breaker?.state,
+    d.step,
+    d.stage,
+    d.silence?.name,
+    d.receiver,
+    typeof d.alerts?.length === 'number' && `${d.alerts.length} alerts`,
+    reason,
+    d.why,
+    d.name,
+    d.outcome,
+    d.message,
+    d.text,
+    d.error,
+  ];
+  const text = words.filter((t, i) => typeof t === 'string' && t && words.indexOf(t) === i).join(', ');
+  return { job, node, text };
+}

@@ -1,0 +1,224 @@
+// Pages as one token sees them: what the server hides from it is never shown as absent, and what it may
+// not do is not offered. Answers are those that the server gives to such a token.
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { type ComponentType, createElement } from 'react';
+import { renderToStaticMarkup } from 'react-dom/server';
+import { expect, test, vi } from 'vitest';
+import type { Schemas } from '../api/client';
+
+vi.stubGlobal('sessionStorage', { getItem: () => null });
+vi.mock('@tanstack/react-router', async () => {
+  const { createElement } = await import('react');
+  return {
+    Link: (p: { children: never }) => createElement('a', null, p.children),
+    useNavigate: () => () => {},
+    useParams: () => ({ name: 'n1', id: '7' }),
+    useSearch: () => ({}),
+  };
+});
+vi.mock('../ui/theme', () => ({ useTheme: () => 'dark' }));
+vi.mock('../ui/brand', () => ({ useBrand: () => ({ name: 'Muster' }) }));
+vi.mock('../ui/chart', () => ({ Chart: () => null }));
+vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => 'live' }));
+
+const { FleetContext } = await import('../live/context');
+const { OncallPage, STOP_WORDS, undoWords } = await import('./oncall');
+const { SlosPage } = await import('./slos');
+const { ExecutivePage } = await import('./executive');
+const { NodePage } = await import('./node');
+const { RunbooksPage } = await import('./runbooks');
+const { JobPage, Times } = await import('./job');
+
+type Me = Schemas['WhoAmI'];
+const tenant: Me = { name: 'user:ann', role: 'user', project: 'team-a', site: 's' };
+const operator: Me = { name: 'user:op', role: 'operator', project: null, site: 's' };
+const viewer: Me = { name: 'user:eve', role: 'viewer', project: null, site: 's' };
+
+const page = { items: [], cursor: null };
+const health = {
+  state: 'well',
+  reasons: [],
+  findings: [],
+  waiting: [],
+  incidents: [],
+  breakers: [],
+  automation: null,
+  nodes: {},
+};
+const running = {
+  state: 'running',
+  nodes: 9,
+  out: 0,
+  out_at_most: 2,
+  taken: [],
+  taken_at_most: 1,
+  modes: {},
+};
+const node = {
+  name: 'n1',
+  state: 'ready',
+  location: { region: 'r', cluster: 'c', spine: 's', leaf: 'l', rack: 'k', nvlink: 'n1', feed: 'a' },
+  jobs: [],
+  findings: [],
+  gpus_excluded: [],
+  inventory: { kernel: '', versions: {}, gpus: [] },
+  agent: null,
+  qualified: null,
+  hazard: 0,
+};
+const job = {
+  id: '7',
+  name: 'train',
+  state: 'failed',
+  past: [],
+  groups: [],
+  spec: {},
+  submitted_at: '2030-01-31T00:00:00Z',
+};
+
+function show(what: ComponentType, me: Me | undefined, more: [unknown[], unknown][] = []): string {
+  const queries = new QueryClient();
+  const known: [unknown[], unknown][] = [
+    [['whoami'], me],
+    [['health', 'summary'], health],
+    [['health', 'incidents'], page],
+    [['health', 'breakers'], page],
+    [['health', 'remedies'], page],
+    [['slo', 'alerts'], page],
+    [['slo', 'list'], page],
+    [['slo', 'silences'], page],
+    [['slo', 'receivers'], page],
+    [['jobs', 'oncall', 'queued'], page],
+    [['jobs', 'oncall', 'failed'], page],
+    [['jobs', 'one', '7'], job],
+    [['node', 'n1'], node],
+    [['node', 'n1', 'timeline'], page],
+    [['telemetry', 'n1'], { rows: [], gpu_columns: [] }],
+    ...more,
+  ];
+  for (const [key, data] of known) if (data !== undefined) queries.setQueryData(key, data);
+  const fleet = { byName: new Map(), columns: null, layout: null } as never;
+  const inside = createElement(FleetContext.Provider, { value: fleet }, createElement(what));
+  return renderToStaticMarkup(createElement(QueryClientProvider, { client: queries }, inside));
+}
+
+test('on-call tells a tenant of their project only, and says that the rest is not shown', () => {
+  const text = show(OncallPage, tenant);
+  for (const clear of [
+    'No alert is open<',
+    'Nothing waits<',
+    'No GPU is at',
+    'well',
+    'No incident',
+    'All closed',
+  ])
+    expect(text).not.toContain(clear);
+  expect(text).toContain('No alert is open about team-a alone');
+  expect(text).toContain('No job of team-a waits for room');
+  expect(text).toContain('No GPU that team-a holds is at 80 °C');
+  expect(text).toContain('Not shown to this token, which is bound to project team-a: remedies');
+  expect(text).not.toContain('Try again');
+});
+
+test('on-call tells an operator all, and offers a viewer nothing', () => {
+  const site: [unknown[], unknown][] = [[['health', 'summary'], { ...health, automation: running }]];
+  const text = show(OncallPage, operator, site);
+  for (const clear of [
+    'No alert is open<',
+    'Nothing waits<',
+    'No GPU is at 80',
+    'well',
+    'All closed',
+    '>Stop<',
+  ])
+    expect(text).toContain(clear);
+  expect(text).not.toContain('Not shown');
+  expect(show(OncallPage, viewer, site)).not.toContain('>Stop<');
+});
+
+test('until it is known who asks, nobody is told that all is well', () => {
+  const text = show(OncallPage, undefined);
+  for (const clear of ['Nothing waits<', 'No incident', 'All closed', 'Not shown'])
+    expect(text).not.toContain(clear);
+});
+
+test('a tenant is not told that nothing is promised, or that there are no GPUs', () => {
+  const slos = show(SlosPage, tenant);
+  expect(slos).not.toContain('Nothing is promised');
+  expect(slos).not.toContain('0 objectives');
+  expect(slos).toContain('No objective is about team-a alone');
+  expect(slos).toContain('silences and receivers');
+  const jobs = { submitted: 0, succeeded: 0, succeeded_first: 0, cancelled: 0, failed: {} };
+  const total = { jobs, interruptions: {}, gpu_seconds: {} };
+  const report = {
+    from: '2030-01-24T00:00:00Z',
+    to: '2030-01-31T00:00:00Z',
+    since: '2030-01-01T00:00:00Z',
+    complete: true,
+    project: 'team-a',
+    rows: [{ ...total, from: '2030-01-24T00:00:00Z', to: '2030-01-25T00:00:00Z' }],
+    total,
+    inventory: [],
+    projects: [],
+    forecast: null,
+  };
+  const executive = show(ExecutivePage, tenant, [[['report', 7], report]]);
+  expect(executive).not.toContain('0 GPUs');
+  expect(executive).not.toContain('Nothing is promised');
+  expect(executive).toContain('Not shown to this token');
+  expect(executive).toContain('in UTC');
+  expect(show(SlosPage, operator)).toContain('Nothing is promised');
+});
+
+test("a tenant's page of a node leaves out what is hidden, and buttons that would be refused", () => {
+  const hidden = ['not connected', 'Never tested', 'kernel', 'hazard<', 'press Qualify', 'known to be wrong'];
+  const buttons = ['>Cordon<', '>Drain<', '>Qualify<'];
+  const text = show(NodePage, tenant);
+  for (const t of [...hidden, ...buttons, '>Timeline<']) expect(text).not.toContain(t);
+  expect(text).toContain('Not shown to this token');
+  const whole = show(NodePage, operator);
+  for (const t of ['not connected', 'Never tested', 'press Qualify', ...buttons]) expect(whole).toContain(t);
+  const only = show(NodePage, viewer);
+  for (const t of ['press Qualify', ...buttons]) expect(only).not.toContain(t);
+  expect(only).toContain('Never tested');
+});
+
+test('runbooks are the whole site’s: a tenant is told so once', () => {
+  const text = show(RunbooksPage, tenant);
+  expect(text.match(/Not shown to this token/g)).toHaveLength(1);
+  expect(text).not.toContain('Loading');
+});
+
+test('a job that has ended can be requeued by whoever may submit', () => {
+  expect(show(JobPage, tenant)).toContain('>Requeue<');
+  expect(show(JobPage, viewer)).not.toContain('>Requeue<');
+  const active: [unknown[], unknown][] = [[['jobs', 'one', '7'], { ...job, state: 'running' }]];
+  expect(show(JobPage, tenant, active)).not.toContain('>Requeue<');
+  expect(show(JobPage, tenant, active)).toContain('>Cancel<');
+});
+
+test('a job that waits again does not run, and one that runs is timed from its own attempt', () => {
+  const before = (ms: number) => new Date(Date.now() - ms).toISOString();
+  const times = (of: object) => renderToStaticMarkup(createElement(Times, { job: of as never }));
+  const first = before(6 * 3_600_000);
+  const waits = times({ state: 'queued', started_at: first, attempt: null });
+  expect(waits).toContain('first started');
+  expect(waits).not.toContain('runs for');
+  const again = times({ state: 'running', started_at: first, attempt: { started_at: before(120_000) } });
+  expect(again).toContain('first started');
+  expect(again).toMatch(/runs for<\/dt><dd>2 min/);
+  const once = times({ state: 'running', started_at: first, attempt: { started_at: first } });
+  expect(once).toMatch(/<dt>started<\/dt>.*runs for<\/dt><dd>6 h/);
+  const over = times({ state: 'succeeded', started_at: first, ended_at: before(0), attempt: null });
+  expect(over).toMatch(/took<\/dt><dd>6 h/);
+});
+
+test('undoing names critical findings that stay open; stopping says what is not done meanwhile', () => {
+  expect(undoWords([])).not.toContain('critical');
+  const words = undoWords([{ id: '1203', kind: 'gpu-off-bus', title: 'GPU off its bus', gpu: 3 }]);
+  expect(words).toContain('1 critical finding stays open: GPU off its bus on GPU 3 (finding 1203)');
+  expect(words).toContain('at once');
+  expect(undoWords(null)).toContain('could not be read');
+  expect(STOP_WORDS).toContain('not taken out of service');
+  expect(STOP_WORDS).toContain('avoids them only while other nodes fit');
+});
