@@ -2001,6 +2001,7 @@ export interface components {
             fabric: components["schemas"]["Fabric"];
             /** @description The same for people. */
             fabric_words: string;
+            freed_at?: components["schemas"]["Timestamp"] | null;
             /** @description That domain's level. */
             level: components["schemas"]["Level"];
             /**
