@@ -66,6 +66,9 @@ pub(crate) struct Going {
     pub(crate) last: Option<(u32, Verdict, Time)>,
     pub(crate) attempt: Option<Attempt>,
     leaving: Option<Leaving>,
+    /// It had ended, and waits since somebody had it run again: no failure brings it back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    anew: bool,
 }
 
 impl Going {
@@ -82,6 +85,7 @@ impl Going {
             last: None,
             attempt: None,
             leaving: None,
+            anew: false,
         }
     }
 
@@ -197,6 +201,7 @@ impl Going {
         self.leave(c, Part::Restarting);
         self.waits(c, at, held.milli());
         self.attempts = self.attempts.max(no);
+        self.anew = false;
         self.attempt = Some(Attempt {
             no,
             held,
@@ -333,7 +338,7 @@ impl Going {
     /// from no failure.
     pub(crate) fn again(&mut self, at: Time) {
         self.at = self.at.max(at);
-        self.hit = None;
+        (self.hit, self.anew) = (None, true);
     }
 
     /// The same as far as it is now, with what may still change told as it looks now.
@@ -351,7 +356,7 @@ impl Going {
     pub(crate) fn judge(&mut self, no: u32, verdict: Verdict) {
         if let Some(last) = self.last.as_mut().filter(|l| l.0 == no) {
             last.1 = verdict;
-            if self.attempt.is_none() {
+            if self.attempt.is_none() && !self.anew {
                 self.hit = failed(Some(verdict)).then(|| self.hit.unwrap_or(last.2));
             }
         }

@@ -251,6 +251,16 @@ fn a_failure_that_is_judged_anew_counts_once_and_a_job_may_go_on_after_it() {
     assert_eq!((w.failed.total(), w.interrupted.total()), (1, 1), "an end stays an end");
     let waited = 1000 * 8 * 60_000;
     assert_eq!((w.back, w.queued), (0, waited), "somebody runs it again: no way back");
+    // Nor when its end is judged once more while it waits.
+    let event = Event::AttemptAttributed {
+        key: key(1),
+        verdict: Verdict::Platform,
+        findings: vec![4],
+        reason: String::new(),
+    };
+    log.tell(at(20), event);
+    let w = sum(&log.report(at(20), Step::Hour));
+    assert_eq!((w.interrupted.platform, w.back, w.queued), (1, 0, waited));
 }
 
 #[test]

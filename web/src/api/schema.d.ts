@@ -4507,7 +4507,7 @@ export interface components {
             version: number;
             /**
              * Format: int64
-             * @description From the one to the other, in milliseconds.
+             * @description From the one to the other, but for the time in which it had ended, in milliseconds.
              */
             wall_ms: number;
             watched_since?: components["schemas"]["Timestamp"] | null;

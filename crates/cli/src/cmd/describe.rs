@@ -119,3 +119,32 @@ fn newest(all: Vec<Event>, job: u64) -> (Vec<Event>, Option<Timestamp>) {
     let since = own.first().map(|e| e.at);
     (own, since)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::units::Time;
+
+    fn of_job(job: u64, at: i64) -> Event {
+        Event {
+            seq: 1,
+            at: Time(at).into(),
+            kind: "job_held".into(),
+            origin: muster_api::event::EventOrigin::Input,
+            project: None,
+            actor: "ann".into(),
+            data: serde_json::json!({ "job": job }),
+        }
+    }
+
+    #[test]
+    fn the_newest_records_of_a_job_are_told_and_from_when_on_they_are_all() {
+        assert_eq!(newest(Vec::new(), 7), (Vec::new(), None), "nothing was read");
+        let few = vec![of_job(8, 1), of_job(7, 2)];
+        let (own, since) = newest(few, 7);
+        assert_eq!((own.len(), since), (1, Some(Time(1).into())));
+        let many = (0..=TOLD as i64).map(|at| of_job(7, at)).collect();
+        let (own, since) = newest(many, 7);
+        assert_eq!((own.len(), since), (TOLD, Some(Time(1).into())));
+    }
+}
