@@ -142,9 +142,9 @@ mod tests {
         assert_eq!(newest(Vec::new(), 7), (Vec::new(), None), "nothing was read");
         let few = vec![of_job(8, 1), of_job(7, 2)];
         let (own, since) = newest(few, 7);
-        assert_eq!((own.len(), since), (1, Some(Time(1).into())));
+        assert_eq!((own.len(), since), (1, Some(Timestamp(Time(1)))));
         let many = (0..=TOLD as i64).map(|at| of_job(7, at)).collect();
         let (own, since) = newest(many, 7);
-        assert_eq!((own.len(), since), (TOLD, Some(Time(1).into())));
+        assert_eq!((own.len(), since), (TOLD, Some(Timestamp(Time(1)))));
     }
 }
