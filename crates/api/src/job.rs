@@ -153,6 +153,8 @@ pub struct Attempt {
     pub started_at: Option<Timestamp>,
     /// When it will have run too long.
     pub deadline: Option<Timestamp>,
+    /// When its last rank ended: nothing is allocated to it since, although its end is not settled.
+    pub freed_at: Option<Timestamp>,
     /// The narrowest domain that holds the gang.
     pub domain: String,
     /// That domain's level.
@@ -514,7 +516,7 @@ impl Attempt {
             stop,
             notice,
             preflight,
-            freed_at: _,
+            freed_at,
         } = attempt;
         Attempt {
             no: *no,
@@ -522,6 +524,7 @@ impl Attempt {
             placed_at: (*placed_at).into(),
             started_at: started_at.map(Into::into),
             deadline: deadline.map(Into::into),
+            freed_at: freed_at.map(Into::into),
             domain: placement.domain.clone(),
             level: placement.level,
             fabric: placement.fabric,

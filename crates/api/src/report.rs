@@ -40,7 +40,7 @@ pub struct JobReport {
     /// Idle time, and the time up to an attempt's first step, are known from here on only: this
     /// server was not there before. Null when it always was.
     pub watched_since: Option<Timestamp>,
-    /// From the one to the other, in milliseconds.
+    /// From the one to the other, but for the time in which it had ended, in milliseconds.
     pub wall_ms: u64,
     /// Where that time went; the parts add up to it exactly.
     pub time_ms: TimeParts,

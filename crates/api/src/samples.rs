@@ -92,6 +92,7 @@ pub fn running(number: u64) -> Job {
         placed_at: Time(50_000).into(),
         started_at: Some(Time(60_000).into()),
         deadline: None,
+        freed_at: None,
         domain: "leaf-1".into(),
         level: Level::Leaf,
         fabric: Fabric::Rail,

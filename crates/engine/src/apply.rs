@@ -195,6 +195,10 @@ impl State {
                 self.attempt_ended(r, key, *verdict, reason)?;
             }
             Event::JobRequeued { job, reason, not_before, .. } => self.job(r.seq, *job, |j| {
+                // Whoever is run again after its end comes back from no fault.
+                if j.state.is_final() {
+                    j.recovery = None;
+                }
                 j.state = JobState::Queued;
                 j.reason = Some(reason.clone());
                 j.not_before = *not_before;

@@ -13,6 +13,8 @@ mod ending;
 mod lemons;
 #[path = "health/limits.rs"]
 mod limits;
+#[path = "health/recovery.rs"]
+mod recovery;
 #[path = "health/rehearse.rs"]
 mod rehearse;
 #[path = "health/repeats.rs"]

@@ -74,6 +74,11 @@ impl Allocated {
         }
     }
 
+    /// When its last rank ended, once all have.
+    pub(crate) fn freed_at(&self) -> Option<Time> {
+        self.freed.last().map(|(at, _)| *at).filter(|_| self.slots.is_empty())
+    }
+
     /// It is over: what it has left is nobody's concern any more.
     pub(crate) fn close(&mut self) {
         self.slots.clear();

@@ -82,13 +82,14 @@ pub struct Work {
     pub returns: u64,
     /// Jobs that came.
     pub submitted: u64,
-    /// Jobs that ended well.
+    /// Ends that went well. A job that is run again after its end may end several times, and each
+    /// end counts once; so for the others here.
     pub succeeded: u64,
-    /// Of them, those that did at their first attempt.
+    /// Of them, those at the first attempt.
     pub first: u64,
-    /// Jobs that were ended by somebody.
+    /// Ends by somebody's order.
     pub cancelled: u64,
-    /// Jobs that ended badly.
+    /// Ends that went badly.
     pub failed: Blame,
     /// Attempts that ended by a failure.
     pub interrupted: Blame,

@@ -189,7 +189,7 @@ impl Fleet {
                 self.on_attempt(*key, |g, c| g.end(c, at, Some(*verdict), heard.as_ref()));
             }
             Event::AttemptAttributed { key, verdict, .. } => self.judged(*key, *verdict),
-            Event::JobRequeued { job, .. } => self.requeued(*job),
+            Event::JobRequeued { job, .. } => self.requeued(*job, at),
             Event::JobSucceeded { job } => self.ended(*job, at, Verdict::Success),
             Event::JobFailed { job, .. } => {
                 let last = self.jobs.get(job).and_then(|g| g.last).map(|l| l.1);
@@ -245,16 +245,13 @@ impl Fleet {
         self.over.insert(job, Over { going: g, at, failed });
     }
 
-    /// A job goes on: after an attempt, or after it had been given up.
-    fn requeued(&mut self, job: JobId) {
+    /// A job goes on: after an attempt, or after it had ended. An end that was counted stays so.
+    fn requeued(&mut self, job: JobId, at: Time) {
         let Some(mut over) = self.over.remove(&job) else {
             self.on(job, |g, c| g.requeue(c));
             return;
         };
-        if let Some(v) = over.failed {
-            shift(&mut self.calendar, over.at, &over.going.project, v, None, |w| &mut w.failed);
-            over.going.again(v);
-        }
+        over.going.again(at);
         self.jobs.insert(job, over.going);
     }
 
@@ -272,11 +269,11 @@ impl Fleet {
         if was == now {
             return;
         }
-        shift(c, at, &going.project, was, Some(now), |w| &mut w.interrupted);
+        shift(c, at, &going.project, was, now, |w| &mut w.interrupted);
         if let Some((at, failed)) = over
             && *failed == Some(was)
         {
-            shift(c, at, &going.project, was, Some(now), |w| &mut w.failed);
+            shift(c, at, &going.project, was, now, |w| &mut w.failed);
             *failed = Some(now);
         }
         going.judge(no, now);
@@ -333,13 +330,13 @@ impl Fleet {
     }
 }
 
-/// Counts an end under another verdict, or not at all any more.
+/// Counts an end under another verdict.
 fn shift(
     c: &mut Calendar,
     at: Time,
     project: &str,
     was: Verdict,
-    now: Option<Verdict>,
+    now: Verdict,
     of: impl Fn(&mut Work) -> &mut crate::days::Blame,
 ) {
     c.at(at, |b| {
@@ -347,7 +344,7 @@ fn shift(
         if let Some(n) = blame.of(was) {
             *n = n.saturating_sub(1);
         }
-        if let Some(n) = now.and_then(|v| blame.of(v)) {
+        if let Some(n) = blame.of(now) {
             *n += 1;
         }
     });

@@ -66,6 +66,9 @@ pub(crate) struct Going {
     pub(crate) last: Option<(u32, Verdict, Time)>,
     pub(crate) attempt: Option<Attempt>,
     leaving: Option<Leaving>,
+    /// It had ended, and waits since somebody had it run again: no failure brings it back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    anew: bool,
 }
 
 impl Going {
@@ -82,6 +85,7 @@ impl Going {
             last: None,
             attempt: None,
             leaving: None,
+            anew: false,
         }
     }
 
@@ -101,7 +105,7 @@ impl Going {
         out.attempts = job.attempts;
         let last = job.past.last();
         out.last = last.map(|p| (p.no, p.verdict, p.ended_at));
-        out.hit = last.filter(|p| failed(Some(p.verdict))).map(|p| p.ended_at);
+        out.hit = last.filter(|p| failed(Some(p.verdict))).map(|p| p.freed());
         out.attempt = job.attempt.as_ref().map(|a| Attempt {
             no: a.no,
             held: Allocated::left(a),
@@ -197,6 +201,7 @@ impl Going {
         self.leave(c, Part::Restarting);
         self.waits(c, at, held.milli());
         self.attempts = self.attempts.max(no);
+        self.anew = false;
         self.attempt = Some(Attempt {
             no,
             held,
@@ -279,7 +284,9 @@ impl Going {
     ) {
         let starts = self.starts();
         let Some(a) = self.attempt.clone() else { return };
-        let stop = a.stop_at.map_or(at, |t| t.min(at));
+        // Its end may be settled later than its last rank was gone.
+        let freed = a.held.freed_at().map_or(at, |t| t.min(at));
+        let stop = a.stop_at.map_or(freed, |t| t.min(freed));
         let mut worked = false;
         if let Some(started) = a.started_at {
             let work = heard.and_then(|h| h.working_at).unwrap_or(started);
@@ -299,7 +306,7 @@ impl Going {
         self.last = Some((a.no, verdict, at));
         // One that never came up is part of the way back from what was before it.
         self.hit = match failed(Some(verdict)) {
-            true => self.hit.filter(|_| !worked).or(a.stop_at).or(Some(at)),
+            true => self.hit.filter(|_| !worked).or(a.stop_at).or(Some(freed)),
             false => None,
         };
         c.at(at, |b| {
@@ -327,11 +334,11 @@ impl Going {
         self.waits(c, at, self.wanted);
     }
 
-    /// It was over, and goes on after all.
-    pub(crate) fn again(&mut self, verdict: Verdict) {
-        if failed(Some(verdict)) {
-            self.hit = self.hit.or(Some(self.at));
-        }
+    /// It was over, and somebody has it run again: the time between is nobody's, and it comes back
+    /// from no failure.
+    pub(crate) fn again(&mut self, at: Time) {
+        self.at = self.at.max(at);
+        (self.hit, self.anew) = (None, true);
     }
 
     /// The same as far as it is now, with what may still change told as it looks now.
@@ -349,7 +356,7 @@ impl Going {
     pub(crate) fn judge(&mut self, no: u32, verdict: Verdict) {
         if let Some(last) = self.last.as_mut().filter(|l| l.0 == no) {
             last.1 = verdict;
-            if self.attempt.is_none() {
+            if self.attempt.is_none() && !self.anew {
                 self.hit = failed(Some(verdict)).then(|| self.hit.unwrap_or(last.2));
             }
         }

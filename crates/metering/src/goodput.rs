@@ -1,5 +1,7 @@
 //! Where a job's time went. The parts of a life cover it exactly: every millisecond from its
-//! submission to its end is one part, whatever the log, clocks and ranks told.
+//! submission to its end is one part, whatever the log, clocks and ranks told. Time in which the job
+//! had ended, before somebody had it run again, is no part of its life. It ends with its last
+//! rank, however long its end takes to be settled.
 
 use crate::allocated::Allocated;
 use crate::life::{Life, Lived, wanted_milli};
@@ -41,7 +43,7 @@ pub struct Goodput {
     pub until: Time,
     /// They begin with its submission.
     pub complete: bool,
-    /// From the one to the other.
+    /// From the one to the other, but for the time in which it had ended.
     pub wall: Span,
     /// Where the time went, in milliseconds; together the whole.
     pub time: Parts,
@@ -95,11 +97,33 @@ struct Purse {
     now: AttemptParts,
     held: Option<Allocated>,
     held_gpu: u128,
+    /// Time that is nobody's.
+    skipped: u64,
 }
 
 impl Purse {
     fn new(at: Time, end: Time) -> Purse {
-        Purse { at, end, now: blank(0, at, 0), held: None, held_gpu: 0 }
+        Purse { at, end, now: blank(0, at, 0), held: None, held_gpu: 0, skipped: 0 }
+    }
+
+    /// Everything up to a moment is no part at all.
+    fn skip(&mut self, to: Time) {
+        let to = to.min(self.end).max(self.at);
+        self.skipped += to.since(self.at).0;
+        self.at = to;
+    }
+
+    /// The job had ended in these stretches. What was waited before one is a part; whoever is run
+    /// again by a person comes back from no failure.
+    fn gaps(&mut self, gaps: &[(Time, Time)], hit: &mut Option<Time>) {
+        for (from, to) in gaps {
+            self.cut(*from, waits(hit.is_some()));
+            self.skip(*to);
+            *hit = None;
+            if self.now.time.total() == 0 {
+                self.now.from = self.at;
+            }
+        }
     }
 
     fn give(&mut self, part: Part, ms: u64) {
@@ -150,6 +174,11 @@ fn blank(no: u32, from: Time, milli: u64) -> AttemptParts {
     }
 }
 
+/// What a wait is: for the way back from a failure, or for its turn.
+fn waits(back: bool) -> Part {
+    if back { Part::Restarting } else { Part::Queued }
+}
+
 /// How much of a stretch was idle.
 fn overlap(idle: &[(Time, Time)], from: Time, to: Time) -> Span {
     Span(idle.iter().map(|(a, b)| (*b).min(to).since((*a).max(from)).0).sum())
@@ -163,7 +192,12 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
     let all = &life.attempts;
     let complete = all.first().is_none_or(|a| a.no <= 1);
     let since = all.first().filter(|_| !complete).map_or(job.submitted_at, |a| a.placed_at);
-    let end = job.ended_at.filter(|_| job.state.is_final()).unwrap_or(now).max(since);
+    let settled = job.ended_at.filter(|_| job.state.is_final());
+    let end = settled.unwrap_or(now);
+    // With its last rank, however long its cause is looked for.
+    let last = all.last().filter(|a| a.ended_at == settled).and_then(|a| a.freed_at);
+    let end = last.map_or(end, |t| t.min(end)).max(since);
+    let mut gaps = &life.gaps[..];
     let mut purse = Purse::new(since, end);
     let mut out = Vec::new();
     let mut recovered = (0, 0u128);
@@ -173,12 +207,16 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
     let mut hit: Option<Time> = None;
     for (n, a) in all.iter().enumerate() {
         let last = n + 1 == all.len();
+        purse.now = blank(a.no, purse.at, a.held.milli());
+        let before = gaps.partition_point(|(_, to)| *to <= a.placed_at);
+        let (passed, left) = gaps.split_at(before);
+        gaps = left;
+        purse.gaps(passed, &mut hit);
         let fate = Fate {
             back: hit.is_some(),
-            over: last && (job.state.is_final() || a.stops_job),
+            over: last && (job.state.is_final() || a.stops_job) || ends_before_gap(a, &life),
             heard: heard.get(&a.no),
         };
-        purse.now = blank(a.no, purse.at, a.held.milli());
         let ran = lived(&mut purse, a, &fate);
         up = Span(up.0.saturating_add(ran.up.0));
         unsaved = ran.unsaved;
@@ -190,11 +228,10 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
         purse.now.checkpoints = a.checkpoints;
         let lost = purse.now.time.get(Part::Lost) > 0;
         purse.now.estimated = lost && (!tells || a.partial);
-        purse.now.until = purse.at;
         out.push(purse.now.clone());
         // One that never came up is part of the way back from what was before it.
         hit = match failed(a.verdict) {
-            true => hit.filter(|_| ran.works.is_none()).or(a.stop_at).or(a.ended_at),
+            true => hit.filter(|_| ran.works.is_none()).or(a.stop_at).or(a.freed_at).or(a.ended_at),
             false => None,
         };
     }
@@ -202,11 +239,19 @@ pub fn goodput(job: &Job, life: Option<&Life>, heard: &BTreeMap<u32, Heard>, now
         // It waits again, or never had an attempt.
         let no = all.last().map_or(1, |a| a.no.saturating_add(1));
         purse.now = blank(no, purse.at, wanted_milli(job));
-        purse.cut(end, if hit.is_some() { Part::Restarting } else { Part::Queued });
+        purse.gaps(gaps, &mut hit);
+        purse.cut(end, waits(hit.is_some()));
         purse.now.until = end;
         out.push(purse.now.clone());
     }
-    summed(since, end, complete, purse.held_gpu, (up, unsaved), recovered, out)
+    let mut g = summed(since, end, complete, purse.held_gpu, (up, unsaved), recovered, out);
+    g.wall = Span(g.wall.0.saturating_sub(purse.skipped));
+    g
+}
+
+/// Was the job over with this attempt, and run again later?
+fn ends_before_gap(a: &Lived, life: &Life) -> bool {
+    a.ended_at.is_some_and(|at| life.gaps.iter().any(|(from, _)| *from == at))
 }
 
 /// What stands around an attempt.
@@ -228,22 +273,17 @@ struct Ran {
 
 fn lived(purse: &mut Purse, a: &Lived, fate: &Fate<'_>) -> Ran {
     let until = a.ended_at.unwrap_or(purse.end);
-    let (waits, starts) = if fate.back {
-        (Part::Restarting, Part::Restarting)
-    } else {
-        (Part::Queued, Part::Starting)
-    };
-    purse.cut(a.placed_at, waits);
+    let freed = a.freed_at.map_or(until, |t| t.min(until));
+    let starts = if fate.back { Part::Restarting } else { Part::Starting };
+    purse.cut(a.placed_at, waits(fate.back));
     purse.held = Some(a.held.clone());
-    let leaves = if fate.over { Part::Lost } else { Part::Restarting };
-    let stop = a.stop_at.map_or(until, |t| t.min(until));
+    let stop = a.stop_at.map_or(freed, |t| t.min(freed));
     let Some(started) = a.started_at else {
         purse.cut(stop, starts);
-        purse.cut(until, leaves);
-        purse.held = None;
+        leave(purse, (freed, until), fate.over);
         return Ran { up: Span(0), works: None, unsaved: Span(0) };
     };
-    purse.cut(started.min(until), starts);
+    purse.cut(started.min(freed), starts);
     let up = purse.at;
     // A first step that is told late is not waited for longer than there was work.
     let first = a.working_at.or(fate.heard.and_then(|h| h.working_at));
@@ -251,7 +291,7 @@ fn lived(purse: &mut Purse, a: &Lived, fate: &Fate<'_>) -> Ran {
     let rest = fate.heard.map_or(&[][..], |h| &h.idle);
     purse.cut(work.min(stop), starts);
     let works = Some(purse.at);
-    if let Some(saved) = a.saved_at.map(|s| s.min(until)) {
+    if let Some(saved) = a.saved_at.map(|s| s.min(freed)) {
         let idle = overlap(rest, purse.at, saved);
         purse.spend(
             saved,
@@ -265,9 +305,17 @@ fn lived(purse: &mut Purse, a: &Lived, fate: &Fate<'_>) -> Ran {
     let part = if kept { Part::Productive } else { Part::Lost };
     let tail = purse.spend(stop, &[(Part::Idle, idle)], part);
     let up = stop.min(purse.end).max(up).since(up);
-    purse.cut(until, leaves);
-    purse.held = None;
+    leave(purse, (freed, until), fate.over);
     Ran { up, works, unsaved: if runs { tail } else { Span(0) } }
+}
+
+/// The ranks leave; then the end is settled, which is part of the way back where there is one.
+fn leave(purse: &mut Purse, (freed, settled): (Time, Time), over: bool) {
+    let (until, part) = if over { (freed, Part::Lost) } else { (settled, Part::Restarting) };
+    purse.cut(until, part);
+    purse.now.until = purse.at;
+    purse.skip(settled);
+    purse.held = None;
 }
 
 fn summed(

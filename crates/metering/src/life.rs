@@ -31,6 +31,8 @@ pub struct Lived {
     pub stop_at: Option<Time>,
     /// The order is one that ends the job.
     pub stops_job: bool,
+    /// When its last rank ended, where that is known: its end may be settled later.
+    pub freed_at: Option<Time>,
     /// When its end was settled.
     pub ended_at: Option<Time>,
     /// Whose doing its end was.
@@ -63,6 +65,7 @@ impl Lived {
             held: Allocated::until(milli, p.freed()),
             placed_at: p.placed_at,
             started_at: p.started_at,
+            freed_at: Some(p.freed()),
             ended_at: Some(p.ended_at),
             verdict: Some(p.verdict),
             partial: true,
@@ -78,6 +81,7 @@ impl Lived {
             started_at: a.started_at,
             stop_at: a.stop.as_ref().map(|s| s.at),
             stops_job: a.stop.as_ref().is_some_and(|s| ends_job(&s.reason)),
+            freed_at: a.freed_at,
             partial: true,
             ..Lived::default()
         }
@@ -94,6 +98,10 @@ pub(crate) fn ends_job(reason: &StopReason) -> bool {
 pub struct Life {
     /// Its attempts that were read, oldest first.
     pub attempts: Vec<Lived>,
+    /// Stretches in which it had ended, each up to the order to run it again.
+    pub gaps: Vec<(Time, Time)>,
+    /// When it ended, while it has.
+    pub over_at: Option<Time>,
 }
 
 impl Life {
@@ -115,6 +123,7 @@ impl Life {
             match all[before..].iter_mut().find(|a| a.no == p.no) {
                 Some(a) => {
                     a.ended_at = a.ended_at.or(Some(p.ended_at));
+                    a.freed_at = a.freed_at.or(Some(p.freed()));
                     // It may have been judged again.
                     a.verdict = Some(p.verdict);
                 }
@@ -138,11 +147,11 @@ impl Life {
         {
             a.saved(c);
         }
-        Life { attempts: all }
+        Life { attempts: all, ..self }
     }
 }
 
-/// The lives of all jobs that had an attempt.
+/// The lives of all jobs that had an attempt, or an end.
 #[derive(Debug, Clone, Default)]
 pub struct Lives(BTreeMap<JobId, Life>);
 
@@ -174,7 +183,10 @@ impl Lives {
                 a.stops_job |= ends_job(reason);
             }),
             Event::SlotEnded { key, node, .. } => {
-                self.on(key.job, key.attempt, |a| a.held.free(node, at));
+                self.on(key.job, key.attempt, |a| {
+                    a.held.free(node, at);
+                    a.freed_at = a.held.freed_at();
+                });
             }
             Event::AttemptEnded { key, verdict, .. } => self.on(key.job, key.attempt, |a| {
                 a.ended_at = Some(at);
@@ -186,6 +198,21 @@ impl Lives {
             }
             Event::CheckpointDone { job, checkpoint } => {
                 self.on(*job, checkpoint.attempt, |a| a.saved(checkpoint));
+            }
+            Event::JobSucceeded { job }
+            | Event::JobFailed { job, .. }
+            | Event::JobCancelled { job, .. } => {
+                self.0.entry(*job).or_default().over_at = Some(at);
+            }
+            Event::JobRequeued { job, .. } => {
+                if let Some(life) = self.0.get_mut(job)
+                    && let Some(from) = life.over_at.take()
+                {
+                    if life.gaps.len() >= KEPT {
+                        life.gaps.remove(0);
+                    }
+                    life.gaps.push((from, at));
+                }
             }
             Event::JobsForgotten { jobs } => {
                 for job in jobs {

@@ -184,8 +184,9 @@ fn gpus_are_held_until_the_last_rank_ended_however_late_the_end_is_settled() {
     assert_eq!((w.held.total(), w.held.get(Part::Lost)), (held, held));
     (j.state, j.ended_at, j.attempts) = (JobState::Failed, Some(at(105)), 1);
     let g = goodput(&j, log.lives.get(JOB), &BTreeMap::new(), at(200));
-    assert_eq!((g.held_gpu, g.gpu.total(), g.wall), (held, held, Span::secs(105)));
-    assert_eq!(g.time.total(), 105_000, "and every second of the job is told");
+    assert_eq!((g.held_gpu, g.gpu.total(), g.wall), (held, held, Span::secs(100)));
+    assert_eq!(g.time.total(), 100_000, "and every second until its last rank ended is told");
+    assert_eq!(g.time.get(Part::Lost), 100_000, "seconds of looking for the cause are not lost");
     // The same from what the state keeps.
     j.past = vec![muster_model::job::PastAttempt {
         no: 1,
@@ -199,7 +200,7 @@ fn gpus_are_held_until_the_last_rank_ended_however_late_the_end_is_settled() {
         findings: vec![],
     }];
     let g = goodput(&j, None, &BTreeMap::new(), at(200));
-    assert_eq!((g.held_gpu, g.time.total()), (held, 105_000));
+    assert_eq!((g.held_gpu, g.time.total()), (held, 100_000));
 }
 
 #[test]
@@ -247,8 +248,47 @@ fn a_failure_that_is_judged_anew_counts_once_and_a_job_may_go_on_after_it() {
     assert_eq!((w.interrupted.application, w.interrupted.infrastructure), (0, 1));
     log.tell(at(12), requeued());
     let w = sum(&log.report(at(20), Step::Hour));
-    assert_eq!((w.failed.total(), w.interrupted.total()), (0, 1));
-    assert_eq!(w.back, 1000 * 10 * 60_000, "from its failure on");
+    assert_eq!((w.failed.total(), w.interrupted.total()), (1, 1), "an end stays an end");
+    let waited = 1000 * 8 * 60_000;
+    assert_eq!((w.back, w.queued), (0, waited), "somebody runs it again: no way back");
+    // Nor when its end is judged once more while it waits.
+    let event = Event::AttemptAttributed {
+        key: key(1),
+        verdict: Verdict::Platform,
+        findings: vec![4],
+        reason: String::new(),
+    };
+    log.tell(at(20), event);
+    let w = sum(&log.report(at(20), Step::Hour));
+    assert_eq!((w.interrupted.platform, w.back, w.queued), (1, 0, waited));
+}
+
+#[test]
+fn every_end_counts_once_whatever_it_is_and_however_often_its_job_is_run_again() {
+    let (mut log, job) = (Log::default(), job(JOB, 1));
+    let at = |min: u64| ZERO + Span::mins(min);
+    log.tell(at(0), submitted(&job));
+    for no in 1..=4u32 {
+        let begin = u64::from(no) * 10;
+        log.tell(at(begin), placed(key(no), 1));
+        log.tell(at(begin), started(no));
+        let (verdict, event) = match no {
+            1 | 2 => (Verdict::Application, failed(JOB)),
+            3 => (Verdict::Operator, Event::JobCancelled { job: JOB, reason: String::new() }),
+            _ => (Verdict::Success, Event::JobSucceeded { job: JOB }),
+        };
+        log.tell(at(begin + 4), ended(no, verdict));
+        log.tell(at(begin + 4), event);
+        if no < 4 {
+            log.tell(at(begin + 9), requeued());
+        }
+    }
+    let w = sum(&log.report(at(60), Step::Hour));
+    assert_eq!((w.failed.application, w.failed.total()), (2, 2));
+    assert_eq!((w.cancelled, w.succeeded, w.first, w.submitted), (1, 1, 0, 1));
+    // Ten minutes before the first, a minute after each order: what lies between is nobody's.
+    assert_eq!((w.queued, w.back), (1000 * 13 * 60_000, 0));
+    assert_eq!(w.recover(), None);
 }
 
 fn gpus(n: u32) -> Box<Inventory> {
@@ -444,6 +484,11 @@ fn live(log: &mut Log, tries: &[Try], fate: u8, tail: u64) -> (Job, Time) {
             at = at + Span(u64::from(*v) * 700);
         }
         log.tell(at, ended(no, verdict(*v)));
+        // The job may end, and somebody may have it run again.
+        if !last && matches!(*v, 1 | 6) {
+            log.tell(at, failed(JOB));
+            at = at + Span(*work);
+        }
         if !last || fate == 1 {
             log.tell(at, requeued());
         }

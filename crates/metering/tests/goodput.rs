@@ -194,6 +194,51 @@ fn preemption_is_waiting_and_no_failure() {
 }
 
 #[test]
+fn time_in_which_a_job_had_ended_is_no_part_of_it_and_a_persons_order_no_recovery() {
+    let again = || Event::JobRequeued {
+        job: JOB,
+        reason: "requeued by ann".into(),
+        not_before: Time(0),
+        by: Some("ann".into()),
+    };
+    let end = Event::SlotEnded {
+        key: key(1),
+        node: "n1".parse().unwrap(),
+        end: muster_model::job::SlotEnd::Stopped,
+    };
+    let failed = Event::JobFailed { job: JOB, reason: String::new(), exit_code: 3 };
+    let mut told: Vec<At> = vec![
+        (at(10), placed(key(1), 8)),
+        (at(12), started(1)),
+        (at(112), end),
+        // Its cause was looked for.
+        (at(117), ended(1, Verdict::Application)),
+        (at(117), failed),
+        (at(763), again()),
+    ];
+    let mut job = job(JOB, 8);
+    let g = goodput(&job, lives(&told).get(JOB), &BTreeMap::new(), at(765));
+    let waits = BTreeMap::from([("queued", 12), ("starting", 2), ("lost", 100)]);
+    assert_eq!((seconds(&g), g.wall), (waits, Span::secs(114)));
+    assert_eq!((g.attempts[0].until, g.attempts[1].from), (at(112), at(763)));
+    // Cancelled while it waits, and run again once more.
+    told.push((at(773), Event::JobCancelled { job: JOB, reason: String::new() }));
+    told.extend([
+        (at(900), again()),
+        (at(905), placed(key(2), 8)),
+        (at(906), started(2)),
+        (at(1006), ended(2, Verdict::Success)),
+        (at(1006), Event::JobSucceeded { job: JOB }),
+    ]);
+    (job.state, job.ended_at) = (JobState::Succeeded, Some(at(1006)));
+    let g = goodput(&job, lives(&told).get(JOB), &BTreeMap::new(), at(9000));
+    let parts = [("queued", 25), ("starting", 3), ("lost", 100), ("productive", 100)];
+    assert_eq!(seconds(&g), BTreeMap::from(parts));
+    assert_eq!((g.wall, g.time.total()), (Span::secs(228), 228_000));
+    assert_eq!((g.interruptions, g.recover), (1, None), "nobody came back from a failure");
+}
+
+#[test]
 fn what_the_state_keeps_is_enough_for_a_life_whose_log_was_not_read() {
     let (mut job, lives) = eventful();
     let whole = goodput(&job, lives.get(JOB), &BTreeMap::new(), at(0));

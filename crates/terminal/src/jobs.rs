@@ -6,15 +6,17 @@ use muster_api::{AttemptPreflight, Job, Notice, Promise};
 use muster_model::job::JobState;
 use muster_model::units::{Span, Time};
 
-/// How long it has run, or did.
+/// How long the attempt that goes on has all its ranks up, or how long the last one of a job that
+/// ended had: until its last rank ended. Waiting, and time in which the job had ended, are none of it.
 #[must_use]
 pub fn ran(job: &Job, now: Time) -> Option<Span> {
-    let end = job.ended_at.map_or(now, |t| t.0);
-    let start = match &job.attempt {
-        Some(a) => a.started_at,
-        None => job.started_at.filter(|_| job.state.is_final()),
+    let (start, end) = match (&job.attempt, job.past.last()) {
+        (Some(a), _) => (a.started_at, a.freed_at.map_or(now, |t| t.0)),
+        (None, Some(p)) => (p.started_at, p.ended_at.0),
+        (None, None) => (job.started_at, job.ended_at.map_or(now, |t| t.0)),
     };
-    start.map(|s| end.since(s.0))
+    let runs = job.attempt.is_some() || job.state.is_final();
+    start.filter(|_| runs).map(|s| end.since(s.0))
 }
 
 /// When a promised job starts.

@@ -2001,6 +2001,7 @@ export interface components {
             fabric: components["schemas"]["Fabric"];
             /** @description The same for people. */
             fabric_words: string;
+            freed_at?: components["schemas"]["Timestamp"] | null;
             /** @description That domain's level. */
             level: components["schemas"]["Level"];
             /**
@@ -4506,7 +4507,7 @@ export interface components {
             version: number;
             /**
              * Format: int64
-             * @description From the one to the other, in milliseconds.
+             * @description From the one to the other, but for the time in which it had ended, in milliseconds.
              */
             wall_ms: number;
             watched_since?: components["schemas"]["Timestamp"] | null;

@@ -6,7 +6,7 @@ mod story;
 
 use clap::{Args, Subcommand};
 use muster_api::{
-    Event, Fault, FaultsQuery, Finding, FindingsQuery, Job, JobReport, TimelineEntry,
+    Event, Fault, FaultsQuery, Finding, FindingsQuery, Job, JobReport, TimelineEntry, Timestamp,
 };
 use muster_client::Client;
 use muster_terminal::ctx::{Ctx, now};
@@ -40,8 +40,10 @@ enum What {
     },
 }
 
-/// A longer log is not searched for one job's timeline.
+/// Of a longer log only the end is searched for one job's records.
 const SEARCHED: usize = 20_000;
+/// Records of one job that are told.
+const TOLD: usize = 200;
 
 impl Describe {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
@@ -74,7 +76,10 @@ impl Describe {
 /// What is told of a job beside the job itself; without it the rest is still worth showing.
 #[derive(Debug, Default)]
 struct Beside {
+    /// Its newest records.
     events: Vec<Event>,
+    /// From here on these are all; nothing when the log could not be read.
+    since: Option<Timestamp>,
     faults: Vec<Fault>,
     findings: Vec<Finding>,
     report: Option<JobReport>,
@@ -86,7 +91,8 @@ async fn beside(client: &Client, job: &Job) -> Beside {
     let query = FindingsQuery { job: Some(job.number), ..FindingsQuery::default() };
     let findings = client.findings_up_to(&query, 200).await.map(|l| l.items).unwrap_or_default();
     let report = client.job_report(&job.id).await.ok();
-    Beside { events: timeline(client, job).await, faults, findings, report }
+    let (events, since) = newest(records(client).await, job.number);
+    Beside { events, since, faults, findings, report }
 }
 
 /// What happened to a node; not for tokens that are bound to a project.
@@ -94,14 +100,51 @@ async fn times(client: &Client, node: &str) -> Vec<TimelineEntry> {
     client.timeline(node, Some(40)).await.map(|l| l.items).unwrap_or_default()
 }
 
-/// Events about the job, when the log is short enough to search; without them the rest is
-/// still worth showing.
-async fn timeline(client: &Client, job: &Job) -> Vec<Event> {
-    let short = client.server_info().await.is_ok_and(|s| s.store.durable_seq <= SEARCHED as u64);
-    if !short {
-        return Vec::new();
+/// The log, or its end where it is long; nothing where this caller cannot read it.
+async fn records(client: &Client) -> Vec<Event> {
+    let Ok(site) = client.server_info().await else { return Vec::new() };
+    let skipped = site.store.durable_seq.saturating_sub(SEARCHED as u64);
+    let after = (skipped > 0).then(|| skipped.to_string());
+    super::events::page(client, after, SEARCHED).await.map(|l| l.items).unwrap_or_default()
+}
+
+/// The newest records of a job, and from when on they are all.
+fn newest(all: Vec<Event>, job: u64) -> (Vec<Event>, Option<Timestamp>) {
+    let since = all.first().map(|e| e.at);
+    let mut own: Vec<Event> = all.into_iter().filter(|e| e.job() == Some(job)).collect();
+    if own.len() <= TOLD {
+        return (own, since);
     }
-    let all =
-        super::events::page(client, None, SEARCHED).await.map(|l| l.items).unwrap_or_default();
-    all.into_iter().filter(|e| e.job() == Some(job.number)).collect()
+    own.drain(..own.len() - TOLD);
+    let since = own.first().map(|e| e.at);
+    (own, since)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::units::Time;
+
+    fn of_job(job: u64, at: i64) -> Event {
+        Event {
+            seq: 1,
+            at: Time(at).into(),
+            kind: "job_held".into(),
+            origin: muster_api::event::EventOrigin::Input,
+            project: None,
+            actor: "ann".into(),
+            data: serde_json::json!({ "job": job }),
+        }
+    }
+
+    #[test]
+    fn the_newest_records_of_a_job_are_told_and_from_when_on_they_are_all() {
+        assert_eq!(newest(Vec::new(), 7), (Vec::new(), None), "nothing was read");
+        let few = vec![of_job(8, 1), of_job(7, 2)];
+        let (own, since) = newest(few, 7);
+        assert_eq!((own.len(), since), (1, Some(Timestamp(Time(1)))));
+        let many = (0..=TOLD as i64).map(|at| of_job(7, at)).collect();
+        let (own, since) = newest(many, 7);
+        assert_eq!((own.len(), since), (TOLD, Some(Timestamp(Time(1)))));
+    }
 }

@@ -12,7 +12,7 @@ use muster_terminal::{follow, output};
 /// Show what happened: the log
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  muster events\n  muster events -f\n  muster events --after 1200 -o json\n  \
+    after_help = "Examples:\n  muster events\n  muster events -f\n  muster events --after 1200 -o json\n  muster events --job 42\n  \
 muster events -f -o json | jq 'select(.kind == \"node_lost\")'    one object a line"
 )]
 pub(crate) struct Events {
@@ -22,6 +22,9 @@ pub(crate) struct Events {
     /// Only events after this one
     #[arg(long, value_name = "SEQ")]
     after: Option<String>,
+    /// Only events about the job with this number
+    #[arg(long, value_name = "NUMBER")]
+    job: Option<u64>,
     /// At most so many
     #[arg(long, default_value_t = 1000, value_name = "N")]
     limit: usize,
@@ -31,16 +34,21 @@ impl Events {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let client = ctx.client()?;
         if !self.follow {
-            let list = page(&client, self.after.clone(), self.limit.max(1)).await?;
+            let own = |e: &Event| about_job(self.job, e);
+            let list = page_of(&client, self.after.clone(), self.limit.max(1), own).await?;
             if list.cursor.is_some() {
                 output::note("note: there are more; --after goes on, --limit shows more at once");
             }
             ctx.show(&list, |l| table(&l.items, now()).render())?;
             return Ok(0);
         }
+        let job = self.job;
         let mut events = follow::events(&client, self.after);
         while let Some(event) = events.recv().await {
             let event = event?;
+            if !about_job(job, &event) {
+                continue;
+            }
             if ctx.is_table() {
                 let line: String =
                     line(&event).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -55,17 +63,32 @@ impl Events {
     }
 }
 
+/// Is it about this job, where one was asked for?
+fn about_job(job: Option<u64>, e: &Event) -> bool {
+    job.is_none_or(|job| e.job() == Some(job))
+}
+
 /// Pages until there are no more, or `most`.
 pub(crate) async fn page(
     client: &muster_client::Client,
+    after: Option<String>,
+    most: usize,
+) -> Result<EventList, Fail> {
+    page_of(client, after, most, |_| true).await
+}
+
+/// The same of those that are wanted.
+async fn page_of(
+    client: &muster_client::Client,
     mut after: Option<String>,
     most: usize,
+    wanted: impl Fn(&Event) -> bool,
 ) -> Result<EventList, Fail> {
     let mut items = Vec::new();
     loop {
         let limit = u32::try_from((most - items.len()).min(1000)).unwrap_or(1000);
         let page = client.events(&EventsQuery { after: after.clone(), limit: Some(limit) }).await?;
-        items.extend(page.items);
+        items.extend(page.items.into_iter().filter(&wanted));
         if page.cursor.is_none() || items.len() >= most || page.cursor == after {
             return Ok(EventList { items, cursor: page.cursor });
         }

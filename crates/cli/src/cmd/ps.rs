@@ -169,6 +169,35 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn time_is_that_of_the_last_attempt_until_its_last_rank_ended() {
+        let past = |no, from, until| muster_api::job::PastAttempt {
+            no,
+            nodes: vec!["hgx-01".into()],
+            placed_at: Time(from).into(),
+            started_at: Some(Time(from).into()),
+            ended_at: Time(until).into(),
+            verdict: muster_model::job::Verdict::Application,
+            reason: String::new(),
+            findings: Vec::new(),
+        };
+        // It failed at once, was run again by a person eleven minutes later, and failed at once.
+        let mut failed = job(1, JobState::Failed);
+        failed.started_at = Some(Time(1_000).into());
+        failed.past = vec![past(1, 1_000, 3_000), past(2, 660_000, 664_000)];
+        failed.ended_at = Some(Time(669_000).into());
+        assert_eq!(jobs::ran(&failed, Time(900_000)), Some(Span::secs(4)));
+        failed.state = JobState::Queued;
+        failed.ended_at = None;
+        assert_eq!(jobs::ran(&failed, Time(900_000)), None, "it waits");
+        // The cause of its end is looked for.
+        let mut ending = running(2);
+        if let Some(a) = &mut ending.attempt {
+            a.freed_at = Some(Time(61_000).into());
+        }
+        assert_eq!(jobs::ran(&ending, Time(65_000)), Some(Span::secs(1)));
+    }
+
+    #[test]
     fn promised_starts_notices_and_parts_are_shown() {
         let mut promised = job(5, JobState::Queued);
         promised.waiting = Some("waits for room".into());

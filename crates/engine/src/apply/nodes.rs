@@ -6,6 +6,7 @@ use crate::stage::enter;
 use crate::state::{Booked, State};
 use muster_model::cordon::{Cordon, CordonedBy};
 use muster_model::event::{Event, Record};
+use muster_model::ids::JobId;
 use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, NodeRole, Stage};
@@ -88,10 +89,19 @@ impl State {
                 self.node(r.seq, node, |n| n.inventoried((**inventory).clone()))?;
                 self.follow_breakers(r, node)
             }
-            Event::NodeLost { node, .. } => self.node(r.seq, node, |n| {
-                n.reachable = false;
-                n.changed_at = r.at;
-            }),
+            Event::NodeLost { node, last_seen } => {
+                self.node(r.seq, node, |n| {
+                    n.reachable = false;
+                    n.changed_at = r.at;
+                })?;
+                let here: Vec<JobId> = self.attempts_on(node).map(|j| j.id).collect();
+                for id in here {
+                    if let Some(job) = self.jobs.get_mut(&id) {
+                        crate::health::recovery_of_lost(Arc::make_mut(job), *last_seen, r.at);
+                    }
+                }
+                Ok(())
+            }
             Event::OrphanGone { node, key } => self.node(r.seq, node, |n| {
                 n.orphans.remove(key);
             }),

@@ -69,6 +69,9 @@ impl State {
             }
             Event::AttemptAttributed { key, verdict, findings, reason } => {
                 let (no, verdict) = (key.attempt, *verdict);
+                // The cause is the first of them.
+                let cause = findings.first().filter(|_| verdict.excuses());
+                let fault = cause.and_then(|id| self.health.fault_of(*id));
                 self.job(r.seq, key.job, |j| {
                     let mut counts = (j.application_failures, j.infrastructure_failures);
                     if let Some(p) = j.past.iter_mut().find(|p| p.no == no) {
@@ -78,6 +81,7 @@ impl State {
                         p.reason.clone_from(reason);
                     }
                     (j.application_failures, j.infrastructure_failures) = counts;
+                    super::recovery_explained(j, no, fault);
                 })
             }
             Event::AttemptProgressed { key } => self.job(r.seq, key.job, |j| {

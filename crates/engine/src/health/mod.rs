@@ -27,6 +27,6 @@ pub use book::{Automation, HealthBook, Stopped};
 pub(crate) use decide::decide;
 pub(crate) use findings::of_hardware;
 pub(crate) use limits::is_out;
-pub(crate) use recovery::{recovery_begins, recovery_placed};
+pub(crate) use recovery::{recovery_begins, recovery_explained, recovery_of_lost, recovery_placed};
 pub use rehearse::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal};
 pub(crate) use work::Work;

@@ -16,8 +16,55 @@ impl HealthBook {
         let (StopReason::Sick { finding, .. } | StopReason::Hung { finding }) = reason else {
             return None;
         };
-        let f = self.findings.get(finding)?;
+        self.fault_of(*finding)
+    }
+
+    /// The fault that a finding tells of.
+    pub(crate) fn fault_of(&self, finding: u64) -> FaultBehind {
+        let f = self.findings.get(&finding)?;
         Some((f.seen.first_seen.min(f.opened_at), f.opened_at, f.id))
+    }
+}
+
+/// A way back that begins. What was wrong before the attempt was placed did not hit it yet.
+fn begun(
+    attempt: u32,
+    placed_at: Time,
+    (fault_at, found_at): (Time, Time),
+    finding: Option<u64>,
+    at: Time,
+) -> Recovery {
+    let fault_at = fault_at.max(placed_at).min(at);
+    Recovery {
+        attempt,
+        finding,
+        fault_at,
+        found_at: found_at.max(fault_at).min(at),
+        decided_at: at,
+        drained_at: None,
+        placed_at: None,
+        started_at: None,
+        working_at: None,
+    }
+}
+
+/// A node under the job is not heard any more: the way back of what runs there begins when it was
+/// last heard, not when that was noticed. The order to stop follows in the same breath.
+pub(crate) fn recovery_of_lost(j: &mut Job, last_seen: Time, at: Time) {
+    let Some(a) = j.attempt.as_ref().filter(|a| a.stop.is_none()) else { return };
+    j.recovery = Some(begun(a.no, a.placed_at, (last_seen, at), None, at));
+}
+
+/// The cause of an attempt's end became known: it may have begun before the attempt was stopped.
+pub(crate) fn recovery_explained(j: &mut Job, attempt: u32, fault: FaultBehind) {
+    let Some((fault_at, found_at, finding)) = fault else { return };
+    let Some(placed_at) = j.past.iter().find(|p| p.no == attempt).map(|p| p.placed_at) else {
+        return;
+    };
+    if let Some(r) = j.recovery.as_mut().filter(|r| r.attempt == attempt && r.finding.is_none()) {
+        r.finding = Some(finding);
+        r.fault_at = fault_at.max(placed_at).min(r.fault_at);
+        r.found_at = found_at.max(r.fault_at).min(r.found_at);
     }
 }
 
@@ -51,17 +98,8 @@ pub(crate) fn recovery_begins(
     }
     let (fault_at, found_at, finding) =
         fault.map_or((at, at, None), |(fault, found, id)| (fault, found, Some(id)));
-    j.recovery = Some(Recovery {
-        attempt,
-        finding,
-        fault_at,
-        found_at,
-        decided_at: at,
-        drained_at: None,
-        placed_at: None,
-        started_at: None,
-        working_at: None,
-    });
+    let placed_at = j.attempt.as_ref().map_or(fault_at, |a| a.placed_at);
+    j.recovery = Some(begun(attempt, placed_at, (fault_at, found_at), finding, at));
 }
 
 /// The next attempt was placed. What was the job's own doing is no recovery.

@@ -231,6 +231,9 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
     if !story.is_empty() {
         f.section(&format!("Story, from {} (UTC)", story::day(&story)), on);
         f.table(&story::table(&story), on);
+        if beside.since.is_none_or(|since| since > job.submitted_at) {
+            f.text(&format!("not all is told here; more: muster events --job {}", job.number));
+        }
     }
     f.0
 }

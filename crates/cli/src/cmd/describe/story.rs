@@ -1,13 +1,16 @@
-//! What happened to a job, in time order: its attempts, what was found, how it came back.
+//! What happened to a job, in time order: its attempts, what was found, how it came back. Each record
+//! of the log is told at its own time and stays told, whatever comes later. What the job itself
+//! remembers fills in only what is older than the log that was read.
 
 use super::Beside;
 use crate::cmd::events;
-use muster_api::{Job, Timestamp};
+use muster_api::{Event, Job, Timestamp};
+use muster_model::Event as Told;
 use muster_terminal::output::table::{Table, cell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One line of a story.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     at: Timestamp,
     /// What comes first of what happened at the same moment: causes before effects.
@@ -16,73 +19,152 @@ pub(super) struct Line {
     text: String,
 }
 
-/// Events that the story tells in its own words, or that nobody needs to read.
-const TOLD: [&str; 17] = [
-    "job_submitted",
-    "job_placed",
-    "job_promised",
-    "job_requeued",
-    "attempt_started",
-    "attempt_ended",
-    "attempt_attributed",
-    "attempt_progressed",
-    "slot_started",
-    "slot_ended",
-    "stop_ordered",
-    "job_succeeded",
-    "job_failed",
-    "job_cancelled",
-    "fault_seen",
-    "finding_opened",
-    "finding_changed",
-];
+/// The place of a record among what happened at the same moment; records keep their own order.
+const RECORD: u8 = 5;
 
 /// The whole story.
 pub(super) fn of(job: &Job, beside: &Beside) -> Vec<Line> {
     let mut s = Story::default();
+    s.remembered(job);
+    // The log tells better what it was read for.
+    s.lines.retain(|l| beside.since.is_none_or(|since| l.at < since));
     s.add(job.submitted_at, 0, "job", format!("submitted by {}", job.user));
-    s.attempts(job);
     s.wrong(beside);
-    if let Some(r) = &job.recovery {
-        s.add(r.fault_at, 1, "recovery", format!("attempt {} was hit", r.attempt));
-        s.add(r.decided_at, 4, "recovery", format!("attempt {} is ordered to stop", r.attempt));
-        if let Some(at) = r.drained_at {
-            s.add(at, 6, "recovery", "its last rank is gone".into());
-        }
-        if let Some(at) = r.working_at {
-            s.add(at, 10, "recovery", "it works again".into());
-        }
+    for e in &beside.events {
+        s.record(e);
     }
-    if let Some(c) = &job.checkpoint {
-        let step = c.step.map(|s| format!(" at step {s}")).unwrap_or_default();
-        s.add(c.at, 5, "checkpoint", format!("written{step} by attempt {}", c.attempt));
+    s.lines.sort_by_key(|l| (l.at, l.order));
+    s.lines
+}
+
+/// The names of nodes in a few characters.
+fn hosts<'a>(nodes: impl Iterator<Item = &'a str>) -> String {
+    muster_specs::hostlist::compress(nodes)
+}
+
+/// ` (finding 3, 4)`, unless the reason names them already.
+fn cited(reason: &str, findings: &[String]) -> String {
+    if findings.iter().all(|f| reason.contains(&format!("finding {f}"))) {
+        return String::new();
     }
-    if let Some(at) = job.ended_at {
-        let why = job.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
-        s.add(at, 11, "job", format!("{}{why}", job.state.word()));
-    }
-    for e in beside.events.iter().filter(|e| !TOLD.contains(&e.kind.as_str())) {
-        s.add(e.at, 5, "event", format!("{} {}", e.kind, events::about(e)));
-    }
-    s.0.into_iter().collect()
+    format!(" (finding {})", findings.join(", "))
 }
 
 #[derive(Default)]
-struct Story(BTreeSet<Line>);
+struct Story {
+    lines: Vec<Line>,
+    /// Nodes on which an attempt still has ranks.
+    left: BTreeMap<u32, BTreeSet<String>>,
+}
 
 impl Story {
     fn add(&mut self, at: Timestamp, order: u8, what: &'static str, text: String) {
-        self.0.insert(Line { at, order, what, text });
+        self.lines.push(Line { at, order, what, text });
+    }
+
+    /// One record, in the story's own words where it has any.
+    fn record(&mut self, e: &Event) {
+        let tagged = serde_json::json!({"kind": e.kind, "data": e.data});
+        // A newer server may tell what is not known here.
+        let Ok(told) = serde_json::from_value::<Told>(tagged) else {
+            return self.other(e);
+        };
+        let (what, text) = match told {
+            Told::JobPlaced { key, placement } => {
+                let nodes: BTreeSet<String> =
+                    placement.slots.iter().map(|s| s.node.to_string()).collect();
+                let text = hosts(nodes.iter().map(String::as_str));
+                self.left.insert(key.attempt, nodes);
+                ("attempt", format!("attempt {} is placed on {text}", key.attempt))
+            }
+            Told::AttemptStarted { key, .. } => {
+                ("attempt", format!("attempt {} runs", key.attempt))
+            }
+            Told::AttemptProgressed { key } => {
+                ("attempt", format!("attempt {} made its first step", key.attempt))
+            }
+            Told::NoticeGiven { key, reason, .. } => {
+                ("attempt", format!("attempt {} will be stopped: {reason}", key.attempt))
+            }
+            Told::StopOrdered { key, reason, .. } => {
+                ("attempt", format!("attempt {} is stopped: {reason}", key.attempt))
+            }
+            Told::SlotEnded { key, node, .. } => {
+                let Some(left) = self.left.get_mut(&key.attempt) else { return };
+                if !left.remove(node.as_str()) || !left.is_empty() {
+                    return;
+                }
+                ("attempt", format!("the last rank of attempt {} is gone", key.attempt))
+            }
+            Told::AttemptEnded { key, verdict, reason } => {
+                let (no, whose) = (key.attempt, verdict.word());
+                ("verdict", format!("attempt {no} ended, {whose}: {reason}"))
+            }
+            Told::AttemptAttributed { key, verdict, findings, reason } => {
+                let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
+                let (no, whose) = (key.attempt, verdict.word());
+                let why = cited(&reason, &findings);
+                (
+                    "verdict",
+                    format!("the end of attempt {no} is put down to {whose}: {reason}{why}"),
+                )
+            }
+            Told::JobRequeued { reason, .. } => ("job", format!("queued again: {reason}")),
+            Told::JobSucceeded { .. } => ("job", "succeeded".to_owned()),
+            Told::JobFailed { reason, .. } => ("job", format!("failed: {reason}")),
+            Told::JobCancelled { reason, .. } => ("job", format!("cancelled: {reason}")),
+            Told::CheckpointDone { checkpoint: c, .. } => {
+                ("checkpoint", checkpoint(c.step, c.attempt))
+            }
+            // The job's own line, the lines of faults and findings, and one line for all ranks of
+            // an attempt say it already; promises are made anew every few seconds.
+            Told::JobSubmitted { .. }
+            | Told::FaultSeen { .. }
+            | Told::FindingOpened { .. }
+            | Told::FindingChanged { .. }
+            | Told::SlotStarted { .. }
+            | Told::JobPromised { .. } => return,
+            _ => return self.other(e),
+        };
+        self.add(e.at, RECORD, what, text);
+    }
+
+    /// A record that the story has no words of its own for.
+    fn other(&mut self, e: &Event) {
+        self.add(e.at, RECORD, "event", format!("{} {}", e.kind, events::about(e)));
+    }
+
+    /// What the job remembers: the newest of everything.
+    fn remembered(&mut self, job: &Job) {
+        self.attempts(job);
+        if let Some(r) = &job.recovery {
+            self.add(
+                r.decided_at,
+                4,
+                "recovery",
+                format!("attempt {} is ordered to stop", r.attempt),
+            );
+            if let Some(at) = r.drained_at {
+                self.add(at, 6, "recovery", "its last rank is gone".into());
+            }
+            if let Some(at) = r.working_at {
+                self.add(at, 10, "recovery", "it works again".into());
+            }
+        }
+        if let Some(c) = &job.checkpoint {
+            self.add(c.at, 5, "checkpoint", checkpoint(c.step, c.attempt));
+        }
+        if let Some(at) = job.ended_at {
+            let why = job.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
+            self.add(at, 11, "job", format!("{}{why}", job.state.word()));
+        }
     }
 
     /// Attempts: where, when they ran, and whose doing their end was.
     fn attempts(&mut self, job: &Job) {
         for p in &job.past {
             self.begun(p.no, p.nodes.iter(), p.placed_at, p.started_at);
-            // A reason that names its finding need not do so twice.
-            let cited = p.findings.iter().all(|f| p.reason.contains(&format!("finding {f}")));
-            let why =
-                if cited { String::new() } else { format!(" (finding {})", p.findings.join(", ")) };
+            let why = cited(&p.reason, &p.findings);
             let whose = p.verdict.word();
             let text = format!("attempt {} ended, {whose}: {}{why}", p.no, p.reason);
             self.add(p.ended_at, 7, "verdict", text);
@@ -107,8 +189,7 @@ impl Story {
         placed: Timestamp,
         started: Option<Timestamp>,
     ) {
-        let nodes: Vec<&str> = nodes.map(String::as_str).collect();
-        let nodes = muster_specs::hostlist::compress(nodes);
+        let nodes = hosts(nodes.map(String::as_str));
         self.add(placed, 8, "attempt", format!("attempt {no} is placed on {nodes}"));
         if let Some(at) = started {
             self.add(at, 9, "attempt", format!("attempt {no} runs"));
@@ -130,6 +211,11 @@ impl Story {
             }
         }
     }
+}
+
+fn checkpoint(step: Option<u64>, attempt: u32) -> String {
+    let step = step.map(|s| format!(" at step {s}")).unwrap_or_default();
+    format!("written{step} by attempt {attempt}")
 }
 
 /// The day on which it begins, in UTC.
@@ -160,7 +246,8 @@ pub(super) fn table(story: &[Line]) -> Table {
 mod tests {
     use super::*;
     use crate::cmd::faults;
-    use muster_model::job::{JobState, Verdict};
+    use muster_model::ids::{AttemptKey, JobId};
+    use muster_model::job::{Checkpoint, JobState, Verdict};
     use muster_model::units::Time;
 
     #[test]
@@ -197,5 +284,122 @@ mod tests {
         job.ended_at = Some(Time(2 * 86_400_000 + 5).into());
         let text = table(&of(&job, &beside)).render_for(None, false);
         assert!(text.contains("\n+2d 00:00:00.005  job"), "{text}");
+    }
+
+    fn event(at: i64, told: &Told) -> Event {
+        let json = serde_json::to_value(told).unwrap();
+        Event {
+            seq: 1,
+            at: Time(at).into(),
+            kind: json["kind"].as_str().unwrap().into(),
+            origin: muster_api::event::EventOrigin::Decision,
+            project: None,
+            actor: "system".into(),
+            data: json["data"].clone(),
+        }
+    }
+
+    fn lines(story: &[Line]) -> Vec<(i64, &str)> {
+        story.iter().map(|l| (l.at.0.0, l.text.as_str())).collect()
+    }
+
+    #[test]
+    fn a_story_only_grows_and_each_record_is_told_at_its_own_time() {
+        let (id, key) = (JobId(42), AttemptKey { job: JobId(42), attempt: 1 });
+        let saved = |step, at| Told::CheckpointDone {
+            job: id,
+            checkpoint: Checkpoint {
+                attempt: 1,
+                step: Some(step),
+                path: None,
+                bytes: None,
+                blocked_ms: None,
+                at: Time(at),
+            },
+        };
+        let why = || "rank 0 exited with code 3 on n1".to_owned();
+        let records = [
+            (2_000, saved(4, 2_000)),
+            (3_000, saved(8, 3_000)),
+            (9_000, Told::AttemptEnded { key, verdict: Verdict::Application, reason: why() }),
+            (9_000, Told::JobFailed { job: id, reason: why(), exit_code: 3 }),
+            (
+                51_000,
+                Told::AttemptAttributed {
+                    key,
+                    verdict: Verdict::Infrastructure,
+                    findings: vec![633],
+                    reason: "gpu-off-bus on n1".into(),
+                },
+            ),
+            (
+                60_000,
+                Told::JobRequeued {
+                    job: id,
+                    reason: "requeued by admin".into(),
+                    not_before: Time(0),
+                    by: Some("admin".into()),
+                },
+            ),
+        ];
+        // The job as it stands after each record, as far as a story would look at it.
+        let mut job = muster_api::samples::job(42, JobState::Running);
+        let mut beside = Beside { since: Some(Time(0).into()), ..Beside::default() };
+        let mut before = of(&job, &beside);
+        for (n, (at, told)) in records.iter().enumerate() {
+            beside.events.push(event(*at, told));
+            if n == 3 {
+                job.state = JobState::Failed;
+                job.ended_at = Some(Time(9_000).into());
+                job.reason = Some(why());
+            }
+            if n == 5 {
+                job.state = JobState::Queued;
+                job.ended_at = None;
+                job.reason = Some("requeued by admin".into());
+            }
+            let after = of(&job, &beside);
+            assert_eq!(after[..before.len()], before, "what was told stays told");
+            assert_eq!(after.len(), before.len() + 1);
+            before = after;
+        }
+        assert_eq!(
+            lines(&before)[1..],
+            [
+                (2_000, "written at step 4 by attempt 1"),
+                (3_000, "written at step 8 by attempt 1"),
+                (9_000, "attempt 1 ended, application: rank 0 exited with code 3 on n1"),
+                (9_000, "failed: rank 0 exited with code 3 on n1"),
+                (
+                    51_000,
+                    "the end of attempt 1 is put down to infrastructure: gpu-off-bus on n1 \
+                     (finding 633)"
+                ),
+                (60_000, "queued again: requeued by admin"),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_older_than_the_log_that_was_read_is_told_by_the_job() {
+        let mut job = muster_api::samples::job(42, JobState::Queued);
+        job.past = vec![muster_api::job::PastAttempt {
+            no: 1,
+            nodes: vec!["n1".into()],
+            placed_at: Time(1000).into(),
+            started_at: None,
+            ended_at: Time(5_000).into(),
+            verdict: Verdict::Operator,
+            reason: "requeued by ann".into(),
+            findings: Vec::new(),
+        }];
+        let reason = "requeued by ann".to_owned();
+        let again = Told::JobRequeued { job: JobId(42), reason, not_before: Time(0), by: None };
+        let events = vec![event(5_000, &again)];
+        let beside = Beside { events, since: Some(Time(5_000).into()), ..Beside::default() };
+        assert_eq!(
+            lines(&of(&job, &beside))[1..],
+            [(1_000, "attempt 1 is placed on n1"), (5_000, "queued again: requeued by ann")]
+        );
     }
 }

@@ -12,7 +12,8 @@ use muster_terminal::output::time::length;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster report fleet\n  muster report fleet --days 1 --by hour\n  muster report fleet --days 30 --only nlp -o json | jq .total.goodput\n\n\
-Hours of the last 31 days and days of the last 400 are kept. GPU time is in GPU-hours."
+Hours of the last 31 days and days of the last 400 are kept. GPU time is in GPU-hours.\n\
+OK and FAILED count ends: a job that is requeued after its end may end again, and each end counts once."
 )]
 pub(super) struct FleetArgs {
     /// So many days back from now

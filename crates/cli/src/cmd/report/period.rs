@@ -13,7 +13,8 @@ use muster_terminal::output::time::length;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  muster report weekly\n  muster report weekly --back 0      the week that still goes on\n  muster report monthly --back 2 -o json | jq .fleet.goodput\n\n\
-Weeks begin on Monday, months on the first, in UTC. Promises are known by the hour for 90 days."
+Weeks begin on Monday, months on the first, in UTC. Promises are known by the hour for 90 days.\n\
+Jobs that succeeded are good ends of good and bad ones: each end of a job counts once."
 )]
 pub(super) struct PeriodArgs {
     /// So many back; 0 is the one that still goes on

@@ -1,0 +1,129 @@
+//! The way back from a fault is measured from when the trouble began, as far as the log can know.
+
+use super::*;
+use crate::common::{crash, gang, replay};
+use muster_model::job::{JobState, Recovery, SlotEnd, StopReason, Verdict};
+use muster_model::units::{Span, Time};
+
+fn recovery(w: &World, job: JobId) -> Recovery {
+    w.job(job).recovery.expect("a way back")
+}
+
+fn stops_for(w: &World, job: JobId) -> StopReason {
+    w.job(job).attempt.as_ref().unwrap().stop.as_ref().unwrap().reason.clone()
+}
+
+/// When it was hit, when that was found and when it was told to stop.
+fn times(r: &Recovery) -> (Time, Time, Time) {
+    (r.fault_at, r.found_at, r.decided_at)
+}
+
+#[test]
+fn a_lost_node_was_lost_when_it_was_last_heard() {
+    let mut w = able(4);
+    let job = w.run(gang(2, 8));
+    w.pass(Span::secs(60));
+    let heard = w.now;
+    w.pass(Span::secs(31));
+    let found = w.now;
+    let nodes = w.nodes_of(job);
+    w.ok(Command::NodeLost { node: nodes[0].clone(), last_seen: heard });
+    assert!(matches!(stops_for(&w, job), StopReason::NodeLost { .. }));
+    assert_eq!(times(&recovery(&w, job)), (heard, found, found));
+    w.pass(Span::secs(2));
+    let observed = Observed::Ended(SlotEnd::Stopped);
+    w.ok(Command::SlotReport { node: nodes[1].clone(), key: w.key(job), observed });
+    assert_eq!(w.job(job).state, JobState::Starting);
+    w.pass(Span::secs(3));
+    w.start(job);
+    let r = recovery(&w, job);
+    assert_eq!(times(&r), (heard, found, found));
+    assert_eq!(r.started_at.unwrap().since(r.fault_at), Span::secs(31 + 2 + 3));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_node_that_was_silent_before_the_attempt_was_placed_did_not_hit_it_then() {
+    let mut w = able(4);
+    let before = w.now;
+    w.pass(Span::secs(5));
+    let placed = w.now;
+    let job = w.run(gang(2, 8));
+    w.pass(Span::secs(25));
+    let node = w.nodes_of(job)[0].clone();
+    w.ok(Command::NodeLost { node, last_seen: before });
+    assert_eq!(times(&recovery(&w, job)), (placed, w.now, w.now));
+}
+
+#[test]
+fn a_fault_began_with_its_first_line_of_the_kernel() {
+    let mut w = able(4);
+    let job = w.run(gang(2, 8));
+    w.pass(Span::secs(60));
+    let line = w.now;
+    let n = w.nodes_of(job)[0].clone();
+    w.pass(Span::secs(4));
+    let mut f = fault("xid-79", 3);
+    f.at = line;
+    tell(&mut w, &n, f);
+    assert!(matches!(stops_for(&w, job), StopReason::Sick { .. }));
+    assert_eq!(times(&recovery(&w, job)), (line, w.now, w.now));
+}
+
+#[test]
+fn a_fault_that_is_known_after_its_rank_died_began_before_that() {
+    let mut w = able(4);
+    let job = w.run(gang(1, 8));
+    w.pass(Span::secs(60));
+    let line = w.now;
+    let n = w.nodes_of(job)[0].clone();
+    w.pass(Span::secs(3));
+    let died = w.now;
+    w.report(job, &n, crash(0, 1));
+    assert_eq!(times(&recovery(&w, job)), (died, died, died), "as far as is known");
+    w.pass(Span::secs(2));
+    let mut f = fault("xid-79", 3);
+    f.at = line;
+    tell(&mut w, &n, f);
+    let j = w.job(job);
+    assert_eq!(j.past[0].verdict, Verdict::Infrastructure, "{:?}", j.past);
+    let r = recovery(&w, job);
+    assert_eq!((r.fault_at, r.decided_at), (line, died));
+    assert_eq!(r.finding, j.past[0].findings.first().copied());
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_hang_began_with_the_last_step() {
+    let mut w = able(4);
+    let job = w.run(gang(2, 8));
+    w.pass(Span::secs(60));
+    let step = w.now;
+    w.pass(Span::secs(300));
+    let mut f = SeenFinding::new("hang", Entity::Job(job), Severity::Critical, w.now);
+    (f.first_seen, f.attempt, f.rank) = (step, Some(w.key(job)), Some(1));
+    w.ok(Command::FindingsSeen { findings: vec![f] });
+    assert!(matches!(stops_for(&w, job), StopReason::Hung { .. }));
+    assert_eq!(times(&recovery(&w, job)), (step, w.now, w.now));
+}
+
+#[test]
+fn a_job_that_ended_and_is_run_again_by_a_person_comes_back_from_nothing() {
+    let mut w = able(4);
+    let mut spec = gang(1, 8);
+    spec.retries.infrastructure = 0;
+    let job = w.run(spec);
+    w.pass(Span::secs(60));
+    let n = w.nodes_of(job)[0].clone();
+    xid79(&mut w, &n);
+    w.stopped(job);
+    assert_eq!(w.job(job).state, JobState::Failed, "no retry is left");
+    assert!(w.job(job).recovery.is_some());
+    w.pass(Span::mins(10));
+    w.ok(Command::Requeue { job });
+    assert_eq!(w.job(job).recovery, None);
+    assert_eq!(w.job(job).state, JobState::Starting);
+    w.start(job);
+    assert_eq!(w.job(job).recovery, None);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
