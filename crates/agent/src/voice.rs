@@ -28,6 +28,10 @@ const LINE_COST: usize = 64;
 const WAITING: usize = 256;
 /// Steps are told at most this often.
 const PACE: Duration = Duration::from_secs(1);
+/// Checkpoint reports that are told in a second while the rank runs: each may be kept for ever.
+const TOLD: usize = 8;
+/// Longest path of a checkpoint; no file system has longer ones.
+const PATH: usize = 4096;
 
 /// One rank's reports.
 #[derive(Debug)]
@@ -48,6 +52,8 @@ pub(crate) struct Voice {
     step: Option<VoiceReport>,
     step_told: Option<Instant>,
     checkpoints: VecDeque<VoiceReport>,
+    /// How many were told in the second that began then.
+    told: (Option<Instant>, usize),
     /// The newest finished checkpoint that was told. A server that dies may not have written it
     /// down, so the next one hears it again.
     done: Option<VoiceReport>,
@@ -96,7 +102,8 @@ fn parse(line: &[u8]) -> Option<VoiceReport> {
     match serde_json::from_slice(line).ok()? {
         Line::Checkpoint { checkpoint: c } => {
             let known = matches!(c.state.as_str(), "started" | "done" | "failed");
-            known.then_some(VoiceReport::Checkpoint {
+            let fits = c.path.as_ref().is_none_or(|p| p.len() <= PATH);
+            (known && fits).then_some(VoiceReport::Checkpoint {
                 state: c.state,
                 step: c.step,
                 path: c.path,
@@ -126,6 +133,7 @@ impl Voice {
             step: None,
             step_told: None,
             checkpoints: done.into_iter().collect(),
+            told: (None, 0),
             done: None,
             behind: false,
             garbled: 0,
@@ -284,10 +292,18 @@ impl Voice {
 
     /// What is to be told now. `last` tells everything, whatever the pace.
     pub(crate) fn tell(&mut self, now: Instant, last: bool) -> Vec<VoiceReport> {
-        if !self.checkpoints.is_empty() {
-            self.done = self.newest_done();
+        let (since, told) = &mut self.told;
+        let fresh = since.is_none_or(|t| now.saturating_duration_since(t) >= PACE);
+        if fresh {
+            (*since, *told) = (Some(now), 0);
         }
-        let mut out: Vec<VoiceReport> = self.checkpoints.drain(..).collect();
+        let most = if last { usize::MAX } else { TOLD.saturating_sub(*told) };
+        let some = self.checkpoints.len().min(most);
+        *told += some;
+        let mut out: Vec<VoiceReport> = self.checkpoints.drain(..some).collect();
+        if let Some(done) = out.iter().rev().find(|r| is_done(r)) {
+            self.done = Some(done.clone());
+        }
         let due = self.step_told.is_none_or(|t| now.duration_since(t) >= PACE);
         if (due || last)
             && let Some(step) = self.step.take()
@@ -295,7 +311,7 @@ impl Voice {
             out.push(step);
             self.step_told = Some(now);
         }
-        if self.garbled > 0 && (due || last) {
+        if self.garbled > 0 && (fresh || last) {
             if !std::mem::replace(&mut self.warned, true) {
                 tracing::warn!(file = %self.file.path().display(), lines = self.garbled,
                     bytes_passed_over = self.passed,
@@ -372,6 +388,30 @@ mod tests {
         assert!(matches!(&reports[1], VoiceReport::Checkpoint { state, path: Some(p), .. }
             if state == "done" && p == "/c/2"));
         assert!(matches!(&reports[2], VoiceReport::Step { step: 2, loss: Some(_), .. }));
+    }
+
+    #[test]
+    fn only_so_many_checkpoints_are_told_in_a_second_and_the_rest_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let line =
+            |step: usize| format!("{{\"checkpoint\":{{\"state\":\"done\",\"step\":{step}}}}}\n");
+        let long = format!(
+            "{{\"checkpoint\":{{\"state\":\"done\",\"path\":\"{}\"}}}}\n",
+            "p".repeat(PATH + 1)
+        );
+        std::fs::write(&path, (0..5 * TOLD).map(line).collect::<String>() + &long).unwrap();
+        let mut v = Voice::new(&path, 0, None);
+        hear(&mut v);
+        let now = Instant::now();
+        let first = v.tell(now, false);
+        assert_eq!(first.len(), TOLD + 1, "{first:?}");
+        assert_eq!(first[TOLD], VoiceReport::Garbled { lines: 1 }, "no path is that long");
+        assert!(v.tell(now, false).is_empty() && v.owes());
+        assert_eq!(v.tell(now + PACE, false).len(), TOLD);
+        let rest = v.tell(now + PACE, true);
+        assert_eq!(rest.len(), 3 * TOLD, "at the end everything");
+        assert_eq!(v.newest_done().as_ref(), rest.last());
     }
 
     #[test]
