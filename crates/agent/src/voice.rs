@@ -29,7 +29,7 @@ const WAITING: usize = 256;
 /// Steps are told at most this often.
 const PACE: Duration = Duration::from_secs(1);
 /// Checkpoint reports that are told in a second while the rank runs: each may be kept for ever.
-const TOLD: usize = 8;
+const TOLD: usize = 16;
 /// Longest path of a checkpoint; no file system has longer ones.
 const PATH: usize = 4096;
 
