@@ -199,7 +199,7 @@ impl Voice {
             self.second = Some(now);
             self.spent = 0;
         }
-        let mut buffer = Vec::new();
+        let mut buffer: Vec<u8> = Vec::new();
         while self.position < size {
             if !last && self.spent >= WAITS {
                 // Read on in the next second, by the regular look.
