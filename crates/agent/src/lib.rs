@@ -24,6 +24,7 @@ mod simulated;
 mod tester;
 #[doc(hidden)]
 pub mod testing;
+mod theirs;
 mod trash;
 mod voice;
 mod watch;

@@ -1,23 +1,25 @@
 //! Following one stream of a rank's output. The file grows by the rank's own hand; what the
 //! server keeps is cut out of it from the front, so that offsets stay what they were.
 
+use crate::theirs::Theirs;
 use bytes::Bytes;
-use rustix::fs::FallocateFlags;
-use std::fs::File;
+use rustix::fs::{FallocateFlags, SeekFrom, seek};
+use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 
 /// Bytes of one message.
 const CHUNK: usize = 64 * 1024;
 /// Space is given back in pieces of this size: smaller ones cost more than they free.
 const PUNCH: u64 = 1 << 20;
+/// Holes are looked for where more than this waits: a file system may take its time to answer.
+const HOLE: u64 = 1 << 20;
 
 /// One stream.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    path: PathBuf,
-    file: Option<File>,
+    file: Theirs,
     /// Next byte to ship.
     next: u64,
     /// Everything before it is kept by the server.
@@ -28,66 +30,102 @@ pub(crate) struct Tail {
     base: u64,
     /// Most that may wait; the oldest is dropped beyond it.
     cap: u64,
+    /// There is no hole between the next byte and this position in the file.
+    solid: u64,
     dropped: u64,
+    /// So much was dropped when that was last told.
+    told: u64,
 }
 
 impl Tail {
     pub(crate) fn new(path: &Path, kept: u64, cap: u64) -> Tail {
         Tail {
-            path: path.to_path_buf(),
-            file: None,
+            file: Theirs::new(path, true),
             next: kept,
             kept,
             freed: 0,
             base: 0,
             cap,
+            solid: 0,
             dropped: 0,
+            told: 0,
         }
     }
 
-    fn size(&mut self) -> io::Result<Option<u64>> {
-        if self.file.is_none() {
-            match File::options().read(true).write(true).open(&self.path) {
-                Ok(f) => self.file = Some(f),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-                Err(e) => return Err(e),
-            }
-        }
-        let Some(file) = &self.file else { return Ok(None) };
-        Ok(Some(file.metadata()?.len()))
+    fn look(&mut self) -> io::Result<Option<Metadata>> {
+        self.file.get()?.map(|f| f.metadata()).transpose()
     }
 
     /// The next piece of output with its offset, if there is one.
     pub(crate) fn read(&mut self) -> io::Result<Option<(u64, Bytes)>> {
-        let Some(size) = self.size()? else { return Ok(None) };
-        if self.base + size < self.next && self.file_position() > size {
+        let Some(found) = self.look()? else { return Ok(None) };
+        let size = found.len();
+        if self.base.saturating_add(size) < self.next && self.file_position() > size {
             // The rank emptied its output; go on counting, so that offsets never go back.
             self.base = self.next;
             self.freed = 0;
+            self.solid = 0;
         }
-        let end = self.base + size;
+        let end = self.base.saturating_add(size);
         if end.saturating_sub(self.next) > self.cap {
             let to = end - self.cap / 2;
-            self.dropped += to - self.next;
-            tracing::warn!(file = %self.path.display(), dropped = to - self.next,
-                "output is written faster than it can be shipped: the oldest was dropped");
-            self.next = to;
+            self.pass_over(to);
             self.free(to);
+        }
+        let sparse = found.blocks().saturating_mul(512) < size.saturating_sub(self.freed);
+        if sparse && end.saturating_sub(self.next) > HOLE && self.file_position() >= self.solid {
+            self.skip_hole(size);
         }
         if end <= self.next {
             return Ok(None);
         }
-        let Some(file) = &self.file else { return Ok(None) };
-        let want = usize::try_from(end - self.next).unwrap_or(CHUNK).min(CHUNK);
+        let Some(file) = self.file.opened() else { return Ok(None) };
+        let position = self.file_position();
+        let waits = match self.solid {
+            solid if solid > position => (end - self.next).min(solid - position),
+            _ => end - self.next,
+        };
+        let want = usize::try_from(waits).unwrap_or(CHUNK).min(CHUNK);
         let mut buffer = vec![0; want];
-        let got = file.read_at(&mut buffer, self.file_position())?;
-        if got == 0 {
+        let got = file.read_at(&mut buffer, position);
+        if !matches!(got, Ok(1..)) {
+            // What cannot be read can never be shipped; do not wait for it.
+            self.pass_over(end);
+        }
+        buffer.truncate(got?);
+        if buffer.is_empty() {
             return Ok(None);
         }
-        buffer.truncate(got);
         let offset = self.next;
-        self.next += got as u64;
+        self.next += buffer.len() as u64;
         Ok(Some((offset, buffer.into())))
+    }
+
+    /// Goes to where something was written: what is before that is no output, and may be larger than
+    /// any disk.
+    fn skip_hole(&mut self, size: u64) {
+        let Some(file) = self.file.opened() else { return };
+        let position = self.file_position();
+        let data = match seek(file, SeekFrom::Data(position)) {
+            Ok(at) => at.clamp(position, size.max(position)),
+            Err(rustix::io::Errno::NXIO) => size.max(position),
+            // A file system that does not know has no holes.
+            Err(_) => position,
+        };
+        self.solid = seek(file, SeekFrom::Hole(data)).unwrap_or(size);
+        self.pass_over(self.base.saturating_add(data));
+    }
+
+    /// Goes on from `to`; what is before it is never shipped.
+    fn pass_over(&mut self, to: u64) {
+        self.dropped = self.dropped.saturating_add(to.saturating_sub(self.next));
+        self.next = to.max(self.next);
+        // A rank can bring this about as often as it likes.
+        if self.dropped / 2 >= self.told.max(1) {
+            self.told = self.dropped;
+            tracing::warn!(file = %self.file.path().display(), dropped = self.dropped,
+                "output was written faster than it can be shipped, or has holes: the oldest was dropped");
+        }
     }
 
     fn file_position(&self) -> u64 {
@@ -96,8 +134,8 @@ impl Tail {
 
     /// Whether everything written so far has been shipped.
     pub(crate) fn drained(&mut self) -> bool {
-        let end = match self.size() {
-            Ok(Some(size)) => self.base + size,
+        let end = match self.look() {
+            Ok(Some(found)) => self.base.saturating_add(found.len()),
             // What cannot be read can never be shipped; do not wait for it.
             Ok(None) | Err(_) => 0,
         };
@@ -118,12 +156,13 @@ impl Tail {
 
     /// Ships again from what is known to be kept.
     pub(crate) fn rewind(&mut self) {
-        self.next = self.kept.max(self.base + self.freed);
+        self.next = self.kept.max(self.base.saturating_add(self.freed));
+        self.solid = 0;
     }
 
     fn free(&mut self, before: u64) {
         let to = before.saturating_sub(self.base) & !4095;
-        let Some(file) = self.file.as_ref().filter(|_| to > self.freed) else { return };
+        let Some(file) = self.file.opened().filter(|_| to > self.freed) else { return };
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // A file system that cannot do it only costs space.
         if rustix::fs::fallocate(file, flags, self.freed, to - self.freed).is_ok() {
@@ -135,7 +174,6 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::MetadataExt;
 
     fn all(tail: &mut Tail) -> Vec<(u64, Bytes)> {
         std::iter::from_fn(|| tail.read().unwrap()).collect()
@@ -168,6 +206,43 @@ mod tests {
         let (offset, data) = tail.read().unwrap().unwrap();
         assert_eq!(offset + data.len() as u64, 1 << 20);
         assert_eq!(tail.dropped, offset);
+    }
+
+    #[test]
+    fn a_hole_is_passed_over_and_what_is_written_around_it_is_shipped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.out");
+        let huge = 1 << 43;
+        let file = std::fs::File::create(&path).unwrap();
+        file.write_all_at(b"first", 0).unwrap();
+        let mut tail = Tail::new(&path, 0, 1 << 30);
+        assert_eq!(all(&mut tail).len(), 1);
+        file.set_len(huge).unwrap();
+        assert!(all(&mut tail).is_empty());
+        assert!(tail.drained());
+        assert_eq!(tail.dropped, huge - 5);
+        file.write_all_at(b"last", huge).unwrap();
+        let (offset, data) = tail.read().unwrap().unwrap();
+        assert_eq!((offset, &data[..]), (huge, &b"last"[..]));
+        tail.rewind();
+        let again: usize = all(&mut tail).iter().map(|(_, data)| data.len()).sum();
+        assert!(again < CHUNK, "{again} bytes of a hole are shipped on a new connection");
+        assert!(tail.drained());
+    }
+
+    #[test]
+    fn between_two_holes_only_what_was_written_is_shipped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.out");
+        let file = std::fs::File::create(&path).unwrap();
+        for at in 1..9 {
+            file.write_all_at(b"x", at << 20).unwrap();
+        }
+        file.set_len(64 << 20).unwrap();
+        let mut tail = Tail::new(&path, 0, 1 << 30);
+        let sent: usize = all(&mut tail).iter().map(|(_, data)| data.len()).sum();
+        assert!((8..1 << 20).contains(&sent), "{sent}");
+        assert!(tail.drained());
     }
 
     #[test]

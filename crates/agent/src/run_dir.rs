@@ -3,6 +3,7 @@
 
 use crate::cgroup::Group;
 use crate::process::ProcessId;
+use crate::theirs;
 use crate::trash;
 use muster_link::messages::{RunDetail, VoiceReport};
 use muster_model::ids::AttemptKey;
@@ -19,6 +20,8 @@ use std::time::Duration;
 
 /// What is to be removed, in the agent's directory.
 pub(crate) const TRASH: &str = "trash";
+/// Longest file of an attempt that is read; far more than any agent or supervisor writes.
+const LONGEST: u64 = 64 << 20;
 
 /// How one rank ended, as the supervisor saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -297,7 +300,7 @@ impl RunDir {
 
     /// Reads a file; none when it is missing or torn.
     pub(crate) fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        serde_json::from_slice(&fs::read(self.path(name)).ok()?).ok()
+        serde_json::from_slice(&theirs::read(&self.path(name), LONGEST).ok()?).ok()
     }
 
     /// Writes a file so that it is seen whole or not at all.
@@ -309,12 +312,14 @@ impl RunDir {
 
     /// What the supervisor has told.
     pub(crate) fn record(&self) -> Record {
-        Record::parse(&fs::read(self.path("record")).unwrap_or_default())
+        Record::parse(&theirs::read(&self.path("record"), LONGEST).unwrap_or_default())
     }
 
     /// Takes the attempt for a supervisor, or gives it up; the record when that succeeded.
     pub(crate) fn claim(&self, who: Option<ProcessId>) -> io::Result<Option<fs::File>> {
         let mut options = fs::OpenOptions::new();
+        // Nothing that somebody put in its place may hold us up.
+        options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         let file = options.append(true).create(true).mode(0o600).open(self.path("record"))?;
         note(&file, &Entry::Supervisor(who.clone()))?;
         Ok((self.record().supervisor == Some(who)).then_some(file))

@@ -2,8 +2,13 @@
 //! have left millions of files, and meanwhile the agent must be heard.
 
 use crate::process::random_id;
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use rustix::path::Arg;
+use std::ffi::CString;
 use std::fs;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -38,11 +43,58 @@ pub(crate) fn sweep(trash: &Path) {
     }
 }
 
-fn gone(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
+/// Removes a directory with everything in it, however deep a job made that: what is below is moved
+/// up to the top and removed from there, so that neither open files nor the stack run out. Follows
+/// no link. What is not there is removed.
+///
+/// # Errors
+/// Something in it cannot be removed.
+pub(crate) fn gone(path: &Path) -> io::Result<()> {
+    let top = match directory(CWD, path) {
+        Ok(top) => top,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::NOTDIR | Errno::LOOP) => return fs::remove_file(path),
+        Err(e) => return Err(e.into()),
+    };
+    // Nobody can have made the same names before.
+    let (id, mut moved) = (random_id(), 0u64);
+    loop {
+        let found = remove_files(&top)?;
+        if found.is_empty() {
+            return fs::remove_dir(path);
+        }
+        for name in found {
+            let below = directory(&top, &name)?;
+            for deeper in remove_files(&below)? {
+                renameat(&below, &deeper, &top, format!("{id}-{moved}"))?;
+                moved += 1;
+            }
+            unlinkat(&top, &name, AtFlags::REMOVEDIR)?;
+        }
     }
+}
+
+fn directory(at: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(at, path, flags, Mode::empty())
+}
+
+/// Removes what is no directory; the names of what is one.
+fn remove_files(dir: &OwnedFd) -> io::Result<Vec<CString>> {
+    let mut directories = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        match unlinkat(dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(Errno::ISDIR) => directories.push(name.to_owned()),
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(directories)
 }
 
 /// Where no thread can be had it stays until the next sweep.
@@ -96,6 +148,31 @@ mod tests {
         discard(&trash, &dir).unwrap();
         assert!(!dir.exists());
         empties(&trash);
+    }
+
+    #[test]
+    fn a_directory_is_removed_however_deep_it_is_and_no_link_is_followed() {
+        let tmp = tempfile::tempdir().unwrap();
+        let (top, other) = (tmp.path().join("scratch"), tmp.path().join("other"));
+        fs::create_dir_all(other.join("kept")).unwrap();
+        fs::create_dir_all(top.join("wide/a")).unwrap();
+        fs::create_dir_all(top.join("wide/b")).unwrap();
+        fs::write(top.join("wide/a/file"), "").unwrap();
+        std::os::unix::fs::symlink(&other, top.join("wide/link")).unwrap();
+        // Far more than a process has open files, or a stack has room for.
+        let mut at = directory(CWD, &top).unwrap();
+        for _ in 0..20_000 {
+            rustix::fs::mkdirat(&at, "d", Mode::RWXU).unwrap();
+            at = directory(&at, "d").unwrap();
+        }
+        drop(at);
+        gone(&top).unwrap();
+        assert!(!top.exists());
+        assert!(other.join("kept").exists());
+        gone(&top).unwrap();
+        std::os::unix::fs::symlink(&other, &top).unwrap();
+        gone(&top).unwrap();
+        assert!(fs::symlink_metadata(&top).is_err() && other.join("kept").exists());
     }
 
     #[test]

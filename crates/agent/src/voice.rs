@@ -1,31 +1,50 @@
 //! What a rank says through `MUSTER_REPORT`: one JSON object a line. Whatever else is in the
-//! file is counted and passed over; nothing a job writes there can harm the agent.
+//! file is counted and passed over; nothing a job writes there can harm the agent, and nobody waits
+//! for the reading of more than the newest of it.
 
+use crate::theirs::Theirs;
 use muster_link::messages::VoiceReport;
 use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Longest line that is read; a longer one is passed over.
 const LINE: usize = 64 * 1024;
-/// Most that is read at one look.
-const LOOK: usize = 1 << 20;
+/// Most that may wait in one file, and most that is read of it in a second while its rank runs. What
+/// is older is passed over: a file can be made larger than any disk by one call.
+const WAITS: usize = 1 << 20;
+/// Most that is read of a slot's files at one look.
+pub(crate) const LOOK: usize = 1 << 20;
+/// Most that is read of a slot's files after its ranks have ended: their end waits for no more.
+pub(crate) const LAST: usize = 16 << 20;
+/// Read at a time.
+const BUFFER: usize = 64 * 1024;
+/// A line costs as much as so many bytes, however short it is.
+const LINE_COST: usize = 64;
 /// Checkpoint reports that wait while there is no server; the oldest go first.
 const WAITING: usize = 256;
 /// Steps are told at most this often.
 const PACE: Duration = Duration::from_secs(1);
+/// Checkpoint reports that are told in a second while the rank runs: each may be kept for ever.
+const TOLD: usize = 16;
+/// Longest path of a checkpoint; no file system has longer ones.
+const PATH: usize = 4096;
 
 /// One rank's reports.
 #[derive(Debug)]
 pub(crate) struct Voice {
-    path: PathBuf,
-    file: Option<File>,
+    file: Theirs,
     /// Next byte to read.
     position: u64,
+    /// Bytes that were never read.
+    passed: u64,
+    /// Beginning of the second that `spent` counts in.
+    second: Option<Instant>,
+    /// What reading has cost since, in bytes.
+    spent: usize,
     /// Start of a line whose end has not been written yet.
     partial: Vec<u8>,
     /// The line is too long: pass over it up to its end.
@@ -33,6 +52,8 @@ pub(crate) struct Voice {
     step: Option<VoiceReport>,
     step_told: Option<Instant>,
     checkpoints: VecDeque<VoiceReport>,
+    /// How many were told in the second that began then.
+    told: (Option<Instant>, usize),
     /// The newest finished checkpoint that was told. A server that dies may not have written it
     /// down, so the next one hears it again.
     done: Option<VoiceReport>,
@@ -81,7 +102,8 @@ fn parse(line: &[u8]) -> Option<VoiceReport> {
     match serde_json::from_slice(line).ok()? {
         Line::Checkpoint { checkpoint: c } => {
             let known = matches!(c.state.as_str(), "started" | "done" | "failed");
-            known.then_some(VoiceReport::Checkpoint {
+            let fits = c.path.as_ref().is_none_or(|p| p.len() <= PATH);
+            (known && fits).then_some(VoiceReport::Checkpoint {
                 state: c.state,
                 step: c.step,
                 path: c.path,
@@ -101,14 +123,17 @@ impl Voice {
     /// Reads on from `position`; `done` is the newest finished checkpoint before it.
     pub(crate) fn new(path: &Path, position: u64, done: Option<VoiceReport>) -> Voice {
         Voice {
-            path: path.to_path_buf(),
-            file: None,
+            file: Theirs::new(path, false),
             position,
+            passed: 0,
+            second: None,
+            spent: 0,
             partial: Vec::new(),
             skipping: false,
             step: None,
             step_told: None,
             checkpoints: done.into_iter().collect(),
+            told: (None, 0),
             done: None,
             behind: false,
             garbled: 0,
@@ -143,28 +168,50 @@ impl Voice {
         self.behind
     }
 
-    /// Reads what is new.
-    pub(crate) fn read(&mut self) -> io::Result<()> {
-        self.behind = false;
-        if self.file.is_none() {
-            match File::open(&self.path) {
-                Ok(f) => self.file = Some(f),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-                Err(e) => return Err(e),
+    /// How long the file is; none while it is not there.
+    fn size(&mut self) -> io::Result<Option<u64>> {
+        match self.file.get() {
+            Ok(file) => file.map(|f| f.metadata().map(|m| m.len())).transpose(),
+            Err(e) => {
+                if e.kind() == io::ErrorKind::InvalidInput {
+                    self.garbled += 1;
+                }
+                Err(e)
             }
         }
-        let size = self.file.as_ref().map_or(Ok(0), |f| f.metadata().map(|m| m.len()))?;
-        if size <= self.position {
-            return Ok(());
+    }
+
+    /// Reads what is new while that costs no more than `left`, which it takes from. While the rank
+    /// runs, only so much is read in a second; `last` reads on whatever the pace.
+    pub(crate) fn read(&mut self, now: Instant, last: bool, left: &mut usize) -> io::Result<()> {
+        self.behind = false;
+        let Some(size) = self.size()? else { return Ok(()) };
+        if size < self.position {
+            // The rank emptied it, and begins anew.
+            self.position = 0;
+            self.partial.clear();
+            self.skipping = false;
         }
-        let mut buffer = vec![0; 64 * 1024];
-        let mut looked = 0;
-        loop {
-            if looked >= LOOK {
+        if size - self.position > WAITS as u64 {
+            self.pass_over(size - WAITS as u64);
+        }
+        if self.second.is_none_or(|t| now.saturating_duration_since(t) >= PACE) {
+            self.second = Some(now);
+            self.spent = 0;
+        }
+        let mut buffer: Vec<u8> = Vec::new();
+        while self.position < size {
+            if !last && self.spent >= WAITS {
+                // Read on in the next second, by the regular look.
+                break;
+            }
+            if *left == 0 {
                 self.behind = true;
                 break;
             }
-            let got = match &self.file {
+            let want = usize::try_from(size - self.position).unwrap_or(BUFFER).min(BUFFER);
+            buffer.resize(want, 0);
+            let got = match self.file.opened() {
                 Some(file) => file.read_at(&mut buffer, self.position)?,
                 None => 0,
             };
@@ -172,11 +219,32 @@ impl Voice {
                 break;
             }
             self.position += got as u64;
-            looked += got;
+            let before = self.spent;
+            self.spent += got;
             let partial = std::mem::take(&mut self.partial);
             self.partial = self.lines(partial, &buffer[..got]);
+            *left = left.saturating_sub(self.spent - before);
         }
         Ok(())
+    }
+
+    /// Leaves what was not read for lack of room: nobody waits for it.
+    pub(crate) fn give_up(&mut self) {
+        if std::mem::take(&mut self.behind)
+            && let Ok(Some(size)) = self.size()
+            && size > self.position
+        {
+            self.pass_over(size);
+        }
+    }
+
+    /// Reads on at `to`, after the end of the line that is there.
+    fn pass_over(&mut self, to: u64) {
+        self.passed = self.passed.saturating_add(to - self.position);
+        self.garbled += 1;
+        self.position = to;
+        self.partial.clear();
+        self.skipping = true;
     }
 
     /// Takes whole lines; returns the start of the unfinished one.
@@ -209,6 +277,7 @@ impl Voice {
         if line.iter().all(u8::is_ascii_whitespace) {
             return;
         }
+        self.spent += LINE_COST;
         match parse(line) {
             Some(step @ VoiceReport::Step { .. }) => self.step = Some(step),
             Some(other) => {
@@ -223,10 +292,18 @@ impl Voice {
 
     /// What is to be told now. `last` tells everything, whatever the pace.
     pub(crate) fn tell(&mut self, now: Instant, last: bool) -> Vec<VoiceReport> {
-        if !self.checkpoints.is_empty() {
-            self.done = self.newest_done();
+        let (since, told) = &mut self.told;
+        let fresh = since.is_none_or(|t| now.saturating_duration_since(t) >= PACE);
+        if fresh {
+            (*since, *told) = (Some(now), 0);
         }
-        let mut out: Vec<VoiceReport> = self.checkpoints.drain(..).collect();
+        let most = if last { usize::MAX } else { TOLD.saturating_sub(*told) };
+        let some = self.checkpoints.len().min(most);
+        *told += some;
+        let mut out: Vec<VoiceReport> = self.checkpoints.drain(..some).collect();
+        if let Some(done) = out.iter().rev().find(|r| is_done(r)) {
+            self.done = Some(done.clone());
+        }
         let due = self.step_told.is_none_or(|t| now.duration_since(t) >= PACE);
         if (due || last)
             && let Some(step) = self.step.take()
@@ -234,10 +311,11 @@ impl Voice {
             out.push(step);
             self.step_told = Some(now);
         }
-        if self.garbled > 0 && (due || last) {
+        if self.garbled > 0 && (fresh || last) {
             if !std::mem::replace(&mut self.warned, true) {
-                tracing::warn!(file = %self.path.display(), lines = self.garbled,
-                    "lines in the report file are not understood and were ignored");
+                tracing::warn!(file = %self.file.path().display(), lines = self.garbled,
+                    bytes_passed_over = self.passed,
+                    "lines in the report file are not understood, or too many, and were ignored");
             }
             out.push(VoiceReport::Garbled { lines: std::mem::take(&mut self.garbled) });
         }
@@ -254,14 +332,21 @@ impl Voice {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::fs::File;
     use std::io::Write;
+
+    /// Reads everything that is there.
+    fn hear(v: &mut Voice) {
+        let mut left = usize::MAX;
+        v.read(Instant::now(), true, &mut left).unwrap();
+    }
 
     fn heard(data: &[u8]) -> Vec<VoiceReport> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.report");
         std::fs::write(&path, data).unwrap();
         let mut v = Voice::new(&path, 0, None);
-        v.read().unwrap();
+        hear(&mut v);
         v.tell(Instant::now(), true)
     }
 
@@ -274,7 +359,7 @@ mod tests {
         let started = "{\"checkpoint\":{\"state\":\"started\",\"step\":3}}\n";
         std::fs::write(&path, done(1) + &done(2) + started).unwrap();
         let mut v = Voice::new(&path, 0, None);
-        v.read().unwrap();
+        hear(&mut v);
         let now = Instant::now();
         assert_eq!(v.tell(now, false).len(), 3);
         assert!(v.tell(now, false).is_empty() && !v.owes());
@@ -287,7 +372,7 @@ mod tests {
         }
         // And by an agent that starts where this one ends.
         let mut v = Voice::new(&path, v.position(), v.newest_done());
-        v.read().unwrap();
+        hear(&mut v);
         assert!(is_two(&v.tell(now, false)));
     }
 
@@ -303,6 +388,30 @@ mod tests {
         assert!(matches!(&reports[1], VoiceReport::Checkpoint { state, path: Some(p), .. }
             if state == "done" && p == "/c/2"));
         assert!(matches!(&reports[2], VoiceReport::Step { step: 2, loss: Some(_), .. }));
+    }
+
+    #[test]
+    fn only_so_many_checkpoints_are_told_in_a_second_and_the_rest_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let line =
+            |step: usize| format!("{{\"checkpoint\":{{\"state\":\"done\",\"step\":{step}}}}}\n");
+        let long = format!(
+            "{{\"checkpoint\":{{\"state\":\"done\",\"path\":\"{}\"}}}}\n",
+            "p".repeat(PATH + 1)
+        );
+        std::fs::write(&path, (0..5 * TOLD).map(line).collect::<String>() + &long).unwrap();
+        let mut v = Voice::new(&path, 0, None);
+        hear(&mut v);
+        let now = Instant::now();
+        let first = v.tell(now, false);
+        assert_eq!(first.len(), TOLD + 1, "{first:?}");
+        assert_eq!(first[TOLD], VoiceReport::Garbled { lines: 1 }, "no path is that long");
+        assert!(v.tell(now, false).is_empty() && v.owes());
+        assert_eq!(v.tell(now + PACE, false).len(), TOLD);
+        let rest = v.tell(now + PACE, true);
+        assert_eq!(rest.len(), 3 * TOLD, "at the end everything");
+        assert_eq!(v.newest_done().as_ref(), rest.last());
     }
 
     #[test]
@@ -322,7 +431,7 @@ mod tests {
             }
         };
         let told = |v: &mut Voice, now| {
-            v.read().unwrap();
+            hear(v);
             match &v.tell(now, false)[..] {
                 [VoiceReport::Step { step, stages, .. }] => Some((*step, stages.clone())),
                 [] => None,
@@ -347,11 +456,11 @@ mod tests {
         let mut file = File::create(&path).unwrap();
         let mut v = Voice::new(&path, 0, None);
         file.write_all(b"{\"step\":").unwrap();
-        v.read().unwrap();
+        hear(&mut v);
         assert_eq!(v.position(), 0, "an unfinished line is read again after a restart");
         assert!(v.tell(Instant::now(), true).is_empty());
         file.write_all(b"7}\n").unwrap();
-        v.read().unwrap();
+        hear(&mut v);
         assert!(matches!(v.tell(Instant::now(), true)[..], [VoiceReport::Step { step: 7, .. }]));
     }
 
@@ -363,6 +472,76 @@ mod tests {
         let reports = heard(&data);
         assert!(matches!(reports[0], VoiceReport::Step { step: 3, .. }), "{reports:?}");
         assert_eq!(reports[1], VoiceReport::Garbled { lines: 4 });
+    }
+
+    #[test]
+    fn of_a_file_that_was_made_huge_only_the_newest_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let mut file = File::options().create(true).append(true).open(&path).unwrap();
+        file.write_all(b"{\"step\":1}\n").unwrap();
+        let mut v = Voice::new(&path, 0, None);
+        hear(&mut v);
+        let huge = 1 << 43;
+        file.set_len(huge).unwrap();
+        let mut left = LOOK;
+        v.read(Instant::now(), true, &mut left).unwrap();
+        assert!(!v.behind(), "nothing is left to wait for");
+        assert_eq!(v.position(), huge);
+        assert_eq!(v.passed, huge - WAITS as u64 - 11);
+        file.write_all(b"\n{\"step\":2}\n").unwrap();
+        hear(&mut v);
+        let told = v.tell(Instant::now(), true);
+        assert!(matches!(told[0], VoiceReport::Step { step: 2, .. }), "{told:?}");
+        assert_eq!(told[1], VoiceReport::Garbled { lines: 2 });
+    }
+
+    #[test]
+    fn a_second_and_a_look_read_only_so_much_and_the_rest_can_be_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let mut file = File::create(&path).unwrap();
+        let junk = b"x\n".repeat(2 * BUFFER);
+        file.write_all(&junk).unwrap();
+        let mut v = Voice::new(&path, 0, None);
+        let now = Instant::now();
+        let (mut left, mut looks) = (usize::MAX, 0);
+        v.read(now, false, &mut left).unwrap();
+        let first = v.position();
+        assert!(first > 0 && first < junk.len() as u64, "short lines cost more than their bytes");
+        v.read(now, false, &mut left).unwrap();
+        assert_eq!(v.position(), first, "only so much a second");
+        assert!(!v.behind(), "and nobody looks again at once for it");
+        v.read(now + PACE, false, &mut left).unwrap();
+        assert!(v.position() > first);
+        loop {
+            let mut left = LOOK;
+            v.read(now, true, &mut left).unwrap();
+            looks += 1;
+            if !v.behind() {
+                break;
+            }
+        }
+        assert!(looks > 1);
+        assert_eq!(v.position(), junk.len() as u64);
+        file.write_all(&junk).unwrap();
+        v.read(now, true, &mut 0).unwrap();
+        assert!(v.behind());
+        v.give_up();
+        assert!(!v.behind());
+        assert_eq!(v.position(), 2 * junk.len() as u64);
+    }
+
+    #[test]
+    fn a_file_that_its_rank_empties_is_read_from_its_beginning() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        std::fs::write(&path, "{\"step\":1}\n{\"step\":").unwrap();
+        let mut v = Voice::new(&path, 0, None);
+        hear(&mut v);
+        std::fs::write(&path, "{\"step\":2}\n").unwrap();
+        hear(&mut v);
+        assert!(matches!(v.tell(Instant::now(), true)[..], [VoiceReport::Step { step: 2, .. }]));
     }
 
     proptest! {

@@ -109,12 +109,8 @@ pub(crate) const SCRATCH: &str = "scratch";
 /// Takes a slot's scratch space away; says what was left of it, if anything.
 pub(crate) fn remove_scratch(dir: &Path) -> Result<(), String> {
     let scratch = dir.join(SCRATCH);
-    match std::fs::remove_dir_all(&scratch) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(format!("scratch space {} could not be removed: {e}", scratch.display()))
-        }
-        _ => Ok(()),
-    }
+    crate::trash::gone(&scratch)
+        .map_err(|e| format!("scratch space {} could not be removed: {e}", scratch.display()))
 }
 
 /// Mounts and namespaces, by its number in `capabilities(7)`.

@@ -15,7 +15,7 @@ use crate::run_dir::{
 };
 use crate::shim::remove_secrets;
 use crate::trash;
-use crate::voice::Voice;
+use crate::voice::{self, Voice};
 use muster_link::messages::{LogChunk, RunDetail, Stream, VoiceReport};
 use muster_model::command::Observed;
 use muster_model::ids::AttemptKey;
@@ -81,6 +81,8 @@ pub(super) struct Slot {
     stop: Option<Stopping>,
     tails: Vec<[Tail; 2]>,
     voices: Vec<Voice>,
+    /// How much of the reports may still be read now that the ranks are gone.
+    hears: usize,
     state: StateFile,
     dirty: bool,
     saved: Instant,
@@ -134,6 +136,7 @@ impl Slot {
             stop: None,
             tails,
             voices,
+            hears: voice::LAST,
             state,
             dirty: false,
             saved: now,
@@ -423,11 +426,7 @@ impl Slot {
         {
             self.child = None;
         }
-        for voice in &mut self.voices {
-            if let Err(e) = voice.read() {
-                tracing::warn!(attempt = %self.key, error = %e, "cannot read a report file");
-            }
-        }
+        self.hear(now);
         let seen = if self.active() { self.watch_ranks(now, &desk.pids) } else { None };
         if matches!(self.phase, Phase::Draining(_)) {
             self.finish(desk, now);
@@ -445,6 +444,25 @@ impl Slot {
             return Some(Observed::Ended(end));
         }
         seen
+    }
+
+    /// Reads what ranks report, a little at a look. Their end waits for what they said last, but for
+    /// no more than so much of it.
+    fn hear(&mut self, now: Instant) {
+        let last = !self.active();
+        let most = if last { voice::LOOK.min(self.hears) } else { voice::LOOK };
+        let mut left = most;
+        for voice in &mut self.voices {
+            if let Err(e) = voice.read(now, last, &mut left) {
+                tracing::warn!(attempt = %self.key, error = %e, "cannot read a report file");
+            }
+        }
+        if last {
+            self.hears -= most - left;
+            if self.hears == 0 {
+                self.voices.iter_mut().for_each(Voice::give_up);
+            }
+        }
     }
 
     /// Looks after ranks that may be up.
@@ -478,7 +496,7 @@ impl Slot {
             let end = self.verdict(&end);
             self.close(end, true);
             // What a rank said last was written before this record, perhaps after our last look.
-            self.voices.iter_mut().for_each(|v| drop(v.read()));
+            self.hear(now);
             return None;
         }
         if gone {

@@ -6,6 +6,7 @@ mod container;
 mod escape;
 mod groups;
 mod hooks;
+mod huge;
 mod isolation;
 mod lease;
 mod panics;
@@ -53,6 +54,7 @@ fn main() {
     all.extend(sick::all());
     all.extend(lease::all());
     all.extend(panics::all());
+    all.extend(huge::all());
     if args.iter().any(|a| a == "--list") {
         // nextest asks a second time for what is ignored; nothing is.
         if args.iter().any(|a| a == "--ignored") {
