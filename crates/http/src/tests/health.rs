@@ -148,6 +148,9 @@ async fn a_node_that_new_work_avoids_says_so() {
     let one = s.get(&s.operator, "/v1/nodes/n1").await.json();
     assert_eq!((&one["state"], &one["avoided"]), (&json!("ready"), &json!(why)), "{one}");
     assert_eq!(s.get(&s.operator, "/v1/nodes").await.json()["items"][0]["avoided"], why);
+    let health = s.get(&s.operator, "/v1/health").await.json()["reasons"].to_string();
+    let waits = "1 critical finding waits, nobody acts: automation is stopped: works";
+    assert!(health.contains(waits) && !health.contains("looked after"), "{health}");
     let tenants = s.get(&s.user, "/v1/nodes").await.json()["items"][0]["avoided"].clone();
     assert_eq!(tenants, "something was found there");
     let body = json!({"entity": "node:n1", "state": "open", "reason": "noise"});
