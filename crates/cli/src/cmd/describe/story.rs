@@ -83,7 +83,7 @@ impl Story {
             let cited = p.findings.iter().all(|f| p.reason.contains(&format!("finding {f}")));
             let why =
                 if cited { String::new() } else { format!(" (finding {})", p.findings.join(", ")) };
-            let whose = p.verdict.word();
+            let whose = p.verdict.word_for(&p.reason, &job.user);
             let text = format!("attempt {} ended, {whose}: {}{why}", p.no, p.reason);
             self.add(p.ended_at, 7, "verdict", text);
         }
