@@ -207,7 +207,7 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     };
     let pages = s.slo.open().filter(unseen).count();
     if whole && pages > 0 && !(bad.is_empty() && attention.is_empty()) {
-        attention.push(some(pages, "page is not acknowledged", "pages are not acknowledged"));
+        bad.push(some(pages, "page is not acknowledged", "pages are not acknowledged"));
     }
     out.state = match (bad.is_empty(), attention.is_empty()) {
         (false, _) => "bad",
