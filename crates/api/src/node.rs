@@ -102,6 +102,12 @@ pub struct Node {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub breaker: Option<Entity>,
+    /// New work goes there only where no other node fits: for this reason.
+    #[serde(default)]
+    pub avoided: Option<String>,
+    /// No new work goes there, whatever its state says: for this reason.
+    #[serde(default)]
+    pub no_new_work: Option<String>,
     /// The remedy that is under way: its number.
     #[serde(default)]
     pub remedy: Option<String>,
@@ -149,7 +155,8 @@ pub struct AgentInfo {
     pub skew_ms: i64,
 }
 
-/// What jobs hold on a node: not in the node's own record, so the caller says it.
+/// What jobs hold on a node, and why they stay away: not in the node's own record, so the caller
+/// says it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeUse {
     /// GPUs held.
@@ -160,6 +167,10 @@ pub struct NodeUse {
     pub memory: Bytes,
     /// By which jobs.
     pub jobs: Vec<NodeJob>,
+    /// Why new work goes there only where no other node fits.
+    pub avoided: Option<String>,
+    /// Why no new work goes there.
+    pub no_new_work: Option<String>,
 }
 
 /// A page of nodes in order of their names.
@@ -293,6 +304,8 @@ impl Node {
             generation: *generation,
             probation: probation.map(Into::into),
             breaker: breaker.clone(),
+            avoided: used.avoided,
+            no_new_work: used.no_new_work,
             remedy: remedy.map(|r| r.to_string()),
             remedy_detail: None,
             findings: Vec::new(),

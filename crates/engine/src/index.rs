@@ -83,9 +83,9 @@ const PROBATION_HAZARD: u32 = 300;
 /// who leave, or by a fence.
 const MADE_LATE: Span = Span::mins(10);
 
-/// What the scheduler must know of a node.
-pub(crate) fn facts(n: &Node) -> NodeFacts {
-    let block = if n.protected {
+/// Why a node takes no new work, if so.
+pub(crate) fn block(n: &Node) -> Option<Block> {
+    if n.protected {
         Some(Block::Protected)
     } else if !n.reachable {
         Some(Block::Unreachable)
@@ -103,7 +103,11 @@ pub(crate) fn facts(n: &Node) -> NodeFacts {
             Stage::Ready if !n.orphans.is_empty() => Some(Block::Orphans),
             Stage::Ready => None,
         }
-    };
+    }
+}
+
+/// What the scheduler must know of a node.
+pub(crate) fn facts(n: &Node) -> NodeFacts {
     NodeFacts {
         name: n.name.clone(),
         location: n.location.clone(),
@@ -118,7 +122,7 @@ pub(crate) fn facts(n: &Node) -> NodeFacts {
         cpus: n.inventory.cpus,
         memory: n.inventory.memory,
         simulated: n.inventory.simulated,
-        block,
+        block: block(n),
         role: n.role,
         // What returned lately is watched before large gangs rely on it.
         hazard: if n.probation.is_some() { n.hazard.max(PROBATION_HAZARD) } else { n.hazard },

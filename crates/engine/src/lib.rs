@@ -34,7 +34,7 @@ mod waits;
 pub use apply::ApplyError;
 pub use decide::permissions::may_see;
 pub use health::{
-    Automation, HealthBook, RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, Stopped,
+    Automation, HealthBook, RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, StaysAway, Stopped,
 };
 pub use promises::{Outside, Promises, Standing};
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};

@@ -15,7 +15,7 @@ use muster_api::{
     Node, NodeJob, NodeUse, NodesQuery, QualifyProgress, QualifyRequest, ReasonRequest,
     RepairedRequest, Topology,
 };
-use muster_engine::State as Site;
+use muster_engine::{State as Site, StaysAway};
 use muster_model::names::{NameError, NodeName};
 use muster_model::node::{Gpu, Inventory, Node as ModelNode};
 use muster_model::placement::GpuSet;
@@ -109,10 +109,15 @@ fn view(app: &App, node: &ModelNode, used: NodeUse) -> Node {
     out
 }
 
-/// What jobs hold on a node. Other projects' jobs are shown without a name to those who may not
+/// What jobs hold on a node, and why they stay away. Other projects' jobs are shown without a name to those who may not
 /// know of them.
 fn in_use(site: &Site, caller: &Caller, node: &ModelNode) -> NodeUse {
     let mut out = NodeUse { gpus: site.used_gpus(&node.name), ..NodeUse::default() };
+    match site.stays_away(node) {
+        Some(StaysAway::Always(why)) => out.no_new_work = Some(why),
+        Some(StaysAway::IfOthersFit(why)) => out.avoided = Some(why),
+        None => {}
+    }
     for job in site.attempts_on(&node.name) {
         let Some(attempt) = &job.attempt else { continue };
         // A gang of thousands is on this node with a slot or two: only those are looked at.
@@ -159,6 +164,8 @@ fn for_tenant(mut node: Node) -> Node {
     node.address.clear();
     node.host.clear();
     node.orphans.clear();
+    // What was found is the site's; that it is used last is not.
+    node.avoided = node.avoided.map(|_| "something was found there".into());
     node.hazard = 0;
     node.agent = None;
     node.qualified = None;

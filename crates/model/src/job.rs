@@ -401,6 +401,16 @@ impl Verdict {
             Verdict::Unknown => "unknown",
         }
     }
+
+    /// The word for an end with this reason of a job of this user: who cancels their own work is
+    /// no operator.
+    #[must_use]
+    pub fn word_for(self, reason: &str, user: &str) -> &'static str {
+        let name = |who: &str| who.strip_prefix("user:").unwrap_or(who).to_owned();
+        let by = reason.strip_prefix("cancelled by ");
+        let own = by.is_some_and(|by| name(by) == name(user));
+        if self == Verdict::Operator && own { "user" } else { self.word() }
+    }
 }
 
 /// An attempt that goes on.
@@ -734,5 +744,20 @@ impl Job {
             Some(a) => format!("{}_{}", a.parent, a.index),
             None => self.id.to_string(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_cancels_their_own_job_is_no_operator() {
+        let word = |v: Verdict, reason: &str| v.word_for(reason, "bo");
+        assert_eq!(word(Verdict::Operator, "cancelled by user:bo"), "user");
+        assert_eq!(word(Verdict::Operator, "cancelled by bo"), "user");
+        assert_eq!(word(Verdict::Operator, "cancelled by user:ops"), "operator");
+        assert_eq!(word(Verdict::Operator, "requeued by user:bo"), "operator");
+        assert_eq!(word(Verdict::Application, "cancelled by user:bo"), "application");
     }
 }

@@ -58,8 +58,10 @@ pub struct Short {
     pub kind: Kind,
     /// Left now, in thousandths.
     pub left: u64,
-    /// May always have, in thousandths.
+    /// Its own, in thousandths.
     pub nominal: u64,
+    /// What it uses, of its own and of others', in thousandths.
+    pub used: u64,
 }
 
 /// Quotas and what is used of them; GPUs in thousandths.
@@ -233,7 +235,8 @@ impl Ledger {
                     quota: n.name.clone(),
                     kind: self.kinds[k].clone(),
                     left,
-                    nominal: n.subtree[k],
+                    nominal: n.owned[k],
+                    used: n.gross[k],
                 });
             }
         }

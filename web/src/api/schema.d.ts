@@ -5131,6 +5131,8 @@ export interface components {
             /** @description Address that ranks reach it under. */
             address: string;
             agent?: components["schemas"]["AgentInfo"] | null;
+            /** @description New work goes there only where no other node fits: for this reason. */
+            avoided?: string | null;
             /** @description The open breaker that keeps work away from it, as `kind:name`. */
             breaker?: string | null;
             /** @description When its agent was last lost or came back. */
@@ -5193,6 +5195,8 @@ export interface components {
             memory_used: components["schemas"]["Bytes"];
             /** @description Its name, unique in the site. */
             name: string;
+            /** @description No new work goes there, whatever its state says: for this reason. */
+            no_new_work?: string | null;
             /** @description Attempts that still run there although they were given up, as `JOB.ATTEMPT`. */
             orphans: string[];
             /** @description Nodes that are managed alike. */

@@ -57,7 +57,7 @@ pub(crate) fn table(nodes: &[Node]) -> Table {
         let jobs: Vec<&str> = node.jobs.iter().map(|j| j.id.as_str()).collect();
         let mut row = vec![
             cell(&node.name),
-            state(&node.state),
+            state(&standing(node)),
             cell(&node.sku),
             cell(bar(node.gpus_used, node.gpus_total)),
             number(format!("{}/{}", node.cpus_used, node.cpus_total)),
@@ -70,6 +70,15 @@ pub(crate) fn table(nodes: &[Node]) -> Table {
         table.row(row);
     }
     table
+}
+
+/// Its state, and whether new work stays away although the state does not say so.
+pub(crate) fn standing(node: &Node) -> String {
+    match node {
+        Node { avoided: Some(_), .. } => format!("{}, avoided", node.state),
+        Node { no_new_work: Some(_), state, .. } if state == "ready" => "ready, no new work".into(),
+        _ => node.state.clone(),
+    }
 }
 
 /// What it is kept for and how likely it is to fail, where that is not as usual.
@@ -137,6 +146,8 @@ pub(crate) mod tests {
             generation: 1,
             probation: None,
             breaker: None,
+            avoided: None,
+            no_new_work: None,
             remedy: None,
             remedy_detail: None,
             findings: Vec::new(),
@@ -153,6 +164,18 @@ pub(crate) mod tests {
         let text = table(&[node("hgx-01"), lemon]).render_for(None, false);
         assert!(text.starts_with("NAME    STATE  ROLE                   SKU"), "{text}");
         assert!(text.contains("ready  lemon, hazard 30/1000  h100-sxm"), "{text}");
+    }
+
+    #[test]
+    fn a_ready_node_from_which_new_work_stays_away_says_so() {
+        let (mut sick, mut shut, mut lost) = (node("hgx-01"), node("hgx-02"), node("hgx-03"));
+        sick.avoided = Some("critical finding 12 (gpu-off-bus)".into());
+        shut.no_new_work = Some("breaker leaf:a is not closed".into());
+        (lost.state, lost.no_new_work) = ("lost".into(), Some("unreachable".into()));
+        let text = table(&[sick, shut, lost]).render_for(None, false);
+        assert!(text.contains("hgx-01  ready, avoided      h100-sxm"), "{text}");
+        assert!(text.contains("hgx-02  ready, no new work  h100-sxm"), "{text}");
+        assert!(text.contains("hgx-03  lost                h100-sxm"), "{text}");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! of a detector that lies must not empty the fleet.
 
 use super::findings::of_hardware;
-use crate::Engine;
+use crate::index::block;
+use crate::{Engine, State};
 use muster_lifecycle::ladder::SURE;
 use muster_lifecycle::limits::stop_holds;
 use muster_model::event::Event;
@@ -11,8 +12,37 @@ use muster_model::finding::{Finding, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::remedy::{Action, Mode, RemedyStep};
+use muster_scheduler::Block;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// Why new work stays away from a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StaysAway {
+    /// It gets none.
+    Always(String),
+    /// It gets some where no other node fits.
+    IfOthersFit(String),
+}
+
+impl State {
+    /// Why new work stays away from a node, if it does: what the scheduler itself is told of it.
+    #[must_use]
+    pub fn stays_away(&self, n: &Node) -> Option<StaysAway> {
+        if let Some(b) = block(n) {
+            let why = match &n.breaker {
+                Some(e) if b == Block::Breaker => format!("breaker {e} is not closed"),
+                _ => b.words().to_owned(),
+            };
+            return Some(StaysAway::Always(why));
+        }
+        let r = self.health.waiting_on(&n.name)?;
+        let found = self.health.findings.get(&r.finding);
+        let severity = found.map_or("", |f| f.seen.severity.word());
+        let why = format!("{severity} finding {} ({})", r.finding, r.kind);
+        Some(StaysAway::IfOthersFit(why.trim_start().to_owned()))
+    }
+}
 
 impl Engine {
     /// Something about a node changed whose remedy waits: it takes new work, or it does not.

@@ -185,7 +185,12 @@ impl HealthBook {
     /// Does a remedy wait to be allowed to take this node?
     #[must_use]
     pub fn waits_on(&self, node: &NodeName) -> bool {
-        self.remedies_of(node).any(|r| waits(r))
+        self.waiting_on(node).is_some()
+    }
+
+    /// The first remedy that waits to be allowed to take this node.
+    pub(super) fn waiting_on(&self, node: &NodeName) -> Option<&Arc<Remedy>> {
+        self.remedies_of(node).find(|r| waits(r))
     }
 
     /// Was only allocation stopped on a node? It takes no new work, automation has not taken it, and

@@ -1,16 +1,20 @@
 //! Breakers: opened by causes, by jobs that keep failing and by operators; probed after a while.
 
+use super::HealthBook;
 use super::apply::in_group;
 use super::held::is_work;
+use super::limits::PAGE_AGAIN;
 use crate::Engine;
 use crate::decide::qualify::{self, CAN};
 use muster_health::breaker;
 use muster_model::breaker::{Breaker, BreakerState, Probe};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
+use muster_model::finding::Incident;
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::qualification::{Level, Outcome};
+use muster_model::remedy::Act;
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
@@ -18,6 +22,32 @@ use std::sync::Arc;
 const PROBE_WITHIN: Span = Span::hours(2);
 /// How often is looked how a job that is let through does.
 const PROBE_EVERY: Span = Span::mins(1);
+
+/// What people are told when a limit holds a breaker back.
+fn not_opened(entity: &Entity) -> String {
+    format!("a breaker was not opened: {entity}")
+}
+
+impl HealthBook {
+    /// What held back the breaker of an incident's cause, if something did and it is not open.
+    #[must_use]
+    pub fn refused_breaker(&self, i: &Incident) -> Option<&str> {
+        if self.breakers.get(&i.cause).is_some_and(|b| b.state != BreakerState::Closed) {
+            return None;
+        }
+        let title = not_opened(&i.cause);
+        for a in self.acts.values().rev() {
+            // Who was told shortly before is not told again.
+            if let Act::Page { title: told, detail } = &a.act
+                && *told == title
+                && a.at + PAGE_AGAIN >= i.opened_at
+            {
+                return Some(detail.rsplit_once("; ").map_or(detail.as_str(), |(_, held)| held));
+            }
+        }
+        None
+    }
+}
 
 impl Engine {
     /// Keeps work away from something.
@@ -27,7 +57,7 @@ impl Engine {
             return;
         }
         if let Some(held) = self.group_held(&entity) {
-            self.page(&format!("a breaker was not opened: {entity}"), &format!("{why}; {held}"));
+            self.page(&not_opened(&entity), &format!("{why}; {held}"));
             return;
         }
         let now = self.state.now;

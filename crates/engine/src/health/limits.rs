@@ -15,7 +15,7 @@ use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The same page is not sent again within this.
-const PAGE_AGAIN: Span = Span::hours(1);
+pub(super) const PAGE_AGAIN: Span = Span::hours(1);
 /// The name of the group that all nodes belong to.
 const FLEET: &str = "fleet";
 /// How long somebody has to be told.

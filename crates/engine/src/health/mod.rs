@@ -23,6 +23,7 @@ mod remedies;
 mod timers;
 mod work;
 
+pub use allocation::StaysAway;
 pub use book::{Automation, HealthBook, Stopped};
 pub(crate) use decide::decide;
 pub(crate) use findings::of_hardware;

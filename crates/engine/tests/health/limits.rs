@@ -118,7 +118,11 @@ fn a_sick_node_by_which_an_incident_grows_takes_no_new_work_while_no_breaker_is_
     }
     let shut = w.engine.state().health.breakers.values().any(|b| b.state != BreakerState::Closed);
     assert!(!shut, "too much of its leaf would be out");
-    assert_eq!(w.engine.state().health.open_incidents().next().unwrap().count, 4);
+    let book = &w.engine.state().health;
+    let incident = book.open_incidents().next().unwrap();
+    assert_eq!(incident.count, 4);
+    let why = book.refused_breaker(incident).expect("a limit held its breaker back");
+    assert!(why.starts_with("limit of "), "{why}");
     assert_eq!(stands(&w, &node(3)), (Stage::Suspect, RemedyStep::Proposed));
 }
 

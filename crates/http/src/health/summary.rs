@@ -9,8 +9,11 @@ use axum::http::StatusCode;
 use muster_api::node::state_word;
 use muster_api::{Finding, HealthSummary, Kind};
 use muster_engine::State as Site;
+use muster_model::alert::{Alert, AlertState, Urgency};
 use muster_model::finding::Severity;
+use muster_model::names::NodeName;
 use muster_model::node::{NodeRole, Stage};
+use muster_model::remedy::RemedyStep;
 use muster_model::units::Time;
 use std::collections::BTreeMap;
 
@@ -82,6 +85,40 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
     out
 }
 
+/// What is being done about a finding; worst first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Tended {
+    /// Nothing, and nothing is to be.
+    Alone,
+    /// Nothing: a limit or a stop holds it back, in words.
+    Held(String),
+    /// Nothing before somebody approves it.
+    Approval,
+    /// Something.
+    Acted,
+}
+
+/// What is under way on a node counts for all that was found there.
+fn tended(s: &Site, f: &Finding) -> Tended {
+    let own = f.remedy.as_ref().and_then(|t| t.parse::<u64>().ok());
+    let own = own.and_then(|r| s.health.remedies.get(&r)).filter(|r| r.outcome.is_none());
+    let node: Option<NodeName> = f.node.as_ref().and_then(|n| n.parse().ok());
+    let there = node.iter().flat_map(|n| s.health.remedies_of(n));
+    let mut all: Vec<_> = own.into_iter().chain(there).collect();
+    // A node that is watched for something else is not helped by that.
+    if all.iter().any(|r| r.action.takes_node()) {
+        all.retain(|r| r.action.takes_node());
+    }
+    let Some(first) = all.first() else { return Tended::Alone };
+    if all.iter().any(|r| !remedies::view(s, r).waits()) {
+        return Tended::Acted;
+    }
+    if all.iter().any(|r| r.step == RemedyStep::Approval) {
+        return Tended::Approval;
+    }
+    Tended::Held(first.why.clone())
+}
+
 /// What it comes to, and why.
 fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     let (mut bad, mut attention) = (Vec::new(), Vec::new());
@@ -114,34 +151,43 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
         }
     }
     for i in &out.incidents {
-        attention.push(format!("incident {}: {}", i.id, i.summary));
+        let line = format!("incident {}: {}", i.id, i.summary);
+        let id = i.id.parse::<u64>().ok();
+        let incident = id.and_then(|id| s.health.incidents.get(&id));
+        match incident.and_then(|i| s.health.refused_breaker(i)) {
+            Some(why) => bad.push(format!("{line}; no breaker was opened: {why}")),
+            None => attention.push(line),
+        }
     }
-    // What is under way on a node counts for all that was found there.
-    let tended = |f: &&Finding| {
-        let id = |text: &Option<String>| text.as_ref().and_then(|t| t.parse::<u64>().ok());
-        let own = id(&f.remedy).and_then(|r| s.health.remedies.get(&r));
-        let node = f.node.as_ref().and_then(|n| n.parse().ok());
-        own.is_some_and(|r| r.outcome.is_none())
-            || node.is_some_and(|n| s.health.remedies_of(&n).next().is_some())
-    };
-    let critical = out.findings.iter().filter(|f| f.severity == Severity::Critical);
-    let (mended, alone): (Vec<_>, Vec<_>) = critical.partition(tended);
-    if !alone.is_empty() && whole {
-        bad.push(some(
-            alone.len(),
-            "critical finding has no remedy",
-            "critical findings have no remedy",
-        ));
-    } else if !alone.is_empty() {
-        attention.push(some(alone.len(), "critical finding", "critical findings"));
+    let mut critical: BTreeMap<Tended, usize> = BTreeMap::new();
+    for f in out.findings.iter().filter(|f| f.severity == Severity::Critical) {
+        // What the site waits for is not a tenant's to know.
+        let how = Some(tended(s, f)).filter(|how| whole || *how == Tended::Acted);
+        *critical.entry(how.unwrap_or(Tended::Alone)).or_default() += 1;
     }
-    if !mended.is_empty() {
-        let n = mended.len();
-        attention.push(some(
-            n,
-            "critical finding is looked after",
-            "critical findings are looked after",
-        ));
+    for (how, n) in critical {
+        match how {
+            Tended::Acted => attention.push(some(
+                n,
+                "critical finding is looked after",
+                "critical findings are looked after",
+            )),
+            _ if !whole => attention.push(some(n, "critical finding", "critical findings")),
+            Tended::Alone => bad.push(some(
+                n,
+                "critical finding has no remedy",
+                "critical findings have no remedy",
+            )),
+            Tended::Approval => bad.push(some(
+                n,
+                "critical finding waits for approval",
+                "critical findings wait for approval",
+            )),
+            Tended::Held(why) => {
+                let found = some(n, "critical finding waits", "critical findings wait");
+                bad.push(format!("{found}, nobody acts: {why}"));
+            }
+        }
     }
     let worth = [Severity::Warning, Severity::Degraded];
     let rest = out.findings.iter().filter(|f| worth.contains(&f.severity)).count();
@@ -154,6 +200,14 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
             "breaker is not closed",
             "breakers are not closed",
         ));
+    }
+    // Whoever reads that something is wrong wants to know whether somebody has seen it.
+    let unseen = |a: &&Alert| {
+        a.state == AlertState::Firing && a.urgency == Urgency::Page && a.silenced.is_none()
+    };
+    let pages = s.slo.open().filter(unseen).count();
+    if whole && pages > 0 && !(bad.is_empty() && attention.is_empty()) {
+        bad.push(some(pages, "page is not acknowledged", "pages are not acknowledged"));
     }
     out.state = match (bad.is_empty(), attention.is_empty()) {
         (false, _) => "bad",

@@ -136,6 +136,31 @@ async fn automation_stops_at_an_operators_word_and_goes_on_at_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_new_work_avoids_says_so() {
+    let s = site().await;
+    s.post(&s.operator, "/v1/automation/stop", &json!({"reason": "works"})).await;
+    let quiet = s.get(&s.operator, "/v1/nodes/n1").await.json();
+    assert_eq!((&quiet["avoided"], &quiet["no_new_work"]), (&Value::Null, &Value::Null));
+    let findings = vec![seen("gpu-off-bus", "gpu:n1/3", Severity::Critical)];
+    s.brain.system(Command::FindingsSeen { findings }).await.unwrap();
+    let id = s.get(&s.operator, "/v1/findings").await.json()["items"][0]["id"].clone();
+    let why = format!("critical finding {} (gpu-off-bus)", id.as_str().unwrap());
+    let one = s.get(&s.operator, "/v1/nodes/n1").await.json();
+    assert_eq!((&one["state"], &one["avoided"]), (&json!("ready"), &json!(why)), "{one}");
+    assert_eq!(s.get(&s.operator, "/v1/nodes").await.json()["items"][0]["avoided"], why);
+    let health = s.get(&s.operator, "/v1/health").await.json()["reasons"].to_string();
+    let waits = "1 critical finding waits, nobody acts: automation is stopped: works";
+    assert!(health.contains(waits) && !health.contains("looked after"), "{health}");
+    let tenants = s.get(&s.user, "/v1/nodes").await.json()["items"][0]["avoided"].clone();
+    assert_eq!(tenants, "something was found there");
+    let body = json!({"entity": "node:n1", "state": "open", "reason": "noise"});
+    s.post(&s.operator, "/v1/breakers/force", &body).await;
+    let one = s.get(&s.operator, "/v1/nodes/n1").await.json();
+    assert_eq!((&one["state"], &one["avoided"]), (&json!("ready"), &Value::Null), "{one}");
+    assert_eq!(one["no_new_work"], "breaker node:n1 is not closed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_breaker_is_held_open_and_let_go() {
     let s = site().await;
     let force = async |body: Value| s.post(&s.operator, "/v1/breakers/force", &body).await;

@@ -61,7 +61,7 @@ pub fn of_state(state: &str) -> Style {
             Style::Busy
         }
         "queued" | "held" | "cordoned" | "drained" | "protected" | "suspect" | "quarantined"
-        | "repairing" | "would wait" => Style::Warn,
+        | "repairing" | "would wait" | "ready, avoided" | "ready, no new work" => Style::Warn,
         "failed" | "lost" | "expired" | "can never start" => Style::Bad,
         "succeeded" | "cancelled" | "retired" | "over" => Style::Faint,
         _ => Style::Plain,

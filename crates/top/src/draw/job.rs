@@ -194,7 +194,10 @@ fn attempts(model: &Model, job: &Job, pen: Pen, w: usize) -> Vec<Line<'static>> 
     let mut out = section(&format!("Attempts that are over ({})", job.past.len()), pen, w).to_vec();
     for p in job.past.iter().rev().take(ATTEMPTS) {
         let ran = p.started_at.map_or("-".into(), |s| length(p.ended_at.0.since(s.0)));
-        let (word, tone) = verdict(p.verdict);
+        let (word, tone) = match p.verdict.word_for(&p.reason, &job.user) {
+            "user" => ("user", Tone::Warn),
+            _ => verdict(p.verdict),
+        };
         let when = relative(model.now, p.ended_at);
         let head = format!("  {:>3} {} {} ", p.no, right(&when, 8), right(&ran, 6));
         let rest = w.saturating_sub(super::ink::wide(&head) + 13);

@@ -205,7 +205,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
                 number(p.no),
                 cell(relative(now, p.ended_at)),
                 cell(ran.unwrap_or_else(|| "never".into())),
-                cell(p.verdict.word()),
+                cell(p.verdict.word_for(&p.reason, &job.user)),
                 cell(muster_specs::hostlist::compress(nodes)),
                 cell(&p.reason),
             ];

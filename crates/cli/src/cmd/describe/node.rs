@@ -12,7 +12,10 @@ use muster_terminal::output::time::{full, relative};
 pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) -> String {
     let mut f = Facts::new();
     f.line("Node", &node.name);
-    f.line("State", &node.state);
+    f.line("State", nodes::standing(node));
+    f.line("Avoided", node.avoided.as_deref().unwrap_or_default());
+    let ready = node.state == "ready";
+    f.line("No new work", node.no_new_work.as_deref().filter(|_| ready).unwrap_or_default());
     f.line("Stage", format!("{:?}", node.stage).to_lowercase());
     health(&mut f, node, now);
     f.line("Reachable", if node.reachable { "yes" } else { "no" });

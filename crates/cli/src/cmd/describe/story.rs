@@ -165,7 +165,7 @@ impl Story {
         for p in &job.past {
             self.begun(p.no, p.nodes.iter(), p.placed_at, p.started_at);
             let why = cited(&p.reason, &p.findings);
-            let whose = p.verdict.word();
+            let whose = p.verdict.word_for(&p.reason, &job.user);
             let text = format!("attempt {} ended, {whose}: {}{why}", p.no, p.reason);
             self.add(p.ended_at, 7, "verdict", text);
         }

@@ -4,7 +4,6 @@
 pub(crate) mod tests;
 
 use muster_api::{AttemptReport, Efficiency, JobReport, StepsReport};
-use muster_model::job::Verdict;
 use muster_model::units::Span;
 use muster_terminal::output::bar::part;
 use muster_terminal::output::colour::{Style, paint};
@@ -190,19 +189,6 @@ fn time(f: &mut Facts, r: &JobReport, on: bool) {
     }
 }
 
-fn ended(v: Option<Verdict>) -> &'static str {
-    match v {
-        None => "",
-        Some(Verdict::Success) => "success",
-        Some(Verdict::Application) => "application",
-        Some(Verdict::Infrastructure) => "infrastructure",
-        Some(Verdict::Operator) => "operator",
-        Some(Verdict::Scheduler) => "scheduler",
-        Some(Verdict::Platform) => "platform",
-        Some(Verdict::Unknown) => "unknown",
-    }
-}
-
 /// A column of the attempts' table, and where its time is found.
 type Column = (&'static str, fn(&AttemptReport) -> u64);
 
@@ -237,7 +223,9 @@ fn attempts(f: &mut Facts, r: &JobReport, on: bool) {
         let mut row = vec![number(a.no)];
         row.extend(columns.iter().map(|c| some(c.1(a), span(c.1(a)))));
         row.extend(saves.then(|| some(a.checkpoints.into(), a.checkpoints.to_string())));
-        row.extend([cell(ended(a.verdict)), cell(a.reason.as_deref().unwrap_or_default())]);
+        let why = a.reason.as_deref().unwrap_or_default();
+        let whose = a.verdict.map_or("", |v| v.word_for(why, &r.user));
+        row.extend([cell(whose), cell(why)]);
         t.row(row);
     }
     for line in t.render_for(Some(WIDTH - 2), on).lines() {
