@@ -64,9 +64,8 @@ impl Story {
 
     /// One record, in the story's own words where it has any.
     fn record(&mut self, e: &Event) {
-        let tagged = serde_json::json!({"kind": e.kind, "data": e.data});
         // A newer server may tell what is not known here.
-        let Ok(told) = serde_json::from_value::<Told>(tagged) else {
+        let Ok(told) = muster_records::event(&e.kind, &e.data) else {
             return self.other(e);
         };
         let (what, text) = match told {
