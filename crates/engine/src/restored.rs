@@ -1,6 +1,7 @@
 //! After a restore: ranks of the log's lost end may still run. No second attempt writes beside them.
 
 use crate::Engine;
+use muster_model::command::{Refusal, RefusalCode};
 use muster_model::event::Event;
 use muster_model::ids::JobId;
 use muster_model::job::{Job, JobState};
@@ -80,6 +81,17 @@ impl Engine {
             "{HOLDER}: ranks of it run on node {node}, and `muster node reconcile {node}` stops them"
         );
         self.emit(Some(&job.project), Event::JobHeld { job: id, by, decided: true });
+    }
+
+    /// Nobody's word starts a job beside ranks of it that the log does not know.
+    pub(crate) fn refuse_lost_ranks(&self, job: &Job) -> Result<(), Refusal> {
+        let Some(node) = self.lost_ranks_on(job.id).filter(|_| job.spec.fenced()) else {
+            return Ok(());
+        };
+        let (id, node) = (job.id, &node.name);
+        let what = format!("ranks of job {id} from before a restore still run on node {node}");
+        let hint = format!("`muster node reconcile {node}` stops them; then the job goes on");
+        Err(Refusal::new(RefusalCode::Conflict, what).hint(hint))
     }
 
     fn lost_ranks_on(&self, id: JobId) -> Option<&Arc<Node>> {

@@ -208,6 +208,8 @@ fn a_job_whose_ranks_of_a_lost_life_still_run_is_held_until_they_are_gone() {
     });
     let held = w.job(id).held.clone().expect("it runs there");
     assert!(held.contains("muster node reconcile n001"), "{held}");
+    let refused = w.send(Command::Release { job: id }).unwrap_err();
+    assert!(refused.message.contains("still run on node n001"), "{refused:?}");
     w.finish(first);
     w.sleep(Span::hours(1));
     assert_eq!(w.job(id).state, JobState::Queued, "however long, and although a node is free");

@@ -246,6 +246,7 @@ pub(super) fn hold(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, R
 pub(super) fn release(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
     let job = find(e, req, id)?;
     if job.held.is_some() {
+        e.refuse_lost_ranks(&job)?;
         e.emit(Some(&job.project), Event::JobReleased { job: id, decided: false });
     }
     Ok(Answer::Done)
