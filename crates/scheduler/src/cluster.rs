@@ -246,32 +246,14 @@ impl Cluster {
             .filter(|(job, k)| k.basis != Basis::Limits && !f.broken.contains(*job))
             .filter_map(|(job, k)| Some((self.queue.place(*job)?, k)))
             .collect();
-        if made.is_empty() {
-            return Vec::new();
-        }
         made.sort_by_key(|(turn, _)| *turn);
-        let mut then = self.without_leavers(self.ledger.clone());
         let work = |(turn, k): (Turn, &Kept)| {
             let w = self.queue.get(turn.job)?;
             let sku = &f.present(*k.nodes.first()?)?.facts.sku;
             let plain = w.elastic.is_none() && self.ledger.strict(&w.project).is_none();
-            let milli = w.demand.milli(sku);
-            // Nothing is kept from others for one that could not start with it.
-            if !plain || then.check(&w.project, sku, w.tier, milli).is_err() {
-                return None;
-            }
-            then.charge(&w.project, sku, w.tier, milli, true);
-            Some((w.clone(), sku.clone()))
+            plain.then(|| (w.clone(), sku.clone()))
         };
         made.into_iter().filter_map(work).collect()
-    }
-
-    /// What quotas hold once those who are on their way out are gone.
-    fn without_leavers(&self, mut ledger: Ledger) -> Ledger {
-        for r in self.running.values().filter(|r| r.stopping) {
-            ledger.charge(&r.work.project, &r.sku, r.work.tier, r.milli(), false);
-        }
-        ledger
     }
 
     /// The quotas as a job finds them: what is spoken for is used. Those whom others made room for
@@ -290,7 +272,11 @@ impl Cluster {
 
     /// The same, once those who are on their way out are gone.
     pub(crate) fn ledger_then(&self, job: JobId) -> Ledger {
-        self.without_leavers(self.ledger_for(job).into_owned())
+        let mut ledger = self.ledger_for(job).into_owned();
+        for r in self.running.values().filter(|r| r.stopping) {
+            ledger.charge(&r.work.project, &r.sku, r.work.tier, r.milli(), false);
+        }
+        ledger
     }
 
     /// Did others make room for it, and does its quota leave too little all the same, also when

@@ -7,7 +7,7 @@ use crate::node::{Ask, Entry, Pos};
 use crate::place::{Query, place_on};
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
-use muster_model::job::Rank;
+use muster_model::job::{Basis, Rank};
 use muster_model::names::ProjectName;
 use muster_model::policy::SitePolicy;
 use muster_model::spec::Tier;
@@ -520,21 +520,20 @@ fn quota_too(
     }
     let sku = room.nodes.first().map_or("", |ix| c.fleet.entry(*ix).facts.sku.as_str());
     let milli = w.demand.milli(sku);
-    // Who borrows is judged by what is held now; what is left, by what is held then.
-    let (mut ledger, mut then) = (c.ledger.clone(), c.ledger_then(w.job));
+    // Who claims for the second time counts on those who are leaving for the first.
+    let made = c.fleet.kept.get(&w.job).is_some_and(|k| k.basis != Basis::Limits);
+    let mut ledger = if made { c.ledger_then(w.job) } else { c.ledger.clone() };
     let back = |l: &mut crate::quota::Ledger, r: &Running| {
         l.charge(&r.work.project, &r.sku, r.work.tier, r.milli(), false);
     };
     for r in room.victims.iter().filter_map(|(j, _)| c.running.get(j)) {
         back(&mut ledger, r);
-        back(&mut then, r);
     }
     for (j, given) in &room.shrinks {
         if let Some(r) = c.running.get(j) {
             let per = r.milli() / (r.slots().len() as u64).max(1);
             let less = per * given.len() as u64;
             ledger.charge(&r.work.project, &r.sku, r.work.tier, less, false);
-            then.charge(&r.work.project, &r.sku, r.work.tier, less, false);
         }
     }
     let mut more: Vec<(u128, JobId)> = able
@@ -545,7 +544,7 @@ fn quota_too(
         .collect();
     more.sort_unstable();
     let mut more = more.into_iter();
-    while then.check(&w.project, sku, w.tier, milli).is_err() {
+    while ledger.check(&w.project, sku, w.tier, milli).is_err() {
         let Some((_, j)) = more.next() else { return false };
         let Some(r) = c.running.get(&j) else { continue };
         let claimant = ledger.entitled(&w.project, sku, w.tier, milli);
@@ -553,7 +552,6 @@ fn quota_too(
             .is_some_and(|i| ledger.borrows_from(&r.work.project, i, r.sku.as_str(), r.work.tier));
         if still {
             back(&mut ledger, r);
-            back(&mut then, r);
             room.cost += loss(r, policy, now);
             room.victims.push((j, Rank::Quota));
         }

@@ -192,14 +192,7 @@ impl Cycle<'_> {
             // It begins when the others are gone.
             q.end = w.ends(self.now + self.policy.preemption.notice);
             match make_room(self.c, &w, &q, self.policy, &self.busy) {
-                Some(room) => {
-                    self.claim(&w, room);
-                    // What its victims give back is counted when they are on their way.
-                    if !self.c.ledger.is_empty() {
-                        self.out.more = true;
-                        break;
-                    }
-                }
+                Some(room) => self.claim(&w, room),
                 None => {
                     let mark = (self.c.fleet.freed(), self.c.charged());
                     let rested = next_rested(self.c, &w, self.policy, self.now);
