@@ -5,7 +5,7 @@ use crate::index::{spec_demand, work};
 use crate::state::State;
 use muster_model::command::{Refusal, RefusalCode};
 use muster_model::ids::JobId;
-use muster_model::job::{Basis, Job, JobState, Promise, StopReason};
+use muster_model::job::{Basis, Job, JobState};
 use muster_model::names::ProjectName;
 use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
@@ -78,7 +78,7 @@ impl State {
         }
         let w = work(job);
         let mut out = explain(&self.index.cluster, &w, &self.policy, now);
-        if let Some(p) = job.promise.as_ref().filter(|p| self.stands(id, p)) {
+        if let Some(p) = &job.promise {
             let basis = match p.basis {
                 Basis::Limits => "promised by the time limits of what runs",
                 Basis::Preemption => "others are being stopped for it",
@@ -123,26 +123,6 @@ impl State {
             );
         }
         Some(out)
-    }
-
-    /// Does a promise still say when the job starts? One that rests on others who leave does so
-    /// as long as somebody leaves.
-    fn stands(&self, job: JobId, p: &Promise) -> bool {
-        let for_it = |r: &StopReason| match r {
-            StopReason::Preempted { by, .. } => *by == job,
-            // For whom a gang shrinks is not told.
-            StopReason::Resized { .. } => true,
-            _ => false,
-        };
-        let leaves = |other: JobId| {
-            let a = self.jobs.get(&other).and_then(|j| j.attempt.as_ref());
-            a.is_some_and(|a| {
-                a.stop.as_ref().is_some_and(|s| for_it(&s.reason))
-                    || a.notice.as_ref().is_some_and(|n| for_it(&n.reason))
-            })
-        };
-        let mut stopping = self.index.cluster.running.values().filter(|r| r.stopping);
-        p.basis != Basis::Preemption || stopping.any(|r| leaves(r.work.job))
     }
 
     /// What would happen to a spec of this actor's, without submitting it.

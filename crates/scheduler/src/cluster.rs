@@ -1,19 +1,17 @@
 //! All that the scheduler knows: the fleet, who waits, who runs, who may have how much.
 
-use crate::fleet::{Fleet, Kept};
+use crate::fleet::Fleet;
 use crate::power::Meter;
-use crate::queue::{Queue, Turn};
+use crate::queue::Queue;
 use crate::quota::Ledger;
 use crate::work::{Work, group_milli};
 use muster_model::ids::JobId;
-use muster_model::job::Basis;
 use muster_model::names::ProjectName;
 use muster_model::placement::{Placement, Slot};
 use muster_model::policy::{Hazard, Limits, Power};
 use muster_model::quota::Quotas;
 use muster_model::spec::{Priority, Tier};
 use muster_model::units::Time;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -82,9 +80,6 @@ pub struct Cluster {
     charged: u64,
     /// Running jobs that can shrink.
     elastic: u32,
-    /// What is [spoken](Cluster::spoken) for is in the ledger: only while a cycle looks who
-    /// starts.
-    pub(crate) holding: bool,
 }
 
 /// A limit of the site that stops a job.
@@ -229,67 +224,8 @@ impl Cluster {
         // Nodes without GPUs count against no quota, and are of no use to those who want some.
         let skus = self.fleet.skus.iter().enumerate().take(64);
         let skus = skus.filter(|(_, s)| w.demand.gpus() == 0 || s.as_str() != "cpu");
-        let ledger = self.ledger_for(w.job);
-        skus.filter(|(_, s)| ledger.check(&w.project, s, w.tier, w.demand.milli(s)).is_ok())
+        skus.filter(|(_, s)| self.ledger.check(&w.project, s, w.tier, w.demand.milli(s)).is_ok())
             .fold(0, |m, (i, _)| m | 1 << i)
-    }
-
-    /// Waiting jobs that others made room for, in the order of the queue, and the SKU that they
-    /// get. The quota they need is theirs already: were it taken by somebody else, others would
-    /// have been stopped for nothing. (Where nobody may pass, the order alone decides; an elastic
-    /// gang takes what it finds.)
-    pub(crate) fn spoken(&self) -> Vec<(Arc<Work>, String)> {
-        let f = &self.fleet;
-        let mut made: Vec<(Turn, &Kept)> = f
-            .kept
-            .iter()
-            .filter(|(job, k)| k.basis != Basis::Limits && !f.broken.contains(*job))
-            .filter_map(|(job, k)| Some((self.queue.place(*job)?, k)))
-            .collect();
-        made.sort_by_key(|(turn, _)| *turn);
-        let work = |(turn, k): (Turn, &Kept)| {
-            let w = self.queue.get(turn.job)?;
-            let sku = &f.present(*k.nodes.first()?)?.facts.sku;
-            let plain = w.elastic.is_none() && self.ledger.strict(&w.project).is_none();
-            plain.then(|| (w.clone(), sku.clone()))
-        };
-        made.into_iter().filter_map(work).collect()
-    }
-
-    /// The quotas as a job finds them: what is spoken for is used. Those whom others made room for
-    /// go in the order of the queue among themselves, and before everybody else.
-    pub(crate) fn ledger_for(&self, job: JobId) -> Cow<'_, Ledger> {
-        if self.holding || self.ledger.is_empty() {
-            return Cow::Borrowed(&self.ledger);
-        }
-        let spoken = self.spoken();
-        let mut ledger = Cow::Borrowed(&self.ledger);
-        for (w, sku) in spoken.iter().take_while(|(w, _)| w.job != job) {
-            ledger.to_mut().charge(&w.project, sku, w.tier, w.demand.milli(sku), true);
-        }
-        ledger
-    }
-
-    /// The same, once those who are on their way out are gone.
-    pub(crate) fn ledger_then(&self, job: JobId) -> Ledger {
-        let mut ledger = self.ledger_for(job).into_owned();
-        for r in self.running.values().filter(|r| r.stopping) {
-            ledger.charge(&r.work.project, &r.sku, r.work.tier, r.milli(), false);
-        }
-        ledger
-    }
-
-    /// Did others make room for it, and does its quota leave too little all the same, also when
-    /// all who are being stopped are gone?
-    pub(crate) fn robbed(&self, w: &Work) -> bool {
-        if w.demand.gpus() == 0 || self.quota_skus(w) != 0 {
-            return false;
-        }
-        let ledger = self.ledger_then(w.job);
-        let left = |s: &String| {
-            s.as_str() != "cpu" && ledger.check(&w.project, s, w.tier, w.demand.milli(s)).is_ok()
-        };
-        !self.fleet.skus.iter().any(left)
     }
 
     /// Checks the counts against a fresh count. Returns what differs, in words.

@@ -383,29 +383,18 @@ impl Why<'_> {
         });
         let sku = sku.unwrap_or_default();
         let milli = self.full.demand.milli(sku);
-        let ledger = self.c.ledger_for(self.full.job);
-        let Err(short) = ledger.check(&self.full.project, sku, self.full.tier, milli) else {
+        let Err(short) = self.c.ledger.check(&self.full.project, sku, self.full.tier, milli) else {
             return Some(());
         };
         let of = short.kind.sku.as_ref().map(|s| format!(" of SKU {s}")).unwrap_or_default();
         let never =
             self.c.ledger.emptied().check(&self.full.project, sku, self.full.tier, milli).is_err();
-        // With the figures of `muster quota`, so that the two can be compared.
-        let figures = if never {
-            ", and never will: it may not borrow that many".into()
-        } else {
-            let lent = if short.used + milli <= short.nominal {
-                ", and others have borrowed the rest"
-            } else {
-                ""
-            };
-            format!("; it uses {} of its own {}{lent}", gpus(short.used), gpus(short.nominal))
-        };
         let words = format!(
-            "quota {} leaves {} of the {} GPUs{of} it asks for{figures}",
+            "quota {} leaves {} of the {} GPUs{of} it asks for{}",
             short.quota,
             gpus(short.left),
             gpus(milli),
+            if never { ", and never will: it may not borrow that many" } else { "" }
         );
         self.push("quota", words.clone(), (0, 0));
         if short.left >= 1000 {

@@ -120,8 +120,6 @@ pub(crate) struct Cycle<'c> {
     gathered: Vec<JobId>,
     /// Jobs that give up room that was made for them.
     pub(crate) gave_way: BTreeSet<JobId>,
-    /// Those whom others made room for and who cannot start yet: their quota is in the ledger.
-    pub(crate) held: Vec<(Arc<Work>, String)>,
     memo: Memo,
 }
 
@@ -146,7 +144,6 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
         let_go: false,
         gathered: Vec::new(),
         gave_way: BTreeSet::new(),
-        held: Vec::new(),
         memo: Memo::default(),
     };
     if let Some(edge) = cycle.c.fleet.pass_edges(now)
@@ -155,10 +152,8 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
         cycle.again(edge);
     }
     cycle.give_way();
-    cycle.start_made();
     cycle.gather();
     cycle.starts();
-    cycle.give_back();
     if !cycle.out.more {
         cycle.scatter();
         cycle.preempt();
@@ -254,12 +249,6 @@ impl Cycle<'_> {
                 }
             }
         }
-    }
-
-    /// How far what users and quotas hold is known to whoever fails now. What is held for others
-    /// may be given up without a trace: then quotas are looked at again in any case.
-    fn charged(&self) -> u64 {
-        if self.held.is_empty() { self.c.charged() } else { u64::MAX }
     }
 
     /// Room that was made for a job is free, and somebody else is promised some of it before the job
@@ -405,7 +394,7 @@ impl Cycle<'_> {
         }
     }
 
-    pub(crate) fn full(&self) -> bool {
+    fn full(&self) -> bool {
         self.out.starts.len() >= MAX_STARTS
     }
 
@@ -415,7 +404,7 @@ impl Cycle<'_> {
             return;
         }
         let Some(work) = self.c.queue.bucket(t.bucket()).map(|b| b.work.clone()) else { return };
-        let (freed, charged) = (self.c.fleet.freed(), self.charged());
+        let (freed, charged) = (self.c.fleet.freed(), self.c.charged());
         let (skus, gated) = (self.skus_left(t, &work), self.gated(&work));
         if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
             b.failed = Some(Failed { freed, charged, skus, gated });
@@ -517,7 +506,7 @@ impl Cycle<'_> {
         if helps {
             return false;
         }
-        let (freed, charged) = (f.freed(), self.charged());
+        let (freed, charged) = (f.freed(), self.c.charged());
         if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
             b.failed = Some(Failed { freed, charged, ..failed });
         }
@@ -577,7 +566,7 @@ impl Cycle<'_> {
         self.start_as(&sized(low), skus)
     }
 
-    pub(crate) fn start_as(&mut self, work: &Arc<Work>, skus: u64) -> bool {
+    fn start_as(&mut self, work: &Arc<Work>, skus: u64) -> bool {
         let f = &self.c.fleet;
         let q = Query::new(f, work, self.now, self.policy.hazard.large_gang, skus);
         let own = f.kept.get(&work.job).filter(|k| k.basis != Basis::Limits);
@@ -593,7 +582,7 @@ impl Cycle<'_> {
     }
 
     /// Have too many GPUs started just now?
-    pub(crate) fn staggered(&mut self, w: &Work) -> bool {
+    fn staggered(&mut self, w: &Work) -> bool {
         let p = &self.policy.power;
         if p.stagger_gpus == 0 {
             return false;

@@ -7,7 +7,7 @@ use crate::node::{Ask, Entry, Pos};
 use crate::place::{Query, place_on};
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
-use muster_model::job::{Basis, Rank};
+use muster_model::job::Rank;
 use muster_model::names::ProjectName;
 use muster_model::policy::SitePolicy;
 use muster_model::spec::Tier;
@@ -520,9 +520,7 @@ fn quota_too(
     }
     let sku = room.nodes.first().map_or("", |ix| c.fleet.entry(*ix).facts.sku.as_str());
     let milli = w.demand.milli(sku);
-    // Who claims for the second time counts on those who are leaving for the first.
-    let made = c.fleet.kept.get(&w.job).is_some_and(|k| k.basis != Basis::Limits);
-    let mut ledger = if made { c.ledger_then(w.job) } else { c.ledger.clone() };
+    let mut ledger = c.ledger.clone();
     let back = |l: &mut crate::quota::Ledger, r: &Running| {
         l.charge(&r.work.project, &r.sku, r.work.tier, r.milli(), false);
     };
@@ -538,8 +536,9 @@ fn quota_too(
     }
     let mut more: Vec<(u128, JobId)> = able
         .iter()
-        // Whatever ranks them lower: that they borrow is looked at below.
-        .filter(|(j, cand)| cand.rank.is_some() && !room.victims.iter().any(|v| v.0 == **j))
+        .filter(|(j, cand)| {
+            cand.rank == Some(Rank::Quota) && !room.victims.iter().any(|v| v.0 == **j)
+        })
         .map(|(j, cand)| (cand.cost, *j))
         .collect();
     more.sort_unstable();

@@ -136,35 +136,6 @@ impl Cycle<'_> {
         gone.unwrap_or_else(|| "a node that was kept for it is gone".into())
     }
 
-    /// Those whom others made room for are asked first where there are quotas. What they need stays
-    /// theirs until they start: others leave one by one, and whoever came first would take what
-    /// the first of them gave back.
-    pub(crate) fn start_made(&mut self) {
-        if self.c.ledger.is_empty() {
-            return;
-        }
-        let spoken = self.c.spoken();
-        self.c.holding = !spoken.is_empty();
-        for (w, sku) in spoken {
-            let may = !self.full() && !self.gated(&w) && !self.staggered(&w);
-            let skus = self.c.quota_skus(&w);
-            let enough = skus != 0 || w.demand.gpus() == 0;
-            if may && enough && self.start_as(&w, skus) {
-                continue;
-            }
-            self.c.ledger.charge(&w.project, &sku, w.tier, w.demand.milli(&sku), true);
-            self.held.push((w, sku));
-        }
-    }
-
-    /// What was held for them is in the ledger no longer.
-    pub(crate) fn give_back(&mut self) {
-        for (w, sku) in std::mem::take(&mut self.held) {
-            self.c.ledger.charge(&w.project, &sku, w.tier, w.demand.milli(&sku), false);
-        }
-        self.c.holding = false;
-    }
-
     /// Lets others make room for the first jobs that rank above them.
     pub(crate) fn preempt(&mut self) {
         let turns: Vec<Turn> =
@@ -178,9 +149,7 @@ impl Cycle<'_> {
             }
             let Some(w) = self.c.queue.get(t.job).cloned() else { continue };
             let made = self.c.fleet.kept.get(&t.job).is_some_and(|k| k.basis != Basis::Limits);
-            // Room that was made is of no use without the quota: more is claimed back then.
-            let done = made && !self.c.robbed(&w);
-            if done || self.gated(&w) || self.late.contains(&w.job) || !self.may_claim(t, &w) {
+            if made || self.gated(&w) || self.late.contains(&w.job) || !self.may_claim(t, &w) {
                 continue;
             }
             claims += 1;

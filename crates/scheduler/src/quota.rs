@@ -58,10 +58,8 @@ pub struct Short {
     pub kind: Kind,
     /// Left now, in thousandths.
     pub left: u64,
-    /// Its own, in thousandths.
+    /// May always have, in thousandths.
     pub nominal: u64,
-    /// What it uses, of its own and of others', in thousandths.
-    pub used: u64,
 }
 
 /// Quotas and what is used of them; GPUs in thousandths.
@@ -235,8 +233,7 @@ impl Ledger {
                     quota: n.name.clone(),
                     kind: self.kinds[k].clone(),
                     left,
-                    nominal: n.owned[k],
-                    used: n.gross[k],
+                    nominal: n.subtree[k],
                 });
             }
         }

@@ -134,56 +134,6 @@ fn a_claim_takes_from_borrowers_only_and_only_what_they_borrowed() {
     assert!(life.waits(beyond), "beyond its own it claims nothing");
 }
 
-/// Six nodes, quotas for four of them, and all of it lent to one project.
-fn all_lent(kind: impl Fn(common::Build) -> common::Build) -> (Life, Vec<JobId>) {
-    let mut life = Life::new(fleet(1, 6, 8)).with_quotas(LENT);
-    let lent: Vec<JobId> = (0..4).map(|_| life.submit(kind(gang(1, 8).of("p1", "u1")))).collect();
-    assert!(lent.iter().all(|id| life.running(*id)), "idle quota is lent");
-    life.pass(Span::mins(10));
-    (life, lent)
-}
-
-#[test]
-fn quota_is_claimed_back_from_spot_work_too_where_nodes_are_free() {
-    let (mut life, lent) = all_lent(common::Build::spot);
-    let claim = life.add(gang(2, 8).of("p0", "u0"));
-    let p = life.cycle();
-    assert_eq!(p.victims.len(), 2, "two nodes are free, but all quota is lent: {p:?}");
-    life.pass(Span::mins(1));
-    assert!(life.running(claim));
-    assert_eq!(lent.iter().filter(|id| life.running(**id)).count(), 2);
-}
-
-#[test]
-fn quota_that_is_given_back_for_a_job_is_taken_by_nobody_else() {
-    let (mut life, _) = all_lent(|b| b);
-    let claim = life.add(gang(2, 8).of("p0", "u0"));
-    let p = life.cycle();
-    assert_eq!(p.victims.len(), 2, "{p:?}");
-    // One leaves long before the other; somebody else would take what it gives back.
-    let late = p.victims[1].job;
-    life.stops.get_mut(&late).unwrap().0 = life.now + Span::mins(2);
-    let greedy = life.submit(gang(1, 8).of("p1", "u2"));
-    life.pass(Span::mins(1));
-    assert!(life.waits(greedy) && life.waits(claim), "it is spoken for");
-    let w = life.c.queue.get(greedy).unwrap().clone();
-    let why = muster_scheduler::explain(&life.c, &w, &life.policy, life.now);
-    assert!(why.summary.starts_with("quota b leaves 0 of the 8 GPUs it asks for"), "{why:?}");
-    life.pass(Span::mins(2));
-    assert!(life.running(claim) && life.waits(greedy));
-}
-
-#[test]
-fn a_quota_that_others_borrowed_names_the_figures_of_the_quota() {
-    let (mut life, _) = all_lent(|b| b);
-    let id = life.add(gang(2, 8).of("p0", "u0"));
-    let w = life.c.queue.get(id).unwrap().clone();
-    let why = muster_scheduler::explain(&life.c, &w, &life.policy, life.now).summary;
-    let words = "quota a leaves 0 of the 16 GPUs it asks for; it uses 0 of its own 16, and others \
-                 have borrowed the rest";
-    assert_eq!(why, words);
-}
-
 #[test]
 fn a_claim_in_pieces_takes_whole_pieces() {
     let mut life = Life::new(nvl(2, 4));

@@ -149,7 +149,7 @@ async fn a_node_that_new_work_avoids_says_so() {
     assert_eq!((&one["state"], &one["avoided"]), (&json!("ready"), &json!(why)), "{one}");
     assert_eq!(s.get(&s.operator, "/v1/nodes").await.json()["items"][0]["avoided"], why);
     let health = s.get(&s.operator, "/v1/health").await.json()["reasons"].to_string();
-    let waits = "1 critical finding waits, nobody acts: automation is stopped: works";
+    let waits = "1 critical finding waits, nobody acts: automation is stopped: user:ops: works";
     assert!(health.contains(waits) && !health.contains("looked after"), "{health}");
     let tenants = s.get(&s.user, "/v1/nodes").await.json()["items"][0]["avoided"].clone();
     assert_eq!(tenants, "something was found there");
