@@ -1,3 +1,5 @@
+import type { Schemas } from './api/client';
+
 /** Which remedies do what by themselves: [mode, actions]. */
 export function automation(modes: Record<string, unknown>): [string, string][] {
   const by = new Map<string, string[]>();
@@ -7,3 +9,40 @@ export function automation(modes: Record<string, unknown>): [string, string][] {
   }
   return [...by].map(([mode, actions]) => [mode, actions.join(', ')]);
 }
+
+/** A node's state and, where new work stays away although the state does not say so, why. */
+export function standing(n: Pick<Schemas['Node'], 'state' | 'avoided' | 'no_new_work'>): {
+  word: string;
+  why?: string;
+  line?: string;
+} {
+  if (n.avoided)
+    return {
+      word: `${n.state}, avoided`,
+      why: n.avoided,
+      line: `Avoided: ${n.avoided}; new work goes elsewhere while other nodes fit`,
+    };
+  if (n.no_new_work && n.state === 'ready')
+    return {
+      word: 'ready, no new work',
+      why: n.no_new_work,
+      line: `Takes no new work: ${n.no_new_work}`,
+    };
+  return { word: n.state };
+}
+
+/** Whose doing the end of an attempt was: who cancels their own work is no operator. */
+export function blame(of: Pick<Schemas['PastAttempt'], 'verdict' | 'reason'>, user: string): string {
+  const name = (who: string) => who.replace(/^user:/, '');
+  const by = /^cancelled by (.*)$/s.exec(of.reason)?.[1];
+  return of.verdict === 'operator' && by !== undefined && name(by) === name(user) ? 'user' : of.verdict;
+}
+
+/** What a promised start rests on. A job does not tell whether somebody is being stopped for it. */
+export const PROMISE_WORDS: Record<Schemas['Basis'], string> = {
+  limits: 'by the time limits of what runs there',
+  preemption: 'room is being made for it',
+  swap: 'nodes that failed are being replaced',
+  resize: 'it is being resized',
+  move: 'it is being moved',
+};

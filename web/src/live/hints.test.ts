@@ -7,6 +7,8 @@ test('events make stale what they are about, and no more', () => {
   expect(of('job_placed')).toEqual(['jobs', 'node', 'quotas']);
   expect(of('preflight_set')).toEqual(['jobs', 'node', 'quotas']);
   expect(of('finding_opened')).toEqual(['health', 'node']);
+  expect(of('breaker_set')).toEqual(['health', 'node', 'nodes']);
+  expect(of('remedy_chosen')).toEqual(['health', 'node', 'nodes']);
   expect(of('reservation_set')).toEqual(['reservations']);
   expect(of('secret_set')).toEqual([]);
 });

@@ -5,6 +5,8 @@ const ABOUT: [RegExp, string[]][] = [
   [/^(job|attempt|preflight|slot|stop|promise|notice|checkpoint|idle)/, ['jobs', 'node', 'quotas']],
   [/^(node|drain|qualification|gpus|probation|orphan|fault)/, ['node', 'health', 'nodes']],
   [/^(finding|incident|breaker|remedy|act|automation)/, ['health', 'node']],
+  // What keeps new work away from a node.
+  [/^(breaker|remedy)/, ['nodes']],
   [/^(runbook)/, ['runbooks', 'runbook-runs', 'health']],
   [/^(reservation)/, ['reservations']],
   [/^(quotas|policy|project)/, ['quotas']],

@@ -4,7 +4,7 @@ import type { Picture } from '../live/fleet';
 import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
 import { job as jobQuery } from '../queries';
 import { useRights } from '../rights';
-import { State } from '../ui/parts';
+import { NodeState } from '../ui/parts';
 
 const FOUND = ['', 'a warning', 'degraded', 'critical'];
 
@@ -57,7 +57,12 @@ export function Card({
       <dl className="facts">
         <dt>state</dt>
         <dd>
-          <State word={layout.states[c.state[gpu]] ?? 'unknown'} />
+          <NodeState
+            of={{
+              state: layout.states[c.state[gpu]] ?? 'unknown',
+              no_new_work: flags & Flag.breaker ? 'a breaker is open' : null,
+            }}
+          />
           {flags & Flag.spare ? ', spare' : ''}
           {flags & Flag.probation ? ', on probation' : ''}
         </dd>

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { Flag } from '../live/frame';
 import { CLASSES, classColor, classOf, css, ramp, type Theme } from './colors';
 
 /** How light a colour is to the eye, by the rule of the WCAG. */
@@ -17,7 +18,14 @@ test('what was found outweighs that a GPU works', () => {
   expect(classOf('ready', 128 | 2)).toBe('suspect');
   expect(classOf('ready', 3)).toBe('out');
   expect(classOf('lost', 3)).toBe('lost');
+  expect(classOf('lost', Flag.breaker)).toBe('lost');
   expect(classOf('something new', 0)).toBe('unknown');
+});
+
+test('a GPU behind an open breaker takes no new work: it is not called free', () => {
+  expect(classOf('ready', Flag.breaker)).toBe('away');
+  expect(classOf('ready', Flag.breaker | Flag.held)).toBe(classOf('cordoned', Flag.held));
+  expect(classOf('ready', Flag.breaker | 3)).toBe('out');
 });
 
 test('ramps go one way in lightness, so that no hue needs to be seen', () => {

@@ -150,6 +150,8 @@ export function classOf(state: string, flags: number): Class {
   if (own === 'free' || own === 'away') {
     if (worst === 3) return 'out';
     if (worst === 2) return 'suspect';
+    // As where a node is cordoned, held or not.
+    if (own === 'free' && flags & Flag.breaker) return 'away';
     if (own === 'free') return flags & Flag.held ? 'held' : 'free';
   }
   return own;

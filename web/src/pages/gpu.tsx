@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import { node as nodeQuery } from '../queries';
 import { useRights } from '../rights';
-import { Empty, Loaded, NotShown, Panel, State } from '../ui/parts';
+import { Empty, Loaded, NodeState, NotShown, Panel, State } from '../ui/parts';
 import { NoFindings, Telemetry, Timeline } from './node';
 import { FindingItem, WORST } from './oncall';
 
@@ -55,7 +55,7 @@ export function GpuPage() {
                 ) : n.gpus_excluded.includes(gpu) ? (
                   <State word="excluded" />
                 ) : (
-                  <State word={n.state} />
+                  <NodeState of={n} />
                 )}
                 <span className="dim">
                   {job ? (

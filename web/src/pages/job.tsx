@@ -8,6 +8,7 @@ import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Ago, Clock, Empty, Loaded, Panel, Scroll, Since, State, span } from '../ui/parts';
+import { blame, PROMISE_WORDS } from '../words';
 import { JobRanks } from './debug';
 import { Explained } from './explanation';
 import { fabricOf, gang, whereOrWhy } from './jobs';
@@ -75,11 +76,11 @@ function Shown({ job: j }: { job: Job }) {
                     </dd>
                   </>
                 )}
-                {j.promise && (
+                {j.promise && j.state === 'queued' && (
                   <>
                     <dt>promised</dt>
                     <dd>
-                      <Ago at={j.promise.at} />
+                      <Ago at={j.promise.at} />, {PROMISE_WORDS[j.promise.basis]}
                     </dd>
                   </>
                 )}
@@ -120,11 +121,18 @@ function Shown({ job: j }: { job: Job }) {
 
 const ended = (j: Pick<Job, 'state'>) => ['succeeded', 'failed', 'cancelled'].includes(j.state);
 
-/** When a job started, and how long it took or runs. One that waits again does not run. */
-export function Times({ job: j }: { job: Pick<Job, 'state' | 'started_at' | 'ended_at' | 'attempt'> }) {
+type Timed = Pick<Job, 'state' | 'started_at' | 'ended_at' | 'attempt' | 'past'>;
+
+/**
+ * When a job started, and how long it took or runs: until its last rank ended, also while the cause of that is
+ * looked for. One that waits again does not run.
+ */
+export function Times({ job: j }: { job: Timed }) {
   if (!j.started_at) return <FactRow word="started" text="not yet" />;
   const waits = j.state === 'queued';
   const now = waits ? null : j.attempt?.started_at;
+  const freed = j.attempt?.freed_at;
+  const end = freed ?? j.past.at(-1)?.ended_at ?? j.ended_at;
   const again = waits || (j.attempt && now !== j.started_at);
   return (
     <>
@@ -132,10 +140,11 @@ export function Times({ job: j }: { job: Pick<Job, 'state' | 'started_at' | 'end
       <dd>
         <Ago at={j.started_at} />
       </dd>
-      {ended(j) && j.ended_at && (
-        <FactRow word="took" text={span(Date.parse(j.ended_at) - Date.parse(j.started_at))} />
+      {ended(j) && end && <FactRow word="took" text={span(Date.parse(end) - Date.parse(j.started_at))} />}
+      {!ended(j) && now && freed && (
+        <FactRow word="ran for" text={span(Date.parse(freed) - Date.parse(now))} />
       )}
-      {!ended(j) && now && (
+      {!ended(j) && now && !freed && (
         <>
           <dt>runs for</dt>
           <dd>
@@ -302,7 +311,7 @@ function Attempts({ job: j }: { job: Job }) {
                 <td className="nowrap">
                   <Clock at={p.ended_at} />
                 </td>
-                <td>{p.verdict}</td>
+                <td>{blame(p, j.user)}</td>
                 <td>{p.reason}</td>
                 <td className="dim">
                   {p.nodes.slice(0, 3).join(', ')}

@@ -10,8 +10,9 @@ import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Chart } from '../ui/chart';
-import { Ago, bytes, Clock, Empty, Loaded, NotShown, Panel, Scroll, State } from '../ui/parts';
+import { Ago, bytes, Clock, Empty, Loaded, NodeState, NotShown, Panel, Scroll, State } from '../ui/parts';
 import { useTheme } from '../ui/theme';
+import { standing } from '../words';
 import { FindingItem, RemedyItem, WORST } from './oncall';
 
 type Node = Schemas['Node'];
@@ -28,12 +29,13 @@ export function NodePage() {
 
 function Shown({ node: n }: { node: Node }) {
   const l = n.location;
+  const { line } = standing(n);
   const { whole, project, operates } = useRights();
   return (
     <>
       <div className="head">
         <h1>{n.name}</h1>
-        <State word={n.state} />
+        <NodeState of={n} />
         <span className="dim">
           {n.stage_why ?? n.cordon}
           {n.stage_since && (
@@ -44,6 +46,7 @@ function Shown({ node: n }: { node: Node }) {
         </span>
         {operates && <NodeButtons node={n} />}
       </div>
+      {line && <p>{line}</p>}
       <Gpus name={n.name} />
       <div className="columns wide-left">
         <div>

@@ -2,8 +2,9 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useCallback } from 'react';
 import { nodes } from '../queries';
-import { Empty, Loaded, State } from '../ui/parts';
+import { Empty, Loaded, NodeState } from '../ui/parts';
 import { Rows } from '../ui/virtual';
+import { standing } from '../words';
 
 const STATES = [
   '',
@@ -17,7 +18,7 @@ const STATES = [
   'qualifying',
   'lost',
 ];
-const COLUMNS = 'minmax(140px, 1fr) 120px 110px 90px minmax(200px, 1.4fr) 90px minmax(160px, 1.6fr)';
+const COLUMNS = 'minmax(140px, 1fr) 160px 110px 90px minmax(200px, 1.4fr) 90px minmax(160px, 1.6fr)';
 
 export function NodesPage() {
   const search = useSearch({ from: '/nodes' });
@@ -84,7 +85,7 @@ export function NodesPage() {
                   style={{ gridTemplateColumns: COLUMNS }}
                 >
                   <span className="cut">{n.name}</span>
-                  <State word={n.state} />
+                  <NodeState of={n} />
                   <span className="cut">
                     {n.gpus_total} {n.sku}
                   </span>
@@ -93,7 +94,7 @@ export function NodesPage() {
                     {n.location.spine} / {n.location.leaf} / {n.location.rack}
                   </span>
                   <span>{(n.hazard / 10).toFixed(1)} %</span>
-                  <span className="cut dim">{n.stage_why ?? n.cordon ?? ''}</span>
+                  <span className="cut dim">{standing(n).why ?? n.stage_why ?? n.cordon ?? ''}</span>
                 </Link>
               )}
             />

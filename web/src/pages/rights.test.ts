@@ -19,6 +19,13 @@ vi.mock('@tanstack/react-router', async () => {
 vi.mock('../ui/theme', () => ({ useTheme: () => 'dark' }));
 vi.mock('../ui/brand', () => ({ useBrand: () => ({ name: 'Muster' }) }));
 vi.mock('../ui/chart', () => ({ Chart: () => null }));
+vi.mock('../ui/virtual', async () => {
+  const { createElement } = await import('react');
+  return {
+    Rows: (p: { items: never[]; row: (item: never) => never }) =>
+      createElement('section', null, ...p.items.map(p.row)),
+  };
+});
 vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => 'live' }));
 
 const { FleetContext } = await import('../live/context');
@@ -26,6 +33,7 @@ const { OncallPage, STOP_WORDS, undoWords } = await import('./oncall');
 const { SlosPage } = await import('./slos');
 const { ExecutivePage } = await import('./executive');
 const { NodePage } = await import('./node');
+const { NodesPage } = await import('./nodes');
 const { RunbooksPage } = await import('./runbooks');
 const { JobPage, Times } = await import('./job');
 
@@ -183,6 +191,28 @@ test("a tenant's page of a node leaves out what is hidden, and buttons that woul
   expect(only).toContain('Never tested');
 });
 
+test('a node that new work stays away from says why, on its page and in the list', () => {
+  const avoided = { avoided: 'critical finding 12 (gpu-off-bus)' };
+  const barred = { no_new_work: 'breaker node:n1 is not closed' };
+  const one = (more: object) => show(NodePage, operator, [[['node', 'n1'], { ...node, ...more }]]);
+  expect(one({})).toContain('class="word ok">ready<');
+  expect(one({})).not.toContain('new work');
+  expect(one(avoided)).toContain(
+    'Avoided: critical finding 12 (gpu-off-bus); new work goes elsewhere while other nodes fit',
+  );
+  expect(one(barred)).toContain('Takes no new work: breaker node:n1 is not closed');
+  for (const more of [avoided, barred]) expect(one(more)).not.toContain('class="word ok">ready');
+  const items = [
+    { ...node, ...avoided },
+    { ...node, name: 'n2', ...barred },
+  ];
+  const pages = { pages: [{ items, cursor: null }], pageParams: [null] };
+  const list = show(NodesPage, operator, [[['nodes', 'list', ''], pages]]);
+  expect(list).toContain('title="critical finding 12 (gpu-off-bus)">ready, avoided<');
+  expect(list).toContain('title="breaker node:n1 is not closed">ready, no new work<');
+  expect(list).not.toContain('class="word ok"');
+});
+
 test('runbooks are the whole site’s: a tenant is told so once', () => {
   const text = show(RunbooksPage, tenant);
   expect(text.match(/Not shown to this token/g)).toHaveLength(1);
@@ -199,7 +229,8 @@ test('a job that has ended can be requeued by whoever may submit', () => {
 
 test('a job that waits again does not run, and one that runs is timed from its own attempt', () => {
   const before = (ms: number) => new Date(Date.now() - ms).toISOString();
-  const times = (of: object) => renderToStaticMarkup(createElement(Times, { job: of as never }));
+  const times = (of: object) =>
+    renderToStaticMarkup(createElement(Times, { job: { past: [], ...of } as never }));
   const first = before(6 * 3_600_000);
   const waits = times({ state: 'queued', started_at: first, attempt: null });
   expect(waits).toContain('first started');
@@ -211,6 +242,46 @@ test('a job that waits again does not run, and one that runs is timed from its o
   expect(once).toMatch(/<dt>started<\/dt>.*runs for<\/dt><dd>6 h/);
   const over = times({ state: 'succeeded', started_at: first, ended_at: before(0), attempt: null });
   expect(over).toMatch(/took<\/dt><dd>6 h/);
+  // The cause of its end was looked for meanwhile.
+  const past = [{ started_at: first, ended_at: before(3 * 3_600_000) }];
+  const late = times({ state: 'failed', started_at: first, ended_at: before(0), attempt: null, past });
+  expect(late).toMatch(/took<\/dt><dd>3 h/);
+  const attempt = { started_at: first, freed_at: before(4 * 3_600_000) };
+  const ending = times({ state: 'running', started_at: first, attempt });
+  expect(ending).toMatch(/ran for<\/dt><dd>2 h/);
+  expect(ending).not.toContain('runs for');
+});
+
+test('who cancels their own job is no operator', () => {
+  const blamed = (verdict: string, reason: string) => {
+    const past = [
+      { no: 1, verdict, reason, nodes: [], placed_at: job.submitted_at, ended_at: job.submitted_at },
+    ];
+    const text = show(JobPage, operator, [[['jobs', 'one', '7'], { ...job, user: 'bo', past }]]);
+    return /<td>([a-z]+)<\/td><td>(?:cancelled|requeued) by/.exec(text)?.[1];
+  };
+  expect(blamed('operator', 'cancelled by user:bo')).toBe('user');
+  expect(blamed('operator', 'cancelled by bo')).toBe('user');
+  expect(blamed('operator', 'cancelled by user:ops')).toBe('operator');
+  expect(blamed('operator', 'requeued by user:bo')).toBe('operator');
+  expect(blamed('application', 'cancelled by user:bo')).toBe('application');
+});
+
+test('that others are being stopped for a job is said by the server alone, who sees them', () => {
+  const at = '2030-01-31T00:00:00Z';
+  const promise = { at, since: at, nodes: ['n1'], basis: 'preemption' };
+  const explained = { summary: 'waits', constraints: [], ahead: [], suggestions: [] };
+  const of = (state: string, more: object) =>
+    show(JobPage, operator, [
+      [['jobs', 'one', '7'], { ...job, state, promise }],
+      [['jobs', 'explain', '7'], { ...explained, ...more }],
+    ]);
+  const nobody = of('queued', {});
+  expect(nobody).toContain('room is being made for it');
+  expect(nobody).not.toContain('being stopped');
+  const somebody = of('queued', { estimated_start: { at, basis: 'others are being stopped for it' } });
+  expect(somebody).toContain('others are being stopped for it');
+  expect(of('running', {})).not.toContain('room is being made');
 });
 
 test('undoing names critical findings that stay open; stopping says what is not done meanwhile', () => {

@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const { ApiError } = await import('../api/client');
-const { exact, Problem } = await import('./parts');
+const { exact, NodeState, Problem } = await import('./parts');
 
 const shown = (error: Error) => renderToStaticMarkup(createElement(Problem, { error, again: () => {} }));
 
@@ -19,6 +19,20 @@ test('what a token may not see is said calmly, without a button that cannot help
 
 test('what went wrong can be tried again', () => {
   expect(shown(new ApiError(500, 'internal', 'it broke', null))).toContain('Try again');
+});
+
+test('a node that new work stays away from is not shown as plainly ready', () => {
+  const state = (of: object) =>
+    renderToStaticMarkup(createElement(NodeState, { of: { state: 'ready', ...of } }));
+  expect(state({ avoided: null, no_new_work: null })).toBe('<span class="word ok">ready</span>');
+  expect(state({ avoided: 'critical finding 12 (gpu-off-bus)' })).toBe(
+    '<span class="word warn" title="critical finding 12 (gpu-off-bus)">ready, avoided</span>',
+  );
+  expect(state({ no_new_work: 'breaker node:n1 is not closed' })).toBe(
+    '<span class="word warn" title="breaker node:n1 is not closed">ready, no new work</span>',
+  );
+  // Another state says it already.
+  expect(state({ state: 'lost', no_new_work: 'unreachable' })).toBe('<span class="word worst">lost</span>');
 });
 
 test('a moment carries its time zone', () => {

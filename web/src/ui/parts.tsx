@@ -1,6 +1,7 @@
 import type { UseQueryResult } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useState } from 'react';
-import { ApiError } from '../api/client';
+import { ApiError, type Schemas } from '../api/client';
+import { standing } from '../words';
 
 /** What went wrong, and what to do about it. What a token may not see or do is no failure. */
 export function Problem({ error, again }: { error: unknown; again?: () => void }) {
@@ -86,8 +87,12 @@ export function Panel({
 
 export type Tone = 'ok' | 'run' | 'warn' | 'bad' | 'worst' | 'note' | 'plain';
 
-export function Word({ tone, children }: { tone: Tone; children: ReactNode }) {
-  return <span className={`word ${tone}`}>{children}</span>;
+export function Word({ tone, title, children }: { tone: Tone; title?: string; children: ReactNode }) {
+  return (
+    <span className={`word ${tone}`} title={title}>
+      {children}
+    </span>
+  );
 }
 
 const TONES: Record<string, Tone> = {
@@ -123,6 +128,17 @@ const TONES: Record<string, Tone> = {
 
 export function State({ word }: { word: string }) {
   return <Word tone={TONES[word] ?? 'plain'}>{word.replaceAll('_', ' ')}</Word>;
+}
+
+/** A node's state: no plain `ready` where new work stays away; why, when pointed at. */
+export function NodeState({ of: n }: { of: Pick<Schemas['Node'], 'state' | 'avoided' | 'no_new_work'> }) {
+  const { word, why } = standing(n);
+  if (why === undefined) return <State word={word} />;
+  return (
+    <Word tone="warn" title={why}>
+      {word}
+    </Word>
+  );
 }
 
 /** 90 s, 12 min, 3 h, 5 d. */
