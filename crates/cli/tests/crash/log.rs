@@ -86,6 +86,7 @@ fn fold(
     let mut state = State::default();
     let mut resumed: Option<State> = None;
     let every = records.len().div_ceil(LOOKS).max(1);
+    let mut ending = None;
     for (n, record) in records.iter().enumerate() {
         problems.extend(held_twice(&state, record));
         let epoch = state.epoch;
@@ -99,9 +100,20 @@ fn fold(
         if let Some(s) = snapshot.filter(|s| s.seq == record.seq) {
             resumed = Some(unpack(s)?);
         }
-        // The end of an attempt and what follows for its job are one decision in two records.
-        let half = matches!(record.event, Event::AttemptEnded { .. });
-        if (n % every == 0 && !half) || n + 1 == records.len() {
+        // The end of an attempt and what follows for its job are one decision in several records.
+        match &record.event {
+            Event::AttemptEnded { key, .. } => ending = Some(key.job),
+            Event::JobSucceeded { job }
+            | Event::JobFailed { job, .. }
+            | Event::JobCancelled { job, .. }
+            | Event::JobRequeued { job, .. }
+                if ending == Some(*job) =>
+            {
+                ending = None;
+            }
+            _ => {}
+        }
+        if (n % every == 0 && ending.is_none()) || n + 1 == records.len() {
             let found = state.problems().into_iter();
             problems.extend(found.map(|p| format!("after record {}: {p}", record.seq)));
         }
