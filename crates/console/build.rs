@@ -133,11 +133,10 @@ fn table(dir: &Path) -> Result<String, Box<dyn Error>> {
             if path.is_file() { format!("Some(include_bytes!({path:?}))") } else { "None".into() }
         };
         let (gzip, brotli) = (beside(".gz"), beside(".br"));
-        writeln!(
-            out,
-            "    File {{ path: {:?}, plain: include_bytes!({file:?}), gzip: {gzip}, brotli: {brotli} }},",
-            format!("/{name}"),
-        )?;
+        // The plain form is unpacked from the other: a megabyte less in the binary.
+        let plain = if gzip == "None" { format!("include_bytes!({file:?})") } else { "&[]".into() };
+        let path = format!("/{name}");
+        writeln!(out, "    File::new({path:?}, {brotli}, {gzip}, {plain}),")?;
     }
     out.push_str("];\n");
     if !out.contains("\"/index.html\"") {

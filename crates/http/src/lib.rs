@@ -48,7 +48,7 @@ pub(crate) use site::page as figures_page;
 use crate::remote::RemoteStats;
 use auth::Caller;
 use axum::Extension;
-use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Version, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use extract::MUSTER_SEQ;
 use feed::Feed;
@@ -427,7 +427,12 @@ fn mark(headers: &mut HeaderMap, app: &App, caller: &Caller, seq: Seq) {
 
 /// The API's description, as `GET /openapi.json` gives it. `cargo xtask web` writes it from the
 /// handlers, and a test compares the two.
-pub const OPENAPI: &str = include_str!("../openapi.json");
+pub static OPENAPI: muster_console::File = muster_console::File::new(
+    "/openapi.json",
+    None,
+    Some(include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json.gz"))),
+    &[],
+);
 
 /// The answer to a caller for whom there is no connection left but to ask how the server is.
 pub fn too_many_connections() -> Response {
@@ -442,26 +447,18 @@ pub fn is_probe(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz")
 }
 
-/// Marks an answer that is never packed. Packing the description takes 10 ms, and anybody may ask for it.
-#[derive(Clone, Copy)]
-struct Unpacked;
-
 /// Marks an answer that is all there, also where it is given in pieces or packed.
 #[derive(Clone, Copy)]
 struct Whole;
 
 /// Everything that is served over HTTP.
 pub fn router(app: App) -> axum::Router {
-    let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
     // Small answers are not worth it, and streams must not wait for a block to fill.
     let worth_it = SizeAbove::new(1024)
         .and(NotForContentType::SSE)
         .and(NotForContentType::const_new("application/x-ndjson"))
-        .and(NotForContentType::const_new("application/octet-stream"))
-        .and(|_: StatusCode, _: Version, _: &HeaderMap, e: &Extensions| {
-            e.get::<Unpacked>().is_none()
-        });
-    let description = move || async move { (Extension(Unpacked), json, OPENAPI) };
+        .and(NotForContentType::const_new("application/octet-stream"));
+    let description = |asked: HeaderMap| async move { ui::packed(&OPENAPI, &asked) };
     endpoints::router()
         .route("/openapi.json", axum::routing::get(description))
         .merge(console::routes())

@@ -42,30 +42,36 @@ fn wants(headers: &HeaderMap, name: header::HeaderName, word: &str) -> bool {
     })
 }
 
-fn send(file: &File, asked: &HeaderMap) -> Response {
+/// The form of a file that the caller takes, with the headers that say so.
+pub(crate) fn packed(file: &'static File, asked: &HeaderMap) -> Response {
     let accepts = |word| wants(asked, header::ACCEPT_ENCODING, word);
     let (body, encoding) = match (file.brotli, file.gzip) {
         (Some(bytes), _) if accepts("br") => (bytes, Some("br")),
         (_, Some(bytes)) if accepts("gzip") => (bytes, Some("gzip")),
-        _ => (file.plain, None),
+        _ => (file.plain(), None),
     };
-    let cache =
-        if is_hashed(file.path) { "public, max-age=31536000, immutable" } else { "no-cache" };
     let value = HeaderValue::from_static;
-    let fixed = [
-        (header::CONTENT_TYPE, value(media(file.path))),
-        (header::CONTENT_SECURITY_POLICY, value(POLICY)),
-        (header::X_CONTENT_TYPE_OPTIONS, value("nosniff")),
-        (header::X_FRAME_OPTIONS, value("DENY")),
-        (header::REFERRER_POLICY, value("no-referrer")),
-        (header::CACHE_CONTROL, value(cache)),
-        (header::VARY, value("accept-encoding")),
-    ];
+    let fixed =
+        [(header::CONTENT_TYPE, value(media(file.path))), (header::VARY, value("accept-encoding"))];
     let mut response = (fixed, body).into_response();
     if let Some(encoding) = encoding {
         response.headers_mut().insert(header::CONTENT_ENCODING, value(encoding));
     }
     response
+}
+
+fn send(file: &'static File, asked: &HeaderMap) -> Response {
+    let cache =
+        if is_hashed(file.path) { "public, max-age=31536000, immutable" } else { "no-cache" };
+    let value = HeaderValue::from_static;
+    let fixed = [
+        (header::CONTENT_SECURITY_POLICY, value(POLICY)),
+        (header::X_CONTENT_TYPE_OPTIONS, value("nosniff")),
+        (header::X_FRAME_OPTIONS, value("DENY")),
+        (header::REFERRER_POLICY, value("no-referrer")),
+        (header::CACHE_CONTROL, value(cache)),
+    ];
+    (fixed, packed(file, asked)).into_response()
 }
 
 pub(crate) fn routes() -> Router<App> {
