@@ -242,7 +242,7 @@ run = {{ median = "2h20m" }}
 }
 
 #[test]
-fn removing_lemons_takes_most_failures_of_large_jobs() {
+fn removing_lemons_takes_failures_from_large_jobs() {
     // A lemon fails three times in its first day or so.
     let (with, without) = (lemons(6, ""), lemons(6, "remove_lemons_after = 3"));
     assert!(without < with, "with lemons {with}, without {without}");
