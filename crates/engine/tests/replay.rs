@@ -143,7 +143,7 @@ fn promises_kept(w: &World) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(lives(40))]
+    #![proptest_config(lives(24))]
 
     /// Where no node fails and everybody goes when their time is up.
     #[test]
@@ -179,7 +179,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(lives(40))]
+    #![proptest_config(lives(24))]
 
     /// Invariants are checked after every step by the world itself.
     #[test]
@@ -222,20 +222,6 @@ proptest! {
         }
     }
 
-    /// The engine wakes for a reason, and not for ever: the world counts its steps.
-    #[test]
-    fn when_nothing_comes_it_falls_quiet(ops in proptest::collection::vec(op(), 1..60)) {
-        let mut w = site();
-        for o in &ops {
-            play(&mut w, o);
-        }
-        w.sleep(Span::hours(24));
-        let n = w.log.len();
-        w.sleep(Span::hours(24));
-        let orders = w.since(n).filter(|e| matches!(e, Event::JobPlaced { .. })).count();
-        prop_assert!(orders <= w.engine.state().jobs.len(), "{} starts in a day without news", orders);
-    }
-
     /// A server that starts anew goes on from what the log says.
     #[test]
     fn a_restart_at_any_moment_breaks_nothing(ops in proptest::collection::vec(op(), 1..60), at in 0usize..60) {
@@ -264,5 +250,24 @@ proptest! {
             prop_assert!(!e.summary.is_empty());
             prop_assert!(e.constraints.iter().filter(|c| c.binding).count() <= 1, "{:?}", e);
         }
+    }
+}
+
+proptest! {
+    // Each of these lives two days more, step by step.
+    #![proptest_config(lives(8))]
+
+    /// The engine wakes for a reason, and not for ever: the world counts its steps.
+    #[test]
+    fn when_nothing_comes_it_falls_quiet(ops in proptest::collection::vec(op(), 1..60)) {
+        let mut w = site();
+        for o in &ops {
+            play(&mut w, o);
+        }
+        w.sleep(Span::hours(24));
+        let n = w.log.len();
+        w.sleep(Span::hours(24));
+        let orders = w.since(n).filter(|e| matches!(e, Event::JobPlaced { .. })).count();
+        prop_assert!(orders <= w.engine.state().jobs.len(), "{} starts in a day without news", orders);
     }
 }

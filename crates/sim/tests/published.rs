@@ -57,18 +57,21 @@ saving = {{ every = "{every}", cost = "{cost}s", startup = "{startup}s" }}
     )))
 }
 
-#[test]
-fn ettr_is_what_the_formula_says_where_it_holds() {
-    // Failures in a day: 1,024 GPUs at RSC-1's rate, Llama 3, 16,384 GPUs at RSC-1's rate.
-    for (per_day, restart, cost, every) in [
-        (0.83, 300, 20, "auto"),
-        (0.83, 300, 20, "1h"),
-        (7.7, 120, 1, "auto"),
-        (7.7, 120, 1, "10m"),
-        (7.7, 300, 20, "auto"),
-        (13.3, 120, 3, "auto"),
-        (13.3, 300, 20, "10m"),
-    ] {
+/// Failures in a day (1,024 GPUs at RSC-1's rate, Llama 3, 16,384 GPUs at RSC-1's rate), seconds
+/// of a restart and of a checkpoint, and how often one is made. With every change the first two
+/// are lived.
+const JOBS: [(f64, u64, u64, &str); 7] = [
+    (7.7, 300, 20, "auto"),
+    (13.3, 300, 20, "10m"),
+    (0.83, 300, 20, "auto"),
+    (0.83, 300, 20, "1h"),
+    (7.7, 120, 1, "auto"),
+    (7.7, 120, 1, "10m"),
+    (13.3, 120, 3, "auto"),
+];
+
+fn follow_the_formula(jobs: &[(f64, u64, u64, &str)]) {
+    for &(per_day, restart, cost, every) in jobs {
         let o = one_job(per_day, restart, cost, every, 700.0, 1);
         let want = o.ettr_expected.expect("one job that fills the fleet");
         assert!(
@@ -80,12 +83,36 @@ fn ettr_is_what_the_formula_says_where_it_holds() {
 }
 
 #[test]
-fn the_interval_that_the_engine_chooses_is_better_than_others() {
-    let at = |every: &str| one_job(7.7, 120, 5, every, 500.0, 3).ettr;
+fn ettr_is_what_the_formula_says_where_it_holds() {
+    follow_the_formula(&JOBS[..2]);
+}
+
+#[test]
+#[ignore = "takes long: `cargo xtask soak year` lives it"]
+fn ettr_is_what_the_formula_says_for_the_other_jobs() {
+    follow_the_formula(&JOBS[2..]);
+}
+
+/// Lives the same job with other intervals, to about so many failures each.
+fn no_interval_is_better(failures: f64) {
+    let at = |every: &str| one_job(7.7, 120, 5, every, failures, 3).ettr;
     let auto = at("auto");
     for every in ["30s", "30m", "2h"] {
-        assert!(auto > at(every), "auto {auto}, every {every} {}", at(every));
+        let other = at(every);
+        assert!(auto > other, "auto {auto}, every {every} {other}");
     }
+}
+
+#[test]
+fn the_interval_that_the_engine_chooses_is_better_than_others() {
+    // The others lose at least twice as much: it shows soon.
+    no_interval_is_better(150.0);
+}
+
+#[test]
+#[ignore = "takes long: `cargo xtask soak year` lives it"]
+fn the_interval_that_the_engine_chooses_is_better_for_long() {
+    no_interval_is_better(500.0);
 }
 
 /// The fleet of Llama 3 405B without a job: what breaks in 54 days.
@@ -106,16 +133,19 @@ preset = "llama3"
     )))
 }
 
-#[test]
-fn llama_3s_419_interruptions_come_back_in_number_and_kind() {
-    let runs: Vec<Outcome> = (1..=8).map(llama3).collect();
+/// Lives it with the first seeds, so many of them.
+fn come_back_in_number_and_kind(seeds: u64) {
+    let runs: Vec<Outcome> = (1..=seeds).map(llama3).collect();
     let counts: Vec<f64> = runs.iter().map(|o| o.faults.values().sum::<u64>() as f64).collect();
     let n = counts.len() as f64;
     let mean = counts.iter().sum::<f64>() / n;
     // A Poisson count of 419 has a standard deviation of 20.5, the mean of eight one of 7.2.
-    assert!((mean - 419.0).abs() < 3.0 * 7.3, "mean {mean}");
-    let variance = counts.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    assert!((0.2..3.0).contains(&(variance / mean)), "as Poisson counts vary: {counts:?}");
+    assert!((mean - 419.0).abs() < 3.0 * 20.7 / n.sqrt(), "mean {mean}");
+    // A few say nothing about how they vary.
+    if seeds >= 8 {
+        let variance = counts.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        assert!((0.2..3.0).contains(&(variance / mean)), "as Poisson counts vary: {counts:?}");
+    }
     for (cause, published) in [
         ("faulty gpu", 148.0),
         ("gpu hbm3", 72.0),
@@ -128,6 +158,17 @@ fn llama_3s_419_interruptions_come_back_in_number_and_kind() {
         let deviation = (published / n).sqrt();
         assert!((seen - published).abs() < 4.0 * deviation, "{cause}: {seen}, {published}");
     }
+}
+
+#[test]
+fn llama_3s_419_interruptions_come_back_in_number_and_kind() {
+    come_back_in_number_and_kind(2);
+}
+
+#[test]
+#[ignore = "takes long: `cargo xtask soak year` lives it"]
+fn llama_3s_419_interruptions_come_back_as_counts_vary() {
+    come_back_in_number_and_kind(8);
 }
 
 #[test]
@@ -168,12 +209,12 @@ nodes = 128
     assert!((large / 7.9 - 1.0).abs() < 0.2, "1,024 GPUs: {large} h");
 }
 
-/// Large jobs of a few hours on a fleet with 1.2% of lemons.
-fn lemons(remove: &str) -> f64 {
+/// Large jobs of a few hours on a fleet with 1.2% of lemons: the share of them that is interrupted.
+fn lemons(days: u32, remove: &str) -> f64 {
     let o = live(&read(&format!(
         r#"
 name = "lemons"
-length = "20d"
+length = "{days}d"
 [fleet]
 kind = "hgx"
 nodes = 512
@@ -196,24 +237,32 @@ run = {{ median = "2h20m" }}
 "#
     )));
     let class = o.by_size.iter().find(|c| c.gpus_to == 512).expect("large jobs");
-    assert!(class.jobs > 900, "{}", class.jobs);
+    assert!(class.jobs > u64::from(45 * days), "{}", class.jobs);
     class.interrupted_share
 }
 
 #[test]
+fn removing_lemons_takes_failures_from_large_jobs() {
+    // A lemon fails three times in its first day or so.
+    let (with, without) = (lemons(6, ""), lemons(6, "remove_lemons_after = 3"));
+    assert!(without < with, "with lemons {with}, without {without}");
+}
+
+#[test]
+#[ignore = "takes long: `cargo xtask soak year` lives it"]
 fn removing_lemons_takes_large_failures_from_14_to_4_percent() {
     // RSC: 1.2% of the nodes removed, failures of jobs with 512 GPUs and more from 14% to 4%.
-    let (with, without) = (lemons(""), lemons("remove_lemons_after = 3"));
+    let (with, without) = (lemons(20, ""), lemons(20, "remove_lemons_after = 3"));
     assert!((0.10..0.19).contains(&with), "with lemons {with}");
     assert!((0.02..0.065).contains(&without), "without {without}");
 }
 
 /// A gang that always wants all nodes but the spares.
-fn spares(count: &str) -> Outcome {
+fn spares(days: u32, count: &str) -> Outcome {
     live(&read(&format!(
         r#"
 name = "spares"
-length = "120d"
+length = "{days}d"
 [fleet]
 kind = "hgx"
 nodes = 100
@@ -233,17 +282,28 @@ nodes = 0
     )))
 }
 
-#[test]
-fn the_spares_that_are_computed_keep_the_promise() {
-    let computed = spares("{ share = 0.99 }");
+/// Lives as long as that; so much of what is needed is found at once, at least.
+fn spares_keep_the_promise(days: u32, least: f64) {
+    let computed = spares(days, "{ share = 0.99 }");
     let f = computed.spares_found.clone().expect("failures");
-    assert!(f.needed > 400, "{f:?}");
+    assert!(f.needed > u64::from(days) * 10 / 3, "{f:?}");
     assert!(f.interval[1] >= 0.99, "{} spares: {f:?}", computed.spares);
-    assert!(f.share >= 0.975, "{} spares: {f:?}", computed.spares);
+    assert!(f.share >= least, "{} spares: {f:?}", computed.spares);
     // Fewer than computed keep less.
-    let fewer = spares("1").spares_found.expect("failures");
+    let fewer = spares(days, "1").spares_found.expect("failures");
     assert!(fewer.share < f.share, "{fewer:?} {f:?}");
     assert!(computed.spares < 10, "a tenth of the fleet is more than is needed");
+}
+
+#[test]
+fn the_spares_that_are_computed_keep_the_promise() {
+    spares_keep_the_promise(40, 0.96);
+}
+
+#[test]
+#[ignore = "takes long: `cargo xtask soak year` lives it"]
+fn the_spares_that_are_computed_keep_the_promise_for_long() {
+    spares_keep_the_promise(120, 0.975);
 }
 
 #[test]

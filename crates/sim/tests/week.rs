@@ -1,15 +1,17 @@
-//! The week behind `muster up --demo`.
+//! The week behind `muster up --demo`. With every change two days of it are lived: the test of
+//! `muster up --demo` itself (`cli/tests/demo.rs`) has the whole week, the soak all of this.
 
 use muster_model::event::{Event, Record};
 use muster_model::units::{Span, Time};
 use muster_sim::Hosted;
-use muster_sim::demo::{Coming, Live, NEW_DRIVER, Week, week};
+use muster_sim::demo::{Coming, LENGTH, Live, NEW_DRIVER, Week, story_of};
 use std::collections::BTreeSet;
 
 const END: Time = Time(1_900_000_000_000);
 
-fn lived(seed: u64, end: Time) -> Week {
-    week(seed, end, Hosted { can: ["qualify".into()].into(), ..Hosted::default() }).unwrap()
+fn lived(length: Span, seed: u64, end: Time) -> Week {
+    let hosted = Hosted { can: ["qualify".into()].into(), ..Hosted::default() };
+    story_of(length, seed, end, hosted).unwrap()
 }
 
 fn records(w: &Week) -> Vec<Record> {
@@ -51,25 +53,23 @@ fn lines(w: &Week, end: Time) -> Vec<String> {
     w.log.iter().map(each).collect()
 }
 
-#[test]
-fn the_same_seed_gives_the_same_story_whenever_it_ends() {
-    let first = lived(1, END);
+/// The same seed tells the same, whenever it ends.
+fn same_whenever_it_ends(length: Span) -> Week {
+    let first = lived(length, 1, END);
     let later = END + Span::hours(24 * 40 + 3);
-    let again = lived(1, later);
+    let again = lived(length, 1, later);
     let (told, told_again) = (lines(&first, END), lines(&again, later));
     for (a, b) in told.iter().zip(&told_again) {
         assert_eq!(a, b);
     }
     assert_eq!(told.len(), told_again.len());
     assert_eq!(first.past, again.past);
-    assert_ne!(told, lines(&lived(2, END), END));
+    first
 }
 
-#[test]
-fn the_week_has_everything_that_a_page_shows() {
-    let w = lived(1, END);
+/// It has everything that a page shows.
+fn has_everything(w: &Week, all: &[Record]) {
     assert_eq!(w.refused, Vec::<String>::new());
-    let all = records(&w);
     let kinds: BTreeSet<String> = all
         .iter()
         .filter_map(|r| serde_json::to_value(r).ok()?.get("kind")?.as_str().map(str::to_owned))
@@ -103,18 +103,14 @@ fn the_week_has_everything_that_a_page_shows() {
     ] {
         assert!(kinds.contains(kind), "{kind} is missing");
     }
-    let over = all.iter().filter(|r| matches!(r.event, Event::JobSucceeded { .. })).count();
-    assert!((1000..4000).contains(&over), "{over} jobs ended well");
-    assert!(w.log.len() < 80_000, "{} records", w.log.len());
     assert_eq!(w.past.len(), 64);
 }
 
-#[test]
-fn it_ends_in_the_middle_of_something() {
-    let w = lived(1, END);
+/// It ends in the middle of something.
+fn goes_on(w: &Week, all: &[Record]) {
     let mut state = muster_engine::State::default();
-    for r in records(&w) {
-        state.apply(&r).unwrap();
+    for r in all {
+        state.apply(r).unwrap();
     }
     let open: Vec<_> = state.health.open_incidents().collect();
     assert!(open.iter().any(|i| i.cause.to_string().contains(NEW_DRIVER)), "{open:?}");
@@ -129,6 +125,40 @@ fn it_ends_in_the_middle_of_something() {
         let here: BTreeSet<_> = past.work.iter().map(|o| o.key).collect();
         assert!(here.is_subset(&log), "{node}: {here:?} but the log has {log:?}");
     }
+}
+
+fn ended_well(all: &[Record]) -> usize {
+    all.iter().filter(|r| matches!(r.event, Event::JobSucceeded { .. })).count()
+}
+
+/// In two days everything happens that happens in the week, only closer together. Each life costs
+/// seconds: all that these two show is looked at here.
+#[test]
+fn two_days_are_the_same_whenever_they_end_and_have_everything_that_a_page_shows() {
+    let w = same_whenever_it_ends(Span::hours(48));
+    let all = records(&w);
+    has_everything(&w, &all);
+    goes_on(&w, &all);
+    let over = ended_well(&all);
+    assert!((200..1500).contains(&over), "{over} jobs ended well");
+}
+
+#[test]
+fn another_seed_is_another_story() {
+    let told = |seed| lines(&lived(Span::hours(4), seed, END), END);
+    assert_ne!(told(1), told(2));
+}
+
+#[test]
+#[ignore = "takes minutes: `cargo xtask soak year` lives it"]
+fn the_whole_week_is_the_same_whenever_it_ends_and_has_everything_that_a_page_shows() {
+    let w = same_whenever_it_ends(LENGTH);
+    let all = records(&w);
+    has_everything(&w, &all);
+    goes_on(&w, &all);
+    let over = ended_well(&all);
+    assert!((1000..4000).contains(&over), "{over} jobs ended well");
+    assert!(w.log.len() < 80_000, "{} records", w.log.len());
 }
 
 #[test]

@@ -74,14 +74,17 @@ impl World {
         let mut w = World::empty();
         w.ok(Command::SetTopology { topology: Arc::new(topology(nodes)) });
         for i in 0..nodes {
-            w.ok(Command::Enroll {
-                node: node(i),
-                machine: format!("m{i}"),
-                token: "t".into(),
-                key: None,
-            });
-            w.connect(i, gpus, "boot", Vec::new());
+            let (node, machine) = (node(i), format!("m{i}"));
+            let enroll = Command::Enroll { node, machine, token: "t".into(), key: None };
+            for command in [enroll, connected(i, gpus, "boot", Vec::new())] {
+                let (actor, at) = (Actor::system(), w.now);
+                let req = Request { actor, at, key: None, if_version: None, command };
+                w.engine.handle(&req).unwrap();
+                w.settle();
+            }
         }
+        // Every test begins like this: that all is well so far is looked at once.
+        w.check();
         w
     }
 
@@ -110,16 +113,7 @@ impl World {
         boot: &str,
         observed: Vec<(AttemptKey, Observed)>,
     ) {
-        self.ok(Command::NodeConnected {
-            node: node(i),
-            machine: format!("m{i}"),
-            boot: boot.into(),
-            address: format!("10.0.0.{i}"),
-            host: format!("h{i}"),
-            inventory: Box::new(inventory(gpus)),
-            observed,
-            ahead: false,
-        });
+        self.ok(connected(i, gpus, boot, observed));
     }
 
     pub(crate) fn request(&mut self, req: &Request) -> Result<Answer, Refusal> {
@@ -137,15 +131,30 @@ impl World {
         self.send(command).unwrap()
     }
 
-    pub(crate) fn tick(&mut self) {
+    /// The engine decides until it has nothing more to say. Says whether it wrote anything.
+    fn settle(&mut self) -> bool {
         let mut ticks = 0;
         while self.engine.tick(self.now) {
             ticks += 1;
             assert!(ticks < 100, "one tick after the other at {:?}", self.now);
         }
-        self.log.extend(self.engine.take());
+        let records = self.engine.take();
+        let news = !records.is_empty();
+        self.log.extend(records);
+        news
+    }
+
+    /// Every invariant holds. This builds all that is derived from the state anew.
+    fn check(&self) {
         let problems = self.engine.state().problems();
         assert!(problems.is_empty(), "{problems:#?}");
+    }
+
+    pub(crate) fn tick(&mut self) {
+        // Without a record only time has passed since the last look.
+        if self.settle() {
+            self.check();
+        }
         let wake = self.engine.next_wake();
         let now = self.now;
         assert!(wake.is_none_or(|t| t > now), "wakes at {wake:?} although it is {now:?}");
@@ -293,6 +302,20 @@ impl World {
             let observed = Observed::Ended(SlotEnd::Stopped);
             self.ok(Command::SlotReport { node, key, observed });
         }
+    }
+}
+
+/// A node connects and tells what is in it.
+fn connected(i: usize, gpus: u32, boot: &str, observed: Vec<(AttemptKey, Observed)>) -> Command {
+    Command::NodeConnected {
+        node: node(i),
+        machine: format!("m{i}"),
+        boot: boot.into(),
+        address: format!("10.0.0.{i}"),
+        host: format!("h{i}"),
+        inventory: Box::new(inventory(gpus)),
+        observed,
+        ahead: false,
     }
 }
 

@@ -76,7 +76,18 @@ fn site(seed: u64) -> Result<Scenario, SimError> {
 /// # Errors
 /// When the site cannot begin.
 pub fn week(seed: u64, end: Time, hosted: Hosted) -> Result<Week, SimError> {
-    let s = site(seed)?;
+    story_of(LENGTH, seed, end, hosted)
+}
+
+/// Lives the story in another time than a week, which ends at `end`. The roll-out and all that
+/// leads to the end come as long before it as in the week; what has its day in the week comes on
+/// that day, if there is one.
+///
+/// # Errors
+/// When the site cannot begin.
+pub fn story_of(length: Span, seed: u64, end: Time, hosted: Hosted) -> Result<Week, SimError> {
+    let mut s = site(seed)?;
+    s.length = length;
     let here = Path::new("");
     let fleet = fleet::build(&s, here)?;
     let nodes = u32::try_from(fleet.machines.len()).unwrap_or(u32::MAX);

@@ -201,7 +201,7 @@ impl Twin<'_> {
         for day in 0..7u64 {
             self.plan(hours(24 * day + 10), Beat::Submits("esra", Box::new(array(day))));
         }
-        self.plan_rollout(hours(5 * 24));
+        self.plan_rollout(before(2 * 24 * 60));
         for m in [112, 84, 61, 38] {
             self.plan(before(m), Beat::Regression);
         }
