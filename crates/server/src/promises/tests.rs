@@ -66,7 +66,7 @@ async fn kit(nodes: usize) -> Kit {
     };
     let topology = Topology { nodes: (0..nodes).map(|i| (node(i), place(i))).collect() };
     let none = muster_model::slo::Objectives { defaults: 0, ..Default::default() };
-    let commands = vec![
+    let commands = [
         Command::CreateSite { site: "lab".into() },
         Command::CreateProject { name: "operators".parse().unwrap(), description: "o".into() },
         Command::CreateToken {
