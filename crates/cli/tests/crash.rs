@@ -5,9 +5,9 @@
 //! by two, no two attempts write to one directory, and running ranks notice nothing. At the end
 //! the log is read twice: with the server's code (`log`), and with none of it (`auditor`).
 //!
-//! `MUSTER_CRASH_KILLS` says how often the server is killed (12; `cargo xtask soak crash` kills it
-//! a thousand times), `MUSTER_CRASH_AGENT_KILLS` how often the agents are (a tenth of that, at
-//! least 3), `MUSTER_CRASH_STOPS` how often some are stopped (a thirtieth, at least 1),
+//! `MUSTER_CRASH_KILLS` says how often the server is killed (6; `cargo xtask soak crash` kills it a
+//! thousand times), `MUSTER_CRASH_AGENT_KILLS` how often the agents are (a tenth of that, at least
+//! 2), `MUSTER_CRASH_STOPS` how often some are stopped (a thirtieth, at least 1),
 //! `MUSTER_CRASH_SEED` with which seed (1; `fresh` takes one from the clock), `MUSTER_CRASH_KEEP`
 //! keeps the directory, `MUSTER_CRASH_CLOCK` names the library that sets the server's clock where
 //! there is no C compiler to build it.

@@ -377,9 +377,10 @@ async fn slow(client: &Client, name: &str, mark: &str, all: bool) -> Result<Outc
         ranks.map(|(_, id)| id).collect::<Vec<u32>>()
     };
     let seats = Seats::new(&ids(true));
-    // The watch has to know how fast it usually is, and takes longer to know that of a whole job.
-    // It learns by windows of time with a few steps in each: on a slow machine steps take longer.
-    let (secs, steps) = if all { (40, 40) } else { (24, 24) };
+    // The watch has to know how fast it usually is: of a rank after three windows, of a whole job
+    // after six. A window is four seconds and up to one more, as steps are told twice a second.
+    // There are a few steps in each: on a slow machine they take longer.
+    let (secs, steps) = if all { (32, 40) } else { (18, 24) };
     tokio::time::sleep(Duration::from_secs(secs)).await;
     until("enough steps", || async {
         let job = client.job(&actor.id).await.ok()?;

@@ -36,12 +36,13 @@ const LONGEST_WAIT: Duration = Duration::from_secs(4);
 
 fn kills() -> u64 {
     let given = std::env::var("MUSTER_CRASH_KILLS").ok();
-    given.map_or(12, |n| n.parse().expect("MUSTER_CRASH_KILLS is a number"))
+    given.map_or(6, |n| n.parse().expect("MUSTER_CRASH_KILLS is a number"))
 }
 
 fn agent_kills() -> u64 {
     let given = std::env::var("MUSTER_CRASH_AGENT_KILLS").ok();
-    let fewer = (kills() / 10).max(3);
+    // With two, one takes the server with it.
+    let fewer = (kills() / 10).max(2);
     given.map_or(fewer, |n| n.parse().expect("MUSTER_CRASH_AGENT_KILLS is a number"))
 }
 
@@ -75,6 +76,7 @@ pub(crate) fn run(kind: &str, store: Option<StoreUrl>) {
         board: Arc::new(Board::default()),
         join: String::new(),
         seed,
+        turn: u64::from(kind != "sqlite"),
         doing: "the first start".into(),
         at_failpoints: 0,
     };
@@ -121,6 +123,8 @@ pub(super) struct Test {
     pub(super) board: Arc<Board>,
     pub(super) join: String,
     pub(super) seed: u64,
+    /// The stores begin with different failpoints and clocks: a few kills of each try more of them.
+    turn: u64,
     /// For the message, should it fail.
     pub(super) doing: String,
     at_failpoints: u64,
@@ -228,7 +232,7 @@ impl Test {
         tokio::time::sleep(Duration::from_millis(pause)).await;
         // A server does not follow a step while it runs, and must not fall over one when it starts.
         if n % 4 == 1 {
-            let turn = usize::try_from(n / 4).unwrap_or(0) % CLOCKS.len();
+            let turn = usize::try_from(n / 4 + self.turn).unwrap_or(0) % CLOCKS.len();
             self.doing = format!("{}, its clock {}", self.doing, clock::words(CLOCKS[turn]));
             self.site.set_clock(CLOCKS[turn]);
             let pause = self.rng.between(0, 1500);
@@ -237,7 +241,8 @@ impl Test {
         self.end_server(false)?;
         sleepers.live()?;
         if n.is_multiple_of(2) {
-            let turn = usize::try_from(n / 2 - 1).unwrap_or(0) % FAILPOINTS.len();
+            // Every other one: their number is odd, so that all of them have their turn.
+            let turn = usize::try_from(n - 2 + self.turn).unwrap_or(0) % FAILPOINTS.len();
             let (name, most) = FAILPOINTS[turn];
             let point = format!("{name}:{}", self.rng.between(1, most));
             self.doing = format!("round {n} of kills of the server (failpoint {point})");

@@ -428,11 +428,16 @@ pub(crate) fn processes(words: &[&str]) -> Vec<u32> {
 }
 
 /// Waits until something is so; the bound only keeps a broken test from hanging.
+///
+/// Most looks start a `muster`. What takes long is looked at less often, so that a test that waits
+/// leaves the processors to others.
 #[track_caller]
 pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let (often, seldom) = (Duration::from_millis(50), Duration::from_millis(200));
     let start = Instant::now();
     while !so() {
-        assert!(start.elapsed() < PATIENCE, "never happened: {what}");
-        std::thread::sleep(Duration::from_millis(50));
+        let waited = start.elapsed();
+        assert!(waited < PATIENCE, "never happened: {what}");
+        std::thread::sleep((waited / 10).clamp(often, seldom));
     }
 }

@@ -66,7 +66,7 @@ async fn kit(nodes: usize) -> Kit {
     };
     let topology = Topology { nodes: (0..nodes).map(|i| (node(i), place(i))).collect() };
     let none = muster_model::slo::Objectives { defaults: 0, ..Default::default() };
-    let mut commands = vec![
+    let commands = [
         Command::CreateSite { site: "lab".into() },
         Command::CreateProject { name: "operators".parse().unwrap(), description: "o".into() },
         Command::CreateToken {
@@ -80,29 +80,30 @@ async fn kit(nodes: usize) -> Kit {
         // A promise that breaks is an alert of its own.
         Command::SetObjectives { objectives: Arc::new(none) },
     ];
-    for i in 0..nodes {
-        let machine = format!("m{i}");
-        let (node, token) = (node(i), "t".into());
-        commands.push(Command::Enroll {
-            node: node.clone(),
-            machine: machine.clone(),
-            token,
-            key: None,
-        });
-        let inventory = Inventory { cpus: 8, memory: Size::gib(8), ..Inventory::default() };
-        commands.push(Command::NodeConnected {
-            node,
-            machine,
-            boot: "b".into(),
-            address: format!("10.0.0.{i}"),
-            host: format!("h{i}"),
-            inventory: Box::new(inventory),
-            observed: Vec::new(),
-            ahead: false,
-        });
-    }
     for c in commands {
         brain.system(c).await.unwrap();
+    }
+    let machine = |i: usize| format!("m{i}");
+    let enroll =
+        |i| Command::Enroll { node: node(i), machine: machine(i), token: "t".into(), key: None };
+    let connect = |i| Command::NodeConnected {
+        node: node(i),
+        machine: machine(i),
+        boot: "b".into(),
+        address: format!("10.0.0.{i}"),
+        host: format!("h{i}"),
+        inventory: Box::new(Inventory { cpus: 8, memory: Size::gib(8), ..Inventory::default() }),
+        observed: Vec::new(),
+        ahead: false,
+    };
+    // Many at once, so that a slow disk is waited for a few times only.
+    let all: [Vec<Command>; 2] =
+        [(0..nodes).map(enroll).collect(), (0..nodes).map(connect).collect()];
+    for commands in all {
+        let done = commands.into_iter().map(|c| brain.system(c));
+        for told in futures::future::join_all(done).await {
+            told.unwrap();
+        }
     }
     let (post, stop) = (Post::default(), CancellationToken::new());
     let sender = Sender::new(brain.clone(), "http://muster.example.org/".into()).unwrap();
