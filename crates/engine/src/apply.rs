@@ -646,6 +646,7 @@ impl State {
                 verdict,
                 findings: Vec::new(),
                 reason: reason.to_string(),
+                stopped_for: a.stop.as_ref().map(|s| s.reason.clone()),
             });
             if j.past.len() > PAST_MAX {
                 j.past.remove(0);

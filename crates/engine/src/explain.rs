@@ -1,9 +1,9 @@
 //! Why a job waits, with holds, dependencies and the queue on top of the scheduler's answer.
 
-use crate::decide::jobs::{admit, named_by, user_of};
+use crate::decide::jobs::{admit, named_by};
 use crate::index::{spec_demand, work};
 use crate::state::State;
-use muster_model::command::{Refusal, RefusalCode};
+use muster_model::command::{Refusal, RefusalCode, user_of};
 use muster_model::ids::JobId;
 use muster_model::job::{Basis, Job, JobState};
 use muster_model::names::ProjectName;

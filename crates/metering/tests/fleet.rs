@@ -198,6 +198,7 @@ fn gpus_are_held_until_the_last_rank_ended_however_late_the_end_is_settled() {
         verdict: Verdict::Application,
         reason: String::new(),
         findings: vec![],
+        stopped_for: None,
     }];
     let g = goodput(&j, None, &BTreeMap::new(), at(200));
     assert_eq!((g.held_gpu, g.time.total()), (held, 100_000));

@@ -1,5 +1,6 @@
 //! A job as the log knows it: its state, its attempts and how they ended.
 
+use crate::command::user_of;
 use crate::ids::{AttemptKey, JobId, Seq};
 use crate::names::{Label, NodeName, ProjectName};
 use crate::placement::Placement;
@@ -133,12 +134,6 @@ impl Exit {
     #[must_use]
     pub fn means_not_run(code: i32) -> bool {
         matches!(code, 126 | 127)
-    }
-
-    /// Is it the code of a job that ran past its time limit, as `timeout` has it?
-    #[must_use]
-    pub fn means_time_is_up(code: i32) -> bool {
-        code == Exit::TIME_IS_UP
     }
 }
 
@@ -401,16 +396,6 @@ impl Verdict {
             Verdict::Unknown => "unknown",
         }
     }
-
-    /// The word for an end with this reason of a job of this user: who cancels their own work is
-    /// no operator.
-    #[must_use]
-    pub fn word_for(self, reason: &str, user: &str) -> &'static str {
-        let name = |who: &str| who.strip_prefix("user:").unwrap_or(who).to_owned();
-        let by = reason.strip_prefix("cancelled by ");
-        let own = by.is_some_and(|by| name(by) == name(user));
-        if self == Verdict::Operator && own { "user" } else { self.word() }
-    }
 }
 
 /// An attempt that goes on.
@@ -543,9 +528,38 @@ pub struct PastAttempt {
     /// Findings that the verdict rests on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<u64>,
+    /// What it was stopped for; none for one whose ranks all ended well, and for most that older
+    /// snapshots tell of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_for: Option<StopReason>,
 }
 
 impl PastAttempt {
+    /// What its end is attributed to, in a word, where the job is this user's: who cancels their
+    /// own work is no operator.
+    #[must_use]
+    pub fn attributed_to(&self, user: &str) -> &'static str {
+        match &self.stopped_for {
+            Some(StopReason::Cancelled { by })
+                if self.verdict == Verdict::Operator && user_of(by) == user_of(user) =>
+            {
+                "user"
+            }
+            _ => self.verdict.word(),
+        }
+    }
+
+    /// For one of an older snapshot, which has the reason for people alone: who cancelled it is
+    /// read from there, once.
+    pub fn read_canceller(&mut self) {
+        if self.stopped_for.is_none()
+            && self.verdict == Verdict::Operator
+            && let Some(by) = self.reason.strip_prefix("cancelled by ")
+        {
+            self.stopped_for = Some(StopReason::Cancelled { by: by.to_owned() });
+        }
+    }
+
     /// Until when something was allocated to it.
     #[must_use]
     pub fn freed(&self) -> Time {
@@ -753,11 +767,37 @@ mod tests {
 
     #[test]
     fn who_cancels_their_own_job_is_no_operator() {
-        let word = |v: Verdict, reason: &str| v.word_for(reason, "bo");
-        assert_eq!(word(Verdict::Operator, "cancelled by user:bo"), "user");
-        assert_eq!(word(Verdict::Operator, "cancelled by bo"), "user");
-        assert_eq!(word(Verdict::Operator, "cancelled by user:ops"), "operator");
-        assert_eq!(word(Verdict::Operator, "requeued by user:bo"), "operator");
-        assert_eq!(word(Verdict::Application, "cancelled by user:bo"), "application");
+        let cancelled = |by: &str| StopReason::Cancelled { by: by.into() };
+        let ended = |verdict, stopped_for: Option<StopReason>| PastAttempt {
+            no: 1,
+            nodes: Vec::new(),
+            placed_at: Time(0),
+            started_at: None,
+            ended_at: Time(1),
+            freed_at: None,
+            verdict,
+            reason: stopped_for.as_ref().map(ToString::to_string).unwrap_or_default(),
+            findings: Vec::new(),
+            stopped_for,
+        };
+        for (verdict, why, word) in [
+            (Verdict::Operator, cancelled("user:bo"), "user"),
+            (Verdict::Operator, cancelled("bo"), "user"),
+            (Verdict::Operator, cancelled("user:ops"), "operator"),
+            (Verdict::Operator, StopReason::Requeued { by: "user:bo".into() }, "operator"),
+            (Verdict::Application, cancelled("user:bo"), "application"),
+        ] {
+            let past = ended(verdict, Some(why));
+            assert_eq!(past.attributed_to("bo"), word, "{past:?}");
+            // A snapshot of an older version has the text alone.
+            let mut old = PastAttempt { stopped_for: None, ..past };
+            old.read_canceller();
+            assert_eq!(old.attributed_to("bo"), word, "{old:?}");
+        }
+        // Since it is written down what it was stopped for, words say nothing.
+        let mut other = ended(Verdict::Operator, Some(StopReason::Requeued { by: "ops".into() }));
+        other.reason = "cancelled by user:bo".into();
+        other.read_canceller();
+        assert_eq!(other.attributed_to("bo"), "operator");
     }
 }

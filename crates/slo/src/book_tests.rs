@@ -94,6 +94,7 @@ fn past(no: u32, verdict: Verdict, ended: i64) -> PastAttempt {
         verdict,
         reason: String::new(),
         findings: vec![],
+        stopped_for: None,
     }
 }
 

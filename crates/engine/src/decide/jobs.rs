@@ -5,7 +5,7 @@ use crate::Engine;
 use crate::index::spec_demand;
 use crate::state::State;
 use crate::waits::Depends;
-use muster_model::command::{Answer, Refusal, RefusalCode, Request};
+use muster_model::command::{Answer, Refusal, RefusalCode, Request, user_of};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, Epoch, JobId};
 use muster_model::job::{Checkpoint, Dependency, Job, JobState, StopReason};
@@ -63,11 +63,6 @@ pub(super) fn submit(
     };
     e.emit(Some(&project), event);
     Ok(Answer::Submitted { first: id, count })
-}
-
-/// The user behind an actor's name.
-pub(crate) fn user_of(actor: &str) -> &str {
-    actor.strip_prefix("user:").unwrap_or(actor)
 }
 
 /// What a spec names must be there: its project, its secrets and the jobs that it waits for, which

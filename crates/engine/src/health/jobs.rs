@@ -40,7 +40,7 @@ impl Engine {
             verdict: first,
             nodes,
             told_at: job.attempt.as_ref().and_then(|a| a.freed_at),
-            by_clock: matches!(why, StopReason::TimeLimit { .. } | StopReason::Idle { .. }),
+            by_clock: by_clock(why),
         };
         let placement = job.attempt.as_ref().map(|a| &*a.placement);
         self.judge(key, &ended, placement, not_run(why))
@@ -142,9 +142,9 @@ impl Engine {
                 verdict: p.verdict,
                 nodes: &p.nodes,
                 told_at: p.freed_at,
-                by_clock: job.exit_code.is_some_and(Exit::means_time_is_up),
+                by_clock: p.stopped_for.as_ref().is_some_and(by_clock),
             };
-            let not_run = job.exit_code.is_some_and(Exit::means_not_run);
+            let not_run = p.stopped_for.as_ref().is_some_and(not_run);
             let placement = self.work.failed.get(&key).map(|(_, p)| &**p);
             let found = self.judge(key, &ended, placement, not_run);
             let better = match found.verdict {
@@ -202,6 +202,11 @@ impl Engine {
             self.emit(Some(&job.project), Event::AttemptProgressed { key });
         }
     }
+}
+
+/// Did a clock end it, and not something that happened?
+fn by_clock(why: &StopReason) -> bool {
+    matches!(why, StopReason::TimeLimit { .. } | StopReason::Idle { .. })
 }
 
 /// Could what was asked for not be run at all?

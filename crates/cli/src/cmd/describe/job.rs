@@ -205,7 +205,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
                 number(p.no),
                 cell(relative(now, p.ended_at)),
                 cell(ran.unwrap_or_else(|| "never".into())),
-                cell(p.verdict.word_for(&p.reason, &job.user)),
+                cell(&p.attributed_to),
                 cell(muster_specs::hostlist::compress(nodes)),
                 cell(&p.reason),
             ];
@@ -293,6 +293,7 @@ mod tests {
             started_at: Some(Time(1000).into()),
             ended_at: Time(61_000).into(),
             verdict: Verdict::Infrastructure,
+            attributed_to: "infrastructure".into(),
             reason: "node hgx-01 was lost".into(),
             findings: vec!["7".into()],
         }];
@@ -323,6 +324,7 @@ mod tests {
             started_at: Some(Time(1000).into()),
             ended_at: Time(61_000).into(),
             verdict: Verdict::Application,
+            attributed_to: "application".into(),
             reason: "rank 0 exited with code 3 on hgx-01".into(),
             findings: Vec::new(),
         }];
