@@ -84,15 +84,18 @@ impl Engine {
         let book = &self.state.health;
         let closed = book.index.closed_findings.range((ended.at - BEFORE, 0)..);
         let closed = closed.filter_map(|(_, id)| book.findings.get(id));
-        let known: Vec<(u64, Cow<'_, SeenFinding>)> = book
+        let known: Vec<(&Finding, Cow<'_, SeenFinding>)> = book
             .open()
             .chain(closed)
+            .map(|f| &**f)
             .filter(|f| about(f))
-            .map(|f| (f.id, self.seen_by(f, ended)))
+            .map(|f| (f, self.seen_by(f, ended)))
             .filter(|(_, seen)| can(seen))
             .collect();
-        let known: Vec<Known<'_>> =
-            known.iter().map(|(id, seen)| Known { id: *id, seen }).collect();
+        let known: Vec<Known<'_>> = known
+            .iter()
+            .map(|(f, seen)| Known { id: f.id, seen, opened_at: f.opened_at })
+            .collect();
         attribute(ended, key, &known)
     }
 
