@@ -424,7 +424,7 @@ impl Job {
             ended_at: ended_at.map(Into::into),
             reason: reason.clone(),
             exit_code: *exit_code,
-            held: held.clone(),
+            held: held.as_ref().map(ToString::to_string),
             not_before: (not_before.0 > 0).then_some((*not_before).into()),
             attempts: *attempts,
             infrastructure_failures: *infrastructure_failures,

@@ -4,6 +4,7 @@ use crate::decide::jobs::{admit, named_by};
 use crate::index::{spec_demand, work};
 use crate::state::State;
 use muster_model::command::{Refusal, RefusalCode, user_of};
+use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
 use muster_model::job::{Basis, Job, JobState};
 use muster_model::names::ProjectName;
@@ -162,9 +163,15 @@ impl State {
         if job.state != JobState::Queued {
             return None;
         }
-        if let Some(by) = &job.held {
+        if let Some(hold) = &job.held {
             let id = job.display_id();
-            return Some(("hold", format!("is held by {by}; `muster release {id}` lets it go on")));
+            let then = match (&hold.by, self.forced_breaker(hold)) {
+                // Its name says what ends it.
+                (HeldBy::LostRanks, _) => String::new(),
+                (_, Some(_)) => "; an operator holds that open".to_owned(),
+                _ => format!("; `muster release {id}` lets it go on"),
+            };
+            return Some(("hold", format!("is held by {hold}{then}")));
         }
         if let Some(text) = self.index.waits.judge(self, job).words(self) {
             return Some(("dependency", text));

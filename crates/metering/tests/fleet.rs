@@ -209,7 +209,7 @@ fn held_jobs_and_those_that_wait_for_others_are_no_demand() {
     let (mut log, mut j) = (Log::default(), job(JOB, 4));
     let at = |min: u64| ZERO + Span::mins(min);
     log.tell(at(0), submitted(&j));
-    log.tell(at(10), Event::JobHeld { job: JOB, by: "ann".into(), decided: false });
+    log.tell(at(10), Event::JobHeld { job: JOB, by: "ann".into(), held_by: None, decided: false });
     log.tell(at(40), Event::JobReleased { job: JOB, decided: false });
     let w = sum(&log.report(at(60), Step::Hour));
     assert_eq!((w.queued, w.barred), (4000 * 60 * 60_000, 4000 * 30 * 60_000));

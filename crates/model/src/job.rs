@@ -1,6 +1,7 @@
 //! A job as the log knows it: its state, its attempts and how they ended.
 
 use crate::command::user_of;
+use crate::hold::Hold;
 use crate::ids::{AttemptKey, JobId, Seq};
 use crate::names::{Label, NodeName, ProjectName};
 use crate::placement::Placement;
@@ -641,8 +642,8 @@ pub struct Job {
     pub depends: Arc<[Dependency]>,
     /// Where it stands.
     pub state: JobState,
-    /// Held: by whom.
-    pub held: Option<String>,
+    /// What holds it, while it is held.
+    pub held: Option<Hold>,
     /// When it was submitted; its age counts from here through every retry.
     pub submitted_at: Time,
     /// Does not start before this (after a failed attempt).
