@@ -6,7 +6,7 @@ use crate::state::State;
 use muster_model::command::{Refusal, RefusalCode, user_of};
 use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
-use muster_model::job::{Basis, Job, JobState};
+use muster_model::job::{Basis, Job, JobState, StopReason};
 use muster_model::names::ProjectName;
 use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
@@ -82,7 +82,8 @@ impl State {
         if let Some(p) = &job.promise {
             let basis = match p.basis {
                 Basis::Limits => "promised by the time limits of what runs",
-                Basis::Preemption => "others are being stopped for it",
+                Basis::Preemption if self.is_made_room_for(id) => "others are being stopped for it",
+                Basis::Preemption => "others were stopped for it",
                 Basis::Swap => "nodes that failed are being replaced",
                 Basis::Resize => "it is being resized",
                 Basis::Move => "it is being moved",
@@ -180,6 +181,16 @@ impl State {
         let after = job.reason.as_deref().unwrap_or("a failure");
         (job.not_before > now)
             .then(|| ("back-off", format!("is tried again in {wait} after: {after}")))
+    }
+
+    /// Is anybody being stopped for a job, or told that they will be?
+    fn is_made_room_for(&self, id: JobId) -> bool {
+        self.index.cluster.running.keys().filter_map(|other| self.jobs.get(other)).any(|j| {
+            let a = j.attempt.as_ref();
+            let stop = a.and_then(|a| a.stop.as_ref()).map(|s| &s.reason);
+            let notice = a.and_then(|a| a.notice.as_ref()).map(|n| &n.reason);
+            stop.or(notice).and_then(StopReason::makes_room_for) == Some(id)
+        })
     }
 
     /// A spec as the scheduler would see it, behind everybody else.
