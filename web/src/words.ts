@@ -31,13 +31,6 @@ export function standing(n: Pick<Schemas['Node'], 'state' | 'avoided' | 'no_new_
   return { word: n.state };
 }
 
-/** Whose doing the end of an attempt was: who cancels their own work is no operator. */
-export function blame(of: Pick<Schemas['PastAttempt'], 'verdict' | 'reason'>, user: string): string {
-  const name = (who: string) => who.replace(/^user:/, '');
-  const by = /^cancelled by (.*)$/s.exec(of.reason)?.[1];
-  return of.verdict === 'operator' && by !== undefined && name(by) === name(user) ? 'user' : of.verdict;
-}
-
 /** What a promised start rests on. A job does not tell whether somebody is being stopped for it. */
 export const PROMISE_WORDS: Record<Schemas['Basis'], string> = {
   limits: 'by the time limits of what runs there',

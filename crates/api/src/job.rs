@@ -245,6 +245,9 @@ pub struct PastAttempt {
     /// What caused its end.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Verdict))]
     pub verdict: Verdict,
+    /// The same in a word for people: the verdict, or `user` where the job's own user cancelled it.
+    #[serde(default)]
+    pub attributed_to: String,
     /// Why it ended, for people.
     pub reason: String,
     /// Findings that the verdict rests on.
@@ -421,7 +424,7 @@ impl Job {
             ended_at: ended_at.map(Into::into),
             reason: reason.clone(),
             exit_code: *exit_code,
-            held: held.clone(),
+            held: held.as_ref().map(ToString::to_string),
             not_before: (not_before.0 > 0).then_some((*not_before).into()),
             attempts: *attempts,
             infrastructure_failures: *infrastructure_failures,
@@ -433,7 +436,7 @@ impl Job {
                 }
                 shown
             }),
-            past: past.iter().map(PastAttempt::of).collect(),
+            past: past.iter().map(|p| PastAttempt::of(p, user)).collect(),
             checkpoint: checkpoint.as_ref().map(Checkpoint::of),
             checkpoint_asked: checkpoint_asked.map(Into::into),
             promise: promise.as_ref().map(Promise::of),
@@ -642,9 +645,9 @@ impl Slot {
 }
 
 impl PastAttempt {
-    /// The attempt as the API shows it.
+    /// The attempt of a job of this user, as the API shows it.
     #[must_use]
-    pub fn of(past: &m::PastAttempt) -> PastAttempt {
+    pub fn of(past: &m::PastAttempt, user: &str) -> PastAttempt {
         let m::PastAttempt {
             no,
             nodes,
@@ -655,6 +658,7 @@ impl PastAttempt {
             verdict,
             reason,
             findings,
+            stopped_for: _,
         } = past;
         PastAttempt {
             no: *no,
@@ -663,6 +667,7 @@ impl PastAttempt {
             started_at: started_at.map(Into::into),
             ended_at: past.freed().into(),
             verdict: *verdict,
+            attributed_to: past.attributed_to(user).to_owned(),
             reason: reason.clone(),
             findings: findings.iter().map(ToString::to_string).collect(),
         }

@@ -168,6 +168,9 @@ pub struct AttemptReport {
     /// Whose doing its end was.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Verdict>))]
     pub verdict: Option<Verdict>,
+    /// The same in a word for people: the verdict, or `user` where the job's own user cancelled it.
+    #[serde(default)]
+    pub attributed_to: Option<String>,
     /// Why it ended, as far as that is still known.
     pub reason: Option<String>,
     /// Checkpoints it told of.

@@ -217,6 +217,7 @@ fn attempt(no: u32, time_ms: TimeParts, verdict: Option<Verdict>) -> AttemptRepo
         time_ms,
         gpu_seconds: GpuParts::default(),
         verdict,
+        attributed_to: verdict.map(|v| v.word().to_owned()),
         reason: verdict.map(|_| "node hgx-0003 was lost while it was very busy indeed".into()),
         checkpoints: 2,
         lost_estimated: false,

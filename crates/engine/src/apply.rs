@@ -6,6 +6,7 @@ use crate::index::Index;
 use crate::state::{Booked, Life, State};
 use crate::waits::Depends;
 use muster_model::event::{Event, Record};
+use muster_model::hold::Hold;
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{
     ArrayTask, Attempt, Basis, Dependency, Job, JobState, Notice, PastAttempt, SlotEnd, SlotState,
@@ -118,8 +119,8 @@ impl State {
                 }
             }
             Event::JobSubmitted { .. } => self.submitted(r),
-            Event::JobHeld { job, by, .. } => {
-                self.job(r.seq, *job, |j| j.held = Some(by.clone()))?;
+            Event::JobHeld { job, by, held_by, .. } => {
+                self.job(r.seq, *job, |j| j.held = Some(Hold::told(by, held_by.as_ref())))?;
             }
             Event::JobReleased { job, .. } => self.job(r.seq, *job, |j| j.held = None)?,
             Event::JobPlaced { key, placement } => {
@@ -454,7 +455,7 @@ impl State {
                 array: task.map(|&index| ArrayTask { parent: *id, index, count }),
                 depends: depends.clone(),
                 state: JobState::Queued,
-                held: held.then(|| r.actor.clone()),
+                held: held.then(|| Hold::asked(&r.actor)),
                 submitted_at: r.at,
                 not_before: muster_model::units::Time(0),
                 started_at: None,
@@ -646,6 +647,7 @@ impl State {
                 verdict,
                 findings: Vec::new(),
                 reason: reason.to_string(),
+                stopped_for: a.stop.as_ref().map(|s| s.reason.clone()),
             });
             if j.past.len() > PAST_MAX {
                 j.past.remove(0);

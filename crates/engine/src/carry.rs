@@ -185,11 +185,8 @@ impl Engine {
         for id in told {
             let Some(job) = self.state.jobs.get(&id).cloned() else { continue };
             let Some(a) = &job.attempt else { continue };
-            let for_it = |r: &StopReason| match r {
-                StopReason::Preempted { by: b, .. } | StopReason::Moved { by: b } => *b == by,
-                _ => false,
-            };
-            if a.stop.is_none() && a.notice.as_ref().is_some_and(|n| for_it(&n.reason)) {
+            let for_job = a.notice.as_ref().and_then(|n| n.reason.makes_room_for());
+            if a.stop.is_none() && for_job == Some(by) {
                 let key = AttemptKey { job: id, attempt: a.no };
                 let reason = format!("job {by} no longer waits for its room");
                 self.emit(Some(&job.project), Event::NoticeWithdrawn { key, reason });

@@ -1,11 +1,12 @@
 //! Why a job waits, with holds, dependencies and the queue on top of the scheduler's answer.
 
-use crate::decide::jobs::{admit, named_by, user_of};
+use crate::decide::jobs::{admit, named_by};
 use crate::index::{spec_demand, work};
 use crate::state::State;
-use muster_model::command::{Refusal, RefusalCode};
+use muster_model::command::{Refusal, RefusalCode, user_of};
+use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
-use muster_model::job::{Basis, Job, JobState};
+use muster_model::job::{Basis, Job, JobState, StopReason};
 use muster_model::names::ProjectName;
 use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
@@ -81,7 +82,8 @@ impl State {
         if let Some(p) = &job.promise {
             let basis = match p.basis {
                 Basis::Limits => "promised by the time limits of what runs",
-                Basis::Preemption => "others are being stopped for it",
+                Basis::Preemption if self.is_made_room_for(id) => "others are being stopped for it",
+                Basis::Preemption => "others were stopped for it",
                 Basis::Swap => "nodes that failed are being replaced",
                 Basis::Resize => "it is being resized",
                 Basis::Move => "it is being moved",
@@ -162,9 +164,15 @@ impl State {
         if job.state != JobState::Queued {
             return None;
         }
-        if let Some(by) = &job.held {
+        if let Some(hold) = &job.held {
             let id = job.display_id();
-            return Some(("hold", format!("is held by {by}; `muster release {id}` lets it go on")));
+            let then = match (&hold.by, self.forced_breaker(hold)) {
+                // Its name says what ends it.
+                (HeldBy::LostRanks, _) => String::new(),
+                (_, Some(_)) => "; an operator holds that open".to_owned(),
+                _ => format!("; `muster release {id}` lets it go on"),
+            };
+            return Some(("hold", format!("is held by {hold}{then}")));
         }
         if let Some(text) = self.index.waits.judge(self, job).words(self) {
             return Some(("dependency", text));
@@ -173,6 +181,16 @@ impl State {
         let after = job.reason.as_deref().unwrap_or("a failure");
         (job.not_before > now)
             .then(|| ("back-off", format!("is tried again in {wait} after: {after}")))
+    }
+
+    /// Is anybody being stopped for a job, or told that they will be?
+    fn is_made_room_for(&self, id: JobId) -> bool {
+        self.index.cluster.running.keys().filter_map(|other| self.jobs.get(other)).any(|j| {
+            let a = j.attempt.as_ref();
+            let stop = a.and_then(|a| a.stop.as_ref()).map(|s| &s.reason);
+            let notice = a.and_then(|a| a.notice.as_ref()).map(|n| &n.reason);
+            stop.or(notice).and_then(StopReason::makes_room_for) == Some(id)
+        })
     }
 
     /// A spec as the scheduler would see it, behind everybody else.

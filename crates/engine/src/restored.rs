@@ -3,6 +3,7 @@
 use crate::Engine;
 use muster_model::command::{Refusal, RefusalCode};
 use muster_model::event::Event;
+use muster_model::hold::{HeldBy, Hold};
 use muster_model::ids::JobId;
 use muster_model::job::{Job, JobState};
 use muster_model::node::{Node, Stage};
@@ -10,8 +11,6 @@ use muster_model::spec::OnPartition;
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
-/// Who holds a job whose ranks of a lost life run somewhere.
-const HOLDER: &str = "a restored log";
 /// Nodes have so long to report ranks that no lease ends.
 const REPORTED: Span = Span::mins(5);
 
@@ -54,7 +53,7 @@ impl Engine {
             return;
         }
         for id in jobs {
-            let held = |j: &Arc<Job>| j.held.as_ref().is_some_and(|h| h.starts_with(HOLDER));
+            let held = |j: &Arc<Job>| j.held.as_ref().is_some_and(|h| h.by == HeldBy::LostRanks);
             match self.state.jobs.get(&id).cloned().filter(held) {
                 Some(job) if self.lost_ranks_on(id).is_none() => {
                     let released = Event::JobReleased { job: id, decided: true };
@@ -77,10 +76,11 @@ impl Engine {
         let Some(job) = self.state.jobs.get(&id).cloned().filter(waits) else { return };
         let Some(node) = self.lost_ranks_on(id).map(|n| n.name.clone()) else { return };
         self.drop_promise(&job, "it was held");
-        let by = format!(
-            "{HOLDER}: ranks of it run on node {node}, and `muster node reconcile {node}` stops them"
+        let name = format!(
+            "a restored log: ranks of it run on node {node}, and `muster node reconcile {node}` \
+             stops them"
         );
-        self.emit(Some(&job.project), Event::JobHeld { job: id, by, decided: true });
+        self.emit_hold(&job, Hold { name, by: HeldBy::LostRanks });
     }
 
     /// Nobody's word starts a job beside ranks of it that the log does not know.

@@ -5,7 +5,7 @@ use crate::index::Index;
 use crate::state::{Booked, KeptFault, KeyEntry, Life, PromiseStats, State};
 use muster_model::fault::FaultClass;
 use muster_model::ids::{Epoch, Seq, SiteId};
-use muster_model::job::Job;
+use muster_model::job::{Job, PastAttempt};
 use muster_model::names::{Label, ProjectName};
 use muster_model::node::Node;
 use muster_model::policy::SitePolicy;
@@ -167,7 +167,7 @@ impl State {
             seq: s.seq,
             at: s.at,
             now: s.at,
-            jobs: s.jobs.into_iter().map(|j| (j.id, j)).collect(),
+            jobs: s.jobs.into_iter().map(|j| (j.id, read_job(j))).collect(),
             next_job: s.next_job,
             nodes: s.nodes.into_iter().map(|n| (n.name.clone(), n)).collect(),
             projects: s.projects.into_iter().map(|p| (p.name.clone(), p)).collect(),
@@ -212,4 +212,10 @@ impl State {
     pub fn digest(&self) -> String {
         self.to_bytes().map_or_else(|e| e.to_string(), |b| blake3::hash(&b).to_hex().to_string())
     }
+}
+
+/// A job of a snapshot. Older ones do not say what an attempt was stopped for.
+fn read_job(mut job: Arc<Job>) -> Arc<Job> {
+    Arc::make_mut(&mut job).past.iter_mut().for_each(PastAttempt::read_canceller);
+    job
 }

@@ -7,6 +7,7 @@ use common::{World, checkpoints, gang, inventory, node, number, replay};
 use muster_engine::{Engine, Policy};
 use muster_model::command::{Command, Observed, RefusalCode};
 use muster_model::event::Event;
+use muster_model::hold::HeldBy;
 use muster_model::ids::{AttemptKey, Epoch};
 use muster_model::job::{JobState, SlotEnd, StopReason};
 use muster_model::spec::{CheckpointSpec, JobSpec, OnPartition, lease_grace};
@@ -207,7 +208,8 @@ fn a_job_whose_ranks_of_a_lost_life_still_run_is_held_until_they_are_gone() {
         ahead: true,
     });
     let held = w.job(id).held.clone().expect("it runs there");
-    assert!(held.contains("muster node reconcile n001"), "{held}");
+    assert!(held.name.contains("muster node reconcile n001"), "{held}");
+    assert_eq!(held.by, HeldBy::LostRanks);
     let refused = w.send(Command::Release { job: id }).unwrap_err();
     assert!(refused.message.contains("still run on node n001"), "{refused:?}");
     w.finish(first);

@@ -121,7 +121,7 @@ fn a_held_job_that_was_cancelled_starts_when_somebody_queues_it_again() {
     w.ok(Command::Cancel { job: id });
     assert_eq!(w.job(id).state, JobState::Cancelled);
     w.ok(Command::Requeue { job: id });
-    assert_eq!((w.job(id).state, w.job(id).held.as_deref()), (JobState::Starting, None));
+    assert_eq!((w.job(id).state, w.job(id).held.as_ref()), (JobState::Starting, None));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 

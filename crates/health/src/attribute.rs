@@ -51,6 +51,8 @@ pub struct Known<'a> {
     /// What was found. Those about a file system or a domain count for every attempt that is asked
     /// about: pass only what the attempt uses and stands in.
     pub seen: &'a SeenFinding,
+    /// When it was written down.
+    pub opened_at: Time,
 }
 
 /// Whose doing it was, and what that rests on.
@@ -102,8 +104,6 @@ const SILENCE: [FailureMode; 4] = [
     FailureMode::RACK_LOSS,
     FailureMode::FEED_LOSS,
 ];
-/// A node that is silent and comes back was silent for longer than this.
-const SILENT_MIN: Span = Span::secs(10);
 
 /// Can a finding be the cause of an end at all?
 #[must_use]
@@ -172,12 +172,11 @@ pub fn attribute(ended: &Ended<'_>, key: AttemptKey, known: &[Known<'_>]) -> Att
             let slow = FailureMode::is_one_of(&k.seen.kind, &SLOW);
             let seen = if slow { k.seen.first_seen } else { k.seen.last_seen };
             let until = if ended.by_clock { ended.at } else { ended.at + AFTER };
-            // A node that told of its ranks' end fell silent afterwards.
+            // A node that told of its ranks' end before anybody called it lost fell silent
+            // afterwards. One that told later had been silent and came back.
             let silent = FailureMode::is_one_of(&k.seen.kind, &SILENCE);
             let told = ended.told_at.filter(|_| silent);
-            seen >= from
-                && k.seen.first_seen <= until
-                && told.is_none_or(|t| k.seen.first_seen + SILENT_MIN <= t)
+            seen >= from && k.seen.first_seen <= until && told.is_none_or(|t| k.opened_at < t)
         })
         .filter_map(|k| Some((blame(k.seen)?, *k)))
         .filter(|(b, k)| concerns(k.seen, *b, key, ended.nodes))

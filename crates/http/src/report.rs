@@ -12,7 +12,7 @@ use muster_api::{
 };
 use muster_engine::State as Site;
 use muster_metering::{Asked, AttemptParts, Pace, Part, Parts, Stage, Used, advice, wanted_milli};
-use muster_model::job::Job;
+use muster_model::job::{Job, Verdict};
 use muster_server::metering::{Figures, Told};
 
 /// Attempts that are told one by one.
@@ -110,6 +110,10 @@ fn attempt(job: &Job, a: &AttemptParts) -> AttemptReport {
         time_ms: time(&a.time),
         gpu_seconds: gpu(&a.gpu),
         verdict: a.verdict,
+        attributed_to: past
+            .map(|p| p.attributed_to(&job.user))
+            .or(a.verdict.map(Verdict::word))
+            .map(str::to_owned),
         reason: past.map(|p| p.reason.clone()).filter(|r| !r.is_empty()),
         checkpoints: a.checkpoints,
         lost_estimated: a.estimated,

@@ -198,6 +198,7 @@ fn gpus_are_held_until_the_last_rank_ended_however_late_the_end_is_settled() {
         verdict: Verdict::Application,
         reason: String::new(),
         findings: vec![],
+        stopped_for: None,
     }];
     let g = goodput(&j, None, &BTreeMap::new(), at(200));
     assert_eq!((g.held_gpu, g.time.total()), (held, 100_000));
@@ -208,7 +209,7 @@ fn held_jobs_and_those_that_wait_for_others_are_no_demand() {
     let (mut log, mut j) = (Log::default(), job(JOB, 4));
     let at = |min: u64| ZERO + Span::mins(min);
     log.tell(at(0), submitted(&j));
-    log.tell(at(10), Event::JobHeld { job: JOB, by: "ann".into(), decided: false });
+    log.tell(at(10), Event::JobHeld { job: JOB, by: "ann".into(), held_by: None, decided: false });
     log.tell(at(40), Event::JobReleased { job: JOB, decided: false });
     let w = sum(&log.report(at(60), Step::Hour));
     assert_eq!((w.queued, w.barred), (4000 * 60 * 60_000, 4000 * 30 * 60_000));

@@ -252,6 +252,7 @@ fn what_the_state_keeps_is_enough_for_a_life_whose_log_was_not_read() {
         verdict: a.verdict.unwrap(),
         reason: String::new(),
         findings: vec![],
+        stopped_for: None,
     };
     let life = lives.get(JOB).unwrap();
     job.past = life.attempts.iter().map(past).collect();
@@ -381,6 +382,7 @@ proptest! {
                 verdict: a.verdict?,
                 reason: String::new(),
                 findings: vec![],
+                stopped_for: None,
             }))
             .collect();
         covers(&goodput(&unread, None, &heard, at(now)));

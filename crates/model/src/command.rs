@@ -47,6 +47,12 @@ impl Actor {
     }
 }
 
+/// The user behind an actor's name.
+#[must_use]
+pub fn user_of(actor: &str) -> &str {
+    actor.strip_prefix("user:").unwrap_or(actor)
+}
+
 /// Makes a write safe to repeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdempotencyKey {

@@ -65,8 +65,11 @@ pub enum Event {
     JobHeld {
         /// The job that is held.
         job: JobId,
-        /// Who holds it: a user, or the part of the control plane that chose it.
+        /// Who holds it, for people: a user, or the part of the control plane that chose it.
         by: String,
+        /// What it is held by; older logs have the text alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held_by: Option<crate::hold::HeldBy>,
         /// The control plane chose it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         decided: bool,

@@ -1,5 +1,7 @@
 //! A job as the log knows it: its state, its attempts and how they ended.
 
+use crate::command::user_of;
+use crate::hold::Hold;
 use crate::ids::{AttemptKey, JobId, Seq};
 use crate::names::{Label, NodeName, ProjectName};
 use crate::placement::Placement;
@@ -133,12 +135,6 @@ impl Exit {
     #[must_use]
     pub fn means_not_run(code: i32) -> bool {
         matches!(code, 126 | 127)
-    }
-
-    /// Is it the code of a job that ran past its time limit, as `timeout` has it?
-    #[must_use]
-    pub fn means_time_is_up(code: i32) -> bool {
-        code == Exit::TIME_IS_UP
     }
 }
 
@@ -329,6 +325,17 @@ pub enum Rank {
     Quota,
 }
 
+impl StopReason {
+    /// The job that it makes room for.
+    #[must_use]
+    pub fn makes_room_for(&self) -> Option<JobId> {
+        match self {
+            StopReason::Preempted { by, .. } | StopReason::Moved { by } => Some(*by),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -400,16 +407,6 @@ impl Verdict {
             Verdict::Platform => "platform",
             Verdict::Unknown => "unknown",
         }
-    }
-
-    /// The word for an end with this reason of a job of this user: who cancels their own work is
-    /// no operator.
-    #[must_use]
-    pub fn word_for(self, reason: &str, user: &str) -> &'static str {
-        let name = |who: &str| who.strip_prefix("user:").unwrap_or(who).to_owned();
-        let by = reason.strip_prefix("cancelled by ");
-        let own = by.is_some_and(|by| name(by) == name(user));
-        if self == Verdict::Operator && own { "user" } else { self.word() }
     }
 }
 
@@ -543,9 +540,38 @@ pub struct PastAttempt {
     /// Findings that the verdict rests on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<u64>,
+    /// What it was stopped for; none for one whose ranks all ended well, and for most that older
+    /// snapshots tell of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_for: Option<StopReason>,
 }
 
 impl PastAttempt {
+    /// What its end is attributed to, in a word, where the job is this user's: who cancels their
+    /// own work is no operator.
+    #[must_use]
+    pub fn attributed_to(&self, user: &str) -> &'static str {
+        match &self.stopped_for {
+            Some(StopReason::Cancelled { by })
+                if self.verdict == Verdict::Operator && user_of(by) == user_of(user) =>
+            {
+                "user"
+            }
+            _ => self.verdict.word(),
+        }
+    }
+
+    /// For one of an older snapshot, which has the reason for people alone: who cancelled it is
+    /// read from there, once.
+    pub fn read_canceller(&mut self) {
+        if self.stopped_for.is_none()
+            && self.verdict == Verdict::Operator
+            && let Some(by) = self.reason.strip_prefix("cancelled by ")
+        {
+            self.stopped_for = Some(StopReason::Cancelled { by: by.to_owned() });
+        }
+    }
+
     /// Until when something was allocated to it.
     #[must_use]
     pub fn freed(&self) -> Time {
@@ -627,8 +653,8 @@ pub struct Job {
     pub depends: Arc<[Dependency]>,
     /// Where it stands.
     pub state: JobState,
-    /// Held: by whom.
-    pub held: Option<String>,
+    /// What holds it, while it is held.
+    pub held: Option<Hold>,
     /// When it was submitted; its age counts from here through every retry.
     pub submitted_at: Time,
     /// Does not start before this (after a failed attempt).
@@ -748,16 +774,4 @@ impl Job {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_cancels_their_own_job_is_no_operator() {
-        let word = |v: Verdict, reason: &str| v.word_for(reason, "bo");
-        assert_eq!(word(Verdict::Operator, "cancelled by user:bo"), "user");
-        assert_eq!(word(Verdict::Operator, "cancelled by bo"), "user");
-        assert_eq!(word(Verdict::Operator, "cancelled by user:ops"), "operator");
-        assert_eq!(word(Verdict::Operator, "requeued by user:bo"), "operator");
-        assert_eq!(word(Verdict::Application, "cancelled by user:bo"), "application");
-    }
-}
+mod tests;

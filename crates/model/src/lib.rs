@@ -13,6 +13,7 @@ pub mod event;
 pub mod failure_mode;
 pub mod fault;
 pub mod finding;
+pub mod hold;
 pub mod ids;
 pub mod inject;
 pub mod job;

@@ -94,6 +94,7 @@ fn past(no: u32, verdict: Verdict, ended: i64) -> PastAttempt {
         verdict,
         reason: String::new(),
         findings: vec![],
+        stopped_for: None,
     }
 }
 
@@ -217,7 +218,7 @@ fn who_cannot_run_yet_does_not_wait() {
     w.jobs.insert(JobId(1), first);
     let (mut after, mut held) = (job(2, "red", 0), job(3, "red", 0));
     depends(&mut after, 1, 1);
-    held.held = Some("ann".to_owned());
+    held.held = Some(muster_model::hold::Hold::asked("ann"));
     w.jobs.insert(JobId(2), after);
     w.jobs.insert(JobId(3), held);
     let tail = |b: &Book, w: &World, now: i64| {

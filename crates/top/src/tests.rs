@@ -305,6 +305,7 @@ fn job() -> Model {
         started_at: Some(ago(Span::mins(299))),
         ended_at: ago(Span::mins(126)),
         verdict: Verdict::Infrastructure,
+        attributed_to: "infrastructure".into(),
         reason: "XID 79 on GPU 3 of hgx-00002: the GPU fell off the bus".into(),
         findings: vec!["12".into()],
     }];

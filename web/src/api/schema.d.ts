@@ -2053,6 +2053,8 @@ export interface components {
         };
         /** @description One attempt, with the wait before it. */
         AttemptReport: {
+            /** @description The same in a word for people: the verdict, or `user` where the job's own user cancelled it. */
+            attributed_to?: string | null;
             /**
              * Format: int32
              * @description Checkpoints it told of.
@@ -5415,6 +5417,8 @@ export interface components {
         };
         /** @description An attempt that is over. */
         PastAttempt: {
+            /** @description The same in a word for people: the verdict, or `user` where the job's own user cancelled it. */
+            attributed_to?: string;
             /** @description When it ended. */
             ended_at: components["schemas"]["Timestamp"];
             /** @description Findings that the verdict rests on. */

@@ -8,7 +8,7 @@ import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Ago, Clock, Empty, Loaded, Panel, Scroll, Since, State, span } from '../ui/parts';
-import { blame, PROMISE_WORDS } from '../words';
+import { PROMISE_WORDS } from '../words';
 import { JobRanks } from './debug';
 import { Explained } from './explanation';
 import { fabricOf, gang, whereOrWhy } from './jobs';
@@ -296,7 +296,7 @@ function Attempts({ job: j }: { job: Job }) {
               <th className="num">No</th>
               <th>Placed</th>
               <th>Ended</th>
-              <th>Blame</th>
+              <th>Attributed to</th>
               <th>Why</th>
               <th>Nodes</th>
             </tr>
@@ -311,7 +311,7 @@ function Attempts({ job: j }: { job: Job }) {
                 <td className="nowrap">
                   <Clock at={p.ended_at} />
                 </td>
-                <td>{blame(p, j.user)}</td>
+                <td>{p.attributed_to}</td>
                 <td>{p.reason}</td>
                 <td className="dim">
                   {p.nodes.slice(0, 3).join(', ')}

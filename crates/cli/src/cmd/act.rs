@@ -183,6 +183,10 @@ fn became(action: JobAction, before: &Job, after: &Job) -> Result<String, Fail> 
         JobAction::Cancel if after.state == JobState::Cancelled => "is cancelled",
         JobAction::Cancel => "is being cancelled",
         JobAction::Hold => "is held",
+        // A breaker may have opened while somebody held it.
+        JobAction::Release if after.held.is_some() && after.state == JobState::Queued => {
+            return Ok(format!("job {} does not start yet{}", before.id, held(after)));
+        }
         JobAction::Release => "may start",
         JobAction::Requeue => {
             return Ok(format!("job {} goes back to the queue{}", before.id, held(after)));
@@ -291,6 +295,15 @@ mod tests {
         assert!(already(JobAction::Release, &waits).is_none());
         let said_held = said(JobAction::Requeue, &waits);
         assert!(said_held.ends_with("held by user:alice: `muster release 7` lets it start"));
+        // It was somebody's, and a breaker opened meanwhile.
+        let mut behind = job(7, JobState::Queued);
+        behind.held = Some("breaker image:x".into());
+        let now = became(JobAction::Release, &waits, &behind).unwrap();
+        let want =
+            "job 7 does not start yet, held by breaker image:x: `muster release 7` lets it start";
+        assert_eq!(now, want);
+        behind.held = None;
+        assert_eq!(became(JobAction::Release, &waits, &behind).unwrap(), "job 7 may start");
         let gone = ended(JobState::Cancelled);
         let now = became(JobAction::Cancel, &waits, &gone).unwrap();
         assert_eq!(now, "job 7 is cancelled");

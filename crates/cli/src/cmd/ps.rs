@@ -177,6 +177,7 @@ pub(crate) mod tests {
             started_at: Some(Time(from).into()),
             ended_at: Time(until).into(),
             verdict: muster_model::job::Verdict::Application,
+            attributed_to: "application".into(),
             reason: String::new(),
             findings: Vec::new(),
         };

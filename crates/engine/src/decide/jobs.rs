@@ -5,8 +5,9 @@ use crate::Engine;
 use crate::index::spec_demand;
 use crate::state::State;
 use crate::waits::Depends;
-use muster_model::command::{Answer, Refusal, RefusalCode, Request};
+use muster_model::command::{Answer, Refusal, RefusalCode, Request, user_of};
 use muster_model::event::Event;
+use muster_model::hold::{HeldBy, Hold};
 use muster_model::ids::{AttemptKey, Epoch, JobId};
 use muster_model::job::{Checkpoint, Dependency, Job, JobState, StopReason};
 use muster_model::names::{Label, ProjectName};
@@ -63,11 +64,6 @@ pub(super) fn submit(
     };
     e.emit(Some(&project), event);
     Ok(Answer::Submitted { first: id, count })
-}
-
-/// The user behind an actor's name.
-pub(crate) fn user_of(actor: &str) -> &str {
-    actor.strip_prefix("user:").unwrap_or(actor)
 }
 
 /// What a spec names must be there: its project, its secrets and the jobs that it waits for, which
@@ -234,22 +230,44 @@ pub(super) fn hold(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, R
             let reason = "it was held".to_string();
             e.emit(Some(&job.project), Event::PromiseDropped { job: id, reason });
         }
-        e.emit(
-            Some(&job.project),
-            Event::JobHeld { job: id, by: req.actor.name.clone(), decided: false },
-        );
+        e.emit_hold(&job, Hold::asked(&req.actor.name));
         e.withdraw_notices(id);
     }
     Ok(Answer::Done)
 }
 
+impl Engine {
+    /// A waiting job is held.
+    pub(crate) fn emit_hold(&mut self, job: &Job, hold: Hold) {
+        let Hold { name: by, by: held_by } = hold;
+        let decided = held_by != HeldBy::Somebody;
+        let event = Event::JobHeld { job: job.id, by, held_by: Some(held_by), decided };
+        self.emit(Some(&job.project), event);
+    }
+}
+
 pub(super) fn release(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {
     let job = find(e, req, id)?;
-    if job.held.is_some() {
-        e.refuse_lost_ranks(&job)?;
-        e.emit(Some(&job.project), Event::JobReleased { job: id, decided: false });
+    let Some(hold) = &job.held else { return Ok(Answer::Done) };
+    e.refuse_lost_ranks(&job)?;
+    refuse_forced(&e.state, hold)?;
+    e.emit(Some(&job.project), Event::JobReleased { job: id, decided: false });
+    // Who lets a job past a breaker means that. Who ends another hold does not: a breaker may have
+    // opened meanwhile, and passed over the job because it was held.
+    if hold.by.breaker().is_none() {
+        e.held_by_breaker(id);
     }
     Ok(Answer::Done)
+}
+
+/// Past a breaker that an operator holds open, nobody lets a job of their own.
+fn refuse_forced(s: &State, hold: &Hold) -> Result<(), Refusal> {
+    let Some(entity) = s.forced_breaker(hold) else { return Ok(()) };
+    let message = format!("an operator holds breaker {entity} open");
+    Err(Refusal::new(RefusalCode::Conflict, message).hint(format!(
+        "`muster breakers force {entity} closed` lets what waits behind it go on, `muster \
+         breakers release {entity}` has it probed; both are for operators"
+    )))
 }
 
 pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, Refusal> {

@@ -8,6 +8,7 @@ use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{Finding, INCIDENT_FINDINGS, Incident};
+use muster_model::hold::{HeldBy, Hold};
 use muster_model::ids::JobId;
 use muster_model::names::NodeName;
 use muster_model::remedy::{Action, RemedyOutcome, RemedyStep};
@@ -336,8 +337,8 @@ impl Engine {
     pub(super) fn quarantine_job(&mut self, id: JobId, why: &str) {
         let Some(job) = self.state.jobs.get(&id).cloned() else { return };
         if job.held.is_none() && job.ended_at.is_none() {
-            let by = format!("muster: {why}");
-            self.emit(Some(&job.project), Event::JobHeld { job: id, by, decided: true });
+            let name = format!("muster: {why}");
+            self.emit_hold(&job, Hold { name, by: HeldBy::Suspicion });
         }
     }
 }

@@ -2,12 +2,14 @@
 //! and all go on when it went well.
 
 use crate::Engine;
+use crate::state::State;
 use muster_health::breaker::{self, trips};
 use muster_model::FailureMode;
 use muster_model::breaker::{Breaker, BreakerState, Probe};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{SeenFinding, Severity};
+use muster_model::hold::{HeldBy, Hold};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, JobState, PastAttempt, Verdict};
 use muster_model::units::Span;
@@ -189,8 +191,9 @@ impl Engine {
             // Nobody has been tried yet: this is the one.
             [only] if waits(&only) => self.try_with(only, &job),
             [first, ..] => {
-                let by = by_breaker(&first.entity);
-                self.emit(Some(&job.project), Event::JobHeld { job: id, by, decided: true });
+                let entity = first.entity.clone();
+                let name = format!("breaker {entity}");
+                self.emit_hold(&job, Hold { name, by: HeldBy::Breaker { entity } });
             }
         }
     }
@@ -254,11 +257,11 @@ impl Engine {
     }
 
     fn held_jobs(&self, entity: &Entity) -> Vec<Arc<Job>> {
-        let by = by_breaker(entity);
-        let all = self.state.jobs.values();
-        all.filter(|j| j.held.as_deref() == Some(&by) && j.state == JobState::Queued)
-            .cloned()
-            .collect()
+        let by_it = |j: &&Arc<Job>| {
+            j.held.as_ref().and_then(|h| h.by.breaker()) == Some(entity)
+                && j.state == JobState::Queued
+        };
+        self.state.jobs.values().filter(by_it).cloned().collect()
     }
 
     fn release_all(&mut self, entity: &Entity) {
@@ -286,6 +289,12 @@ impl Engine {
     }
 }
 
-fn by_breaker(entity: &Entity) -> String {
-    format!("breaker {entity}")
+impl State {
+    /// What the breaker is about that holds a job, where an operator holds it open.
+    pub(crate) fn forced_breaker<'h>(&self, hold: &'h Hold) -> Option<&'h Entity> {
+        hold.by.breaker().filter(|e| {
+            let b = self.health.breakers.get(*e);
+            b.is_some_and(|b| b.pinned.is_some() && b.state != BreakerState::Closed)
+        })
+    }
 }

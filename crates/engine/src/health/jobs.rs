@@ -40,7 +40,7 @@ impl Engine {
             verdict: first,
             nodes,
             told_at: job.attempt.as_ref().and_then(|a| a.freed_at),
-            by_clock: matches!(why, StopReason::TimeLimit { .. } | StopReason::Idle { .. }),
+            by_clock: by_clock(why),
         };
         let placement = job.attempt.as_ref().map(|a| &*a.placement);
         self.judge(key, &ended, placement, not_run(why))
@@ -84,15 +84,18 @@ impl Engine {
         let book = &self.state.health;
         let closed = book.index.closed_findings.range((ended.at - BEFORE, 0)..);
         let closed = closed.filter_map(|(_, id)| book.findings.get(id));
-        let known: Vec<(u64, Cow<'_, SeenFinding>)> = book
+        let known: Vec<(&Finding, Cow<'_, SeenFinding>)> = book
             .open()
             .chain(closed)
+            .map(|f| &**f)
             .filter(|f| about(f))
-            .map(|f| (f.id, self.seen_by(f, ended)))
+            .map(|f| (f, self.seen_by(f, ended)))
             .filter(|(_, seen)| can(seen))
             .collect();
-        let known: Vec<Known<'_>> =
-            known.iter().map(|(id, seen)| Known { id: *id, seen }).collect();
+        let known: Vec<Known<'_>> = known
+            .iter()
+            .map(|(f, seen)| Known { id: f.id, seen, opened_at: f.opened_at })
+            .collect();
         attribute(ended, key, &known)
     }
 
@@ -142,9 +145,9 @@ impl Engine {
                 verdict: p.verdict,
                 nodes: &p.nodes,
                 told_at: p.freed_at,
-                by_clock: job.exit_code.is_some_and(Exit::means_time_is_up),
+                by_clock: p.stopped_for.as_ref().is_some_and(by_clock),
             };
-            let not_run = job.exit_code.is_some_and(Exit::means_not_run);
+            let not_run = p.stopped_for.as_ref().is_some_and(not_run);
             let placement = self.work.failed.get(&key).map(|(_, p)| &**p);
             let found = self.judge(key, &ended, placement, not_run);
             let better = match found.verdict {
@@ -202,6 +205,11 @@ impl Engine {
             self.emit(Some(&job.project), Event::AttemptProgressed { key });
         }
     }
+}
+
+/// Did a clock end it, and not something that happened?
+fn by_clock(why: &StopReason) -> bool {
+    matches!(why, StopReason::TimeLimit { .. } | StopReason::Idle { .. })
 }
 
 /// Could what was asked for not be run at all?

@@ -6,6 +6,7 @@ use muster_model::command::Command;
 use muster_model::entity::Entity;
 use muster_model::fault::SeenFault;
 use muster_model::finding::{SeenFinding, Severity};
+use muster_model::job::PastAttempt;
 use muster_model::names::NodeName;
 use muster_model::placement::GpuSet;
 use muster_model::qualification::Outcome;
@@ -137,7 +138,12 @@ pub(crate) fn summary(s: &State) -> serde_json::Value {
     let jobs: Vec<_> = s
         .jobs
         .values()
-        .map(|j| json!({ "id": j.id, "recovery": j.recovery, "sickened": j.sickened, "past": j.past }))
+        .map(|j| {
+            // What an attempt was stopped for is kept only since then.
+            let past = j.past.iter().map(|p| PastAttempt { stopped_for: None, ..p.clone() });
+            let past: Vec<_> = past.collect();
+            json!({ "id": j.id, "recovery": j.recovery, "sickened": j.sickened, "past": past })
+        })
         .collect();
     let waits = h.live_remedies().filter(|r| r.step == RemedyStep::Proposed).count();
     json!({

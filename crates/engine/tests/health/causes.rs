@@ -3,6 +3,7 @@
 use super::*;
 use crate::common::{crash, gang, node};
 use muster_model::breaker::BreakerState;
+use muster_model::hold::HeldBy;
 use muster_model::job::JobState;
 use muster_model::units::Span;
 
@@ -57,7 +58,7 @@ fn a_job_under_which_nodes_die_one_after_another_is_held() {
     }
     let j = w.job(job);
     assert!(
-        j.held.as_deref().is_some_and(|h| h.contains("muster")),
+        j.held.as_ref().is_some_and(|h| h.by == HeldBy::Suspicion),
         "{:?} {:?}",
         j.held,
         j.sickened

@@ -4,7 +4,7 @@ use super::*;
 use crate::common::{crash, gang, replay};
 use muster_engine::State;
 use muster_engine::invariants::step_problems;
-use muster_model::job::{JobState, SlotEnd, StopReason, Verdict};
+use muster_model::job::{Exit, JobState, SlotEnd, StopReason, Verdict};
 use muster_model::units::Span;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -42,6 +42,34 @@ fn a_job_that_ended_is_not_started_by_what_is_learnt_later() {
     // Only somebody's word starts it again.
     w.ok(Command::Requeue { job });
     assert_eq!((w.job(job).state, w.job(job).attempts), (JobState::Starting, 2));
+    no_odd_steps(&w);
+}
+
+#[test]
+fn a_job_that_exits_with_the_code_of_a_time_limit_did_not_run_past_one() {
+    let mut w = able(4);
+    let own = w.run(gang(1, 8));
+    let mut spec = gang(1, 8);
+    spec.time_limit = Some(Span::mins(10));
+    let limited = w.run(spec);
+    let on = [own, limited].map(|j| w.nodes_of(j)[0].clone());
+    w.sleep(Span::mins(10));
+    assert_eq!(w.job(limited).state, JobState::Stopping);
+    w.stopped(limited);
+    w.report(own, &on[0], crash(0, Exit::TIME_IS_UP));
+    w.sleep(Span::secs(30));
+    for j in [own, limited] {
+        assert_eq!((w.job(j).state, w.job(j).exit_code), (JobState::Failed, Some(124)));
+        assert_eq!(w.job(j).past[0].verdict, Verdict::Application);
+    }
+    // A fault that shows half a minute later may have ended a program, but not a limit.
+    for n in &on {
+        xid79(&mut w, n);
+    }
+    w.sleep(Span::mins(1));
+    assert_eq!(w.job(own).past[0].verdict, Verdict::Infrastructure);
+    assert_eq!(w.job(limited).past[0].verdict, Verdict::Application);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
     no_odd_steps(&w);
 }
 

@@ -4,8 +4,11 @@ use super::*;
 use crate::common::{gang, node, replay};
 use muster_engine::{Engine, Policy, SNAPSHOT_FORMAT, State};
 use muster_model::breaker::{BreakerState, Probe};
+use muster_model::command::{Actor, Answer, RefusalCode, Request};
+use muster_model::hold::HeldBy;
 use muster_model::job::{JobState, SlotEnd};
 use muster_model::spec::JobSpec;
+use muster_model::tenant::Role;
 use muster_model::units::Span;
 
 fn of_image(name: &str, image: Option<&str>) -> JobSpec {
@@ -22,6 +25,11 @@ fn image(name: &str) -> Entity {
 
 fn state_of(w: &World, e: &Entity) -> BreakerState {
     w.engine.state().health.breakers.get(e).map_or(BreakerState::Closed, |b| b.state)
+}
+
+/// What holds a job, as people read it.
+fn held(w: &World, id: JobId) -> String {
+    w.job(id).held.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
 /// A job cannot be run by its node, and the node is not to blame as far as anybody knows.
@@ -80,7 +88,7 @@ fn an_image_that_fails_everywhere_is_kept_waiting_and_tried_again() {
 
     // Whoever comes now waits, and is told why. Others go on.
     let late = w.submit(of_image("late", Some("team/x:1")));
-    assert_eq!(w.job(late).held.as_deref(), Some("breaker image:team/x:1"));
+    assert_eq!(held(&w, late), "breaker image:team/x:1");
     let said = w.explain(late).summary;
     assert!(said.contains("held by breaker image:team/x:1"), "{said}");
     assert_eq!((w.job(third).state, w.job(third).held.is_some()), (JobState::Queued, true));
@@ -239,6 +247,70 @@ fn a_node_on_which_jobs_of_all_kinds_fail_takes_no_more_until_it_was_tested() {
     assert_eq!(of(&w, &n).breaker, None);
 }
 
+fn force(entity: &Entity, state: BreakerState) -> Command {
+    Command::ForceBreaker { entity: entity.clone(), state: Some(state), reason: "known".into() }
+}
+
+#[test]
+fn releasing_what_somebody_held_lets_no_job_past_a_breaker_that_opened_meanwhile() {
+    let mut w = able(8);
+    let mut spec = of_image("mine", Some("team/x:1"));
+    spec.hold = true;
+    let mine = w.submit(spec);
+    broken_image(&mut w);
+    assert_eq!(state_of(&w, &image("team/x:1")), BreakerState::Open);
+    assert_eq!(w.job(mine).held.as_ref().unwrap().by, HeldBy::Somebody);
+    w.ok(Command::Release { job: mine });
+    let by = &w.job(mine).held.as_ref().unwrap().by;
+    assert_eq!(by.breaker(), Some(&image("team/x:1")));
+    // A log of an older version has the name alone of what holds a job.
+    let mut old = w.log.clone();
+    for r in &mut old {
+        if let Event::JobHeld { held_by, .. } = &mut r.event {
+            *held_by = None;
+        }
+    }
+    assert_eq!(replay(&old).digest(), w.engine.state().digest());
+    // Who releases it now means the breaker.
+    w.ok(Command::Release { job: mine });
+    assert_eq!((w.job(mine).state, w.job(mine).held.as_ref()), (JobState::Starting, None));
+    restart(&mut w);
+}
+
+#[test]
+fn nobody_lets_a_job_past_a_breaker_that_an_operator_holds_open() {
+    let mut w = able(2);
+    let x = image("team/x:1");
+    w.ok(force(&x, BreakerState::Open));
+    let job = w.submit(of_image("k", Some("team/x:1")));
+    let why = w.explain(job).summary;
+    assert!(why.contains("held by breaker image:team/x:1; an operator holds that open"), "{why}");
+    let refused = w.send(Command::Release { job }).unwrap_err();
+    assert_eq!(refused.code, RefusalCode::Conflict);
+    assert!(refused.hint.unwrap().contains("muster breakers force image:team/x:1 closed"));
+    assert_eq!(held(&w, job), "breaker image:team/x:1");
+    w.ok(force(&x, BreakerState::Closed));
+    assert_eq!(w.job(job).state, JobState::Starting);
+}
+
+#[test]
+fn a_hold_is_no_breakers_because_its_name_reads_so() {
+    let mut w = able(2);
+    let mut spec = of_image("k", Some("team/x:1"));
+    spec.hold = true;
+    let name = "breaker image:team/x:1".to_owned();
+    let actor = Actor { name, role: Role::User, project: None };
+    let (at, command) = (w.now, Command::Submit { spec: Arc::new(spec) });
+    let asked = Request { actor, at, key: None, if_version: None, command };
+    let Ok(Answer::Submitted { first: job, .. }) = w.request(&asked) else { panic!("{asked:?}") };
+    for state in [BreakerState::Open, BreakerState::Closed] {
+        w.ok(force(&image("team/x:1"), state));
+        let hold = w.job(job).held.as_ref().expect("only somebody ends it");
+        assert_eq!(hold.by, HeldBy::Somebody, "{state:?}");
+    }
+    restart(&mut w);
+}
+
 #[test]
 fn a_template_is_held_as_a_whole_and_a_job_without_a_name_is_on_its_own() {
     let mut w = able(16);
@@ -253,20 +325,15 @@ fn a_template_is_held_as_a_whole_and_a_job_without_a_name_is_on_its_own() {
     let e = Entity::Template("default".parse().unwrap(), "nightly".into());
     assert_eq!(state_of(&w, &e), BreakerState::Open);
     let j = w.submit(spec);
-    assert_eq!(w.job(j).held.as_deref(), Some("breaker template:default/nightly"));
+    assert_eq!(held(&w, j), "breaker template:default/nightly");
     // An operator's word lets all of them go, or none.
-    let force = |entity: &Entity, state| Command::ForceBreaker {
-        entity: entity.clone(),
-        state: Some(state),
-        reason: "known".into(),
-    };
     w.ok(force(&e, BreakerState::Closed));
     assert_eq!(w.job(j).held, None);
     let x = image("team/x:1");
     w.ok(force(&x, BreakerState::Open));
     let k = w.submit(of_image("k", Some("team/x:1")));
     w.sleep(Span::hours(5));
-    assert_eq!(w.job(k).held.as_deref(), Some("breaker image:team/x:1"));
+    assert_eq!(held(&w, k), "breaker image:team/x:1");
     let plain = w.submit(gang(1, 1));
     assert_eq!(w.job(plain).held, None);
     w.ok(force(&x, BreakerState::Closed));

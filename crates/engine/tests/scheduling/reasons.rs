@@ -1,9 +1,10 @@
 //! Why a job waits, as its owner is told.
 
-use crate::common::{World, checkpoints, gang, limited, node};
+use crate::common::{World, checkpoints, gang, limited, node, replay};
 use muster_model::command::{Command, Refusal, RefusalCode};
+use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
-use muster_model::job::JobState;
+use muster_model::job::{Basis, JobState, Promise};
 use muster_model::node::NodeRole;
 use muster_model::spec::{JobSpec, Priority};
 use muster_model::topology::Level;
@@ -42,6 +43,22 @@ fn room_made_by_others_is_shown_as_such() {
     let said = w.explain(id).estimate.unwrap();
     assert_eq!(said.at, w.now + w.engine.state().policy.preemption.notice);
     assert!(said.basis.contains("others are being stopped"), "{}", said.basis);
+}
+
+#[test]
+fn others_are_said_to_be_stopped_only_while_they_are() {
+    let mut w = World::new(1, 8);
+    w.run(gang(1, 8));
+    let job = w.submit(limited(1, 8, 30));
+    // It was promised when others were stopped for it; all of them are gone.
+    let (nodes, basis) = ([node(0)].into(), Basis::Preemption);
+    let promise = Promise { at: w.now + Span::mins(1), nodes, basis, since: w.now, moved: None };
+    let mut s = replay(&w.log);
+    let event = Event::JobPromised { job, promise };
+    let r = Record { seq: s.seq.next(), at: w.now, event, ..w.log[0].clone() };
+    s.apply(&r).unwrap();
+    let said = s.explain(job, w.now).unwrap().estimate.unwrap();
+    assert_eq!(said.basis, "others were stopped for it");
 }
 
 #[test]

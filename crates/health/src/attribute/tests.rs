@@ -39,9 +39,13 @@ fn end(verdict: Verdict) -> Ended<'static> {
 }
 
 fn judge_end(ended: Ended<'_>, found: &[SeenFinding]) -> Attribution {
-    let known: Vec<Known<'_>> =
-        found.iter().zip(1..).map(|(seen, id)| Known { id, seen }).collect();
+    let known: Vec<Known<'_>> = found.iter().zip(1..).map(|(seen, id)| known(id, seen)).collect();
     attribute(&ended, KEY, &known)
+}
+
+/// As it is written down on a site that calls a node lost after half a minute.
+fn known(id: u64, seen: &SeenFinding) -> Known<'_> {
+    Known { id, seen, opened_at: seen.first_seen + Span::secs(30) }
 }
 
 #[test]
@@ -60,6 +64,13 @@ fn a_node_that_told_of_the_end_and_then_falls_silent_did_not_cause_it() {
             let silent = at(mode, Entity::Node(name("n1")), secs);
             assert_eq!(judge_end(told, &[silent]).verdict, verdict, "{mode} {secs}");
         }
+    }
+    // However soon the site calls a node lost: what told of the end later was silent before.
+    let silent = at("node-lost", Entity::Node(name("n1")), -5);
+    for (secs, verdict) in [(-2, Verdict::Infrastructure), (1, Verdict::Application)] {
+        let opened_at = Time(END.0 + secs * 1000);
+        let found = [Known { id: 1, seen: &silent, opened_at }];
+        assert_eq!(attribute(&told, KEY, &found).verdict, verdict, "found {secs} s after the end");
     }
     // Another rank noticed first; this one's node never told.
     let lost = at("node-lost", Entity::Node(name("n1")), -2);
@@ -225,7 +236,7 @@ fn what_was_over_before_it_began_is_not_its_end() {
     let found = at("gpu-fault", gpu("n1", 0), -60);
     let started_at = Some(END - Span::secs(30));
     let mut ended = Ended { started_at, nodes: &nodes, ..end(Verdict::Unknown) };
-    let known = [Known { id: 1, seen: &found }];
+    let known = [known(1, &found)];
     assert_eq!(attribute(&ended, KEY, &known).verdict, Verdict::Unknown);
     // If it never began, whatever was there may be why.
     ended.started_at = None;
@@ -254,7 +265,7 @@ proptest! {
         let ended =
             Ended { started_at: None, nodes: &nodes, ..end(Verdict::Unknown) };
         let mut known: Vec<Known<'_>> =
-            found.iter().zip(1..).map(|(seen, id)| Known { id, seen }).collect();
+            found.iter().zip(1..).map(|(seen, id)| known(id, seen)).collect();
         let first = attribute(&ended, KEY, &known);
         known.reverse();
         prop_assert_eq!(&attribute(&ended, KEY, &known), &first);

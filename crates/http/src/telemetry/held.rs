@@ -97,6 +97,7 @@ mod tests {
             verdict: Verdict::Success,
             reason: String::new(),
             findings: Vec::new(),
+            stopped_for: None,
         });
         assert_eq!(seen(&job, 1, now, &all), [placed]);
         assert!(seen(&job, 2, now, &all).is_empty(), "an attempt that never was");

@@ -1,6 +1,9 @@
 //! Where a job's time went, over HTTP.
 
-use super::{Site, site};
+use super::{PATIENCE, Site, site};
+use muster_model::command::{Command, Observed};
+use muster_model::ids::AttemptKey;
+use muster_model::job::SlotEnd;
 use serde_json::{Value, json};
 
 fn sum(parts: &Value) -> u64 {
@@ -47,6 +50,32 @@ async fn a_job_that_was_placed_and_cancelled_tells_where_its_time_went() {
     let r = s.get(&s.user, &path).await.json();
     assert_eq!(sum(&r["time_ms"]), r["wall_ms"].as_u64().unwrap(), "{r:#}");
     assert!(!placed || r["attempts"][0]["no"] == 1, "{r:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_end_is_attributed_to_is_told_in_a_word_and_who_cancels_their_own_is_no_operator() {
+    let s = site().await;
+    for (token, word) in [(&s.user, "user"), (&s.operator, "operator")] {
+        let id = running(&s).await;
+        let path = format!("/v1/jobs/{id}");
+        let wait = async {
+            while s.get(&s.user, &path).await.json()["attempt"].is_null() {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.expect("it has its node");
+        let got = s.post(token, &format!("{path}/cancel"), &Value::Null).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+        let key = AttemptKey { job: id.parse().unwrap(), attempt: 1 };
+        let (node, observed) = ("n1".parse().unwrap(), Observed::Ended(SlotEnd::Stopped));
+        s.brain.system(Command::SlotReport { node, key, observed }).await.unwrap();
+        let job = s.get(&s.user, &path).await.json();
+        let past = &job["past"][0];
+        assert_eq!((&job["state"], &past["verdict"]), (&json!("cancelled"), &json!("operator")));
+        assert_eq!(past["attributed_to"], word, "{job:#}");
+        let r = s.get(&s.user, &format!("{path}/report")).await.json();
+        assert_eq!(r["attempts"][0]["attributed_to"], word, "{r:#}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -194,7 +194,7 @@ fn attempts(model: &Model, job: &Job, pen: Pen, w: usize) -> Vec<Line<'static>> 
     let mut out = section(&format!("Attempts that are over ({})", job.past.len()), pen, w).to_vec();
     for p in job.past.iter().rev().take(ATTEMPTS) {
         let ran = p.started_at.map_or("-".into(), |s| length(p.ended_at.0.since(s.0)));
-        let (word, tone) = match p.verdict.word_for(&p.reason, &job.user) {
+        let (word, tone) = match p.attributed_to.as_str() {
             "user" => ("user", Tone::Warn),
             _ => verdict(p.verdict),
         };

@@ -205,7 +205,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
                 number(p.no),
                 cell(relative(now, p.ended_at)),
                 cell(ran.unwrap_or_else(|| "never".into())),
-                cell(p.verdict.word_for(&p.reason, &job.user)),
+                cell(&p.attributed_to),
                 cell(muster_specs::hostlist::compress(nodes)),
                 cell(&p.reason),
             ];
@@ -263,11 +263,12 @@ fn recovery(f: &mut Facts, r: &Recovery, over: bool, on: bool) {
     f.line("  Finding", r.finding.as_deref().unwrap_or_default());
 }
 
-/// What a promise rests on, in words.
+/// What a promise rests on, in words. A job does not tell whether somebody is being stopped for it
+/// still: `muster explain` does.
 fn basis(b: Basis) -> &'static str {
     match b {
         Basis::Limits => "the time limits of what runs there",
-        Basis::Preemption => "others that are being stopped for it",
+        Basis::Preemption => "nodes that others were told to leave",
         Basis::Swap => "healthy nodes it had, and replacements for those that failed",
         Basis::Resize => "its new size",
         Basis::Move => "its move to other nodes",
@@ -293,6 +294,7 @@ mod tests {
             started_at: Some(Time(1000).into()),
             ended_at: Time(61_000).into(),
             verdict: Verdict::Infrastructure,
+            attributed_to: "infrastructure".into(),
             reason: "node hgx-01 was lost".into(),
             findings: vec!["7".into()],
         }];
@@ -323,6 +325,7 @@ mod tests {
             started_at: Some(Time(1000).into()),
             ended_at: Time(61_000).into(),
             verdict: Verdict::Application,
+            attributed_to: "application".into(),
             reason: "rank 0 exited with code 3 on hgx-01".into(),
             findings: Vec::new(),
         }];
@@ -349,7 +352,7 @@ mod tests {
         let text = text(&job, &Beside::default(), Time(30_000), false);
         for part in [
             "Starts by:    1970-01-01T00:01:00Z (in 30s) on hgx-[01-02]",
-            "Rests on:     others that are being stopped for it; promised 30s ago",
+            "Rests on:     nodes that others were told to leave; promised 30s ago",
             "Moved:        node hgx-03 was lost",
             "Preempted:    2 times",
         ] {

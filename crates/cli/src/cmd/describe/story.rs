@@ -164,7 +164,7 @@ impl Story {
         for p in &job.past {
             self.begun(p.no, p.nodes.iter(), p.placed_at, p.started_at);
             let why = cited(&p.reason, &p.findings);
-            let whose = p.verdict.word_for(&p.reason, &job.user);
+            let whose = &p.attributed_to;
             let text = format!("attempt {} ended, {whose}: {}{why}", p.no, p.reason);
             self.add(p.ended_at, 7, "verdict", text);
         }
@@ -259,6 +259,7 @@ mod tests {
             started_at: Some(Time(2000).into()),
             ended_at: Time(61_000).into(),
             verdict: Verdict::Infrastructure,
+            attributed_to: "infrastructure".into(),
             reason: "node hgx-01 is sick".into(),
             findings: vec!["12".into()],
         }];
@@ -389,6 +390,7 @@ mod tests {
             started_at: None,
             ended_at: Time(5_000).into(),
             verdict: Verdict::Operator,
+            attributed_to: "operator".into(),
             reason: "requeued by ann".into(),
             findings: Vec::new(),
         }];

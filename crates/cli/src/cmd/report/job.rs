@@ -224,7 +224,7 @@ fn attempts(f: &mut Facts, r: &JobReport, on: bool) {
         row.extend(columns.iter().map(|c| some(c.1(a), span(c.1(a)))));
         row.extend(saves.then(|| some(a.checkpoints.into(), a.checkpoints.to_string())));
         let why = a.reason.as_deref().unwrap_or_default();
-        let whose = a.verdict.map_or("", |v| v.word_for(why, &r.user));
+        let whose = a.attributed_to.as_deref().unwrap_or_default();
         row.extend([cell(whose), cell(why)]);
         t.row(row);
     }
