@@ -38,7 +38,7 @@ fn main() {
     };
     let table = table(&dir).or_else(|_| table(&plain));
     let text = table.unwrap_or_else(|_| {
-        "/// Every file of the console.\npub static FILES: &[File] = &[];\n".into()
+        "/// Every file of the console.\npub static FILES: [File; 0] = [];\n".into()
     });
     if let Err(why) = fs::write(out.join("console.rs"), text) {
         println!("cargo::warning=the table of the console's files cannot be written: {why}");
@@ -123,8 +123,11 @@ fn table(dir: &Path) -> Result<String, Box<dyn Error>> {
     }
     files.sort();
     let compressed = |p: &Path| p.extension().is_some_and(|e| e == "gz" || e == "br");
-    let mut out = String::from("/// Every file of the console.\npub static FILES: &[File] = &[\n");
-    for file in files.iter().filter(|p| !compressed(p)) {
+    files.retain(|p| !compressed(p));
+    let count = files.len();
+    let mut out =
+        format!("/// Every file of the console.\npub static FILES: [File; {count}] = [\n");
+    for file in &files {
         let name = file.strip_prefix(dir)?.to_string_lossy().replace('\\', "/");
         let beside = |end: &str| {
             let mut path = file.clone().into_os_string();
