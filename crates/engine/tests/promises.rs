@@ -205,6 +205,29 @@ fn a_job_that_hangs_on_a_broken_gpu_is_part_of_the_alert_about_the_gpu() {
 }
 
 #[test]
+fn an_alert_counts_the_jobs_and_gpus_that_one_gpu_stops() {
+    let mut w = unpromised(16);
+    let job = w.run(gang(4, 8));
+    w.run(gang(1, 8));
+    let n = w.nodes_of(job)[0].clone();
+    let mut f = common::fault("xid-79", 0);
+    f.at = w.now;
+    w.ok(Command::FaultsSeen { node: n.clone(), faults: vec![f] });
+    w.sleep(Span::secs(3));
+    let of = |w: &World| open(w).into_iter().find(|a| a.cause == Entity::Gpu(n.clone(), 0));
+    let a = of(&w).expect("an alert about the GPU");
+    assert_eq!((a.jobs, a.gpus), (1, 32), "{a:#?}");
+    // The gang is stopped and leaves: it was affected all the same.
+    for node in w.nodes_of(job) {
+        w.report(job, &node, crash(0, 1));
+    }
+    w.sleep(Span::mins(1));
+    let after = of(&w).map(|a| (a.jobs, a.gpus));
+    assert!(after.is_none_or(|counts| counts == (1, 32)), "{after:?}");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn a_silence_keeps_its_alerts_quiet_and_what_lasts_longer_is_told_at_its_end() {
     let mut w = unpromised(16);
     w.ok(Command::SetRouting { routing: routing(ONCALL) });

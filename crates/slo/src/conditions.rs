@@ -62,6 +62,7 @@ fn condition(key: String, topic: Topic, kind: &str, entity: Entity, since: Time)
         owner: String::new(),
         link: String::new(),
         by_hardware: false,
+        affected: Vec::new(),
     }
 }
 

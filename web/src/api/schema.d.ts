@@ -1899,14 +1899,14 @@ export interface components {
             evidence: string;
             /**
              * Format: int64
-             * @description GPUs that those jobs hold or held.
+             * @description GPUs that those jobs have.
              */
             gpus: number;
             /** @description Names it among all alerts that ever were. */
             id: string;
             /**
              * Format: int64
-             * @description Jobs that run on what is affected, or ran there when it began.
+             * @description Jobs that run on what is affected, or were hit by it: the most at a time.
              */
             jobs: number;
             /** @description A stable code: a failure mode, the name of an objective. */
