@@ -536,7 +536,9 @@ impl Why<'_> {
         let at = earliest(&self.c.fleet, &self.q, self.q.now)?.at;
         (at > self.q.now && at < FAR).then(|| Estimate {
             at,
-            basis: "the time limits of what runs, and what is kept for others".into(),
+            basis: "the time limits of what runs and what is kept for others; sooner if jobs end before \
+                    their limit, later if jobs ahead take the free capacity"
+                .into(),
         })
     }
 }
