@@ -218,9 +218,8 @@ fn an_alert_counts_the_jobs_and_gpus_that_one_gpu_stops() {
     let a = of(&w).expect("an alert about the GPU");
     assert_eq!((a.jobs, a.gpus), (1, 32), "{a:#?}");
     // The gang is stopped and leaves: it was affected all the same.
-    for node in w.nodes_of(job) {
-        w.report(job, &node, crash(0, 1));
-    }
+    w.report(job, &n, crash(0, 1));
+    w.stopped(job);
     w.sleep(Span::mins(1));
     let after = of(&w).map(|a| (a.jobs, a.gpus));
     assert!(after.is_none_or(|counts| counts == (1, 32)), "{after:?}");
