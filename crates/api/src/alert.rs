@@ -33,6 +33,10 @@ pub struct Alert {
     pub members: Vec<String>,
     /// Conditions in all.
     pub count: u64,
+    /// Jobs that run on what is affected, or were hit by it: the most at a time.
+    pub jobs: u64,
+    /// GPUs that those jobs have.
+    pub gpus: u64,
     /// Who answers for it; empty where nobody is named.
     pub owner: String,
     /// The project it concerns, if it concerns one only.
@@ -103,6 +107,8 @@ impl Alert {
             above: words(&a.above),
             members: words(&a.members),
             count: a.count,
+            jobs: a.jobs,
+            gpus: a.gpus,
             owner: a.owner.clone(),
             project: a.project.as_ref().map(ToString::to_string),
             runbook: a.runbook.clone(),

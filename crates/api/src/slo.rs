@@ -76,11 +76,14 @@ pub struct Slo {
     pub target_ppm: u32,
     /// Over what time: `28d` or `month`.
     pub window: String,
+    /// So much of the window was counted; the rest of it is taken as good.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
+    pub counted_for: Span,
     /// Good ones in the window.
     pub good: u64,
     /// All in the window.
     pub total: u64,
-    /// Bad ones that the budget allows among them.
+    /// Bad ones that the budget of the whole window allows, if it goes on as until now.
     pub allowed: u64,
     /// The share of good ones; null without data.
     pub good_share: Option<f64>,
@@ -132,7 +135,7 @@ pub struct BurnRate {
 pub struct FiringRule {
     /// Faster than this.
     pub factor: f64,
-    /// Over this long.
+    /// Over this long; always longer than the other.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Span))]
     pub long: Span,
     /// And still over this long.
@@ -159,7 +162,7 @@ pub struct CauseCount {
 }
 
 /// An hour of a chart.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ChartPoint {
     /// The hour that ends then.
@@ -168,6 +171,9 @@ pub struct ChartPoint {
     pub good: u64,
     /// All in it.
     pub total: u64,
+    /// How fast the budget was spent in it; in the last 60 minutes where it is not over. Null
+    /// without data.
+    pub rate: Option<f64>,
 }
 
 /// Promises, in order of their names.

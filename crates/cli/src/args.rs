@@ -211,6 +211,48 @@ mod tests {
     }
 
     #[test]
+    fn every_verb_that_a_hint_names_exists() {
+        let tree = Cli::command();
+        let is_verb = |w: &str| {
+            let letters = w.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+            letters && w.starts_with(|c: char| c != '-')
+        };
+        let mut dirs = vec![std::path::PathBuf::from(format!("{}/..", env!("CARGO_MANIFEST_DIR")))];
+        let mut seen = 0;
+        while let Some(dir) = dirs.pop() {
+            for entry in std::fs::read_dir(&dir).expect("the crates are beside each other") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() && !path.ends_with("tests") {
+                    dirs.push(path);
+                    continue;
+                }
+                if path.extension().is_none_or(|e| e != "rs") {
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).expect("a source");
+                let code = text.lines().filter(|l| !l.trim_start().starts_with("//"));
+                for line in code.map(|l| l.replace("```", "")) {
+                    for (at, start) in line.match_indices("`muster ") {
+                        seen += 1;
+                        let said = line[at + start.len()..].split(['`', '"', '\\']).next();
+                        let mut verb = &tree;
+                        for word in said.unwrap_or_default().split(' ').take_while(|w| is_verb(w)) {
+                            let Some(next) = verb.find_subcommand(word) else {
+                                let free = !verb.has_subcommands()
+                                    || verb.get_positionals().next().is_some();
+                                assert!(free, "{}: no `{word}` in {line}", path.display());
+                                break;
+                            };
+                            verb = next;
+                        }
+                    }
+                }
+            }
+        }
+        assert!(seen > 100, "{seen}");
+    }
+
+    #[test]
     fn what_follows_the_dashes_is_the_job() {
         let cli =
             Cli::try_parse_from(["muster", "run", "--nodes", "2", "--", "sh", "-c", "echo $RANK"])

@@ -81,7 +81,9 @@ impl State {
         let mut out = explain(&self.index.cluster, &w, &self.policy, now);
         if let Some(p) = &job.promise {
             let basis = match p.basis {
-                Basis::Limits => "promised by the time limits of what runs",
+                Basis::Limits => {
+                    "promised by the time limits of what runs; sooner if jobs end before their limit"
+                }
                 Basis::Preemption if self.is_made_room_for(id) => "others are being stopped for it",
                 Basis::Preemption => "others were stopped for it",
                 Basis::Swap => "nodes that failed are being replaced",

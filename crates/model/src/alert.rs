@@ -131,6 +131,9 @@ pub struct Condition {
     /// What it counts was bad because of hardware: it may be a consequence of something broken.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_hardware: bool,
+    /// Jobs that run on it, or were hit by it, and how many GPUs each of them has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub affected: Vec<(JobId, u32)>,
 }
 
 /// Where an alert stands.
@@ -174,6 +177,10 @@ pub struct Acknowledgement {
     pub note: String,
 }
 
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 /// Something that somebody has to be told of: one cause, however many conditions it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -215,6 +222,12 @@ pub struct Alert {
     pub members: Vec<Entity>,
     /// Conditions in all.
     pub count: u64,
+    /// Jobs that run on what is affected, or were hit by it: the most at a time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub jobs: u64,
+    /// GPUs that those jobs have.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gpus: u64,
     /// When its first condition began.
     pub since: Time,
     /// When it was raised.

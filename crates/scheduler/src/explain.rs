@@ -253,8 +253,10 @@ impl Why<'_> {
         {
             self.out.impossible = true;
             let words = format!(
-                "asks for {} in pieces of {size} inside one NVLink domain, but no {level} of this fleet has so many",
-                self.wanted
+                "asks for {} in pieces of {size} inside one NVLink domain, but no {level} of this fleet has more than {} in such pieces: the largest NVLink domain has {}",
+                self.wanted,
+                plural(self.pieces(level, size).into(), "node"),
+                plural(self.apart(Level::Nvlink).into(), "such node")
             );
             return self.bind(words);
         }
@@ -301,10 +303,12 @@ impl Why<'_> {
             return Some(());
         }
         self.out.impossible = true;
+        let most = self.c.fleet.most_powered(&self.q) as u64;
         self.push("power", "within the budgets of feeds and racks".into(), (0, 0));
         self.bind(format!(
-            "asks for {}, more than the power budgets of its racks and feeds carry",
-            self.wanted
+            "asks for {}, more than the power budgets of its racks and feeds carry: at most {} of it",
+            self.wanted,
+            plural(most, "node")
         ))
     }
 
@@ -532,7 +536,9 @@ impl Why<'_> {
         let at = earliest(&self.c.fleet, &self.q, self.q.now)?.at;
         (at > self.q.now && at < FAR).then(|| Estimate {
             at,
-            basis: "the time limits of what runs, and what is kept for others".into(),
+            basis: "the time limits of what runs and what is kept for others; sooner if jobs end before \
+                    their limit, later if jobs ahead take the free capacity"
+                .into(),
         })
     }
 }

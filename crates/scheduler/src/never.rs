@@ -2,6 +2,7 @@
 
 use crate::explain::plural;
 use crate::fleet::Fleet;
+use crate::mig;
 use crate::node::{Ask, Entry, Part};
 use muster_model::near::closest;
 use muster_model::node::NodeRole;
@@ -61,26 +62,33 @@ pub(crate) fn unmet(f: &Fleet, g: &Group, a: &Ask) -> Option<Unmet> {
         }
         node = format!("node of SKU {sku}");
     }
-    left.retain(|e| a.skus >> e.sku & 1 == 1);
-    match (a.part, &g.part) {
-        (Some(Part::Mig(..)), part) => {
-            left.retain(|e| !e.facts.gpus.and(e.facts.mig).is_empty());
-            if left.is_empty() {
-                let profile = match part {
-                    Some(GpuPart::Mig(p)) => p.as_str(),
-                    _ => "such slices",
-                };
-                let words = format!("no {node} has a GPU in MIG mode that gives {profile}");
-                return Unmet::because(words, None);
-            }
+    if let Some(GpuPart::Mig(profile)) = &g.part {
+        left.retain(|e| !e.facts.gpus.and(e.facts.mig).is_empty());
+        if left.is_empty() {
+            return Unmet::because(format!("no {node} has a GPU in MIG mode"), None);
         }
-        (Some(Part::Milli(_)), _) => {
+        let known: BTreeSet<String> =
+            left.iter().flat_map(|e| mig::profiles(&e.facts.sku)).collect();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        left.retain(|e| a.skus >> e.sku & 1 == 1);
+        if left.is_empty() {
+            let there = known.join(", ");
+            let words =
+                format!("no {node} in MIG mode has the profile {profile}: there is {there}");
+            let near = closest(profile, &known);
+            return Unmet::because(words, near.map(|n| format!("ask for MIG profile {n}")));
+        }
+    }
+    left.retain(|e| a.skus >> e.sku & 1 == 1);
+    match a.part {
+        Some(Part::Mig(..)) => {}
+        Some(Part::Milli(_)) => {
             left.retain(|e| whole(e) > 0);
             if left.is_empty() {
                 return Unmet::because(format!("no {node} has a GPU to share"), None);
             }
         }
-        (None, _) => {
+        None => {
             let most = left.iter().map(|e| whole(e)).max().unwrap_or(0);
             if most == 0 && a.gpus > 0 {
                 return Unmet::because(format!("no {node} has GPUs"), None);

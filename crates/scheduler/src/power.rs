@@ -146,38 +146,53 @@ impl Meter {
 impl Fleet {
     /// Could the budgets carry the gang if nothing else ran?
     pub(crate) fn ever_powered(&self, q: &Query<'_>) -> bool {
-        let m = &self.meter;
-        if !m.on() || !m.refuses() {
+        if !self.meter.on() || !self.meter.refuses() {
             return true;
         }
-        let carries = |nodes: &mut dyn Iterator<Item = &Entry>| {
-            let nodes: Vec<&Entry> = nodes.filter(|e| e.open()).collect();
-            let mut used: BTreeMap<Place, u64> = BTreeMap::new();
-            let mut taken: BTreeSet<u32> = BTreeSet::new();
-            q.asks.iter().all(|a| {
-                let mut need = a.nodes;
-                for e in nodes.iter().filter(|e| e.capable(a)) {
-                    if need == 0 {
-                        break;
-                    }
-                    let (w, places) = (m.alone(e, a), m.budgets(e));
-                    let would = |p: &Place| used.get(p).copied().unwrap_or(0) + w;
-                    if taken.contains(&e.pos.ix) || places.iter().any(|(p, b)| would(p) > *b) {
-                        continue;
-                    }
-                    for (p, _) in places {
-                        *used.entry(p).or_default() += w;
-                    }
-                    taken.insert(e.pos.ix);
-                    need -= 1;
-                }
-                need == 0
-            })
-        };
+        let all: usize = q.asks.iter().map(|a| a.nodes as usize).sum();
+        self.powered(q).any(|n| n == all)
+    }
+
+    /// How many nodes of the gang the budgets could carry at most, if nothing else ran.
+    pub(crate) fn most_powered(&self, q: &Query<'_>) -> usize {
+        self.powered(q).max().unwrap_or(0)
+    }
+
+    /// The same for each domain that the gang may be in.
+    fn powered<'a>(&'a self, q: &'a Query<'_>) -> Box<dyn Iterator<Item = usize> + 'a> {
         match q.demand.widest() {
-            Level::Node => self.entries().any(|e| carries(&mut std::iter::once(e))),
-            l => self.level(l).any(|d| carries(&mut d.nodes.iter().map(|p| self.entry(p.ix)))),
+            Level::Node => Box::new(self.entries().map(move |e| self.carried(q, &[e]))),
+            l => Box::new(self.level(l).map(move |d| {
+                let nodes: Vec<&Entry> = d.nodes.iter().map(|p| self.entry(p.ix)).collect();
+                self.carried(q, &nodes)
+            })),
         }
+    }
+
+    /// How many nodes of the gang the budgets carry on these nodes.
+    fn carried(&self, q: &Query<'_>, nodes: &[&Entry]) -> usize {
+        let m = &self.meter;
+        let mut used: BTreeMap<Place, u64> = BTreeMap::new();
+        let mut taken: BTreeSet<u32> = BTreeSet::new();
+        for a in &q.asks {
+            let mut need = a.nodes;
+            for e in nodes.iter().filter(|e| e.open() && e.capable(a)) {
+                if need == 0 {
+                    break;
+                }
+                let (w, places) = (m.alone(e, a), m.budgets(e));
+                let would = |p: &Place| used.get(p).copied().unwrap_or(0) + w;
+                if taken.contains(&e.pos.ix) || places.iter().any(|(p, b)| would(p) > *b) {
+                    continue;
+                }
+                for (p, _) in places {
+                    *used.entry(p).or_default() += w;
+                }
+                taken.insert(e.pos.ix);
+                need -= 1;
+            }
+        }
+        taken.len()
     }
 }
 

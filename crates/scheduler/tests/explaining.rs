@@ -3,7 +3,9 @@
 
 use crate::common;
 
-use common::shapes::{ALL, Kinds, QUOTAS, act, any_act, any_fleet, any_policy, cases, powered};
+use common::shapes::{
+    ALL, Kinds, QUOTAS, act, any_act, any_fleet, any_policy, cases, mixed, powered,
+};
 use common::{Life, closed, fleet, gang, nvl};
 use muster_model::node::NodeRole;
 use muster_model::quota::Quotas;
@@ -164,7 +166,9 @@ fn follow(w: &Work, s: &str) -> Option<Work> {
         });
     }
     // A nearest name says what there is, not that it has room.
-    let hardware = s.starts_with("ask for at most") || s.starts_with("ask for SKU ");
+    let hardware = ["ask for at most", "ask for SKU ", "ask for MIG profile "]
+        .iter()
+        .any(|w| s.starts_with(w));
     assert!(hardware, "an unknown suggestion: {s}");
     None
 }
@@ -264,9 +268,39 @@ fn time_is_a_reason_too() {
 #[test]
 fn pieces_that_never_fit_are_impossible() {
     let life = Life::new(nvl(2, 3));
-    assert!(why(&life, gang(4, 4).segment(4)).impossible);
+    let e = why(&life, gang(4, 4).segment(4));
+    assert!(e.impossible);
+    let most = "more than 0 nodes in such pieces: the largest NVLink domain has 3 such nodes";
+    assert!(e.summary.ends_with(most), "{}", e.summary);
     assert!(why(&life, gang(4, 4).segment(2)).starts_now);
-    assert!(why(&life, gang(6, 4).segment(2)).impossible, "three pieces, two racks of three");
+    let e = why(&life, gang(6, 4).segment(2));
+    assert!(e.impossible, "three pieces, two racks of three");
+    assert!(e.summary.contains("more than 4 nodes in such pieces"), "{}", e.summary);
+}
+
+#[test]
+fn what_never_fits_says_the_most_that_there_is_and_the_nearest_name() {
+    fn first(e: &Explanation) -> Option<&str> {
+        e.suggestions.first().map(String::as_str)
+    }
+    // Nodes of SKU h100 and h200, two of them with GPUs in MIG mode.
+    let life = Life::new(mixed());
+    let e = why(&life, gang(1, 1).mig("3g.45gb"));
+    assert!(e.impossible, "{e:?}");
+    assert!(e.summary.contains("has the profile 3g.45gb: there is "), "{}", e.summary);
+    assert!(e.summary.contains("3g.40gb"), "{}", e.summary);
+    assert_eq!(first(&e), Some("ask for MIG profile 3g.40gb"));
+    let none = Life::new(fleet(1, 2, 8));
+    let e = why(&none, gang(1, 1).mig("3g.40gb"));
+    assert!(e.summary.ends_with("no node of this fleet has a GPU in MIG mode"), "{}", e.summary);
+    let e = why(&none, gang(1, 1).sku("h101"));
+    assert!(e.summary.ends_with("is of SKU h101: there is h100"), "{}", e.summary);
+    assert_eq!(first(&e), Some("ask for SKU h100"));
+    // Feeds of 7 kW carry one node with eight GPUs of 700 W.
+    let policy = powered(none.policy.clone(), 7_000, 1_000_000);
+    let e = why(&none.with_policy(policy), gang(2, 8));
+    assert!(e.impossible, "{e:?}");
+    assert!(e.summary.ends_with("racks and feeds carry: at most 1 node of it"), "{}", e.summary);
 }
 
 #[test]

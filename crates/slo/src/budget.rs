@@ -4,7 +4,7 @@ use crate::burn::{self, Firing};
 use crate::calendar::month;
 use crate::ledger::{Count, Ledger, Reach, Series};
 use crate::ratio::Ratio;
-use muster_model::slo::{Cause, Gate, Objective, Ppm, Window};
+use muster_model::slo::{Cause, Gate, Objective, Ppm, Unit, Window};
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,19 +14,13 @@ pub fn sli(count: Count) -> Option<Ratio> {
     (count.total > 0).then(|| Ratio::new(u128::from(count.good), u128::from(count.total)))
 }
 
-/// How fast the budget was spent: one for a speed that spends it exactly over its window. Over the
-/// window itself this is the share of the budget that is spent. None where nothing was counted.
+/// How fast the budget was spent by those that were counted: one for a speed that spends it exactly
+/// over its window. None where nothing was counted.
 #[must_use]
 pub fn burn(count: Count, target: Ppm) -> Option<Ratio> {
     let bad = u128::from(count.bad()) * u128::from(Ppm::ONE.0);
     let allowed = u128::from(count.total) * u128::from(target.rest().0);
     (count.total > 0).then(|| Ratio::new(bad, allowed))
-}
-
-/// Bad ones that the budget allows among so many, rounded down.
-#[must_use]
-pub fn allowed(total: u64, target: Ppm) -> u64 {
-    Ratio::new(u128::from(target.rest().0), u128::from(Ppm::ONE.0)).of(total)
 }
 
 /// The mean time between interruptions, from the counts of that indicator; none where there was no
@@ -62,10 +56,9 @@ impl Counts<'_> {
         })
     }
 
-    /// How much of a time that ends at `now` was counted: since the first hour with something.
-    #[must_use]
-    pub fn covered(&self, series: &Series, reach: Reach, now: Time) -> Option<Span> {
-        self.0.iter().filter_map(|l| l.begins(series, reach, now)).min().map(|t| now.since(t))
+    /// Since when something is counted.
+    fn since(&self, series: &Series) -> Option<Time> {
+        self.0.iter().filter_map(|l| l.since(series)).min()
     }
 
     /// Why those that were bad were bad.
@@ -80,16 +73,118 @@ impl Counts<'_> {
     }
 }
 
+/// How fast the budget of an objective is spent, for whoever asks: rules, tables, charts, alerts.
+///
+/// Time of a window that was not counted is taken as good at the same pace: a minute of trouble on
+/// a site of a minute is no hour of it. Where time itself is counted, there is at least one thing
+/// all the time: ten lost seconds are not much because nobody else used a GPU that day.
+#[derive(Debug, Clone)]
+pub struct Meter<'a> {
+    objective: &'a Objective,
+    counts: Counts<'a>,
+    series: Series,
+    since: Option<Time>,
+}
+
+/// An hour of a chart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChartHour {
+    /// Where it ends.
+    pub at: Time,
+    /// What was counted in it.
+    pub count: Count,
+    /// How fast the budget was spent in it; in the last 60 minutes where it is not over.
+    pub rate: Option<Ratio>,
+}
+
+impl<'a> Meter<'a> {
+    /// Of an objective, by what was counted.
+    #[must_use]
+    pub fn new(objective: &'a Objective, counts: Counts<'a>) -> Meter<'a> {
+        let series = Series { sli: objective.sli, scope: objective.scope.clone() };
+        let since = counts.since(&series);
+        Meter { objective, counts, series, since }
+    }
+
+    /// What was counted in a time that ends at `now`.
+    #[must_use]
+    pub fn count(&self, reach: Reach, now: Time) -> Count {
+        self.counts.count(&self.series, reach, now)
+    }
+
+    /// How much of a time that ends at `now` was counted.
+    #[must_use]
+    pub fn counted(&self, reach: Reach, now: Time) -> Span {
+        let start = match reach {
+            Reach::Last(w) => now - w,
+            Reach::From(t) | Reach::Between(t, _) => t,
+        };
+        self.since.map_or(Span(0), |since| now.since(since.max(start)))
+    }
+
+    /// How fast the budget was spent over a window that ends at `now`. None where nothing was
+    /// counted.
+    #[must_use]
+    pub fn rate(&self, window: Span, now: Time) -> Option<Ratio> {
+        let reach = Reach::Last(window);
+        self.spent(self.count(reach, now), self.counted(reach, now), window)
+    }
+
+    /// The hours of the last so long.
+    #[must_use]
+    pub fn chart(&self, last: Span, now: Time) -> Vec<ChartHour> {
+        let hour = Span::hours(1);
+        let mut hours: BTreeMap<Time, Count> = BTreeMap::new();
+        for (at, count) in self.counts.0.iter().flat_map(|l| l.chart(&self.series, last, now)) {
+            hours.entry(at).or_default().add(count);
+        }
+        let of = |(at, count): (Time, Count)| {
+            let over = || self.spent(count, self.counted(Reach::Last(hour), at), hour);
+            let rate = if at > now { self.rate(hour, now) } else { over() };
+            ChartHour { at, count, rate }
+        };
+        hours.into_iter().map(of).collect()
+    }
+
+    /// All that there would be in a whole window, of which so long was counted.
+    fn whole(&self, count: Count, counted: Span, window: Span) -> Ratio {
+        let (window, wide) = (u128::from(window.0), u128::from);
+        let counted = wide(counted.0).clamp(1, window.max(1));
+        let all = Ratio::new(wide(count.total) * window, counted);
+        match self.objective.sli.unit() {
+            Unit::Time => all.max(Ratio::new(window, 1)),
+            Unit::Events => all,
+        }
+    }
+
+    /// What so many cost of the budget of a window.
+    fn spent(&self, count: Count, counted: Span, window: Span) -> Option<Ratio> {
+        let bad = u128::from(count.bad()) * u128::from(Ppm::ONE.0);
+        let bad = Ratio::new(bad, u128::from(self.objective.target.rest().0));
+        (count.total > 0).then(|| bad.over(self.whole(count, counted, window)))
+    }
+
+    /// Bad ones that the budget of a window allows, rounded down.
+    fn allowed(&self, count: Count, counted: Span, window: Span) -> u64 {
+        let rest = u128::from(self.objective.target.rest().0);
+        let share = Ratio::new(rest, u128::from(Ppm::ONE.0));
+        share.times(self.whole(count, counted, window)).of(1)
+    }
+}
+
 /// How an objective stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// What was counted over its window.
     pub count: Count,
+    /// How much of its window was counted.
+    pub counted: Span,
     /// The share of good ones; none: no data.
     pub sli: Option<Ratio>,
-    /// The share of the budget that is spent; more than one when the promise is broken.
+    /// The share of the budget that is spent; more than one when the promise is broken. What was
+    /// not counted yet is taken as good: an hour of trouble on a new site is no month of it.
     pub spent: Option<Ratio>,
-    /// What the budget allows among what was counted.
+    /// Bad ones that the budget of the whole window allows, if it goes on as until now.
     pub allowed: u64,
     /// Why the bad ones were bad, most first.
     pub causes: Vec<(Cause, u64)>,
@@ -102,9 +197,6 @@ pub struct Status {
     pub firing: Vec<Firing>,
     /// When it will be spent, if it goes on being spent as fast as in the last hour.
     pub spent_in: Option<Span>,
-    /// Spent even if all of the window that was not counted yet had been good. Only then does a
-    /// gate hold: an hour of trouble on a new site is no month of it.
-    pub broken: bool,
 }
 
 impl Status {
@@ -136,12 +228,12 @@ pub fn reach(window: Window, now: Time) -> (Reach, Span) {
 /// How an objective stands at a moment.
 #[must_use]
 pub fn status(objective: &Objective, counts: Counts<'_>, now: Time) -> Status {
-    let series = Series { sli: objective.sli, scope: objective.scope.clone() };
+    let meter = Meter::new(objective, counts);
     let (window, length) = reach(objective.window, now);
-    let count = counts.count(&series, window, now);
-    let spent = burn(count, objective.target);
+    let (count, counted) = (meter.count(window, now), meter.counted(window, now).min(length));
+    let spent = meter.spent(count, counted, length);
     let why = |reach: Reach| {
-        let mut causes: Vec<_> = counts.causes(&series, reach, now).into_iter().collect();
+        let mut causes: Vec<_> = counts.causes(&meter.series, reach, now).into_iter().collect();
         causes.sort_by_key(|(cause, n)| (std::cmp::Reverse(*n), *cause));
         causes
     };
@@ -149,23 +241,20 @@ pub fn status(objective: &Objective, counts: Counts<'_>, now: Time) -> Status {
     let firing = burn::firing(objective, &rules, counts, now);
     // Causes are kept by the hour: one more, so that the window is all in it.
     let lately = burn::worst(&firing)
-        .map_or(window, |f| Reach::Last(Span(f.rule.long.0.saturating_add(Span::hours(1).0))));
-    let spans: BTreeSet<Span> = rules.iter().flat_map(|r| [r.short, r.long]).collect();
-    let covered = counts.covered(&series, window, now);
-    let whole = covered.map(|c| Ratio::new(u128::from(length.0), u128::from(c.0.max(1))));
-    let speed = |w: Span| burn(counts.count(&series, Reach::Last(w), now), objective.target);
+        .map_or(window, |f| Reach::Last(Span(f.over.0.saturating_add(Span::hours(1).0))));
+    let spans: BTreeSet<Span> = rules.iter().flat_map(|r| [r.short, burn::over(r)]).collect();
+    let pace = meter.rate(Span::hours(1), now).unwrap_or(Ratio::ZERO);
     Status {
         count,
+        counted,
         sli: sli(count),
         spent,
-        allowed: allowed(count.total, objective.target),
+        allowed: meter.allowed(count, counted, length),
         causes: why(window),
         lately: why(lately),
-        burn: spans.into_iter().map(|w| (w, speed(w))).collect(),
+        burn: spans.into_iter().map(|w| (w, meter.rate(w, now))).collect(),
         firing,
-        broken: spent.zip(whole).is_some_and(|(s, w)| s >= w && s >= Ratio::ONE),
-        spent_in: spent
-            .and_then(|s| forecast(s, speed(Span::hours(1)).unwrap_or(Ratio::ZERO), length)),
+        spent_in: spent.and_then(|s| forecast(s, pace, length)),
     }
 }
 
@@ -175,7 +264,7 @@ pub fn gates<'a>(
 ) -> BTreeMap<Gate, Vec<&'a Objective>> {
     let mut out: BTreeMap<Gate, Vec<&Objective>> = BTreeMap::new();
     for (o, s) in standing {
-        for gate in o.gates.iter().filter(|_| s.broken) {
+        for gate in o.gates.iter().filter(|_| s.is_spent()) {
             out.entry(*gate).or_default().push(o);
         }
     }
@@ -204,7 +293,6 @@ mod tests {
         let target = Ppm(999_000);
         assert_eq!(sli(count).unwrap(), Ratio::new(39_990, 40_000));
         assert_eq!(burn(count, target).unwrap(), Ratio::new(1, 4));
-        assert_eq!(allowed(count.total, target), 1000);
         // 1.44% errors are 14.4 times what 99.9% allows: the budget of 30 days in 50 hours.
         let fast = Count { good: 98_560, total: 100_000 };
         assert_eq!(burn(fast, target).unwrap(), Ratio::new(144, 10));
@@ -263,6 +351,28 @@ mod tests {
         assert!(s.is_spent());
         assert_eq!(s.spent_in, Some(Span(0)));
         assert_eq!(gates([(&o, &s)])[&Gate::Rollouts].len(), 1);
+    }
+
+    #[test]
+    fn a_chart_and_a_table_say_the_same_of_the_last_hour() {
+        let o = objective("99%");
+        let series = Series { sli: Sli::ApiAvailability, scope: Scope::default() };
+        let (mut l, mut tail) = (Ledger::default(), Ledger::default());
+        l.note(Time(HOUR), &series, Count { good: 95, total: 100 }, None);
+        l.note(Time(2 * HOUR + HOUR / 2), &series, Count { good: 96, total: 100 }, None);
+        tail.note(Time(3 * HOUR + HOUR / 4), &series, Count { good: 98, total: 100 }, None);
+        let now = Time(3 * HOUR + HOUR / 4);
+        let ledgers = [&l, &tail];
+        let meter = Meter::new(&o, Counts(&ledgers));
+        let chart = meter.chart(Span::hours(24), now);
+        let rates: Vec<_> = chart.iter().map(|h| (h.at, h.count.total, h.rate)).collect();
+        // Counting began in the last minute of the first hour.
+        assert_eq!(rates[0], (Time(HOUR), 100, Some(Ratio::new(5, 60))));
+        assert_eq!(rates[1], (Time(3 * HOUR), 100, Some(Ratio::new(4, 1))));
+        let last = status(&o, Counts(&ledgers), now).burn;
+        let last = last.iter().find(|(w, _)| *w == Span::hours(1)).unwrap().1;
+        // Four of the half hour before and two of this one.
+        assert_eq!((rates[2].2, last), (Some(Ratio::new(3, 1)), Some(Ratio::new(3, 1))));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! the Site Reliability Workbook, chapter 5, table 5-8: for a budget of 30 days, 14.4 spends 2% of
 //! it in an hour, 6 spends 5% in six hours, 3 spends 10% in a day, 1 spends 10% in three days.
 
-use crate::budget::{Counts, burn};
-use crate::ledger::{Reach, Series};
+use crate::budget::{Counts, Meter};
+use crate::ledger::Reach;
 use crate::ratio::Ratio;
 use muster_model::alert::Urgency;
 use muster_model::slo::{BurnRule, Factor, Objective, Unit, Window};
@@ -51,44 +51,51 @@ pub fn rules(o: &Objective) -> Vec<BurnRule> {
     site().into_iter().filter(fits).map(|r| BurnRule { least, ..r }).collect()
 }
 
+/// The long time that a rule looks at. One with two equal windows looks at all minutes of the time
+/// that it asks for.
+#[must_use]
+pub fn over(rule: &BurnRule) -> Span {
+    if rule.long > rule.short {
+        return rule.long;
+    }
+    Span(rule.long.0.saturating_add(rule.held.0))
+}
+
 /// A rule that holds now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Firing {
     /// The rule that holds.
     pub rule: BurnRule,
-    /// How fast the budget is spent over its long window.
+    /// The long time that it looks at.
+    pub over: Span,
+    /// How fast the budget is spent over that.
     pub long: Ratio,
-    /// And over its short one.
+    /// And over its short window.
     pub short: Ratio,
 }
 
 /// The speeds over both windows of a rule at a moment, if both are too fast.
-fn holds(
-    o: &Objective,
-    series: &Series,
-    rule: &BurnRule,
-    counts: Counts<'_>,
-    at: Time,
-) -> Option<(Ratio, Ratio)> {
+fn holds(meter: &Meter<'_>, rule: &BurnRule, at: Time) -> Option<(Ratio, Ratio)> {
     let most = Ratio::thousandths(rule.factor.0);
-    let over = |w: Span| {
-        let count = counts.count(series, Reach::Last(w), at);
-        burn(count, o.target).filter(|b| *b > most).map(|b| (b, count.bad()))
-    };
-    let (short, _) = over(rule.short)?;
-    let (long, bad) = over(rule.long)?;
+    let faster = |w: Span| meter.rate(w, at).filter(|b| *b > most);
+    let short = faster(rule.short)?;
+    let long = faster(rule.long)?;
+    let bad = meter.count(Reach::Last(rule.long), at).bad();
     (bad >= rule.least).then_some((long, short))
 }
 
 /// Rules that hold at a moment, and have held at every minute of the time they ask for.
 #[must_use]
 pub fn firing(o: &Objective, rules: &[BurnRule], counts: Counts<'_>, now: Time) -> Vec<Firing> {
-    let series = Series { sli: o.sli, scope: o.scope.clone() };
+    let meter = Meter::new(o, counts);
     let judge = |rule: &BurnRule| {
-        let (long, short) = holds(o, &series, rule, counts, now)?;
+        let (long, short) = holds(&meter, rule, now)?;
         let minutes = 1..=rule.held.0 / 60_000;
-        let before = |m: u64| holds(o, &series, rule, counts, now - Span::mins(m)).is_some();
-        minutes.into_iter().all(before).then(|| Firing { rule: rule.clone(), long, short })
+        let before = |m: u64| holds(&meter, rule, now - Span::mins(m)).is_some();
+        let over = over(rule);
+        let long = meter.rate(over, now).unwrap_or(long);
+        let held = minutes.into_iter().all(before);
+        held.then(|| Firing { rule: rule.clone(), over, long, short })
     };
     rules.iter().filter_map(judge).collect()
 }
@@ -108,8 +115,8 @@ pub fn urgency(firing: &[Firing]) -> Option<Urgency> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::{Count, Ledger};
-    use muster_model::slo::{Scope, Sli};
+    use crate::ledger::{Count, Ledger, Series};
+    use muster_model::slo::{Cause, Scope, Sli};
 
     const MIN: i64 = 60_000;
 
@@ -174,10 +181,67 @@ mod tests {
         let o = objective("api_availability", "99%", "28d");
         let series = Series { sli: o.sli, scope: o.scope.clone() };
         let mut l = Ledger::default();
+        l.note(Time(MIN), &series, Count::good(1), None);
         l.note(Time(100 * MIN), &series, Count::bad_ones(2), None);
         assert!(firing(&o, &rules(&o), Counts(&[&l]), Time(100 * MIN)).is_empty());
         l.note(Time(100 * MIN), &series, Count::bad_ones(1), None);
         assert!(!firing(&o, &rules(&o), Counts(&[&l]), Time(100 * MIN)).is_empty());
+    }
+
+    #[test]
+    fn a_young_site_does_not_spend_what_it_has_not_had_time_for() {
+        let o = objective("goodput", "90%", "28d");
+        let series = Series { sli: o.sli, scope: o.scope.clone() };
+        let lost = |from: i64, to: i64| {
+            let mut l = Ledger::default();
+            let span = (Time(from * 1000), Time(to * 1000));
+            l.spread(span, &series, 8, Err(Cause::Application));
+            l
+        };
+        // One job of ten seconds that failed, on a site of 16 seconds: nothing, also when it is a day
+        // old and nobody else used a GPU.
+        let fires = |l: &Ledger, at: i64| firing(&o, &rules(&o), Counts(&[l]), Time(at * 1000));
+        let day = 24 * 3600;
+        assert_eq!(fires(&lost(3, 13), 16), vec![]);
+        assert_eq!(fires(&lost(3, 13), day), vec![]);
+        assert_eq!(fires(&lost(day, day + 10), day + 16), vec![]);
+        let s = crate::budget::status(&o, Counts(&[&lost(3, 13)]), Time(16_000));
+        assert!(!s.is_spent() && s.left() > Some(Ratio::new(99, 100)), "{s:?}");
+        assert!(s.burn.iter().all(|(w, b)| *w < Span::mins(30) || *b < Some(Ratio::ONE)), "{s:?}");
+        // All that was used for hours was lost: that is something.
+        assert!(!fires(&lost(0, 5 * 3600), 5 * 3600).is_empty());
+    }
+
+    #[test]
+    fn an_outage_of_a_young_site_is_told_all_the_same() {
+        let mut l = Ledger::default();
+        errors(&mut l, 1..2, 1000);
+        assert_eq!(fires(&l, 1), vec![(14_400, Urgency::Page)], "nothing else was ever seen");
+        let mut l = Ledger::default();
+        errors(&mut l, 1..5, 20);
+        assert_eq!(
+            fires(&l, 4),
+            vec![],
+            "2% for four minutes is not 20 times too fast for an hour"
+        );
+    }
+
+    #[test]
+    fn two_windows_of_a_rule_are_never_the_same() {
+        let mut l = Ledger::default();
+        errors(&mut l, 1..10_000, 0);
+        errors(&mut l, 10_000..10_015, 3);
+        errors(&mut l, 10_015..10_030, 5);
+        let o = objective("api_availability", "99.9%", "30d");
+        let all = firing(&o, &rules(&o), Counts(&[&l]), Time(10_029 * MIN));
+        assert!(!all.is_empty());
+        for f in &all {
+            assert!(f.over > f.rule.short, "{f:?}");
+        }
+        let twice = all.iter().find(|f| f.rule.factor.0 == 2000).unwrap();
+        // 15 minutes with five of 1,000 and five with three.
+        assert_eq!((twice.over, twice.short), (Span::mins(20), Ratio::new(5, 1)));
+        assert_eq!(twice.long, Ratio::new(90, 20));
     }
 
     #[test]

@@ -62,6 +62,7 @@ fn condition(key: String, topic: Topic, kind: &str, entity: Entity, since: Time)
         owner: String::new(),
         link: String::new(),
         by_hardware: false,
+        affected: Vec::new(),
     }
 }
 
@@ -117,8 +118,8 @@ pub fn incident(i: &Incident, worst: Option<Severity>) -> Option<Condition> {
 pub fn objective(o: &Objective, s: &Status, since: Time) -> Option<Condition> {
     let summary = match burn::worst(&s.firing) {
         Some(f) => {
-            let (factor, long) = (f.rule.factor, f.rule.long);
-            format!("{}: its budget is spent more than {factor} too fast over {long}", o.name)
+            let (factor, over) = (f.rule.factor, f.over);
+            format!("{}: its budget is spent more than {factor} too fast over {over}", o.name)
         }
         None if s.is_spent() => format!("{}: its budget of {} is spent", o.name, o.window),
         None => return None,
@@ -422,7 +423,7 @@ mod tests {
             (Urgency::Page, "cp", "/slos/api")
         );
         // Days later nothing burns, and the budget is spent all the same.
-        let later = objective(&o, &status(&o, Counts(&[&l]), at(20_000)), at(20_000)).unwrap();
+        let later = objective(&o, &status(&o, Counts(&[&l]), at(40_000)), at(40_000)).unwrap();
         assert_eq!(later.urgency, Urgency::Ticket);
         assert_eq!(later.summary, "api: its budget of 30d is spent");
     }

@@ -5,6 +5,7 @@ use muster_model::alert::{
     Alert, AlertState, Condition, MEMBERS_MAX, Routing, Seen, Silence, Topic, Urgency,
 };
 use muster_model::entity::Entity;
+use muster_model::ids::JobId;
 use muster_model::names::Label;
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -155,6 +156,13 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     let acknowledged = before.and_then(|a| a.acknowledged.clone()).filter(|_| !worse);
     let raised_at = before.map_or(now, |a| a.raised_at);
     let since_all = g.all.iter().map(|c| c.since).min().unwrap_or(now);
+    let mut affected: BTreeMap<JobId, u32> = BTreeMap::new();
+    for (job, gpus) in g.all.iter().flat_map(|c| &c.affected) {
+        let most = affected.entry(*job).or_default();
+        *most = (*most).max(*gpus);
+    }
+    let jobs = affected.len() as u64;
+    let gpus: u64 = affected.values().map(|n| u64::from(*n)).sum();
     Alert {
         id: before.map_or_else(|| id(&g.key, now), |a| a.id.clone()),
         group: g.key.clone(),
@@ -173,6 +181,9 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
         runbook: g.lead.runbook.clone(),
         link: g.lead.link.clone(),
         count: g.all.len() as u64,
+        // A job that was stopped and runs elsewhere by now was affected all the same.
+        jobs: before.map_or(0, |a| a.jobs).max(jobs),
+        gpus: before.map_or(0, |a| a.gpus).max(gpus),
         members: members.into_iter().take(MEMBERS_MAX).cloned().collect(),
         // Of an alert that goes on, the beginning stays when its first condition is over.
         since: before.map_or(since_all, |a| a.since.min(since_all)),

@@ -26,6 +26,7 @@ fn condition(key: &str, topic: Topic, kind: &str, on: &str, urgency: Urgency) ->
         runbook: format!("/runbooks/{kind}"),
         link: format!("/findings/{key}"),
         by_hardware: false,
+        affected: Vec::new(),
     }
 }
 

@@ -40,6 +40,8 @@ fn alert(id: &str, urgency: Urgency, loud: Time) -> Alert {
         link: String::new(),
         members: vec![],
         count: 1,
+        jobs: 0,
+        gpus: 0,
         since: loud,
         raised_at: loud,
         changed_at: loud,

@@ -50,7 +50,7 @@ impl Count {
         self.total.saturating_sub(self.good)
     }
 
-    fn add(&mut self, other: Count) {
+    pub(crate) fn add(&mut self, other: Count) {
         // Both stop at the same moment, so that good never passes all.
         self.total = self.total.saturating_add(other.total);
         self.good = self.good.saturating_add(other.good.min(other.total)).min(self.total);
@@ -266,13 +266,16 @@ impl Ledger {
         out
     }
 
-    /// The beginning of the first hour of a time in which something was counted.
+    /// Since when a series is counted, as far as is kept: the beginning of its first minute, or of
+    /// its first hour where the minutes of that are gone.
     #[must_use]
-    pub fn begins(&self, series: &Series, reach: Reach, now: Time) -> Option<Time> {
-        let (first, end) = hours(reach, now);
-        let track = self.tracks.get(series).filter(|_| first <= end)?;
-        let (b, _) = track.hours.range(first..=end).next()?;
-        Some(Time(b.saturating_sub(1).saturating_mul(HOUR)))
+    pub fn since(&self, series: &Series) -> Option<Time> {
+        let track = self.tracks.get(series)?;
+        let (hour, _) = track.hours.first_key_value()?;
+        let starts = |b: i64, size: i64| Time(b.saturating_sub(1).saturating_mul(size));
+        let minute = track.minutes.first_key_value().map(|(b, _)| *b);
+        let within = |b: &i64| bucket(Time(b.saturating_mul(MINUTE)), HOUR) == *hour;
+        Some(minute.filter(within).map_or(starts(*hour, HOUR), |b| starts(b, MINUTE)))
     }
 
     /// What was ever counted: only grows, so it can be shown as a counter.

@@ -86,6 +86,21 @@ fn what_turned_out_otherwise_is_amended_where_it_was_counted() {
 }
 
 #[test]
+fn since_when_is_known_to_the_minute_as_long_as_minutes_are() {
+    let (mut l, s) = (Ledger::default(), series(1));
+    assert_eq!(l.since(&s), None);
+    let first = 50 * H + 17 * M;
+    l.note(Time(first + 5), &s, Count::good(1), None);
+    assert_eq!(l.since(&s), Some(Time(first)));
+    l.note(Time(first + 3 * H), &s, Count::good(1), None);
+    assert_eq!(l.since(&s), Some(Time(first)));
+    l.note(Time(first + 30 * H), &s, Count::good(1), None);
+    assert_eq!(l.since(&s), Some(Time(50 * H)), "its minutes are gone");
+    let empty = Ledger::default();
+    assert_eq!(empty.since(&s), None);
+}
+
+#[test]
 fn no_more_series_than_are_kept() {
     let mut l = Ledger::default();
     for n in 0..SERIES_MAX as u64 + 50 {

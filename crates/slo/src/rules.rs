@@ -1,9 +1,10 @@
 //! The same promises as rules of Prometheus, so that both can be compared, and for sites that alert
-//! from there. They read two counters that the server shows for each objective.
+//! from there. They read what the server shows for each objective: two counters, and since when they
+//! count.
 
 use crate::burn;
 use muster_model::alert::Urgency;
-use muster_model::slo::{BurnRule, Objective, Ppm, Window};
+use muster_model::slo::{BurnRule, Objective, Ppm, Unit, Window};
 use muster_model::units::Span;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,6 +13,8 @@ use std::fmt::Write;
 pub const GOOD: &str = "muster_slo_good_total";
 /// Counter of all, by `objective`.
 pub const ALL: &str = "muster_slo_all_total";
+/// Since when they are counted, by `objective`.
+pub const SINCE: &str = "muster_slo_counted_since_seconds";
 
 /// A group of rules that are evaluated together, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,9 +77,12 @@ fn counter(name: &str, o: &Objective, window: Span) -> String {
 
 fn record(o: &Objective, window: Span) -> Rule {
     let (good, all) = (counter(GOOD, o, window), counter(ALL, o, window));
+    // What was not counted yet is taken as good.
+    let counted = format!("time() - {SINCE}{{objective=\"{}\"}}", o.name);
+    let seconds = window.0 / 1000;
     Rule {
         kind: RuleKind::Record(recorded(window)),
-        expr: format!("1 - {good} / {all}"),
+        expr: format!("(1 - {good} / {all}) * clamp_max(({counted}) / {seconds}, 1)"),
         labels: vec![("objective", o.name.to_string())],
     }
 }
@@ -96,6 +102,15 @@ fn labels(o: &Objective, urgency: Urgency) -> Vec<(&'static str, String)> {
     out
 }
 
+/// Where time is counted: at least so much of it was bad, as if there were one thing all the time.
+fn enough(o: &Objective, window: Span, factor: u32) -> Option<String> {
+    let (good, all) = (counter(GOOD, o, window), counter(ALL, o, window));
+    let bad = u128::from(o.target.rest().0) * u128::from(factor) * u128::from(window.0);
+    let bad = bad / 1_000_000_000;
+    let time = o.sli.unit() == Unit::Time;
+    time.then(|| format!(" and on (objective) ({all} - {good} > {bad})"))
+}
+
 fn burning(o: &Objective, r: &BurnRule) -> Rule {
     let most = share(o.target.rest(), r.factor.0);
     let of = |w: Span| format!("{}{{objective=\"{}\"}} > {most}", recorded(w), o.name);
@@ -108,12 +123,15 @@ fn burning(o: &Objective, r: &BurnRule) -> Rule {
         let (good, all) = (counter(GOOD, o, r.long), counter(ALL, o, r.long));
         write!(expr, " and on (objective) ({all} - {good} > {}.5)", r.least - 1).ok();
     }
-    let summary = format!("{}: the budget is spent {} too fast over {}", o.name, r.factor, r.long);
+    let windows = BTreeSet::from([r.long, r.short]);
+    expr.extend(windows.into_iter().filter_map(|w| enough(o, w, r.factor.0)));
+    let over = burn::over(r);
+    let summary = format!("{}: the budget is spent {} too fast over {over}", o.name, r.factor);
     Rule {
         kind: RuleKind::Alert { name: "MusterBudgetBurns".to_owned(), held: r.held, summary },
         expr,
         // Two rules of one objective may hold at once, and are two alerts.
-        labels: [labels(o, r.urgency), vec![("window", length(r.long))]].concat(),
+        labels: [labels(o, r.urgency), vec![("window", length(over))]].concat(),
     }
 }
 
@@ -133,7 +151,8 @@ pub fn groups(objectives: &[Objective]) -> Vec<RuleGroup> {
         out.extend(rules.iter().map(|r| burning(o, r)));
         if let Some(w) = budget {
             let most = share(o.target.rest(), 1000);
-            let expr = format!("{}{{objective=\"{}\"}} >= {most}", recorded(w), o.name);
+            let mut expr = format!("{}{{objective=\"{}\"}} >= {most}", recorded(w), o.name);
+            expr.extend(enough(o, w, 1000));
             let summary = format!("{}: the budget of {} is spent", o.name, o.window);
             out.push(Rule {
                 kind: RuleKind::Alert {
@@ -217,15 +236,15 @@ mod tests {
     interval: 1m
     rules:
       - record: "muster:slo_bad:ratio_5m"
-        expr: "1 - increase(muster_slo_good_total{objective=\"api\"}[5m]) / increase(muster_slo_all_total{objective=\"api\"}[5m])"
+        expr: "(1 - increase(muster_slo_good_total{objective=\"api\"}[5m]) / increase(muster_slo_all_total{objective=\"api\"}[5m])) * clamp_max((time() - muster_slo_counted_since_seconds{objective=\"api\"}) / 300, 1)"
         labels:
           objective: "api"
       - record: "muster:slo_bad:ratio_1h"
-        expr: "1 - increase(muster_slo_good_total{objective=\"api\"}[1h]) / increase(muster_slo_all_total{objective=\"api\"}[1h])"
+        expr: "(1 - increase(muster_slo_good_total{objective=\"api\"}[1h]) / increase(muster_slo_all_total{objective=\"api\"}[1h])) * clamp_max((time() - muster_slo_counted_since_seconds{objective=\"api\"}) / 3600, 1)"
         labels:
           objective: "api"
       - record: "muster:slo_bad:ratio_30d"
-        expr: "1 - increase(muster_slo_good_total{objective=\"api\"}[30d]) / increase(muster_slo_all_total{objective=\"api\"}[30d])"
+        expr: "(1 - increase(muster_slo_good_total{objective=\"api\"}[30d]) / increase(muster_slo_all_total{objective=\"api\"}[30d])) * clamp_max((time() - muster_slo_counted_since_seconds{objective=\"api\"}) / 2592000, 1)"
         labels:
           objective: "api"
       - alert: "MusterBudgetBurns"
@@ -244,9 +263,9 @@ mod tests {
           objective: "api"
           severity: "page"
           owner: "on \"call\" {{\"{{\"}} . }}"
-          window: "5m"
+          window: "20m"
         annotations:
-          summary: "api: the budget is spent 2x too fast over 5m"
+          summary: "api: the budget is spent 2x too fast over 20m"
       - alert: "MusterBudgetSpent"
         expr: "muster:slo_bad:ratio_30d{objective=\"api\"} >= 0.001"
         labels:

@@ -196,15 +196,19 @@ fn head(a: &Alert, news: News) -> String {
     }
 }
 
-/// `n1, n2 and 62 more`.
+/// `1 job with 32 GPUs, n1, n2 and 62 more`.
 fn affected(a: &Alert) -> String {
-    let named: Vec<String> = a.members.iter().take(NAMED).map(ToString::to_string).collect();
+    let some = |n: u64, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
+    let jobs =
+        (a.jobs > 0).then(|| format!("{} with {}", some(a.jobs, "job"), some(a.gpus, "GPU")));
+    let named = a.members.iter().take(NAMED).map(ToString::to_string);
+    let named: Vec<String> = jobs.into_iter().chain(named).collect();
     // The alert counts conditions; those that are named are things.
     let more = match a.members.len() {
         n if n >= muster_model::alert::MEMBERS_MAX => {
             format!(" and more, {} findings in all", a.count)
         }
-        n if n > named.len() => format!(" and {} more", n - named.len()),
+        n if n > NAMED => format!(" and {} more", n - NAMED),
         _ => String::new(),
     };
     format!("{}{more}", named.join(", "))
@@ -235,6 +239,8 @@ mod tests {
             link: "/incidents/9".to_owned(),
             members: (0..12).map(|n| format!("node:n{n}").parse().unwrap()).collect(),
             count: 13,
+            jobs: 0,
+            gpus: 0,
             since: Time(1_771_070_400_000),
             raised_at: Time(1_771_070_400_000),
             changed_at: Time(1_771_070_400_000),
@@ -309,5 +315,7 @@ mod tests {
         assert!(affected(&a).ends_with("and more, 200 findings in all"));
         a.members.truncate(1);
         assert_eq!(affected(&a), "node:n0");
+        (a.jobs, a.gpus) = (1, 32);
+        assert_eq!(affected(&a), "1 job with 32 GPUs, node:n0");
     }
 }

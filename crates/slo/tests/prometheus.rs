@@ -50,7 +50,7 @@ const END: i64 = 9 * 60;
 fn minute(m: i64) -> Count {
     let total = 200 + (m * 37 % 90).unsigned_abs();
     let bad = match m {
-        60..75 => total / 4,
+        60..90 => total / 2,
         180..300 => 1 + (m % 3).unsigned_abs(),
         310..345 => 3,
         _ if m % 50 == 7 => 1,
@@ -100,6 +100,8 @@ fn shares_and_alerts_are_those_of_prometheus() {
         writeln!(cases, "      - series: '{name}{{objective=\"api\"}}'").unwrap();
         writeln!(cases, "        values: '{values}'").unwrap();
     }
+    writeln!(cases, "      - series: '{}{{objective=\"api\"}}'", rules::SINCE).unwrap();
+    writeln!(cases, "        values: '0+0x{END}'").unwrap();
     cases.push_str("    promql_expr_test:\n");
     let mut compared = 0;
     for m in (1..=END).filter(|m| m % 13 == 0) {
@@ -146,7 +148,7 @@ fn shares_and_alerts_are_those_of_prometheus() {
         cases.push_str("        exp_alerts: [");
         for f in &firing {
             let at = burns.iter().position(|r| *r == f.rule).unwrap();
-            let (severity, window) = (f.rule.urgency.word(), f.rule.long);
+            let (severity, window) = (f.rule.urgency.word(), f.over);
             expect(&mut cases, &format!("severity: {severity}, window: {window}"), summaries[at]);
         }
         cases.push_str("]\n");

@@ -204,6 +204,8 @@ fn alert() -> Alert {
         above: Vec::new(),
         members: vec!["node:hgx-00002".into(), "node:hgx-00003".into()],
         count: 6,
+        jobs: 0,
+        gpus: 0,
         owner: "oncall".into(),
         project: None,
         runbook: "docs/runbooks/leaf-loss.md".into(),

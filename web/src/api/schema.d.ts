@@ -1897,8 +1897,18 @@ export interface components {
             count: number;
             /** @description Where the evidence is: a page of the console. */
             evidence: string;
+            /**
+             * Format: int64
+             * @description GPUs that those jobs have.
+             */
+            gpus: number;
             /** @description Names it among all alerts that ever were. */
             id: string;
+            /**
+             * Format: int64
+             * @description Jobs that run on what is affected, or were hit by it: the most at a time.
+             */
+            jobs: number;
             /** @description A stable code: a failure mode, the name of an objective. */
             kind: string;
             /**
@@ -2374,6 +2384,12 @@ export interface components {
              * @description Good ones in it.
              */
             good: number;
+            /**
+             * Format: double
+             * @description How fast the budget was spent in it; in the last 60 minutes where it is not over. Null
+             *     without data.
+             */
+            rate?: number | null;
             /**
              * Format: int64
              * @description All in it.
@@ -3228,7 +3244,7 @@ export interface components {
              * @description Faster than this.
              */
             factor: number;
-            /** @description Over this long. */
+            /** @description Over this long; always longer than the other. */
             long: components["schemas"]["Span"];
             /**
              * Format: double
@@ -7143,7 +7159,7 @@ export interface components {
             alert?: string | null;
             /**
              * Format: int64
-             * @description Bad ones that the budget allows among them.
+             * @description Bad ones that the budget of the whole window allows, if it goes on as until now.
              */
             allowed: number;
             /**
@@ -7162,6 +7178,8 @@ export interface components {
             causes: components["schemas"]["CauseCount"][];
             /** @description Hour by hour; only where one objective is asked for. */
             chart?: components["schemas"]["ChartPoint"][];
+            /** @description So much of the window was counted; the rest of it is taken as good. */
+            counted_for: components["schemas"]["Span"];
             /** @description What it is for. */
             description: string;
             /** @description Rules that hold now. */

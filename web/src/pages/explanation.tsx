@@ -9,7 +9,7 @@ export function Explained({ of: e }: { of: Schemas['Explanation'] }) {
       {e.would_go && <p className="dim">It would go to {e.would_go}.</p>}
       {e.estimated_start && (
         <p>
-          It starts about <Ago at={e.estimated_start.at} />,{' '}
+          Estimated start <Ago at={e.estimated_start.at} />:{' '}
           <span className="dim">{tidy(e.estimated_start.basis)}</span>
         </p>
       )}

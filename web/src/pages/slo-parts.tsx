@@ -6,7 +6,7 @@ import { alerts, slos } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { Ago, brief, Empty, Loaded, Panel, type Tone, Word } from '../ui/parts';
+import { Ago, brief, count, Empty, Loaded, Panel, type Tone, Word } from '../ui/parts';
 
 type Slo = Schemas['Slo'];
 type Alert = Schemas['Alert'];
@@ -97,6 +97,7 @@ function AlertItem({ alert: a }: { alert: Alert }) {
       <p className="dim">
         {[
           a.kind,
+          a.jobs > 0 && `affects ${count(a.jobs, 'job')} with ${count(a.gpus, 'GPU')}`,
           a.owner && `for ${a.owner}`,
           a.silenced && `silenced by ${a.silenced}`,
           a.level > 0 && `passed on ${a.level} times`,

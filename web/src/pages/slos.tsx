@@ -3,7 +3,7 @@ import { useNavigate, useSearch } from '@tanstack/react-router';
 import { api, once, type Schemas } from '../api/client';
 import { receivers, silences, slo, slos } from '../queries';
 import { useRights } from '../rights';
-import { burn, left } from '../slo/burn';
+import { left } from '../slo/burn';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Ago, brief, count, Empty, Loaded, NotShown, Panel, Word } from '../ui/parts';
@@ -129,7 +129,7 @@ function One({ name }: { name: string }) {
       {(s) => {
         const points = s.chart ?? [];
         const at = points.map((p) => Date.parse(p.at));
-        const rates = burn(points, s.target_ppm).map((v) => (v === null ? null : Math.min(v, 100)));
+        const rates = points.map((p) => (typeof p.rate === 'number' ? Math.min(p.rate, 100) : null));
         const whole = (s.causes ?? []).reduce((n, c) => n + c.count, 0);
         return (
           <Panel title={s.name} note={`${s.good_text ?? 'no data'} of ${s.target} over ${s.window}`}>
@@ -172,8 +172,12 @@ function One({ name }: { name: string }) {
                     text={
                       s.unit === 'time'
                         ? `${(s.total / 3_600_000).toLocaleString('en', { maximumFractionDigits: 0 })} hours, ${((s.total - s.good) / 3_600_000).toLocaleString('en', { maximumFractionDigits: 1 })} of them bad`
-                        : `${s.total.toLocaleString('en')}, ${(s.total - s.good).toLocaleString('en')} of them bad, ${s.allowed.toLocaleString('en')} allowed`
+                        : `${s.total.toLocaleString('en')}, ${(s.total - s.good).toLocaleString('en')} of them bad, ${s.allowed.toLocaleString('en')} allowed in ${s.window}`
                     }
+                  />
+                  <Fact
+                    word="counted for"
+                    text={`${brief(s.counted_for)} of ${s.window}; the rest is taken as good`}
                   />
                   {s.mean_time && <Fact word="between two" text={s.mean_time} />}
                   {whole > 0 && (

@@ -1,20 +1,7 @@
 import { expect, test } from 'vitest';
-import { burn, left } from './burn';
+import { left } from './burn';
 
 const points = (...all: [number, number][]) => all.map(([good, total]) => ({ at: '', good, total }));
-
-test('an hour as bad as the target allows burns at one', () => {
-  expect(burn(points([99, 100], [90, 100], [0, 0], [100, 100]), 990_000)).toEqual([
-    expect.closeTo(1),
-    expect.closeTo(10),
-    null,
-    0,
-  ]);
-});
-
-test('a target of everything has no budget', () => {
-  expect(burn(points([99, 100], [100, 100]), 1_000_000)).toEqual([Number.POSITIVE_INFINITY, 0]);
-});
 
 test('what is left is counted back from now', () => {
   const got = left(points([0, 0], [98, 100], [100, 100], [99, 100]), 0.3, 10);

@@ -2,16 +2,6 @@ import type { Schemas } from '../api/client';
 
 type Point = Schemas['ChartPoint'];
 
-/** How fast the budget was spent, hour by hour: one spends it exactly over the window. */
-export function burn(points: Point[], targetPpm: number): (number | null)[] {
-  const allowed = (1_000_000 - targetPpm) / 1_000_000;
-  return points.map((p) => {
-    if (p.total === 0) return null;
-    const bad = (p.total - p.good) / p.total;
-    return allowed > 0 ? bad / allowed : bad > 0 ? Number.POSITIVE_INFINITY : 0;
-  });
-}
-
 /**
  * What was left of the budget after each hour, by what is left now and what was spent since; the
  * budget is that of the whole window as it stands now.

@@ -8,7 +8,7 @@ use muster_terminal::fail::Fail;
 use muster_terminal::output;
 use muster_terminal::output::colour::on;
 use muster_terminal::output::facts::Facts;
-use muster_terminal::output::table::{Table, cell, number, state};
+use muster_terminal::output::table::{Table, cell, state};
 use muster_terminal::output::time::{full, relative};
 
 /// List alerts, worst first; show one, or say that you look after it
@@ -102,6 +102,16 @@ fn runbook(a: &Alert) -> &str {
     a.runbook.rsplit('/').next().unwrap_or_default()
 }
 
+/// What suffers from it, in a few words.
+fn affected(a: &Alert) -> String {
+    let count = |n: u64, word: &str| output::plural(usize::try_from(n).unwrap_or(usize::MAX), word);
+    match (a.jobs, a.members.len()) {
+        (0, 0) => "-".to_owned(),
+        (0, things) => output::plural(things, "thing"),
+        (jobs, _) => format!("{}, {}", count(jobs, "job"), count(a.gpus, "GPU")),
+    }
+}
+
 /// The alerts as a table.
 pub(crate) fn table(alerts: &[Alert], now: Time) -> Table {
     let mut table =
@@ -115,7 +125,7 @@ pub(crate) fn table(alerts: &[Alert], now: Time) -> Table {
             cell(relative(now, a.since)),
             cell(&a.cause),
             cell(&a.summary),
-            number(a.members.len()),
+            cell(affected(a)),
             cell(runbook(a)),
         ]);
     }
@@ -143,6 +153,9 @@ fn text(a: &Alert, now: Time, on: bool) -> String {
     }
     f.line("Runbook", runbook(a));
     f.line("Evidence", &a.evidence);
+    if a.jobs > 0 {
+        f.line("Jobs", affected(a));
+    }
     if !a.members.is_empty() {
         f.section("Affected", on);
         f.text(&a.members.join(" "));

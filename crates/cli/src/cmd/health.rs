@@ -44,9 +44,12 @@ fn text(s: &HealthSummary, now: Time, on: bool) -> String {
         _ => Style::Bad,
     };
     let mut f = Facts::new();
-    let word = match s.state.as_str() {
-        "well" => "all is well",
-        "attention" => "something is wrong and looked after",
+    // A tenant is told of their own work and whether the site's operators were paged.
+    let word = match (s.state.as_str(), s.automation.is_some()) {
+        ("well", true) => "all is well",
+        ("well", false) => "nothing is known to be wrong with your work, and no page is open",
+        ("attention", true) => "something is wrong and looked after",
+        (_, false) => "something is wrong",
         _ => "something waits for an operator",
     };
     f.0.push_str(&format!("{:<14}{}\n", "Site:", paint(word, style, on)));
@@ -118,6 +121,19 @@ mod tests {
              Nodes:        1 quarantined, 15 ready\n\
              Spares:       1 of 2 left\n"
         );
+    }
+
+    #[test]
+    fn a_tenant_is_not_told_that_the_site_is_well() {
+        let mut s = summary();
+        s.automation = None;
+        let first = |s: &HealthSummary| text(s, Time(0), false).lines().next().unwrap().to_owned();
+        let well = "nothing is known to be wrong with your work, and no page is open";
+        assert_eq!(first(&s), format!("Site:         {well}"));
+        s.state = "attention".into();
+        s.reasons = vec!["the operators of this site were paged".into()];
+        assert_eq!(first(&s), "Site:         something is wrong");
+        assert!(text(&s, Time(0), false).contains("were paged"));
     }
 
     #[test]

@@ -166,7 +166,13 @@ fn text(s: &Slo, on: bool) -> String {
     f.line("Now", s.good_text.as_deref().unwrap_or("no data"));
     let bad = s.total.saturating_sub(s.good);
     f.line("Counted", format!("{} of {} good", counted(s, s.good), counted(s, s.total)));
-    f.line("Bad", format!("{}, {} are allowed", counted(s, bad), counted(s, s.allowed)));
+    let allowed =
+        format!("{}, {} are allowed in {}", counted(s, bad), counted(s, s.allowed), s.window);
+    f.line("Bad", allowed);
+    f.line(
+        "Counted for",
+        format!("{} of {}; the rest is taken as good", short(s.counted_for), s.window),
+    );
     f.line("Budget left", left(s));
     f.line("Spent in", s.spent_in.map(short).unwrap_or_default());
     f.line("Mean time", s.mean_time.map(short).unwrap_or_default());

@@ -4,13 +4,16 @@ use crate::Engine;
 use crate::health::of_hardware;
 use muster_model::FailureMode;
 use muster_model::alert::{Condition, Urgency};
-use muster_model::finding::Severity;
-use muster_model::ids::AttemptKey;
+use muster_model::entity::Entity;
+use muster_model::finding::{Finding, Severity};
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::Job;
+use muster_model::names::NodeName;
 use muster_model::node::{NodeRole, Stage};
 use muster_model::remedy::RemedyStep;
 use muster_model::units::Time;
 use muster_slo::conditions::{self, Standing};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Engine {
     /// Everything that alerts follow from.
@@ -35,7 +38,7 @@ impl Engine {
             let suffers = c.job.is_some() && c.kind != FailureMode::NODE_KILLER;
             let broken = || f.seen.attempt.filter(|_| suffers).and_then(|k| self.broken_under(k));
             let parent = c.parent.clone().or_else(broken);
-            out.push(Condition { parent, ..c });
+            out.push(Condition { parent, affected: self.affected(f), ..c });
         }
         let incidents = s.health.open_incidents();
         out.extend(incidents.filter_map(|i| conditions::incident(i, worst.get(&i.id).copied())));
@@ -60,6 +63,23 @@ impl Engine {
         out.extend(certificates.filter_map(|(e, ends)| conditions::certificate(e, *ends, now)));
         out.extend(self.watch.burning.iter().cloned());
         out
+    }
+
+    /// Jobs that run on what a finding is about, or were hit by it, with the GPUs of each: one GPU
+    /// stops the whole gang.
+    fn affected(&self, f: &Finding) -> Vec<(JobId, u32)> {
+        let s = &self.state;
+        let mut jobs: BTreeSet<JobId> = f.seen.attempt.iter().map(|k| k.job).collect();
+        match (&f.seen.entity, f.seen.entity.node()) {
+            (Entity::Job(job), _) => jobs.extend([*job]),
+            (Entity::Gpu(node, gpu), _) => {
+                let on = s.attempts_on(node).filter(|j| has_gpu(j, node, *gpu));
+                jobs.extend(on.map(|j| j.id));
+            }
+            (_, Some(node)) => jobs.extend(s.attempts_on(node).map(|j| j.id)),
+            _ => {}
+        }
+        jobs.iter().filter_map(|id| s.jobs.get(id)).map(|j| (j.id, gpus_of(j))).collect()
     }
 
     /// The first critical finding that is open about hardware under an attempt: it explains what
@@ -87,5 +107,19 @@ impl Engine {
             }
         }
         out
+    }
+}
+
+/// Was this GPU given to the job's attempt?
+fn has_gpu(job: &Job, node: &NodeName, gpu: u32) -> bool {
+    let slots = job.attempt.iter().flat_map(|a| &a.placement.slots);
+    slots.filter(|s| s.node == *node).any(|s| s.gpus.iter().any(|g| g == gpu))
+}
+
+/// GPUs of a job: what it was given, or asks for.
+fn gpus_of(job: &Job) -> u32 {
+    match &job.attempt {
+        Some(a) => a.placement.slots.iter().map(|s| s.gpus.len()).sum(),
+        None => job.groups.iter().map(|g| g.nodes.saturating_mul(g.gpus)).sum(),
     }
 }

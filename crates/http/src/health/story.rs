@@ -320,6 +320,8 @@ mod tests {
             link: link.into(),
             members: Vec::new(),
             count: 1,
+            jobs: 0,
+            gpus: 0,
             since: Time(0),
             raised_at: Time(0),
             changed_at: Time(0),

@@ -201,13 +201,20 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
             "breakers are not closed",
         ));
     }
-    // Whoever reads that something is wrong wants to know whether somebody has seen it.
-    let unseen = |a: &&Alert| {
-        a.state == AlertState::Firing && a.urgency == Urgency::Page && a.silenced.is_none()
-    };
-    let pages = s.slo.open().filter(unseen).count();
-    if whole && pages > 0 && !(bad.is_empty() && attention.is_empty()) {
-        bad.push(some(pages, "page is not acknowledged", "pages are not acknowledged"));
+    // Nothing is well while somebody is paged.
+    let is_page = |a: &&Alert| a.urgency == Urgency::Page && a.silenced.is_none();
+    let pages: Vec<&Alert> = s.slo.open().filter(is_page).collect();
+    let unseen = pages.iter().filter(|a| a.state == AlertState::Firing).count();
+    let known = pages.len() - unseen;
+    if !whole && !pages.is_empty() {
+        // Which they are is the site's own business.
+        attention.push("the operators of this site were paged".to_owned());
+    }
+    if whole && unseen > 0 {
+        bad.push(some(unseen, "page is not acknowledged", "pages are not acknowledged"));
+    }
+    if whole && known > 0 {
+        attention.push(some(known, "page is acknowledged", "pages are acknowledged"));
     }
     out.state = match (bad.is_empty(), attention.is_empty()) {
         (false, _) => "bad",
@@ -217,4 +224,61 @@ fn judge(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     .into();
     out.reasons = bad;
     out.reasons.append(&mut attention);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn alert(urgency: &str, state: &str) -> Alert {
+        let text = json!({"id": "a1", "group": "g", "topic": "objective", "kind": "api-latency",
+            "cause": "site", "urgency": urgency, "state": state, "summary": "it burns", "count": 1,
+            "since": 0, "raised_at": 0, "changed_at": 0});
+        serde_json::from_value(text).unwrap()
+    }
+
+    /// What it comes to on a site where nothing but this alert is open.
+    fn judged(a: Alert, whole: bool) -> (String, Vec<String>) {
+        let mut site = Site::default();
+        site.slo.alerts.insert(a.id.clone(), a);
+        let mut out = HealthSummary {
+            kind: Kind::Health,
+            state: String::new(),
+            reasons: Vec::new(),
+            incidents: Vec::new(),
+            findings: Vec::new(),
+            findings_open: 0,
+            waiting: Vec::new(),
+            remedies_open: 0,
+            breakers: Vec::new(),
+            automation: None,
+            nodes: BTreeMap::new(),
+            spares_left: 0,
+            spares: 0,
+        };
+        judge(&site, &mut out, whole, Time(0));
+        (out.state, out.reasons)
+    }
+
+    #[test]
+    fn nothing_is_well_while_somebody_is_paged() {
+        let said = |a: Alert, whole: bool| {
+            let (state, reasons) = judged(a, whole);
+            (state, reasons.join("; "))
+        };
+        let want = |state: &str, why: &str| (state.to_owned(), why.to_owned());
+        let page = alert("page", "firing");
+        assert_eq!(said(page.clone(), true), want("bad", "1 page is not acknowledged"));
+        let known = alert("page", "acknowledged");
+        assert_eq!(said(known, true), want("attention", "1 page is acknowledged"));
+        let paged = "the operators of this site were paged";
+        assert_eq!(said(page.clone(), false), want("attention", paged));
+        // What nobody is woken for.
+        let quiet = Alert { silenced: Some("fans".parse().unwrap()), ..page };
+        for a in [alert("ticket", "firing"), alert("page", "resolved"), quiet] {
+            assert_eq!(said(a.clone(), true), want("well", ""), "{a:?}");
+            assert_eq!(said(a, false), want("well", ""));
+        }
+    }
 }

@@ -27,7 +27,8 @@ pub(super) fn figures(app: &App, out: &mut Text) {
             .filter(|o| o.scope.project.is_none())
             .map(|o| {
                 let series = Series { sli: o.sli, scope: o.scope.clone() };
-                (o.name.clone(), s.slo.book.ledger.ever(&series))
+                let ledger = &s.slo.book.ledger;
+                (o.name.clone(), ledger.ever(&series), ledger.since(&series))
             })
             .collect();
         let mut alerts: BTreeMap<(Urgency, &str), u64> = BTreeMap::new();
@@ -47,12 +48,18 @@ pub(super) fn figures(app: &App, out: &mut Text) {
         (counts, alerts)
     });
     out.head(rules::GOOD, "counter", "Good ones that were counted for an objective.");
-    for (name, count) in &counts {
+    for (name, count, _) in &counts {
         out.line(rules::GOOD, &[("objective", name.as_str())], count.good);
     }
     out.head(rules::ALL, "counter", "All that were counted for an objective.");
-    for (name, count) in &counts {
+    for (name, count, _) in &counts {
         out.line(rules::ALL, &[("objective", name.as_str())], count.total);
+    }
+    out.head(rules::SINCE, "gauge", "Since when an objective is counted, in seconds since 1970.");
+    for (name, _, since) in &counts {
+        if let Some(since) = since {
+            out.line(rules::SINCE, &[("objective", name.as_str())], since.0.div_euclid(1000));
+        }
     }
     out.head("muster_alerts", "gauge", "Open alerts by urgency and state.");
     for ((urgency, state), n) in &alerts {

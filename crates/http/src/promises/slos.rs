@@ -19,7 +19,8 @@ use muster_model::tenant::Role;
 use muster_model::units::Span;
 use muster_model::{Command, Seq};
 use muster_server::brain::Attach;
-use muster_slo::{Ratio, Series, budget};
+use muster_slo::budget::{ChartHour, Counts, Meter};
+use muster_slo::{Ratio, budget};
 use std::sync::Arc;
 
 /// The longest chart, in hours.
@@ -158,6 +159,7 @@ fn view(site: &Site, s: &Standing) -> Slo {
         .to_owned(),
         target_ppm: o.target.0,
         window: o.window.to_string(),
+        counted_for: st.counted,
         good: st.count.good,
         total: st.count.total,
         allowed: st.allowed,
@@ -176,7 +178,7 @@ fn view(site: &Site, s: &Standing) -> Slo {
             .iter()
             .map(|f| FiringRule {
                 factor: f64::from(f.rule.factor.0) / 1000.0,
-                long: f.rule.long,
+                long: f.over,
                 short: f.rule.short,
                 urgency: f.rule.urgency,
                 long_rate: f.long.to_f64(),
@@ -190,7 +192,7 @@ fn view(site: &Site, s: &Standing) -> Slo {
             .map(|(cause, count)| CauseCount { cause: *cause, count: *count })
             .collect(),
         gates: o.gates.iter().copied().collect(),
-        gating: site.slo.is_stated() && st.broken && !o.gates.is_empty(),
+        gating: site.slo.is_stated() && st.is_spent() && !o.gates.is_empty(),
         mean_time: match o.sli {
             Sli::Interruptions { cost } => budget::mean_time(st.count, cost),
             _ => None,
@@ -211,7 +213,7 @@ pub(crate) fn all(app: &App, caller: &Caller) -> (Seq, Vec<Slo>) {
 
 fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo> {
     let now = app.brain().now();
-    let standings = app.standings().get(app.brain());
+    let (standings, tail) = app.standings().look(app.brain());
     let one = standings
         .iter()
         .find(|x| x.objective.name.as_str() == name && sees(caller, &x.objective))
@@ -220,18 +222,19 @@ fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo
                 .hint("`muster slo` lists them")
         })?;
     let o = &one.objective;
-    let series = Series { sli: o.sli, scope: o.scope.clone() };
     let last = match hours {
         Some(h) => Span::hours(u64::from(h)),
         None => budget::reach(o.window, now).1,
     };
-    let point = |(at, c): (muster_model::Time, muster_slo::Count)| ChartPoint {
-        at: at.into(),
-        good: c.good,
-        total: c.total,
+    let point = |h: ChartHour| ChartPoint {
+        at: h.at.into(),
+        good: h.count.good,
+        total: h.count.total,
+        rate: h.rate.map(Ratio::to_f64),
     };
     Ok(app.brain().read(|s| {
-        let chart = s.slo.book.ledger.chart(&series, last, now);
+        let ledgers = [&s.slo.book.ledger, &*tail];
+        let chart = Meter::new(o, Counts(&ledgers)).chart(last, now);
         Slo { chart: chart.into_iter().map(point).collect(), ..view(s, one) }
     }))
 }

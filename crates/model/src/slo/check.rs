@@ -136,6 +136,11 @@ impl BurnRule {
             let text = format!("{} is longer than the long window", self.short);
             return Err(problem("short", text, "make it at most as long as `long`"));
         }
+        if self.short == self.long && self.held.0 == 0 {
+            let text = format!("{} is the long window again", self.short);
+            let hint = "make it shorter than `long`, or write how long it must last with `for`";
+            return Err(problem("short", text, hint));
+        }
         if !self.held.0.is_multiple_of(MINUTE) || self.held > Span::hours(6) {
             let text = format!("{} cannot be counted", self.held);
             return Err(problem("for", text, "write whole minutes, at most 6h"));

@@ -61,6 +61,7 @@ fn mistakes_are_named_with_their_field() {
     for (rule_text, want) in [
         (r#""factor":2,"long":"90s","short":"1m""#, "burn[0].long"),
         (r#""factor":2,"long":"1h","short":"2h""#, "burn[0].short"),
+        (r#""factor":2,"long":"5m","short":"5m""#, "burn[0].short"),
         (r#""factor":2,"long":"8h30m","short":"1h""#, "burn[0].long"),
         (r#""factor":2,"long":"1h","short":"5m","for":"7h""#, "burn[0].for"),
         (r#""factor":2,"long":"1d","short":"5m","for":"5m""#, "burn[0].for"),

@@ -3,6 +3,7 @@
 use crate::brain::Brain;
 use muster_engine::Standing;
 use muster_model::ids::Seq;
+use muster_slo::Ledger;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ struct Kept {
     /// The objectives it was worked out for.
     of: Seq,
     all: Arc<Vec<Standing>>,
+    tail: Arc<Ledger>,
 }
 
 /// How promises stand.
@@ -26,17 +28,25 @@ pub struct Standings(Arc<Mutex<Option<Kept>>>);
 impl Standings {
     /// How every promise stands, a moment ago at the latest.
     pub fn get(&self, brain: &Brain) -> Arc<Vec<Standing>> {
+        self.look(brain).0
+    }
+
+    /// The same, and what only counts at the moment: charts are drawn with it.
+    pub fn look(&self, brain: &Brain) -> (Arc<Vec<Standing>>, Arc<Ledger>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of = brain.read(|s| s.slo.objectives_at);
         if let Some(k) = kept.as_ref().filter(|k| k.of == of && Instant::now() < k.until) {
-            return Arc::clone(&k.all);
+            return (Arc::clone(&k.all), Arc::clone(&k.tail));
         }
         let started = Instant::now();
         let now = brain.now();
-        let all = Arc::new(brain.read(|s| s.standings(now)));
+        let (all, tail) = brain.read(|s| {
+            let tail = s.promises_tail(now);
+            (Arc::new(s.standings_with(&tail, now)), Arc::new(tail))
+        });
         let until = Instant::now() + LEAST.max(started.elapsed() * TIMES);
-        *kept = Some(Kept { until, of, all: Arc::clone(&all) });
-        all
+        *kept = Some(Kept { until, of, all: Arc::clone(&all), tail: Arc::clone(&tail) });
+        (all, tail)
     }
 
     /// The next look works them out anew.

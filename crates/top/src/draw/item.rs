@@ -145,6 +145,9 @@ fn alert(page: &mut Page, model: &Model, a: &Alert) {
         page.fact("Looked after", format!("by {} {}: {}", k.by, relative(now, k.at), k.note));
     }
     page.fact("Evidence", &a.evidence);
+    if a.jobs > 0 {
+        page.fact("Jobs", format!("{}, {} GPUs", a.jobs, a.gpus));
+    }
     if !a.members.is_empty() {
         page.section(&format!("Affected ({})", a.count));
         page.text(&a.members.join(" "));
