@@ -173,6 +173,11 @@ pub(crate) fn page(app: &App, projects: bool) -> String {
     super::figures::write(app, projects, &mut out);
     let stats = app.brain().stats();
     out.one("muster_log_seq", "gauge", "Durable end of the log.", app.brain().durable());
+    let name = "muster_follower_lag_records";
+    out.head(name, "gauge", "Records that a reader of the log has still to read.");
+    for (follower, lag) in app.brain().lags() {
+        out.line(name, &[("follower", follower)], lag);
+    }
     out.one(
         "muster_leader",
         "gauge",

@@ -1,12 +1,24 @@
-//! The one reader of the log: [`Cursor`] reads a stretch of it, batch by batch.
+//! The one reader of the log: [`Cursor`] reads a stretch of it, batch by batch; a `Follower` keeps
+//! a projection up with its end.
 
 use crate::brain::{Brain, BrainError};
+use crate::supervise;
 use muster_model::event::Record;
 use muster_model::ids::Seq;
+use muster_model::projection::Projection;
+use muster_model::units::Time;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
+use tokio_util::sync::CancellationToken;
 
 /// Records read at a time.
 const BATCH: usize = 2048;
+/// Between two looks at a log that keeps growing; what is gathered meanwhile is one look.
+const PACE: Duration = Duration::from_millis(50);
+/// A log that cannot be read now is tried again after this.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// A place in the log, from which it is read on.
 #[derive(Debug)]
@@ -62,3 +74,120 @@ impl Cursor {
         Ok(None)
     }
 }
+
+/// A projection, and up to where the log was read for it.
+struct Reading<P> {
+    cursor: Cursor,
+    projection: P,
+}
+
+impl<P: Projection> Reading<P> {
+    /// Takes the next batch in; false when there is none.
+    async fn take_batch(&mut self, end: Seq) -> Result<bool, BrainError> {
+        let batch = self.cursor.next_batch(end).await?;
+        if let Some(behind) = self.cursor.archived.take() {
+            self.cursor.after = self.projection.begin_anew(behind).max(behind);
+            return Ok(true);
+        }
+        for record in batch.iter().flatten() {
+            // Noted first: a record at which it panics is not given to it again.
+            self.cursor.after = record.seq;
+            self.projection.apply(record);
+        }
+        Ok(batch.is_some())
+    }
+}
+
+/// Keeps a projection up with the log. One that panics is started again, behind the record at which
+/// it did.
+pub(crate) struct Follower<P> {
+    part: &'static str,
+    brain: Brain,
+    reading: Mutex<Reading<P>>,
+    /// The last record that was read, for whoever asks how far it is behind.
+    at: Arc<AtomicU64>,
+}
+
+impl<P: Projection + Send + 'static> Follower<P> {
+    /// Begins to read behind a record, and goes on until `stop`: then it is woken a last time.
+    pub(crate) fn start(
+        part: &'static str,
+        brain: Brain,
+        after: Seq,
+        projection: P,
+        stop: CancellationToken,
+    ) -> Arc<Follower<P>> {
+        let cursor = Cursor::new(&brain, after);
+        let reading = Mutex::new(Reading { cursor, projection });
+        let at = brain.followed_by(part, after);
+        let follower = Arc::new(Follower { part, brain, reading, at });
+        let runs = follower.clone();
+        supervise::task(part, move || runs.clone().run(stop.clone()));
+        follower
+    }
+
+    /// What was read, after reading on, at most so many batches; and whether that is all there is.
+    pub(crate) async fn caught_up(&self, batches: usize) -> (MappedMutexGuard<'_, P>, bool) {
+        let mut reading = self.reading.lock().await;
+        let read = self.read_on(&mut reading, batches).await;
+        let all = read.inspect_err(|e| self.cannot(e)).unwrap_or(false);
+        (MutexGuard::map(reading, |r| &mut r.projection), all)
+    }
+
+    fn cannot(&self, error: &BrainError) {
+        tracing::debug!(part = self.part, %error, "the log cannot be read now");
+    }
+
+    /// Takes in at most so many batches. True when nothing is left to be read.
+    async fn read_on(&self, reading: &mut Reading<P>, batches: usize) -> Result<bool, BrainError> {
+        let end = self.brain.durable();
+        for _ in 0..batches {
+            if !reading.take_batch(end).await? {
+                return Ok(true);
+            }
+            self.at.store(reading.cursor.after.0, Ordering::Relaxed);
+        }
+        Ok(reading.cursor.after >= end)
+    }
+
+    /// Takes a batch in and wakes the projection. Only one: whoever asks in between need not wait
+    /// for the whole log.
+    async fn turn(&self) -> (Result<bool, BrainError>, Option<Time>) {
+        let mut reading = self.reading.lock().await;
+        let read = self.read_on(&mut reading, 1).await;
+        let wake_at = reading.projection.wake(self.brain.now(), matches!(read, Ok(true)));
+        (read, wake_at)
+    }
+
+    async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut durable = self.brain.watch();
+        loop {
+            durable.borrow_and_update();
+            let last = stop.is_cancelled();
+            let (read, wake_at) = self.turn().await;
+            if last {
+                return;
+            }
+            let wait = match read {
+                Ok(false) => continue,
+                Ok(true) => wake_at.map(|at| at.since(self.brain.now()).to_std()),
+                Err(e) => {
+                    self.cannot(&e);
+                    Some(AGAIN)
+                }
+            };
+            tokio::select! {
+                changed = durable.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
+                () = stop.cancelled() => continue,
+            }
+            tokio::select! {
+                () = tokio::time::sleep(PACE) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

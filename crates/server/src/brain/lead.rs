@@ -71,6 +71,7 @@ impl Brain {
             copy: super::copy::StateCopy::default(),
             ring: RwLock::new(VecDeque::new()),
             touched: broadcast::Sender::new(1024),
+            followed: Mutex::default(),
             reads,
             leading: AtomicBool::new(true),
             lease_until: AtomicI64::new(i64::MIN),

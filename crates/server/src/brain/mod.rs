@@ -39,7 +39,7 @@ use muster_model::spec::RunSpec;
 use muster_model::units::{Span, Time};
 use muster_store::seal::SealKey;
 use muster_store::{StoreError, StoreUrl};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -137,6 +137,8 @@ pub(crate) struct Shared {
     ring: RwLock<VecDeque<Arc<Record>>>,
     durable: watch::Sender<Seq>,
     touched: broadcast::Sender<Arc<Vec<NodeName>>>,
+    /// The last record that each follower of the log has read.
+    followed: Mutex<BTreeMap<&'static str, Arc<AtomicU64>>>,
     reads: SyncSender<reader::Read>,
     leading: AtomicBool,
     /// Nobody else can have the lease before this, in milliseconds since the machine started.
@@ -343,6 +345,22 @@ impl Brain {
     #[must_use]
     pub fn touched(&self) -> broadcast::Receiver<Arc<Vec<NodeName>>> {
         self.shared.touched.subscribe()
+    }
+
+    /// Where a follower of the log notes the last record that it has read.
+    pub(crate) fn followed_by(&self, part: &'static str, after: Seq) -> Arc<AtomicU64> {
+        let at = Arc::new(AtomicU64::new(after.0));
+        let mut all = self.shared.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(part, at.clone());
+        at
+    }
+
+    /// Records that each follower of the log has still to read.
+    #[must_use]
+    pub fn lags(&self) -> Vec<(&'static str, u64)> {
+        let all = self.shared.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = self.durable().0;
+        all.iter().map(|(p, at)| (*p, end.saturating_sub(at.load(Ordering::Relaxed)))).collect()
     }
 
     /// Figures about itself.
