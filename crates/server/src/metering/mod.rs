@@ -10,7 +10,6 @@ mod tally;
 use crate::agents::Columns;
 use crate::brain::{Brain, Histogram};
 use crate::follower::Follower;
-use crate::supervise;
 pub use fleet::{Gauges, Telling};
 use heard::Attempts;
 use muster_metering::{Counts, Forecast, Goodput, Heard, Pace, Report, Step, Used, goodput};
@@ -56,7 +55,6 @@ struct Inner {
     since: Time,
     attempts: Mutex<Attempts>,
     recents: Mutex<Recents>,
-    fleet: tokio::sync::Mutex<fleet::Reading>,
     lasts: Mutex<fleet::Lasts>,
     gauges: Mutex<Arc<Gauges>>,
     tally: tally::Tally,
@@ -93,6 +91,7 @@ pub struct FleetFigures {
 pub struct Metering {
     inner: Arc<Inner>,
     jobs: Arc<Follower<read::Jobs>>,
+    fleet: Arc<Follower<fleet::Reading>>,
 }
 
 impl Metering {
@@ -102,16 +101,14 @@ impl Metering {
             since: brain.now(),
             attempts: Mutex::default(),
             recents: Mutex::default(),
-            fleet: tokio::sync::Mutex::new(fleet::Reading::new(file)),
             lasts: Mutex::default(),
             gauges: Mutex::default(),
             tally: tally::Tally::new(brain.durable()),
             brain,
         });
         let jobs = read::follow(inner.clone(), stop.clone());
-        let i = inner.clone();
-        supervise::task("metering-fleet", move || fleet::follow(i.clone(), stop.clone()));
-        Metering { inner, jobs }
+        let fleet = fleet::follow(inner.clone(), file, stop);
+        Metering { inner, jobs, fleet }
     }
 
     fn attempts(&self) -> MutexGuard<'_, Attempts> {
@@ -223,8 +220,7 @@ impl Metering {
         step: Step,
         project: Option<&str>,
     ) -> FleetFigures {
-        let mut reading = self.inner.fleet.lock().await;
-        let complete = reading.catch_up(&self.inner).await;
+        let (reading, complete) = self.fleet.caught_up(fleet::PATIENCE).await;
         let fleet = &reading.fleet;
         // What was not read yet did not happen: its time stops there.
         let now = if complete { self.inner.brain.now().max(fleet.at()) } else { fleet.at() };
