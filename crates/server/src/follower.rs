@@ -1,5 +1,5 @@
 //! The one reader of the log: [`Cursor`] reads a stretch of it, batch by batch; a `Follower` keeps
-//! a projection up with its end.
+//! a projection up with its end; `Growth` wakes who looks at the state whenever the log has grown.
 
 use crate::brain::{Brain, BrainError};
 use crate::supervise;
@@ -10,12 +10,13 @@ use muster_model::units::Time;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Records read at a time.
 const BATCH: usize = 2048;
-/// Between two looks at a log that keeps growing; what is gathered meanwhile is one look.
+/// Between two looks at a log that keeps growing; what comes meanwhile is one look.
 const PACE: Duration = Duration::from_millis(50);
 /// A log that cannot be read now is tried again after this.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -72,6 +73,30 @@ impl Cursor {
             }
         }
         Ok(None)
+    }
+}
+
+/// Wakes when the log has grown.
+pub(crate) struct Growth {
+    durable: watch::Receiver<Seq>,
+    /// Not before this.
+    next: Instant,
+}
+
+impl Growth {
+    pub(crate) fn new(brain: &Brain) -> Growth {
+        Growth { durable: brain.watch(), next: Instant::now() }
+    }
+
+    /// Waits until the log has grown since it last did. Whoever is cut off while waiting has missed
+    /// nothing.
+    pub(crate) async fn wait(&mut self) {
+        tokio::time::sleep_until(self.next).await;
+        if self.durable.changed().await.is_err() {
+            // Nobody writes any more.
+            std::future::pending::<()>().await;
+        }
+        self.next = Instant::now() + PACE;
     }
 }
 
@@ -160,9 +185,8 @@ impl<P: Projection + Send + 'static> Follower<P> {
     }
 
     async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut durable = self.brain.watch();
+        let mut growth = Growth::new(&self.brain);
         loop {
-            durable.borrow_and_update();
             let last = stop.is_cancelled();
             let (read, wake_at) = self.turn().await;
             if last {
@@ -170,19 +194,15 @@ impl<P: Projection + Send + 'static> Follower<P> {
             }
             let wait = match read {
                 Ok(false) => continue,
-                Ok(true) => wake_at.map(|at| at.since(self.brain.now()).to_std()),
+                Ok(true) => wake_at.map(|at| at.since(self.brain.now()).to_std().max(PACE)),
                 Err(e) => {
                     self.cannot(&e);
                     Some(AGAIN)
                 }
             };
             tokio::select! {
-                changed = durable.changed() => if changed.is_err() { return },
+                () = growth.wait() => {}
                 () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
-                () = stop.cancelled() => continue,
-            }
-            tokio::select! {
-                () = tokio::time::sleep(PACE) => {}
                 () = stop.cancelled() => {}
             }
         }

@@ -11,6 +11,7 @@ mod tests;
 mod ticket;
 
 use crate::brain::{Brain, BrainError};
+use crate::follower::Growth;
 use hook::Hook;
 pub(crate) use hook::signature;
 use muster_engine::State;
@@ -26,8 +27,6 @@ use std::time::{Duration, Instant};
 use tokio::task::{self, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// Between two looks at a log that keeps growing.
-const PAUSE: Duration = Duration::from_millis(50);
 /// An end that the log did not take, or something that could not be tried, is tried again after
 /// this.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -145,14 +144,13 @@ impl UnderWay {
 }
 
 async fn run(desk: Arc<Desk>) {
-    let mut durable = desk.brain.watch();
+    let mut growth = Growth::new(&desk.brain);
     // Acts that are not to be begun again before then.
     let mut held: HashMap<u64, Option<Instant>> = HashMap::new();
     let mut tasks: JoinSet<bool> = JoinSet::new();
     let mut under_way = UnderWay::default();
     power::tidy(&desk);
     loop {
-        durable.borrow_and_update();
         let open = desk.brain.read(ours);
         held.retain(|id, until| {
             open.iter().any(|a| a.id == *id) && until.is_none_or(|t| t > Instant::now())
@@ -166,11 +164,7 @@ async fn run(desk: Arc<Desk>) {
             }
         }
         tokio::select! {
-            changed = durable.changed() => {
-                if changed.is_err() {
-                    return;
-                }
-            }
+            () = growth.wait() => {}
             Some(done) = tasks.join_next_with_id() => {
                 let (task, goes_on) = match done {
                     Ok(done) => done,
@@ -187,7 +181,6 @@ async fn run(desk: Arc<Desk>) {
             () = tokio::time::sleep(AGAIN), if !held.is_empty() => {}
             () = desk.stop.cancelled() => return,
         }
-        tokio::time::sleep(PAUSE).await;
     }
 }
 

@@ -4,6 +4,7 @@
 use super::choose::Wish;
 use super::{Fabric, lock};
 use crate::brain::BrainError;
+use crate::follower::Growth;
 use crate::supervise;
 use muster_api::{FabricStanding, FabricState, FabricTest};
 use muster_engine::State;
@@ -15,7 +16,7 @@ use muster_model::preflight::PreflightReport;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How often is looked whether a test is over, and between two looks at a log that keeps growing.
+/// How often is looked whether a test is over.
 const LOOK: Duration = Duration::from_millis(100);
 /// After this a result that is not in the log is told again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -29,7 +30,7 @@ impl Fabric {
 
     async fn follow_preflights(self) {
         let brain = &self.0.brain;
-        let (mut over, mut durable) = (brain.over(), brain.watch());
+        let (mut over, mut growth) = (brain.over(), Growth::new(brain));
         let mut begun: BTreeSet<AttemptKey> = BTreeSet::new();
         loop {
             let waiting: BTreeSet<AttemptKey> = brain.read(|s| s.preflights().collect());
@@ -38,10 +39,9 @@ impl Fabric {
             }
             begun = waiting;
             tokio::select! {
-                changed = durable.changed() => if changed.is_err() { return },
+                () = growth.wait() => {}
                 _ = over.wait_for(|o| *o) => return,
             }
-            tokio::time::sleep(LOOK).await;
         }
     }
 
