@@ -4,6 +4,7 @@
 
 use super::channels::Sender;
 use crate::brain::{Brain, BrainError};
+use crate::follower::Growth;
 use muster_model::alert::{Alert, Channel, News, Receiver};
 use muster_model::command::Command;
 use muster_model::names::Label;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Between two looks at a log that keeps growing.
+/// Between the growth of the log and a look at it: alerts that come together go out together.
 const PAUSE: Duration = Duration::from_millis(250);
 /// The longest time without a look.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -79,12 +80,11 @@ fn due(brain: &Brain, post: &Post, busy: &BTreeSet<Label>) -> (Vec<Parcel>, Dura
 
 /// Tells what is owed until `stop`.
 pub(super) async fn run(brain: Brain, post: Post, sender: Arc<Sender>, stop: CancellationToken) {
-    let mut durable = brain.watch();
+    let mut growth = Growth::new(&brain);
     *post.desk() = brain.read(|s| s.slo.desk.clone());
     let mut busy: BTreeSet<Label> = BTreeSet::new();
     let mut tasks: JoinSet<(Label, Option<Outcome>)> = JoinSet::new();
     loop {
-        durable.borrow_and_update();
         let (parcels, wait) = due(&brain, &post, &busy);
         for parcel in parcels {
             busy.insert(parcel.letter.to.clone());
@@ -95,11 +95,7 @@ pub(super) async fn run(brain: Brain, post: Post, sender: Arc<Sender>, stop: Can
             });
         }
         tokio::select! {
-            changed = durable.changed() => {
-                if changed.is_err() {
-                    return;
-                }
-            }
+            () = growth.wait() => {}
             Some(done) = tasks.join_next() => match done {
                 Ok((to, Some(outcome))) => {
                     // Busy until the log knows.
