@@ -37,12 +37,6 @@ impl Cursor {
         Cursor { brain: brain.clone(), after, archived: None }
     }
 
-    /// The last record that was read.
-    #[must_use]
-    pub fn after(&self) -> Seq {
-        self.after
-    }
-
     /// Were records passed over because they are archived?
     #[must_use]
     pub fn is_cut(&self) -> bool {

@@ -177,7 +177,7 @@ impl Inner {
         let records = log.next_batch(end).await.ok().flatten().unwrap_or_default();
         hub.hinted = end;
         // One batch is looked at; past that, everything may have changed.
-        let all = log.is_cut() || log.after() < end;
+        let all = log.is_cut() || records.last().is_none_or(|r| r.seq < end);
         hub.rooms
             .keys()
             .map(|eyes| {
