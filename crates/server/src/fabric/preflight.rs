@@ -3,7 +3,6 @@
 
 use super::choose::Wish;
 use super::{Fabric, lock};
-use crate::brain::BrainError;
 use crate::follower::Growth;
 use crate::supervise;
 use muster_api::{FabricStanding, FabricState, FabricTest};
@@ -18,8 +17,6 @@ use std::time::Duration;
 
 /// How often is looked whether a test is over.
 const LOOK: Duration = Duration::from_millis(100);
-/// After this a result that is not in the log is told again.
-const AGAIN: Duration = Duration::from_secs(1);
 
 impl Fabric {
     /// Tests the nodes of large gangs before their ranks start, for as long as the server leads.
@@ -54,19 +51,8 @@ impl Fabric {
         }
         let brain = &self.0.brain;
         // Told until the log has it, or nobody waits for it any more: the answer may be lost, too.
-        while brain.is_leading() && brain.read(|s| nodes(s, key)).is_some() {
-            match brain.system(Command::PreflightDone { key, report: report.clone() }).await {
-                Ok(_) => return,
-                Err(BrainError::Refused(e)) => {
-                    tracing::info!(attempt = %key, refusal = %e, "the test of its network is not in the log");
-                    return;
-                }
-                Err(e) => {
-                    tracing::info!(attempt = %key, error = %e, "the test of its network is not in the log yet");
-                }
-            }
-            tokio::time::sleep(AGAIN).await;
-        }
+        let wanted = || brain.is_leading() && brain.read(|s| nodes(s, key)).is_some();
+        brain.tell(Command::PreflightDone { key, report }, wanted).await;
     }
 
     /// What came of it; none when nobody waits for it any more.

@@ -3,7 +3,7 @@
 //! and every single failure need no record.
 
 use super::channels::Sender;
-use crate::brain::{Brain, BrainError};
+use crate::brain::Brain;
 use crate::follower::Growth;
 use muster_model::alert::{Alert, Channel, News, Receiver};
 use muster_model::command::Command;
@@ -21,8 +21,6 @@ use tokio_util::sync::CancellationToken;
 const PAUSE: Duration = Duration::from_millis(250);
 /// The longest time without a look.
 const LONGEST: Duration = Duration::from_secs(60);
-/// What the log did not take is told to it again after this.
-const AGAIN: Duration = Duration::from_secs(1);
 /// Failures in a row that are worth a record: the first, and when the pauses are at their longest.
 const RECORDED: [u32; 2] = [1, 10];
 
@@ -103,7 +101,7 @@ pub(super) async fn run(brain: Brain, post: Post, sender: Arc<Sender>, stop: Can
                     let brain = brain.clone();
                     tasks.spawn(async move {
                         if let Some(command) = command {
-                            record(&brain, command).await;
+                            brain.tell(command, || brain.is_leading()).await;
                         }
                         (to, None)
                     });
@@ -151,26 +149,6 @@ fn settle(brain: &Brain, post: &Post, outcome: &Outcome) -> Option<Command> {
             });
             let error = error.clone();
             RECORDED.contains(&failures).then_some(Command::ReceiverFailed { receiver: to, error })
-        }
-    }
-}
-
-/// Tells the log, again and again while it cannot be written.
-async fn record(brain: &Brain, command: Command) {
-    loop {
-        match brain.system(command.clone()).await {
-            Ok(_) => return,
-            Err(BrainError::Refused(r)) => {
-                tracing::warn!(refusal = %r, "what was told is not in the log");
-                return;
-            }
-            Err(e) => {
-                if !brain.is_leading() {
-                    return;
-                }
-                tracing::warn!(error = %e, "what was told is not in the log yet");
-                tokio::time::sleep(AGAIN).await;
-            }
         }
     }
 }
