@@ -292,13 +292,7 @@ fn store_figures(stats: &muster_server::brain::BrainStats, out: &mut Text) {
         ("muster_cycle_seconds", "Time of one scheduling cycle.", &stats.cycle),
     ] {
         out.head(name, "histogram", help);
-        let bucket = format!("{name}_bucket");
-        for (le, n) in &h.cumulative {
-            out.line(&bucket, &[("le", &le.to_string())], n);
-        }
-        out.line(&bucket, &[("le", "+Inf")], h.count);
-        out.line(&format!("{name}_sum"), &[], h.sum);
-        out.line(&format!("{name}_count"), &[], h.count);
+        out.histogram(name, &[], h);
     }
     for (name, help, n) in [
         ("muster_requests_total", "Requests decided.", stats.requests),

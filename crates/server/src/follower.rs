@@ -6,7 +6,6 @@ use crate::supervise;
 use muster_model::event::Record;
 use muster_model::ids::Seq;
 use muster_model::projection::Projection;
-use muster_model::units::Time;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -149,50 +148,40 @@ impl<P: Projection + Send + 'static> Follower<P> {
     pub(crate) async fn caught_up(&self, batches: usize) -> (MappedMutexGuard<'_, P>, bool) {
         let mut reading = self.reading.lock().await;
         let read = self.read_on(&mut reading, batches).await;
-        let all = read.inspect_err(|e| self.cannot(e)).unwrap_or(false);
-        (MutexGuard::map(reading, |r| &mut r.projection), all)
+        (MutexGuard::map(reading, |r| &mut r.projection), read == Some(true))
     }
 
-    fn cannot(&self, error: &BrainError) {
-        tracing::debug!(part = self.part, %error, "the log cannot be read now");
-    }
-
-    /// Takes in at most so many batches. True when nothing is left to be read.
-    async fn read_on(&self, reading: &mut Reading<P>, batches: usize) -> Result<bool, BrainError> {
+    /// Takes in at most so many batches. True when nothing is left to be read; none when the log
+    /// cannot be read now.
+    async fn read_on(&self, reading: &mut Reading<P>, batches: usize) -> Option<bool> {
         let end = self.brain.durable();
         for _ in 0..batches {
-            if !reading.take_batch(end).await? {
-                return Ok(true);
+            let read = reading.take_batch(end).await.inspect_err(|error| {
+                tracing::debug!(part = self.part, %error, "the log cannot be read now");
+            });
+            if !read.ok()? {
+                return Some(true);
             }
             self.at.store(reading.cursor.after.0, Ordering::Relaxed);
         }
-        Ok(reading.cursor.after >= end)
-    }
-
-    /// Takes a batch in and wakes the projection. Only one: whoever asks in between need not wait
-    /// for the whole log.
-    async fn turn(&self) -> (Result<bool, BrainError>, Option<Time>) {
-        let mut reading = self.reading.lock().await;
-        let read = self.read_on(&mut reading, 1).await;
-        let wake_at = reading.projection.wake(self.brain.now(), matches!(read, Ok(true)));
-        (read, wake_at)
+        Some(reading.cursor.after >= end)
     }
 
     async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut growth = Growth::new(&self.brain);
         loop {
             let last = stop.is_cancelled();
-            let (read, wake_at) = self.turn().await;
-            if last {
-                return;
-            }
+            let mut reading = self.reading.lock().await;
+            // One batch: whoever asks in between need not wait for the whole log.
+            let read = self.read_on(&mut reading, 1).await;
+            let now = self.brain.now();
+            let wake_at = reading.projection.wake(now, read == Some(true));
+            drop(reading);
             let wait = match read {
-                Ok(false) => continue,
-                Ok(true) => wake_at.map(|at| at.since(self.brain.now()).to_std().max(PACE)),
-                Err(e) => {
-                    self.cannot(&e);
-                    Some(AGAIN)
-                }
+                _ if last => return,
+                Some(false) => continue,
+                Some(true) => wake_at.map(|at| at.since(now).to_std().max(PACE)),
+                None => Some(AGAIN),
             };
             tokio::select! {
                 () = growth.wait() => {}

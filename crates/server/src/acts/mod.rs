@@ -10,7 +10,7 @@ mod power;
 mod tests;
 mod ticket;
 
-use crate::brain::{Brain, BrainError};
+use crate::brain::Brain;
 use crate::follower::Growth;
 use hook::Hook;
 pub(crate) use hook::signature;
@@ -27,8 +27,7 @@ use std::time::{Duration, Instant};
 use tokio::task::{self, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// An end that the log did not take, or something that could not be tried, is tried again after
-/// this.
+/// An end that the log refused, or something that could not be tried, is tried again after this.
 const AGAIN: Duration = Duration::from_secs(10);
 /// Acts of one kind under way at a time.
 const UNDER_WAY: usize = 32;
@@ -215,15 +214,9 @@ impl Desk {
             Outcome::Begun => return true,
             Outcome::Later => return false,
         };
-        match self.brain.system(Command::ActDone { id: act.id, ok, message }).await {
-            Ok(_) => {}
-            Err(BrainError::Refused(r)) => {
-                tracing::debug!(act = act.id, refusal = %r, "the end of an act was refused");
-            }
-            Err(e) => {
-                tracing::warn!(act = act.id, error = %e, "the end of an act is not in the log yet");
-            }
-        }
+        // What was done is told until the log has it; it is not done again for that.
+        let wanted = || self.brain.is_leading() && self.is_open(act.id);
+        self.brain.tell(Command::ActDone { id: act.id, ok, message }, wanted).await;
         false
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::brain::BrainConfig;
 use muster_model::command::Command;
-use muster_model::units::Span;
+use muster_model::units::{Span, Time};
 use muster_store::{StoreError, StoreUrl};
 use std::path::Path;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
