@@ -7,7 +7,6 @@ use muster_model::event::Record;
 use muster_model::ids::Seq;
 use muster_model::projection::Projection;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, watch};
 use tokio::time::Instant;
@@ -85,10 +84,8 @@ impl Growth {
     /// nothing.
     pub(crate) async fn wait(&mut self) {
         tokio::time::sleep_until(self.next).await;
-        if self.durable.changed().await.is_err() {
-            // Nobody writes any more.
-            std::future::pending::<()>().await;
-        }
+        // Whoever looks at the brain keeps the other end of this.
+        let _ = self.durable.changed().await;
         self.next = Instant::now() + PACE;
     }
 }
@@ -122,8 +119,6 @@ pub(crate) struct Follower<P> {
     part: &'static str,
     brain: Brain,
     reading: Mutex<Reading<P>>,
-    /// The last record that was read, for whoever asks how far it is behind.
-    at: Arc<AtomicU64>,
 }
 
 impl<P: Projection + Send + 'static> Follower<P> {
@@ -135,10 +130,9 @@ impl<P: Projection + Send + 'static> Follower<P> {
         projection: P,
         stop: CancellationToken,
     ) -> Arc<Follower<P>> {
-        let cursor = Cursor::new(&brain, after);
-        let reading = Mutex::new(Reading { cursor, projection });
-        let at = brain.followed_by(part, after);
-        let follower = Arc::new(Follower { part, brain, reading, at });
+        brain.followed(part, after);
+        let reading = Mutex::new(Reading { cursor: Cursor::new(&brain, after), projection });
+        let follower = Arc::new(Follower { part, brain, reading });
         let runs = follower.clone();
         supervise::task(part, move || runs.clone().run(stop.clone()));
         follower
@@ -162,7 +156,7 @@ impl<P: Projection + Send + 'static> Follower<P> {
             if !read.ok()? {
                 return Some(true);
             }
-            self.at.store(reading.cursor.after.0, Ordering::Relaxed);
+            self.brain.followed(self.part, reading.cursor.after);
         }
         Some(reading.cursor.after >= end)
     }

@@ -138,7 +138,7 @@ pub(crate) struct Shared {
     durable: watch::Sender<Seq>,
     touched: broadcast::Sender<Arc<Vec<NodeName>>>,
     /// The last record that each follower of the log has read.
-    followed: Mutex<BTreeMap<&'static str, Arc<AtomicU64>>>,
+    followed: Mutex<BTreeMap<&'static str, Seq>>,
     reads: SyncSender<reader::Read>,
     leading: AtomicBool,
     /// Nobody else can have the lease before this, in milliseconds since the machine started.
@@ -347,20 +347,17 @@ impl Brain {
         self.shared.touched.subscribe()
     }
 
-    /// Where a follower of the log notes the last record that it has read.
-    pub(crate) fn followed_by(&self, part: &'static str, after: Seq) -> Arc<AtomicU64> {
-        let at = Arc::new(AtomicU64::new(after.0));
-        let mut all = self.shared.followed.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(part, at.clone());
-        at
+    /// A follower of the log has read up to there.
+    pub(crate) fn followed(&self, part: &'static str, upto: Seq) {
+        self.shared.followed.lock().unwrap_or_else(PoisonError::into_inner).insert(part, upto);
     }
 
     /// Records that each follower of the log has still to read.
     #[must_use]
     pub fn lags(&self) -> Vec<(&'static str, u64)> {
         let all = self.shared.followed.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = self.durable().0;
-        all.iter().map(|(p, at)| (*p, end.saturating_sub(at.load(Ordering::Relaxed)))).collect()
+        let end = self.durable();
+        all.iter().map(|(part, upto)| (*part, end.0.saturating_sub(upto.0))).collect()
     }
 
     /// Figures about itself.
