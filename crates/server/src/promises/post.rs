@@ -46,12 +46,6 @@ struct Parcel {
     alerts: BTreeMap<String, Alert>,
 }
 
-/// What came of it.
-struct Outcome {
-    parcel: Parcel,
-    result: Result<(), String>,
-}
-
 /// Letters that are due, one for each receiver that is not busy, and when to look again.
 fn due(brain: &Brain, post: &Post, busy: &BTreeSet<Label>) -> (Vec<Parcel>, Duration) {
     let now = brain.now();
@@ -81,33 +75,26 @@ pub(super) async fn run(brain: Brain, post: Post, sender: Arc<Sender>, stop: Can
     let mut growth = Growth::new(&brain);
     *post.desk() = brain.read(|s| s.slo.desk.clone());
     let mut busy: BTreeSet<Label> = BTreeSet::new();
-    let mut tasks: JoinSet<(Label, Option<Outcome>)> = JoinSet::new();
+    let mut tasks: JoinSet<Label> = JoinSet::new();
     loop {
         let (parcels, wait) = due(&brain, &post, &busy);
         for parcel in parcels {
-            busy.insert(parcel.letter.to.clone());
-            let (sender, to) = (Arc::clone(&sender), parcel.letter.to.clone());
+            let to = parcel.letter.to.clone();
+            busy.insert(to.clone());
+            let (sender, brain, post) = (Arc::clone(&sender), brain.clone(), post.clone());
             tasks.spawn(async move {
                 let result = sender.send(&parcel.receiver, &parcel.letter, &parcel.alerts).await;
-                (to, Some(Outcome { parcel, result }))
+                // Busy until the log knows.
+                if let Some(command) = settle(&brain, &post, &parcel, &result) {
+                    brain.tell(command, || brain.is_leading()).await;
+                }
+                to
             });
         }
         tokio::select! {
             () = growth.wait() => {}
             Some(done) = tasks.join_next() => match done {
-                Ok((to, Some(outcome))) => {
-                    // Busy until the log knows.
-                    let command = settle(&brain, &post, &outcome);
-                    let brain = brain.clone();
-                    tasks.spawn(async move {
-                        if let Some(command) = command {
-                            brain.tell(command, || brain.is_leading()).await;
-                        }
-                        (to, None)
-                    });
-                    continue;
-                }
-                Ok((to, None)) => {
+                Ok(to) => {
                     busy.remove(&to);
                     continue;
                 }
@@ -125,8 +112,12 @@ pub(super) async fn run(brain: Brain, post: Post, sender: Arc<Sender>, stop: Can
 }
 
 /// Remembers what came of a letter; says what the log has to know.
-fn settle(brain: &Brain, post: &Post, outcome: &Outcome) -> Option<Command> {
-    let Outcome { parcel, result } = outcome;
+fn settle(
+    brain: &Brain,
+    post: &Post,
+    parcel: &Parcel,
+    result: &Result<(), String>,
+) -> Option<Command> {
     let now = brain.now();
     let to = parcel.letter.to.clone();
     match result {
