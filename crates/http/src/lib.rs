@@ -41,9 +41,9 @@ mod tests;
 mod ui;
 
 pub use limits::{Rate, TokenPlace};
-pub(crate) use metrics::Text;
+pub(crate) use metrics::{Sample, Text};
 pub use seal::load_or_create_key;
-pub(crate) use site::page as figures_page;
+pub(crate) use site::write_figures;
 
 use crate::remote::RemoteStats;
 use auth::Caller;

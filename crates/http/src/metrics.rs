@@ -155,13 +155,24 @@ pub(crate) fn seconds(micros: u64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-/// The text format, written line by line.
+/// One figure with its labels, among them `__name__`.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) value: f64,
+}
+
+/// Figures, one by one: a page in the text format, or as they are sent.
 #[derive(Default)]
-pub(crate) struct Text(pub(crate) String);
+pub(crate) struct Text {
+    pub(crate) page: String,
+    /// Where they go instead of onto the page.
+    pub(crate) samples: Option<Vec<Sample>>,
+}
 
 impl Text {
     pub(crate) fn head(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        let _ = writeln!(self.page, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
     pub(crate) fn line(
@@ -170,24 +181,30 @@ impl Text {
         labels: &[(&str, &str)],
         value: impl std::fmt::Display,
     ) {
-        self.0.push_str(name);
+        if let Some(samples) = &mut self.samples {
+            let all = [("__name__", name)].into_iter().chain(labels.iter().copied());
+            let labels = all.map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+            let value = value.to_string().parse().unwrap_or(f64::NAN);
+            return samples.push(Sample { labels, value });
+        }
+        self.page.push_str(name);
         for (i, (key, v)) in labels.iter().enumerate() {
-            self.0.push(if i == 0 { '{' } else { ',' });
-            let _ = write!(self.0, "{key}=\"");
+            self.page.push(if i == 0 { '{' } else { ',' });
+            let _ = write!(self.page, "{key}=\"");
             for c in v.chars() {
                 match c {
-                    '\\' => self.0.push_str("\\\\"),
-                    '"' => self.0.push_str("\\\""),
-                    '\n' => self.0.push_str("\\n"),
-                    c => self.0.push(c),
+                    '\\' => self.page.push_str("\\\\"),
+                    '"' => self.page.push_str("\\\""),
+                    '\n' => self.page.push_str("\\n"),
+                    c => self.page.push(c),
                 }
             }
-            self.0.push('"');
+            self.page.push('"');
         }
         if !labels.is_empty() {
-            self.0.push('}');
+            self.page.push('}');
         }
-        let _ = writeln!(self.0, " {value}");
+        let _ = writeln!(self.page, " {value}");
     }
 
     pub(crate) fn one(
@@ -396,7 +413,7 @@ mod tests {
         m.record(&Method::from_bytes(b"BREW").unwrap(), "a\"b\\", 405, Duration::from_secs(60));
         let mut t = Text::default();
         m.write(&mut t);
-        let t = t.0;
+        let t = t.page;
         assert!(t.contains(
             "muster_http_requests_total{method=\"GET\",route=\"/v1/jobs\",status=\"200\"} 2\n"
         ));

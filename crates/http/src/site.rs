@@ -159,20 +159,29 @@ pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller) -> Reply {
     let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     let made = app.clone();
     let every = app.config().metrics_every;
-    let text = app.0.pages.get(projects, every, move || page(&made, projects)).await;
+    let page = move || {
+        let mut out = Text::default();
+        write_figures(&made, projects, &mut out);
+        out.page
+    };
+    let text = app.0.pages.get(projects, every, page).await;
     let text = text.ok_or_else(Failure::internal)?;
     Ok(([(header::CONTENT_TYPE, media)], in_pieces(text)).into_response())
 }
 
-/// The page of figures.
-pub(crate) fn page(app: &App, projects: bool) -> String {
-    let mut out = Text::default();
+/// All figures.
+pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Text) {
     out.head("muster_build_info", "gauge", "What is running.");
     out.line("muster_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
-    site_figures(app, &mut out);
-    super::figures::write(app, projects, &mut out);
+    site_figures(app, out);
+    super::figures::write(app, projects, out);
     let stats = app.brain().stats();
     out.one("muster_log_seq", "gauge", "Durable end of the log.", app.brain().durable());
+    let name = "muster_follower_lag_records";
+    out.head(name, "gauge", "Records that a reader of the log has still to read.");
+    for (follower, lag) in app.brain().lags() {
+        out.line(name, &[("follower", follower)], lag);
+    }
     out.one(
         "muster_leader",
         "gauge",
@@ -204,12 +213,11 @@ pub(crate) fn page(app: &App, projects: bool) -> String {
         "Job output that could not be kept.",
         logs.lost,
     );
-    store_figures(&stats, &mut out);
-    super::metrics::health_figures(app, &mut out);
-    super::promises::figures(app, &mut out);
-    app.remote().write(&mut out);
-    app.http_metrics().write(&mut out);
-    out.0
+    store_figures(&stats, out);
+    super::metrics::health_figures(app, out);
+    super::promises::figures(app, out);
+    app.remote().write(out);
+    app.http_metrics().write(out);
 }
 
 fn site_figures(app: &App, out: &mut Text) {
@@ -287,13 +295,7 @@ fn store_figures(stats: &muster_server::brain::BrainStats, out: &mut Text) {
         ("muster_cycle_seconds", "Time of one scheduling cycle.", &stats.cycle),
     ] {
         out.head(name, "histogram", help);
-        let bucket = format!("{name}_bucket");
-        for (le, n) in &h.cumulative {
-            out.line(&bucket, &[("le", &le.to_string())], n);
-        }
-        out.line(&bucket, &[("le", "+Inf")], h.count);
-        out.line(&format!("{name}_sum"), &[], h.sum);
-        out.line(&format!("{name}_count"), &[], h.count);
+        out.histogram(name, &[], h);
     }
     for (name, help, n) in [
         ("muster_requests_total", "Requests decided.", stats.requests),

@@ -248,18 +248,6 @@ impl Lives {
         }
         out
     }
-
-    /// Jobs that are remembered.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// None at all?
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 /// GPUs of one slot, in thousandths.

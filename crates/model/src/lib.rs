@@ -23,6 +23,7 @@ pub mod node;
 pub mod placement;
 pub mod policy;
 pub mod preflight;
+pub mod projection;
 pub mod qualification;
 pub mod quota;
 pub mod remedy;

@@ -5,6 +5,7 @@ pub mod agents;
 pub mod brain;
 pub mod console;
 pub mod fabric;
+pub mod follower;
 pub mod health;
 pub mod logs;
 pub mod metering;

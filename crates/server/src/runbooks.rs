@@ -47,11 +47,7 @@ pub fn start(brain: Brain, agents: Agents, stop: CancellationToken) {
 }
 
 async fn follow(brain: Brain, agents: Agents, stop: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(EVERY) => {}
-            () = stop.cancelled() => return,
-        }
+    while stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_some() {
         let waiting: Vec<Arc<Run>> = brain.read(|s| {
             let auto = |r: &&Arc<Run>| r.auto && r.waits.is_none();
             s.runbooks.live().filter(auto).cloned().collect()

@@ -12,11 +12,10 @@ use muster_model::remedy::Remedies;
 use muster_model::units::{Span, Time};
 use muster_model::{Refusal, Seq};
 use muster_server::brain::BrainError;
+use muster_server::follower::Cursor;
 
 /// Newest records that are read: a longer stretch takes longer than a caller waits.
 const READ: u64 = 300_000;
-/// Records read at a time.
-const BATCH: usize = 2048;
 
 /// Say what a policy's remedies would have done over the last days of the log. Changes nothing.
 ///
@@ -66,29 +65,21 @@ async fn rehearse(
     let begun =
         move || RemedyRehearsal::new(&brain.read(Site::clone), brain.engine_policy(), policy, from);
     let mut life = app.aside(token, begun).await?;
-    let (mut after, mut cut) = begin(app, from, end).await?;
+    let (after, mut cut) = begin(app, from, end).await?;
+    let mut log = Cursor::new(app.brain(), after);
     let mut first = None;
-    while after < end {
-        let records = match app.brain().records(after, BATCH).await {
-            Ok(records) => records,
-            // The archive grew meanwhile.
-            Err(BrainError::Archived { behind }) if behind > after => {
-                (after, cut) = (behind, true);
-                continue;
-            }
-            Err(e) => return Err(e.into()),
-        };
-        let Some(last) = records.last() else { break };
-        after = last.seq;
+    while let Some(records) = log.next_batch(end).await? {
         first = first.or(records.iter().map(|r| r.at).find(|at| *at >= from));
         let read = move || {
-            for r in records.iter().filter(|r| r.at >= from && r.seq <= end) {
+            for r in records.iter().filter(|r| r.at >= from) {
                 life.read(r);
             }
             life
         };
         life = app.aside(token, read).await?;
     }
+    // The archive may have grown meanwhile.
+    cut |= log.is_cut();
     let done = app.aside(token, move || life.end(to)).await?;
     let from = if cut { first.unwrap_or(from) } else { from };
     Ok((end, report(done, from, to, cut)))

@@ -14,6 +14,7 @@ use muster_model::names::NodeName;
 use muster_model::tenant::Role;
 use muster_model::units::Span;
 use muster_model::{Record, Seq};
+use muster_server::follower::Cursor;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -80,14 +81,12 @@ pub(super) async fn changes(
     i: &ModelIncident,
     nodes: &BTreeSet<NodeName>,
 ) -> Vec<Change> {
-    let mut after = Seq(i.id.saturating_sub(LOOKED_AT));
+    let mut log = Cursor::new(app.brain(), Seq(i.id.saturating_sub(LOOKED_AT)));
+    let end = Seq(i.id.saturating_sub(1));
     let from = i.began_at - BEFORE;
     let mut out = Vec::new();
-    while after.0 < i.id {
-        let Ok(records) = app.brain().records(after, 1024).await else { break };
-        let Some(last) = records.last() else { break };
-        after = last.seq;
-        let near = records.iter().filter(|r| r.seq.0 < i.id && r.at >= from);
+    while let Ok(Some(records)) = log.next_batch(end).await {
+        let near = records.iter().filter(|r| r.at >= from);
         out.extend(near.filter_map(|r| change(r, nodes)));
     }
     let older = out.len().saturating_sub(CHANGES);

@@ -14,14 +14,12 @@ use muster_api::{IncidentRecord, NoteRequest, OwnRequest};
 use muster_model::tenant::Role;
 use muster_model::units::Span;
 use muster_model::{Command, Seq};
-use muster_server::brain::BrainError;
+use muster_server::follower::Cursor;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Newest records that are looked through.
 const LOOKED_AT: u64 = 200_000;
-/// Records read at a time.
-const BATCH: usize = 2048;
 
 async fn record_of(app: &App, id: u64) -> Reply<(Seq, IncidentRecord)> {
     let found = app.brain().read(|s| {
@@ -37,22 +35,12 @@ async fn record_of(app: &App, id: u64) -> Reply<(Seq, IncidentRecord)> {
     shown.changes = incidents::changes(app, &story.incident, &story.nodes()).await;
     // Findings were there before the incident was known as one.
     let first = story.incident.findings.first().copied().unwrap_or(id).min(id);
-    let mut after = Seq(first.saturating_sub(256).max(seq.0.saturating_sub(LOOKED_AT)));
-    story.cut |= after.0 > first;
-    while after < seq {
-        let records = match app.brain().records(after, BATCH).await {
-            Ok(records) => records,
-            Err(BrainError::Archived { behind }) if behind > after => {
-                (after, story.cut) = (behind, true);
-                continue;
-            }
-            Err(e) => return Err(e.into()),
-        };
-        let Some(last) = records.last() else { break };
-        after = last.seq;
+    let after = Seq(first.saturating_sub(256).max(seq.0.saturating_sub(LOOKED_AT)));
+    let mut log = Cursor::new(app.brain(), after);
+    while let Some(records) = log.next_batch(seq).await? {
         records.iter().for_each(|r| story.read(r));
-        tokio::task::yield_now().await;
     }
+    story.cut |= after.0 > first || log.is_cut();
     let impact = story.impact(app.brain().now());
     let (timeline, cut) = (story.entries, story.cut);
     Ok((seq, IncidentRecord { incident: shown, runbooks, impact, timeline, cut }))

@@ -19,14 +19,12 @@ use muster_model::remedy::{AskedAct, Remedy, RemedyStep};
 use muster_model::tenant::Role;
 use muster_model::units::Time;
 use muster_model::{Record, Seq};
-use muster_server::brain::BrainError;
+use muster_server::follower::Cursor;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Newest records of the log that are looked through.
 const LOOKED_AT: u64 = 20_000;
-/// Records read at a time.
-const BATCH: usize = 1024;
 
 /// List what happened to a node, newest first: the newest part of the log, and what is remembered
 /// of the time before.
@@ -168,24 +166,14 @@ fn ended(ok: bool, message: &str) -> String {
 /// What the newest part of the log tells, oldest first; and when that part begins, where the log
 /// begins before it.
 async fn logged(app: &App, about: &About, end: Seq) -> Reply<(Vec<TimelineEntry>, Option<Time>)> {
-    let mut after = Seq(end.0.saturating_sub(LOOKED_AT));
-    let mut whole = after.0 == 0;
+    let after = Seq(end.0.saturating_sub(LOOKED_AT));
+    let mut log = Cursor::new(app.brain(), after);
     let (mut out, mut from) = (Vec::new(), None);
-    while after < end {
-        let records = match app.brain().records(after, BATCH).await {
-            Ok(records) => records,
-            // What is older lies in the archive.
-            Err(BrainError::Archived { behind }) if behind > after => {
-                (after, whole) = (behind, false);
-                continue;
-            }
-            Err(e) => return Err(e.into()),
-        };
-        let Some(last) = records.last() else { break };
-        after = last.seq;
+    while let Some(records) = log.next_batch(end).await? {
         from = from.or(records.first().map(|r| r.at));
         out.extend(records.iter().filter_map(|r| told(r, about)));
     }
+    let whole = after.0 == 0 && !log.is_cut();
     Ok((out, from.filter(|_| !whole)))
 }
 

@@ -1,56 +1,8 @@
-//! From the page of figures to Prometheus's remote-write 1.0: one protobuf message, snappy around
-//! it. The message has three levels and five fields, so it is written by hand.
+//! From figures to Prometheus's remote-write 1.0: one protobuf message, snappy around it. The message
+//! has three levels and five fields, so it is written by hand.
 
+use crate::Sample;
 use std::collections::BTreeMap;
-
-/// One figure with its labels, among them `__name__`.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Sample {
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) value: f64,
-}
-
-/// The figures of a page in the text format as this server writes it. Lines that are not figures
-/// are left out.
-pub(super) fn samples(page: &str) -> Vec<Sample> {
-    page.lines().filter(|l| !l.starts_with('#')).filter_map(sample).collect()
-}
-
-fn sample(line: &str) -> Option<Sample> {
-    let (head, value) = line.rsplit_once(' ')?;
-    let value = match value {
-        "+Inf" => f64::INFINITY,
-        v => v.parse().ok()?,
-    };
-    let (name, rest) = match head.split_once('{') {
-        Some((name, rest)) => (name, rest.strip_suffix('}')?),
-        None => (head, ""),
-    };
-    let mut labels = BTreeMap::from([("__name__".to_owned(), name.to_owned())]);
-    let mut chars = rest.chars();
-    loop {
-        let key: String = chars.by_ref().take_while(|c| *c != '=').collect();
-        if key.is_empty() {
-            return Some(Sample { labels, value });
-        }
-        (chars.next()? == '"').then_some(())?;
-        let mut text = String::new();
-        loop {
-            match chars.next()? {
-                '"' => break,
-                '\\' => match chars.next()? {
-                    'n' => text.push('\n'),
-                    c => text.push(c),
-                },
-                c => text.push(c),
-            }
-        }
-        labels.insert(key, text);
-        if !matches!(chars.next(), Some(',')) {
-            return Some(Sample { labels, value });
-        }
-    }
-}
 
 fn varint(mut n: u64, out: &mut Vec<u8>) {
     while n >= 0x80 {
@@ -99,12 +51,16 @@ pub(super) fn packed(message: &[u8]) -> Result<Vec<u8>, snap::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Text;
 
     #[test]
-    fn a_page_is_read_as_it_was_written() {
-        let page = "# HELP a x\n# TYPE a gauge\na 1\nb{x=\"1\",y=\"a\\\"b\\\\c\\nd, e}\"} 2.5\n\
-                    c_bucket{le=\"+Inf\"} 7\nd NaN\nbroken{x=\"1\n\n";
-        let all = samples(page);
+    fn figures_are_sent_as_they_are_shown() {
+        let mut out = Text { samples: Some(Vec::new()), ..Text::default() };
+        out.one("a", "gauge", "x", 1);
+        out.line("b", &[("x", "1"), ("y", "a\"b\\c\nd, e}")], 2.5);
+        out.line("c_bucket", &[("le", "+Inf")], 7);
+        out.line("d", &[], f64::NAN);
+        let all = out.samples.unwrap();
         assert_eq!(all.len(), 4, "{all:?}");
         assert_eq!(all[1].labels["y"], "a\"b\\c\nd, e}");
         assert_eq!((all[1].labels["__name__"].as_str(), all[1].value), ("b", 2.5));

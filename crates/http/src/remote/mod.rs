@@ -2,7 +2,7 @@
 
 mod encode;
 
-use crate::{App, Text, figures_page};
+use crate::{App, Text, write_figures};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -193,8 +193,10 @@ async fn run(app: App, sender: Arc<Sender>, stop: CancellationToken) {
             // A page of a large site takes a moment; others are not to wait for it.
             let (site, extra) = (app.clone(), extra.clone());
             let made = tokio::task::spawn_blocking(move || {
-                let page = encode::samples(&figures_page(&site, true));
-                encode::packed(&encode::request(&page, site.now().0, &extra))
+                let mut out = Text { samples: Some(Vec::new()), ..Text::default() };
+                write_figures(&site, true, &mut out);
+                let samples = out.samples.unwrap_or_default();
+                encode::packed(&encode::request(&samples, site.now().0, &extra))
             });
             match made.await {
                 Ok(Ok(body)) => queue.push_back(body),

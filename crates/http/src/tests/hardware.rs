@@ -73,6 +73,8 @@ async fn faults_are_listed_by_page_and_tenants_see_their_own() {
         metrics.contains("muster_faults_total{code=\"xid-79\",class=\"bus\"} 2\n"),
         "{metrics}"
     );
+    let lag = "muster_follower_lag_records{follower=\"metering-jobs\"} ";
+    assert!(metrics.contains(lag), "{metrics}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,8 @@ mod power;
 mod tests;
 mod ticket;
 
-use crate::brain::{Brain, BrainError};
+use crate::brain::Brain;
+use crate::follower::Growth;
 use hook::Hook;
 pub(crate) use hook::signature;
 use muster_engine::State;
@@ -26,10 +27,7 @@ use std::time::{Duration, Instant};
 use tokio::task::{self, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// Between two looks at a log that keeps growing.
-const PAUSE: Duration = Duration::from_millis(50);
-/// An end that the log did not take, or something that could not be tried, is tried again after
-/// this.
+/// An end that the log refused, or something that could not be tried, is tried again after this.
 const AGAIN: Duration = Duration::from_secs(10);
 /// Acts of one kind under way at a time.
 const UNDER_WAY: usize = 32;
@@ -145,14 +143,13 @@ impl UnderWay {
 }
 
 async fn run(desk: Arc<Desk>) {
-    let mut durable = desk.brain.watch();
+    let mut growth = Growth::new(&desk.brain);
     // Acts that are not to be begun again before then.
     let mut held: HashMap<u64, Option<Instant>> = HashMap::new();
     let mut tasks: JoinSet<bool> = JoinSet::new();
     let mut under_way = UnderWay::default();
     power::tidy(&desk);
     loop {
-        durable.borrow_and_update();
         let open = desk.brain.read(ours);
         held.retain(|id, until| {
             open.iter().any(|a| a.id == *id) && until.is_none_or(|t| t > Instant::now())
@@ -166,11 +163,7 @@ async fn run(desk: Arc<Desk>) {
             }
         }
         tokio::select! {
-            changed = durable.changed() => {
-                if changed.is_err() {
-                    return;
-                }
-            }
+            () = growth.wait() => {}
             Some(done) = tasks.join_next_with_id() => {
                 let (task, goes_on) = match done {
                     Ok(done) => done,
@@ -187,7 +180,6 @@ async fn run(desk: Arc<Desk>) {
             () = tokio::time::sleep(AGAIN), if !held.is_empty() => {}
             () = desk.stop.cancelled() => return,
         }
-        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -222,15 +214,9 @@ impl Desk {
             Outcome::Begun => return true,
             Outcome::Later => return false,
         };
-        match self.brain.system(Command::ActDone { id: act.id, ok, message }).await {
-            Ok(_) => {}
-            Err(BrainError::Refused(r)) => {
-                tracing::debug!(act = act.id, refusal = %r, "the end of an act was refused");
-            }
-            Err(e) => {
-                tracing::warn!(act = act.id, error = %e, "the end of an act is not in the log yet");
-            }
-        }
+        // What was done is told until the log has it; it is not done again for that.
+        let wanted = || self.brain.is_leading() && self.is_open(act.id);
+        self.brain.tell(Command::ActDone { id: act.id, ok, message }, wanted).await;
         false
     }
 

@@ -2,6 +2,7 @@
 //! the log, and whether a node came back is seen here.
 
 use super::Inner;
+use crate::follower::Growth;
 use muster_engine::State;
 use muster_model::command::Command;
 use muster_model::names::NodeName;
@@ -11,8 +12,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Between two looks at a log that keeps growing.
-const PAUSE: Duration = Duration::from_millis(20);
 /// An end that the log did not take is told again after this.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -123,10 +122,9 @@ fn look(s: &State) -> Look {
 
 /// Keeps what nodes are to do as the log says it.
 pub(super) async fn follow(inner: Arc<Inner>) {
-    let mut durable = inner.brain.watch();
+    let mut growth = Growth::new(&inner.brain);
     let mut told: HashMap<u64, Instant> = HashMap::new();
     loop {
-        durable.borrow_and_update();
         let Look { tell, over } = inner.brain.read(look);
         for node in inner.acts.replace(tell) {
             if let Some(session) = inner.seat(&node).and_then(|s| s.session()) {
@@ -145,15 +143,10 @@ pub(super) async fn follow(inner: Arc<Inner>) {
             }
         }
         tokio::select! {
-            changed = durable.changed() => {
-                if changed.is_err() {
-                    return;
-                }
-            }
+            () = growth.wait() => {}
             () = tokio::time::sleep(AGAIN), if !told.is_empty() => {}
             () = inner.stop.cancelled() => return,
         }
-        tokio::time::sleep(PAUSE).await;
     }
 }
 

@@ -121,9 +121,8 @@ pub(super) async fn watch(inner: Arc<Inner>) {
     loop {
         let warn = inner.brain.read(|s| s.policy.idle.warn_after);
         let pause = warn.map_or(ASLEEP, |w| (w.to_std() / 4).clamp(ASLEEP / 20, ASLEEP * 5));
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = inner.stop.cancelled() => return,
+        if inner.stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+            return;
         }
         let Some(warn) = warn else {
             told.clear();

@@ -39,11 +39,7 @@ pub(super) async fn watch(inner: Arc<Inner>) {
     let lost_after = inner.config.lost_after;
     let every = Duration::from_millis((lost_after.0 / 10).clamp(50, 3000));
     let mut last = inner.clock();
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(every) => {}
-            () = inner.stop.cancelled() => return,
-        }
+    while inner.stop.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
         let now = inner.clock();
         // We were away ourselves (stopped, suspended, starved): the silence is ours.
         if now.since(last).to_std() > every * 2 + Duration::from_secs(1) {

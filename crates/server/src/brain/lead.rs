@@ -42,6 +42,8 @@ const ROUND: usize = 1024;
 /// Rounds that may wait for the disk. Each is a group commit; two keep the disk busy while the
 /// engine decides the next.
 const AHEAD: usize = 2;
+/// What the log could not take is told to it again after this.
+const AGAIN: Duration = Duration::from_millis(500);
 
 impl Brain {
     /// Waits for the lease, loads the log and starts to decide. Blocks: call it from a thread
@@ -71,6 +73,7 @@ impl Brain {
             copy: super::copy::StateCopy::default(),
             ring: RwLock::new(VecDeque::new()),
             touched: broadcast::Sender::new(1024),
+            followed: Mutex::default(),
             reads,
             leading: AtomicBool::new(true),
             lease_until: AtomicI64::new(i64::MIN),
@@ -105,6 +108,23 @@ impl Brain {
         let request =
             Request { actor: Actor::system(), at: clock(), key: None, if_version: None, command };
         self.call(request, super::Attach::default()).await
+    }
+
+    /// Tells the log something, again and again while it cannot be written and this is `wanted`.
+    /// True when the log has it, false when nobody wants it any more or it was refused.
+    pub(crate) async fn tell(&self, command: Command, wanted: impl Fn() -> bool) -> bool {
+        while wanted() {
+            match self.system(command.clone()).await {
+                Ok(_) => return true,
+                Err(BrainError::Refused(r)) => {
+                    tracing::debug!(refusal = %r, "the log does not take what it was told");
+                    return false;
+                }
+                Err(e) => tracing::warn!(error = %e, "what the log was told is not in it yet"),
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+        false
     }
 }
 

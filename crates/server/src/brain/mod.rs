@@ -39,7 +39,7 @@ use muster_model::spec::RunSpec;
 use muster_model::units::{Span, Time};
 use muster_store::seal::SealKey;
 use muster_store::{StoreError, StoreUrl};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -137,6 +137,8 @@ pub(crate) struct Shared {
     ring: RwLock<VecDeque<Arc<Record>>>,
     durable: watch::Sender<Seq>,
     touched: broadcast::Sender<Arc<Vec<NodeName>>>,
+    /// The last record that each follower of the log has read.
+    followed: Mutex<BTreeMap<&'static str, Seq>>,
     reads: SyncSender<reader::Read>,
     leading: AtomicBool,
     /// Nobody else can have the lease before this, in milliseconds since the machine started.
@@ -343,6 +345,19 @@ impl Brain {
     #[must_use]
     pub fn touched(&self) -> broadcast::Receiver<Arc<Vec<NodeName>>> {
         self.shared.touched.subscribe()
+    }
+
+    /// A follower of the log has read up to there.
+    pub(crate) fn followed(&self, part: &'static str, upto: Seq) {
+        self.shared.followed.lock().unwrap_or_else(PoisonError::into_inner).insert(part, upto);
+    }
+
+    /// Records that each follower of the log has still to read.
+    #[must_use]
+    pub fn lags(&self) -> Vec<(&'static str, u64)> {
+        let all = self.shared.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = self.durable();
+        all.iter().map(|(part, upto)| (*part, end.0.saturating_sub(upto.0))).collect()
     }
 
     /// Figures about itself.

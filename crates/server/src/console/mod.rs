@@ -15,6 +15,7 @@ pub use layout::{ConsoleLayout, LayoutNode, LayoutRack};
 
 use crate::agents::Agents;
 use crate::brain::Brain;
+use crate::follower::Cursor;
 use crate::supervise;
 use bytes::Bytes;
 use muster_model::names::ProjectName;
@@ -31,8 +32,6 @@ use world::World;
 const EVERY: Duration = Duration::from_secs(1);
 /// Frames a reader may be behind before it gets a whole picture.
 const BEHIND: usize = 8;
-/// Records looked at for one frame's hints; past that, everything may have changed.
-const HINTED: usize = 2_000;
 
 /// Whose eyes a picture is for: everybody's over the site, or one project's.
 type Eyes = Option<ProjectName>;
@@ -174,10 +173,11 @@ impl Inner {
         if end <= hub.hinted {
             return Vec::new();
         }
-        let records = self.brain.records(hub.hinted, HINTED).await.unwrap_or_default();
-        let reached = records.last().map_or(hub.hinted, |r| r.seq);
+        let mut log = Cursor::new(&self.brain, hub.hinted);
+        let records = log.next_batch(end).await.ok().flatten().unwrap_or_default();
         hub.hinted = end;
-        let all = reached < end;
+        // One batch is looked at; past that, everything may have changed.
+        let all = log.is_cut() || records.last().is_none_or(|r| r.seq < end);
         hub.rooms
             .keys()
             .map(|eyes| {

@@ -3,12 +3,11 @@
 //! Where the last look ended is kept, so that moving forwards costs only what lies between.
 
 use crate::brain::{Brain, BrainError};
+use crate::follower::Cursor;
 use muster_engine::State;
 use muster_model::{Record, Seq, Time};
 use std::sync::Arc;
 
-/// Records read at a time.
-const BATCH: usize = 4096;
 /// Records lived again for one look, at most: some seconds.
 const MOST: u64 = 500_000;
 
@@ -65,23 +64,21 @@ impl Past {
         if self.state.at > time {
             *self = Past::default();
         }
+        let (mut log, end) = (Cursor::new(brain, self.state.seq), brain.durable());
         let mut lived = 0;
         loop {
             if self.next.as_ref().is_some_and(|r| r.at > time) {
                 break;
             }
             self.next = None;
-            let page = match brain.records(self.state.seq, BATCH).await {
-                Ok(page) => page,
-                Err(BrainError::Archived { .. }) => return Err(PastError::Archived),
-                Err(e) => return Err(PastError::Brain(e)),
-            };
-            if page.is_empty() {
-                break;
+            let page = log.next_batch(end).await.map_err(PastError::Brain)?;
+            if log.is_cut() {
+                return Err(PastError::Archived);
             }
+            let Some(page) = page else { break };
             lived += page.len() as u64;
             if lived > MOST {
-                return Err(PastError::TooMuch { records: brain.durable().0 });
+                return Err(PastError::TooMuch { records: end.0 });
             }
             let state = std::mem::take(&mut self.state);
             let work = tokio::task::spawn_blocking(move || live(state, page, time));

@@ -3,7 +3,7 @@
 
 use super::choose::Wish;
 use super::{Fabric, lock};
-use crate::brain::BrainError;
+use crate::follower::Growth;
 use crate::supervise;
 use muster_api::{FabricStanding, FabricState, FabricTest};
 use muster_engine::State;
@@ -15,10 +15,8 @@ use muster_model::preflight::PreflightReport;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How often is looked whether a test is over, and between two looks at a log that keeps growing.
+/// How often is looked whether a test is over.
 const LOOK: Duration = Duration::from_millis(100);
-/// After this a result that is not in the log is told again.
-const AGAIN: Duration = Duration::from_secs(1);
 
 impl Fabric {
     /// Tests the nodes of large gangs before their ranks start, for as long as the server leads.
@@ -29,7 +27,7 @@ impl Fabric {
 
     async fn follow_preflights(self) {
         let brain = &self.0.brain;
-        let (mut over, mut durable) = (brain.over(), brain.watch());
+        let (mut over, mut growth) = (brain.over(), Growth::new(brain));
         let mut begun: BTreeSet<AttemptKey> = BTreeSet::new();
         loop {
             let waiting: BTreeSet<AttemptKey> = brain.read(|s| s.preflights().collect());
@@ -38,10 +36,9 @@ impl Fabric {
             }
             begun = waiting;
             tokio::select! {
-                changed = durable.changed() => if changed.is_err() { return },
+                () = growth.wait() => {}
                 _ = over.wait_for(|o| *o) => return,
             }
-            tokio::time::sleep(LOOK).await;
         }
     }
 
@@ -54,19 +51,8 @@ impl Fabric {
         }
         let brain = &self.0.brain;
         // Told until the log has it, or nobody waits for it any more: the answer may be lost, too.
-        while brain.is_leading() && brain.read(|s| nodes(s, key)).is_some() {
-            match brain.system(Command::PreflightDone { key, report: report.clone() }).await {
-                Ok(_) => return,
-                Err(BrainError::Refused(e)) => {
-                    tracing::info!(attempt = %key, refusal = %e, "the test of its network is not in the log");
-                    return;
-                }
-                Err(e) => {
-                    tracing::info!(attempt = %key, error = %e, "the test of its network is not in the log yet");
-                }
-            }
-            tokio::time::sleep(AGAIN).await;
-        }
+        let wanted = || brain.is_leading() && brain.read(|s| nodes(s, key)).is_some();
+        brain.tell(Command::PreflightDone { key, report }, wanted).await;
     }
 
     /// What came of it; none when nobody waits for it any more.

@@ -2,69 +2,38 @@
 //! to recover.
 
 use super::Shared;
-use crate::brain::BrainError;
+use crate::follower::Follower;
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
+use muster_model::projection::Projection;
 use muster_model::units::Time;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
-/// Records read at a time.
-const PAGE: usize = 4096;
-/// Between two looks at a log that keeps growing; what is gathered meanwhile is one look.
-const PAUSE: Duration = Duration::from_millis(50);
-
-/// Since when each node has been in service without interruption.
-type Service = HashMap<NodeName, Time>;
-
-pub(super) async fn run(shared: Arc<Shared>) {
-    let mut durable = shared.brain.watch();
-    let (mut after, mut service) = begin(&shared);
-    loop {
-        match shared.brain.records(after, PAGE).await {
-            Ok(page) if page.is_empty() => {
-                tokio::select! {
-                    changed = durable.changed() => {
-                        if changed.is_err() {
-                            return;
-                        }
-                    }
-                    () = shared.stop.cancelled() => return,
-                }
-                tokio::time::sleep(PAUSE).await;
-            }
-            Ok(page) => {
-                after = page.last().map_or(after, |r| r.seq);
-                take(&shared, &page, &mut service);
-            }
-            // Too far behind: everything is looked at once instead.
-            Err(BrainError::Archived { .. }) => (after, service) = begin(&shared),
-            Err(e) => {
-                tracing::debug!(error = %e, "the log cannot be followed now");
-                tokio::select! {
-                    () = tokio::time::sleep(Duration::from_millis(500)) => {}
-                    () = shared.stop.cancelled() => return,
-                }
-            }
-        }
-    }
+/// Begins with what stands now.
+pub(super) fn start(shared: Arc<Shared>) {
+    let (brain, stop) = (shared.brain.clone(), shared.stop.clone());
+    let mut following =
+        Following { shared, service: HashMap::new(), jobs: BTreeSet::new(), recovered: Vec::new() };
+    let after = following.begin_anew(Seq(0));
+    Follower::start("health-follow", brain, after, following, stop);
 }
 
-fn begin(shared: &Shared) -> (Seq, Service) {
-    shared.brain.read(|s| {
-        shared.attempts.rebuild(s);
-        let ready = s.nodes.values().filter(|n| n.stage == Stage::Ready);
-        (s.seq, ready.map(|n| (n.name.clone(), n.stage_since)).collect())
-    })
+struct Following {
+    shared: Arc<Shared>,
+    /// Since when each node has been in service without interruption.
+    service: HashMap<NodeName, Time>,
+    /// Jobs to look at again.
+    jobs: BTreeSet<JobId>,
+    /// Attempts that started, or made their first step, and when.
+    recovered: Vec<(AttemptKey, Time, bool)>,
 }
 
-fn take(shared: &Shared, page: &[Arc<Record>], service: &mut Service) {
-    let mut jobs: BTreeSet<JobId> = BTreeSet::new();
-    let mut recovered: Vec<(AttemptKey, Time, bool)> = Vec::new();
-    for r in page {
+impl Projection for Following {
+    fn apply(&mut self, r: &Record) {
+        let Following { shared, service, jobs, recovered } = self;
         match &r.event {
             Event::JobPlaced { key, .. }
             | Event::StopOrdered { key, .. }
@@ -98,21 +67,40 @@ fn take(shared: &Shared, page: &[Arc<Record>], service: &mut Service) {
             _ => {}
         }
     }
-    if jobs.is_empty() && recovered.is_empty() {
-        return;
+
+    fn begin_anew(&mut self, _: Seq) -> Seq {
+        self.jobs.clear();
+        self.recovered.clear();
+        let (seq, service) = self.shared.brain.read(|s| {
+            self.shared.attempts.rebuild(s);
+            let ready = s.nodes.values().filter(|n| n.stage == Stage::Ready);
+            (s.seq, ready.map(|n| (n.name.clone(), n.stage_since)).collect())
+        });
+        self.service = service;
+        seq
     }
-    shared.brain.read(|s| {
-        if !jobs.is_empty() {
-            shared.attempts.refresh(s, &jobs);
+
+    fn wake(&mut self, _: Time, _: bool) -> Option<Time> {
+        let jobs = std::mem::take(&mut self.jobs);
+        let recovered = std::mem::take(&mut self.recovered);
+        if jobs.is_empty() && recovered.is_empty() {
+            return None;
         }
-        for (key, at, working) in recovered {
-            let Some(rec) = s.jobs.get(&key.job).and_then(|j| j.recovery) else { continue };
-            // Only the attempt that the recovery ended with.
-            if working && rec.working_at == Some(at) {
-                shared.figures.loaded(&rec);
-            } else if !working && rec.started_at == Some(at) {
-                shared.figures.recovered(&rec);
+        let Shared { brain, attempts, figures, .. } = &*self.shared;
+        brain.read(|s| {
+            if !jobs.is_empty() {
+                attempts.refresh(s, &jobs);
             }
-        }
-    });
+            for (key, at, working) in recovered {
+                let Some(rec) = s.jobs.get(&key.job).and_then(|j| j.recovery) else { continue };
+                // Only the attempt that the recovery ended with.
+                if working && rec.working_at == Some(at) {
+                    figures.loaded(&rec);
+                } else if !working && rec.started_at == Some(at) {
+                    figures.recovered(&rec);
+                }
+            }
+        });
+        None
+    }
 }

@@ -77,8 +77,7 @@ impl Health {
             let (s, stepped) = (s.clone(), stepped.clone());
             async move { tell::first_steps(s, &mut *stepped.lock().await).await }
         });
-        let s = shared.clone();
-        supervise::task("health-follow", move || follow::run(s.clone()));
+        follow::start(shared.clone());
         Ok(Health { shared, feed: Arc::new(feed) })
     }
 

@@ -3,31 +3,29 @@
 
 use super::{Inner, heard};
 use crate::agents::Columns;
-use crate::brain::{Brain, BrainError};
+use crate::brain::Brain;
+use crate::follower::Follower;
 use muster_engine::State;
 use muster_metering::{Counts, Fleet, Heard, Seen, Step, Supply, Work, deaf};
+use muster_model::event::Record;
 use muster_model::ids::{AttemptKey, Epoch, Seq};
 use muster_model::names::NodeName;
+use muster_model::projection::Projection;
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// Records read at a time.
-const PAGE: usize = 4096;
-/// Pages that somebody who asks waits for.
-const PATIENCE: usize = 16;
-/// Between two looks at a log that keeps growing.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Batches of records that somebody who asks waits for.
+pub(super) const PATIENCE: usize = 32;
 /// Between two times that it is written down.
-const SAVE: Duration = Duration::from_secs(300);
+const SAVE: Span = Span::mins(5);
 /// Between two looks at what GPUs told.
-const LOOK: Duration = Duration::from_secs(60);
+const LOOK: Span = Span::mins(1);
 /// Between two looks at the last day.
-const GAUGE: Duration = Duration::from_secs(10);
+const GAUGE: Span = Span::secs(10);
 /// What is older says nothing of now.
 const FRESH: Span = Span::secs(90);
 /// What is older is forgotten.
@@ -44,13 +42,16 @@ struct Written<F> {
 }
 
 /// The fold, and where it is written down.
-#[derive(Debug, Default)]
 pub(super) struct Reading {
+    inner: Arc<Inner>,
     pub(super) fleet: Fleet,
-    /// The file was looked for.
-    opened: bool,
-    file: Option<PathBuf>,
+    /// Held by whoever writes.
+    file: Option<Arc<Mutex<PathBuf>>>,
     saved: Seq,
+    saved_at: Time,
+    looked_at: Time,
+    gauged_at: Option<Time>,
+    stop: CancellationToken,
 }
 
 /// The lead under which a record was written.
@@ -85,82 +86,88 @@ fn written(brain: &Brain, file: &Path) -> Option<Fleet> {
     fits.then_some(w.fleet)
 }
 
+/// Keeps up with the log, looks at what GPUs told, and writes both down now and then, and at the
+/// end.
+pub(super) fn follow(
+    inner: Arc<Inner>,
+    file: Option<PathBuf>,
+    stop: CancellationToken,
+) -> Arc<Follower<Reading>> {
+    let (brain, now) = (inner.brain.clone(), inner.since);
+    let fleet = file.as_deref().and_then(|f| written(&brain, f)).unwrap_or_default();
+    let after = fleet.seq();
+    let reading = Reading {
+        inner,
+        fleet,
+        file: file.map(|f| Arc::new(Mutex::new(f))),
+        saved: after,
+        saved_at: now,
+        looked_at: now,
+        gauged_at: None,
+        stop: stop.clone(),
+    };
+    Follower::start("metering-fleet", brain, after, reading, stop)
+}
+
+impl Projection for Reading {
+    fn apply(&mut self, record: &Record) {
+        let inner = &self.inner;
+        self.fleet.apply(record, &|key| ear(inner, key));
+        inner.tally.count(record, &inner.brain);
+    }
+
+    fn begin_anew(&mut self, _: Seq) -> Seq {
+        // What is missing cannot be told: it begins with the site as it stands.
+        self.fleet = self.inner.brain.read(|s| {
+            let jobs = s.jobs.values().map(|j| &**j);
+            Fleet::begin(s.seq, s.at, jobs, s.nodes.values().map(|n| &**n))
+        });
+        self.fleet.seq()
+    }
+
+    fn wake(&mut self, now: Time, at_end: bool) -> Option<Time> {
+        if now.since(self.looked_at) >= LOOK {
+            self.looked_at = now;
+            if let Some(seen) = self.inner.lasts().look(now) {
+                self.fleet.saw(now, &seen);
+            }
+        }
+        if at_end && self.gauged_at.is_none_or(|at| now.since(at) >= GAUGE) {
+            self.gauged_at = Some(now);
+            let gauges = Arc::new(gauges(&self.fleet, now));
+            *self.inner.gauges.lock().unwrap_or_else(PoisonError::into_inner) = gauges;
+        }
+        if now.since(self.saved_at) >= SAVE || self.stop.is_cancelled() {
+            self.saved_at = now;
+            self.save();
+        }
+        self.gauged_at.map(|at| at + GAUGE)
+    }
+}
+
 impl Reading {
-    pub(super) fn new(file: Option<PathBuf>) -> Reading {
-        Reading { file, ..Reading::default() }
-    }
-
-    async fn open(&mut self, brain: &Brain) {
-        if self.opened {
-            return;
-        }
-        self.opened = true;
-        let Some(file) = self.file.clone() else { return };
-        let brain = brain.clone();
-        let found = tokio::task::spawn_blocking(move || written(&brain, &file)).await;
-        if let Ok(Some(fleet)) = found {
-            self.saved = fleet.seq();
-            self.fleet = fleet;
-        }
-    }
-
-    /// Reads a page on. True when there is nothing more to read.
-    async fn page(&mut self, inner: &Inner) -> bool {
-        self.open(&inner.brain).await;
-        match inner.brain.records(self.fleet.seq(), PAGE).await {
-            Ok(page) => {
-                let ear = |key| ear(inner, key);
-                page.iter().for_each(|r| self.fleet.apply(r, &ear));
-                inner.brain.read(|s| page.iter().for_each(|r| inner.tally.count(r, s)));
-                page.len() < PAGE
-            }
-            Err(BrainError::Archived { behind }) if behind > self.fleet.seq() => {
-                // What is missing cannot be told: it begins with the site as it stands.
-                self.fleet = inner.brain.read(|s| {
-                    let jobs = s.jobs.values().map(|j| &**j);
-                    Fleet::begin(s.seq, s.at, jobs, s.nodes.values().map(|n| &**n))
-                });
-                false
-            }
-            Err(error) => {
-                tracing::debug!(%error, "the log cannot be read now");
-                true
-            }
-        }
-    }
-
-    /// Reads on as far as somebody waits for it. True when it is at the end of the log.
-    pub(super) async fn catch_up(&mut self, inner: &Inner) -> bool {
-        for _ in 0..PATIENCE {
-            if self.page(inner).await {
-                return true;
-            }
-        }
-        false
-    }
-
     /// Writes it down when it moved. It can be read from the log again: a server that cannot
     /// write goes on.
-    async fn save(&mut self, brain: &Brain) {
-        let Some(file) = self.file.clone().filter(|_| self.saved < self.fleet.seq()) else {
-            return;
-        };
+    fn save(&mut self) {
         let seq = self.fleet.seq();
-        let (site, epoch) =
-            brain.read(|s| (s.site.clone().unwrap_or_default().to_string(), epoch_at(s, seq)));
+        let Some(file) = self.file.clone().filter(|_| self.saved < seq) else { return };
+        self.saved = seq;
+        let (site, epoch) = self
+            .inner
+            .brain
+            .read(|s| (s.site.clone().unwrap_or_default().to_string(), epoch_at(s, seq)));
         let text = serde_json::to_vec(&Written { site, epoch, fleet: &self.fleet });
-        let write = move || -> std::io::Result<()> {
+        tokio::task::spawn_blocking(move || {
+            let file = file.lock().unwrap_or_else(PoisonError::into_inner);
             let new = file.with_extension("new");
-            std::fs::write(&new, text.map_err(std::io::Error::other)?)?;
-            std::fs::rename(&new, &file)
-        };
-        match tokio::task::spawn_blocking(write).await {
-            Ok(Ok(())) => self.saved = seq,
-            Ok(Err(error)) => {
+            let done = text
+                .map_err(std::io::Error::other)
+                .and_then(|text| std::fs::write(&new, text))
+                .and_then(|()| std::fs::rename(&new, &*file));
+            if let Err(error) = done {
                 tracing::warn!(%error, "the figures of the fleet cannot be written down");
             }
-            Err(_) => {}
-        }
+        });
     }
 }
 
@@ -179,48 +186,6 @@ pub(super) fn ear(inner: &Inner, key: AttemptKey) -> Option<Heard> {
     let told = attempts.of(key.job);
     let (_, a) = told.iter().find(|(no, _)| *no == key.attempt)?;
     Some(Heard { working_at: a.first().filter(|_| whole), idle: a.idle(now) })
-}
-
-/// Keeps up with the log, looks at what GPUs told, and writes both down now and then.
-pub(super) async fn follow(inner: Arc<Inner>, stop: CancellationToken) {
-    let (mut saved, mut looked) = (Instant::now(), Instant::now());
-    let mut gauged: Option<Instant> = None;
-    loop {
-        // One page at a time: who asks in between need not wait for a whole log.
-        let more = {
-            let mut reading = inner.fleet.lock().await;
-            let ended = reading.page(&inner).await;
-            if looked.elapsed() >= LOOK {
-                looked = Instant::now();
-                if let Some(seen) = inner.lasts().look(inner.brain.now()) {
-                    reading.fleet.saw(inner.brain.now(), &seen);
-                }
-            }
-            if gauged.is_none_or(|at| at.elapsed() >= GAUGE) && ended {
-                gauged = Some(Instant::now());
-                let gauges = Arc::new(gauges(&reading.fleet, inner.brain.now()));
-                *inner.gauges.lock().unwrap_or_else(PoisonError::into_inner) = gauges;
-            }
-            if saved.elapsed() >= SAVE {
-                saved = Instant::now();
-                reading.save(&inner.brain).await;
-            }
-            !ended
-        };
-        if more && !stop.is_cancelled() {
-            tokio::task::yield_now().await;
-            continue;
-        }
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
-            () = stop.cancelled() => {
-                let mut reading = inner.fleet.lock().await;
-                reading.page(&inner).await;
-                reading.save(&inner.brain).await;
-                return;
-            }
-        }
-    }
 }
 
 /// What became of GPUs in the last day.

@@ -9,7 +9,7 @@ mod tally;
 
 use crate::agents::Columns;
 use crate::brain::{Brain, Histogram};
-use crate::supervise;
+use crate::follower::Follower;
 pub use fleet::{Gauges, Telling};
 use heard::Attempts;
 use muster_metering::{Counts, Forecast, Goodput, Heard, Pace, Report, Step, Used, goodput};
@@ -17,7 +17,6 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::units::{Span, Time};
-use read::Reading;
 pub use recent::Recent;
 use recent::Recents;
 use std::collections::BTreeMap;
@@ -54,10 +53,8 @@ struct Inner {
     brain: Brain,
     /// When this server began: of what was before it has only the log.
     since: Time,
-    reading: tokio::sync::Mutex<Reading>,
     attempts: Mutex<Attempts>,
     recents: Mutex<Recents>,
-    fleet: tokio::sync::Mutex<fleet::Reading>,
     lasts: Mutex<fleet::Lasts>,
     gauges: Mutex<Arc<Gauges>>,
     tally: tally::Tally,
@@ -91,36 +88,36 @@ pub struct FleetFigures {
 
 /// Who used what. Cheap to clone.
 #[derive(Clone)]
-pub struct Metering(Arc<Inner>);
+pub struct Metering {
+    inner: Arc<Inner>,
+    jobs: Arc<Follower<read::Jobs>>,
+    fleet: Arc<Follower<fleet::Reading>>,
+}
 
 impl Metering {
     /// Begins to read the log; ends with `stop`. What became of all GPUs is written down in a file.
     pub fn start(brain: Brain, file: Option<PathBuf>, stop: CancellationToken) -> Metering {
         let inner = Arc::new(Inner {
             since: brain.now(),
-            reading: tokio::sync::Mutex::new(Reading::begin(brain.durable())),
             attempts: Mutex::default(),
             recents: Mutex::default(),
-            fleet: tokio::sync::Mutex::new(fleet::Reading::new(file)),
             lasts: Mutex::default(),
             gauges: Mutex::default(),
             tally: tally::Tally::new(brain.durable()),
             brain,
         });
-        let (i, end) = (inner.clone(), stop.clone());
-        supervise::task("metering-jobs", move || read::follow(i.clone(), end.clone()));
-        let i = inner.clone();
-        supervise::task("metering-fleet", move || fleet::follow(i.clone(), stop.clone()));
-        Metering(inner)
+        let jobs = read::follow(inner.clone(), stop.clone());
+        let fleet = fleet::follow(inner.clone(), file, stop);
+        Metering { inner, jobs, fleet }
     }
 
     fn attempts(&self) -> MutexGuard<'_, Attempts> {
         // Nothing panics while holding it.
-        self.0.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn recents(&self) -> MutexGuard<'_, Recents> {
-        self.0.recents.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.recents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes where an attempt stands when it is heard of for the first time.
@@ -128,14 +125,14 @@ impl Metering {
         if self.recents().knows(key) {
             return;
         }
-        if let Some(placement) = self.0.brain.read(|s| recent::placed(s, key)) {
+        if let Some(placement) = self.inner.brain.read(|s| recent::placed(s, key)) {
             self.recents().begin(key, placement);
         }
     }
 
     /// When this server began to hear ranks and GPUs.
     pub fn since(&self) -> Time {
-        self.0.since
+        self.inner.since
     }
 
     /// The last minutes of a job's attempt: the one that is named, or the newest.
@@ -170,8 +167,8 @@ impl Metering {
 
     /// A node told of its GPUs.
     pub fn row(&self, node: &NodeName, at: Time, columns: &Columns, values: &[f32]) {
-        self.0.lasts().row(node, self.0.brain.now(), columns, values);
-        let held = self.0.brain.read(|s| heard::held(s, node));
+        self.inner.lasts().row(node, self.inner.brain.now(), columns, values);
+        let held = self.inner.brain.read(|s| heard::held(s, node));
         if !held.is_empty() {
             self.attempts().row(node, at, columns, values, &held);
             held.iter().for_each(|(key, _)| self.heard_of(*key));
@@ -181,11 +178,10 @@ impl Metering {
     /// Where a job's time went, by the log as it stands now.
     pub async fn figures(&self, job: &Job) -> Figures {
         let life = {
-            let mut reading = self.0.reading.lock().await;
-            reading.catch_up(&self.0.brain).await;
-            reading.lives().get(job.id).cloned()
+            let (jobs, _) = self.jobs.caught_up(usize::MAX).await;
+            jobs.lives.get(job.id).cloned()
         };
-        let now = self.0.brain.now();
+        let now = self.inner.brain.now();
         let attempts = self.attempts();
         let told = attempts.of(job.id);
         let began = |no: u32| {
@@ -194,7 +190,7 @@ impl Metering {
             let read = || life.as_ref()?.attempts.iter().find(|a| a.no == no).map(|a| a.placed_at);
             current.or_else(past).or_else(read)
         };
-        let whole = |no: u32| began(no).is_some_and(|t| t >= self.0.since);
+        let whole = |no: u32| began(no).is_some_and(|t| t >= self.inner.since);
         let heard = told.iter().map(|(no, a)| {
             let working_at = a.first().filter(|_| whole(*no));
             (*no, Heard { working_at, idle: a.idle(now) })
@@ -213,7 +209,7 @@ impl Metering {
         let goodput = goodput(job, life.as_ref(), &heard, now);
         // Before its first attempt there was nothing to hear.
         let first = goodput.attempts.first().and_then(|a| began(a.no));
-        let since = Some(self.0.since).filter(|t| first.is_some_and(|f| f < *t));
+        let since = Some(self.inner.since).filter(|t| first.is_some_and(|f| f < *t));
         Figures { goodput, since, used, pace }
     }
 
@@ -224,12 +220,11 @@ impl Metering {
         step: Step,
         project: Option<&str>,
     ) -> FleetFigures {
-        let mut reading = self.0.fleet.lock().await;
-        let complete = reading.catch_up(&self.0).await;
+        let (reading, complete) = self.fleet.caught_up(fleet::PATIENCE).await;
         let fleet = &reading.fleet;
         // What was not read yet did not happen: its time stops there.
-        let now = if complete { self.0.brain.now().max(fleet.at()) } else { fleet.at() };
-        let heard = fleet::hearing(&self.0);
+        let now = if complete { self.inner.brain.now().max(fleet.at()) } else { fleet.at() };
+        let heard = fleet::hearing(&self.inner);
         let report = fleet.report(now, span(now), step, project, &|k| heard.get(&k).cloned());
         FleetFigures {
             report,
@@ -244,21 +239,21 @@ impl Metering {
 
     /// What became of GPUs in the last day, as it was when last looked at.
     pub fn gauges(&self) -> Arc<Gauges> {
-        self.0.gauges.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner.gauges.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Jobs that came and ended since this server began.
     pub fn counts(&self) -> tally::Counts {
-        self.0.tally.counts()
+        self.inner.tally.counts()
     }
 
     /// How long jobs waited for their first place, by priority class.
     pub fn waits(&self) -> Vec<(&'static str, Histogram)> {
-        self.0.tally.waits()
+        self.inner.tally.waits()
     }
 
     /// How telemetry stands now.
     pub fn telling(&self) -> Telling {
-        self.0.lasts().telling(self.0.brain.now())
+        self.inner.lasts().telling(self.inner.brain.now())
     }
 }

@@ -1,10 +1,10 @@
 //! Counters for Prometheus about jobs, since this server began: what only grows, in contrast to
 //! reports, in which ends may be judged anew.
 
+use crate::brain::Brain;
 use crate::brain::stats::{Histogram, Timer};
-use muster_engine::State;
 use muster_model::event::{Event, Record};
-use muster_model::ids::{JobId, Seq};
+use muster_model::ids::Seq;
 use muster_model::job::Verdict;
 use muster_model::spec::Priority;
 use std::collections::BTreeMap;
@@ -81,15 +81,21 @@ impl Tally {
     }
 
     /// Counts a record that the state holds already.
-    pub(super) fn count(&self, r: &Record, s: &State) {
+    pub(super) fn count(&self, r: &Record, brain: &Brain) {
         if r.seq <= self.after {
             return;
         }
+        let asked = match &r.event {
+            Event::JobPlaced { key, .. } if key.attempt == 1 => Some(key.job),
+            Event::JobSucceeded { job } | Event::JobFailed { job, .. } => Some(*job),
+            _ => None,
+        };
+        let job = asked.and_then(|id| brain.read(|s| s.jobs.get(&id).cloned()));
         let mut c = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         match &r.event {
             Event::JobSubmitted { array, .. } => c.submitted += array.len().max(1) as u64,
             Event::JobPlaced { key, .. } if key.attempt == 1 => {
-                let Some(job) = s.jobs.get(&key.job) else { return };
+                let Some(job) = job else { return };
                 let waited = Duration::from_millis(r.at.since(job.submitted_at).0);
                 if let Some(n) = CLASSES.iter().position(|(p, _)| *p == job.spec.priority) {
                     self.waits[n].observe(waited);
@@ -100,21 +106,17 @@ impl Tally {
                 Verdict::Success | Verdict::Operator => {}
                 v => *c.interrupted.entry(word(*v)).or_default() += 1,
             },
-            Event::JobSucceeded { job } => {
+            Event::JobSucceeded { .. } => {
                 *c.ended.entry("succeeded").or_default() += 1;
-                c.first += u64::from(s.jobs.get(job).is_some_and(|j| j.attempts <= 1));
+                c.first += u64::from(job.is_some_and(|j| j.attempts <= 1));
             }
-            Event::JobFailed { job, .. } => {
-                *c.ended.entry(last(s, *job)).or_default() += 1;
+            Event::JobFailed { .. } => {
+                // Whose doing the end of its last attempt was.
+                let last = job.and_then(|j| j.past.last().map(|p| word(p.verdict)));
+                *c.ended.entry(last.unwrap_or("application")).or_default() += 1;
             }
             Event::JobCancelled { .. } => *c.ended.entry("cancelled").or_default() += 1,
             _ => {}
         }
     }
-}
-
-/// Whose doing the end of a job's last attempt was.
-fn last(s: &State, job: JobId) -> &'static str {
-    let past = s.jobs.get(&job).and_then(|j| j.past.last());
-    past.map_or("application", |p| word(p.verdict))
 }

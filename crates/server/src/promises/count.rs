@@ -147,9 +147,8 @@ pub(super) async fn run(brain: Brain, agents: Agents, counter: Counter, stop: Ca
     let mut looked_at = brain.now();
     loop {
         counter.follow(&brain);
-        tokio::select! {
-            () = tokio::time::sleep(EVERY) => {}
-            () = stop.cancelled() => return,
+        if stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {
+            return;
         }
         let now = brain.now();
         let mut counts = counter.take();

@@ -34,11 +34,7 @@ pub(super) async fn run(
     // By group, as decisions want them; those that are over stay until everybody knows.
     let mut alerts: BTreeMap<String, Alert> = BTreeMap::new();
     let mut panicked: BTreeMap<(&'static str, u64), Time> = BTreeMap::new();
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = stop.cancelled() => return,
-        }
+    while stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
         let now = brain.now();
         let stuck = brain.stuck().filter(|(since, _)| now.since(*since) >= patience);
         let mut found: Vec<_> =

@@ -3,7 +3,8 @@
 //! and every single failure need no record.
 
 use super::channels::Sender;
-use crate::brain::{Brain, BrainError};
+use crate::brain::Brain;
+use crate::follower::Growth;
 use muster_model::alert::{Alert, Channel, News, Receiver};
 use muster_model::command::Command;
 use muster_model::names::Label;
@@ -16,12 +17,10 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Between two looks at a log that keeps growing.
+/// Between the growth of the log and a look at it: alerts that come together go out together.
 const PAUSE: Duration = Duration::from_millis(250);
 /// The longest time without a look.
 const LONGEST: Duration = Duration::from_secs(60);
-/// What the log did not take is told to it again after this.
-const AGAIN: Duration = Duration::from_secs(1);
 /// Failures in a row that are worth a record: the first, and when the pauses are at their longest.
 const RECORDED: [u32; 2] = [1, 10];
 
@@ -45,12 +44,6 @@ struct Parcel {
     letter: Letter,
     receiver: Receiver,
     alerts: BTreeMap<String, Alert>,
-}
-
-/// What came of it.
-struct Outcome {
-    parcel: Parcel,
-    result: Result<(), String>,
 }
 
 /// Letters that are due, one for each receiver that is not busy, and when to look again.
@@ -79,41 +72,29 @@ fn due(brain: &Brain, post: &Post, busy: &BTreeSet<Label>) -> (Vec<Parcel>, Dura
 
 /// Tells what is owed until `stop`.
 pub(super) async fn run(brain: Brain, post: Post, sender: Arc<Sender>, stop: CancellationToken) {
-    let mut durable = brain.watch();
+    let mut growth = Growth::new(&brain);
     *post.desk() = brain.read(|s| s.slo.desk.clone());
     let mut busy: BTreeSet<Label> = BTreeSet::new();
-    let mut tasks: JoinSet<(Label, Option<Outcome>)> = JoinSet::new();
+    let mut tasks: JoinSet<Label> = JoinSet::new();
     loop {
-        durable.borrow_and_update();
         let (parcels, wait) = due(&brain, &post, &busy);
         for parcel in parcels {
-            busy.insert(parcel.letter.to.clone());
-            let (sender, to) = (Arc::clone(&sender), parcel.letter.to.clone());
+            let to = parcel.letter.to.clone();
+            busy.insert(to.clone());
+            let (sender, brain, post) = (Arc::clone(&sender), brain.clone(), post.clone());
             tasks.spawn(async move {
                 let result = sender.send(&parcel.receiver, &parcel.letter, &parcel.alerts).await;
-                (to, Some(Outcome { parcel, result }))
+                // Busy until the log knows.
+                if let Some(command) = settle(&brain, &post, &parcel, &result) {
+                    brain.tell(command, || brain.is_leading()).await;
+                }
+                to
             });
         }
         tokio::select! {
-            changed = durable.changed() => {
-                if changed.is_err() {
-                    return;
-                }
-            }
+            () = growth.wait() => {}
             Some(done) = tasks.join_next() => match done {
-                Ok((to, Some(outcome))) => {
-                    // Busy until the log knows.
-                    let command = settle(&brain, &post, &outcome);
-                    let brain = brain.clone();
-                    tasks.spawn(async move {
-                        if let Some(command) = command {
-                            record(&brain, command).await;
-                        }
-                        (to, None)
-                    });
-                    continue;
-                }
-                Ok((to, None)) => {
+                Ok(to) => {
                     busy.remove(&to);
                     continue;
                 }
@@ -131,8 +112,12 @@ pub(super) async fn run(brain: Brain, post: Post, sender: Arc<Sender>, stop: Can
 }
 
 /// Remembers what came of a letter; says what the log has to know.
-fn settle(brain: &Brain, post: &Post, outcome: &Outcome) -> Option<Command> {
-    let Outcome { parcel, result } = outcome;
+fn settle(
+    brain: &Brain,
+    post: &Post,
+    parcel: &Parcel,
+    result: &Result<(), String>,
+) -> Option<Command> {
     let now = brain.now();
     let to = parcel.letter.to.clone();
     match result {
@@ -155,26 +140,6 @@ fn settle(brain: &Brain, post: &Post, outcome: &Outcome) -> Option<Command> {
             });
             let error = error.clone();
             RECORDED.contains(&failures).then_some(Command::ReceiverFailed { receiver: to, error })
-        }
-    }
-}
-
-/// Tells the log, again and again while it cannot be written.
-async fn record(brain: &Brain, command: Command) {
-    loop {
-        match brain.system(command.clone()).await {
-            Ok(_) => return,
-            Err(BrainError::Refused(r)) => {
-                tracing::warn!(refusal = %r, "what was told is not in the log");
-                return;
-            }
-            Err(e) => {
-                if !brain.is_leading() {
-                    return;
-                }
-                tracing::warn!(error = %e, "what was told is not in the log yet");
-                tokio::time::sleep(AGAIN).await;
-            }
         }
     }
 }

@@ -1,0 +1,190 @@
+//! The one reader of the log: [`Cursor`] reads a stretch of it, batch by batch; a `Follower` keeps
+//! a projection up with its end; `Growth` wakes who looks at the state whenever the log has grown.
+
+use crate::brain::{Brain, BrainError};
+use crate::supervise;
+use muster_model::event::Record;
+use muster_model::ids::Seq;
+use muster_model::projection::Projection;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Records read at a time.
+const BATCH: usize = 2048;
+/// Between two looks at a log that keeps growing; what comes meanwhile is one look.
+const PACE: Duration = Duration::from_millis(50);
+/// A log that cannot be read now is tried again after this.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// A place in the log, from which it is read on.
+#[derive(Debug)]
+pub struct Cursor {
+    brain: Brain,
+    after: Seq,
+    /// Records up to this one were to be read and are archived.
+    archived: Option<Seq>,
+}
+
+impl Cursor {
+    /// Reads on behind a record.
+    #[must_use]
+    pub fn new(brain: &Brain, after: Seq) -> Cursor {
+        Cursor { brain: brain.clone(), after, archived: None }
+    }
+
+    /// Were records passed over because they are archived?
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.archived.is_some()
+    }
+
+    /// The next records, none of them behind `end`; nothing when there are no more. Whoever is cut
+    /// off while waiting has missed nothing.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn next_batch(&mut self, end: Seq) -> Result<Option<Vec<Arc<Record>>>, BrainError> {
+        while self.after < end {
+            // What memory holds is there without waiting: others are to have their turn, too.
+            tokio::task::yield_now().await;
+            match self.brain.records(self.after, BATCH).await {
+                Ok(mut batch) => {
+                    let within = batch.partition_point(|r| r.seq <= end);
+                    batch.truncate(within);
+                    let Some(last) = batch.last() else { break };
+                    self.after = last.seq;
+                    return Ok(Some(batch));
+                }
+                Err(BrainError::Archived { behind }) if behind > self.after => {
+                    (self.after, self.archived) = (behind, Some(behind));
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Wakes when the log has grown.
+pub(crate) struct Growth {
+    durable: watch::Receiver<Seq>,
+    /// Not before this.
+    next: Instant,
+}
+
+impl Growth {
+    pub(crate) fn new(brain: &Brain) -> Growth {
+        Growth { durable: brain.watch(), next: Instant::now() }
+    }
+
+    /// Waits until the log has grown since it last did. Whoever is cut off while waiting has missed
+    /// nothing.
+    pub(crate) async fn wait(&mut self) {
+        tokio::time::sleep_until(self.next).await;
+        // Whoever looks at the brain keeps the other end of this.
+        let _ = self.durable.changed().await;
+        self.next = Instant::now() + PACE;
+    }
+}
+
+/// A projection, and up to where the log was read for it.
+struct Reading<P> {
+    cursor: Cursor,
+    projection: P,
+}
+
+impl<P: Projection> Reading<P> {
+    /// Takes the next batch in; false when there is none.
+    async fn take_batch(&mut self, end: Seq) -> Result<bool, BrainError> {
+        let batch = self.cursor.next_batch(end).await?;
+        if let Some(behind) = self.cursor.archived.take() {
+            self.cursor.after = self.projection.begin_anew(behind).max(behind);
+            return Ok(true);
+        }
+        for record in batch.iter().flatten() {
+            // Noted first: a record at which it panics is not given to it again.
+            self.cursor.after = record.seq;
+            self.projection.apply(record);
+        }
+        Ok(batch.is_some())
+    }
+}
+
+/// Keeps a projection up with the log. One that panics is started again, behind the record at which
+/// it did.
+pub(crate) struct Follower<P> {
+    part: &'static str,
+    brain: Brain,
+    reading: Mutex<Reading<P>>,
+}
+
+impl<P: Projection + Send + 'static> Follower<P> {
+    /// Begins to read behind a record, and goes on until `stop`: then it is woken a last time.
+    pub(crate) fn start(
+        part: &'static str,
+        brain: Brain,
+        after: Seq,
+        projection: P,
+        stop: CancellationToken,
+    ) -> Arc<Follower<P>> {
+        brain.followed(part, after);
+        let reading = Mutex::new(Reading { cursor: Cursor::new(&brain, after), projection });
+        let follower = Arc::new(Follower { part, brain, reading });
+        let runs = follower.clone();
+        supervise::task(part, move || runs.clone().run(stop.clone()));
+        follower
+    }
+
+    /// What was read, after reading on, at most so many batches; and whether that is all there is.
+    pub(crate) async fn caught_up(&self, batches: usize) -> (MappedMutexGuard<'_, P>, bool) {
+        let mut reading = self.reading.lock().await;
+        let read = self.read_on(&mut reading, batches).await;
+        (MutexGuard::map(reading, |r| &mut r.projection), read == Some(true))
+    }
+
+    /// Takes in at most so many batches. True when nothing is left to be read; none when the log
+    /// cannot be read now.
+    async fn read_on(&self, reading: &mut Reading<P>, batches: usize) -> Option<bool> {
+        let end = self.brain.durable();
+        for _ in 0..batches {
+            let read = reading.take_batch(end).await.inspect_err(|error| {
+                tracing::debug!(part = self.part, %error, "the log cannot be read now");
+            });
+            if !read.ok()? {
+                return Some(true);
+            }
+            self.brain.followed(self.part, reading.cursor.after);
+        }
+        Some(reading.cursor.after >= end)
+    }
+
+    async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut growth = Growth::new(&self.brain);
+        loop {
+            let last = stop.is_cancelled();
+            let mut reading = self.reading.lock().await;
+            // One batch: whoever asks in between need not wait for the whole log.
+            let read = self.read_on(&mut reading, 1).await;
+            let now = self.brain.now();
+            let wake_at = reading.projection.wake(now, read == Some(true));
+            drop(reading);
+            let wait = match read {
+                _ if last => return,
+                Some(false) => continue,
+                Some(true) => wake_at.map(|at| at.since(now).to_std().max(PACE)),
+                None => Some(AGAIN),
+            };
+            tokio::select! {
+                () = growth.wait() => {}
+                () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
+                () = stop.cancelled() => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
