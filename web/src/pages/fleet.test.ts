@@ -27,7 +27,7 @@ test('a moment that has not come yet is known, also where clocks differ a little
 });
 
 test('words of a moment are never negative', () => {
-  const now = Date.parse('2030-01-31T12:00:00Z');
+  const now = Date.parse('2030-01-31T12:07:00Z');
   expect(momentWords(now - 90_000, now)).toMatch(/^\d\d:\d\d:\d\d, 90 s ago$/);
   expect(momentWords(now + 30_217_498_000, now)).toMatch(/^2031-01-\d\d \d\d:\d\d:\d\d, in 350 d$/);
 });

@@ -78,18 +78,13 @@ export function NodesPage() {
                 </>
               }
               row={(n) => (
-                <Link
-                  to="/nodes/$name"
-                  params={{ name: n.name }}
-                  className="grid-row"
-                  style={{ gridTemplateColumns: COLUMNS }}
-                >
+                <Link to="/nodes/$name" params={{ name: n.name }} className="grid-row">
                   <span className="cut">{n.name}</span>
                   <NodeState of={n} />
                   <span className="cut">
                     {n.gpus_total} {n.sku}
                   </span>
-                  <span>{n.gpus_used}</span>
+                  <span data-l="held">{n.gpus_used}</span>
                   <span className="cut dim">
                     {n.location.spine} / {n.location.leaf} / {n.location.rack}
                   </span>

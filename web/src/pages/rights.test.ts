@@ -36,6 +36,7 @@ const { NodePage } = await import('./node');
 const { NodesPage } = await import('./nodes');
 const { RunbooksPage } = await import('./runbooks');
 const { JobPage, Times } = await import('./job');
+const { momentWord } = await import('../ui/zone');
 
 type Me = Schemas['WhoAmI'];
 const tenant: Me = { name: 'user:ann', role: 'user', project: 'team-a', site: 's' };
@@ -176,6 +177,47 @@ test('a tenant is not told that nothing is promised, or that there are no GPUs',
   expect(executive).toContain('Not shown to this token');
   expect(executive).toContain('in UTC');
   expect(show(SlosPage, operator)).toContain('Nothing is promised');
+});
+
+test('every figure of the report says from when to when it is known, and each rate its one formula', () => {
+  const jobs = { submitted: 10, succeeded: 6, succeeded_first: 3, cancelled: 1 };
+  const failed = { application: 2, infrastructure: 1, platform: 0, unknown: 1 };
+  const total = {
+    jobs: { ...jobs, failed },
+    interruptions: { application: 0, infrastructure: 1, platform: 0, unknown: 0 },
+    gpu_seconds: {},
+    utilisation: 0.7,
+  };
+  const row = { ...total, from: '2030-01-31T12:00:00Z', to: '2030-01-31T12:30:00Z' };
+  const report = {
+    from: '2030-01-24T12:00:00Z',
+    to: '2030-01-31T12:30:00Z',
+    since: '2030-01-24T12:00:00Z',
+    telemetry_since: '2030-01-31T12:06:00Z',
+    complete: true,
+    step: 'hour',
+    rows: [row],
+    total,
+    inventory: [],
+    projects: [{ ...total, name: 'team-a', allocated_gpu_seconds: 7200 }],
+    forecast: null,
+  };
+  const text = show(ExecutivePage, operator, [[['report', 7], report]]);
+  const whole = `${momentWord(report.from)} to ${momentWord(report.to)}`;
+  const seen = `${momentWord(report.telemetry_since)} to ${momentWord(report.to)}`;
+  const tile = (word: string) => text.split('class="tile"').find((t) => t.includes(`<span>${word}</span>`));
+  expect(tile('utilisation')).toContain(seen);
+  expect(tile('utilisation')).not.toContain(whole);
+  for (const word of ['allocation', 'goodput', 'availability', 'success rate', 'between interruptions'])
+    expect(tile(word)).toContain(whole);
+  expect(tile('success rate')).toContain(
+    'title="jobs succeeded / (jobs succeeded + failed); cancelled jobs are not counted"',
+  );
+  // The same rate has the same value wherever it stands.
+  expect(text.match(/60\.0 %/g)?.length).toBe(3);
+  expect(text).not.toContain('less than 7 days');
+  const young = { ...report, since: '2030-01-31T12:00:00Z' };
+  expect(show(ExecutivePage, operator, [[['report', 7], young]])).toContain('less than 7 days are known');
 });
 
 test("a tenant's page of a node leaves out what is hidden, and buttons that would be refused", () => {

@@ -174,7 +174,7 @@ export function Away({ at }: { at: number }) {
   return (
     <p className="away">
       The server is away.{' '}
-      {at > 0 ? `What is shown is from ${exact(at)}, and may be otherwise by now. ` : 'Nothing was read yet. '}
+      {at > 0 ? `What is shown is from ${exact(at)}, and may have changed. ` : 'Nothing was read yet. '}
       Buttons that change something are off until it answers.
     </p>
   );
