@@ -23,7 +23,8 @@ const SPANS = [7, 30, 90] as const;
 /** Projects that are listed. */
 const SHOWN = 12;
 
-const date = (at: string) => dayWord(at, true);
+/** The forecast counts whole days of UTC, and so do its sentences. */
+const date = (at: string) => dayWord(at, true, 'UTC');
 
 /** From when to when figures are known: the page names the zone. */
 const spanned = (k: Known | null) =>
@@ -329,7 +330,7 @@ function Forecast({ r }: { r: Report }) {
                 f.spread_gpus !== undefined &&
                 `; days lie ${f.spread_gpus.toFixed(1)} GPUs off that line`}
             </dd>
-            <dt>meets capacity</dt>
+            <dt>meets capacity (UTC)</dt>
             <dd>
               {f.met
                 ? 'already'

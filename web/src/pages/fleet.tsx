@@ -1,6 +1,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
+import { useAvoided } from '../live/avoided';
 import { useFleet } from '../live/context';
 import { type Picture, past, type Standing, useRevision } from '../live/fleet';
 import { MODES, painter } from '../map/colors';
@@ -50,10 +51,13 @@ export function FleetPage() {
   // Until the log is read the map stays, and the bar says of when it is. Of a moment that cannot be shown there is none.
   const shown = mapOf(at, future, then, live);
   const fleet = shown ?? NOTHING;
+  // What waited then is not told of a moment that has passed.
+  const avoided = useAvoided();
+  const now = fleet === live ? avoided : undefined;
   const box = useRef<HTMLInputElement>(null);
   const [words, setWords] = useState(search.find ?? '');
   // biome-ignore lint/correctness/useExhaustiveDependencies: the picture changes in place, with its revision
-  const paint = useMemo(() => painter(fleet, mode, theme), [fleet, mode, theme, revision]);
+  const paint = useMemo(() => painter(fleet, mode, theme, now), [fleet, mode, theme, now, revision]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: as above
   const found = useMemo(() => (words ? find(fleet, words) : null), [fleet, words, revision]);
 
@@ -140,7 +144,13 @@ export function FleetPage() {
       {at !== undefined && shown === undefined ? (
         <NoMoment error={future ? null : then.error} />
       ) : total > 0 && paint ? (
-        <FleetMap fleet={fleet} paint={paint} match={found?.match ?? null} revision={revision} />
+        <FleetMap
+          fleet={fleet}
+          paint={paint}
+          match={found?.match ?? null}
+          avoided={now}
+          revision={revision}
+        />
       ) : fleet.layout ? (
         <Empty title="No nodes yet">
           <p>

@@ -26,7 +26,8 @@ vi.mock('../ui/virtual', async () => {
       createElement('section', null, ...p.items.map(p.row)),
   };
 });
-vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => 'live' }));
+const connection = vi.hoisted(() => ({ standing: 'live' }));
+vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => connection.standing }));
 
 const { FleetContext } = await import('../live/context');
 const { OncallPage, STOP_WORDS, undoWords } = await import('./oncall');
@@ -143,6 +144,54 @@ test('on-call tells an operator all, and offers a viewer nothing', () => {
     expect(text).toContain(clear);
   expect(text).not.toContain('Not shown');
   expect(show(OncallPage, viewer, site)).not.toContain('>Stop<');
+});
+
+test('what waits says when its time runs out and which jobs are on its node', () => {
+  const until = new Date(Date.now() + 3 * 3_600_000).toISOString();
+  const remedy = {
+    id: '5',
+    node: 'n1',
+    gpu: 3,
+    step: 'approval',
+    action: 'reset_gpu',
+    action_words: 'reset the GPU',
+    finding: '12',
+    kind: 'gpu-off-bus',
+    why: 'approval to reset the GPU',
+    since: '2030-01-31T00:00:00Z',
+    until,
+  };
+  const jobs = [{ id: '7', name: 'train', project: 'team-a', state: 'running', gpus: [2, 3] }];
+  const of = (r: object, on: object[]) =>
+    show(OncallPage, operator, [
+      [['health', 'summary'], { ...health, waiting: [{ ...remedy, ...r }] }],
+      [['node', 'n1'], { ...node, jobs: on }],
+    ]);
+  const text = of({}, jobs);
+  expect(text).toContain('stays pending until somebody decides; on-call is paged');
+  expect(text).toMatch(/>in 3 h</);
+  expect(text).toContain('Jobs on this node: <span><a>7 train</a><span class="dim"> team-a, on GPU 3');
+  expect(of({ until: '2020-01-31T00:00:00Z' }, [])).toContain('Undecided for too long');
+  expect(of({}, [])).toContain('No job is on this node.');
+});
+
+test('what is not listed is counted', () => {
+  const alert = { urgency: 'page', cause: 'site', summary: 's', kind: 'k', told: [], level: 0, count: 1 };
+  const items = Array.from({ length: 15 }, (_, i) => ({ ...alert, id: String(i), since: job.submitted_at }));
+  const text = show(OncallPage, operator, [[['slo', 'alerts'], { items, cursor: null }]]);
+  expect(text).toContain('7 more alerts');
+});
+
+test('while the server is away nothing can be pressed that would change something', () => {
+  const site: [unknown[], unknown][] = [[['health', 'summary'], { ...health, automation: running }]];
+  const stop = (text: string) => /<button[^>]*>Stop</.exec(text)?.[0] ?? '';
+  expect(stop(show(OncallPage, operator, site))).not.toContain('disabled');
+  connection.standing = 'away';
+  try {
+    expect(stop(show(OncallPage, operator, site))).toContain('disabled');
+  } finally {
+    connection.standing = 'live';
+  }
 });
 
 test('until it is known who asks, nobody is told that all is well', () => {
