@@ -172,7 +172,7 @@ export function Shell() {
 /** What is shown is old, and how old. */
 export function Away({ at }: { at: number }) {
   return (
-    <p className="away">
+    <p className="away-bar">
       The server is away.{' '}
       {at > 0 ? `What is shown is from ${exact(at)}, and may have changed. ` : 'Nothing was read yet. '}
       Buttons that change something are off until it answers.
