@@ -59,11 +59,11 @@ test('free GPUs of a node that new work avoids are not counted as free', () => {
   expect(counts(new Map())).toMatchObject({ free: 1, 'held by a job': 2 });
 });
 
-test('what has failed has no hazard', () => {
+test('what has a fault has no hazard', () => {
   expect(hazardWords('ready', 25, null)).toBe('2.5 % a month');
-  expect(hazardWords('missing', 0, null)).toBe('failed');
-  expect(hazardWords('ready', 0, 'critical')).toBe('failed');
-  expect(painter(fleet, 'hazard', 'dark')?.legend).toMatchObject([{ label: 'failed', count: 1 }]);
+  expect(hazardWords('missing', 0, null)).toBe('out of service');
+  expect(hazardWords('ready', 0, 'critical')).toBe('critical finding');
+  expect(painter(fleet, 'hazard', 'dark')?.legend).toMatchObject([{ label: 'out of service', count: 1 }]);
 });
 
 test('ramps go one way in lightness, so that no hue needs to be seen', () => {

@@ -40,7 +40,7 @@ export const CLASS_WORDS: Record<Class, string> = {
   away: 'takes no new work',
   testing: 'tested or repaired',
   suspect: 'degraded',
-  out: 'out of service',
+  out: 'out of service or critical',
   lost: 'unreachable or missing',
   unknown: 'not known',
 };
@@ -171,12 +171,14 @@ export function classOf(state: string, flags: number, avoided = false): Class {
   return own;
 }
 
-/** States of what has failed already: how likely it is to fail says nothing any more. */
-const FAILED = new Set(['suspect', 'quarantined', 'repairing', 'excluded', 'lost', 'missing']);
+/** States of what is out of service for a fault: how likely it is to fail says nothing any more. */
+const FAULTY = new Set(['suspect', 'quarantined', 'repairing', 'excluded', 'lost', 'missing']);
 
-/** How likely something is to fail, in words: nothing of what has failed. */
+/** How likely something is to fail, in words: no forecast of what has a fault. */
 export function hazardWords(state: string, thousandths: number, worst: string | null): string {
-  return FAILED.has(state) || worst === 'critical' ? 'failed' : `${(thousandths / 10).toFixed(1)} % a month`;
+  if (FAULTY.has(state)) return 'out of service';
+  if (worst === 'critical') return 'critical finding';
+  return `${(thousandths / 10).toFixed(1)} % a month`;
 }
 
 /** A steady hue for a job: neighbours in number are far apart in hue. */
@@ -268,8 +270,8 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
     }
     const steps = new Uint32Array(64);
     for (let i = 0; i < 64; i++) steps[i] = ramp(i / 63, theme);
-    // What has failed is past all forecast.
-    const over = mode === 'hazard' ? layout.states.map((word) => FAILED.has(word)) : [];
+    // What has a fault is past all forecast.
+    const over = mode === 'hazard' ? layout.states.map((word) => FAULTY.has(word)) : [];
     const blanked = (i: number) => values[i] === none || (over[columns.state[i]] ?? false);
     let unknown = 0;
     for (let i = 0; i < n; i++) if (blanked(i)) unknown++;
@@ -284,7 +286,7 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
         }
       },
       legend: unknown
-        ? [{ label: over.length ? 'failed' : 'not told', color: STATE[theme].unknown, count: unknown }]
+        ? [{ label: over.length ? 'out of service' : 'not told', color: STATE[theme].unknown, count: unknown }]
         : [],
       scale: { ...scale, to, stops: [0, 0.25, 0.5, 0.75, 1].map((s) => css(ramp(s, theme))) },
     };
