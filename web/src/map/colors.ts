@@ -273,6 +273,7 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
     // What has a fault is past all forecast.
     const over = mode === 'hazard' ? layout.states.map((word) => FAULTY.has(word)) : [];
     const blanked = (i: number) => values[i] === none || (over[columns.state[i]] ?? false);
+    const label = over.length ? 'out of service' : 'not told';
     let unknown = 0;
     for (let i = 0; i < n; i++) if (blanked(i)) unknown++;
     return {
@@ -285,9 +286,7 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
           }
         }
       },
-      legend: unknown
-        ? [{ label: over.length ? 'out of service' : 'not told', color: STATE[theme].unknown, count: unknown }]
-        : [],
+      legend: unknown ? [{ label, color: STATE[theme].unknown, count: unknown }] : [],
       scale: { ...scale, to, stops: [0, 0.25, 0.5, 0.75, 1].map((s) => css(ramp(s, theme))) },
     };
   }
