@@ -4,6 +4,7 @@
 
 use super::App;
 use super::metrics::Text;
+use super::nodes::held_gpus;
 use muster_engine::State;
 use muster_metering::{Part, Work, wanted_milli};
 use muster_model::job::JobState;
@@ -59,7 +60,7 @@ fn look(s: &State, now: muster_model::Time) -> Look {
         if all == 0 {
             continue;
         }
-        let used = u64::from(s.used_gpus(&n.name).len()).min(all);
+        let used = u64::from(held_gpus(s, &n.name).len()).min(all);
         let rest = all - used;
         let gone = if offered(n) { u64::from(n.excluded_gpus.len()).min(rest) } else { rest };
         let g = named(&mut out.gpus, n.sku());

@@ -4,6 +4,7 @@ use super::auth::{MaybeCaller, Reader};
 use super::error::{Failure, Reply};
 use super::extract::in_pieces;
 use super::metrics::{JOB_STATES, Text};
+use super::nodes::held_gpus;
 use super::{App, answer};
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -235,7 +236,7 @@ fn site_figures(app: &App, out: &mut Text) {
         for n in s.nodes.values() {
             *nodes.entry(state_word(n)).or_insert(0u64) += 1;
             let all = u64::from(n.gpu_set().len());
-            let used = u64::from(s.used_gpus(&n.name).len());
+            let used = u64::from(held_gpus(s, &n.name).len());
             let offered = n.stage == Stage::Ready
                 && n.reachable
                 && n.cordon.is_none()
