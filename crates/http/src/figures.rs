@@ -9,6 +9,7 @@ use muster_engine::State;
 use muster_metering::{Part, Work, wanted_milli};
 use muster_model::job::JobState;
 use muster_model::node::{Node, Stage};
+use muster_model::slo::Footing;
 use muster_model::spec::Priority;
 use muster_server::metering::{CLASSES, Gauges, OUTCOMES};
 use std::collections::BTreeMap;
@@ -26,12 +27,8 @@ fn named<'a, T: Default>(map: &'a mut BTreeMap<String, T>, name: &str) -> &'a mu
 }
 
 /// Can it take work now?
-fn offered(n: &Node) -> bool {
-    n.stage == Stage::Ready
-        && n.reachable
-        && n.cordon.is_none()
-        && n.qualifying.is_none()
-        && !n.protected
+pub(super) fn offered(n: &Node) -> bool {
+    matches!(Footing::from(n).service(), Some(Ok(())))
 }
 
 /// Jobs that wait.

@@ -3,6 +3,7 @@
 use super::auth::{MaybeCaller, Reader};
 use super::error::{Failure, Reply};
 use super::extract::in_pieces;
+use super::figures::offered;
 use super::metrics::{JOB_STATES, Text};
 use super::nodes::held_gpus;
 use super::{App, answer};
@@ -237,14 +238,9 @@ fn site_figures(app: &App, out: &mut Text) {
             *nodes.entry(state_word(n)).or_insert(0u64) += 1;
             let all = u64::from(n.gpu_set().len());
             let used = u64::from(held_gpus(s, &n.name).len());
-            let offered = n.stage == Stage::Ready
-                && n.reachable
-                && n.cordon.is_none()
-                && n.qualifying.is_none()
-                && !n.protected;
             let rest = all.saturating_sub(used);
             gpus[0] += used;
-            let out = if offered { u64::from(n.excluded_gpus.len()).min(rest) } else { rest };
+            let out = if offered(n) { u64::from(n.excluded_gpus.len()).min(rest) } else { rest };
             gpus[1] += rest - out;
             gpus[2] += out;
         }
