@@ -28,7 +28,7 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 /// Moments of each life at which everything is asked.
-const MOMENTS: u64 = 3;
+const MOMENTS: u64 = 2;
 
 /// Contradictions of one moment.
 #[derive(Default)]
