@@ -56,6 +56,7 @@ impl Wrong {
 fn compare(log: &Fold, said: &Said, wrong: &mut Wrong) {
     jobs::list_and_log(log, said, wrong);
     jobs::list_and_description(said, wrong);
+    jobs::parts_of_the_list(said, wrong);
     jobs::state_and_parts(said, wrong);
     jobs::explanation(said, wrong);
     jobs::never_is_not_for_want_of_room(said, wrong);

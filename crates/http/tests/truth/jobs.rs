@@ -71,6 +71,49 @@ pub(super) fn list_and_description(said: &Said, wrong: &mut Wrong) {
     }
 }
 
+/// Words that `ps --state` takes.
+pub(super) const WORDS: [&str; 9] = [
+    "queued",
+    "starting",
+    "running",
+    "stopping",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "held",
+    "active",
+];
+
+/// Jobs that are asked for by their state are those that the whole list shows so; an array in short
+/// shows its tasks as the list does.
+pub(super) fn parts_of_the_list(said: &Said, wrong: &mut Wrong) {
+    for (word, found) in &said.jobs_in {
+        let fits = |j: &&Value| match word.as_str() {
+            "held" => j["state"] == "queued" && !j["held"].is_null(),
+            "active" => j["ended_at"].is_null(),
+            state => j["state"] == state,
+        };
+        let whole: BTreeSet<&str> = said.jobs.iter().filter(fits).map(|j| text(j, "id")).collect();
+        let found: BTreeSet<&str> = found.iter().map(|j| text(j, "id")).collect();
+        let who = format!("{LIST}?state={word}");
+        wrong.same(format!("which jobs are {word}"), (LIST, json!(whole)), (&who, json!(found)));
+    }
+    for (number, array) in &said.arrays {
+        let who = format!("GET /v1/jobs/{number}/array");
+        let items = array["items"].as_array().cloned().unwrap_or_default();
+        wrong.same(
+            format!("array {number}: how many tasks"),
+            (&who, array["count"].clone()),
+            (&who, json!(items.len())),
+        );
+        let one = |j: &Value| (text(j, "id").to_owned(), text(j, "state").to_owned());
+        let tasks: BTreeSet<(String, String)> = items.iter().map(one).collect();
+        let mine = |j: &&Value| j["array"]["parent"].as_u64() == number.parse().ok();
+        let listed: BTreeSet<(String, String)> = said.jobs.iter().filter(mine).map(one).collect();
+        wrong.same(format!("array {number}"), (&who, json!(tasks)), (LIST, json!(listed)));
+    }
+}
+
 /// What must be true of a job in its state.
 pub(super) fn state_and_parts(said: &Said, wrong: &mut Wrong) {
     for job in said.jobs.iter().chain(said.described.values()) {

@@ -43,7 +43,7 @@ pub(super) fn cells(bytes: &[u8]) -> Option<Vec<Cell>> {
     // Columns: job, then four of two bytes, then state and flags.
     let (states, flags) = (count * 12, count * 13);
     let cell = |i: usize| {
-        let job = body[i * 4..i * 4 + 4].try_into().expect("four bytes");
+        let job: [u8; 4] = body[i * 4..i * 4 + 4].try_into().expect("four bytes");
         (u32::from_le_bytes(job), body[states + i], body[flags + i])
     };
     Some((0..count).map(cell).collect())

@@ -50,6 +50,10 @@ pub(super) struct Said {
     pub(super) described: BTreeMap<String, Value>,
     pub(super) explained: BTreeMap<String, Value>,
     pub(super) reported: BTreeMap<String, Value>,
+    /// Jobs in one state only, by the word that was asked for.
+    pub(super) jobs_in: BTreeMap<String, Vec<Value>>,
+    /// Arrays in short, by their number.
+    pub(super) arrays: BTreeMap<String, Value>,
     pub(super) nodes: Vec<Value>,
     pub(super) node: BTreeMap<String, Value>,
     pub(super) health: Value,
@@ -340,6 +344,15 @@ impl Asker {
             said.described.insert(name.clone(), described);
             said.explained.insert(name.clone(), explained);
             said.reported.insert(name, self.json(&format!("{path}/report")).await);
+        }
+        for word in jobs::WORDS {
+            let found = self.list(&format!("/v1/jobs?state={word}&limit=1000")).await;
+            said.jobs_in.insert(word.to_owned(), found);
+        }
+        let arrays = said.jobs.iter().filter_map(|j| j["array"]["parent"].as_u64());
+        for number in arrays.collect::<BTreeSet<u64>>() {
+            let shown = self.json(&format!("/v1/jobs/{number}/array")).await;
+            said.arrays.insert(number.to_string(), shown);
         }
         said.nodes = self.list("/v1/nodes?limit=1000").await;
         for node in &said.nodes {
