@@ -338,7 +338,8 @@ impl Asker {
             let explained = self.json(&format!("{path}/explain")).await;
             // A wait that ends between the two questions is no contradiction.
             let words = |v: &Value| jobs::timeless(v.as_str().unwrap_or_default());
-            if words(&described["waiting"]) != words(&explained["summary"]) {
+            let waits = !described["waiting"].is_null();
+            if waits && words(&described["waiting"]) != words(&explained["summary"]) {
                 described = self.json(&path).await;
             }
             said.described.insert(name.clone(), described);
