@@ -39,6 +39,8 @@ enum Which {
     Crash,
     /// Live fresh random lives of a whole site, every invariant checked after every event.
     Sim,
+    /// Live fresh random lives, and compare what every reading endpoint says at moments of them.
+    Truth,
     /// Live in whole what only begins with every change, and score many fleets.
     Year,
     /// Hold every property to many fresh random cases.
@@ -54,6 +56,7 @@ impl Which {
         match self {
             Which::Crash => "crash",
             Which::Sim => "sim",
+            Which::Truth => "truth",
             Which::Year => "year",
             Which::Props => "props",
             Which::Benches => "benches",
@@ -63,7 +66,7 @@ impl Which {
 
     /// Whether anything in it follows from a seed.
     fn is_random(self) -> bool {
-        matches!(self, Which::Crash | Which::Sim | Which::Props | Which::Fuzz)
+        matches!(self, Which::Crash | Which::Sim | Which::Truth | Which::Props | Which::Fuzz)
     }
 }
 
@@ -81,8 +84,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Some(one) => vec![one],
         // The short ones first.
         None => {
-            use Which::{Benches, Crash, Fuzz, Props, Sim, Year};
-            vec![Benches, Fuzz, Props, Sim, Crash, Year]
+            use Which::{Benches, Crash, Fuzz, Props, Sim, Truth, Year};
+            vec![Benches, Fuzz, Props, Sim, Truth, Crash, Year]
         }
     };
     for test in which {
@@ -91,6 +94,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let outcome = match test {
             Which::Crash => crash(options, seed),
             Which::Sim => sim(options, seed),
+            Which::Truth => truth(options, seed),
             Which::Year => year(),
             Which::Props => hold(options, seed),
             Which::Benches => benches(),
@@ -207,6 +211,34 @@ fn sim(options: &Options, first: u64) -> Result<Outcome> {
         );
     }
     Ok(Ok(format!("{minutes} minutes of lives, seeds from {first}")))
+}
+
+/// Answers of every reading endpoint at moments of random lives. A contradiction is printed by the
+/// test itself, with its seed.
+fn truth(options: &Options, first: u64) -> Result<Outcome> {
+    let minutes = options.minutes;
+    eprintln!("\n=== answers about fresh lives for {minutes} minutes, seeds from {first}");
+    let test = || {
+        let mut command = cargo();
+        command.args(["test", "-p", "muster-http", "--test", "it"]);
+        command
+    };
+    build(&mut test())?;
+    let mut command = test();
+    command
+        .env("MUSTER_TRUTH_MINUTES", minutes.to_string())
+        .env("MUSTER_TRUTH_SEED", first.to_string())
+        .env("RUST_BACKTRACE", "0")
+        .args(["--", "--nocapture", "--exact", "truth::fresh_lives_for_as_long_as_was_asked_for"]);
+    // The time asked for, and the last life; what takes longer hangs.
+    let limit = Duration::from_secs(minutes * 60 + 600);
+    let (status, _) = proc::tee_within(&mut command, limit)?;
+    if !status.success() {
+        return Ok(Err("two answers contradict each other: the run printed them and the seed, \
+                       which MUSTER_TRUTH_SEED repeats"
+            .into()));
+    }
+    Ok(Ok(format!("{minutes} minutes of answers about lives, seeds from {first}")))
 }
 
 /// What is lived in whole here, and begins or is smaller with every change: the scenarios of the

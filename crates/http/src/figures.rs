@@ -4,10 +4,12 @@
 
 use super::App;
 use super::metrics::Text;
+use super::nodes::held_gpus;
 use muster_engine::State;
 use muster_metering::{Part, Work, wanted_milli};
 use muster_model::job::JobState;
 use muster_model::node::{Node, Stage};
+use muster_model::slo::Footing;
 use muster_model::spec::Priority;
 use muster_server::metering::{CLASSES, Gauges, OUTCOMES};
 use std::collections::BTreeMap;
@@ -25,12 +27,8 @@ fn named<'a, T: Default>(map: &'a mut BTreeMap<String, T>, name: &str) -> &'a mu
 }
 
 /// Can it take work now?
-fn offered(n: &Node) -> bool {
-    n.stage == Stage::Ready
-        && n.reachable
-        && n.cordon.is_none()
-        && n.qualifying.is_none()
-        && !n.protected
+pub(super) fn offered(n: &Node) -> bool {
+    matches!(Footing::from(n).service(), Some(Ok(())))
 }
 
 /// Jobs that wait.
@@ -59,7 +57,7 @@ fn look(s: &State, now: muster_model::Time) -> Look {
         if all == 0 {
             continue;
         }
-        let used = u64::from(s.used_gpus(&n.name).len()).min(all);
+        let used = u64::from(held_gpus(s, &n.name).len()).min(all);
         let rest = all - used;
         let gone = if offered(n) { u64::from(n.excluded_gpus.len()).min(rest) } else { rest };
         let g = named(&mut out.gpus, n.sku());

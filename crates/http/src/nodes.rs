@@ -109,10 +109,23 @@ fn view(app: &App, node: &ModelNode, used: NodeUse) -> Node {
     out
 }
 
+/// GPUs of a node that jobs hold: until their ranks have ended there. What a lost node does is not
+/// known, so nothing is free there yet.
+pub(crate) fn held_gpus(site: &Site, node: &NodeName) -> GpuSet {
+    let mut held = GpuSet::EMPTY;
+    for job in site.attempts_on(node) {
+        let Some(attempt) = &job.attempt else { continue };
+        let here = site.slots_on(job.id, node).iter();
+        let here = here.filter_map(|i| attempt.placement.slots.get(*i));
+        held = here.fold(held, |all, slot| all.or(slot.gpus));
+    }
+    held
+}
+
 /// What jobs hold on a node, and why they stay away. Other projects' jobs are shown without a name to those who may not
 /// know of them.
 fn in_use(site: &Site, caller: &Caller, node: &ModelNode) -> NodeUse {
-    let mut out = NodeUse { gpus: site.used_gpus(&node.name), ..NodeUse::default() };
+    let mut out = NodeUse { gpus: held_gpus(site, &node.name), ..NodeUse::default() };
     match site.stays_away(node) {
         Some(StaysAway::Always(why)) => out.no_new_work = Some(why),
         Some(StaysAway::IfOthersFit(why)) => out.avoided = Some(why),

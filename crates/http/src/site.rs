@@ -3,7 +3,9 @@
 use super::auth::{MaybeCaller, Reader};
 use super::error::{Failure, Reply};
 use super::extract::in_pieces;
+use super::figures::offered;
 use super::metrics::{JOB_STATES, Text};
+use super::nodes::held_gpus;
 use super::{App, answer};
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -235,15 +237,10 @@ fn site_figures(app: &App, out: &mut Text) {
         for n in s.nodes.values() {
             *nodes.entry(state_word(n)).or_insert(0u64) += 1;
             let all = u64::from(n.gpu_set().len());
-            let used = u64::from(s.used_gpus(&n.name).len());
-            let offered = n.stage == Stage::Ready
-                && n.reachable
-                && n.cordon.is_none()
-                && n.qualifying.is_none()
-                && !n.protected;
+            let used = u64::from(held_gpus(s, &n.name).len());
             let rest = all.saturating_sub(used);
             gpus[0] += used;
-            let out = if offered { u64::from(n.excluded_gpus.len()).min(rest) } else { rest };
+            let out = if offered(n) { u64::from(n.excluded_gpus.len()).min(rest) } else { rest };
             gpus[1] += rest - out;
             gpus[2] += out;
         }

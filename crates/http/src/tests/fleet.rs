@@ -1,7 +1,10 @@
 //! What became of all GPUs, over HTTP.
 
-use super::site;
+use super::{HttpConfig, PATIENCE, Site, patient, site, site_with};
+use muster_model::command::Command;
+use muster_model::node::NodeRole;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 fn near(a: &Value, b: f64) -> bool {
     (a.as_f64().unwrap() - b).abs() < 0.01
@@ -127,5 +130,37 @@ async fn a_week_and_a_month_are_told_with_what_was_promised() {
     ] {
         let got = s.get(token, &format!("/v1/reports/period?{query}")).await;
         assert_eq!(got.status.as_u16(), status, "{query}: {:?}", got.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gpus_of_a_lost_node_are_held_and_those_of_a_suspect_are_not_free() {
+    let s = site_with(HttpConfig { metrics_every: Duration::ZERO, ..patient() }).await;
+    // With a checkpoint: it is held until its ranks have certainly stopped.
+    let spec = json!({"name": "train", "gang": {"gpus": 2}, "run": {"command": ["train"]},
+        "checkpoint": {"dir": "/saved"}});
+    let got = s.post(&s.user, "/v1/jobs", &spec).await;
+    assert_eq!(got.status, 201, "{:?}", got.body);
+    let mut durable = s.brain.watch();
+    let placed = |s: &Site| s.brain.read(|st| st.jobs.values().any(|j| j.attempt.is_some()));
+    while !placed(&s) {
+        tokio::time::timeout(PATIENCE, durable.changed()).await.unwrap().unwrap();
+    }
+    let (node, role) = ("n1".parse().unwrap(), Some(NodeRole::Suspect));
+    s.brain.system(Command::MarkNode { node, role, hazard: None }).await.unwrap();
+    let lost = Command::NodeLost { node: "n1".parse().unwrap(), last_seen: s.brain.now() };
+    for command in [None, Some(lost)] {
+        if let Some(command) = command {
+            s.brain.system(command).await.unwrap();
+        }
+        let page = s.get(&s.operator, "/metrics").await;
+        let page = String::from_utf8_lossy(&page.body).into_owned();
+        for (state, n) in [("used", 2), ("free", 0), ("out", 6)] {
+            let line = format!("muster_gpus{{state=\"{state}\"}} {n}\n");
+            assert!(page.contains(&line), "{line} in\n{page}");
+        }
+        let shown = s.get(&s.operator, "/v1/nodes/n1").await.json();
+        let gpus = shown["jobs"][0]["gpus"].as_array().map(Vec::len);
+        assert_eq!((&shown["gpus_used"], gpus), (&json!(2), Some(2)), "{shown}");
     }
 }

@@ -70,7 +70,9 @@ pub(crate) struct World {
     pub(crate) life: Life,
     pub(crate) engine: Engine,
     pub(crate) now: Time,
-    log: Vec<Record>,
+    /// When the life began.
+    began: Time,
+    pub(crate) log: Vec<Record>,
     /// What metering makes of the log.
     meter: Lives,
     /// What the log adds up to: all that anybody outside the engine may see.
@@ -97,11 +99,16 @@ const LOST_AFTER: Span = Span::secs(30);
 
 impl World {
     pub(crate) fn new(life: Life) -> World {
-        let now = Time(1_000_000_000);
+        World::begun(life, Time(1_000_000_000))
+    }
+
+    /// A life that begins then.
+    pub(crate) fn begun(life: Life, now: Time) -> World {
         let (n, seed) = (usize::from(life.nodes), life.seed);
         let mut w = World {
             engine: Engine::new(State::default(), Policy::default()),
             now,
+            began: now,
             log: Vec::new(),
             meter: Lives::default(),
             view: State::default(),
@@ -164,7 +171,7 @@ impl World {
     }
 
     pub(crate) fn fail(&mut self, why: String) {
-        let at = self.now.since(Time(1_000_000_000));
+        let at = self.now.since(self.began);
         self.wrong.get_or_insert_with(|| format!("after {at}, at {}: {why}", self.view.seq));
     }
 
@@ -225,7 +232,7 @@ impl World {
         let news = !records.is_empty();
         for r in records {
             if self.trace {
-                println!("{:>9} {} {:?}", self.now.since(Time(1_000_000_000)).0, r.seq, r.event);
+                println!("{:>9} {} {:?}", self.now.since(self.began).0, r.seq, r.event);
             }
             let odd = step_problems(&self.view, &r);
             if !odd.is_empty() {

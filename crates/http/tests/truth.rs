@@ -1,0 +1,153 @@
+//! No two answers contradict each other. Random sites are lived (the lives of the simulator's own
+//! test), and at random moments a real server over the log of such a life is asked by every reading
+//! endpoint. What they say is compared with a fold of the log that shares no code with the engine,
+//! and with what the others say at the same moment.
+//!
+//! `MUSTER_TRUTH_SEED=N` looks at one life, `MUSTER_TRUTH_MINUTES=N` at fresh ones for so long (what
+//! `cargo xtask soak truth` does). A contradiction prints the seed, the record up to which the log
+//! was looked at, and both answers. Each family of comparisons is a file here.
+
+mod figures;
+mod fold;
+mod health;
+mod jobs;
+mod map;
+mod moment;
+mod nodes;
+mod promises;
+mod system;
+
+use fold::Fold;
+use moment::Said;
+use muster_model::event::Record;
+use muster_model::units::Span;
+use muster_server::brain::clock;
+use muster_simnode::Random;
+use serde_json::Value;
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+/// Moments of each life at which everything is asked.
+const MOMENTS: u64 = 2;
+
+/// Contradictions of one moment.
+#[derive(Default)]
+struct Wrong(Vec<String>);
+
+impl Wrong {
+    /// Both say the same about `what`: who says it, and what they say.
+    fn same(&mut self, what: impl Display, one: (&str, Value), other: (&str, Value)) {
+        if one.1 != other.1 {
+            let (who, says) = one;
+            let (whom, too) = other;
+            self.0.push(format!("{what}\n    {who} says: {says}\n    {whom} says: {too}"));
+        }
+    }
+
+    /// What must hold of one answer does.
+    fn holds(&mut self, ok: bool, what: impl Display, who: &str, says: &Value) {
+        if !ok {
+            self.0.push(format!("{what}\n    {who} says: {says}"));
+        }
+    }
+}
+
+/// Every family of comparisons.
+fn compare(log: &Fold, said: &Said, wrong: &mut Wrong) {
+    jobs::list_and_log(log, said, wrong);
+    jobs::list_and_description(said, wrong);
+    jobs::parts_of_the_list(said, wrong);
+    jobs::state_and_parts(said, wrong);
+    jobs::explanation(said, wrong);
+    jobs::never_is_not_for_want_of_room(said, wrong);
+    jobs::reports_of_jobs(said, wrong);
+    nodes::list_and_log(log, said, wrong);
+    nodes::list_and_description(log, said, wrong);
+    nodes::held_gpus(log, said, wrong);
+    map::layout_and_nodes(said, wrong);
+    map::cells_and_log(log, said, wrong);
+    map::live_and_past(said, wrong);
+    health::counts(log, said, wrong);
+    health::lists_and_log(log, said, wrong);
+    health::automation(log, said, wrong);
+    health::not_well_while_it_pages(said, wrong);
+    promises::alerts_and_log(log, said, wrong);
+    promises::objectives_and_alerts(said, wrong);
+    promises::lists_and_descriptions(said, wrong);
+    figures::metrics_and_log(log, said, wrong);
+    figures::metrics_and_lists(said, wrong);
+    figures::fleet_report(log, said, wrong);
+    figures::server(log, said, wrong);
+}
+
+/// The log of a life, later than everything that this process has seen: the server's clock does not
+/// stand before its log, and never goes back.
+fn lived(seed: u64) -> Vec<Record> {
+    let mut world =
+        system::world::World::begun(system::acts::Life::of(seed), clock() + Span::hours(1));
+    if let Some(why) = world.run() {
+        panic!("life {seed} itself ends badly: {why}\nlook at it with MUSTER_SIM_SEED={seed}");
+    }
+    world.log
+}
+
+/// Looks at a life at some moments. Returns how many answers were compared.
+fn check(seed: u64) -> u64 {
+    let log = lived(seed);
+    let chance = &mut Random::new(seed, &["truth"]);
+    // What is decided at once is written at once: no server begins in the middle of that.
+    let may_end = |n: usize| n == log.len() || log[n].at != log[n - 1].at;
+    let mut ends: Vec<usize> = (0..MOMENTS)
+        .map(|_| 1 + usize::try_from(chance.below(log.len() as u64)).expect("a place in the log"))
+        .map(|n| (n..=log.len()).find(|n| may_end(*n)).unwrap_or(log.len()))
+        .collect();
+    // The clock only goes forwards.
+    ends.sort_unstable();
+    ends.dedup();
+    let mut asked = 0;
+    for end in ends {
+        let (records, said) = moment::at(seed, &log[..end]);
+        let mut wrong = Wrong::default();
+        compare(&Fold::of(&records), &said, &mut wrong);
+        asked += said.answers;
+        let many = wrong.0.len();
+        assert!(
+            wrong.0.is_empty(),
+            "MUSTER_TRUTH_SEED={seed} cargo test -p muster-http --test it truth::\n\
+             life {seed}, its first {end} of {} records and what the server added, up to record {}: \
+             {many} contradictions\n\n{}",
+            log.len(),
+            said.seq,
+            wrong.0.join("\n\n")
+        );
+    }
+    asked
+}
+
+fn asked(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|v| v.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+#[test]
+fn no_answer_contradicts_another_or_the_log() {
+    if asked("MUSTER_TRUTH_MINUTES").is_some() {
+        return;
+    }
+    let seeds = asked("MUSTER_TRUTH_SEED").map_or(0..3, |seed| seed..seed + 1);
+    for seed in seeds {
+        check(seed);
+    }
+}
+
+#[test]
+fn fresh_lives_for_as_long_as_was_asked_for() {
+    let Some(minutes) = asked("MUSTER_TRUTH_MINUTES") else { return };
+    let first = asked("MUSTER_TRUTH_SEED").unwrap_or(1_000_000);
+    let until = Instant::now() + Duration::from_secs(minutes * 60);
+    let (mut lives, mut answers) = (0, 0);
+    while Instant::now() < until {
+        answers += check(first + lives);
+        lives += 1;
+    }
+    println!("{lives} lives, seeds from {first}: {answers} answers, none contradicts another");
+}

@@ -1,0 +1,128 @@
+//! `health`, findings, incidents, automation.
+
+use super::Wrong;
+use super::fold::Fold;
+use super::moment::Said;
+use muster_model::finding::Severity;
+use muster_model::node::{NodeRole, Stage};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+const HEALTH: &str = "GET /v1/health";
+const LOG: &str = "the log";
+
+fn ids(all: &[Value]) -> BTreeSet<&str> {
+    all.iter().filter_map(|v| v["id"].as_str()).collect()
+}
+
+fn listed(v: &Value) -> Vec<Value> {
+    v.as_array().cloned().unwrap_or_default()
+}
+
+/// Nodes by state, spares, and how much is open.
+pub(super) fn counts(log: &Fold, said: &Said, wrong: &mut Wrong) {
+    let health = &said.health;
+    let mut nodes: BTreeMap<&str, u64> = BTreeMap::new();
+    for n in said.nodes.iter().filter(|n| n["state"] != "retired") {
+        *nodes.entry(n["state"].as_str().unwrap_or_default()).or_default() += 1;
+    }
+    let what = "how many nodes stand where";
+    wrong.same(what, (HEALTH, health["nodes"].clone()), ("GET /v1/nodes", json!(nodes)));
+    let mut known = log.nodes_by_word();
+    known.remove("retired");
+    wrong.same(what, (HEALTH, health["nodes"].clone()), (LOG, json!(known)));
+    let spare = log.nodes.values().filter(|n| n.stage != Stage::Retired);
+    let spares = spare.filter(|n| n.role == NodeRole::Spare).count();
+    wrong.same(
+        "how many spares there are",
+        (HEALTH, health["spares"].clone()),
+        (LOG, json!(spares)),
+    );
+    let left = health["spares_left"].as_u64() <= health["spares"].as_u64();
+    wrong.holds(left, "no more spares are left than there are", HEALTH, health);
+    for (field, known) in
+        [("findings_open", log.findings.len()), ("remedies_open", log.remedies.len())]
+    {
+        wrong.same(field, (HEALTH, health[field].clone()), (LOG, json!(known)));
+    }
+    let incidents = listed(&health["incidents"]);
+    let known: BTreeSet<String> = log.incidents.iter().map(ToString::to_string).collect();
+    wrong.same("open incidents", (HEALTH, json!(ids(&incidents))), (LOG, json!(known)));
+    // Those of incidents are not told twice.
+    let shown = listed(&health["findings"]);
+    let alone: BTreeSet<&str> = said
+        .findings
+        .iter()
+        .filter(|f| f["incident"].is_null())
+        .filter_map(|f| f["id"].as_str())
+        .collect();
+    if alone.len() < 100 {
+        let what = "open findings that are part of no incident";
+        wrong.same(what, (HEALTH, json!(ids(&shown))), ("GET /v1/findings", json!(alone)));
+    }
+}
+
+/// The lists of what is open, and how bad it is.
+pub(super) fn lists_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
+    let who = "GET /v1/findings";
+    let known: BTreeSet<String> = log.findings.keys().map(ToString::to_string).collect();
+    wrong.same("open findings", (who, json!(ids(&said.findings))), (LOG, json!(known)));
+    for f in &said.findings {
+        let id = f["id"].as_str().and_then(|id| id.parse::<u64>().ok());
+        let Some(known) = id.and_then(|id| log.findings.get(&id)) else { continue };
+        let parts = [
+            ("kind", json!(known.seen.kind)),
+            ("severity", json!(known.seen.severity)),
+            ("node", json!(known.seen.entity.node())),
+            ("gpu", json!(known.seen.entity.gpu())),
+        ];
+        for (part, known) in parts {
+            wrong.same(
+                format!("finding {}: its {part}", f["id"]),
+                (who, f[part].clone()),
+                (LOG, known),
+            );
+        }
+    }
+    let who = "GET /v1/incidents";
+    let known: BTreeSet<String> = log.incidents.iter().map(ToString::to_string).collect();
+    wrong.same("open incidents", (who, json!(ids(&said.incidents))), (LOG, json!(known)));
+}
+
+/// Automation stands the same wherever it is shown.
+pub(super) fn automation(log: &Fold, said: &Said, wrong: &mut Wrong) {
+    let who = "GET /v1/automation";
+    let shown = said.automation.clone();
+    wrong.same("automation", (HEALTH, said.health["automation"].clone()), (who, shown));
+    let reason = said.automation["reason"].clone();
+    wrong.same("why automation is stopped", (who, reason), (LOG, json!(log.stopped)));
+    let state = said.automation["state"].as_str().unwrap_or_default();
+    let fits = match &log.stopped {
+        Some(_) => ["stopped", "off"].contains(&state),
+        None => ["running", "off"].contains(&state),
+    };
+    wrong.holds(fits, format!("automation, stopped: {:?}", log.stopped), who, &said.automation);
+    let nodes = |v: &Value| v["nodes"].as_u64().unwrap_or(0);
+    let out = said.automation["out"].as_u64().unwrap_or(0);
+    let what = "automation holds no more nodes out than there are";
+    wrong.holds(out <= nodes(&said.automation), what, who, &said.automation);
+}
+
+/// All is not well while somebody is paged, nor while a critical finding is open.
+pub(super) fn not_well_while_it_pages(said: &Said, wrong: &mut Wrong) {
+    let pages =
+        |a: &&Value| a["urgency"] == "page" && a["state"] == "firing" && a["silenced"].is_null();
+    let well = said.health["state"] == "well";
+    if let Some(page) = said.alerts.iter().find(pages) {
+        let what = format!("all is well while somebody is paged: {page}");
+        wrong.holds(!well, what, HEALTH, &said.health);
+    }
+    let critical = json!(Severity::Critical);
+    if let Some(bad) = said.findings.iter().find(|f| f["severity"] == critical) {
+        let what = format!("all is well although something critical was found: {bad}");
+        wrong.holds(!well, what, HEALTH, &said.health);
+    }
+    let reasons = listed(&said.health["reasons"]).len();
+    let what = "there is a reason exactly when not all is well";
+    wrong.holds(well == (reasons == 0), what, HEALTH, &said.health);
+}

@@ -1,0 +1,247 @@
+//! `ps`, `describe`, `explain` and the report of a job.
+
+use super::Wrong;
+use super::fold::Fold;
+use super::moment::Said;
+use muster_api::Timestamp;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const LIST: &str = "GET /v1/jobs";
+const LOG: &str = "the log";
+
+fn text<'a>(v: &'a Value, field: &str) -> &'a str {
+    v[field].as_str().unwrap_or_default()
+}
+
+/// Words without those that have a number in them: moments and lengths of time go on between two
+/// questions.
+pub(super) fn timeless(text: &str) -> String {
+    let words = text.split_whitespace().filter(|w| !w.contains(|c: char| c.is_ascii_digit()));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Which jobs there are, where each stands, how it ended, what it holds.
+pub(super) fn list_and_log(log: &Fold, said: &Said, wrong: &mut Wrong) {
+    let listed: BTreeSet<&str> = said.jobs.iter().map(|j| text(j, "id")).collect();
+    let known: BTreeSet<&str> = log.jobs.values().map(|j| j.name.as_str()).collect();
+    wrong.same("which jobs there are", (LIST, json!(listed)), (LOG, json!(known)));
+    for job in log.jobs.values() {
+        let Some(shown) = said.jobs.iter().find(|j| text(j, "id") == job.name) else { continue };
+        let slots = job.attempt.iter().flat_map(|a| {
+            a.placement.slots.iter().zip(&a.slots).map(|(slot, at)| {
+                let gpus: Vec<u32> = slot.gpus.iter().collect();
+                json!([slot.node.as_str(), gpus, format!("{at:?}").to_lowercase()])
+            })
+        });
+        let parts = [
+            ("state", shown["state"].clone(), json!(job.state)),
+            ("being held", json!(!shown["held"].is_null()), json!(job.held)),
+            ("attempts", shown["attempts"].clone(), json!(job.attempts)),
+            ("submission", shown["submitted_at"].clone(), json!(Timestamp(job.submitted_at))),
+            ("end", shown["ended_at"].clone(), json!(job.ended_at.map(Timestamp))),
+            ("reason", shown["reason"].clone(), json!(job.reason)),
+            ("exit code", shown["exit_code"].clone(), json!(job.exit_code)),
+            ("attempt", shown["attempt"]["no"].clone(), json!(job.attempt.as_ref().map(|a| a.no))),
+        ];
+        for (part, says, known) in parts {
+            wrong.same(format!("job {}: its {part}", job.name), (LIST, says), (LOG, known));
+        }
+        let told = shown["attempt"]["slots"].as_array().cloned().unwrap_or_default();
+        let told: Vec<Value> =
+            told.iter().map(|s| json!([s["node"], s["gpus"], s["state"]])).collect();
+        let what = format!("job {}: its ranks by node", job.name);
+        wrong.same(what, (LIST, json!(told)), (LOG, slots.collect()));
+    }
+}
+
+/// `ps` and `describe` show the same job; only why it waits may be said at greater length, and what
+/// ranks told is shown alone.
+pub(super) fn list_and_description(said: &Said, wrong: &mut Wrong) {
+    for listed in &said.jobs {
+        let name = text(listed, "id");
+        let Some(described) = said.described.get(name) else { continue };
+        let (mut one, mut other) = (listed.clone(), described.clone());
+        for v in [&mut one, &mut other] {
+            v["waiting"].take();
+            v["progress"].take();
+        }
+        let who = format!("GET /v1/jobs/{name}");
+        wrong.same(format!("job {name}"), (LIST, one), (&who, other));
+    }
+}
+
+/// Words that `ps --state` takes.
+pub(super) const WORDS: [&str; 9] = [
+    "queued",
+    "starting",
+    "running",
+    "stopping",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "held",
+    "active",
+];
+
+/// Jobs that are asked for by their state are those that the whole list shows so; an array in short
+/// shows its tasks as the list does.
+pub(super) fn parts_of_the_list(said: &Said, wrong: &mut Wrong) {
+    for (word, found) in &said.jobs_in {
+        let fits = |j: &&Value| match word.as_str() {
+            "held" => j["state"] == "queued" && !j["held"].is_null(),
+            "active" => j["ended_at"].is_null(),
+            state => j["state"] == state,
+        };
+        let whole: BTreeSet<&str> = said.jobs.iter().filter(fits).map(|j| text(j, "id")).collect();
+        let found: BTreeSet<&str> = found.iter().map(|j| text(j, "id")).collect();
+        let who = format!("{LIST}?state={word}");
+        wrong.same(format!("which jobs are {word}"), (LIST, json!(whole)), (&who, json!(found)));
+    }
+    for (number, array) in &said.arrays {
+        let who = format!("GET /v1/jobs/{number}/array");
+        let items = array["items"].as_array().cloned().unwrap_or_default();
+        wrong.same(
+            format!("array {number}: how many tasks"),
+            (&who, array["count"].clone()),
+            (&who, json!(items.len())),
+        );
+        let one = |j: &Value| (text(j, "id").to_owned(), text(j, "state").to_owned());
+        let tasks: BTreeSet<(String, String)> = items.iter().map(one).collect();
+        let mine = |j: &&Value| j["array"]["parent"].as_u64() == number.parse().ok();
+        let listed: BTreeSet<(String, String)> = said.jobs.iter().filter(mine).map(one).collect();
+        wrong.same(format!("array {number}"), (&who, json!(tasks)), (LIST, json!(listed)));
+    }
+}
+
+/// What must be true of a job in its state.
+pub(super) fn state_and_parts(said: &Said, wrong: &mut Wrong) {
+    for job in said.jobs.iter().chain(said.described.values()) {
+        let (name, state) = (text(job, "id"), text(job, "state"));
+        let over = ["succeeded", "failed", "cancelled"].contains(&state);
+        let active = ["starting", "running", "stopping"].contains(&state);
+        let mut rule = |ok: bool, what: &str| {
+            wrong.holds(ok, format!("job {name} is {state}: {what}"), "GET /v1/jobs", job);
+        };
+        rule(over || active || state == "queued", "its state is none");
+        rule(over != job["ended_at"].is_null(), "it has an end exactly when it is over");
+        rule(over || job["exit_code"].is_null(), "only what is over has an exit code");
+        rule(active != job["attempt"].is_null(), "it has an attempt exactly while it is active");
+        rule(
+            (state == "queued") != job["waiting"].is_null(),
+            "it waits exactly while it is queued",
+        );
+        rule(state == "queued" || job["promise"].is_null(), "a start is promised to waiting jobs");
+        rule(state != "running" || !job["started_at"].is_null(), "what runs has started");
+        rule(!active || job["attempt"]["state"] == job["state"], "its attempt stands elsewhere");
+        rule(!active || job["attempt"]["no"] == job["attempts"], "it has more attempts than these");
+    }
+}
+
+/// `explain` says why a job waits, with the words of `describe` and `ps`, or that it does not.
+pub(super) fn explanation(said: &Said, wrong: &mut Wrong) {
+    for listed in &said.jobs {
+        let name = text(listed, "id");
+        let (Some(described), Some(explained)) =
+            (said.described.get(name), said.explained.get(name))
+        else {
+            continue;
+        };
+        let (explain, describe) =
+            (format!("GET /v1/jobs/{name}/explain"), format!("GET /v1/jobs/{name}"));
+        let (state, summary) = (text(listed, "state"), text(explained, "summary"));
+        let held = !listed["held"].is_null();
+        let word = text(explained, "state");
+        let known = match state {
+            "queued" if held => word == "held",
+            "stopping" => ["stopping", "ending"].contains(&word),
+            other => word == other,
+        };
+        wrong.holds(known, format!("job {name} is {state}: its state"), &explain, explained);
+        if state != "queued" {
+            let waits = !explained["estimated_start"].is_null()
+                || explained["ahead_count"] != json!(0)
+                || !explained["would_go"].is_null()
+                || !explained["possible"].as_bool().unwrap_or(false);
+            let what = format!("job {name} is {state}: it does not wait for anything");
+            wrong.holds(!waits, what, &explain, explained);
+        }
+        if ["succeeded", "failed", "cancelled"].contains(&state) {
+            let why = text(listed, "reason");
+            let told = summary.contains(state) && summary.contains(why);
+            let what = format!("job {name} is {state}, because of `{why}`: both are told");
+            wrong.holds(told, what, &explain, explained);
+        }
+        if state == "queued" && held {
+            let by = text(listed, "held");
+            let what = format!("job {name}: who holds it");
+            wrong.holds(summary.contains(by), &what, &explain, explained);
+            wrong.same(
+                &what,
+                (LIST, listed["waiting"].clone()),
+                (&describe, described["waiting"].clone()),
+            );
+        }
+        if state == "queued" && !held {
+            let says = json!(timeless(summary));
+            let same = json!(timeless(text(described, "waiting")));
+            wrong.same(
+                format!("job {name}: why it waits"),
+                (&describe, same),
+                (&explain, says.clone()),
+            );
+            // A list says what costs little: that it is room, or the very reason.
+            let waiting = text(listed, "waiting");
+            let short =
+                ["waits for room", "waits to be tried again", "promised a start", "is tried again"];
+            if !short.iter().any(|s| waiting.starts_with(s)) {
+                let same = json!(timeless(waiting));
+                wrong.same(format!("job {name}: why it waits"), (LIST, same), (&explain, says));
+            }
+        }
+    }
+}
+
+/// What can never start does not wait for room.
+pub(super) fn never_is_not_for_want_of_room(said: &Said, wrong: &mut Wrong) {
+    for listed in said.jobs.iter().filter(|j| j["state"] == "queued" && j["held"].is_null()) {
+        let name = text(listed, "id");
+        let Some(explained) = said.explained.get(name) else { continue };
+        if explained["possible"] == json!(false) {
+            let waiting = text(listed, "waiting");
+            let room = waiting.starts_with("waits for room") || !listed["promise"].is_null();
+            let what = format!("job {name} can never start ({})", explained["summary"]);
+            wrong.holds(!room, what, LIST, &listed["waiting"]);
+        }
+    }
+}
+
+/// The report of a job counts the attempts that the job has.
+pub(super) fn reports_of_jobs(said: &Said, wrong: &mut Wrong) {
+    for (name, report) in &said.reported {
+        let Some(described) = said.described.get(name) else { continue };
+        let (one, other) = (format!("GET /v1/jobs/{name}/report"), format!("GET /v1/jobs/{name}"));
+        for (field, there) in [
+            ("state", "state"),
+            ("number", "number"),
+            ("attempts_made", "attempts"),
+            ("project", "project"),
+            ("user", "user"),
+        ] {
+            let (a, b) = (report[field].clone(), described[there].clone());
+            wrong.same(format!("job {name}: its {there}"), (&one, a), (&other, b));
+        }
+        // Its figures end with its last rank, its own end may come later.
+        let early =
+            described["ended_at"].is_null() || text(report, "until") <= text(described, "ended_at");
+        wrong.holds(early, format!("job {name} has no time after its end"), &one, report);
+        let parts = report["time_ms"].as_object().into_iter().flatten();
+        let sum: u64 = parts.filter_map(|(_, v)| v.as_u64()).sum();
+        let what = format!("job {name}: its parts of time together");
+        wrong.same(what, (&one, json!(sum)), (&one, report["wall_ms"].clone()));
+        if report["complete"] == json!(true) {
+            let (a, b) = (report["since"].clone(), described["submitted_at"].clone());
+            wrong.same(format!("job {name}: its submission"), (&one, a), (&other, b));
+        }
+    }
+}
