@@ -1,7 +1,8 @@
 //! One build for all tests: every command names the same packages, because another choice gives
 //! dependencies other features, and they are all built again.
 
-use crate::{cargo, proc, target_dir};
+use crate::guard::PROGRAM;
+use crate::{cargo, proc, root, target_dir};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::process::Command;
@@ -47,14 +48,26 @@ pub fn tests() -> Result<()> {
 /// choice of packages: a moment's work after the tests.
 pub fn muster() -> Result<PathBuf> {
     done(&mut binary_command())?;
-    let binary = target_dir().join("debug/muster");
+    binary(RUNS_MUSTER, "muster")
+}
+
+/// The program whose cost is counted, of the same build. What is kept between compilations changes
+/// the code that comes out, so it is built without, as in `.ci/run`.
+pub fn guard() -> Result<PathBuf> {
+    done(binary_command().env("CARGO_INCREMENTAL", "0"))?;
+    binary(PROGRAM, PROGRAM)
+}
+
+fn binary(package: &str, name: &str) -> Result<PathBuf> {
+    // It may be started in another directory, so the path has to be whole.
+    let binary = root().join(target_dir()).join("debug").join(name);
     if !binary.is_file() {
-        bail!("cargo built the tests of {RUNS_MUSTER} and no {}", binary.display());
+        bail!("cargo built the tests of {package} and no {}", binary.display());
     }
     Ok(binary)
 }
 
-/// Builds the binary that the integration tests run. All packages are named: `-p muster-cli` alone
+/// Builds the binaries that the integration tests run. All packages are named: `-p muster-cli` alone
 /// would give tokio, axum and everything above them other features, and build them a second time.
 fn binary_command() -> Command {
     let mut command = cargo();

@@ -38,6 +38,7 @@ const PARTS: &[(&str, &str)] = &[
     ("script", "bsdutils"),
     ("python3", "python3"),
     ("cc", "gcc"),
+    ("valgrind", "valgrind"),
 ];
 
 /// Images of the tests hold nothing else, so it has to be one that needs no library.
@@ -71,6 +72,25 @@ pub fn components() -> Result<()> {
             Ok(())
         }
         done => done.context("the tests need it (CI or MUSTER_TEST_REQUIRE_ALL is set)"),
+    }
+}
+
+/// Whether a program is there, after it was installed where it was not. Where that fails, it is an
+/// error in CI, and elsewhere a warning.
+pub fn program(name: &str, package: &str) -> Result<bool> {
+    if which(name).is_some() {
+        return Ok(true);
+    }
+    let installed = apt(&[package]).and_then(|()| match which(name) {
+        Some(_) => Ok(()),
+        None => bail!("{package}: installed, and {name} is not found"),
+    });
+    match installed {
+        Err(error) if !muster_testkit::required() => {
+            eprintln!("warning: {error:#}");
+            Ok(false)
+        }
+        done => done.map(|()| true).context("it is needed (CI or MUSTER_TEST_REQUIRE_ALL is set)"),
     }
 }
 

@@ -5,6 +5,7 @@ pub mod bench;
 mod bench_build;
 pub mod built;
 pub mod fuzz;
+pub mod guard;
 pub mod install;
 pub mod junit;
 pub mod layers;

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use xtask::{bench, layers, proc, soak, suite, web};
+use xtask::{bench, guard, layers, proc, soak, suite, web};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -18,6 +18,8 @@ enum Chore {
     Test(suite::Options),
     /// Check that pure crates stay pure and that dependencies point down.
     Layers,
+    /// Count what fixed pieces of work cost, and compare with the baselines.
+    Guard(guard::Options),
     /// Run the long version of a test.
     Soak(soak::Options),
     /// Run one benchmark beside its peers.
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
     let outcome = match cli.chore {
         Chore::Test(options) => suite::run(&options),
         Chore::Layers => layers::run(),
+        Chore::Guard(options) => guard::run(&options),
         Chore::Soak(options) => soak::run(&options),
         Chore::Bench(options) => bench::run(&options),
         Chore::Web(options) => web::run(&options),

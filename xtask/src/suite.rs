@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that must pass, in one run, counted.
 
 use crate::built::{self, Runner};
-use crate::{fuzz, install, junit, postgres, proc, root, skips, web};
+use crate::{fuzz, guard, install, junit, postgres, proc, root, skips, web};
 use anyhow::Result;
 use clap::ValueEnum;
 use std::fmt;
@@ -24,6 +24,8 @@ pub enum Part {
     Build,
     /// All tests, those against PostgreSQL included.
     Unit,
+    /// What fixed pieces of work cost, compared with the baselines.
+    Guard,
     /// Random requests against the API of a running site.
     Fuzz,
     /// The web console, in a real browser too.
@@ -93,6 +95,9 @@ impl Run {
                 self.counted("tests", || unit(&database.url()));
                 self.told_by_the_tests();
             }
+        }
+        if wanted(Part::Guard) {
+            self.counted("cost guard", guard::test);
         }
         if wanted(Part::Fuzz) {
             self.counted("API fuzz", fuzz::run);

@@ -61,14 +61,20 @@ pub(super) fn look(brain: &Brain, agents: &Agents) -> Look {
 
 /// The same of a moment that has passed. Figures are known for as long as rows are kept.
 pub(super) fn look_back(state: &State, agents: &Agents, at: Time) -> Look {
-    let (mut nodes, jobs) = part(state, None, usize::MAX);
-    nodes.retain(|n| n.node.stage != Stage::Retired);
-    for seen in nodes.iter_mut().filter(|n| n.node.reachable) {
+    let mut look = look_at(state, at);
+    for seen in look.nodes.iter_mut().filter(|n| n.node.reachable) {
         let Some(window) = agents.telemetry(&seen.node.name) else { continue };
         let row = window.rows.iter().rev().find(|r| r.at <= at);
         let fresh = row.filter(|r| at.since(r.at) < FRESH);
         seen.figures = fresh.map(|r| (window.gpu_columns.clone(), r.gpus.clone()));
     }
+    look
+}
+
+/// What the log alone says of every node: no figures.
+pub(super) fn look_at(state: &State, at: Time) -> Look {
+    let (mut nodes, jobs) = part(state, None, usize::MAX);
+    nodes.retain(|n| n.node.stage != Stage::Retired);
     nodes.sort_by(|a, b| layout::order(&a.node, &b.node));
     Look { at, nodes, jobs: jobs.into_iter().collect() }
 }

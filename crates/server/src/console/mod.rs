@@ -18,6 +18,7 @@ use crate::brain::Brain;
 use crate::follower::Cursor;
 use crate::supervise;
 use bytes::Bytes;
+use muster_engine::State;
 use muster_model::names::ProjectName;
 use muster_model::{Record, Seq, Time};
 use past::Past;
@@ -191,6 +192,29 @@ impl Inner {
             })
             .filter(|(_, hints)| hints.all || !hints.kinds.is_empty())
             .collect()
+    }
+}
+
+/// The picture of a state without a server, frame by frame and without figures: what a frame costs
+/// is counted with it (`cargo xtask guard`).
+#[derive(Default)]
+pub struct Picture {
+    world: Option<World>,
+}
+
+impl std::fmt::Debug for Picture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Picture").finish_non_exhaustive()
+    }
+}
+
+impl Picture {
+    /// The frame after the one before: everything at first, then what changed.
+    pub fn frame(&mut self, state: &State, at: Time) -> Bytes {
+        let (world, change) = World::next(self.world.take(), gather::look_at(state, at));
+        let bytes = frame::next(&world, &change, None, &None);
+        self.world = Some(world);
+        bytes
     }
 }
 

@@ -1,0 +1,24 @@
+//! The simulator.
+
+use crate::{Written, measured};
+use muster_model::units::Span;
+use muster_sim::{Options, run, scenario};
+use std::path::Path;
+
+const LLAMA3: &str = include_str!("../../../scenarios/llama3-54d.toml");
+
+/// The first hour of 54 days on 2,048 nodes.
+pub(crate) fn hour() -> Written {
+    let mut s = scenario::read(LLAMA3, "llama3-54d.toml").expect("a scenario of the library");
+    s.length = Span::hours(1);
+    let mut written = Written::default();
+    // It names no files.
+    let lived = measured(|| {
+        run(&s, Path::new("."), Options::default(), |line| {
+            written.records += 1;
+            written.bytes += line.len() as u64;
+        })
+    });
+    lived.expect("it can be lived");
+    written
+}
