@@ -82,7 +82,10 @@ impl Feed {
         let feed = app.feed();
         if !feed.started.swap(true, Ordering::AcqRel) {
             // One task waits for the log itself; whoever commits wakes it alone.
-            tokio::spawn(pump(Arc::downgrade(&app.0), app.brain().watch()));
+            let (weak, durable) = (Arc::downgrade(&app.0), app.brain().watch());
+            muster_server::supervise::task("http-feed", move || {
+                pump(weak.clone(), durable.clone())
+            });
         }
         feed.followers.fetch_add(1, Ordering::Relaxed);
         feed.end.send_if_modified(|end| {

@@ -1,13 +1,10 @@
 //! What happened. Past tense; the only way state changes; readable for ever.
-//!
 //! Never rename or remove a variant or a field; a new field has a default; a new variant is
 //! written only once every server of the site knows it.
 
 mod origin;
 mod record;
-pub use origin::Origin;
-pub use record::{Record, SCHEMA};
-
+pub use self::{origin::Origin, record::Record, record::SCHEMA};
 use crate::alert::{Acknowledgement, Alert, Condition, News, Routing, Silence};
 use crate::ids::{AttemptKey, Epoch, JobId, SiteId};
 use crate::job::{Checkpoint, Dependency, SlotEnd, StopReason, Verdict};
