@@ -31,14 +31,16 @@ pub fn mean_time(count: Count, cost: Span) -> Option<Span> {
     (count.bad() > 0).then(|| Span(times.of(cost.0)))
 }
 
-/// How long until the budget is spent, if it goes on being spent as fast. None when nothing is
-/// being spent; zero when it is spent already. What leaves a rolling window is not counted on.
+/// How long until the budget is spent, if it goes on being spent as fast. Zero when it is spent
+/// already. None when nothing is being spent, or so little that a whole window goes by before: what
+/// is spent that slowly leaves a rolling window as fast as it comes in.
 #[must_use]
 pub fn forecast(spent: Ratio, speed: Ratio, window: Span) -> Option<Span> {
     if spent >= Ratio::ONE {
         return Some(Span(0));
     }
-    (speed > Ratio::ZERO).then(|| Span(spent.rest().over(speed).of(window.0)))
+    let left = (speed > Ratio::ZERO).then(|| Span(spent.rest().over(speed).of(window.0)));
+    left.filter(|left| *left <= window)
 }
 
 /// Counts of the same things in several places: the book's, and what is only so at the moment.
@@ -302,6 +304,7 @@ mod tests {
         let left = forecast(Ratio::new(1, 4), Ratio::new(144, 10), days);
         assert_eq!(left, Some(Span::mins(37 * 60 + 30)));
         assert_eq!(forecast(Ratio::new(1, 4), Ratio::ZERO, days), None);
+        assert_eq!(forecast(Ratio::ZERO, Ratio::new(1, 24_000), days), None);
         assert_eq!(forecast(Ratio::ONE, Ratio::ZERO, days), Some(Span(0)));
     }
 

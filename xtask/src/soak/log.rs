@@ -140,6 +140,7 @@ mod tests {
                 "crash    failed 2026-01-02 (0123abcd, 60 s): so many kills",
                 "         last passed 2026-01-01 (0123abcd)",
                 "sim      passed 2026-01-04 (0123abcd, 60 s): so many kills",
+                "truth    never ran",
                 "year     failed 2026-01-05 (0123abcd, 60 s): so many kills",
                 "         never passed",
                 "props    never ran",
