@@ -7,10 +7,10 @@ use std::path::Path;
 
 const LLAMA3: &str = include_str!("../../../scenarios/llama3-54d.toml");
 
-/// The first hour of 54 days on 2,048 nodes.
-pub(crate) fn hour() -> Written {
+/// The first quarter of an hour of 54 days on 2,048 nodes.
+pub(crate) fn quarter() -> Written {
     let mut s = scenario::read(LLAMA3, "llama3-54d.toml").expect("a scenario of the library");
-    s.length = Span::hours(1);
+    s.length = Span::mins(15);
     let mut written = Written::default();
     // It names no files.
     let lived = measured(|| {

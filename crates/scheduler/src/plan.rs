@@ -251,13 +251,15 @@ impl Cycle<'_> {
         }
     }
 
-    /// Room that was made for a job is free, and somebody else is promised some of it before the job
-    /// would be over. It waits like any other then: kept, it would stand in the way of that promise,
-    /// and both would wait for each other.
+    /// Room that a job should start on by now (made for it, or promised by limits) is free, and
+    /// somebody else is promised some of it before the job would be over: quotas changed in between,
+    /// or a gang was interrupted. It waits like any other then: kept, it would stand in the way of
+    /// that promise, and both would wait for each other.
     fn give_way(&mut self) {
-        let made = self.c.fleet.kept.iter().filter(|(_, k)| k.basis != Basis::Limits);
+        let kept = self.c.fleet.kept.iter();
+        let due = kept.filter(|(_, k)| k.basis != Basis::Limits || k.start <= self.now);
         let gives: Vec<JobId> =
-            made.filter(|(job, k)| self.thwarted(**job, k)).map(|(job, _)| *job).collect();
+            due.filter(|(job, k)| self.thwarted(**job, k)).map(|(job, _)| *job).collect();
         for job in gives {
             self.keep_nothing(job);
             self.gave_way.insert(job);

@@ -172,6 +172,36 @@ fn a_gang_that_was_swapped_gives_way_to_a_promise_on_its_nodes() {
     ]);
 }
 
+// Quotas changed while an interrupted gang and another job were promised the same nodes: each waited
+// for the other's promise.
+#[test]
+#[rustfmt::skip]
+fn promises_by_limits_that_meet_are_made_anew() {
+    check((97_008_387, 4, 8, 0, 3000, 0), &[
+        (2953, Submit(Ask { nodes: 1, gpus: 1, shape: 5, limit: 0, class: 4, tier: 4, saves: 2, owner: 3, after: None })),
+        (144_470, Submit(Ask { nodes: 2, gpus: 6, shape: 7, limit: 0, class: 1, tier: 1, saves: 4, owner: 4, after: None })),
+        (10603, Submit(Ask { nodes: 4, gpus: 3, shape: 7, limit: 4, class: 0, tier: 1, saves: 4, owner: 3, after: None })),
+        (45550, Submit(Ask { nodes: 3, gpus: 8, shape: 9, limit: 1, class: 4, tier: 2, saves: 0, owner: 0, after: None })),
+        (72939, Crash(61, 6)),
+        (12603, Quotas(178)),
+        (77530, Flap(87)),
+    ]);
+}
+
+// A job that was held because its nodes failed late waited for ever: nobody in this world looked.
+#[test]
+#[rustfmt::skip]
+fn what_is_held_after_the_world_was_mended_is_released_too() {
+    check((93_003_931, 9, 4, 0, 1, 0), &[
+        (351, Drain(234, false)),
+        (138_346, Submit(Ask { nodes: 2, gpus: 2, shape: 9, limit: 4, class: 4, tier: 2, saves: 4, owner: 0, after: Some(10) })),
+        (133_959, Crash(119, 815)),
+        (635_879, Cut(246, 78)),
+        (147_291, Cut(188, 68)),
+        (73836, Submit(Ask { nodes: 1, gpus: 4, shape: 3, limit: 2, class: 1, tier: 0, saves: 5, owner: 3, after: None })),
+    ]);
+}
+
 // A fleet without nodes took a gang that the mended one is too small for. What waits for that gang
 // waits with it, and is told so.
 #[test]

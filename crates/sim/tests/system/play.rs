@@ -214,6 +214,11 @@ impl World {
             self.operator(Command::MarkNode { node, role, hazard: Some(0) });
         }
         self.keep_no_spares();
+        self.release_all();
+    }
+
+    /// Whoever held something lets it go.
+    pub(crate) fn release_all(&mut self) {
         for (job, tier) in self.view.jobs.values().map(|j| (j.id, j.spec.tier)).collect::<Vec<_>>()
         {
             // What only runs in a reservation would wait for one for ever.

@@ -597,6 +597,9 @@ impl World {
         (self.calm, self.stop_short) = (true, false);
         self.set_free();
         let end = self.now + Span::hours(24 * 60);
+        // Nodes that were cut off before are missed after that: what is held for it is looked at.
+        self.live(self.now + Span::hours(24));
+        self.release_all();
         self.live(end);
         if self.wrong.is_some() {
             return;
