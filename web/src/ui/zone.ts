@@ -81,7 +81,8 @@ export function wall(at: string | number, zone: string | undefined = timeZone())
   return {
     date: `${of('year')}-${of('month')}-${of('day')}`,
     time: `${of('hour')}:${of('minute')}:${of('second')}`,
-    zone: of('timeZoneName').replace('GMT', 'UTC'),
+    // Engines differ in how they name no offset at all.
+    zone: of('timeZoneName').replace('GMT', 'UTC').replace(/^UTC[+-]0$/, 'UTC'),
   };
 }
 

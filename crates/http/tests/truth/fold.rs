@@ -261,10 +261,10 @@ impl Fold {
     fn of_nodes(&mut self, r: &Record) {
         match &r.event {
             // The same machine that enrols again keeps its life.
-            Event::NodeEnrolled { node, .. } => {
-                if self.nodes.get(node).is_none_or(|n| n.stage == Stage::Retired) {
-                    self.nodes.insert(node.clone(), Node::new());
-                }
+            Event::NodeEnrolled { node, .. }
+                if self.nodes.get(node).is_none_or(|n| n.stage == Stage::Retired) =>
+            {
+                self.nodes.insert(node.clone(), Node::new());
             }
             Event::NodeBack { node, protected, .. } => {
                 let node = self.node(node);
