@@ -1,6 +1,5 @@
 import { useNavigate } from '@tanstack/react-router';
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
-import type { Avoided } from '../live/avoided';
 import type { Picture } from '../live/fleet';
 import { Flag } from '../live/frame';
 import { useTheme } from '../ui/theme';
@@ -14,8 +13,6 @@ interface Props {
   fleet: Picture;
   paint: Painter;
   match: Uint8Array | null;
-  /** Nodes that new work avoids, where that is known. */
-  avoided?: Avoided;
   revision: number;
 }
 
@@ -31,7 +28,7 @@ function color(name: string): number {
   return ((255 << 24) | ((n & 255) << 16) | (n & 0xff00) | (n >> 16)) >>> 0;
 }
 
-export function FleetMap({ fleet, paint, match, avoided, revision }: Props) {
+export function FleetMap({ fleet, paint, match, revision }: Props) {
   const theme = useTheme();
   const navigate = useNavigate();
   const area = useRef<HTMLDivElement>(null);
@@ -252,7 +249,6 @@ export function FleetMap({ fleet, paint, match, avoided, revision }: Props) {
         <Card
           fleet={fleet}
           gpu={hover.gpu}
-          avoided={avoided}
           x={hover.x}
           y={hover.y}
           width={size.w / size.ratio}

@@ -114,7 +114,7 @@ export function EventsPage() {
             </p>
           </Empty>
         ) : (
-          <table className="cards">
+          <table>
             <thead>
               <tr>
                 <th>At</th>
@@ -143,7 +143,7 @@ export function EventsPage() {
                         {e.kind.replaceAll('_', ' ')}
                       </button>
                     </td>
-                    <td className="nowrap" data-l={a.job && 'job'}>
+                    <td className="nowrap">
                       {a.job && (
                         <Link to="/jobs/$id" params={{ id: a.job }}>
                           {a.job}
@@ -157,16 +157,14 @@ export function EventsPage() {
                         </Link>
                       )}
                     </td>
-                    <td className="whole">
+                    <td>
                       {open === e.cursor ? (
                         <pre className="log">{JSON.stringify(e.data, null, 2)}</pre>
                       ) : (
                         a.text
                       )}
                     </td>
-                    <td className="nowrap dim" data-l="by">
-                      {e.actor}
-                    </td>
+                    <td className="nowrap dim">{e.actor}</td>
                   </tr>
                 );
               })}

@@ -127,7 +127,12 @@ export function JobsPage() {
                 </>
               }
               row={(job) => (
-                <Link to="/jobs/$id" params={{ id: job.id }} className="grid-row">
+                <Link
+                  to="/jobs/$id"
+                  params={{ id: job.id }}
+                  className="grid-row"
+                  style={{ gridTemplateColumns: COLUMNS }}
+                >
                   <span>{job.id}</span>
                   <span className="cut">{job.name}</span>
                   <State word={job.state} />

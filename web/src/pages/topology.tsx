@@ -2,7 +2,6 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useMemo } from 'react';
 import { ApiError, api, once, type Schemas } from '../api/client';
-import { type Avoided, useAvoided } from '../live/avoided';
 import { useFleet } from '../live/context';
 import { type Fleet, useRevision } from '../live/fleet';
 import { Flag } from '../live/frame';
@@ -67,16 +66,15 @@ function tree(fleet: Fleet): Spine[] {
   return out;
 }
 
-const ORDER: Class[] = ['lost', 'out', 'suspect', 'testing', 'away', 'avoided', 'held', 'free', 'unknown'];
+const ORDER: Class[] = ['lost', 'out', 'suspect', 'testing', 'away', 'held', 'free', 'unknown'];
 
 /** The worst that any GPU of a node is. */
-function worst(fleet: Fleet, n: number, names: Avoided): Class {
+function worst(fleet: Fleet, n: number): Class {
   const { columns: c, layout, first } = fleet;
   if (!c || !layout) return 'unknown';
-  const avoided = names.has(layout.nodes[n].name);
   let at = ORDER.length - 1;
   for (let i = first[n]; i < first[n + 1]; i++) {
-    at = Math.min(at, ORDER.indexOf(classOf(layout.states[c.state[i]], c.flags[i], avoided)));
+    at = Math.min(at, ORDER.indexOf(classOf(layout.states[c.state[i]], c.flags[i])));
   }
   return ORDER[at];
 }
@@ -94,7 +92,6 @@ export function TopologyPage() {
   const { only } = useSearch({ from: '/topology' });
   const { project } = useRights();
   const layout = fleet.layout;
-  const avoided = useAvoided();
   const tests = useQuery(fabric());
   const found = useQuery(linkFindings());
   // biome-ignore lint/correctness/useExhaustiveDependencies: the tree follows the layout
@@ -108,8 +105,8 @@ export function TopologyPage() {
   }, [spines, layout, found.data, tests.data]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the picture changes in place, with its revision
   const kinds = useMemo(
-    () => (layout ? layout.nodes.map((_, n) => worst(fleet, n, avoided)) : []),
-    [layout, avoided, revision],
+    () => (layout ? layout.nodes.map((_, n) => worst(fleet, n)) : []),
+    [layout, revision],
   );
   if (!layout)
     return (
@@ -263,7 +260,6 @@ function Health({
   const { only } = useSearch({ from: '/topology' });
   const navigate = useNavigate({ from: '/topology' });
   const theme = useTheme();
-  const { operates } = useRights();
   const ask = useAsk();
   const { act, busy } = useAct();
   const newest = tests.data?.newest ?? null;
@@ -298,7 +294,7 @@ function Health({
             />
             only what is not well
           </label>
-          {operates && !barred && (
+          {!barred && (
             <button
               type="button"
               disabled={busy || !!tests.data?.going}
