@@ -22,6 +22,7 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let route = request.extensions().get::<MatchedPath>().cloned();
     let name = route.as_ref().map_or("none", MatchedPath::as_str);
     let span = app.traces().request(&request, name);
+    let from = super::auth::address(request.extensions());
     let mut response = handle(&app, name, request, next).instrument(span.clone()).await;
     secure(response.headers_mut(), app.config().https);
     let route = name;
@@ -36,6 +37,10 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     if route.starts_with("/v1/") {
         let submits = method == Method::POST && route == "/v1/jobs";
         app.counter().served(Served { submits, status: status.as_u16(), took });
+    }
+    // Nothing is held meanwhile but the caller's own connection.
+    if let Some(pause) = app.pause_of_refusal(status, from) {
+        tokio::time::sleep(pause).await;
     }
     response
 }

@@ -67,7 +67,7 @@ use seal::Sealer;
 use serde::Serialize;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
@@ -81,6 +81,10 @@ pub struct HttpConfig {
     pub rate: Rate,
     /// Wrong tokens from one address.
     pub wrong_tokens: Rate,
+    /// Refusals (no token, a wrong one, too many requests) that one address is told at once.
+    pub refusals: Rate,
+    /// How long it waits for each beyond them.
+    pub refusal_pause: Duration,
     /// Requests under way at once.
     pub concurrency: usize,
     /// Those of one token.
@@ -139,6 +143,8 @@ impl Default for HttpConfig {
             body_limit: 1 << 20,
             rate: Rate { per_second: 20_000, burst: 40_000 },
             wrong_tokens: Rate { per_second: 5, burst: 100 },
+            refusals: Rate { per_second: 50, burst: 500 },
+            refusal_pause: Duration::from_secs(1),
             concurrency: 4096,
             requests_per_token: 1024,
             bodies_per_token: 128,
@@ -182,6 +188,7 @@ struct Inner {
     sealer: Sealer,
     callers: Buckets<String>,
     strangers: Buckets<IpAddr>,
+    refused: Buckets<IpAddr>,
     metrics: HttpMetrics,
     remote: RemoteStats,
     room: Semaphore,
@@ -214,6 +221,7 @@ impl App {
             sealer: Sealer::new(&config.cursor_key),
             callers: Buckets::new(config.rate),
             strangers: Buckets::new(config.wrong_tokens),
+            refused: Buckets::new(config.refusals),
             metrics: HttpMetrics::default(),
             remote: RemoteStats::default(),
             room: Semaphore::new(config.concurrency.clamp(1, Semaphore::MAX_PERMITS)),
@@ -268,6 +276,12 @@ impl App {
     }
     fn strangers(&self) -> &Buckets<IpAddr> {
         &self.0.strangers
+    }
+    /// How long this answer waits: whoever is refused again and again asks as fast as it is told so.
+    fn pause_of_refusal(&self, status: StatusCode, from: IpAddr) -> Option<Duration> {
+        let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
+        let many = refused && self.0.refused.take(&from, Instant::now()).is_err();
+        many.then_some(self.0.config.refusal_pause)
     }
     fn http_metrics(&self) -> &HttpMetrics {
         &self.0.metrics

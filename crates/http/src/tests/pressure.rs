@@ -1,7 +1,7 @@
 //! Callers who take more than their share: the others, and the probes, must not notice.
 
 use super::{PATIENCE, Site, held, id_of, patient, request, site, site_with};
-use crate::HttpConfig;
+use crate::{HttpConfig, Rate};
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use bytes::Bytes;
@@ -185,6 +185,33 @@ async fn metrics_take_a_token() {
     let s = site_with(HttpConfig { open_metrics: true, ..patient() }).await;
     for token in ["", s.viewer.as_str()] {
         assert_eq!(s.get(token, "/metrics").await.status, 200, "a site may open it");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_is_refused_again_and_again_is_told_so_late() {
+    let s = site_with(HttpConfig {
+        refusals: Rate { per_second: 0, burst: 2 },
+        refusal_pause: PATIENCE * 100,
+        ..patient()
+    })
+    .await;
+    for _ in 0..2 {
+        assert_eq!(s.get("", "/metrics").await.status, 401, "it is told at once");
+    }
+    let third = s.get("", "/metrics");
+    tokio::pin!(third);
+    let others = async {
+        for _ in 0..20 {
+            assert_eq!(s.get(&s.admin, "/v1/whoami").await.status, 200, "who may, is answered");
+        }
+        assert_eq!(s.get("", "/healthz").await.status, 200, "probes are answered");
+        assert_eq!(s.app.0.room.available_permits(), patient().concurrency, "it takes no room");
+    };
+    tokio::select! {
+        biased;
+        got = &mut third => panic!("it waits: {}", got.status),
+        () = others => {}
     }
 }
 
