@@ -16,7 +16,7 @@ struct Cli {
 enum Chore {
     /// Install what the tests need, run all of them, count.
     Test(suite::Options),
-    /// Check that pure crates stay pure and that dependencies point down.
+    /// Check that dependencies point down, and what others wrote against `deny.toml`.
     Layers,
     /// Count what fixed pieces of work cost, and compare with the baselines.
     Guard(guard::Options),

@@ -6,6 +6,8 @@
 //! - [`State::apply`] folds one record in. It holds no policy: every id, deadline and choice is
 //!   in the record.
 
+#![forbid(unsafe_code)]
+
 mod accounts;
 mod apply;
 mod carry;

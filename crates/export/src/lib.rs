@@ -1,6 +1,8 @@
 //! Rules for Prometheus and dashboards for Grafana, over the figures that servers and agents tell.
 //! Pure: text and JSON, nothing is fetched or written here.
 
+#![forbid(unsafe_code)]
+
 pub mod dashboards;
 pub mod grafana;
 pub mod names;

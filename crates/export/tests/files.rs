@@ -1,5 +1,7 @@
 //! Rules that promtool takes, and dashboards that hold together.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "promtool reads a file")]
+
 use muster_export::{dashboards, names, rules};
 use muster_slo::defaults;
 use muster_slo::rules::RuleKind;

@@ -20,6 +20,8 @@
 //! give the same decision on every machine. `exp`, `ln` and `powf` are not defined so, and are not
 //! used.
 
+#![forbid(unsafe_code)]
+
 pub mod attribute;
 pub mod breaker;
 pub mod correlate;

@@ -9,6 +9,8 @@
 //! unreachable and cordoned at once. No clock, no I/O: what is known comes in, what is to be done
 //! goes out.
 
+#![forbid(unsafe_code)]
+
 pub mod ladder;
 pub mod limits;
 pub mod remedy;

@@ -5,6 +5,8 @@
 //! GPU time is counted in thousandths of a GPU times milliseconds (GPU-microseconds), and shares
 //! are millionths or thousandths.
 
+#![forbid(unsafe_code)]
+
 pub mod advice;
 mod allocated;
 pub mod days;

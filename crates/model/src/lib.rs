@@ -3,6 +3,8 @@
 //! Everything here is plain data. Nothing reads a clock, a file or a socket, and every
 //! type that reaches the log keeps its serialised shape for good.
 
+#![forbid(unsafe_code)]
+
 pub mod alert;
 pub mod breaker;
 pub mod clock;

@@ -2,6 +2,8 @@
 //! `serde_json` with a record gets another copy of it: so it is called here, once, in a crate that
 //! is compiled for size.
 
+#![forbid(unsafe_code)]
+
 use muster_model::event::{Event, Record, SCHEMA};
 
 /// Reads a record from a line of the log.

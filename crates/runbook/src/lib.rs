@@ -3,6 +3,8 @@
 //! knows which step follows what came of another ([`Book::after`]). What is so and what is done is
 //! for others to find out and to do.
 
+#![forbid(unsafe_code)]
+
 mod act;
 mod book;
 mod error;

@@ -5,6 +5,8 @@
 //! [`plan`](plan::plan) returns only the difference; [`explain`](explain::explain) answers from
 //! the very predicates that decided.
 
+#![forbid(unsafe_code)]
+
 pub mod cluster;
 pub mod defrag;
 pub mod explain;

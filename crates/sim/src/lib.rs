@@ -2,6 +2,8 @@
 //! Nothing here decides what the site does: requests go into the engine, records come out, and
 //! the world that answers them is simulated.
 
+#![forbid(unsafe_code)]
+
 mod arrivals;
 mod books;
 pub mod causes;

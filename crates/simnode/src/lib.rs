@@ -3,6 +3,8 @@
 //! Nothing here reads a clock or a file. The same seed and name give the same life, whichever
 //! other nodes exist beside it, and however often the clock is looked at.
 
+#![forbid(unsafe_code)]
+
 mod condition;
 mod devices;
 mod fault;

@@ -7,6 +7,8 @@
 //! * [`conditions`] says what is so now, [`decide`] turns it into alerts, and [`desk`] knows who has
 //!   been told and what is owed; [`words`] are what each kind of receiver reads.
 
+#![forbid(unsafe_code)]
+
 pub mod book;
 pub mod budget;
 pub mod burn;

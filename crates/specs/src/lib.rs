@@ -4,6 +4,8 @@
 //! the command line, the server and the tests. Every error says what is wrong, where in the
 //! file, and how to mend it.
 
+#![forbid(unsafe_code)]
+
 mod de;
 pub mod document;
 pub mod draw;

@@ -1,4 +1,4 @@
-//! Length of files, and lints that every package inherits.
+//! Length of files, and lints that every package inherits or that a pure one has of its own.
 
 use super::{Finding, graph::Member};
 use anyhow::{Context, Result};
@@ -32,6 +32,23 @@ fn inherits_lints(manifest: &toml::Table) -> bool {
         .and_then(|l| l.get("workspace"))
         .and_then(toml::Value::as_bool)
         .unwrap_or(false)
+}
+
+/// Clippy's rules for pure crates, from the root.
+const PURITY: &str = ".config/clippy-pure.toml";
+
+/// A pure crate that Clippy does not hold to the rules of pure crates: it reads the `clippy.toml`
+/// nearest to the package, and no other.
+pub(super) fn purity_not_linted(root: &Path, dir: &Path) -> Result<Option<Finding>> {
+    let rules =
+        fs::read_to_string(root.join(PURITY)).with_context(|| format!("cannot read {PURITY}"))?;
+    let own = dir.join("clippy.toml");
+    let linted = fs::read_to_string(&own).is_ok_and(|text| text == rules);
+    Ok((!linted).then(|| Finding {
+        place: own.strip_prefix(root).unwrap_or(&own).display().to_string(),
+        what: format!("is not {PURITY}"),
+        why: format!("Clippy keeps pure crates pure: ln -s ../../{PURITY} clippy.toml"),
+    }))
 }
 
 /// Source files that are too long, and those that soon will be.
@@ -91,6 +108,22 @@ mod tests {
         assert!(!inherits("[lints]\nworkspace = false"));
         assert!(!inherits("[lints.rust]\nunsafe_code = \"deny\""));
         assert!(!inherits("[package]\nname = \"x\""));
+    }
+
+    #[test]
+    fn a_pure_crate_has_the_rules_of_pure_crates_and_no_others() {
+        let dir = crate::proc::TempDir::new("layers-test").unwrap();
+        let own = dir.sub("crates/x").unwrap();
+        let rules = dir.sub(".config").unwrap().join("clippy-pure.toml");
+        fs::write(&rules, "disallowed-types = []\n").unwrap();
+        let found = purity_not_linted(dir.path(), &own).unwrap().unwrap();
+        assert_eq!(found.place, "crates/x/clippy.toml");
+        std::os::unix::fs::symlink("../../.config/clippy-pure.toml", own.join("clippy.toml"))
+            .unwrap();
+        assert_eq!(purity_not_linted(dir.path(), &own).unwrap(), None);
+        fs::remove_file(own.join("clippy.toml")).unwrap();
+        fs::write(own.join("clippy.toml"), "msrv = \"1.95\"\n").unwrap();
+        assert!(purity_not_linted(dir.path(), &own).unwrap().is_some());
     }
 
     #[test]

@@ -21,19 +21,32 @@ pub(super) struct Graph {
     edges: BTreeMap<String, BTreeSet<String>>,
 }
 
+/// What cargo says of the workspace, as far as it is used here and in `deny`.
 #[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    workspace_members: Vec<String>,
-    resolve: Resolve,
+pub(super) struct Metadata {
+    pub(super) packages: Vec<Package>,
+    pub(super) workspace_members: Vec<String>,
+    pub(super) resolve: Resolve,
 }
 
 #[derive(Deserialize)]
-struct Package {
-    id: String,
-    name: String,
+pub(super) struct Package {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) license: Option<String>,
+    pub(super) source: Option<String>,
+    pub(super) dependencies: Vec<Dependency>,
+    pub(super) features: BTreeMap<String, Vec<String>>,
     manifest_path: PathBuf,
     targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Dependency {
+    pub(super) name: String,
+    pub(super) rename: Option<String>,
+    pub(super) optional: bool,
 }
 
 #[derive(Deserialize)]
@@ -42,19 +55,20 @@ struct Target {
 }
 
 #[derive(Deserialize)]
-struct Resolve {
-    nodes: Vec<Node>,
+pub(super) struct Resolve {
+    pub(super) nodes: Vec<Node>,
 }
 
 #[derive(Deserialize)]
-struct Node {
-    id: String,
-    deps: Vec<Dep>,
+pub(super) struct Node {
+    pub(super) id: String,
+    pub(super) features: Vec<String>,
+    pub(super) deps: Vec<Dep>,
 }
 
 #[derive(Deserialize)]
-struct Dep {
-    pkg: String,
+pub(super) struct Dep {
+    pub(super) pkg: String,
     dep_kinds: Vec<DepKind>,
 }
 
@@ -63,33 +77,32 @@ struct DepKind {
     kind: Option<String>,
 }
 
-impl Graph {
-    /// Asks cargo about this workspace, for the platform we run on.
-    pub(super) fn of_workspace() -> Result<Graph> {
-        let version = crate::proc::check(std::process::Command::new("rustc").arg("-vV"))?;
-        let host = version
-            .lines()
-            .find_map(|l| l.strip_prefix("host: "))
-            .context("rustc -vV names no host")?;
-        let ask = |offline: bool| {
-            let mut cargo = crate::cargo();
-            cargo.args(["metadata", "--format-version=1", "--filter-platform", host]);
-            if offline {
-                cargo.arg("--offline");
-            }
-            crate::proc::check(&mut cargo)
-        };
-        // Offline when everything is there already; a clean clone has to fetch once.
-        let json = ask(true).or_else(|_| ask(false))?;
-        Graph::parse(&json)
-    }
+/// Asks cargo about this workspace, for the platform we run on.
+pub(super) fn metadata() -> Result<Metadata> {
+    let version = crate::proc::check(std::process::Command::new("rustc").arg("-vV"))?;
+    let host = version
+        .lines()
+        .find_map(|l| l.strip_prefix("host: "))
+        .context("rustc -vV names no host")?;
+    let ask = |offline: bool| {
+        let mut cargo = crate::cargo();
+        cargo.args(["metadata", "--format-version=1", "--filter-platform", host]);
+        if offline {
+            cargo.arg("--offline");
+        }
+        crate::proc::check(&mut cargo)
+    };
+    // Offline when everything is there already; a clean clone has to fetch once.
+    let json = ask(true).or_else(|_| ask(false))?;
+    serde_json::from_str(&json).context("cargo metadata gave an unknown shape")
+}
 
-    fn parse(json: &str) -> Result<Graph> {
-        let metadata: Metadata =
-            serde_json::from_str(json).context("cargo metadata gave an unknown shape")?;
+impl Graph {
+    /// From what cargo says.
+    pub(super) fn of(metadata: &Metadata) -> Graph {
         let mut graph = Graph::default();
         let mut compile_time = BTreeSet::new();
-        for package in metadata.packages {
+        for package in &metadata.packages {
             // A procedural macro runs in the compiler; what it uses is not in the program.
             if package.targets.iter().any(|t| t.kind.iter().any(|k| k == "proc-macro")) {
                 compile_time.insert(package.id.clone());
@@ -99,19 +112,19 @@ impl Graph {
                 let member = Member { name: package.name.clone(), dir };
                 graph.members.insert(package.id.clone(), member);
             }
-            graph.names.insert(package.id, package.name);
+            graph.names.insert(package.id.clone(), package.name.clone());
         }
-        for node in metadata.resolve.nodes {
+        for node in &metadata.resolve.nodes {
             let normal = node
                 .deps
-                .into_iter()
+                .iter()
                 .filter(|d| d.dep_kinds.iter().any(|k| k.kind.is_none()))
-                .map(|d| d.pkg)
+                .map(|d| d.pkg.clone())
                 .filter(|id| !compile_time.contains(id))
                 .collect();
-            graph.edges.insert(node.id, normal);
+            graph.edges.insert(node.id.clone(), normal);
         }
-        Ok(graph)
+        graph
     }
 
     /// The packages of the workspace.
@@ -229,7 +242,8 @@ mod tests {
         let listed: Vec<Value> = packages
             .iter()
             .map(|(name, kind, _)| {
-                json!({"id": name, "name": name, "manifest_path": format!("/r/{name}/Cargo.toml"),
+                json!({"id": name, "name": name, "version": "1.0.0", "dependencies": [],
+                       "features": {}, "manifest_path": format!("/r/{name}/Cargo.toml"),
                        "targets": [{"kind": [kind]}]})
             })
             .collect();
@@ -243,7 +257,7 @@ mod tests {
                         None => json!({"pkg": d, "dep_kinds": [{"kind": null}]}),
                     })
                     .collect();
-                json!({"id": name, "deps": deps})
+                json!({"id": name, "features": [], "deps": deps})
             })
             .collect();
         let members: Vec<&str> = packages
@@ -253,7 +267,7 @@ mod tests {
             .collect();
         let metadata = json!({"packages": listed, "workspace_members": members,
                               "resolve": {"nodes": nodes}});
-        Graph::parse(&metadata.to_string()).unwrap()
+        Graph::of(&serde_json::from_value(metadata).unwrap())
     }
 
     #[test]

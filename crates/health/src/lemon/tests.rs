@@ -169,6 +169,7 @@ fn simulate(seed: u64, per_1000_node_days: f64, known: f64) -> Score {
 }
 
 #[test]
+#[allow(clippy::disallowed_macros, reason = "what was reached is printed")]
 fn more_than_85_percent_of_those_named_are_lemons() {
     for (rate, known, seeds) in [(6.5, 1.0, 2), (6.5, 0.7, 2), (20.0, 0.7, 1)] {
         let mut all = Score { lemons: 0, found: 0, right: 0 };

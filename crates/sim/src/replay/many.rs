@@ -144,6 +144,7 @@ fn run(seed: u64, o: Offered) -> OpenbRun {
 }
 
 /// Does every task, several at once; answers in the order of the tasks.
+#[allow(clippy::disallowed_methods, reason = "the answers come in the order of the tasks")]
 pub(super) fn all<T: Sync, R: Send>(
     tasks: &[T],
     threads: usize,

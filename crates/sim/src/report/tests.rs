@@ -330,6 +330,7 @@ fn the_same_run_makes_the_same_page() {
 /// Writes pages to look at into `MUSTER_REPORT_OUT`.
 #[test]
 #[ignore = "writes files for a person to look at"]
+#[allow(clippy::disallowed_macros, clippy::disallowed_methods, reason = "writes files")]
 fn pages_to_look_at() {
     let dir =
         std::path::PathBuf::from(std::env::var("MUSTER_REPORT_OUT").expect("MUSTER_REPORT_OUT"));

@@ -1,5 +1,7 @@
 //! The real files, where they are found: they are read whole, and to the last row.
 
+#![allow(clippy::disallowed_macros, clippy::disallowed_methods, reason = "tests of real files")]
+
 use super::mixes;
 use super::openb::LISTS;
 use super::*;
