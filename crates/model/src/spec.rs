@@ -385,10 +385,10 @@ impl OnPartition {
 
 impl Default for OnPartition {
     fn default() -> Self {
-        // Twice what a failover to a standby takes at the longest: 15 s until an agent notices that
-        // its server is gone (the standby leads by then), 30 s until it gives up connecting to it,
-        // 5 s until it tries the other one. Every second more is a second later that a job starts
-        // again when it was its node that was lost.
+        // Longer than the longest failover to a standby: 15 s until an agent notices that its server
+        // is silent (the standby leads by then), 60 s until it gives up a handshake with one that
+        // hangs, 5 s until it tries the other one. Every second more is a second later that a job
+        // starts again when it was its node that was lost.
         OnPartition::StopAfter(Span::mins(2))
     }
 }
