@@ -57,8 +57,6 @@ use std::sync::Arc;
 pub struct Policy {
     /// Between SIGTERM and SIGKILL when a job does not say.
     pub grace: Span,
-    /// Added to a fence for clocks, the way of the last message and the grace of the agent.
-    pub fence_margin: Span,
     /// Ended jobs kept in the working state.
     pub keep_ended: usize,
     /// First and last port that gangs may rendezvous on.
@@ -75,8 +73,7 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Policy {
-            grace: Span::secs(30),
-            fence_margin: Span::secs(10),
+            grace: muster_model::spec::GRACE,
             // About 1.5 KiB each: 150 MiB at most.
             keep_ended: 100_000,
             // Below the ephemeral range (32768…), so that no outgoing connection sits there.

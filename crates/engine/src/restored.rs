@@ -42,7 +42,7 @@ impl Engine {
             OnPartition::Continue => REPORTED,
         };
         let grace = job.spec.checkpoint.as_ref().and_then(|c| c.grace).unwrap_or(self.policy.grace);
-        let until = self.fence(job, life.at, after, grace);
+        let until = life.at + job.spec.stopped_after(after, grace);
         if until > self.state.now { until } else { Time(0) }
     }
 

@@ -9,7 +9,7 @@ use muster_model::job::{
     Attempt, Exit, Job, JobState, SlotEnd, SlotState, Stop, StopReason, Verdict,
 };
 use muster_model::names::NodeName;
-use muster_model::spec::{OnPartition, lease_grace};
+use muster_model::spec::OnPartition;
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
@@ -208,7 +208,9 @@ impl Engine {
             .filter(|_| !matches!(reason, StopReason::SlotFailed { .. }))
             .unwrap_or(self.policy.grace);
         let fence = match (lost_since, job.spec.partition()) {
-            (Some(t), OnPartition::StopAfter(after)) => Some(self.fence(job, t, after, grace)),
+            (Some(t), OnPartition::StopAfter(after)) => {
+                Some(t + job.spec.stopped_after(after, grace))
+            }
             _ => None,
         };
         let old = a.stop.as_ref().and_then(|s| s.fence_until);
@@ -223,13 +225,6 @@ impl Engine {
         if sick {
             self.maybe_killer(job.id);
         }
-    }
-
-    /// When ranks on a node that was last heard at `heard` have certainly stopped: their lease began
-    /// no later, runs for `after`, and what is left after its grace is killed.
-    pub(crate) fn fence(&self, job: &Job, heard: Time, after: Span, grace: Span) -> Time {
-        let killed = grace.max(lease_grace(job.spec.checkpoint.as_ref()));
-        heard + after + killed + self.policy.fence_margin
     }
 
     /// Fences begin anew with a leader. It goes by the clock of another machine, or by one that was
@@ -248,7 +243,7 @@ impl Engine {
             let Some(Stop { reason, grace, fence_until, .. }) = a.stop.clone() else { continue };
             let OnPartition::StopAfter(after) = job.spec.partition() else { continue };
             let key = AttemptKey { job: job.id, attempt: a.no };
-            let fence = self.fence(&job, self.state.now, after, grace);
+            let fence = self.state.now + job.spec.stopped_after(after, grace);
             // An order that says nothing new would be counted as one more.
             if fence_until >= Some(fence) {
                 continue;

@@ -120,8 +120,38 @@ impl JobSpec {
     pub fn partition(&self) -> OnPartition {
         match (self.on_partition, &self.checkpoint) {
             (Some(said), _) => said,
-            (None, Some(_)) => OnPartition::default(),
+            // Submitted before the default was written down with the job: its ranks may run under
+            // the lease that was the default then.
+            (None, Some(_)) => OnPartition::UNWRITTEN,
             (None, None) => OnPartition::Continue,
+        }
+    }
+
+    /// What is written down as `on_partition` when it is submitted: what it says, or the default for
+    /// a job that writes checkpoints. Written down, because ranks that run keep their lease when a
+    /// later version has another default.
+    #[must_use]
+    pub fn partition_written(&self) -> Option<OnPartition> {
+        self.on_partition.or_else(|| self.checkpoint.is_some().then(OnPartition::default))
+    }
+
+    /// How long after their node was last heard its ranks have certainly stopped, where they may go
+    /// on without a server for `lease`. That began no later; what is left after its grace is killed,
+    /// whatever else they were told. Those that were being stopped are killed after `grace`.
+    #[must_use]
+    pub fn stopped_after(&self, lease: Span, grace: Span) -> Span {
+        let killed = lease.0.saturating_add(lease_grace(self.checkpoint.as_ref()).0);
+        Span(killed.max(grace.0).saturating_add(FENCE_MARGIN.0))
+    }
+
+    /// How long after the last heartbeat of a lost node another attempt starts at the earliest; none
+    /// where that is not a matter of time.
+    #[must_use]
+    pub fn restart_delay(&self) -> Option<Span> {
+        let grace = self.checkpoint.as_ref().and_then(|c| c.grace).unwrap_or(GRACE);
+        match self.partition() {
+            OnPartition::StopAfter(lease) => Some(self.stopped_after(lease, grace)),
+            OnPartition::Continue => None,
         }
     }
 
@@ -347,12 +377,28 @@ pub enum OnPartition {
     Continue,
 }
 
+impl OnPartition {
+    /// What jobs with a checkpoint directory do that were submitted when their default was not
+    /// written down with them.
+    const UNWRITTEN: OnPartition = OnPartition::StopAfter(Span::mins(5));
+}
+
 impl Default for OnPartition {
     fn default() -> Self {
-        // Longer than a restart or a failover of the server takes, short enough to wait for.
-        OnPartition::StopAfter(Span::mins(5))
+        // Longer than the longest failover to a standby: 15 s until an agent notices that its server
+        // is silent (the standby leads by then), 60 s until it gives up a handshake with one that
+        // hangs, 5 s until it tries the other one. Every second more is a second later that a job
+        // starts again when it was its node that was lost.
+        OnPartition::StopAfter(Span::mins(2))
     }
 }
+
+/// Between SIGTERM and SIGKILL when a job is stopped and does not say.
+pub const GRACE: Span = Span::secs(30);
+
+/// Added to the moment at which ranks without a server have stopped: for a supervisor that is late
+/// (the kernel kills it after 2 s), and for clocks that do not go alike.
+pub const FENCE_MARGIN: Span = Span::secs(10);
 
 /// Between SIGTERM and SIGKILL for ranks that stop because they have no server, at most.
 pub const LEASE_GRACE: Span = Span::secs(10);

@@ -61,6 +61,23 @@ fn a_job_queued_anew_waits_for_the_ranks_that_a_lost_node_may_still_run() {
     }
 }
 
+// The lease of a job that says nothing, to the second: cut off for less than it, until its ranks are
+// killed, until the next attempt starts, and for longer.
+#[test]
+#[rustfmt::skip]
+fn ranks_on_a_node_that_is_cut_off_never_run_beside_the_next_attempt_by_the_default_lease() {
+    let one = Ask { nodes: 1, gpus: 8, shape: 9, limit: 0, class: 0, tier: 0, saves: 3, owner: 0, after: None };
+    for away in [119, 120, 129, 130, 131, 139, 140, 141, 600] {
+        for node in 0..3 {
+            check((1, 3, 8, 0, 300, 0), &[
+                (900, Submit(one)),
+                (30_000, Cut(node, away)),
+                (700_000, Snapshot),
+            ]);
+        }
+    }
+}
+
 // A gang that was swapped kept a promise that rested on a node retired since.
 #[test]
 #[rustfmt::skip]

@@ -15,6 +15,10 @@ pub(crate) mod spec;
 pub(crate) mod world;
 
 use acts::Life;
+use muster_model::event::Event;
+use muster_model::ids::JobId;
+use muster_model::spec::OnPartition;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// Lives a seed; panics with its shortest form when it ends badly.
@@ -73,6 +77,44 @@ fn the_same_life_is_lived_in_the_same_way() {
         };
         assert_eq!(digest(), digest());
     }
+}
+
+/// How often the next attempt of a job that says nothing about partitions started because the lease
+/// of its ranks on a lost node was over.
+fn started_after_the_default_lease(w: &world::World) -> usize {
+    let mut jobs = BTreeSet::new();
+    let mut fences = BTreeMap::new();
+    let mut count = 0;
+    for r in &w.log {
+        match &r.event {
+            Event::JobSubmitted { id, spec, array, .. }
+                if spec.on_partition == Some(OnPartition::default()) =>
+            {
+                let tasks = array.len().max(1) as u64;
+                jobs.extend((id.0..id.0 + tasks).map(JobId));
+            }
+            Event::StopOrdered { key, fence_until: Some(until), .. } if jobs.contains(&key.job) => {
+                fences.insert(key.job, *until);
+            }
+            Event::JobRequeued { job, .. } => {
+                count += usize::from(fences.remove(job).is_some_and(|until| r.at >= until));
+            }
+            _ => {}
+        }
+    }
+    count
+}
+
+#[test]
+fn random_lives_start_jobs_again_after_the_default_lease() {
+    let lived = |seed| {
+        let mut w = world::World::new(Life::of(seed));
+        assert_eq!(w.run(), None, "seed {seed}");
+        started_after_the_default_lease(&w)
+    };
+    // That no two attempts ran at once was looked at after every event of them.
+    let all: usize = (0..12).map(lived).sum();
+    assert!(all > 0, "nothing was shown of the default lease");
 }
 
 // In parts, so that they are lived beside one another.

@@ -2,8 +2,8 @@
 
 use crate::error::{closest, did_you_mean, shown};
 use muster_model::spec::{
-    CheckpointRequest, CheckpointSpec, Elastic, JobSpec, Priority, SpecProblem, Spread, Tier,
-    Volume, problem,
+    CheckpointRequest, CheckpointSpec, Elastic, JobSpec, OnPartition, Priority, SpecProblem,
+    Spread, Tier, Volume, problem,
 };
 use muster_model::topology::Level;
 use muster_model::{Bytes, Span};
@@ -64,6 +64,8 @@ pub struct JobFlags {
     pub workdir: Option<String>,
     /// `--checkpoint-dir`.
     pub checkpoint_dir: Option<String>,
+    /// `--on-partition TIME|continue`.
+    pub on_partition: Option<String>,
     /// `--retries`, after the job failed by itself.
     pub retries: Option<String>,
     /// `--hold`.
@@ -71,7 +73,7 @@ pub struct JobFlags {
 }
 
 /// Names of all flags, without their dashes.
-pub const NAMES: [&str; 28] = [
+pub const NAMES: [&str; 29] = [
     "name",
     "nodes",
     "gpus",
@@ -98,6 +100,7 @@ pub const NAMES: [&str; 28] = [
     "project",
     "workdir",
     "checkpoint-dir",
+    "on-partition",
     "retries",
     "hold",
 ];
@@ -141,6 +144,7 @@ impl JobFlags {
             ("project", self.project),
             ("workdir", self.workdir),
             ("checkpoint-dir", self.checkpoint_dir),
+            ("on-partition", self.on_partition),
             ("retries", self.retries),
         ];
         for (flag, value) in single {
@@ -203,6 +207,7 @@ pub fn field_of(flag: &str) -> &'static str {
         "project" => "project",
         "workdir" => "run.workdir",
         "checkpoint-dir" => "checkpoint",
+        "on-partition" => "on_partition",
         "retries" => "retries",
         "hold" => "hold",
         _ => "",
@@ -295,6 +300,11 @@ pub fn apply(spec: &mut JobSpec, flag: &str, value: Option<&str>) -> Result<(), 
                 });
             }
         },
+        "on-partition" if value == "continue" => spec.on_partition = Some(OnPartition::Continue),
+        "on-partition" => {
+            let lease = at.parse("write it like 60s or 2m, or `continue`")?;
+            spec.on_partition = Some(OnPartition::StopAfter(lease));
+        }
         _ => spec.retries.application = at.number()?,
     }
     Ok(())
@@ -494,6 +504,13 @@ mod tests {
         assert_eq!(s.elastic, Some(Elastic { min_nodes: 2, max_nodes: 8 }));
         assert_eq!(s.topology.spread, Some(Spread::Feed));
         assert_eq!(muster_model::resolve::resolve(&s).unwrap().groups[0].nodes, 8);
+        for (said, want) in
+            [("90s", OnPartition::StopAfter(Span::secs(90))), ("continue", OnPartition::Continue)]
+        {
+            let flags = JobFlags { on_partition: Some(said.into()), ..JobFlags::default() };
+            let s = flags.into_spec(vec!["true".into()]).unwrap();
+            assert_eq!(s.on_partition, Some(want), "{said}");
+        }
         let flags = JobFlags { gpu_milli: Some("250".into()), ..JobFlags::default() };
         let s = flags.into_spec(vec!["true".into()]).unwrap();
         assert_eq!(s.gang.gpu_milli, Some(250));
@@ -517,6 +534,7 @@ mod tests {
         assert!(bad("elastic", "2-many").ends_with("like 2-8)"));
         assert!(bad("segment", "all").contains("not a whole number"));
         assert!(bad("volume", "/a").contains("write SRC:DST"));
+        assert!(bad("on-partition", "later").ends_with("(write it like 60s or 2m, or `continue`)"));
         assert!(bad("env", "A").contains("has no `=`"));
         assert!(apply(&mut JobSpec::default(), "hold", Some("x")).is_err());
         assert!(apply(&mut JobSpec::default(), "name", None).is_err());

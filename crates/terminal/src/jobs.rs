@@ -2,8 +2,9 @@
 
 use crate::output::time;
 use jiff::tz::TimeZone;
-use muster_api::{AttemptPreflight, Job, Notice, Promise};
-use muster_model::job::JobState;
+use muster_api::{AttemptPreflight, Job, Notice, Promise, Timestamp};
+use muster_model::job::{JobState, StopReason};
+use muster_model::spec::{JobSpec, OnPartition};
 use muster_model::units::{Span, Time};
 
 /// How long the attempt that goes on has all its ranks up, or how long the last one of a job that
@@ -40,6 +41,56 @@ pub fn preflight(p: &AttemptPreflight, now: Time) -> String {
     format!("preflight: {} since {since}; starts {until} at the latest", p.message)
 }
 
+/// What keeps the next attempt of a job from starting: its ranks on lost nodes may still run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    /// The lost nodes, as a host list.
+    pub nodes: String,
+    /// When their ranks have certainly stopped; none where they may go on until the nodes connect
+    /// again or are retired.
+    pub until: Option<Timestamp>,
+}
+
+/// The fence that a job waits for; none where nothing of it is lost, or nothing follows anyway.
+#[must_use]
+pub fn fence(job: &Job, now: Time) -> Option<Fence> {
+    let a = job.attempt.as_ref()?;
+    let stop = a.stop.as_ref()?;
+    let ends = matches!(
+        stop.reason,
+        StopReason::Cancelled { .. } | StopReason::TimeLimit { .. } | StopReason::Idle { .. }
+    );
+    let lost = a.slots.iter().filter(|s| s.state == "lost");
+    let lost: Vec<&str> = lost.map(|s| s.node.as_str()).collect();
+    if ends || lost.is_empty() || !job.spec.fenced() {
+        return None;
+    }
+    let until = match job.spec.partition() {
+        OnPartition::StopAfter(_) => Some(stop.fence_until.filter(|t| t.0 > now)?),
+        OnPartition::Continue => None,
+    };
+    Some(Fence { nodes: muster_specs::hostlist::compress(lost), until })
+}
+
+/// When a job starts again after one of its nodes was lost, and how to shorten that; none where it
+/// waits for nothing but free capacity.
+#[must_use]
+pub fn after_loss(spec: &JobSpec) -> Option<String> {
+    if !spec.fenced() {
+        return None;
+    }
+    Some(match (spec.partition(), spec.restart_delay()) {
+        (OnPartition::StopAfter(lease), Some(delay)) => format!(
+            "starts again {} after the lost node's last heartbeat at the earliest; submit with \
+             `--on-partition` below {lease} to shorten that",
+            time::length(delay)
+        ),
+        _ => "starts again when the lost node connects again or is retired; submit with \
+              `--on-partition TIME` to limit that"
+            .into(),
+    })
+}
+
 /// Why it waits, or why it ended; where it runs otherwise.
 #[must_use]
 pub fn reason(job: &Job, now: Time, zone: &TimeZone) -> String {
@@ -56,7 +107,17 @@ pub fn reason(job: &Job, now: Time, zone: &TimeZone) -> String {
     }
     match &job.attempt {
         Some(a) => match &a.stop {
-            Some(stop) => stop.message.clone(),
+            Some(stop) => match fence(job, now) {
+                Some(Fence { until: Some(until), .. }) => {
+                    let wait = time::length(until.0.since(now));
+                    format!("{}; next attempt in {wait} at the earliest", stop.message)
+                }
+                Some(Fence { nodes, until: None }) => {
+                    let back = "connects again or is retired";
+                    format!("{}; next attempt when {nodes} {back}", stop.message)
+                }
+                None => stop.message.clone(),
+            },
             None if a.notice.is_some() => {
                 a.notice.as_ref().map(|n| notice(n, now, zone)).unwrap_or_default()
             }

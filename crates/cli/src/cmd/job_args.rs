@@ -87,6 +87,10 @@ pub(crate) struct JobArgs {
     /// Where checkpoints are written
     #[arg(long, value_name = "DIR")]
     pub(crate) checkpoint_dir: Option<String>,
+    /// What ranks do whose node cannot reach the server: stop after TIME, or `continue`. With a
+    /// checkpoint directory the next attempt after a lost node waits for it
+    #[arg(long, value_name = "TIME|continue")]
+    pub(crate) on_partition: Option<String>,
     /// Try again so often after the job failed by itself
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<String>,
@@ -123,6 +127,7 @@ impl JobArgs {
             tag,
             workdir,
             checkpoint_dir,
+            on_partition,
             retries,
             hold,
         } = self;
@@ -153,6 +158,7 @@ impl JobArgs {
             project: None,
             workdir,
             checkpoint_dir,
+            on_partition,
             retries,
             hold,
         }

@@ -147,7 +147,32 @@ pub(crate) mod tests {
 
     use muster_api::{AttemptPreflight, Notice, Promise};
 
-    use muster_model::spec::Group;
+    use muster_model::job::StopReason;
+    use muster_model::spec::{CheckpointRequest, CheckpointSpec, Group, JobSpec, OnPartition};
+
+    /// A running job with a checkpoint directory.
+    pub(crate) fn saving(number: u64, on_partition: Option<OnPartition>) -> Job {
+        let request = CheckpointRequest::default();
+        let dir = "/ckpt".into();
+        let checkpoint = Some(CheckpointSpec { dir, request, grace: None, interval: None });
+        let spec = JobSpec { checkpoint, on_partition, ..JobSpec::default() };
+        Job { spec: spec.into(), ..running(number) }
+    }
+
+    /// Its first node was lost; no other attempt starts before then.
+    pub(crate) fn lose(job: &mut Job, fence_until: Option<Time>) {
+        job.state = JobState::Stopping;
+        let a = job.attempt.as_mut().expect("it runs");
+        a.slots[0].state = "lost".into();
+        let reason = StopReason::NodeLost { node: "hgx-01".parse().expect("a name") };
+        a.stop = Some(muster_api::job::Stop {
+            message: reason.to_string(),
+            reason,
+            at: Time(60_000).into(),
+            grace: Span::secs(30),
+            fence_until: fence_until.map(Into::into),
+        });
+    }
 
     #[test]
     fn jobs_are_listed_with_why_they_wait_or_where_they_run() {
@@ -166,6 +191,34 @@ pub(crate) mod tests {
              2   train  default  alice  queued       2    16   3m         waits for 2 nodes\n\
              1   train  default  alice  failed       2    16   3m    30s  rank 3 exited with code 7 on hgx-01\n"
         );
+    }
+
+    #[test]
+    fn a_job_that_waits_for_the_ranks_on_a_lost_node_says_until_when() {
+        let ends = |job: &Job| {
+            let text = table(std::slice::from_ref(job), Time(90_000)).render_for(None, false);
+            text.lines().nth(1).unwrap_or_default().to_owned()
+        };
+        let mut job = saving(7, Some(OnPartition::default()));
+        assert!(ends(&job).ends_with("hgx-[01-02]"), "{}", ends(&job));
+        lose(&mut job, Some(Time(170_000)));
+        let lost = "node hgx-01 was lost";
+        let want = format!("{lost}; next attempt in 1m20s at the earliest");
+        assert!(ends(&job).ends_with(&want), "{}", ends(&job));
+        // Its ranks elsewhere still leave.
+        lose(&mut job, Some(Time(80_000)));
+        assert!(ends(&job).ends_with(lost), "{}", ends(&job));
+        // No other attempt follows.
+        lose(&mut job, Some(Time(170_000)));
+        if let Some(stop) = job.attempt.as_mut().and_then(|a| a.stop.as_mut()) {
+            stop.reason = StopReason::Cancelled { by: "user:alice".into() };
+            stop.message = stop.reason.to_string();
+        }
+        assert!(ends(&job).ends_with("cancelled by user:alice"), "{}", ends(&job));
+        let mut goes_on = saving(8, Some(OnPartition::Continue));
+        lose(&mut goes_on, None);
+        let want = format!("{lost}; next attempt when hgx-01 connects again or is retired");
+        assert!(ends(&goes_on).ends_with(&want), "{}", ends(&goes_on));
     }
 
     #[test]

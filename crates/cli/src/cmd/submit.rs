@@ -7,7 +7,7 @@ use muster_client::Client;
 use muster_model::spec::JobSpec;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{Fail, REFUSED};
-use muster_terminal::{follow, output, pick};
+use muster_terminal::{follow, jobs, output, pick};
 use std::io::Read;
 
 /// Submit a job: a YAML spec, a script with #MUSTER or #SBATCH lines, or a command
@@ -48,10 +48,10 @@ impl Submit {
         }
         let submitted = client.submit(&spec).await?;
         if !wait {
-            ctx.show(&submitted, |s| said(s, output::is_terminal()))?;
+            ctx.show(&submitted, |s| said(s, &spec, output::is_terminal()))?;
             return Ok(0);
         }
-        output::note(said(&submitted, true).trim_end());
+        output::note(said(&submitted, &spec, true).trim_end());
         let mut code = 0;
         for job in pick::jobs(&client, submitted.id()).await? {
             let ended = follow::until_final(&client, job).await?;
@@ -59,7 +59,7 @@ impl Submit {
             super::wait::say(&ended);
         }
         if ctx.is_table() {
-            output::print(&said(&submitted, false))?;
+            output::print(&said(&submitted, &spec, false))?;
         } else {
             let ended = pick::job(&client, submitted.id()).await?;
             ctx.show(&ended, |_| String::new())?;
@@ -92,15 +92,25 @@ pub(crate) async fn dry_run(
     Ok(explanation)
 }
 
-/// Just the id for programs; a sentence for people.
-fn said(submitted: &Submitted, terminal: bool) -> String {
-    match submitted {
-        s if !terminal => format!("{}\n", s.id()),
-        Submitted::Job(j) => format!("Submitted job {} ({})\n", j.id, j.name),
-        Submitted::Array(a) => {
-            format!("Submitted job array {} ({}) of {} tasks\n", a.id, a.name, a.count)
+/// Just the id for programs; for people a sentence, and what they would otherwise find out when a
+/// node is lost.
+fn said(submitted: &Submitted, spec: &JobSpec, terminal: bool) -> String {
+    let (mut text, loss) = match submitted {
+        s if !terminal => return format!("{}\n", s.id()),
+        Submitted::Job(j) => {
+            (format!("Submitted job {} ({})\n", j.id, j.name), jobs::after_loss(&j.spec))
         }
+        Submitted::Array(a) => {
+            // What the server writes down with each task.
+            let task = JobSpec { on_partition: spec.partition_written(), ..spec.clone() };
+            let text = format!("Submitted job array {} ({}) of {} tasks\n", a.id, a.name, a.count);
+            (text, jobs::after_loss(&task))
+        }
+    };
+    if let Some(loss) = loss {
+        text += &format!("When one of its nodes is lost, it {loss}\n");
     }
+    text
 }
 
 /// Reads a spec or script; notes go to stderr.
@@ -134,4 +144,27 @@ fn read_spec(file: &str) -> Result<JobSpec, Fail> {
         output::note(&format!("note: {origin}:{}: {}", note.line, note.message));
     }
     Ok(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::ps::tests::saving;
+    use muster_model::spec::OnPartition;
+
+    #[test]
+    fn a_job_with_checkpoints_is_submitted_with_a_word_on_how_soon_it_starts_again() {
+        let job = saving(42, Some(OnPartition::default()));
+        let spec = JobSpec { on_partition: None, ..(*job.spec).clone() };
+        let submitted = Submitted::Job(Box::new(job));
+        let loss = "When one of its nodes is lost, it starts again 2m20s after the lost node's last \
+                    heartbeat at the earliest; submit with `--on-partition` below 2m to shorten \
+                    that\n";
+        let want = format!("Submitted job 42 (train)\n{loss}");
+        assert_eq!(said(&submitted, &spec, true), want);
+        assert_eq!(said(&submitted, &spec, false), "42\n", "programs read the id");
+        let plain = Submitted::Job(Box::new(muster_api::samples::running(43)));
+        let text = said(&plain, &JobSpec::default(), true);
+        assert_eq!(text, "Submitted job 43 (train)\n");
+    }
 }

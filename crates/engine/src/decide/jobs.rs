@@ -41,7 +41,7 @@ pub(super) fn submit(
     let depends = named_by(&e.state, &project, spec, &r.after)?;
     let user = user_of(&req.actor.name).to_string();
     let count = u32::try_from(r.array.len().max(1)).unwrap_or(u32::MAX);
-    let spec = admit(&e.state, &project, &user, spec, count)?;
+    let spec = with_lease(admit(&e.state, &project, &user, spec, count)?);
     let groups: Arc<[Group]> = r.groups.into();
     e.refuse_impossible(&spec, &project, &groups)?;
     let id = JobId(e.state.next_job.max(1));
@@ -144,6 +144,16 @@ pub(crate) fn admit(
         (Some(most), None) => Ok(Arc::new(JobSpec { time_limit: Some(most), ..(**spec).clone() })),
         (None, None) => Ok(spec.clone()),
     }
+}
+
+/// What its ranks do without a server is written down with the job: their lease stays as it is when a
+/// later version has another default, and the fence must not be shorter than that.
+fn with_lease(spec: Arc<JobSpec>) -> Arc<JobSpec> {
+    let on_partition = spec.partition_written();
+    if on_partition == spec.on_partition {
+        return spec;
+    }
+    Arc::new(JobSpec { on_partition, ..(*spec).clone() })
 }
 
 /// The longest time limit that the site allows.
@@ -351,7 +361,7 @@ fn fence_of_last(e: &Engine, job: &Job) -> Result<Time, Refusal> {
     };
     let grace = job.spec.checkpoint.as_ref().and_then(|c| c.grace).unwrap_or(e.policy.grace);
     match job.spec.partition() {
-        OnPartition::StopAfter(after) => Ok(e.fence(job, node.changed_at, after, grace)),
+        OnPartition::StopAfter(after) => Ok(node.changed_at + job.spec.stopped_after(after, grace)),
         OnPartition::Continue => Err(Refusal::new(
             RefusalCode::Conflict,
             format!("ranks of job {} may still run on node {}", job.id, node.name),

@@ -108,6 +108,38 @@ fn a_hang_began_with_the_last_step() {
 }
 
 #[test]
+fn a_finding_from_metrics_began_with_its_first_bad_value() {
+    let mut w = able(4);
+    let job = w.run(gang(2, 8));
+    w.pass(Span::secs(60));
+    let first = w.now;
+    w.pass(Span::secs(20));
+    let gpu = Entity::Gpu(w.nodes_of(job)[0].clone(), 3);
+    let mut f = SeenFinding::new("gpu-off-bus", gpu, Severity::Critical, w.now);
+    f.first_seen = first;
+    w.ok(Command::FindingsSeen { findings: vec![f] });
+    assert!(matches!(stops_for(&w, job), StopReason::Sick { .. }));
+    assert_eq!(times(&recovery(&w, job)), (first, w.now, w.now));
+}
+
+#[test]
+fn a_slot_that_its_node_failed_was_hit_when_its_agent_said_so() {
+    let mut w = able(4);
+    let job = w.run(gang(1, 8));
+    w.pass(Span::secs(60));
+    let (told, n) = (w.now, w.nodes_of(job)[0].clone());
+    let reason = "the node was restarted".to_owned();
+    w.report(job, &n, Observed::Ended(SlotEnd::NodeFault { reason }));
+    assert_eq!(w.job(job).state, JobState::Starting);
+    w.pass(Span::secs(3));
+    w.start(job);
+    let r = recovery(&w, job);
+    assert_eq!(times(&r), (told, told, told), "nothing in the log is older");
+    assert_eq!(r.started_at.unwrap().since(r.fault_at), Span::secs(3));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn a_job_that_ended_and_is_run_again_by_a_person_comes_back_from_nothing() {
     let mut w = able(4);
     let mut spec = gang(1, 8);

@@ -163,4 +163,9 @@ async fn gpus_of_a_lost_node_are_held_and_those_of_a_suspect_are_not_free() {
         let gpus = shown["jobs"][0]["gpus"].as_array().map(Vec::len);
         assert_eq!((&shown["gpus_used"], gpus), (&json!(2), Some(2)), "{shown}");
     }
+    // Its user sees by which lease, and until when.
+    let id = got.json()["id"].as_str().unwrap().to_owned();
+    let job = s.get(&s.user, &format!("/v1/jobs/{id}")).await.json();
+    assert_eq!(job["spec"]["on_partition"], json!({"stop_after": "2m"}), "{job}");
+    assert!(job["attempt"]["stop"]["fence_until"].is_string(), "{job}");
 }

@@ -6,6 +6,7 @@ use muster_model::job::{Basis, JobState};
 use muster_model::placement::HeldPart;
 use muster_model::spec::GpuPart;
 use muster_model::units::Time;
+use muster_terminal::jobs::{self, Fence};
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Table, cell, number, state};
 use muster_terminal::output::time::{full, length, relative};
@@ -52,6 +53,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
         None => job.reason.as_deref().filter(|_| queued || over),
     };
     f.line("Reason", reason.unwrap_or_default());
+    f.line("Next attempt", next_attempt(job, now).unwrap_or_default());
     f.line("Hint", job.hint().unwrap_or_default());
     f.line("Waiting", job.waiting.as_deref().filter(|_| queued).unwrap_or_default());
     f.line("Held by", job.held.as_deref().filter(|_| !over).unwrap_or_default());
@@ -88,6 +90,8 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
             .unwrap_or_default(),
     );
     f.line("Time limit", job.spec.time_limit.map(|t| t.to_string()).unwrap_or_default());
+    let loss = jobs::after_loss(&job.spec).filter(|_| !over);
+    f.line("After a loss", loss.unwrap_or_default());
     f.line("Submitted", full(now, job.submitted_at));
     f.line("Started", job.started_at.map(|t| full(now, t)).unwrap_or_default());
     f.line("Ended", job.ended_at.map(|t| full(now, t)).unwrap_or_default());
@@ -238,6 +242,18 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
     f.0
 }
 
+/// When the next attempt of a job starts that lost a node.
+fn next_attempt(job: &Job, now: Time) -> Option<String> {
+    let Fence { nodes, until } = jobs::fence(job, now)?;
+    Some(match until {
+        Some(until) => {
+            let until = full(now, until);
+            format!("{until} at the earliest, when its ranks on {nodes} have certainly stopped")
+        }
+        None => format!("when {nodes} connects again or is retired: its ranks there may still run"),
+    })
+}
+
 /// Seconds with two decimals.
 fn seconds(ms: u64) -> String {
     format!("{}.{:02} s", ms / 1000, ms % 1000 / 10)
@@ -280,6 +296,7 @@ mod tests {
     use super::*;
 
     use muster_model::job::Verdict;
+    use muster_model::spec::OnPartition;
     use muster_model::units::Span;
 
     #[test]
@@ -438,6 +455,35 @@ mod tests {
         assert!(!text.contains("Fabric"), "{text}");
         assert!(text.contains("Reason:       cancelled by user:alice"), "{text}");
         assert!(!text.contains("hgx-09"), "{text}");
+    }
+
+    #[test]
+    fn a_job_with_checkpoints_says_when_it_starts_again_after_a_lost_node() {
+        let told = |job: &Job| super::text(job, &Beside::default(), Time(90_000), false);
+        let mut job = crate::cmd::ps::tests::saving(43, Some(OnPartition::default()));
+        let loss = "After a loss: starts again 2m20s after the lost node's last heartbeat at the \
+                    earliest; submit with `--on-partition` below 2m to shorten that";
+        assert!(told(&job).contains(loss), "{}", told(&job));
+        crate::cmd::ps::tests::lose(&mut job, Some(Time(170_000)));
+        let next = "Next attempt: 1970-01-01T00:02:50Z (in 1m) at the earliest, when its ranks on \
+                    hgx-01 have certainly stopped";
+        assert!(told(&job).contains(next), "{}", told(&job));
+        job.state = JobState::Failed;
+        job.attempt = None;
+        for absent in ["Next attempt", "After a loss"] {
+            assert!(!told(&job).contains(absent), "{}", told(&job));
+        }
+        // One of an older log says nothing, and means what was the default then.
+        let old = crate::cmd::ps::tests::saving(44, None);
+        assert!(told(&old).contains("starts again 5m20s after"), "{}", told(&old));
+        let mut goes_on = crate::cmd::ps::tests::saving(45, Some(OnPartition::Continue));
+        assert!(told(&goes_on).contains("when the lost node connects again"), "{}", told(&goes_on));
+        crate::cmd::ps::tests::lose(&mut goes_on, None);
+        let next = "Next attempt: when hgx-01 connects again or is retired";
+        assert!(told(&goes_on).contains(next), "{}", told(&goes_on));
+        // Without a checkpoint directory nothing is waited for.
+        let plain = muster_api::samples::running(46);
+        assert!(!told(&plain).contains("After a loss"), "{}", told(&plain));
     }
 
     #[test]
