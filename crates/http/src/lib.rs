@@ -303,7 +303,8 @@ impl App {
     }
 
     /// Counts how requests are answered.
-    fn counter(&self) -> &Counter {
+    #[must_use]
+    pub fn counter(&self) -> &Counter {
         &self.0.counter
     }
 

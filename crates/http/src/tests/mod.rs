@@ -4,6 +4,7 @@ mod arrays;
 mod bounds;
 mod brand;
 mod console;
+mod counts;
 mod depends;
 mod fabric;
 mod fleet;
