@@ -7,6 +7,7 @@ mod console;
 mod counts;
 mod depends;
 mod fabric;
+mod figures;
 mod fleet;
 mod hardware;
 mod health;
