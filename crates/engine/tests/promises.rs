@@ -257,8 +257,8 @@ fn a_silence_keeps_its_alerts_quiet_and_what_lasts_longer_is_told_at_its_end() {
 }
 
 fn errors(w: &mut World, good: u64, total: u64) {
-    let c =
-        Counted { sli: Sli::ApiAvailability, scope: Scope::default(), good, total, cause: None };
+    let (sli, scope) = (Sli::ApiAvailability, Scope::default());
+    let c = Counted { sli, scope, good, total, cause: None, at: None };
     w.ok(Command::TellCounts { counts: vec![c] });
 }
 
@@ -326,6 +326,7 @@ fn what_burnt_before_a_page_about_hardware_is_told_by_itself_to_its_end() {
         good: 900,
         total: 1000,
         cause: Some(Cause::Hardware),
+        at: None,
     };
     for _ in 0..20 {
         w.ok(Command::TellCounts { counts: vec![burns.clone()] });

@@ -2,9 +2,9 @@
 //! bounded by kinds of GPUs, priority classes and projects, never by GPUs, nodes or jobs. Figures
 //! by project are only for who shows a token: see [`super::site::metrics`].
 
-use super::App;
-use super::metrics::Text;
 use super::nodes::held_gpus;
+use super::registry::Family;
+use super::{App, Registry};
 use muster_engine::State;
 use muster_metering::{Part, Work, wanted_milli};
 use muster_model::job::JobState;
@@ -100,7 +100,7 @@ fn gpu_seconds(v: u128) -> f64 {
 }
 
 /// Writes them; those by project only where they may be seen.
-pub(crate) fn write(app: &App, projects: bool, out: &mut Text) {
+pub(crate) fn write(app: &App, projects: bool, out: &mut Registry) {
     let now = app.brain().now();
     let l = app.brain().read(|s| look(s, now));
     fleet(&l, out);
@@ -115,82 +115,75 @@ pub(crate) fn write(app: &App, projects: bool, out: &mut Text) {
     }
 }
 
-fn fleet(l: &Look, out: &mut Text) {
-    out.head("muster_sku_gpus", "gauge", "GPUs by kind and use; out are those that take no work.");
+fn fleet(l: &Look, out: &mut Registry) {
+    let help = "GPUs by kind and use; out are those that take no work.";
+    let mut m = out.gauge("muster_sku_gpus", help);
     for (sku, counts) in &l.gpus {
         for (state, n) in ["used", "free", "out"].iter().zip(counts) {
-            out.line("muster_sku_gpus", &[("sku", sku), ("state", state)], n);
+            m.put(&[("sku", sku), ("state", state)], n);
         }
     }
 }
 
-fn queue(l: &Look, out: &mut Text) {
-    out.head("muster_queue_jobs", "gauge", "Jobs that wait, by priority; held ones apart.");
-    out_queue(l, out, "muster_queue_jobs", |w| w.jobs.to_string());
-    out.head("muster_queue_gpus", "gauge", "GPUs that are waited for.");
-    out_queue(l, out, "muster_queue_gpus", |w| gpus(w.milli).to_string());
-    let name = "muster_queue_wait_seconds";
-    out.head(name, "gauge", "How long jobs that wait now have waited, for shares of them.");
+fn queue(l: &Look, out: &mut Registry) {
+    let m = out.gauge("muster_queue_jobs", "Jobs that wait, by priority; held ones apart.");
+    put_queue(l, m, |w| w.jobs.to_string());
+    let m = out.gauge("muster_queue_gpus", "GPUs that are waited for.");
+    put_queue(l, m, |w| gpus(w.milli).to_string());
+    let help = "How long jobs that wait now have waited, for shares of them.";
+    let mut m = out.gauge("muster_queue_wait_seconds", help);
     for (class, word) in CLASSES {
         let waits = l.waits.get(&class).map_or(&[][..], Vec::as_slice);
         for (percent, quantile) in QUANTILES {
             let at = (waits.len() * percent).div_ceil(100).saturating_sub(1);
             let v = waits.get(at).copied().unwrap_or(0);
-            out.line(name, &[("priority", word), ("share", quantile)], v);
+            m.put(&[("priority", word), ("share", quantile)], v);
         }
     }
 }
 
-fn out_queue(l: &Look, out: &mut Text, name: &str, f: impl Fn(&Waiting) -> String) {
+fn put_queue(l: &Look, mut m: Family<'_>, f: impl Fn(&Waiting) -> String) {
     let none = Waiting::default();
     for (class, word) in CLASSES {
         for (held, is) in [(false, "false"), (true, "true")] {
             let w = l.queue.get(&(class, held)).unwrap_or(&none);
-            out.line(name, &[("priority", word), ("held", is)], f(w));
+            m.put(&[("priority", word), ("held", is)], f(w));
         }
     }
 }
 
-fn jobs(metering: &muster_server::metering::Metering, out: &mut Text) {
+fn jobs(metering: &muster_server::metering::Metering, out: &mut Registry) {
     let c = metering.counts();
-    out.one("muster_jobs_submitted_total", "counter", "Jobs that came.", c.submitted);
-    let name = "muster_jobs_ended_total";
-    out.head(name, "counter", "Jobs that ended, by whose doing that was.");
+    out.counter("muster_jobs_submitted_total", "Jobs that came.").set(c.submitted);
+    let help = "Jobs that ended, by whose doing that was.";
+    let mut m = out.counter("muster_jobs_ended_total", help);
     for outcome in OUTCOMES {
-        out.line(name, &[("outcome", outcome)], c.ended.get(outcome).copied().unwrap_or(0));
+        m.put(&[("outcome", outcome)], c.ended.get(outcome).copied().unwrap_or(0));
     }
-    out.one(
-        "muster_jobs_succeeded_first_total",
-        "counter",
-        "Jobs that ended well at their first attempt.",
-        c.first,
-    );
-    let name = "muster_interruptions_total";
-    out.head(name, "counter", "Attempts that ended by a failure, by whose doing that was.");
+    let help = "Jobs that ended well at their first attempt.";
+    out.counter("muster_jobs_succeeded_first_total", help).set(c.first);
+    let help = "Attempts that ended by a failure, by whose doing that was.";
+    let mut m = out.counter("muster_interruptions_total", help);
     for cause in &OUTCOMES[1..5] {
-        out.line(name, &[("cause", cause)], c.interrupted.get(cause).copied().unwrap_or(0));
+        m.put(&[("cause", cause)], c.interrupted.get(cause).copied().unwrap_or(0));
     }
-    out.one(
-        "muster_preemptions_total",
-        "counter",
-        "Attempts that were stopped for others.",
-        c.preempted,
-    );
-    let name = "muster_job_wait_seconds";
-    out.head(name, "histogram", "Time from a job's submission to its first place.");
+    let help = "Attempts that were stopped for others.";
+    out.counter("muster_preemptions_total", help).set(c.preempted);
+    let help = "Time from a job's submission to its first place.";
+    let mut m = out.histogram("muster_job_wait_seconds", help);
     for (class, h) in metering.waits() {
-        out.histogram(name, &[("priority", class)], &h);
+        m.times(&[("priority", class)], &h);
     }
 }
 
 /// What became of GPUs in the last day.
-fn lately(g: &Gauges, out: &mut Text) {
+fn lately(g: &Gauges, out: &mut Registry) {
     let w = &g.day;
-    let name = "muster_gpu_seconds_1d";
-    out.head(name, "gauge", "Where GPU time of the last 24 h went; queued was waited for.");
+    let help = "Where GPU time of the last 24 h went; queued was waited for.";
+    let mut m = out.gauge("muster_gpu_seconds_1d", help);
     let parts = w.parts();
     for part in Part::ALL {
-        out.line(name, &[("part", part.word())], gpu_seconds(parts.get(part)));
+        m.put(&[("part", part.word())], gpu_seconds(parts.get(part)));
     }
     let (held, serving) = (w.held.total(), g.supply.in_service);
     let ratio = |v: Option<u32>| v.map_or(f64::NAN, |v| f64::from(v) / 1e6);
@@ -213,34 +206,24 @@ fn lately(g: &Gauges, out: &mut Text) {
             of(serving, g.supply.total()),
         ),
     ] {
-        out.one(name, "gauge", help, shown(v));
+        out.gauge(name, help).set(shown(v));
     }
     let seconds = |v: Option<muster_model::Span>| {
         v.map_or_else(|| "NaN".into(), |s| super::metrics::seconds(s.0 * 1000))
     };
-    out.one(
-        "muster_mtbi_seconds_1d",
-        "gauge",
-        "Mean time between interruptions of a job in 24 h.",
-        seconds(w.mtbi()),
-    );
-    out.one(
-        "muster_recovery_mean_seconds_1d",
-        "gauge",
-        "Mean time from a failure until the work went on in 24 h.",
-        seconds(w.recover()),
-    );
-    out.head("muster_gpus_in_service", "gauge", "GPUs that could take work.");
+    let help = "Mean time between interruptions of a job in 24 h.";
+    out.gauge("muster_mtbi_seconds_1d", help).set(seconds(w.mtbi()));
+    let help = "Mean time from a failure until the work went on in 24 h.";
+    out.gauge("muster_recovery_mean_seconds_1d", help).set(seconds(w.recover()));
+    let mut m = out.gauge("muster_gpus_in_service", "GPUs that could take work.");
     for (sku, hows) in &g.counts {
-        let n = hows.get(&None).copied().unwrap_or(0);
-        out.line("muster_gpus_in_service", &[("sku", sku)], n);
+        m.put(&[("sku", sku)], hows.get(&None).copied().unwrap_or(0));
     }
-    out.head("muster_gpus_out_of_service", "gauge", "GPUs that could not, and why.");
+    let mut m = out.gauge("muster_gpus_out_of_service", "GPUs that could not, and why.");
     for (sku, hows) in &g.counts {
         for (how, n) in hows {
             if let Some(cause) = how {
-                let labels = [("sku", sku.as_str()), ("cause", cause.word())];
-                out.line("muster_gpus_out_of_service", &labels, n);
+                m.put(&[("sku", sku), ("cause", cause.word())], n);
             }
         }
     }
@@ -250,54 +233,54 @@ fn shown(v: f64) -> String {
     if v.is_nan() { "NaN".into() } else { format!("{v:.6}") }
 }
 
-fn telemetry(metering: &muster_server::metering::Metering, out: &mut Text) {
+fn telemetry(metering: &muster_server::metering::Metering, out: &mut Registry) {
     let t = metering.telling();
-    let name = "muster_telemetry_nodes";
-    out.head(name, "gauge", "Nodes that tell of their GPUs, and that did and do not any more.");
+    let help = "Nodes that tell of their GPUs, and that did and do not any more.";
+    let mut m = out.gauge("muster_telemetry_nodes", help);
     for (state, n) in [("fresh", t.nodes), ("silent", t.silent)] {
-        out.line(name, &[("state", state)], n);
+        m.put(&[("state", state)], n);
     }
     let oldest = super::metrics::seconds(t.oldest.0 * 1000);
     let help = "Age of the oldest of what fresh nodes told.";
-    out.one("muster_telemetry_oldest_seconds", "gauge", help, oldest);
+    out.gauge("muster_telemetry_oldest_seconds", help).set(oldest);
     let busy = t.seen.busy().map_or(f64::NAN, gpus);
     let help = "How busy GPUs are, as they tell (0 to 1).";
-    out.one("muster_gpu_utilisation", "gauge", help, shown(busy));
+    out.gauge("muster_gpu_utilisation", help).set(shown(busy));
     let drew = t.seen.drew().map_or(0, |mw| mw / 1000);
-    out.one("muster_gpu_power_watts", "gauge", "What all GPUs draw, as they tell.", drew);
+    out.gauge("muster_gpu_power_watts", "What all GPUs draw, as they tell.").set(drew);
 }
 
-fn by_project(l: &Look, g: &Gauges, out: &mut Text) {
+fn by_project(l: &Look, g: &Gauges, out: &mut Registry) {
     for (name, help, n) in [
         ("muster_project_gpus_held", "GPUs that a project holds.", 0),
         ("muster_project_gpus_queued", "GPUs that a project waits for.", 1),
     ] {
-        out.head(name, "gauge", help);
+        let mut m = out.gauge(name, help);
         for (project, v) in &l.projects {
-            out.line(name, &[("project", project)], gpus(v[n]));
+            m.put(&[("project", project)], gpus(v[n]));
         }
     }
-    let name = "muster_project_jobs";
-    out.head(name, "gauge", "Jobs of a project that hold something, and that wait.");
+    let help = "Jobs of a project that hold something, and that wait.";
+    let mut m = out.gauge("muster_project_jobs", help);
     for (project, v) in &l.projects {
         for (state, n) in [("placed", v[2]), ("queued", v[3])] {
-            out.line(name, &[("project", project), ("state", state)], n);
+            m.put(&[("project", project), ("state", state)], n);
         }
     }
-    let name = "muster_project_gpu_seconds_1d";
-    out.head(name, "gauge", "Where GPU time of a project went in the last 24 h.");
+    let help = "Where GPU time of a project went in the last 24 h.";
+    let mut m = out.gauge("muster_project_gpu_seconds_1d", help);
     for (project, w) in &g.projects {
         let parts = w.parts();
         for part in Part::ALL {
             let labels = [("project", project.as_str()), ("part", part.word())];
-            out.line(name, &labels, gpu_seconds(parts.get(part)));
+            m.put(&labels, gpu_seconds(parts.get(part)));
         }
     }
-    let name = "muster_project_jobs_ended_1d";
-    out.head(name, "gauge", "Jobs of a project that ended in the last 24 h.");
+    let help = "Jobs of a project that ended in the last 24 h.";
+    let mut m = out.gauge("muster_project_jobs_ended_1d", help);
     for (project, w) in &g.projects {
         for (outcome, n) in outcomes(w) {
-            out.line(name, &[("project", project), ("outcome", outcome)], n);
+            m.put(&[("project", project), ("outcome", outcome)], n);
         }
     }
 }

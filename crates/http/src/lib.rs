@@ -29,6 +29,7 @@ mod place;
 mod policy;
 mod power;
 mod promises;
+mod registry;
 pub mod remote;
 mod report;
 mod reservations;
@@ -41,7 +42,7 @@ mod tests;
 mod ui;
 
 pub use limits::{Rate, TokenPlace};
-pub(crate) use metrics::{Sample, Text};
+pub(crate) use registry::{Registry, Sample};
 pub use seal::load_or_create_key;
 pub(crate) use site::write_figures;
 
@@ -317,7 +318,8 @@ impl App {
     }
 
     /// Counts how requests are answered.
-    fn counter(&self) -> &Counter {
+    #[must_use]
+    pub fn counter(&self) -> &Counter {
         &self.0.counter
     }
 

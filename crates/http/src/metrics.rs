@@ -1,7 +1,7 @@
 //! Figures for Prometheus. No tenant's names in them: every token sees the page, and a site may open it to
 //! whoever reaches it.
 
-use super::App;
+use super::{App, Registry};
 use bytes::Bytes;
 use muster_engine::State;
 use muster_health::modes;
@@ -13,25 +13,13 @@ use muster_model::remedy::RemedyStep;
 use muster_server::brain::Histogram;
 use muster_server::health::{HealthStats, PARTS};
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Upper bounds in microseconds and as Prometheus writes them.
-const BUCKETS: [(u64, &str); 13] = [
-    (500, "0.0005"),
-    (1_000, "0.001"),
-    (2_500, "0.0025"),
-    (5_000, "0.005"),
-    (10_000, "0.01"),
-    (25_000, "0.025"),
-    (50_000, "0.05"),
-    (100_000, "0.1"),
-    (250_000, "0.25"),
-    (500_000, "0.5"),
-    (1_000_000, "1"),
-    (5_000_000, "5"),
-    (30_000_000, "30"),
+/// Upper bounds in microseconds.
+const BUCKETS: [u64; 13] = [
+    500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
+    5_000_000, 30_000_000,
 ];
 
 #[derive(Default)]
@@ -40,6 +28,19 @@ struct Route {
     buckets: [u64; BUCKETS.len()],
     count: u64,
     micros: u64,
+}
+
+impl Route {
+    fn times(&self) -> Histogram {
+        let seconds = |micros| Duration::from_micros(micros).as_secs_f64();
+        let mut sum = 0;
+        let mut cumulative = Vec::with_capacity(BUCKETS.len());
+        for (micros, n) in BUCKETS.into_iter().zip(self.buckets) {
+            sum += n;
+            cumulative.push((seconds(micros), sum));
+        }
+        Histogram { cumulative, count: self.count, sum: seconds(self.micros) }
+    }
 }
 
 /// What the API has done since it started.
@@ -108,44 +109,26 @@ impl HttpMetrics {
         *r.answers.entry((method_word(method), status)).or_default() += 1;
         r.count += 1;
         r.micros = r.micros.saturating_add(micros);
-        if let Some(i) = BUCKETS.iter().position(|(b, _)| micros <= *b) {
+        if let Some(i) = BUCKETS.iter().position(|b| micros <= *b) {
             r.buckets[i] += 1;
         }
     }
 
-    pub(crate) fn write(&self, out: &mut Text) {
+    pub(crate) fn write(&self, out: &mut Registry) {
         let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sorted: Vec<_> = routes.iter().collect();
         sorted.sort_by_key(|(name, _)| *name);
-        out.head("muster_http_requests_total", "counter", "Requests answered.");
+        let mut m = out.counter("muster_http_requests_total", "Requests answered.");
         for (name, r) in &sorted {
             for ((method, status), n) in &r.answers {
                 let status = status.to_string();
-                out.line(
-                    "muster_http_requests_total",
-                    &[("method", method), ("route", name), ("status", &status)],
-                    n,
-                );
+                m.put(&[("method", method), ("route", name), ("status", &status)], n);
             }
         }
-        out.head(
-            "muster_http_request_seconds",
-            "histogram",
-            "Time from request to the head of its answer.",
-        );
+        let help = "Time from request to the head of its answer.";
+        let mut m = out.histogram("muster_http_request_seconds", help);
         for (name, r) in &sorted {
-            let mut sum = 0;
-            for (i, (_, le)) in BUCKETS.iter().enumerate() {
-                sum += r.buckets[i];
-                out.line("muster_http_request_seconds_bucket", &[("route", name), ("le", le)], sum);
-            }
-            out.line(
-                "muster_http_request_seconds_bucket",
-                &[("route", name), ("le", "+Inf")],
-                r.count,
-            );
-            out.line("muster_http_request_seconds_sum", &[("route", name)], seconds(r.micros));
-            out.line("muster_http_request_seconds_count", &[("route", name)], r.count);
+            m.times(&[("route", name)], &r.times());
         }
     }
 }
@@ -153,84 +136,6 @@ impl HttpMetrics {
 /// Microseconds as seconds, without floating point.
 pub(crate) fn seconds(micros: u64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
-}
-
-/// One figure with its labels, among them `__name__`.
-#[derive(Debug)]
-pub(crate) struct Sample {
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) value: f64,
-}
-
-/// Figures, one by one: a page in the text format, or as they are sent.
-#[derive(Default)]
-pub(crate) struct Text {
-    pub(crate) page: String,
-    /// Where they go instead of onto the page.
-    pub(crate) samples: Option<Vec<Sample>>,
-}
-
-impl Text {
-    pub(crate) fn head(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.page, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    pub(crate) fn line(
-        &mut self,
-        name: &str,
-        labels: &[(&str, &str)],
-        value: impl std::fmt::Display,
-    ) {
-        if let Some(samples) = &mut self.samples {
-            let all = [("__name__", name)].into_iter().chain(labels.iter().copied());
-            let labels = all.map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-            let value = value.to_string().parse().unwrap_or(f64::NAN);
-            return samples.push(Sample { labels, value });
-        }
-        self.page.push_str(name);
-        for (i, (key, v)) in labels.iter().enumerate() {
-            self.page.push(if i == 0 { '{' } else { ',' });
-            let _ = write!(self.page, "{key}=\"");
-            for c in v.chars() {
-                match c {
-                    '\\' => self.page.push_str("\\\\"),
-                    '"' => self.page.push_str("\\\""),
-                    '\n' => self.page.push_str("\\n"),
-                    c => self.page.push(c),
-                }
-            }
-            self.page.push('"');
-        }
-        if !labels.is_empty() {
-            self.page.push('}');
-        }
-        let _ = writeln!(self.page, " {value}");
-    }
-
-    pub(crate) fn one(
-        &mut self,
-        name: &str,
-        kind: &str,
-        help: &str,
-        value: impl std::fmt::Display,
-    ) {
-        self.head(name, kind, help);
-        self.line(name, &[], value);
-    }
-}
-
-impl Text {
-    /// A histogram, with labels that all its lines have.
-    pub(crate) fn histogram(&mut self, name: &str, labels: &[(&str, &str)], h: &Histogram) {
-        let bucket = format!("{name}_bucket");
-        for (le, n) in &h.cumulative {
-            let le = le.to_string();
-            self.line(&bucket, &[labels, &[("le", &le)]].concat(), n);
-        }
-        self.line(&bucket, &[labels, &[("le", "+Inf")]].concat(), h.count);
-        self.line(&format!("{name}_sum"), labels, h.sum);
-        self.line(&format!("{name}_count"), labels, h.count);
-    }
 }
 
 /// Stages of a node's life, with their words.
@@ -290,68 +195,55 @@ impl Standing {
         out
     }
 
-    fn write(&self, out: &mut Text) {
-        out.head("muster_findings_open", "gauge", "Findings that are open.");
+    fn write(&self, out: &mut Registry) {
+        let mut m = out.gauge("muster_findings_open", "Findings that are open.");
         for ((kind, severity), n) in &self.findings {
-            let labels = [("kind", *kind), ("severity", severity.word())];
-            out.line("muster_findings_open", &labels, n);
+            m.put(&[("kind", kind), ("severity", severity.word())], n);
         }
-        out.one("muster_incidents_open", "gauge", "Incidents that are open.", self.incidents);
-        out.head("muster_breakers", "gauge", "Breakers by state and what they are about.");
+        out.gauge("muster_incidents_open", "Incidents that are open.").set(self.incidents);
+        let mut m = out.gauge("muster_breakers", "Breakers by state and what they are about.");
         for ((state, level), n) in &self.breakers {
-            out.line("muster_breakers", &[("state", state.word()), ("level", level)], n);
+            m.put(&[("state", state.word()), ("level", level)], n);
         }
-        out.head("muster_remedies", "gauge", "Remedies that go on, by where they stand.");
+        let mut m = out.gauge("muster_remedies", "Remedies that go on, by where they stand.");
         for (step, word) in STEPS {
-            let n = self.remedies.get(&step).copied().unwrap_or(0);
-            out.line("muster_remedies", &[("step", word)], n);
+            m.put(&[("step", word)], self.remedies.get(&step).copied().unwrap_or(0));
         }
         // A name of its own: under `muster_nodes` every node would count twice in a sum.
-        out.head("muster_nodes_by_stage", "gauge", "Nodes by the stage of their life.");
+        let mut m = out.gauge("muster_nodes_by_stage", "Nodes by the stage of their life.");
         for (stage, word) in STAGES {
-            let n = self.stages.get(&stage).copied().unwrap_or(0);
-            out.line("muster_nodes_by_stage", &[("stage", word)], n);
+            m.put(&[("stage", word)], self.stages.get(&stage).copied().unwrap_or(0));
         }
-        out.one(
-            "muster_automation_stopped",
-            "gauge",
-            "Whether remedies wait because automation was stopped.",
-            u8::from(self.stopped),
-        );
+        let help = "Whether remedies wait because automation was stopped.";
+        out.gauge("muster_automation_stopped", help).set(u8::from(self.stopped));
     }
 }
 
 /// Figures about what is wrong, what is done about it, and how long that takes.
-pub(crate) fn health_figures(app: &App, out: &mut Text) {
+pub(crate) fn health_figures(app: &App, out: &mut Registry) {
     app.brain().read(Standing::of).write(out);
-    out.head(
-        "muster_signal_commit_seconds",
-        "histogram",
-        "Time from a report of faults to its events in the log.",
-    );
-    out.histogram("muster_signal_commit_seconds", &[], &app.agents().signal_commit());
+    let help = "Time from a report of faults to its events in the log.";
+    let mut m = out.histogram("muster_signal_commit_seconds", help);
+    m.times(&[], &app.agents().signal_commit());
     watch_figures(&app.agents().health(), out);
 }
 
-fn watch_figures(h: &HealthStats, out: &mut Text) {
-    out.head("muster_findings_total", "counter", "Findings since this server started.");
+fn watch_figures(h: &HealthStats, out: &mut Registry) {
+    let mut m = out.counter("muster_findings_total", "Findings since this server started.");
     for (kind, n) in &h.opened {
-        out.line("muster_findings_total", &[("kind", kind)], n);
+        m.put(&[("kind", kind)], n);
     }
-    out.head(
-        "muster_recovery_seconds",
-        "histogram",
-        "Time from a fault of hardware until the work went on, by part.",
-    );
+    let help = "Time from a fault of hardware until the work went on, by part.";
+    let mut m = out.histogram("muster_recovery_seconds", help);
     for (part, times) in PARTS.iter().zip(&h.parts) {
-        out.histogram("muster_recovery_seconds", &[("part", part)], times);
+        m.times(&[("part", part)], times);
     }
     // A name that dashboards of other makers know.
     let name = "fault_quarantine_node_mtbi_seconds";
-    out.head(name, "histogram", "Time that a node was in service before it was taken out.");
-    out.histogram(name, &[], &h.between);
-    out.head("muster_watch_look_seconds", "histogram", "Time of one look at everything told.");
-    out.histogram("muster_watch_look_seconds", &[], &h.look);
+    let help = "Time that a node was in service before it was taken out.";
+    out.histogram(name, help).times(&[], &h.between);
+    let help = "Time of one look at everything told.";
+    out.histogram("muster_watch_look_seconds", help).times(&[], &h.look);
     for (name, help, n) in [
         ("muster_watch_taken_total", "Rows, steps and signs of life that were taken in.", h.taken),
         ("muster_watch_dropped_total", "Those that found no room.", h.dropped),
@@ -363,14 +255,10 @@ fn watch_figures(h: &HealthStats, out: &mut Text) {
         ),
         ("muster_watch_failures_total", "Times that a detector fell over.", h.failures),
     ] {
-        out.one(name, "counter", help, n);
+        out.counter(name, help).set(n);
     }
-    out.one(
-        "muster_watch_busy_seconds_total",
-        "counter",
-        "Time spent on taking in what was told.",
-        h.rows_busy.as_secs_f64(),
-    );
+    let help = "Time spent on taking in what was told.";
+    out.counter("muster_watch_busy_seconds_total", help).set(h.rows_busy.as_secs_f64());
 }
 
 /// Every state a job can be in, so that a state without jobs is told as zero.
@@ -411,9 +299,7 @@ mod tests {
         m.record(&Method::GET, "/v1/jobs", 200, Duration::from_micros(300));
         m.record(&Method::GET, "/v1/jobs", 200, Duration::from_millis(3));
         m.record(&Method::from_bytes(b"BREW").unwrap(), "a\"b\\", 405, Duration::from_secs(60));
-        let mut t = Text::default();
-        m.write(&mut t);
-        let t = t.page;
+        let t = Registry::page(|out| m.write(out));
         assert!(t.contains(
             "muster_http_requests_total{method=\"GET\",route=\"/v1/jobs\",status=\"200\"} 2\n"
         ));
@@ -424,7 +310,7 @@ mod tests {
         assert!(
             t.contains("muster_http_request_seconds_bucket{route=\"/v1/jobs\",le=\"0.005\"} 2\n")
         );
-        assert!(t.contains("muster_http_request_seconds_sum{route=\"/v1/jobs\"} 0.003300\n"));
+        assert!(t.contains("muster_http_request_seconds_sum{route=\"/v1/jobs\"} 0.0033\n"));
         assert!(
             t.contains("muster_http_request_seconds_bucket{route=\"a\\\"b\\\\\",le=\"+Inf\"} 1\n")
         );

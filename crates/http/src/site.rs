@@ -4,9 +4,9 @@ use super::auth::{MaybeCaller, Reader};
 use super::error::{Failure, Reply};
 use super::extract::in_pieces;
 use super::figures::offered;
-use super::metrics::{JOB_STATES, Text};
+use super::metrics::JOB_STATES;
 use super::nodes::held_gpus;
-use super::{App, answer};
+use super::{App, Registry, answer};
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse as _;
@@ -161,60 +161,44 @@ pub(crate) async fn metrics(State(app): State<App>, who: MaybeCaller) -> Reply {
     let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     let made = app.clone();
     let every = app.config().metrics_every;
-    let page = move || {
-        let mut out = Text::default();
-        write_figures(&made, projects, &mut out);
-        out.page
-    };
+    let page = move || Registry::page(|out| write_figures(&made, projects, out));
     let text = app.0.pages.get(projects, every, page).await;
     let text = text.ok_or_else(Failure::internal)?;
     Ok(([(header::CONTENT_TYPE, media)], in_pieces(text)).into_response())
 }
 
 /// All figures.
-pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Text) {
-    out.head("muster_build_info", "gauge", "What is running.");
-    out.line("muster_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Registry) {
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    out.gauge("muster_build_info", "What is running.").put(&version, 1);
     site_figures(app, out);
     super::figures::write(app, projects, out);
     let stats = app.brain().stats();
-    out.one("muster_log_seq", "gauge", "Durable end of the log.", app.brain().durable());
-    let name = "muster_follower_lag_records";
-    out.head(name, "gauge", "Records that a reader of the log has still to read.");
+    out.gauge("muster_log_seq", "Durable end of the log.").set(app.brain().durable());
+    let help = "Records that a reader of the log has still to read.";
+    let mut m = out.gauge("muster_follower_lag_records", help);
     for (follower, lag) in app.brain().lags() {
-        out.line(name, &[("follower", follower)], lag);
+        m.put(&[("follower", follower)], lag);
     }
-    out.one(
-        "muster_leader",
-        "gauge",
-        "Whether this server decides.",
-        u8::from(app.brain().is_leading()),
-    );
-    out.one(
-        "muster_agents_connected",
-        "gauge",
-        "Agents connected to this server.",
-        app.agents().count(),
-    );
+    let leads = u8::from(app.brain().is_leading());
+    out.gauge("muster_leader", "Whether this server decides.").set(leads);
+    let help = "Agents connected to this server.";
+    out.gauge("muster_agents_connected", help).set(app.agents().count());
     let stuck = app.brain().stuck().map_or(0, |(since, _)| app.brain().now().since(since).0);
     let help = "For how long something was to be written and was not.";
-    out.one("muster_write_stuck_seconds", "gauge", help, super::metrics::seconds(stuck * 1000));
+    out.gauge("muster_write_stuck_seconds", help).set(super::metrics::seconds(stuck * 1000));
     if let Some(f) = app.traces().figures() {
         let help = "Spans that the collector took.";
-        out.one("muster_traces_sent_total", "counter", help, f.sent);
-        let name = "muster_traces_dropped_total";
-        out.head(name, "counter", "Spans that were dropped, and why.");
-        out.line(name, &[("why", "full")], f.full);
-        out.line(name, &[("why", "refused")], f.refused);
+        out.counter("muster_traces_sent_total", help).set(f.sent);
+        let help = "Spans that were dropped, and why.";
+        let mut m = out.counter("muster_traces_dropped_total", help);
+        m.put(&[("why", "full")], f.full);
+        m.put(&[("why", "refused")], f.refused);
     }
     let logs = app.logs().stats();
-    out.one("muster_output_bytes", "gauge", "Job output kept on disk.", logs.bytes);
-    out.one(
-        "muster_output_lost_bytes_total",
-        "counter",
-        "Job output that could not be kept.",
-        logs.lost,
-    );
+    out.gauge("muster_output_bytes", "Job output kept on disk.").set(logs.bytes);
+    let help = "Job output that could not be kept.";
+    out.counter("muster_output_lost_bytes_total", help).set(logs.lost);
     store_figures(&stats, out);
     super::metrics::health_figures(app, out);
     super::promises::figures(app, out);
@@ -222,7 +206,7 @@ pub(crate) fn write_figures(app: &App, projects: bool, out: &mut Text) {
     app.http_metrics().write(out);
 }
 
-fn site_figures(app: &App, out: &mut Text) {
+fn site_figures(app: &App, out: &mut Registry) {
     let now = app.brain().now();
     let (jobs, nodes, [used, free, gone], oldest) = app.brain().read(|s| {
         let (mut jobs, mut nodes) = (BTreeMap::new(), BTreeMap::new());
@@ -246,53 +230,47 @@ fn site_figures(app: &App, out: &mut Text) {
         }
         (jobs, nodes, gpus, oldest)
     });
-    out.head("muster_jobs", "gauge", "Jobs by state; ended ones as far as they are remembered.");
+    let help = "Jobs by state; ended ones as far as they are remembered.";
+    let mut m = out.gauge("muster_jobs", help);
     for state in JOB_STATES {
-        out.line("muster_jobs", &[("state", state.word())], jobs.get(&state).copied().unwrap_or(0));
+        m.put(&[("state", state.word())], jobs.get(&state).copied().unwrap_or(0));
     }
-    out.head("muster_nodes", "gauge", "Nodes by state.");
+    let mut m = out.gauge("muster_nodes", "Nodes by state.");
     for state in muster_api::node::NODE_STATES {
-        out.line("muster_nodes", &[("state", state)], nodes.get(state).copied().unwrap_or(0));
+        m.put(&[("state", state)], nodes.get(state).copied().unwrap_or(0));
     }
-    out.head("muster_gpus", "gauge", "GPUs by use; out are those that take no work now.");
+    let mut m = out.gauge("muster_gpus", "GPUs by use; out are those that take no work now.");
     for (state, n) in [("used", used), ("free", free), ("out", gone)] {
-        out.line("muster_gpus", &[("state", state)], n);
+        m.put(&[("state", state)], n);
     }
     let counts = app.brain().read(|s| s.fault_counts.clone());
-    out.head("muster_faults_total", "counter", "Faults that nodes told of.");
+    let mut m = out.counter("muster_faults_total", "Faults that nodes told of.");
     for ((code, class), n) in &counts {
-        out.line("muster_faults_total", &[("code", code), ("class", class.word())], n);
+        m.put(&[("code", code), ("class", class.word())], n);
     }
-    out.one(
-        "muster_faults_folded_total",
-        "counter",
-        "Faults that were told as one with others, or only counted.",
-        app.agents().folded_faults(),
-    );
+    let help = "Faults that were told as one with others, or only counted.";
+    out.counter("muster_faults_folded_total", help).set(app.agents().folded_faults());
     let waited = oldest.map_or(0, |at| now.since(at).0 / 1000);
-    out.one("muster_queue_oldest_seconds", "gauge", "Age of the oldest job that waits.", waited);
+    out.gauge("muster_queue_oldest_seconds", "Age of the oldest job that waits.").set(waited);
     let p = app.brain().read(|s| s.promises);
-    out.head("muster_promised_starts_total", "counter", "Promised starts, by how they turned out.");
+    let help = "Promised starts, by how they turned out.";
+    let mut m = out.counter("muster_promised_starts_total", help);
     for (how, n) in [("kept", p.kept), ("late", p.late)] {
-        out.line("muster_promised_starts_total", &[("how", how)], n);
+        m.put(&[("how", how)], n);
     }
-    out.head(
-        "muster_promised_starts_error_seconds_total",
-        "counter",
-        "Time between promised and real starts, before and after.",
-    );
+    let help = "Time between promised and real starts, before and after.";
+    let mut m = out.counter("muster_promised_starts_error_seconds_total", help);
     for (side, ms) in [("early", p.early_ms), ("late", p.late_ms)] {
-        out.line("muster_promised_starts_error_seconds_total", &[("side", side)], ms / 1000);
+        m.put(&[("side", side)], ms / 1000);
     }
 }
 
-fn store_figures(stats: &muster_server::brain::BrainStats, out: &mut Text) {
+fn store_figures(stats: &muster_server::brain::BrainStats, out: &mut Registry) {
     for (name, help, h) in [
         ("muster_store_append_seconds", "Time of one durable append.", &stats.append),
         ("muster_cycle_seconds", "Time of one scheduling cycle.", &stats.cycle),
     ] {
-        out.head(name, "histogram", help);
-        out.histogram(name, &[], h);
+        out.histogram(name, help).times(&[], h);
     }
     for (name, help, n) in [
         ("muster_requests_total", "Requests decided.", stats.requests),
@@ -300,23 +278,19 @@ fn store_figures(stats: &muster_server::brain::BrainStats, out: &mut Text) {
         ("muster_reloads_total", "Times a failed append threw the memory away.", stats.reloads),
         ("muster_snapshots_total", "Snapshots written.", stats.snapshots),
     ] {
-        out.one(name, "counter", help, n);
+        out.counter(name, help).set(n);
     }
     let ahead = muster_server::brain::clock::stepped().map_or(0, |(_, ms)| ms / 1000);
     let help = "How far the machine's clock is ahead of the server's since it was set.";
-    out.one("muster_clock_step_seconds", "gauge", help, ahead);
-    let name = "muster_task_panics_total";
-    out.head(name, "counter", "Panics of parts of the server that were started again.");
+    out.gauge("muster_clock_step_seconds", help).set(ahead);
+    let help = "Panics of parts of the server that were started again.";
+    let mut m = out.counter("muster_task_panics_total", help);
     for f in muster_server::supervise::failed() {
-        out.line(name, &[("task", f.part)], f.times);
+        m.put(&[("task", f.part)], f.times);
     }
-    let name = "muster_invariant_violations";
-    out.head(
-        name,
-        "gauge",
-        "How often what must be true of the state was not, when last looked at.",
-    );
+    let help = "How often what must be true of the state was not, when last looked at.";
+    let mut m = out.gauge("muster_invariant_violations", help);
     for (invariant, n) in &stats.violations {
-        out.line(name, &[("invariant", invariant)], n);
+        m.put(&[("invariant", invariant)], n);
     }
 }

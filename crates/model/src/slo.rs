@@ -16,7 +16,7 @@ pub use sli::{Blame, Scope, Sli, Unit};
 
 use crate::alert::Urgency;
 use crate::names::Label;
-use crate::units::Span;
+use crate::units::{Span, Time};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use share::shown;
 use std::collections::BTreeSet;
@@ -276,4 +276,8 @@ pub struct Counted {
     /// Why those that are not good are not, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
+    /// When it was counted, by the minute; where it does not say, when it is told. The log is told
+    /// of many minutes at once, and each counts where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
 }

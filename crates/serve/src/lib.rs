@@ -23,6 +23,7 @@ use muster_server::agents::{self, Agents, AgentsConfig};
 use muster_server::brain::lead::StartError;
 use muster_server::brain::{Brain, BrainConfig, BrainError, clock};
 use muster_server::logs::{LogConfig, LogError, LogKeeper};
+use muster_server::promises::Counter;
 use muster_store::StoreUrl;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -236,6 +237,9 @@ const LOCAL_FLEET: &str = "local-fleet";
 /// How long a clean stop may take.
 const CLOSING: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// How much of that is for telling the log what was counted.
+const LAST_COUNTS: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// A server that runs.
 #[derive(Debug)]
 pub struct Server {
@@ -254,6 +258,7 @@ pub struct Server {
     /// Whether the API speaks HTTPS.
     pub https: bool,
     pin: String,
+    counter: Counter,
     stop: CancellationToken,
     _lock: File,
 }
@@ -355,6 +360,7 @@ impl Server {
         if let Some(remote) = config.remote {
             muster_http::remote::start(app.clone(), remote, stop.clone())?;
         }
+        let counter = app.counter().clone();
         let router = http::router(app);
         acts::start(brain.clone(), dir.clone(), config.acts, stop.clone())?;
         muster_server::runbooks::start(brain.clone(), agents.clone(), stop.clone());
@@ -375,6 +381,7 @@ impl Server {
             admin_token,
             https,
             pin: authority.pin(),
+            counter,
             stop,
             _lock: lock,
         })
@@ -421,6 +428,8 @@ impl Server {
     pub async fn stop(&self) {
         self.stop.cancel();
         self.agents.stop();
+        // What was counted is telemetry: a store that hangs is not waited for.
+        let _ = tokio::time::timeout(LAST_COUNTS, self.counter.tell_rest(&self.brain)).await;
         self.brain.stop();
         // The keeper gives the lease back and closes the store; a store that hangs is left as it
         // is, which loses nothing.

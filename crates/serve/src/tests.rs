@@ -75,3 +75,37 @@ async fn a_copy_of_a_data_directory_does_not_lead_until_it_is_accepted() {
     settle(&renamed, false).unwrap();
     settle(&renamed, false).unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clean_stop_tells_the_log_what_was_counted() {
+    use muster_model::event::Event;
+    use muster_model::slo::Sli;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let dir = tempfile::tempdir().unwrap();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let config = ServerConfig::new(dir.path().to_path_buf());
+    let config = ServerConfig { listen: any, link_listen: any, ..config };
+    let server = Server::start(config, |_| {}).await.unwrap();
+    let token = std::fs::read_to_string(&server.admin_token).unwrap();
+    let ask = format!(
+        "GET /v1/jobs HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {}\r\nconnection: close\r\n\r\n",
+        token.trim()
+    );
+    let mut stream = tokio::net::TcpStream::connect(server.listen).await.unwrap();
+    stream.write_all(ask.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    server.stop().await;
+    drop(server);
+    let brain = lead(dir.path()).await;
+    let records = brain.records(muster_model::ids::Seq(0), 2048).await.unwrap();
+    let told = records.iter().filter_map(|r| match &r.event {
+        Event::CountsTold { counts } => Some(counts),
+        _ => None,
+    });
+    let mut told = told.flatten().filter(|c| c.sli == Sli::ApiAvailability);
+    let counted = told.next().map(|c| (c.good, c.total));
+    assert_eq!(counted, Some((1, 1)));
+    stop(brain).await;
+}

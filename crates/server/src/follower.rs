@@ -1,11 +1,18 @@
 //! The one reader of the log: [`Cursor`] reads a stretch of it, batch by batch; a `Follower` keeps
-//! a projection up with its end; `Growth` wakes who looks at the state whenever the log has grown.
+//! a projection up with its end, and writes down one that is `Kept`, with its place; `Growth` wakes who
+//! looks at the state whenever the log has grown.
+
+mod keep;
+
+pub(crate) use keep::Kept;
 
 use crate::brain::{Brain, BrainError};
 use crate::supervise;
+use keep::Keep;
 use muster_model::event::Record;
 use muster_model::ids::Seq;
 use muster_model::projection::Projection;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, watch};
@@ -94,6 +101,7 @@ impl Growth {
 struct Reading<P> {
     cursor: Cursor,
     projection: P,
+    keep: Option<Keep<P>>,
 }
 
 impl<P: Projection> Reading<P> {
@@ -130,9 +138,18 @@ impl<P: Projection + Send + 'static> Follower<P> {
         projection: P,
         stop: CancellationToken,
     ) -> Arc<Follower<P>> {
-        brain.followed(part, after);
-        let reading = Mutex::new(Reading { cursor: Cursor::new(&brain, after), projection });
-        let follower = Arc::new(Follower { part, brain, reading });
+        let cursor = Cursor::new(&brain, after);
+        Follower::begin(part, brain, Reading { cursor, projection, keep: None }, stop)
+    }
+
+    fn begin(
+        part: &'static str,
+        brain: Brain,
+        reading: Reading<P>,
+        stop: CancellationToken,
+    ) -> Arc<Follower<P>> {
+        brain.followed(part, reading.cursor.after);
+        let follower = Arc::new(Follower { part, brain, reading: Mutex::new(reading) });
         let runs = follower.clone();
         supervise::task(part, move || runs.clone().run(stop.clone()));
         follower
@@ -170,6 +187,10 @@ impl<P: Projection + Send + 'static> Follower<P> {
             let read = self.read_on(&mut reading, 1).await;
             let now = self.brain.now();
             let wake_at = reading.projection.wake(now, read == Some(true));
+            let Reading { projection, keep, .. } = &mut *reading;
+            if let Some(keep) = keep {
+                keep.save(projection, &self.brain, now, last);
+            }
             drop(reading);
             let wait = match read {
                 _ if last => return,
@@ -183,6 +204,27 @@ impl<P: Projection + Send + 'static> Follower<P> {
                 () = stop.cancelled() => {}
             }
         }
+    }
+}
+
+impl<P: Kept + Send + 'static> Follower<P> {
+    /// The same for a projection that is written down in `file` every few minutes and at the end:
+    /// begins with what is there and reads on behind that. It begins with nothing where there is no
+    /// file, or one of another log.
+    pub(crate) fn start_kept(
+        part: &'static str,
+        brain: Brain,
+        file: Option<PathBuf>,
+        projection: impl FnOnce(P::Fold) -> P,
+        stop: CancellationToken,
+    ) -> Arc<Follower<P>> {
+        let fold = file.as_deref().and_then(|f| keep::read::<P>(part, &brain, f));
+        let fold = fold.unwrap_or_default();
+        let after = P::place(&fold);
+        let keep = file.map(|f| Keep::new(f, after, brain.now()));
+        let cursor = Cursor::new(&brain, after);
+        let reading = Reading { cursor, projection: projection(fold), keep };
+        Follower::begin(part, brain, reading, stop)
     }
 }
 

@@ -92,11 +92,13 @@ impl Book {
         &self.watch
     }
 
-    /// Told from outside of the log, by the server or a service. Only what an objective asks for is
-    /// kept.
-    pub fn counted(&mut self, at: Time, c: &Counted) {
+    /// Told from outside of the log, by the server or a service, at a moment. Only what an objective
+    /// asks for is kept.
+    pub fn counted(&mut self, told: Time, c: &Counted) {
         let series = Series { sli: c.sli, scope: c.scope.clone() };
         if self.watch.contains(&series) {
+            // A clock that was ahead does not make what was counted later than what tells of it.
+            let at = c.at.map_or(told, |at| at.min(told));
             let count = Count { good: c.good.min(c.total), total: c.total };
             self.ledger.note(at, &series, count, c.cause);
         }

@@ -456,6 +456,14 @@ fn what_is_told_from_outside_counts_where_it_was_asked_for() {
     );
     b.counted(at(0), &told(r#"{"sli":{"api_latency":{"under":"2s"}},"good":99,"total":100}"#));
     assert_eq!(count(&b, &s[0], 10), (99, 100));
+    // Told later: it counts in its minute, and never after it was told.
+    for minute in [5, 9] {
+        let mut late = told(r#"{"sli":{"api_latency":{"under":"1s"}},"good":1,"total":1}"#);
+        late.at = Some(at(minute * 60));
+        b.counted(at(6 * 60), &late);
+    }
+    let last = |now| b.ledger.count(&s[0], Reach::Last(Span::mins(1)), at(now)).total;
+    assert_eq!([5, 6, 9].map(|minute| last(minute * 60)), [1, 1, 0]);
     assert_eq!(b.watched(), &s[..]);
     // Another set of objectives begins anew.
     b.follow(&[]);

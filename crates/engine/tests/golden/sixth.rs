@@ -25,6 +25,7 @@ pub(crate) fn live() -> World {
         good: 9,
         total: 9,
         cause: None,
+        at: Some(w.now),
     };
     w.ok(Command::TellCounts { counts: vec![counted] });
     let none = Objectives { defaults: 0, ..Objectives::default() };

@@ -8,16 +8,15 @@ pub(crate) mod slos;
 
 pub(super) use slos::percent;
 
-use super::App;
 use super::error::{Failure, Reply};
-use super::metrics::Text;
+use super::{App, Registry};
 use muster_model::alert::{AlertState, Urgency};
 use muster_model::names::{Label, NameError};
 use muster_slo::{Series, rules};
 use std::collections::BTreeMap;
 
 /// Figures about promises and alerts. What names a project is left out: the page is open.
-pub(super) fn figures(app: &App, out: &mut Text) {
+pub(super) fn figures(app: &App, out: &mut Registry) {
     let now = app.brain().now();
     let (counts, alerts) = app.brain().read(|s| {
         let counts: Vec<_> = s
@@ -47,33 +46,33 @@ pub(super) fn figures(app: &App, out: &mut Text) {
         }
         (counts, alerts)
     });
-    out.head(rules::GOOD, "counter", "Good ones that were counted for an objective.");
+    let mut m = out.counter(rules::GOOD, "Good ones that were counted for an objective.");
     for (name, count, _) in &counts {
-        out.line(rules::GOOD, &[("objective", name.as_str())], count.good);
+        m.put(&[("objective", name.as_str())], count.good);
     }
-    out.head(rules::ALL, "counter", "All that were counted for an objective.");
+    let mut m = out.counter(rules::ALL, "All that were counted for an objective.");
     for (name, count, _) in &counts {
-        out.line(rules::ALL, &[("objective", name.as_str())], count.total);
+        m.put(&[("objective", name.as_str())], count.total);
     }
-    out.head(rules::SINCE, "gauge", "Since when an objective is counted, in seconds since 1970.");
+    let help = "Since when an objective is counted, in seconds since 1970.";
+    let mut m = out.gauge(rules::SINCE, help);
     for (name, _, since) in &counts {
         if let Some(since) = since {
-            out.line(rules::SINCE, &[("objective", name.as_str())], since.0.div_euclid(1000));
+            m.put(&[("objective", name.as_str())], since.0.div_euclid(1000));
         }
     }
-    out.head("muster_alerts", "gauge", "Open alerts by urgency and state.");
+    let mut m = out.gauge("muster_alerts", "Open alerts by urgency and state.");
     for ((urgency, state), n) in &alerts {
-        out.line("muster_alerts", &[("urgency", urgency.word()), ("state", state)], n);
+        m.put(&[("urgency", urgency.word()), ("state", state)], n);
     }
     let backlog = app.post().backlog(app.brain(), now);
-    out.head("muster_receiver_waiting", "gauge", "Alerts that a receiver has to be told of.");
+    let mut m = out.gauge("muster_receiver_waiting", "Alerts that a receiver has to be told of.");
     for b in &backlog {
-        out.line("muster_receiver_waiting", &[("receiver", b.receiver.as_str())], b.alerts);
+        m.put(&[("receiver", b.receiver.as_str())], b.alerts);
     }
-    out.head("muster_receiver_failures", "gauge", "Failures of a receiver in a row.");
+    let mut m = out.gauge("muster_receiver_failures", "Failures of a receiver in a row.");
     for b in &backlog {
-        let labels = [("receiver", b.receiver.as_str())];
-        out.line("muster_receiver_failures", &labels, b.line.failures);
+        m.put(&[("receiver", b.receiver.as_str())], b.line.failures);
     }
 }
 

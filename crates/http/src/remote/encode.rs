@@ -51,22 +51,6 @@ pub(super) fn packed(message: &[u8]) -> Result<Vec<u8>, snap::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Text;
-
-    #[test]
-    fn figures_are_sent_as_they_are_shown() {
-        let mut out = Text { samples: Some(Vec::new()), ..Text::default() };
-        out.one("a", "gauge", "x", 1);
-        out.line("b", &[("x", "1"), ("y", "a\"b\\c\nd, e}")], 2.5);
-        out.line("c_bucket", &[("le", "+Inf")], 7);
-        out.line("d", &[], f64::NAN);
-        let all = out.samples.unwrap();
-        assert_eq!(all.len(), 4, "{all:?}");
-        assert_eq!(all[1].labels["y"], "a\"b\\c\nd, e}");
-        assert_eq!((all[1].labels["__name__"].as_str(), all[1].value), ("b", 2.5));
-        assert_eq!(all[2].labels["le"], "+Inf");
-        assert!(all[3].value.is_nan());
-    }
 
     #[test]
     fn a_request_is_what_the_format_says() {

@@ -2,7 +2,7 @@
 
 mod encode;
 
-use crate::{App, Text, write_figures};
+use crate::{App, Registry, write_figures};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub(crate) struct RemoteStats {
 
 impl RemoteStats {
     /// As figures; none where nothing is sent.
-    pub(crate) fn write(&self, out: &mut Text) {
+    pub(crate) fn write(&self, out: &mut Registry) {
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
         if get(&self.on) == 0 {
             return;
@@ -83,10 +83,10 @@ impl RemoteStats {
             ),
             ("muster_remote_write_failed_total", "Tries that failed.", &self.failed),
         ] {
-            out.one(name, "counter", help, get(n));
+            out.counter(name, help).set(get(n));
         }
         let help = "Pages of figures that wait.";
-        out.one("muster_remote_write_waiting", "gauge", help, get(&self.waiting));
+        out.gauge("muster_remote_write_waiting", help).set(get(&self.waiting));
     }
 }
 
@@ -193,9 +193,7 @@ async fn run(app: App, sender: Arc<Sender>, stop: CancellationToken) {
             // A page of a large site takes a moment; others are not to wait for it.
             let (site, extra) = (app.clone(), extra.clone());
             let made = tokio::task::spawn_blocking(move || {
-                let mut out = Text { samples: Some(Vec::new()), ..Text::default() };
-                write_figures(&site, true, &mut out);
-                let samples = out.samples.unwrap_or_default();
+                let samples = Registry::samples(|out| write_figures(&site, true, out));
                 encode::packed(&encode::request(&samples, site.now().0, &extra))
             });
             match made.await {

@@ -1,10 +1,12 @@
-//! Where reading begins, what becomes of a record that a reader falls over, and when it is woken.
+//! Where reading begins, what becomes of a record that a reader falls over, when it is woken, and what is
+//! written down of it.
 
 use super::*;
 use crate::brain::BrainConfig;
 use muster_model::command::Command;
 use muster_model::units::{Span, Time};
 use muster_store::{StoreError, StoreUrl};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -77,7 +79,8 @@ fn records(from: u64, to: Seq) -> Vec<Told> {
 /// All that the log holds, and up to where that is.
 async fn read_all(brain: &Brain) -> (Seq, Vec<Told>) {
     let (projection, mut told) = Teller::new(None);
-    let mut reading = Reading { cursor: Cursor::new(brain, Seq(0)), projection };
+    let cursor = Cursor::new(brain, Seq(0));
+    let mut reading = Reading { cursor, projection, keep: None };
     while reading.take_batch(brain.durable()).await.unwrap() {}
     let after = reading.cursor.after;
     drop(reading);
@@ -169,5 +172,98 @@ async fn a_reader_is_woken_when_it_asked_for_it_and_a_last_time_at_the_end() {
         last = Some(one);
     }
     assert_eq!(last, Some(Told::Woken { at_end: true, last: true }));
+    brain.stop();
+}
+
+/// How many records were read, and the last of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Tally {
+    read: u64,
+    last: Seq,
+}
+
+/// Counts records, and is written down.
+struct Counts(Tally);
+
+impl Projection for Counts {
+    fn apply(&mut self, record: &Record) {
+        self.0 = Tally { read: self.0.read + 1, last: record.seq };
+    }
+
+    fn begin_anew(&mut self, behind: Seq) -> Seq {
+        self.0 = Tally { read: 0, last: behind };
+        behind
+    }
+
+    fn wake(&mut self, _: Time, _: bool) -> Option<Time> {
+        None
+    }
+}
+
+impl Kept for Counts {
+    type Fold = Tally;
+
+    fn fold(&self) -> &Tally {
+        &self.0
+    }
+
+    fn place(tally: &Tally) -> Seq {
+        tally.last
+    }
+}
+
+/// What a reader begins with, and what is written down of it when it has read all.
+async fn read_kept(brain: &Brain, file: &Path) -> (Tally, Tally) {
+    let (mut begun, stop) = (Tally::default(), CancellationToken::new());
+    let begin = |tally: Tally| {
+        begun = tally.clone();
+        Counts(tally)
+    };
+    let (part, kept) = ("reader-that-is-kept", Some(file.to_path_buf()));
+    let follower = Follower::start_kept(part, brain.clone(), kept, begin, stop.clone());
+    let (counts, whole) = follower.caught_up(100).await;
+    let last = counts.0.last;
+    drop(counts);
+    assert!(whole, "all of it is in memory");
+    stop.cancel();
+    loop {
+        let text = std::fs::read(file).unwrap_or_default();
+        let value: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        match serde_json::from_value::<Tally>(value["fleet"].clone()) {
+            Ok(tally) if tally.last >= last => return (begun, tally),
+            _ => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_is_written_down_goes_on_where_it_was_but_not_with_another_log() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = one.path().join("tally.json");
+    let brain = lead(one.path()).await;
+    brain.system(Command::CreateSite { site: "one".into() }).await.unwrap();
+    create_project(&brain, 0).await;
+    let (begun, end) = read_kept(&brain, &file).await;
+    assert_eq!((begun, end.read), (Tally::default(), end.last.0));
+    brain.stop();
+    brain.closed().await;
+    drop(brain);
+    let brain = lead(one.path()).await;
+    create_project(&brain, 1).await;
+    let (begun, later) = read_kept(&brain, &file).await;
+    assert_eq!(begun, end, "it goes on where it was");
+    assert!(later.last > end.last);
+    assert_eq!(later.read, later.last.0, "each record once");
+    brain.stop();
+    let brain = lead(two.path()).await;
+    brain.system(Command::CreateSite { site: "two".into() }).await.unwrap();
+    for n in 0..6 {
+        create_project(&brain, n).await;
+    }
+    let elsewhere = two.path().join("tally.json");
+    std::fs::copy(&file, &elsewhere).unwrap();
+    let (begun, end) = read_kept(&brain, &elsewhere).await;
+    assert!(end.last > later.last, "the file was written anew");
+    assert_eq!((begun, end.read), (Tally::default(), end.last.0));
     brain.stop();
 }

@@ -1,27 +1,23 @@
-//! What became of all GPUs: the fold over the log, kept in a file so that a start need not read the
-//! whole log again, and beside it what GPUs told of themselves.
+//! What became of all GPUs: the fold over the log, which is written down, and beside it what GPUs told
+//! of themselves.
 
 use super::{Inner, heard};
 use crate::agents::Columns;
-use crate::brain::Brain;
-use crate::follower::Follower;
+use crate::follower::{Follower, Kept};
 use muster_engine::State;
 use muster_metering::{Counts, Fleet, Heard, Seen, Step, Supply, Work, deaf};
 use muster_model::event::Record;
-use muster_model::ids::{AttemptKey, Epoch, Seq};
+use muster_model::ids::{AttemptKey, Seq};
 use muster_model::names::NodeName;
 use muster_model::projection::Projection;
 use muster_model::units::{Span, Time};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 /// Batches of records that somebody who asks waits for.
 pub(super) const PATIENCE: usize = 32;
-/// Between two times that it is written down.
-const SAVE: Span = Span::mins(5);
 /// Between two looks at what GPUs told.
 const LOOK: Span = Span::mins(1);
 /// Between two looks at the last day.
@@ -31,82 +27,35 @@ const FRESH: Span = Span::secs(90);
 /// What is older is forgotten.
 const STALE: Span = Span::mins(10);
 
-/// As it is written down.
-#[derive(Serialize, Deserialize)]
-struct Written<F> {
-    site: String,
-    /// Under which lead its last record was written: a log that was restored from a backup has
-    /// another at that place.
-    epoch: Epoch,
-    fleet: F,
-}
-
-/// The fold, and where it is written down.
+/// The fold, and when it was last looked at.
 pub(super) struct Reading {
     inner: Arc<Inner>,
     pub(super) fleet: Fleet,
-    /// Held by whoever writes.
-    file: Option<Arc<Mutex<PathBuf>>>,
-    saved: Seq,
-    saved_at: Time,
     looked_at: Time,
     gauged_at: Option<Time>,
-    stop: CancellationToken,
 }
 
-/// The lead under which a record was written.
-fn epoch_at(s: &State, seq: Seq) -> Epoch {
-    let before = s.leads.iter().rev().find(|(first, _)| *first <= seq);
-    before.map_or(Epoch(0), |(_, epoch)| *epoch)
-}
-
-/// What was written down, if it is of this log.
-fn written(brain: &Brain, file: &Path) -> Option<Fleet> {
-    let text = match std::fs::read(file) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return None,
-        Err(error) => {
-            tracing::warn!(%error, "the figures of the fleet cannot be read; the log is read anew");
-            return None;
-        }
-    };
-    let w: Written<Fleet> = serde_json::from_slice(&text)
-        .inspect_err(|error| {
-            tracing::warn!(%error, "the figures of the fleet make no sense; the log is read anew");
-        })
-        .ok()?;
-    let seq = w.fleet.seq();
-    let fits = brain.read(|s| {
-        let site = s.site.clone().unwrap_or_default().to_string();
-        w.site == site && seq <= s.seq && w.epoch == epoch_at(s, seq)
-    });
-    if !fits {
-        tracing::info!("the figures of the fleet are of another log; this one is read anew");
-    }
-    fits.then_some(w.fleet)
-}
-
-/// Keeps up with the log, looks at what GPUs told, and writes both down now and then, and at the
-/// end.
+/// Keeps up with the log, looks at what GPUs told, and has both written down.
 pub(super) fn follow(
     inner: Arc<Inner>,
     file: Option<PathBuf>,
     stop: CancellationToken,
 ) -> Arc<Follower<Reading>> {
-    let (brain, now) = (inner.brain.clone(), inner.since);
-    let fleet = file.as_deref().and_then(|f| written(&brain, f)).unwrap_or_default();
-    let after = fleet.seq();
-    let reading = Reading {
-        inner,
-        fleet,
-        file: file.map(|f| Arc::new(Mutex::new(f))),
-        saved: after,
-        saved_at: now,
-        looked_at: now,
-        gauged_at: None,
-        stop: stop.clone(),
-    };
-    Follower::start("metering-fleet", brain, after, reading, stop)
+    let brain = inner.brain.clone();
+    let reading = |fleet| Reading { looked_at: inner.since, inner, fleet, gauged_at: None };
+    Follower::start_kept("metering-fleet", brain, file, reading, stop)
+}
+
+impl Kept for Reading {
+    type Fold = Fleet;
+
+    fn fold(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    fn place(fleet: &Fleet) -> Seq {
+        fleet.seq()
+    }
 }
 
 impl Projection for Reading {
@@ -137,37 +86,7 @@ impl Projection for Reading {
             let gauges = Arc::new(gauges(&self.fleet, now));
             *self.inner.gauges.lock().unwrap_or_else(PoisonError::into_inner) = gauges;
         }
-        if now.since(self.saved_at) >= SAVE || self.stop.is_cancelled() {
-            self.saved_at = now;
-            self.save();
-        }
         self.gauged_at.map(|at| at + GAUGE)
-    }
-}
-
-impl Reading {
-    /// Writes it down when it moved. It can be read from the log again: a server that cannot
-    /// write goes on.
-    fn save(&mut self) {
-        let seq = self.fleet.seq();
-        let Some(file) = self.file.clone().filter(|_| self.saved < seq) else { return };
-        self.saved = seq;
-        let (site, epoch) = self
-            .inner
-            .brain
-            .read(|s| (s.site.clone().unwrap_or_default().to_string(), epoch_at(s, seq)));
-        let text = serde_json::to_vec(&Written { site, epoch, fleet: &self.fleet });
-        tokio::task::spawn_blocking(move || {
-            let file = file.lock().unwrap_or_else(PoisonError::into_inner);
-            let new = file.with_extension("new");
-            let done = text
-                .map_err(std::io::Error::other)
-                .and_then(|text| std::fs::write(&new, text))
-                .and_then(|()| std::fs::rename(&new, &*file));
-            if let Err(error) = done {
-                tracing::warn!(%error, "the figures of the fleet cannot be written down");
-            }
-        });
     }
 }
 

@@ -1,5 +1,6 @@
-//! What the server counts about itself: how it answers, and how fresh what it shows is. Told to
-//! the log now and then, in whole numbers, and only what an objective asks for.
+//! What the server counts about itself: how it answers, and how fresh what it shows is. Only what an
+//! objective asks for, in whole numbers and by the minute. It is telemetry, so the log is told rarely:
+//! every five minutes while all is well, and at the next look when something failed.
 
 use crate::agents::Agents;
 use crate::brain::Brain;
@@ -8,14 +9,22 @@ use muster_model::node::Stage;
 use muster_model::slo::{Cause, Counted, Scope, Sli};
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How often the log is told. Objectives are judged by the minute.
+/// How often it is looked at what was counted.
 const EVERY: Duration = Duration::from_secs(20);
-/// How often nodes' figures are looked at.
-const LOOK: Span = Span::mins(1);
+/// Looks in a minute. Objectives are judged by the minute: once in each it is looked at nodes' figures,
+/// and the log is told as often while something fails.
+const MINUTE: u32 = 3;
+/// Looks in five minutes, the shortest time that a rule of burn rates looks at. So often the log is
+/// told while all is well; for so long after a failure it is told every minute, because too few good
+/// ones would make the failure look larger.
+const WELL: u32 = 15;
+/// Minutes that are kept apart while the log takes none.
+const MINUTES_MOST: usize = 60;
+const MINUTE_MS: i64 = 60_000;
 
 /// A request that was answered.
 #[derive(Debug, Clone, Copy)]
@@ -28,12 +37,85 @@ pub struct Served {
     pub took: Duration,
 }
 
+/// Good ones and all, by indicator.
+type Tally = BTreeMap<Sli, (u64, u64)>;
+
+fn add(to: &mut Tally, counts: Tally) {
+    for (sli, (good, total)) in counts {
+        let of = to.entry(sli).or_default();
+        *of = (of.0.saturating_add(good), of.1.saturating_add(total));
+    }
+}
+
+/// The minute that a moment is in, named by where it ends, as objectives are counted.
+fn minute_of(at: Time) -> i64 {
+    at.0.saturating_add(MINUTE_MS - 1).div_euclid(MINUTE_MS)
+}
+
 #[derive(Debug, Default)]
 struct Counts {
     /// Indicators that objectives ask for.
     asked: Vec<Sli>,
-    /// Good ones and all, since the log was last told.
-    since: BTreeMap<Sli, (u64, u64)>,
+    /// Since the last look.
+    since: Tally,
+    /// What the log was not told yet, by the minute.
+    untold: BTreeMap<i64, Tally>,
+    /// Looks since the log was told; none when it is told at the next.
+    told: Option<u32>,
+    /// Looks since it was told of a failure.
+    failed: Option<u32>,
+}
+
+impl Counts {
+    fn keep(&mut self, minute: i64, counts: Tally) {
+        if counts.is_empty() {
+            return;
+        }
+        add(self.untold.entry(minute).or_default(), counts);
+        while self.untold.len() > MINUTES_MOST
+            && let Some((_, oldest)) = self.untold.pop_first()
+            && let Some(mut next) = self.untold.first_entry()
+        {
+            add(next.get_mut(), oldest);
+        }
+    }
+
+    /// Another look: what was counted since the last one belongs to this moment's minute.
+    fn looked(&mut self, now: Time) {
+        let since = std::mem::take(&mut self.since);
+        self.keep(minute_of(now), since);
+        for looks in [&mut self.told, &mut self.failed].into_iter().flatten() {
+            *looks = looks.saturating_add(1);
+        }
+    }
+
+    fn is_failing(&self) -> bool {
+        self.untold.values().flat_map(BTreeMap::values).any(|(good, total)| good < total)
+    }
+
+    /// Is the log to be told now?
+    fn is_due(&self) -> bool {
+        let lately = self.failed.is_some_and(|looks| looks <= WELL);
+        let least = match (self.is_failing(), lately) {
+            (true, false) => 0,
+            (_, true) => MINUTE,
+            (false, false) => WELL,
+        };
+        !self.untold.is_empty() && self.told.is_none_or(|looks| looks >= least)
+    }
+
+    /// All that the log was not told yet.
+    fn take(&mut self) -> Vec<Counted> {
+        self.told = Some(0);
+        if self.is_failing() {
+            self.failed = Some(0);
+        }
+        let of_minute = |(minute, tally): (i64, Tally)| {
+            let at = Time(minute.saturating_mul(MINUTE_MS));
+            tally.into_iter().map(move |(sli, (good, total))| counted(sli, good, total, at))
+        };
+        std::mem::take(&mut self.untold).into_iter().flat_map(of_minute).collect()
+    }
 }
 
 /// Counts answers.
@@ -41,14 +123,18 @@ struct Counts {
 pub struct Counter(Arc<Mutex<Counts>>);
 
 impl Counter {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A request to the API was answered. The caller's mistakes count for nobody.
     pub fn served(&self, s: Served) {
         if (400..500).contains(&s.status) {
             return;
         }
         let answered = s.status < 500;
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Counts { asked, since } = &mut *counts;
+        let mut counts = self.counts();
+        let Counts { asked, since, .. } = &mut *counts;
         for sli in asked.iter() {
             let good = match sli {
                 Sli::ApiAvailability => answered,
@@ -63,7 +149,7 @@ impl Counter {
     }
 
     /// Takes up what objectives ask for.
-    fn follow(&self, brain: &Brain) {
+    pub(super) fn follow(&self, brain: &Brain) {
         let asked = brain.read(|s| {
             let whole = s.slo.in_force().iter().filter(|o| o.scope.is_site()).map(|o| o.sli);
             let mine = |sli: &Sli| {
@@ -78,38 +164,67 @@ impl Counter {
     }
 
     pub(super) fn ask(&self, asked: Vec<Sli>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).asked = asked;
+        self.counts().asked = asked;
     }
 
-    pub(super) fn take(&self) -> Vec<Counted> {
-        let since =
-            std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).since);
-        since.into_iter().map(|(sli, (good, total))| counted(sli, good, total)).collect()
+    /// A look at what was counted, at this moment; what the log is to be told now.
+    pub(super) fn due(&self, now: Time) -> Vec<Counted> {
+        let mut counts = self.counts();
+        counts.looked(now);
+        if counts.is_due() { counts.take() } else { Vec::new() }
     }
 
-    /// What the log did not take counts the next time.
-    fn put_back(&self, counts: &[Counted]) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for c in counts.iter().filter(|c| !matches!(c.sli, Sli::TelemetryFreshness { .. })) {
-            let of = all.since.entry(c.sli).or_default();
-            of.0 += c.good;
-            of.1 += c.total;
+    /// Looks at what was counted, at this moment, and tells the log if it is time to. Then takes up
+    /// what objectives ask for.
+    pub async fn look(&self, brain: &Brain, now: Time) {
+        let due = self.due(now);
+        self.tell(brain, due).await;
+        self.follow(brain);
+    }
+
+    /// Tells the log all that it was not told yet: before a clean stop.
+    pub async fn tell_rest(&self, brain: &Brain) {
+        let rest = {
+            let mut counts = self.counts();
+            counts.looked(brain.now());
+            counts.take()
+        };
+        self.tell(brain, rest).await;
+    }
+
+    /// Tells the log. What it does not take is told at the next look.
+    async fn tell(&self, brain: &Brain, counts: Vec<Counted>) {
+        if counts.is_empty() {
+            return;
         }
+        if let Err(e) = brain.system(Command::TellCounts { counts: counts.clone() }).await {
+            tracing::debug!(error = %e, "counts are told to the log later");
+            self.put_back(&counts);
+        }
+    }
+
+    pub(super) fn put_back(&self, counts: &[Counted]) {
+        let mut all = self.counts();
+        for c in counts {
+            let minute = c.at.map_or(0, minute_of);
+            all.keep(minute, Tally::from([(c.sli, (c.good, c.total))]));
+        }
+        all.told = None;
     }
 }
 
-fn counted(sli: Sli, good: u64, total: u64) -> Counted {
+fn counted(sli: Sli, good: u64, total: u64, at: Time) -> Counted {
     let cause = match sli {
         Sli::ApiLatency { .. } | Sli::Admission { .. } | Sli::TelemetryFreshness { .. } => {
             Cause::Slow
         }
         _ => Cause::Platform,
     };
-    Counted { sli, scope: Scope::default(), good, total, cause: Some(cause) }
+    Counted { sli, scope: Scope::default(), good, total, cause: Some(cause), at: Some(at) }
 }
 
 /// How many nodes' newest figures are fresh, for each limit that an objective has.
-fn freshness(brain: &Brain, agents: &Agents, now: Time) -> Vec<Counted> {
+fn freshness(brain: &Brain, agents: &Agents, now: Time) -> Tally {
     let (limits, nodes) = brain.read(|s| {
         let mut limits: Vec<Span> = s
             .slo
@@ -129,39 +244,34 @@ fn freshness(brain: &Brain, agents: &Agents, now: Time) -> Vec<Counted> {
         let names: Vec<_> = heard.map(|n| n.name.clone()).collect();
         (limits, names)
     });
-    if limits.is_empty() || nodes.is_empty() {
-        return Vec::new();
+    if limits.is_empty() {
+        return Tally::new();
     }
-    let ages: Vec<Option<Span>> = nodes.iter().map(|n| agents.figures_age(n, now)).collect();
-    let of = |under: &Span| {
-        let good = ages.iter().flatten().filter(|a| *a <= under).count() as u64;
-        // Of a node that never told anything nothing is shown.
-        let total = ages.iter().flatten().count() as u64;
-        counted(Sli::TelemetryFreshness { under: *under }, good, total)
+    // Of a node that never told anything nothing is shown.
+    let ages: Vec<Span> = nodes.iter().filter_map(|n| agents.figures_age(n, now)).collect();
+    if ages.is_empty() {
+        return Tally::new();
+    }
+    let of = |under: Span| {
+        let good = ages.iter().filter(|a| **a <= under).count() as u64;
+        (Sli::TelemetryFreshness { under }, (good, ages.len() as u64))
     };
-    limits.iter().map(of).collect()
+    limits.into_iter().map(of).collect()
 }
 
 /// Tells the log what was counted until `stop`.
 pub(super) async fn run(brain: Brain, agents: Agents, counter: Counter, stop: CancellationToken) {
-    let mut looked_at = brain.now();
+    let mut looks = 0_u32;
     loop {
-        counter.follow(&brain);
         if stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {
             return;
         }
         let now = brain.now();
-        let mut counts = counter.take();
-        if now.since(looked_at) >= LOOK {
-            looked_at = now;
-            counts.extend(freshness(&brain, &agents, now));
+        looks = looks.wrapping_add(1);
+        if looks.is_multiple_of(MINUTE) {
+            let fresh = freshness(&brain, &agents, now);
+            counter.counts().keep(minute_of(now), fresh);
         }
-        if counts.is_empty() {
-            continue;
-        }
-        if let Err(e) = brain.system(Command::TellCounts { counts: counts.clone() }).await {
-            tracing::debug!(error = %e, "counts are told to the log later");
-            counter.put_back(&counts);
-        }
+        counter.look(&brain, now).await;
     }
 }

@@ -42,6 +42,7 @@ pub fn start(
         post::run(b.clone(), p.clone(), Arc::clone(&sender), end.clone())
     });
     let (b, a, c, end) = (brain.clone(), agents.clone(), counter.clone(), stop.clone());
+    counter.follow(brain);
     supervise::task("slo-count", move || count::run(b.clone(), a.clone(), c.clone(), end.clone()));
     Ok(())
 }

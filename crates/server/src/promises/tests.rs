@@ -446,11 +446,42 @@ fn answers_are_counted_by_the_limits_that_objectives_have() {
     c.served(Served { submits: true, status: 503, took: ms(10) });
     c.served(Served { submits: true, status: 422, took: ms(10) });
     let mut counts: Vec<(Sli, u64, u64)> =
-        c.take().into_iter().map(|c| (c.sli, c.good, c.total)).collect();
+        c.due(Time(0)).into_iter().map(|c| (c.sli, c.good, c.total)).collect();
     counts.sort();
     let want = [(admission, 0, 1), (Sli::ApiAvailability, 2, 3), (slow, 1, 3)];
     let mut want = want.to_vec();
     want.sort();
     assert_eq!(counts, want);
-    assert!(c.take().is_empty());
+    assert!(c.due(Time(0)).is_empty());
+}
+
+#[test]
+fn a_failure_is_told_at_once_then_by_the_minute_and_rarely_five_minutes_after_the_last() {
+    let c = Counter::default();
+    c.ask(vec![Sli::ApiAvailability]);
+    let told = |looks: std::ops::Range<i64>, status: u16| -> Vec<i64> {
+        let told_at = |look: &i64| {
+            c.served(Served { submits: false, status, took: Duration::ZERO });
+            !c.due(Time(look * 20_000)).is_empty()
+        };
+        looks.filter(told_at).collect()
+    };
+    assert_eq!(told(0..10, 200), [0], "the first ones, so that something is shown");
+    assert_eq!(told(10..20, 503), [10, 13, 16, 19]);
+    assert_eq!(told(20..60, 200), [22, 25, 28, 31, 34, 49]);
+}
+
+#[test]
+fn what_the_log_does_not_take_is_told_at_the_next_look_and_nothing_of_it_is_lost() {
+    let c = Counter::default();
+    c.ask(vec![Sli::ApiAvailability]);
+    for minute in 1..=100 {
+        c.served(Served { submits: false, status: 200, took: Duration::ZERO });
+        let due = c.due(Time(minute * 60_000));
+        assert_eq!(due.last().and_then(|c| c.at), Some(Time(minute * 60_000)));
+        c.put_back(&due);
+    }
+    let due = c.due(Time(101 * 60_000));
+    assert_eq!(due.len(), 60, "the oldest minutes are one");
+    assert_eq!(due.iter().map(|c| c.total).sum::<u64>(), 100);
 }

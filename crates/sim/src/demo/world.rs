@@ -285,6 +285,7 @@ impl Twin<'_> {
             good: total.saturating_sub(bad),
             total,
             cause: Some(cause),
+            at: None,
         };
         let counts = vec![
             one(Sli::ApiAvailability, calls, u64::from(bad == 0), Cause::Platform),

@@ -1,0 +1,61 @@
+//! What the server counts about its own answers, and how often the log is told.
+
+use super::{Site, site};
+use muster_model::command::Command;
+use muster_model::event::{Event, Record};
+use muster_model::ids::Seq;
+use muster_model::slo::{Counted, Objectives, Scope, Sli};
+use muster_model::units::{Span, Time};
+use muster_server::promises::Served;
+use muster_slo::{Reach, Series};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the log was told, record by record.
+async fn told(s: &Site) -> Vec<Vec<Counted>> {
+    let counts = |r: Arc<Record>| match &r.event {
+        Event::CountsTold { counts } => Some(counts.clone()),
+        _ => None,
+    };
+    s.brain.records(Seq(0), 2048).await.unwrap().into_iter().filter_map(counts).collect()
+}
+
+fn sum<'a>(counts: impl IntoIterator<Item = &'a Counted>) -> (u64, u64) {
+    counts.into_iter().fold((0, 0), |(good, total), c| (good + c.good, total + c.total))
+}
+
+#[tokio::test]
+async fn an_hour_in_which_all_is_well_is_twelve_records_and_a_failure_is_told_at_once() {
+    let s = site().await;
+    let api = r#"{"name":"api","sli":"api_availability","target":"99.9%"}"#;
+    let api = serde_json::from_str(api).unwrap();
+    let objectives = Objectives { defaults: 0, objectives: vec![api], ..Objectives::default() };
+    s.brain.system(Command::SetObjectives { objectives: Arc::new(objectives) }).await.unwrap();
+    let counter = s.app.counter();
+    // A whole hour. The server looks every 20 seconds; it is asked something once a minute.
+    let start = Time(s.brain.now().0.div_euclid(3_600_000) * 3_600_000) - Span::hours(2);
+    let look = |n: u64| counter.look(&s.brain, start + Span::secs(20 * n));
+    look(0).await;
+    for n in 1..=177 {
+        if n % 3 == 1 {
+            assert_eq!(s.get(&s.operator, "/v1/jobs").await.status, 200);
+        }
+        look(n).await;
+    }
+    let all = told(&s).await;
+    assert_eq!(all.len(), 12, "{all:?}");
+    assert_eq!(sum(all.iter().flatten()), (56, 56), "the last minutes are not told yet");
+    counter.served(Served { submits: false, status: 503, took: Duration::ZERO });
+    look(178).await;
+    let all = told(&s).await;
+    assert_eq!((all.len(), sum(all.iter().flatten())), (13, (59, 60)));
+    // Each counts in its own minute, whenever the log was told.
+    let series = Series { sli: Sli::ApiAvailability, scope: Scope::default() };
+    let lately = |minute| {
+        let now = start + Span::mins(minute);
+        let reach = Reach::Last(Span::mins(5));
+        let count = s.brain.read(|state| state.slo.book.ledger.count(&series, reach, now));
+        (count.good, count.total)
+    };
+    assert_eq!([5, 59, 60].map(lately), [(5, 5), (5, 5), (4, 5)]);
+}
