@@ -115,7 +115,7 @@ pub fn range(
     (at, reserved): (Time, bool),
     lasts: Option<&Lasts<'_>>,
 ) -> Range {
-    let mut out = Range { earliest: None, latest: at, whole: reserved };
+    let mut out = Range { earliest: lasts.map(|_| at), latest: at, whole: reserved };
     if at <= now || (reserved && lasts.is_none()) {
         return out;
     }

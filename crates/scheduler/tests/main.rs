@@ -3,6 +3,7 @@
 mod claims;
 mod common;
 mod explaining;
+mod forecasts;
 mod lives;
 mod parts;
 mod placement;
