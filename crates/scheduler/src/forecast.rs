@@ -121,7 +121,7 @@ pub fn range(
     }
     let nodes = c.fleet.len().max(1);
     // Copies and cycles of a large fleet cost more: the more nodes, the fewer.
-    let (courses, cycles) = ((32_000 / nodes).clamp(4, 16), (512_000 / nodes).clamp(32, 256));
+    let (courses, cycles) = ((32_000 / nodes).clamp(4, 16), (256_000 / nodes).clamp(32, 128));
     let due = c.fleet.kept.values().map(|k| k.start).collect();
     let mut here = Course { c, job, policy, due, at: now };
     let starts = here.step().is_none();
