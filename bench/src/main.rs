@@ -5,6 +5,7 @@ mod agent;
 mod agents;
 mod alike;
 mod backfill;
+mod forecast;
 mod health;
 mod http;
 mod kmsg;
@@ -122,6 +123,7 @@ fn run(options: &Options) -> Result<()> {
         "topology" => topology::run(options)?,
         "openb" => openb::run(options)?,
         "backfill" => backfill::run(options)?,
+        "forecast" => forecast::run(options)?,
         "sim" => twin::run(options)?,
         "health" => health::run(options)?,
         "ui" => ui::run(options)?,

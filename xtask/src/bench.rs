@@ -17,6 +17,7 @@ pub const BENCHMARKS: &[(&str, &str)] = &[
     ("topology", "gangs inside one leaf, beside best fit and Slurm's tree rule"),
     ("openb", "GPUs in use when 130% is asked for, on 13 mixes, beside FGD as published"),
     ("backfill", "mean bounded slowdown on logs of real machines, beside what was published"),
+    ("forecast", "share of jobs that start inside the range that was told, beside Slurm's --start"),
     ("sim", "how fast the twin lives, beside formulas and published counts"),
     ("ui", "the web console before 100,000 GPUs: first picture, frames, memory, open consoles"),
     ("health", "what is found of what fails, and how soon, beside what was published"),

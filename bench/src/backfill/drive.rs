@@ -114,12 +114,33 @@ fn time(ms: u64) -> Time {
     Time(i64::try_from(ms).unwrap_or(i64::MAX))
 }
 
+/// A job that waits after the cycle in which it was submitted, with all that is known then.
+pub(crate) struct Seen<'a> {
+    pub(crate) c: &'a Cluster,
+    pub(crate) history: &'a History<Arc<str>>,
+    pub(crate) job: JobId,
+    /// Its place in the log.
+    pub(crate) index: usize,
+    pub(crate) now: Time,
+    pub(crate) promised: Option<Time>,
+}
+
 /// Lives a log through.
 ///
 /// # Panics
 /// When the scheduler leaves a job waiting for ever.
 #[must_use]
 pub(crate) fn live(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
+    live_seen(jobs, machine, policy, &mut |_: &Seen<'_>| {}).0
+}
+
+/// The same, and shows every job that waits. Also when each started.
+pub(crate) fn live_seen(
+    jobs: &[Job],
+    machine: u32,
+    policy: &SitePolicy,
+    waits: &mut dyn FnMut(&Seen<'_>),
+) -> (Outcome, Vec<Option<u64>>) {
     let mut c = Cluster::default();
     for i in 0..machine {
         c.fleet.upsert(alike::node(i as usize, "cpu", 1, (1, Bytes(0))));
@@ -150,6 +171,7 @@ pub(crate) fn live(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
             history.observe(w.user.clone(), w.width(), w.limit_ms(), jobs[id].run);
             c.queue.learnt(&project, &w.user, |w| history.belief(&w.user, w.width(), w.limit_ms()));
         }
+        let came = next;
         while jobs.get(next).is_some_and(|j| j.submit == now) {
             let w = work(next, &jobs[next], &project, &mut shapes);
             let belief = history.belief(&w.user, w.width(), w.limit_ms());
@@ -209,9 +231,14 @@ pub(crate) fn live(jobs: &[Job], machine: u32, policy: &SitePolicy) -> Outcome {
                 break;
             }
         }
+        for index in (came..next).filter(|i| starts[*i].is_none()) {
+            let job = JobId(index as u64 + 1);
+            let promised = promises.get(&job).copied();
+            waits(&Seen { c: &c, history: &history, job, index, now: time(now), promised });
+        }
     }
     measure(jobs, &starts, &mut out);
-    out
+    (out, starts)
 }
 
 fn measure(jobs: &[Job], starts: &[Option<u64>], out: &mut Outcome) {

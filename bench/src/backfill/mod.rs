@@ -3,7 +3,7 @@
 //! using machine learning to predict running times". The measure is the mean bounded slowdown
 //! (runs below 10 s count as 10 s) over all jobs.
 
-mod drive;
+pub(crate) mod drive;
 mod swf;
 
 use crate::Options;
@@ -22,31 +22,35 @@ const EASY_MAX: f64 = 14_805.2;
 const JITTERS: u64 = 5;
 
 /// A log, and how it is read.
-struct Log {
-    name: &'static str,
+pub(crate) struct Log {
+    pub(crate) name: &'static str,
     file: &'static str,
-    rules: Rules,
+    pub(crate) rules: Rules,
 }
 
-const KTH: Log = Log {
+pub(crate) const KTH: Log = Log {
     name: "kth",
     file: "KTH-SP2-filtered-28481.swf.gz",
     rules: Rules { machine: 100, node: 1, widest: false, factor: 0 },
 };
 
+pub(crate) const WAGAP: Log = Log {
+    name: "wagap",
+    file: "wagap-2013.swf.gz",
+    rules: Rules { machine: 1531, node: 1, widest: false, factor: 0 },
+};
+
+/// Jobs there take whole nodes of 16 processors.
+pub(crate) const CURIE: Log = Log {
+    name: "curie",
+    file: "CEA-Curie-sample.swf.gz",
+    rules: Rules { machine: 93_312, node: 16, widest: true, factor: 0 },
+};
+
 /// Whether what holds on one log holds elsewhere.
 const OTHERS: [Log; 3] = [
-    Log {
-        name: "wagap",
-        file: "wagap-2013.swf.gz",
-        rules: Rules { machine: 1531, node: 1, widest: false, factor: 0 },
-    },
-    // Jobs there take whole nodes of 16 processors.
-    Log {
-        name: "curie",
-        file: "CEA-Curie-sample.swf.gz",
-        rules: Rules { machine: 93_312, node: 16, widest: true, factor: 0 },
-    },
+    WAGAP,
+    CURIE,
     // The log has no limits: one to five times the run time.
     Log {
         name: "lublin",
@@ -55,7 +59,7 @@ const OTHERS: [Log; 3] = [
     },
 ];
 
-fn read(dir: &Path, log: &Log) -> Result<Vec<Job>> {
+pub(crate) fn read(dir: &Path, log: &Log) -> Result<Vec<Job>> {
     let file = dir.join("swf").join(log.file);
     let bytes = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
     Ok(swf::read(&file.display().to_string(), &bytes, log.rules)?)
@@ -70,7 +74,7 @@ const MODES: [(&str, BackfillMode); 3] = [
 
 /// The site's policy as it ships, but for the mode. A log has one order for the whole machine, so
 /// fair share between users is off unless it is what is looked at.
-fn policy(mode: BackfillMode) -> SitePolicy {
+pub(crate) fn policy(mode: BackfillMode) -> SitePolicy {
     let mut p = SitePolicy::default();
     p.fair_share.enabled = false;
     p.backfill.mode = mode;

@@ -23,7 +23,7 @@ pub struct Explanation {
     pub ahead: Vec<Ahead>,
     /// How many go first in all.
     pub ahead_count: u64,
-    /// When it will probably start.
+    /// Between when and when it starts.
     pub estimated_start: Option<Estimate>,
     /// What would make it start sooner.
     pub suggestions: Vec<String>,
@@ -59,12 +59,14 @@ pub struct Ahead {
     pub why: String,
 }
 
-/// When a job will probably start.
+/// Between when and when a job starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Estimate {
-    /// The probable start.
+    /// Not before this, by how long past jobs ran of their time limits; null when too few were seen.
+    pub earliest: Option<Timestamp>,
+    /// Not after this, by time limits as written.
     pub at: Timestamp,
-    /// What that rests on.
+    /// What both rest on, and what can move them.
     pub basis: String,
 }

@@ -11,6 +11,7 @@ use muster_model::names::ProjectName;
 use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
+use muster_scheduler::forecast::{Durations, ENOUGH, Lasts, range};
 use muster_scheduler::{Ahead, Constraint, Estimate, Explanation, Work, explain};
 use std::sync::Arc;
 
@@ -43,9 +44,63 @@ fn seconds(span: Span) -> Span {
 }
 
 impl State {
-    /// Why a job waits (or that it does not). `None` when there is no such job.
+    /// Why a job waits (or that it does not), and when it starts. `None` when there is no such job.
     #[must_use]
     pub fn explain(&self, id: JobId, now: Time) -> Option<Explanation> {
+        let mut out = self.why(id, now)?;
+        let job = self.jobs.get(&id)?;
+        let basis = job.promise.as_ref().map(|p| p.basis);
+        // Room that others make is there when they are gone: no duration says when.
+        if let Some(e) = &mut out.estimate
+            && basis.is_none_or(|b| b == Basis::Limits)
+        {
+            self.forecast(e, work(job), basis.is_some(), now);
+        }
+        Some(out)
+    }
+
+    /// Gives a start its two ends: by time limits as written, and by durations seen.
+    fn forecast(&self, e: &mut Estimate, w: Work, reserved: bool, now: Time) {
+        let project = |(project, _): &(ProjectName, String)| project.clone();
+        let durations = Durations::new(&self.history, project);
+        let seen = durations.seen();
+        let length = |w: &Work, ran: Span, draw: u64| {
+            let user = (w.project.clone(), w.user.to_string());
+            durations.length((user, w.project.clone()), w, ran, draw)
+        };
+        let lasts: Option<&Lasts<'_>> = if seen >= ENOUGH { Some(&length) } else { None };
+        // A reserved start is the late end: without durations there is nothing to look for.
+        if !reserved || lasts.is_some() {
+            let mut c = self.index.cluster.clone();
+            c.queue.set_ranks(self.ranks(now));
+            let job = w.job;
+            if c.queue.get(job).is_none() {
+                let belief = self.belief(&w);
+                c.queue.insert(Arc::new(w));
+                c.queue.believe(job, belief);
+            }
+            let r = range(c, job, &self.policy, now, (e.at, reserved), lasts);
+            (e.earliest, e.at) = (r.earliest, r.latest);
+            if r.whole && !reserved {
+                e.basis =
+                    "the time limits of what runs and of the jobs ahead; later if jobs that are \
+                           submitted after it go first"
+                        .into();
+            }
+        }
+        e.basis += &match e.earliest {
+            Some(_) => format!(
+                "; the early end follows from how long {seen} past jobs ran compared with their limits"
+            ),
+            None => format!(
+                "; sooner if jobs end before their limits: too few have ended to say how much ({seen} of {ENOUGH})"
+            ),
+        };
+    }
+
+    /// Why a job waits (or that it does not); of its start only the late end, which costs little.
+    #[must_use]
+    pub fn why(&self, id: JobId, now: Time) -> Option<Explanation> {
         let job = self.jobs.get(&id)?;
         if job.state != JobState::Queued {
             let mut summary = match (&job.attempt, job.state) {
@@ -81,9 +136,7 @@ impl State {
         let mut out = explain(&self.index.cluster, &w, &self.policy, now);
         if let Some(p) = &job.promise {
             let basis = match p.basis {
-                Basis::Limits => {
-                    "promised by the time limits of what runs; sooner if jobs end before their limit"
-                }
+                Basis::Limits => "promised by the time limits of what runs",
                 Basis::Preemption if self.is_made_room_for(id) => "others are being stopped for it",
                 Basis::Preemption => "others were stopped for it",
                 Basis::Swap => "nodes that failed are being replaced",
@@ -92,7 +145,7 @@ impl State {
             };
             let moved = p.moved.as_ref().map(|m| format!("; later than before: {m}"));
             let basis = format!("{basis}{}", moved.unwrap_or_default());
-            out.estimate = Some(Estimate { at: p.at.max(now), basis });
+            out.estimate = Some(Estimate { earliest: None, at: p.at.max(now), basis });
         }
         if let Some((name, text)) = self.barred(job, now) {
             bind_first(&mut out, name, text);
@@ -155,6 +208,10 @@ impl State {
             bind_first(&mut out, "hold", "would be held until it is released".into());
         } else if let Some(text) = self.index.waits.judge_all(self, &depends).words(self) {
             bind_first(&mut out, "dependency", text);
+        }
+        if let Some(e) = &mut out.estimate {
+            let w = Work { user: user_of(actor).into(), since: now, ..w };
+            self.forecast(e, w, false, now);
         }
         Ok(out)
     }

@@ -3,6 +3,8 @@
 
 #[path = "scheduling/elastic.rs"]
 mod elastic;
+#[path = "scheduling/forecasts.rs"]
+mod forecasts;
 #[path = "scheduling/idle.rs"]
 mod idle;
 #[path = "scheduling/moves.rs"]

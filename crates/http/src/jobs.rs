@@ -319,7 +319,7 @@ pub(crate) async fn get(
 /// Why a job waits, if it still does. Takes a while where the fleet or the queue is large: done aside.
 fn why_queued(site: &Site, id: JobId, now: Time) -> Option<String> {
     site.jobs.get(&id).filter(|j| j.state == JobState::Queued)?;
-    site.explain(id, now).map(|e| e.summary)
+    site.why(id, now).map(|e| e.summary)
 }
 
 /// Say why a job waits, and what would make it start sooner.
@@ -438,9 +438,11 @@ fn explanation(
                 binding: c.binding,
             })
             .collect(),
-        estimated_start: e
-            .estimate
-            .map(|e| muster_api::Estimate { at: e.at.into(), basis: e.basis }),
+        estimated_start: e.estimate.map(|e| muster_api::Estimate {
+            earliest: e.earliest.map(Into::into),
+            at: e.at.into(),
+            basis: e.basis,
+        }),
         suggestions: e.suggestions,
         would_go: e.would_go,
     }

@@ -46,7 +46,11 @@ pub struct Ahead {
 /// When it may start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The probable start.
+    /// Not before this by durations seen; none when too few were seen, or nobody asked (see
+    /// [`forecast`](crate::forecast)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earliest: Option<Time>,
+    /// Not after this by time limits as written.
     pub at: Time,
     /// What it rests on.
     pub basis: String,
@@ -535,9 +539,10 @@ impl Why<'_> {
     fn estimate(&self) -> Option<Estimate> {
         let at = earliest(&self.c.fleet, &self.q, self.q.now)?.at;
         (at > self.q.now && at < FAR).then(|| Estimate {
+            earliest: None,
             at,
-            basis: "the time limits of what runs and what is kept for others; sooner if jobs end before \
-                    their limit, later if jobs ahead take the free capacity"
+            basis: "the time limits of what runs and what is kept for others; later if jobs ahead take the \
+                    free capacity"
                 .into(),
         })
     }

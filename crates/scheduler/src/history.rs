@@ -102,6 +102,13 @@ impl<U: Ord + Clone> History<U> {
         past.truncate(KEEP);
     }
 
+    /// All that is remembered: whose job it was, its limit and how long it ran, in milliseconds.
+    pub(crate) fn past(&self) -> impl Iterator<Item = (&U, u64, u64)> {
+        self.users
+            .iter()
+            .flat_map(|(user, past)| past.iter().map(move |p| (user, p.limit_ms, p.run_ms)))
+    }
+
     /// Expected run time, or `None` for a user without history.
     #[must_use]
     pub fn predict(&self, user: &U, width: u32, limit_ms: u64) -> Option<u64> {

@@ -12,6 +12,7 @@ pub mod defrag;
 pub mod explain;
 pub mod fairshare;
 pub mod fleet;
+pub mod forecast;
 mod frag;
 pub mod history;
 mod memo;

@@ -114,7 +114,7 @@ impl Work {
     /// Its time limit in milliseconds; a month stands for none.
     #[must_use]
     pub fn limit_ms(&self) -> u64 {
-        self.limit.map_or(30 * 24 * 3_600_000, |l| l.0)
+        self.limit.map_or(ENDLESS_MS, |l| l.0)
     }
 
     /// When it is over if it starts at `t`: far away for work without a limit.
@@ -123,6 +123,9 @@ impl Work {
         self.limit.map_or(FAR, |l| t + l)
     }
 }
+
+/// What stands for no limit where lengths are compared: a month.
+pub(crate) const ENDLESS_MS: u64 = 30 * 24 * 3_600_000;
 
 /// Later than everything: what has no limit ends here.
 pub const FAR: Time = Time(i64::MAX / 4);

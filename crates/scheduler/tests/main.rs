@@ -10,6 +10,7 @@
 mod claims;
 mod common;
 mod explaining;
+mod forecasts;
 mod lives;
 mod parts;
 mod placement;

@@ -272,6 +272,7 @@ fn explanation() -> Explanation {
         ahead: Vec::new(),
         ahead_count: 1,
         estimated_start: Some(Estimate {
+            earliest: None,
             at: (NOW + Span::mins(65)).into(),
             basis: "time limits".into(),
         }),

@@ -2756,12 +2756,13 @@ export interface components {
             /** @description Names of receivers. */
             to: string[];
         };
-        /** @description When a job will probably start. */
+        /** @description Between when and when a job starts. */
         Estimate: {
-            /** @description The probable start. */
+            /** @description Not after this, by time limits as written. */
             at: components["schemas"]["Timestamp"];
-            /** @description What that rests on. */
+            /** @description What both rest on, and what can move them. */
             basis: string;
+            earliest?: components["schemas"]["Timestamp"] | null;
         };
         /**
          * @description Input or decision.

@@ -3,14 +3,18 @@ import { Ago, Scroll, tidy } from '../ui/parts';
 
 /** Why a job waits, or what would happen to it: constraint by constraint. */
 export function Explained({ of: e }: { of: Schemas['Explanation'] }) {
+  // Only the late end is known where too few jobs were seen.
+  const from = e.estimated_start?.earliest !== e.estimated_start?.at && e.estimated_start?.earliest;
   return (
     <div className="body">
       <p>{tidy(e.summary)}</p>
       {e.would_go && <p className="dim">It would go to {e.would_go}.</p>}
       {e.estimated_start && (
         <p>
-          Estimated start <Ago at={e.estimated_start.at} />:{' '}
-          <span className="dim">{tidy(e.estimated_start.basis)}</span>
+          Starts {from ? 'between ' : 'at the latest '}
+          {from && <Ago at={from} />}
+          {from && ' and '}
+          <Ago at={e.estimated_start.at} />: <span className="dim">{tidy(e.estimated_start.basis)}</span>
         </p>
       )}
       {e.constraints.length > 0 && (

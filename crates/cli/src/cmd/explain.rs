@@ -3,7 +3,7 @@
 mod fault;
 
 use clap::Args;
-use muster_api::Explanation;
+use muster_api::{Estimate, Explanation};
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -136,11 +136,7 @@ fn text_for(e: &Explanation, now: Time, width: Option<usize>, on: bool) -> Strin
         text.push_str(&format!("\nWould go to: {place}\n"));
     }
     if let Some(estimate) = estimated_start {
-        text.push_str(&format!(
-            "\nEstimated start: {}; {}\n",
-            time::full(now, estimate.at),
-            estimate.basis
-        ));
+        text.push_str(&format!("\n{}: {}\n", starts(estimate, now), estimate.basis));
     }
     if !suggestions.is_empty() {
         text.push_str(&format!("\n{}\n", paint("Sooner if:", Style::Bold, on)));
@@ -151,10 +147,19 @@ fn text_for(e: &Explanation, now: Time, width: Option<usize>, on: bool) -> Strin
     text
 }
 
+/// Between when and when; only the late end where too little was seen.
+fn starts(e: &Estimate, now: Time) -> String {
+    let latest = time::full(now, e.at);
+    match e.earliest.filter(|t| t.0 < e.at.0) {
+        Some(t) => format!("Starts between {} and {latest}", time::full(now, t)),
+        None => format!("Starts at the latest {latest}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_api::{Ahead, Constraint, Estimate, Kind, Timestamp};
+    use muster_api::{Ahead, Constraint, Kind, Timestamp};
 
     #[test]
     fn an_explanation_marks_what_binds_and_counts_what_is_ahead() {
@@ -183,6 +188,7 @@ mod tests {
             ahead: vec![Ahead { id: "41".into(), name: Some("big".into()), why: "older".into() }],
             ahead_count: 3,
             estimated_start: Some(Estimate {
+                earliest: None,
                 at: Timestamp(Time(60_000)),
                 basis: "job 40 reaches its time limit".into(),
             }),
@@ -197,8 +203,23 @@ sku                 16        128  h100-sxm\n\
 ▶  gpus                 1          8  8 free on each node\n\n\
 Ahead: 3\n  41 (big): older\n  and 2 more\n\n\
 Would go to: leaf l1, one leaf\n\n\
-Estimated start: 1970-01-01T00:01:00Z (in 1m); job 40 reaches its time limit\n\n\
+Starts at the latest 1970-01-01T00:01:00Z (in 1m): job 40 reaches its time limit\n\n\
 Sooner if:\n  - ask for 1 node\n"
         );
+    }
+
+    #[test]
+    fn a_start_is_a_range_where_enough_was_seen_and_a_bound_where_not() {
+        let at = Timestamp(Time(600_000));
+        let mut e = Estimate { earliest: Some(Timestamp(Time(60_000))), at, basis: String::new() };
+        assert_eq!(
+            starts(&e, Time(0)),
+            "Starts between 1970-01-01T00:01:00Z (in 1m) and 1970-01-01T00:10:00Z (in 10m)"
+        );
+        let bound = "Starts at the latest 1970-01-01T00:10:00Z (in 10m)";
+        for earliest in [None, Some(at)] {
+            e.earliest = earliest;
+            assert_eq!(starts(&e, Time(0)), bound);
+        }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The job, once it is as it should be.
-async fn when(s: &Site, id: &str, so: impl Fn(&Value) -> bool) -> Value {
+pub(super) async fn when(s: &Site, id: &str, so: impl Fn(&Value) -> bool) -> Value {
     let path = format!("/v1/jobs/{id}");
     let wait = async {
         loop {
@@ -34,7 +34,7 @@ fn spec(array: Option<&str>) -> Value {
 }
 
 /// The first attempt of a job comes up on the only node, and ends with this code.
-async fn ends(s: &Site, job: &Value, code: i32) {
+pub(super) async fn ends(s: &Site, job: &Value, code: i32) {
     let (id, number) = (job["id"].as_str().unwrap(), job["number"].as_u64().unwrap());
     when(s, id, |j| j["state"] == "starting").await;
     let exit = Exit { rank: 0, code: Some(code), signal: None, note: String::new() };

@@ -1,5 +1,6 @@
 //! Policy, quotas, reservations, marks and changes of waiting jobs.
 
+use super::arrays::{ends, when};
 use super::{Site, site};
 use serde_json::{Value, json};
 
@@ -235,4 +236,32 @@ async fn a_dry_run_says_where_it_would_go_and_what_would_help() {
     assert_eq!((&e["state"], &e["possible"]), (&json!("can never start"), &json!(false)), "{e}");
     assert_eq!(e["would_go"], Value::Null);
     assert_eq!(s.get(&s.user, "/v1/jobs").await.json()["items"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_is_a_range_once_enough_jobs_have_ended_and_a_bound_before() {
+    let s = site().await;
+    let spec = json!({"gang": {"gpus": 8}, "time_limit": "1h", "run": {"command": ["true"]}});
+    let submit = async || s.post(&s.user, "/v1/jobs", &spec).await.json();
+    // What would come of one more, while one runs.
+    let starts = async |running: &Value| {
+        when(&s, running["id"].as_str().unwrap(), |j| j["state"] == "starting").await;
+        let e = s.post(&s.user, "/v1/jobs?dry_run=true", &spec).await.json();
+        assert_eq!(e["state"], "would wait", "{e}");
+        e["estimated_start"].clone()
+    };
+    let mut job = submit().await;
+    let said = starts(&job).await;
+    assert_eq!((said["at"].is_string(), &said["earliest"]), (true, &Value::Null), "{said}");
+    assert!(said["basis"].as_str().unwrap().contains("too few have ended"), "{said}");
+    for _ in 0..8 {
+        ends(&s, &job, 0).await;
+        job = submit().await;
+    }
+    let said = starts(&job).await;
+    assert!(said["at"].is_string() && said["earliest"].is_string(), "{said}");
+    assert!(said["basis"].as_str().unwrap().contains("how long 8 past jobs ran"), "{said}");
+    let path = format!("/v1/jobs/{}/explain", submit().await["id"].as_str().unwrap());
+    let e = s.get(&s.user, &path).await.json();
+    assert!(e["estimated_start"]["earliest"].is_string(), "{e}");
 }

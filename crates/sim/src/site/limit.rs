@@ -87,7 +87,7 @@ const ASKED: usize = 50;
 pub(crate) fn other(site: &Site) -> Option<String> {
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for id in site.state.queue().take(ASKED) {
-        let Some(e) = site.state.explain(id, site.now) else { continue };
+        let Some(e) = site.state.why(id, site.now) else { continue };
         if let Some(c) = e.constraints.iter().find(|c| c.binding) {
             *count.entry(c.name.clone()).or_default() += 1;
         }

@@ -68,8 +68,12 @@ fn state(model: &Model, d: &JobDetail, pen: Pen, w: usize) -> Vec<Line<'static>>
         let nodes = muster_specs::hostlist::compress(p.nodes.iter().map(String::as_str));
         say(format!("Starts by {} on {nodes}", clock(now, p.at, &model.zone)), Tone::Plain);
     } else if let Some(s) = d.explain.as_ref().and_then(|e| e.estimated_start.as_ref()) {
-        let at = clock(now, s.at, &model.zone);
-        say(format!("Estimated start {at} ({})", s.basis), Tone::Plain);
+        let by = clock(now, s.at, &model.zone);
+        let when = match s.earliest.filter(|t| t.0 < s.at.0) {
+            Some(t) => format!("between {} and {by}", clock(now, t, &model.zone)),
+            None => format!("by {by}"),
+        };
+        say(format!("Starts {when} ({})", s.basis), Tone::Plain);
     }
     if let Some(e) = &d.explain {
         for s in e.suggestions.iter().take(2) {

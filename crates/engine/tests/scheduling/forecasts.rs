@@ -1,0 +1,78 @@
+//! When a waiting job starts: between durations seen and limits as written.
+
+use crate::common::{World, limited, replay};
+use muster_model::job::JobState;
+use muster_model::units::Span;
+use muster_scheduler::Estimate;
+use std::sync::Arc;
+
+/// A site on whose only node so many jobs had an hour and ran a quarter of it.
+fn quarters(n: usize) -> World {
+    let mut w = World::new(1, 8);
+    for _ in 0..n {
+        let id = w.run(limited(1, 8, 60));
+        w.pass(Span::mins(15));
+        w.finish(id);
+        assert_eq!(w.job(id).state, JobState::Succeeded);
+    }
+    w
+}
+
+fn start(w: &World, id: muster_model::ids::JobId) -> Estimate {
+    let e = w.explain(id).estimate.expect("it waits for what has a limit");
+    assert!(e.earliest.is_none_or(|t| w.now <= t && t <= e.at), "{e:?}");
+    e
+}
+
+#[test]
+fn with_too_few_seen_there_is_only_an_upper_bound_and_it_is_said_why() {
+    let mut w = quarters(7);
+    w.run(limited(1, 8, 60));
+    let id = w.submit(limited(1, 8, 60));
+    let said = start(&w, id);
+    assert_eq!((said.earliest, said.at), (None, w.now + Span::mins(60)));
+    assert!(said.basis.contains("too few have ended to say how much (7 of 8)"), "{}", said.basis);
+}
+
+#[test]
+fn a_job_behind_one_that_ends_as_its_like_did_starts_inside_the_range() {
+    let mut w = quarters(8);
+    let first = w.run(limited(1, 8, 60));
+    let id = w.submit(limited(1, 8, 60));
+    let said = start(&w, id);
+    assert_eq!(said.at, w.now + Span::mins(60), "the late end are limits as written");
+    assert!(said.basis.contains("how long 8 past jobs ran"), "{}", said.basis);
+    let earliest = said.earliest.expect("enough were seen");
+    assert!(earliest <= w.now + Span::mins(15), "{said:?}");
+    w.pass(Span::mins(15));
+    w.finish(first);
+    assert_eq!(w.job(id).state, JobState::Starting);
+    assert!(earliest <= w.now && w.now <= said.at, "{said:?}");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_dry_run_gives_the_same_range_as_the_job_it_asks_for() {
+    let mut w = quarters(8);
+    w.run(limited(1, 8, 60));
+    let spec = Arc::new(limited(1, 8, 60));
+    let dry = w.engine.state().explain_spec(&spec, "user:ann", w.now).unwrap().estimate.unwrap();
+    let id = w.submit_as("ann", limited(1, 8, 60));
+    let said = start(&w, id);
+    assert_eq!((dry.earliest, dry.at), (said.earliest, said.at));
+    assert!(dry.earliest.is_some_and(|t| t < dry.at), "{dry:?}");
+}
+
+#[test]
+fn the_late_end_counts_with_jobs_ahead_for_which_nothing_is_reserved() {
+    let mut w = World::new(1, 8);
+    w.policy(|p| p.backfill.promises = 1);
+    w.run(limited(1, 8, 60));
+    w.submit(limited(1, 8, 60));
+    w.submit(limited(1, 8, 60));
+    let last = w.submit(limited(1, 8, 60));
+    assert_eq!(w.job(last).promise, None);
+    let said = start(&w, last);
+    assert_eq!(said.at, w.now + Span::mins(180), "two go first, an hour each: {said:?}");
+    assert!(said.basis.contains("jobs ahead"), "{}", said.basis);
+}

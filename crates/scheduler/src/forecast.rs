@@ -1,0 +1,295 @@
+//! When a waiting job starts, as a range. The late end are the time limits as written. The early end are the durations
+//! seen: the scheduler itself, on copies of the cluster in which jobs end when past ones of their user did.
+//!
+//! All arithmetic is on integers and depends on nothing but what is given, so the same state gives the same answer.
+//! Work is bounded: a course that was followed long enough without a start says that the job starts no earlier.
+
+use crate::cluster::{Cluster, Running};
+use crate::history::History;
+use crate::plan::{Start, plan};
+use crate::work::{ENDLESS_MS, FAR, Work};
+use muster_model::ids::JobId;
+use muster_model::job::Basis;
+use muster_model::placement::Placement;
+use muster_model::policy::SitePolicy;
+use muster_model::units::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
+
+/// So many jobs must have ended before anything is said of how long their like last.
+pub const ENOUGH: usize = 8;
+/// Parts of its limit that a duration is counted in.
+const WHOLE: u32 = 1_000_000;
+/// Plans at one moment of a course.
+const ROUNDS: usize = 8;
+/// The one course by limits may be so many times as long as one by durations.
+const LONGER: usize = 8;
+
+/// How long past jobs ran, as parts of their limits in order of size: by user, by group of users (their project), and
+/// in all. Those without a limit are kept apart (`true`).
+#[derive(Debug, Clone)]
+pub struct Durations<U, G> {
+    users: BTreeMap<(U, bool), Vec<u32>>,
+    groups: BTreeMap<(G, bool), Vec<u32>>,
+    all: BTreeMap<bool, Vec<u32>>,
+}
+
+fn parts(ms: u64, of: u64) -> u32 {
+    let parts = u128::from(ms) * u128::from(WHOLE) / u128::from(of.max(1));
+    u32::try_from(parts).unwrap_or(WHOLE).min(WHOLE)
+}
+
+impl<U: Ord + Clone, G: Ord + Clone> Durations<U, G> {
+    /// All that is remembered; `group` says whose jobs speak for a user who has too few.
+    #[must_use]
+    pub fn new(history: &History<U>, group: impl Fn(&U) -> G) -> Self {
+        let mut out =
+            Durations { users: BTreeMap::new(), groups: BTreeMap::new(), all: BTreeMap::new() };
+        for (user, limit, run) in history.past() {
+            let (part, endless) = (parts(run, limit), limit == ENDLESS_MS);
+            out.users.entry((user.clone(), endless)).or_default().push(part);
+            out.groups.entry((group(user), endless)).or_default().push(part);
+            out.all.entry(endless).or_default().push(part);
+        }
+        let of_some = out.users.values_mut().chain(out.groups.values_mut());
+        for list in of_some.chain(out.all.values_mut()) {
+            list.sort_unstable();
+        }
+        out
+    }
+
+    /// How many jobs with a time limit are remembered.
+    #[must_use]
+    pub fn seen(&self) -> usize {
+        self.all.get(&false).map_or(0, Vec::len)
+    }
+
+    /// How long a job lasts in all that has run for `ran`: as long as one of those that ran longer, or somewhere
+    /// between two of them. `draw`, anywhere in its range, says which. None when too few were seen.
+    #[must_use]
+    pub fn length(&self, (user, group): (U, G), w: &Work, ran: Span, draw: u64) -> Option<Span> {
+        let limit = w.limit_ms();
+        let endless = limit == ENDLESS_MS;
+        let enough = |l: &&Vec<u32>| l.len() >= ENOUGH;
+        let of_user = self.users.get(&(user, endless)).filter(enough);
+        let of_group = || self.groups.get(&(group, endless)).filter(enough);
+        let past = of_user.or_else(of_group).or_else(|| self.all.get(&endless).filter(enough))?;
+        let so_far = parts(ran.0, limit);
+        let longer = &past[past.partition_point(|p| *p <= so_far)..];
+        // One more runs to its limit: that it ran longer than all before it says nothing else.
+        let place = u128::from(draw) * (longer.len() as u128 + 1);
+        let i = usize::try_from(place >> 64).unwrap_or(usize::MAX);
+        let within = (place >> 32) & u128::from(u32::MAX);
+        let low = i.checked_sub(1).and_then(|i| longer.get(i)).copied().unwrap_or(so_far);
+        let high = longer.get(i).copied().unwrap_or(WHOLE);
+        let part = u128::from(low) + ((u128::from(high.saturating_sub(low)) * within) >> 32);
+        let ms = u128::from(limit) * part / u128::from(WHOLE);
+        Some(Span(u64::try_from(ms).unwrap_or(u64::MAX)))
+    }
+}
+
+/// When a job starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// Not before this by durations seen; at most `latest`. None when too few were seen.
+    pub earliest: Option<Time>,
+    /// Not after this by limits as written.
+    pub latest: Time,
+    /// Whether that counts with every job ahead: it is reserved, or the plan by limits got as far.
+    pub whole: bool,
+}
+
+/// How long a job lasts in all that has run so long already; the number chooses among what is possible. None: to its
+/// limit.
+pub type Lasts<'a> = dyn Fn(&Work, Span, u64) -> Option<Span> + 'a;
+
+/// When a job starts that waits in the queue of this cluster. `at`: its reserved start, or when the limits of what runs
+/// leave it enough. Without `lasts` only the late end is looked for.
+#[must_use]
+pub fn range(
+    c: Cluster,
+    job: JobId,
+    policy: &SitePolicy,
+    now: Time,
+    (at, reserved): (Time, bool),
+    lasts: Option<&Lasts<'_>>,
+) -> Range {
+    let mut out = Range { earliest: lasts.map(|_| at), latest: at, whole: reserved };
+    if at <= now || (reserved && lasts.is_none()) {
+        return out;
+    }
+    let nodes = c.fleet.len().max(1);
+    // Copies and cycles of a large fleet cost more: the more nodes, the fewer.
+    let (courses, cycles) = ((32_000 / nodes).clamp(4, 16), (256_000 / nodes).clamp(32, 128));
+    let due = c.fleet.kept.values().map(|k| k.start).collect();
+    let mut here = Course { c, job, policy, due, at: now };
+    let starts = here.step().is_none();
+    if !reserved && !starts {
+        let by_limits = here.clone().follow(cycles * LONGER, FAR, |_, _| None);
+        if let Found::Start(t) = by_limits {
+            (out.latest, out.whole) = (at.max(t), true);
+        }
+    }
+    if let Some(lasts) = lasts {
+        let mut best = if starts { now } else { out.latest };
+        for n in 0..courses as u64 {
+            if best <= now {
+                break;
+            }
+            let drawn = |w: &Work, ran: Span| lasts(w, ran, draw(w.job, n));
+            match here.clone().follow(cycles, best, drawn) {
+                Found::Start(t) | Found::NotBefore(t) => best = best.min(t),
+                Found::Never => {}
+            }
+        }
+        out.earliest = Some(best);
+    }
+    out
+}
+
+/// A number that looks drawn and is always the same for the same job and course (splitmix64).
+fn draw(job: JobId, course: u64) -> u64 {
+    let x = job.0.wrapping_mul(64).wrapping_add(course + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+/// What a course shows.
+enum Found {
+    Start(Time),
+    /// It was not followed further.
+    NotBefore(Time),
+    /// Nothing happens any more.
+    Never,
+}
+
+/// One possible course of things: nobody comes, nothing fails.
+#[derive(Clone)]
+struct Course<'a> {
+    c: Cluster,
+    job: JobId,
+    policy: &'a SitePolicy,
+    /// Moments at which a plan may differ though nothing ended.
+    due: BTreeSet<Time>,
+    at: Time,
+}
+
+impl Course<'_> {
+    /// Goes on until the job starts, it is `until`, or so many moments have passed.
+    fn follow(
+        mut self,
+        moments: usize,
+        until: Time,
+        lasts: impl Fn(&Work, Span) -> Option<Span>,
+    ) -> Found {
+        let end = |r: &Running, at: Time| {
+            let drawn = lasts(&r.work, at.since(r.placed)).filter(|_| !r.stopping);
+            drawn.map_or(r.until, |l| r.until.min(r.placed + l)).max(at + Span(1))
+        };
+        let mut ends: BTreeSet<(Time, JobId)> =
+            self.c.running.iter().map(|(id, r)| (end(r, self.at), *id)).collect();
+        for _ in 0..moments {
+            let due = self.due.range((Excluded(self.at), Unbounded)).next().copied();
+            let ended = ends.first().map(|(t, _)| *t);
+            let Some(next) = ended.into_iter().chain(due).min().filter(|t| *t < FAR) else {
+                return Found::Never;
+            };
+            if next >= until {
+                return Found::NotBefore(until);
+            }
+            self.at = next;
+            while let Some((_, id)) = ends.first().copied().filter(|(t, _)| *t <= next) {
+                ends.pop_first();
+                self.c.end(id, |_| true);
+                self.c.fleet.unkeep(id);
+            }
+            let Some(changed) = self.step() else { return Found::Start(next) };
+            for id in changed {
+                if let Some(r) = self.c.running.get(&id) {
+                    ends.insert((end(r, next), id));
+                }
+            }
+        }
+        Found::NotBefore(self.at)
+    }
+
+    /// Plans and carries out what is to be done at this moment. Jobs that began or are being stopped; none when the job
+    /// itself starts.
+    fn step(&mut self) -> Option<Vec<JobId>> {
+        let mut changed = Vec::new();
+        for _ in 0..ROUNDS {
+            let p = plan(&mut self.c, self.policy, self.at);
+            if p.starts.iter().any(|s| s.job == self.job) {
+                return None;
+            }
+            for s in p.starts {
+                changed.push(s.job);
+                self.begin(s);
+            }
+            for k in p.promises {
+                let Some(w) = self.c.queue.get(k.job).cloned() else { continue };
+                // Room that others make is its own at once.
+                let from = if k.basis == Basis::Limits { k.at } else { self.at };
+                self.c.fleet.keep(k.job, &w.demand, &k.nodes, (from, w.ends(k.at)), k.basis);
+                self.due.insert(k.at);
+            }
+            for v in p.victims {
+                changed.push(v.job);
+                self.stop(v.job);
+            }
+            self.due.extend(p.look_again);
+            if !p.more {
+                break;
+            }
+        }
+        Some(changed)
+    }
+
+    fn begin(&mut self, s: Start) {
+        let (c, at) = (&mut self.c, self.at);
+        let Some(work) = c.queue.get(s.job).cloned() else { return };
+        c.queue.remove(s.job);
+        c.fleet.unkeep(s.job);
+        let n = u32::try_from(s.placed.slots.len()).unwrap_or(u32::MAX);
+        // An elastic gang may begin with fewer nodes.
+        let work = if n == work.demand.nodes() {
+            work
+        } else {
+            Arc::new(Work { demand: Arc::new(work.demand.resized(n)), ..(*work).clone() })
+        };
+        let sku = c.fleet.sku_on(&s.placed);
+        let placement = Placement {
+            slots: s.placed.slots,
+            port: 0,
+            domain: s.placed.domain,
+            level: s.placed.level,
+            fabric: s.placed.fabric,
+            cap_watts: s.placed.cap_watts,
+            checkpoint_every: None,
+        };
+        let r = Running {
+            until: work.ends(at),
+            work,
+            placement: Arc::new(placement),
+            placed: at,
+            saved: at,
+            stopping: false,
+            sku,
+        };
+        c.run(r, |_| true);
+    }
+
+    /// A job makes room for another, and does not come back.
+    fn stop(&mut self, job: JobId) {
+        let by = self.at + self.policy.preemption.notice;
+        let Some(r) = self.c.running.get_mut(&job) else { return };
+        r.stopping = true;
+        r.until = r.until.min(by);
+        let (until, placement) = (r.until, r.placement.clone());
+        for s in &placement.slots {
+            self.c.fleet.set_until(job, &s.node, until);
+        }
+    }
+}
