@@ -97,7 +97,8 @@ pub(super) fn next(world: &World, change: &Change, hints: Option<&Hints>, eyes: 
             cells(&mut out, world, Kind::Whole, None, eyes);
         }
         Change::Cells { at, words: more } => {
-            if *more {
+            // A project has one name to know from the beginning: when others come is not told.
+            if *more && eyes.is_none() {
                 words(&mut out, world, eyes);
             }
             cells(&mut out, world, Kind::Change, Some(at), eyes);
@@ -113,10 +114,14 @@ struct Told<'a> {
 }
 
 fn words(out: &mut BytesMut, world: &World, eyes: &Eyes) {
-    let seen = |name: &muster_model::names::ProjectName| eyes.as_ref().is_none_or(|e| e == name);
-    let tenants = &world.words.tenants;
-    let tenants = tenants.iter().map(|t| if seen(t) { t.as_str() } else { "" }).collect();
-    text(out, world, Kind::Words, &Told { tenants, versions: &world.words.versions });
+    let told = match eyes {
+        None => {
+            let tenants = world.words.tenants.iter().map(|t| t.as_str()).collect();
+            Told { tenants, versions: &world.words.versions }
+        }
+        Some(own) => Told { tenants: vec![own.as_str()], versions: &[] },
+    };
+    text(out, world, Kind::Words, &told);
 }
 
 fn text<T: Serialize>(out: &mut BytesMut, world: &World, kind: Kind, body: &T) {
@@ -182,7 +187,10 @@ fn cells(out: &mut BytesMut, world: &World, kind: Kind, at: Option<&[u32]>, eyes
 /// The cell as one project sees it: others' work has no name and no figures, and what the site's
 /// hardware is and what is wrong with it is not theirs to know.
 fn masked(mut cell: Cell, own: Option<usize>) -> Cell {
-    if own != Some(usize::from(cell.tenant)) {
+    if own == Some(usize::from(cell.tenant)) {
+        // The only name that was told.
+        cell.tenant = 0;
+    } else {
         if cell.tenant != NONE {
             cell.tenant = OTHERS;
             cell.job = OTHERS_JOB;
