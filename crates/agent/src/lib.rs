@@ -3,6 +3,7 @@
 mod acts;
 mod body;
 pub mod cgroup;
+mod clock;
 pub mod container;
 mod env;
 mod error;
