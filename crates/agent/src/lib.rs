@@ -19,6 +19,7 @@ mod logs;
 mod process;
 mod run_dir;
 pub mod runner;
+mod secrets;
 mod session;
 pub mod shim;
 mod simulated;

@@ -3,6 +3,7 @@
 use super::find::{Containers, Kind, Pull, Runtime, gpus_described};
 use super::{ctr, podman};
 use crate::isolation::{Account, Refusal, acting, not_a_volume};
+use crate::secrets;
 use muster_link::messages::RunDetail;
 use muster_model::spec::Volume;
 use serde::{Deserialize, Serialize};
@@ -154,7 +155,7 @@ pub(super) fn shown(w: &Wanted<'_>, rank: u32) -> Vec<Shown> {
         all.push(same(script, true));
     }
     if !d.secrets.0.is_empty() {
-        let from = crate::shim::shared_secrets(w.dir).display().to_string();
+        let from = secrets::shared(w.dir).display().to_string();
         all.push(Shown { from, at: w.secrets_dir.display().to_string(), read_only: true });
     }
     all.extend(d.volumes.iter().map(|v| Shown {

@@ -6,6 +6,7 @@ use super::own::{OWN, own_path};
 use super::place::{self, Places};
 use super::{Inside, Refusal, SCRATCH, acting, dev, groups, lasting, people, run, sys};
 use crate::run_dir::write_private;
+use crate::secrets;
 use crate::shim::Order;
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -99,7 +100,7 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
             .and_then(|()| s.bind(&s.at))
             .map_err(node("cannot hand over the attempt's files"))?;
     }
-    secrets(order, who).map_err(|e| match e.kind() {
+    write_secrets(order, who).map_err(|e| match e.kind() {
         io::ErrorKind::StorageFull => Refusal::Job("its secrets are larger than 8 MiB".into()),
         _ => Refusal::node("cannot hand over secrets", &e),
     })?;
@@ -277,7 +278,7 @@ fn proc_and_sys() -> io::Result<()> {
     mounted::make_read_only(Path::new("/sys"))
 }
 
-fn secrets(order: &Order, who: &Account) -> io::Result<()> {
+fn write_secrets(order: &Order, who: &Account) -> io::Result<()> {
     if order.secrets.is_empty() {
         return Ok(());
     }
@@ -286,7 +287,7 @@ fn secrets(order: &Order, who: &Account) -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     let options = format!("size=8m,mode=0700,uid={},gid={}", who.uid, who.gid);
     sys::mount(Some(Path::new("tmpfs")), &dir, Some("tmpfs"), flags, Some(&options))?;
-    for (name, value) in crate::shim::secret_files(order) {
+    for (name, value) in secrets::files(&order.secrets) {
         let path = dir.join(name);
         write_private(&path, value.as_bytes())?;
         std::os::unix::fs::chown(&path, Some(who.uid), Some(who.gid))?;
