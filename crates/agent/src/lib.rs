@@ -22,6 +22,7 @@ pub mod runner;
 mod secrets;
 mod session;
 pub mod shim;
+mod signals;
 mod simulated;
 mod tester;
 #[doc(hidden)]

@@ -3,7 +3,6 @@
 use super::finish::Finishing;
 use super::hands::SlotGpus;
 use super::pids::{About, PidMap};
-use super::signals::Reach;
 use super::{Desk, GRACE, RankPermit, RunnerConfig, start};
 use crate::cgroup::Group;
 use crate::clock::wall;
@@ -14,6 +13,7 @@ use crate::run_dir::{
     EndFile, FirstFailure, KillBy, MetaFile, Record, RunDir, StateFile, Why, sanitised,
 };
 use crate::secrets;
+use crate::signals::Reach;
 use crate::trash;
 use crate::voice::{self, Voice};
 use muster_link::messages::{LogChunk, RunDetail, Stream, VoiceReport};
