@@ -1,8 +1,8 @@
 //! GPUs that are held and do nothing: seen here in the telemetry, judged by the policy in the log.
 
 use super::Inner;
-use super::telemetry::Columns;
 use crate::brain::Attach;
+use crate::telemetry::Columns;
 use futures::stream::{self, StreamExt};
 use muster_engine::State;
 use muster_model::command::Command;

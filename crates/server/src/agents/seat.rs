@@ -2,7 +2,7 @@
 
 use super::faults::Gate;
 use super::idle::IdleGpus;
-use super::telemetry::{Columns, Ring, Window};
+use crate::telemetry::{Columns, Ring, Window};
 use muster_engine::State;
 use muster_link::messages::FromServer;
 use muster_model::clock::STEPS_APART;

@@ -1,8 +1,9 @@
 //! One look at every node: what the log says of it, and what it last told of itself.
 
 use super::layout;
-use crate::agents::{Agents, Columns};
+use crate::agents::Agents;
 use crate::brain::Brain;
+use crate::telemetry::Columns;
 use muster_engine::State;
 use muster_model::finding::{Finding, Severity};
 use muster_model::job::Job;

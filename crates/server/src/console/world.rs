@@ -2,7 +2,7 @@
 
 use super::gather::{Look, Seen};
 use super::layout::{EXCLUDED, Layout, MISSING};
-use crate::agents::Columns;
+use crate::telemetry::Columns;
 use muster_api::node::state_word;
 use muster_model::Time;
 use muster_model::finding::Severity;

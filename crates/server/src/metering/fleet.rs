@@ -2,9 +2,9 @@
 //! whole log again, and beside it what GPUs told of themselves.
 
 use super::{Inner, heard};
-use crate::agents::Columns;
 use crate::brain::Brain;
 use crate::follower::Follower;
+use crate::telemetry::Columns;
 use muster_engine::State;
 use muster_metering::{Counts, Fleet, Heard, Seen, Step, Supply, Work, deaf};
 use muster_model::event::Record;
