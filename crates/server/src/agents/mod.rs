@@ -3,6 +3,7 @@
 mod accept;
 mod acts;
 mod beside;
+mod conn;
 mod fabric;
 mod faults;
 mod hello;
