@@ -2,9 +2,9 @@
 
 mod nodes;
 
-use crate::index::Index;
+use crate::state::index::Index;
+use crate::state::waits::Depends;
 use crate::state::{Booked, Life, State};
-use crate::waits::Depends;
 use muster_model::event::{Event, Record};
 use muster_model::hold::Hold;
 use muster_model::ids::{AttemptKey, JobId, Seq};
@@ -585,7 +585,7 @@ impl State {
             last |= before == SlotState::Lost;
             let mut after = before.clone();
             f(&mut after);
-            if crate::index::live(&before) && !crate::index::live(&after) {
+            if crate::state::index::live(&before) && !crate::state::index::live(&after) {
                 self.index.slot_gone(job, i);
             }
             last |= self.index.slot_changed(key.job, node, i, (&before, &after));
@@ -688,7 +688,7 @@ impl State {
     fn learn(&mut self, at: Time, job: JobId) {
         let Some(j) = self.jobs.get(&job).cloned() else { return };
         let Some(started) = j.attempt.as_ref().and_then(|a| a.started_at) else { return };
-        let w = crate::index::work(&j);
+        let w = crate::state::index::work(&j);
         let user = (j.project.clone(), j.user.clone());
         self.history.observe(user, w.width(), w.limit_ms(), at.since(started).0);
         self.with_index(|ix, s| {

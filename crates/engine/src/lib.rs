@@ -6,14 +6,12 @@
 //! - [`State::apply`] folds one record in. It holds no policy: every id, deadline and choice is
 //!   in the record.
 
-mod accounts;
 mod apply;
 mod carry;
 mod decide;
 mod explain;
 mod hardware;
 mod health;
-mod index;
 pub mod invariants;
 mod keys;
 mod preflight;
@@ -29,7 +27,6 @@ mod snapshot;
 mod stage;
 mod state;
 mod tick;
-mod waits;
 
 pub use apply::ApplyError;
 pub use decide::permissions::may_see;

@@ -1,7 +1,7 @@
 //! The state as bytes, and its digest. Snapshots keep the same promise as events: a later
 //! version reads them.
 
-use crate::index::Index;
+use crate::state::index::Index;
 use crate::state::{Booked, KeptFault, KeyEntry, Life, PromiseStats, State};
 use muster_model::fault::FaultClass;
 use muster_model::ids::{Epoch, Seq, SiteId};

@@ -1,7 +1,11 @@
 //! What the log adds up to.
 
+mod accounts;
+pub(crate) mod index;
+pub(crate) mod waits;
+
 use crate::apply::PAST_NODES;
-use crate::index::Index;
+use index::{Index, Left};
 use muster_model::command::Answer;
 use muster_model::fault::{FaultClass, SeenFault};
 use muster_model::ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
@@ -168,7 +172,7 @@ impl State {
     }
 
     /// Slots of a job's present attempt that hold something.
-    pub(crate) fn left(&self, job: JobId) -> crate::index::Left {
+    pub(crate) fn left(&self, job: JobId) -> Left {
         self.index.left.get(&job).copied().unwrap_or_default()
     }
 

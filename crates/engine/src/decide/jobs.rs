@@ -2,9 +2,9 @@
 
 use super::check_version;
 use crate::Engine;
-use crate::index::spec_demand;
 use crate::state::State;
-use crate::waits::Depends;
+use crate::state::index::spec_demand;
+use crate::state::waits::Depends;
 use muster_model::command::{Answer, Refusal, RefusalCode, Request, user_of};
 use muster_model::event::Event;
 use muster_model::hold::{HeldBy, Hold};

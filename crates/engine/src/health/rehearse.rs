@@ -8,8 +8,8 @@
 //! runs on the copy.
 
 use crate::decide::qualify::CAN;
-use crate::index::Index;
 use crate::state::State;
+use crate::state::index::Index;
 use crate::{Engine, Policy};
 use muster_model::FailureMode;
 use muster_model::command::{Actor, Command, Request};
