@@ -28,7 +28,6 @@ mod stage;
 mod state;
 mod tick;
 
-pub use apply::ApplyError;
 pub use decide::permissions::may_see;
 pub use health::{
     Automation, HealthBook, RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, StaysAway, Stopped,
@@ -37,7 +36,7 @@ pub use promises::{Outside, Promises, Standing};
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
 pub use runbooks::{DryStep, Rehearsed, RunbookShelf, rehearse, sees};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
-pub use state::{Booked, KeptFault, KeyEntry, Life, PromiseStats, State};
+pub use state::{ApplyError, Booked, KeptFault, KeyEntry, Life, PromiseStats, State};
 
 use muster_model::command::{Answer, Refusal, Request};
 use muster_model::event::{Event, Record, SCHEMA};

@@ -1,10 +1,12 @@
 //! What the log adds up to.
 
 mod accounts;
+mod error;
 pub(crate) mod index;
 pub(crate) mod waits;
 
-use crate::apply::PAST_NODES;
+pub use error::ApplyError;
+
 use index::{Index, Left};
 use muster_model::command::Answer;
 use muster_model::fault::{FaultClass, SeenFault};
@@ -23,6 +25,9 @@ use muster_scheduler::history::History;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Nodes remembered of a past attempt.
+pub(crate) const PAST_NODES: usize = 16;
 
 /// What came of a request with an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

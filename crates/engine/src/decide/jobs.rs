@@ -336,7 +336,7 @@ fn fence_of_last(e: &Engine, job: &Job) -> Result<Time, Refusal> {
     let Some(last) = job.past.last().filter(|_| job.spec.fenced()) else { return Ok(Time(0)) };
     let key = AttemptKey { job: job.id, attempt: last.no };
     // Only the first nodes of a large gang are remembered; any of the others may be among them.
-    let all = last.nodes.len() >= crate::apply::PAST_NODES;
+    let all = last.nodes.len() >= crate::state::PAST_NODES;
     // Retiring a node is an operator's word that nothing runs there. It is needed where ranks go on
     // for good; where they have a lease, it is not waited for any less.
     let goes_on = job.spec.partition() == OnPartition::Continue;

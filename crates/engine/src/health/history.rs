@@ -8,8 +8,7 @@
 use super::HealthBook;
 use super::findings::of_hardware;
 use super::held::of_work;
-use crate::apply::PAST_NODES;
-use crate::state::State;
+use crate::state::{PAST_NODES, State};
 use muster_health::breaker::Count;
 use muster_health::lemon;
 use muster_model::FailureMode;
