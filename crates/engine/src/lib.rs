@@ -29,14 +29,14 @@ mod state;
 mod tick;
 
 pub use decide::permissions::may_see;
-pub use health::{
-    Automation, HealthBook, RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, StaysAway, Stopped,
-};
-pub use promises::{Outside, Promises, Standing};
+pub use health::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, StaysAway};
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
-pub use runbooks::{DryStep, Rehearsed, RunbookShelf, rehearse, sees};
+pub use runbooks::{DryStep, Rehearsed, rehearse, sees};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
-pub use state::{ApplyError, Booked, KeptFault, KeyEntry, Life, PromiseStats, State};
+pub use state::{
+    ApplyError, Automation, Booked, HealthBook, KeptFault, KeyEntry, Life, Outside, PromiseStats,
+    Promises, RunbookShelf, Standing, State, Stopped,
+};
 
 use muster_model::command::{Answer, Refusal, Request};
 use muster_model::event::{Event, Record, SCHEMA};

@@ -71,11 +71,11 @@ struct Stored {
     #[serde(default)]
     fault_counts: Vec<(String, FaultClass, u64)>,
     #[serde(default)]
-    health: crate::health::HealthBook,
-    #[serde(default, skip_serializing_if = "crate::runbooks::RunbookShelf::is_empty")]
-    runbooks: crate::runbooks::RunbookShelf,
+    health: crate::state::HealthBook,
+    #[serde(default, skip_serializing_if = "crate::state::RunbookShelf::is_empty")]
+    runbooks: crate::state::RunbookShelf,
     #[serde(default)]
-    slo: Option<crate::promises::Promises>,
+    slo: Option<crate::state::Promises>,
 }
 
 impl State {
@@ -184,7 +184,7 @@ impl State {
             fault_counts: s.fault_counts.into_iter().map(|(c, k, n)| ((c, k), n)).collect(),
             health: s.health,
             runbooks: s.runbooks,
-            slo: crate::promises::Promises::default(),
+            slo: crate::state::Promises::default(),
             policy: s.policy,
             quotas: s.quotas,
             reservations: s

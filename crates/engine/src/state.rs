@@ -2,10 +2,16 @@
 
 mod accounts;
 mod error;
+pub(crate) mod health_book;
 pub(crate) mod index;
+mod promise_book;
+mod runbook_shelf;
 pub(crate) mod waits;
 
 pub use error::ApplyError;
+pub use health_book::{Automation, HealthBook, Stopped};
+pub use promise_book::{Outside, Promises, Standing};
+pub use runbook_shelf::RunbookShelf;
 
 use index::{Index, Left};
 use muster_model::command::Answer;
@@ -147,11 +153,11 @@ pub struct State {
     /// How often each fault was told of, over all nodes.
     pub fault_counts: BTreeMap<(String, FaultClass), u64>,
     /// What is wrong, what is done about it, and how far that has come.
-    pub health: crate::health::HealthBook,
+    pub health: HealthBook,
     /// The site's own runbooks, and runs.
-    pub runbooks: crate::runbooks::RunbookShelf,
+    pub runbooks: RunbookShelf,
     /// What is promised, what was counted, and who has to be told.
-    pub slo: crate::promises::Promises,
+    pub slo: Promises,
     /// When work was moved so that a gang fits, in the last hour or so.
     pub moves: Vec<Time>,
     /// Requests that must not be done twice.

@@ -2,7 +2,7 @@
 
 use super::work::Group;
 use crate::Engine;
-use crate::state::State;
+use crate::state::{HealthBook, State};
 use muster_lifecycle::limits::{GroupUse, holds, stop_holds, stoppable, storm};
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
@@ -292,7 +292,7 @@ fn counts(n: &Node) -> bool {
 }
 
 /// Is it out of service by automation?
-pub(crate) fn is_out(book: &super::HealthBook, n: &Node) -> bool {
+pub(crate) fn is_out(book: &HealthBook, n: &Node) -> bool {
     let word = |e: &Entity| book.breakers.get(e).is_some_and(|b| b.pinned.is_some());
     if matches!(n.stage, Stage::Quarantined | Stage::Repairing)
         || n.stage == Stage::Suspect && !book.is_stopped(n)

@@ -5,7 +5,6 @@
 
 mod allocation;
 mod apply;
-mod book;
 mod breakers;
 mod causes;
 mod decide;
@@ -24,7 +23,6 @@ mod timers;
 mod work;
 
 pub use allocation::StaysAway;
-pub use book::{Automation, HealthBook, Stopped};
 pub(crate) use decide::decide;
 pub(crate) use findings::of_hardware;
 pub(crate) use limits::is_out;
