@@ -1,7 +1,7 @@
 //! Commands about jobs.
 
-use super::check_version;
 use crate::Engine;
+use crate::lookup::{check_version, no_job};
 use crate::state::State;
 use crate::state::index::spec_demand;
 use crate::state::waits::Depends;
@@ -16,11 +16,6 @@ use muster_model::resolve::{AfterRef, resolve};
 use muster_model::spec::{Group, JobSpec, OnPartition, Priority};
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
-
-pub(crate) fn no_job(job: JobId) -> Refusal {
-    Refusal::new(RefusalCode::NotFound, format!("there is no job {job}"))
-        .hint("`muster ps -a` lists the jobs")
-}
 
 fn find(e: &Engine, req: &Request, id: JobId) -> Result<Arc<Job>, Refusal> {
     let job = e.state.jobs.get(&id).cloned().ok_or_else(|| no_job(id))?;

@@ -4,7 +4,7 @@ use super::apply::in_group;
 use super::held::is_work;
 use super::limits::PAGE_AGAIN;
 use crate::Engine;
-use crate::decide::qualify::{self, CAN};
+use crate::qualify::{self, CAN};
 use crate::state::HealthBook;
 use muster_health::breaker;
 use muster_model::breaker::{Breaker, BreakerState, Probe};
