@@ -15,6 +15,7 @@ mod health;
 pub mod invariants;
 mod keys;
 mod lookup;
+mod permissions;
 mod preflight;
 mod promises;
 mod qualify;
@@ -30,8 +31,8 @@ mod stage;
 mod state;
 mod tick;
 
-pub use decide::permissions::may_see;
 pub use health::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, StaysAway};
+pub use permissions::may_see;
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
 pub use runbooks::{DryStep, Rehearsed, rehearse, sees};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
@@ -155,11 +156,17 @@ impl Engine {
         self.actor.clone_from(&req.actor.name);
         self.key.clone_from(&req.key);
         let before = self.out.len();
-        let answer = decide::decide(self, req);
+        let answer = self.decide(req);
         debug_assert!(answer.is_ok() || self.out.len() == before, "a refusal changes nothing");
         self.key = None;
         self.actor = "system".into();
         answer
+    }
+
+    /// Decides on a request within the present round: of a caller, or of a runbook, whose acts
+    /// are requests like any other.
+    fn decide(&mut self, req: &Request) -> Result<Answer, Refusal> {
+        decide::decide(self, req)
     }
 
     /// Time never runs backwards, whatever the clock does.

@@ -2,12 +2,12 @@
 
 pub(crate) mod jobs;
 mod nodes;
-pub(crate) mod permissions;
 mod policy;
 mod tenants;
 
 use crate::Engine;
 use crate::lookup;
+use crate::permissions;
 use crate::qualify;
 use crate::state::KeyEntry;
 use muster_model::command::{Answer, Command, IdempotencyKey, Refusal, RefusalCode, Request};
