@@ -1,5 +1,6 @@
 //! `cargo xtask layers`: pure crates stay pure, arrows point down, files stay readable.
 
+mod circles;
 mod examples;
 mod files;
 mod graph;
@@ -41,6 +42,7 @@ pub fn run() -> Result<ExitCode> {
         findings.extend(files::lints_not_inherited(package)?);
         findings.extend(examples::runnable(&package.dir)?);
     }
+    findings.extend(circles::between_modules(&crate::root())?);
     let (too_long, long) = files::long_files(&crate::root())?;
     findings.extend(too_long);
     for warning in &long {
