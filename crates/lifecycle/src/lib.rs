@@ -2,13 +2,14 @@
 //!
 //! - [`step`]: the stages of a node's life and the ways between them.
 //! - [`ladder`]: which remedy a finding calls for.
-//! - [`limits`]: how much automation may take out of service.
+//! - [`groups`]: what the limits count; [`limits`]: how much automation may take out of service.
 //! - [`remedy`]: what a remedy does next.
 //!
 //! Reachability, cordon, role, test and probation are axes of their own: a node can be ready,
 //! unreachable and cordoned at once. No clock, no I/O: what is known comes in, what is to be done
 //! goes out.
 
+pub mod groups;
 pub mod ladder;
 pub mod limits;
 pub mod remedy;
