@@ -2,12 +2,13 @@
 
 use crate::acts::Acts;
 use crate::cgroup::Cgroups;
+use crate::clock::wall;
 use crate::hooks::{Actor, Hooks};
 use crate::inventory::{self, GpuSource};
 use crate::lease::BootTime;
 use crate::process;
 use crate::runner::{Hands, Runner, RunnerConfig};
-use crate::simulated::Simulated;
+use crate::simulated::{Away, SIM_CAN, Simulated};
 use crate::tester::Tester;
 use crate::watch::Watcher;
 use muster_link::messages::{FromAgent, LogChunk, LogMark, RunDetail, Telemetry};
@@ -20,17 +21,11 @@ use muster_model::node::Inventory;
 use muster_model::placement::HeldPart;
 use muster_model::qualification::Level;
 use muster_model::remedy::Act;
-use muster_model::units::{Span, Time};
+use muster_model::units::Span;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 use tokio::sync::Notify;
-
-/// The wall clock.
-pub(crate) fn wall() -> Time {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}
 
 /// Where the devices come from.
 pub(crate) enum Devices {
@@ -74,12 +69,6 @@ struct Told {
 
 /// Faults kept until the server answered; the newest count.
 const TOLD_MAX: usize = 256;
-
-/// A while in which a simulated node is not there.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Away {
-    pub(crate) until: Instant,
-}
 
 fn boot(devices: &Devices) -> String {
     match devices {
@@ -225,7 +214,7 @@ impl Body {
             }
             Devices::Simulated(s) => {
                 let isolation = self.config.cgroups.isolation().to_owned();
-                let can = crate::hosts::SIM_CAN.map(str::to_owned).into();
+                let can = SIM_CAN.map(str::to_owned).into();
                 Inventory { isolation, can, ..s.inventory() }
             }
         }

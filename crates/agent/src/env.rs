@@ -36,27 +36,6 @@ pub(crate) fn inherited() -> Env {
     env
 }
 
-/// What a rank that runs as its project's user must know of itself, unless the job says it. Of the
-/// agent's path it gets what others may enter: programs would take the rest for a refusal.
-pub(crate) fn of_account(who: &crate::isolation::Account, said: &Env, base: &Env) -> Env {
-    let path = base.get("PATH").map_or("", String::as_str);
-    let path: Vec<&str> = path.split(':').filter(|d| others_enter(Path::new(d))).collect();
-    let all = [
-        ("HOME", who.home.clone()),
-        ("USER", who.name.clone()),
-        ("LOGNAME", who.name.clone()),
-        ("PATH", path.join(":")),
-    ];
-    let unsaid = all.into_iter().filter(|(name, _)| !said.contains_key(*name));
-    unsaid.map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-fn others_enter(dir: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    let closed = |d: &Path| std::fs::metadata(d).is_ok_and(|m| m.permissions().mode() & 1 == 0);
-    dir.is_absolute() && !dir.ancestors().any(closed)
-}
-
 /// Where things of a slot are.
 pub(crate) struct Places<'a> {
     pub(crate) run_dir: &'a Path,

@@ -9,7 +9,7 @@ use crate::inventory::GpuSource;
 use crate::run_dir::RunDir;
 use crate::runner::{RankBudget, RunnerConfig, ShimCommand};
 use crate::session::{Servers, Session, SessionConfig};
-use crate::simulated::{Gangs, SimClock, Simulated};
+use crate::simulated::{Gangs, SIM_CAN, SimClock, Simulated};
 use crate::watch::Watcher;
 use muster_link::token::JoinToken;
 use muster_model::names::NodeName;
@@ -110,8 +110,6 @@ pub fn sim_host(state: &Path) -> Result<SimHost, AgentError> {
 }
 
 const SIM_ADDRESS: &str = "127.0.0.1";
-/// What a simulated node can be asked for.
-pub(crate) const SIM_CAN: [&str; 3] = ["qualify", "reset", "reboot"];
 
 fn cgroups(given: Option<Arc<Cgroups>>) -> Arc<Cgroups> {
     let groups = given.unwrap_or_else(|| Arc::new(Cgroups::detect()));

@@ -3,6 +3,7 @@
 mod acts;
 mod body;
 pub mod cgroup;
+mod clock;
 pub mod container;
 mod env;
 mod error;
@@ -18,8 +19,10 @@ mod logs;
 mod process;
 mod run_dir;
 pub mod runner;
+mod secrets;
 mod session;
 pub mod shim;
+mod signals;
 mod simulated;
 mod tester;
 #[doc(hidden)]

@@ -1,6 +1,6 @@
 //! A test of a real machine, on a thread of its own, one at a time.
 
-use crate::body::wall;
+use crate::clock::wall;
 use crate::hooks::{Progress, Qualifier};
 use muster_link::messages::FromAgent;
 use muster_model::qualification::{Check, Level, Outcome, Qualification};

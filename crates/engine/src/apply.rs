@@ -2,9 +2,9 @@
 
 mod nodes;
 
-use crate::index::Index;
-use crate::state::{Booked, Life, State};
-use crate::waits::Depends;
+use crate::state::index::Index;
+use crate::state::waits::Depends;
+use crate::state::{ApplyError, Booked, Life, PAST_NODES, State};
 use muster_model::event::{Event, Record};
 use muster_model::hold::Hold;
 use muster_model::ids::{AttemptKey, JobId, Seq};
@@ -21,31 +21,8 @@ use muster_model::units::Time;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A record that does not follow the state: the log is broken, or from a newer version.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ApplyError {
-    /// A number is missing or repeated.
-    #[error("record {got} does not follow record {after}")]
-    NotDense {
-        /// Last one applied.
-        after: Seq,
-        /// The one at hand.
-        got: Seq,
-    },
-    /// It speaks of something that is not there.
-    #[error("record {seq} speaks of {what}, which is not there")]
-    Unknown {
-        /// The number of the record that cannot be applied.
-        seq: Seq,
-        /// What it names that is not there.
-        what: String,
-    },
-}
-
 /// Changes of leadership remembered.
 const LEADS_MAX: usize = 1000;
-/// Nodes remembered of a past attempt.
-pub(crate) const PAST_NODES: usize = 16;
 /// Past attempts kept with a job.
 const PAST_MAX: usize = 16;
 
@@ -585,7 +562,7 @@ impl State {
             last |= before == SlotState::Lost;
             let mut after = before.clone();
             f(&mut after);
-            if crate::index::live(&before) && !crate::index::live(&after) {
+            if crate::state::index::live(&before) && !crate::state::index::live(&after) {
                 self.index.slot_gone(job, i);
             }
             last |= self.index.slot_changed(key.job, node, i, (&before, &after));
@@ -688,7 +665,7 @@ impl State {
     fn learn(&mut self, at: Time, job: JobId) {
         let Some(j) = self.jobs.get(&job).cloned() else { return };
         let Some(started) = j.attempt.as_ref().and_then(|a| a.started_at) else { return };
-        let w = crate::index::work(&j);
+        let w = crate::state::index::work(&j);
         let user = (j.project.clone(), j.user.clone());
         self.history.observe(user, w.width(), w.limit_ms(), at.since(started).0);
         self.with_index(|ix, s| {

@@ -2,7 +2,7 @@
 //! that failed.
 
 use crate::Engine;
-use crate::index::{facts, work};
+use crate::state::index::{facts, work};
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Basis, Job, JobState, Promise, StopReason};

@@ -1,8 +1,8 @@
 //! Why a job waits, with holds, dependencies and the queue on top of the scheduler's answer.
 
 use crate::decide::jobs::{admit, named_by};
-use crate::index::{spec_demand, work};
 use crate::state::State;
+use crate::state::index::{spec_demand, work};
 use muster_model::command::{Refusal, RefusalCode, user_of};
 use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;

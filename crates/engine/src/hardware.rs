@@ -1,7 +1,6 @@
 //! What nodes told of their hardware, folded in: faults, and tests that go on and come to an end.
 
-use crate::apply::ApplyError;
-use crate::state::{KeptFault, State};
+use crate::state::{ApplyError, KeptFault, State};
 use muster_model::event::{Event, Record};
 use muster_model::fault::SeenFault;
 use muster_model::names::NodeName;

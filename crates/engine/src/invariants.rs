@@ -3,9 +3,9 @@
 //!
 //! A check says what is wrong in words; silence means that all is well.
 
-use crate::index::live;
 use crate::state::State;
-use crate::waits::Depends;
+use crate::state::index::live;
+use crate::state::waits::Depends;
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::job::{Attempt, Job, JobState, SlotState};

@@ -8,18 +8,19 @@
 
 #![forbid(unsafe_code)]
 
-mod accounts;
 mod apply;
 mod carry;
 mod decide;
 mod explain;
 mod hardware;
 mod health;
-mod index;
 pub mod invariants;
 mod keys;
+mod lookup;
+mod permissions;
 mod preflight;
 mod promises;
+mod qualify;
 mod reliability;
 pub mod report;
 mod reservations;
@@ -31,18 +32,16 @@ mod snapshot;
 mod stage;
 mod state;
 mod tick;
-mod waits;
 
-pub use apply::ApplyError;
-pub use decide::permissions::may_see;
-pub use health::{
-    Automation, HealthBook, RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, StaysAway, Stopped,
-};
-pub use promises::{Outside, Promises, Standing};
+pub use health::{RehearsedRemedies, RehearsedRemedy, RemedyRehearsal, StaysAway};
+pub use permissions::may_see;
 pub use report::{AccountRow, LimitRow, Move, MoveProposal, QuotaReport, QuotaRow};
-pub use runbooks::{DryStep, Rehearsed, RunbookShelf, rehearse, sees};
+pub use runbooks::{DryStep, Rehearsed, rehearse, sees};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
-pub use state::{Booked, KeptFault, KeyEntry, Life, PromiseStats, State};
+pub use state::{
+    ApplyError, Automation, Booked, HealthBook, KeptFault, KeyEntry, Life, Outside, PromiseStats,
+    Promises, RunbookShelf, Standing, State, Stopped,
+};
 
 use muster_model::command::{Answer, Refusal, Request};
 use muster_model::event::{Event, Record, SCHEMA};
@@ -156,11 +155,17 @@ impl Engine {
         self.actor.clone_from(&req.actor.name);
         self.key.clone_from(&req.key);
         let before = self.out.len();
-        let answer = decide::decide(self, req);
+        let answer = self.decide(req);
         debug_assert!(answer.is_ok() || self.out.len() == before, "a refusal changes nothing");
         self.key = None;
         self.actor = "system".into();
         answer
+    }
+
+    /// Decides on a request within the present round: of a caller, or of a runbook, whose acts
+    /// are requests like any other.
+    fn decide(&mut self, req: &Request) -> Result<Answer, Refusal> {
+        decide::decide(self, req)
     }
 
     /// Time never runs backwards, whatever the clock does.

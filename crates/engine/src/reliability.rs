@@ -85,7 +85,7 @@ impl Engine {
             level.is_none_or(|l| a.location.path(&a.name, l) == b.location.path(&b.name, l))
         };
         let good = |a: &Node, b: &Node| {
-            let (a, b) = (crate::index::facts(a), crate::index::facts(b));
+            let (a, b) = (crate::state::index::facts(a), crate::state::index::facts(b));
             let whole = |f: &NodeFacts| f.gpus.minus(f.mig).len();
             a.sku == b.sku && whole(&a) >= whole(&b) && a.cpus >= b.cpus && a.memory >= b.memory
         };

@@ -2,7 +2,7 @@
 
 use crate::Engine;
 use crate::apply::fine;
-use crate::waits::Depends;
+use crate::state::waits::Depends;
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{

@@ -1,7 +1,7 @@
 //! The state as bytes, and its digest. Snapshots keep the same promise as events: a later
 //! version reads them.
 
-use crate::index::Index;
+use crate::state::index::Index;
 use crate::state::{Booked, KeptFault, KeyEntry, Life, PromiseStats, State};
 use muster_model::fault::FaultClass;
 use muster_model::ids::{Epoch, Seq, SiteId};
@@ -71,11 +71,11 @@ struct Stored {
     #[serde(default)]
     fault_counts: Vec<(String, FaultClass, u64)>,
     #[serde(default)]
-    health: crate::health::HealthBook,
-    #[serde(default, skip_serializing_if = "crate::runbooks::RunbookShelf::is_empty")]
-    runbooks: crate::runbooks::RunbookShelf,
+    health: crate::state::HealthBook,
+    #[serde(default, skip_serializing_if = "crate::state::RunbookShelf::is_empty")]
+    runbooks: crate::state::RunbookShelf,
     #[serde(default)]
-    slo: Option<crate::promises::Promises>,
+    slo: Option<crate::state::Promises>,
 }
 
 impl State {
@@ -184,7 +184,7 @@ impl State {
             fault_counts: s.fault_counts.into_iter().map(|(c, k, n)| ((c, k), n)).collect(),
             health: s.health,
             runbooks: s.runbooks,
-            slo: crate::promises::Promises::default(),
+            slo: crate::state::Promises::default(),
             policy: s.policy,
             quotas: s.quotas,
             reservations: s

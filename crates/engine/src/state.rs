@@ -1,7 +1,19 @@
 //! What the log adds up to.
 
-use crate::apply::PAST_NODES;
-use crate::index::Index;
+mod accounts;
+mod error;
+pub(crate) mod health_book;
+pub(crate) mod index;
+mod promise_book;
+mod runbook_shelf;
+pub(crate) mod waits;
+
+pub use error::ApplyError;
+pub use health_book::{Automation, HealthBook, Stopped};
+pub use promise_book::{Outside, Promises, Standing};
+pub use runbook_shelf::RunbookShelf;
+
+use index::{Index, Left};
 use muster_model::command::Answer;
 use muster_model::fault::{FaultClass, SeenFault};
 use muster_model::ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
@@ -19,6 +31,9 @@ use muster_scheduler::history::History;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Nodes remembered of a past attempt.
+pub(crate) const PAST_NODES: usize = 16;
 
 /// What came of a request with an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,11 +153,11 @@ pub struct State {
     /// How often each fault was told of, over all nodes.
     pub fault_counts: BTreeMap<(String, FaultClass), u64>,
     /// What is wrong, what is done about it, and how far that has come.
-    pub health: crate::health::HealthBook,
+    pub health: HealthBook,
     /// The site's own runbooks, and runs.
-    pub runbooks: crate::runbooks::RunbookShelf,
+    pub runbooks: RunbookShelf,
     /// What is promised, what was counted, and who has to be told.
-    pub slo: crate::promises::Promises,
+    pub slo: Promises,
     /// When work was moved so that a gang fits, in the last hour or so.
     pub moves: Vec<Time>,
     /// Requests that must not be done twice.
@@ -168,7 +183,7 @@ impl State {
     }
 
     /// Slots of a job's present attempt that hold something.
-    pub(crate) fn left(&self, job: JobId) -> crate::index::Left {
+    pub(crate) fn left(&self, job: JobId) -> Left {
         self.index.left.get(&job).copied().unwrap_or_default()
     }
 

@@ -6,13 +6,13 @@
 pub mod cuda;
 pub mod dcgm;
 pub mod device;
-pub mod mig;
 pub mod nvml;
 pub mod qualify;
 pub mod sample;
 pub mod simulated;
 mod sku;
 
+pub use muster_model::mig;
 pub use nvml::NvmlDriver;
 pub use sku::sku;
 

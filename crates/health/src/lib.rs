@@ -13,6 +13,7 @@
 //! - [`breaker`]: when work is kept away from something, and when it is let back.
 //! - [`mod@lemon`]: nodes that fail more often than their work explains.
 //! - [`mod@hazard`]: how likely a GPU is to fail within a month.
+//! - [`idle`]: which GPUs are held and do nothing.
 //! - [`detect`]: what follows from faults and figures; [`watch`]: rows and steps in, news out.
 //!
 //! No clock, no I/O, no randomness. Decisions come from integers, or from floating-point sums made
@@ -33,6 +34,7 @@ pub mod ettr;
 pub mod fabric;
 pub mod faults;
 pub mod hazard;
+pub mod idle;
 pub mod interval;
 pub mod lemon;
 pub mod modes;

@@ -2,7 +2,7 @@
 //!
 //! - [`step`]: the stages of a node's life and the ways between them.
 //! - [`ladder`]: which remedy a finding calls for.
-//! - [`limits`]: how much automation may take out of service.
+//! - [`groups`]: what the limits count; [`limits`]: how much automation may take out of service.
 //! - [`remedy`]: what a remedy does next.
 //!
 //! Reachability, cordon, role, test and probation are axes of their own: a node can be ready,
@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod groups;
 pub mod ladder;
 pub mod limits;
 pub mod remedy;

@@ -19,6 +19,7 @@ pub mod hold;
 pub mod ids;
 pub mod inject;
 pub mod job;
+pub mod mig;
 pub mod names;
 pub mod near;
 pub mod node;

@@ -11,6 +11,7 @@ pub mod logs;
 pub mod metering;
 pub mod promises;
 pub mod runbooks;
+mod telemetry;
 pub mod trace;
 
 pub use muster_supervise as supervise;

@@ -1,7 +1,7 @@
 //! The device fence of the unified tree: a program that the kernel asks about every opened
 //! device. Small enough to be put together by hand; see `linux/bpf.h` for the numbers.
 
-use crate::isolation::devices::Rule;
+use super::rule::Rule;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;

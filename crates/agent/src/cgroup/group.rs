@@ -2,7 +2,7 @@
 
 use super::bpf;
 use super::find::{Cgroups, enable};
-use crate::isolation::devices::Rule;
+use super::rule::Rule;
 use crate::process;
 use muster_link::messages::Limits;
 use rustix::process::Signal;

@@ -4,7 +4,9 @@
 mod bpf;
 mod find;
 mod group;
+mod rule;
 
 pub use find::Cgroups;
 pub(crate) use find::mount_points;
 pub(crate) use group::{Fence, Group};
+pub(crate) use rule::Rule;

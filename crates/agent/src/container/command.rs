@@ -1,18 +1,15 @@
 //! What is run for each rank.
 
 use super::find::{Containers, Kind, Pull, Runtime, gpus_described};
+use super::wanted::Wanted;
 use super::{ctr, podman};
 use crate::isolation::{Account, Refusal, acting, not_a_volume};
-use muster_link::messages::RunDetail;
 use muster_model::spec::Volume;
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-
-/// Stands for the file of variables, which is known only when it is made.
-pub(crate) const VARIABLES: &str = "{variables}";
 
 /// What the supervisor must know of a slot in containers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -24,28 +21,6 @@ pub(crate) struct ContainerOrder {
     pub(crate) names: Vec<String>,
     /// What is the agent's and the server's alone.
     pub(crate) hidden: Vec<PathBuf>,
-}
-
-/// What a slot wants to run, and where.
-pub(crate) struct Wanted<'a> {
-    pub(crate) detail: &'a RunDetail,
-    /// Names what differs between agents of one machine.
-    pub(crate) prefix: String,
-    /// Program and arguments inside.
-    pub(crate) argv: &'a [String],
-    /// The attempt's directory.
-    pub(crate) dir: &'a Path,
-    /// What is the agent's and the server's alone.
-    pub(crate) hidden: &'a [PathBuf],
-    /// Who runs inside; root when absent.
-    pub(crate) account: Option<&'a Account>,
-    pub(crate) secrets_dir: &'a Path,
-    /// The slot's control group.
-    pub(crate) group: Option<String>,
-    /// Whether its GPUs are really there.
-    pub(crate) gpus: bool,
-    /// Most shared memory in bytes.
-    pub(crate) shm: u64,
 }
 
 /// The order for a slot's containers, with the words of each rank. Looks at no path of the job's:
@@ -137,43 +112,11 @@ fn source(from: &Path, who: Option<&Account>) -> io::Result<PathBuf> {
     }
 }
 
-/// Something of the node at a place in a container.
-pub(super) struct Shown {
-    pub(super) from: String,
-    pub(super) at: String,
-    pub(super) read_only: bool,
-}
-
-/// What a rank's container sees of the node.
-pub(super) fn shown(w: &Wanted<'_>, rank: u32) -> Vec<Shown> {
-    let d = w.detail;
-    let same = |path: String, read_only: bool| Shown { from: path.clone(), at: path, read_only };
-    let mut all = vec![same(w.dir.join(format!("{rank}.report")).display().to_string(), false)];
-    let script = w.dir.join("script").display().to_string();
-    if w.argv.contains(&script) {
-        all.push(same(script, true));
-    }
-    if !d.secrets.0.is_empty() {
-        let from = crate::shim::shared_secrets(w.dir).display().to_string();
-        all.push(Shown { from, at: w.secrets_dir.display().to_string(), read_only: true });
-    }
-    all.extend(d.volumes.iter().map(|v| Shown {
-        from: v.from.clone(),
-        at: v.at.clone(),
-        read_only: v.read_only,
-    }));
-    if let Some(c) = &d.checkpoint
-        && d.volumes.iter().all(|v| !Path::new(&c.dir).starts_with(&v.at))
-    {
-        all.push(same(c.dir.clone(), false));
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::detail;
+    use muster_link::messages::RunDetail;
     use muster_model::placement::GpuSet;
     use muster_model::units::Bytes;
 

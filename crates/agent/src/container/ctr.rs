@@ -1,6 +1,6 @@
 //! Containerd, through its plain client.
 
-use super::command::{VARIABLES, Wanted, shown};
+use super::wanted::{VARIABLES, Wanted, shown};
 use super::{Runtime, run};
 use crate::isolation::Refusal;
 

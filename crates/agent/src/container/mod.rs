@@ -6,10 +6,12 @@ mod command;
 mod ctr;
 mod find;
 mod podman;
+mod wanted;
 
-pub(crate) use command::{ContainerOrder, VARIABLES, Wanted, check_volumes, order};
+pub(crate) use command::{ContainerOrder, check_volumes, order};
 pub use find::{Containers, Pull};
 pub(crate) use find::{Kind, Runtime};
+pub(crate) use wanted::{VARIABLES, Wanted};
 
 use crate::isolation::Refusal;
 use crate::process;

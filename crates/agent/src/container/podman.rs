@@ -1,6 +1,6 @@
 //! Podman.
 
-use super::command::{VARIABLES, Wanted, shown};
+use super::wanted::{VARIABLES, Wanted, shown};
 use super::{Runtime, run};
 use crate::isolation::{self, KEPT_NAMES, Refusal};
 use rustix::process::{Resource, getrlimit};

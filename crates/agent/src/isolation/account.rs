@@ -1,6 +1,7 @@
 //! Who the ranks of a project are on this node: a user of their own, and nobody else's.
 
 use super::has_power;
+use crate::env::Env;
 use muster_link::messages::RunDetail;
 use muster_model::names::ProjectName;
 use muster_model::tenant::{ACCOUNTS, first_choice_of_account};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// A user as the kernel knows it. Never root.
@@ -40,6 +41,26 @@ impl Account {
             }
         }
     }
+
+    /// What a rank that runs as this user must know of itself, unless the job says it. Of the
+    /// agent's path it gets what others may enter: programs would take the rest for a refusal.
+    pub(crate) fn env(&self, said: &Env, base: &Env) -> Env {
+        let path = base.get("PATH").map_or("", String::as_str);
+        let path: Vec<&str> = path.split(':').filter(|d| others_enter(Path::new(d))).collect();
+        let all = [
+            ("HOME", self.home.clone()),
+            ("USER", self.name.clone()),
+            ("LOGNAME", self.name.clone()),
+            ("PATH", path.join(":")),
+        ];
+        let unsaid = all.into_iter().filter(|(name, _)| !said.contains_key(*name));
+        unsaid.map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+fn others_enter(dir: &Path) -> bool {
+    let closed = |d: &Path| fs::metadata(d).is_ok_and(|m| m.mode() & 1 == 0);
+    dir.is_absolute() && !dir.ancestors().any(closed)
 }
 
 /// The numbers that projects are given on a node.

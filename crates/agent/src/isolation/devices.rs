@@ -1,9 +1,8 @@
 //! Which device nodes a slot may open.
 
+use crate::cgroup::Rule;
 use muster_model::placement::{HeldPart, Slot};
-use serde::{Deserialize, Serialize};
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// What every program expects.
@@ -19,28 +18,6 @@ const TERMINALS: [Rule; 2] = [
     Rule { block: false, major: 136, minor: None },
     Rule { block: false, major: 5, minor: Some(2) },
 ];
-
-/// A device that may be read and written; never made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Rule {
-    pub(crate) block: bool,
-    pub(crate) major: u32,
-    /// Any of the driver when absent.
-    pub(crate) minor: Option<u32>,
-}
-
-impl Rule {
-    /// The device behind a node; none when there is no device.
-    pub(crate) fn of(path: &Path) -> Option<Rule> {
-        let meta = fs::metadata(path).ok()?;
-        let block = meta.file_type().is_block_device();
-        (block || meta.file_type().is_char_device()).then(|| Rule {
-            block,
-            major: libc::major(meta.rdev()),
-            minor: Some(libc::minor(meta.rdev())),
-        })
-    }
-}
 
 /// All nodes of a slot that exist here: the usual ones, and those of its GPUs.
 pub(crate) fn nodes(slot: &Slot, of_gpu: &dyn Fn(u32) -> Vec<PathBuf>) -> Vec<PathBuf> {

@@ -1,7 +1,6 @@
 //! The first process of a slot's namespaces.
 
-use super::{Inside, Refusal, sys, view};
-use crate::shim::Order;
+use super::{Inside, Refusal, SlotPlan, sys, view};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -19,7 +18,7 @@ pub(crate) struct Inner {
 
 impl Inner {
     /// Makes the namespaces and everything in them. When that fails nothing is left of them.
-    pub(crate) fn make(order: &Order, inside: &Inside) -> Result<Inner, Refusal> {
+    pub(crate) fn make(plan: &SlotPlan<'_>, inside: &Inside) -> Result<Inner, Refusal> {
         let node = |what: &'static str| move |e: io::Error| Refusal::node(what, &e);
         let step = |what: &'static str| move |e: io::Error| Refusal::step(what, &e);
         let home = File::open("/proc/self/ns/pid").map_err(step("no process namespaces"))?;
@@ -29,7 +28,7 @@ impl Inner {
         let init = match sys::fork() {
             Ok(0) => {
                 drop(ours);
-                be_init(theirs, order, inside)
+                be_init(theirs, plan, inside)
             }
             Ok(pid) => pid,
             Err(e) => {
@@ -92,7 +91,7 @@ fn ask(mut to: UnixStream) -> Option<Result<(), Refusal>> {
     serde_json::from_slice(&answer).ok()
 }
 
-fn be_init(mut to: UnixStream, order: &Order, inside: &Inside) -> ! {
+fn be_init(mut to: UnixStream, plan: &SlotPlan<'_>, inside: &Inside) -> ! {
     #[expect(unsafe_code, reason = "signal dispositions have no safe interface")]
     // SAFETY: these are valid dispositions and arguments, and this process has one thread.
     unsafe {
@@ -105,7 +104,7 @@ fn be_init(mut to: UnixStream, order: &Order, inside: &Inside) -> ! {
     if to.read_exact(&mut [0]).is_err() {
         std::process::exit(1);
     }
-    let built = view::build(order, inside);
+    let built = view::build(plan, inside);
     #[expect(unsafe_code, reason = "prctl has no safe interface")]
     // SAFETY: no memory is involved. Acting as somebody else closed this process to its own
     // supervisor; to the ranks, who are other users, it stays closed. It also took away that this

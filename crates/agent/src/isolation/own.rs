@@ -2,7 +2,6 @@
 //! in a place that every account can reach.
 
 use super::account::Account;
-use crate::shim::Order;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -12,8 +11,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const OWN: &str = "/run/muster";
 
 /// Where something of the attempt's directory is inside.
-pub(crate) fn own_path(order: &Order, path: &Path) -> Option<PathBuf> {
-    path.strip_prefix(&order.dir).ok().map(|name| Path::new(OWN).join(name))
+pub(crate) fn own_path(dir: &Path, path: &Path) -> Option<PathBuf> {
+    path.strip_prefix(dir).ok().map(|name| Path::new(OWN).join(name))
 }
 
 /// Lets an account use a file that stays root's. Its owner could do more than write: hold whoever

@@ -4,7 +4,6 @@
 use super::SCRATCH;
 use super::account::Account;
 use super::sys;
-use crate::shim::Order;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,9 +15,9 @@ pub(super) struct List {
     at: PathBuf,
 }
 
-/// Writes the lists of users and groups into the slot's scratch space. The user's name there is
-/// its project's, unless the node has somebody of that name.
-pub(super) fn write(order: &Order, who: &Account) -> io::Result<Vec<List>> {
+/// Writes the lists of users and groups into the scratch space of the attempt's directory. The
+/// user's name there is its project's, unless the node has somebody of that name.
+pub(super) fn write(dir: &Path, who: &Account) -> io::Result<Vec<List>> {
     if !who.made_up {
         return Ok(Vec::new());
     }
@@ -37,7 +36,7 @@ pub(super) fn write(order: &Order, who: &Account) -> io::Result<Vec<List>> {
         }
         text.push_str(&line);
         let file = Path::new(at).file_name().unwrap_or_default();
-        let path = order.dir.join(SCRATCH).join(file);
+        let path = dir.join(SCRATCH).join(file);
         let mut options = fs::OpenOptions::new();
         let mut from = options.write(true).create(true).truncate(true).mode(0o644).open(&path)?;
         from.write_all(text.as_bytes())?;

@@ -4,9 +4,9 @@ use super::account::Account;
 use super::mounted::{self, Before};
 use super::own::{OWN, own_path};
 use super::place::{self, Places};
-use super::{Inside, Refusal, SCRATCH, acting, dev, groups, lasting, people, run, sys};
+use super::{Inside, Refusal, SCRATCH, SlotPlan, acting, dev, groups, lasting, people, run, sys};
 use crate::run_dir::write_private;
-use crate::shim::Order;
+use crate::secrets;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -72,7 +72,7 @@ pub(crate) fn named<'a>(words: impl Iterator<Item = &'a str>) -> Vec<PathBuf> {
 /// Makes a mount namespace and everything in it. Runs in the namespaces' init. What is root's to
 /// write is written before anything of the job's is mounted: a link in there must not lead it
 /// elsewhere.
-pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
+pub(super) fn build(plan: &SlotPlan<'_>, inside: &Inside) -> Result<(), Refusal> {
     let node = |what: &'static str| move |e: io::Error| Refusal::node(what, &e);
     let step = |what: &'static str| move |e: io::Error| Refusal::step(what, &e);
     let who = &inside.account;
@@ -83,11 +83,11 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
     sys::mount(None, Path::new("/"), None, alone, None).map_err(step("cannot keep mounts"))?;
     // What is to be seen is held before its place is covered. The agent's directory is covered
     // first of all, so that nobody gets at it by naming it, or something around it.
-    let own = own_files(order).map_err(node("cannot open the attempt's files"))?;
-    let private = private(order).map_err(node("cannot make private directories"))?;
-    let people = people::write(order, who).map_err(node("cannot name the user"))?;
+    let own = own_files(plan).map_err(node("cannot open the attempt's files"))?;
+    let private = private(plan).map_err(node("cannot make private directories"))?;
+    let people = people::write(plan.dir, who).map_err(node("cannot name the user"))?;
     hide(inside).map_err(node("cannot hide the agent's directory"))?;
-    let look_up = || -> Result<_, Refusal> { Ok((shown(order, inside)?, volumes(order, inside)?)) };
+    let look_up = || -> Result<_, Refusal> { Ok((shown(plan, inside)?, volumes(plan, inside)?)) };
     let (shown, volumes) = acting(who, look_up).map_err(step("cannot act as another user"))??;
     run::Kept::open().build().map_err(node("cannot make /run"))?;
     dev::build(inside, &Path::new(OWN).join("dev")).map_err(node("cannot make /dev"))?;
@@ -99,7 +99,7 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
             .and_then(|()| s.bind(&s.at))
             .map_err(node("cannot hand over the attempt's files"))?;
     }
-    secrets(order, who).map_err(|e| match e.kind() {
+    write_secrets(plan, who).map_err(|e| match e.kind() {
         io::ErrorKind::StorageFull => Refusal::Job("its secrets are larger than 8 MiB".into()),
         _ => Refusal::node("cannot hand over secrets", &e),
     })?;
@@ -107,7 +107,7 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
         p.show().map_err(node("cannot name the user"))?;
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(node("cannot read mounts"))?;
-    groups::show_own(order.group.as_ref(), &mounts).map_err(node("cannot hide control groups"))?;
+    groups::show_own(plan.group, &mounts).map_err(node("cannot hide control groups"))?;
     proc_and_sys().map_err(node("cannot mount /proc"))?;
     let mut places = Places::default();
     for s in &shown {
@@ -116,19 +116,19 @@ pub(super) fn build(order: &Order, inside: &Inside) -> Result<(), Refusal> {
             Refusal::Job(format!("`{}` cannot be shown to the ranks: {e}", s.at.display()))
         })?;
     }
-    for (v, s) in order.volumes.iter().zip(&volumes) {
+    for (v, s) in plan.volumes.iter().zip(&volumes) {
         let refused = |real: &Path| place::refused_at(real, &inside.hidden);
         s.show(&mut places, v.read_only, who, refused).map_err(|e| {
             Refusal::Job(format!("cannot bind volume `{}` at `{}`: {e}", v.from, v.at))
         })?;
     }
     // Others were looked at before their places were covered.
-    if let Some(dir) = inside.lasting.as_ref().filter(|d| in_volume(order, d)) {
+    if let Some(dir) = inside.lasting.as_ref().filter(|d| in_volume(plan, d)) {
         let ready = acting(who, || lasting::ready(dir)).and_then(|ready| ready);
         ready.map_err(|e| lasting::refusal(dir, Some(who), &e))?;
     }
-    let enters = |dir: &String| acting(who, || Path::new(dir).is_dir()).unwrap_or(false);
-    match &order.workdir {
+    let enters = |dir: &str| acting(who, || Path::new(dir).is_dir()).unwrap_or(false);
+    match plan.workdir {
         Some(dir) if !enters(dir) => Err(Refusal::Job(format!(
             "workdir `{dir}` is not a directory on this node that {} can enter: create it, let \
              that user in, or bind it with `volumes`",
@@ -145,12 +145,12 @@ fn covered(path: &Path) -> bool {
 }
 
 /// What a volume is mounted at comes from the volume.
-fn in_volume(order: &Order, path: &Path) -> bool {
-    order.volumes.iter().any(|v| path.starts_with(&v.at))
+fn in_volume(plan: &SlotPlan<'_>, path: &Path) -> bool {
+    plan.volumes.iter().any(|v| path.starts_with(&v.at))
 }
 
-fn shown(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
-    if let Some(dir) = inside.lasting.as_ref().filter(|d| !in_volume(order, d)) {
+fn shown(plan: &SlotPlan<'_>, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
+    if let Some(dir) = inside.lasting.as_ref().filter(|d| !in_volume(plan, d)) {
         make_lasting(dir, inside)?;
     }
     let mut shown = Vec::new();
@@ -158,7 +158,7 @@ fn shown(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
         // The way there may be a link; what it leads to is what would be covered. What does not
         // exist is told where it is used.
         let Ok(real) = path.canonicalize() else { continue };
-        if covered(&real) && !in_volume(order, path) {
+        if covered(&real) && !in_volume(plan, path) {
             let gone = |why: &dyn std::fmt::Display| {
                 Refusal::Job(format!("`{}` cannot be opened: {why}", path.display()))
             };
@@ -199,7 +199,7 @@ pub(crate) fn not_a_volume(real: &Path) -> Option<&'static str> {
     kept.then_some("what is under /proc, /sys and /run is the node's alone")
 }
 
-fn volumes(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
+fn volumes(plan: &SlotPlan<'_>, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
     let who = &inside.account;
     let open = |v: &muster_model::spec::Volume| {
         let bad = |why: &dyn std::fmt::Display| {
@@ -222,15 +222,15 @@ fn volumes(order: &Order, inside: &Inside) -> Result<Vec<Shown>, Refusal> {
         }
         Ok(Shown { from, at: PathBuf::from(&v.at) })
     };
-    order.volumes.iter().map(open).collect()
+    plan.volumes.iter().map(open).collect()
 }
 
 /// What the ranks use of the attempt's directory; the rest is between agent and supervisor.
-fn own_files(order: &Order) -> io::Result<Vec<Shown>> {
-    let reports = order.ranks.iter().map(|r| format!("{}.report", r.rank));
+fn own_files(plan: &SlotPlan<'_>) -> io::Result<Vec<Shown>> {
+    let reports = plan.ranks.iter().map(|r| format!("{r}.report"));
     let mut own = Vec::new();
     for name in reports.chain(["script".to_owned()]) {
-        let path = order.dir.join(&name);
+        let path = plan.dir.join(&name);
         match Shown::open(&path, Path::new(OWN).join(name)) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             open => own.push(open?),
@@ -240,8 +240,8 @@ fn own_files(order: &Order) -> io::Result<Vec<Shown>> {
 }
 
 /// Directories of the slot's own for what everybody shares.
-fn private(order: &Order) -> io::Result<Vec<Shown>> {
-    let scratch = order.dir.join(SCRATCH);
+fn private(plan: &SlotPlan<'_>) -> io::Result<Vec<Shown>> {
+    let scratch = plan.dir.join(SCRATCH);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&scratch)?;
     let mut private = Vec::new();
     for (at, name) in PRIVATE.iter().filter(|(at, _)| Path::new(at).is_dir()) {
@@ -277,16 +277,17 @@ fn proc_and_sys() -> io::Result<()> {
     mounted::make_read_only(Path::new("/sys"))
 }
 
-fn secrets(order: &Order, who: &Account) -> io::Result<()> {
-    if order.secrets.is_empty() {
+fn write_secrets(plan: &SlotPlan<'_>, who: &Account) -> io::Result<()> {
+    if plan.secrets.is_empty() {
         return Ok(());
     }
-    let dir = own_path(order, &order.secrets_dir).unwrap_or_else(|| Path::new(OWN).join("secrets"));
+    let dir =
+        own_path(plan.dir, plan.secrets_dir).unwrap_or_else(|| Path::new(OWN).join("secrets"));
     fs::create_dir_all(&dir)?;
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     let options = format!("size=8m,mode=0700,uid={},gid={}", who.uid, who.gid);
     sys::mount(Some(Path::new("tmpfs")), &dir, Some("tmpfs"), flags, Some(&options))?;
-    for (name, value) in crate::shim::secret_files(order) {
+    for (name, value) in secrets::files(plan.secrets) {
         let path = dir.join(name);
         write_private(&path, value.as_bytes())?;
         std::os::unix::fs::chown(&path, Some(who.uid), Some(who.gid))?;

@@ -5,13 +5,11 @@
 mod finish;
 mod hands;
 mod pids;
-mod signals;
 mod slot;
 mod start;
 
 pub use hands::{AfterSlot, DeviceNodes, Explain, Hands, Slice, Slices, SlotGpus};
 pub use pids::{Holder, PidMap};
-pub(crate) use signals::Reach;
 
 use crate::cgroup::Cgroups;
 use crate::env::{self, Env};

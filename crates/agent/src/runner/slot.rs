@@ -3,17 +3,17 @@
 use super::finish::Finishing;
 use super::hands::SlotGpus;
 use super::pids::{About, PidMap};
-use super::signals::Reach;
 use super::{Desk, GRACE, RankPermit, RunnerConfig, start};
-use crate::body::wall;
 use crate::cgroup::Group;
+use crate::clock::wall;
 use crate::isolation::SCRATCH;
 use crate::logs::Tail;
 use crate::process::{self, ProcessId};
 use crate::run_dir::{
     EndFile, FirstFailure, KillBy, MetaFile, Record, RunDir, StateFile, Why, sanitised,
 };
-use crate::shim::remove_secrets;
+use crate::secrets;
+use crate::signals::Reach;
 use crate::trash;
 use crate::voice::{self, Voice};
 use muster_link::messages::{LogChunk, RunDetail, Stream, VoiceReport};
@@ -667,7 +667,7 @@ impl Slot {
             group.kill_and_wait(Duration::from_secs(2));
             group.remove();
         }
-        remove_secrets(&self.dir.secrets());
+        secrets::remove(&self.dir.secrets());
         let scratch = self.dir.path(SCRATCH);
         let left = trash::discard(&self.dir.trash(), &scratch).err();
         self.add_leftover(

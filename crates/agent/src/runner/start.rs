@@ -132,7 +132,7 @@ fn inside(
     account.join_groups_of(&nodes);
     Ok(Some(Inside {
         required,
-        env: env::of_account(&account, &detail.run.env, tools.base),
+        env: account.env(&detail.run.env, tools.base),
         account,
         hidden: isolation::hidden(&tools.config.state, &tools.hands.hidden),
         named: isolation::named(words.chain(paths).chain(mps)),

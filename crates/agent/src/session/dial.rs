@@ -1,7 +1,7 @@
 //! Reaching the server: joining the site first, when this node never has.
 
 use super::Session;
-use crate::body::wall;
+use crate::clock::wall;
 use crate::error::AgentError;
 use crate::identity::{SiteState, Store, Stored};
 use muster_link::LinkError;

@@ -7,9 +7,11 @@ mod servers;
 mod talk;
 mod wire;
 
-use crate::body::{Body, wall};
+use crate::body::Body;
+use crate::clock::wall;
 use crate::error::AgentError;
 use crate::identity::{SiteState, Store, Stored};
+use crate::simulated::Away;
 use dial::DialError;
 use muster_link::token::JoinToken;
 use muster_model::clock::StepWatch;
@@ -127,7 +129,7 @@ impl Session {
 
     /// How long to wait before the next try: longer each time, and different for each node, so
     /// that a large fleet does not come back all at once.
-    fn pause(&self, tries: u32, away: Option<crate::body::Away>) -> Duration {
+    fn pause(&self, tries: u32, away: Option<Away>) -> Duration {
         if let Some(away) = away {
             return away.until.saturating_duration_since(Instant::now());
         }

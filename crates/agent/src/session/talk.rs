@@ -3,10 +3,11 @@
 use super::dial::{Stream, chain};
 use super::wire::Wire;
 use super::{BREATH, Session, fnv};
-use crate::body::{Away, wall};
+use crate::clock::wall;
 use crate::error::AgentError;
 use crate::lease::BootTime;
 use crate::runner::GRACE;
+use crate::simulated::Away;
 use muster_link::frame::{Frame, FrameReader, MAX_FROM_SERVER};
 use muster_link::messages::{Action, FromAgent, FromServer, Hello, PROTOCOL, RunDetail, RunOrder};
 use muster_model::command::Observed;

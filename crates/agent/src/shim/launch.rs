@@ -76,7 +76,7 @@ fn give_files(order: &Order, dir: &RunDir, who: &Account) -> io::Result<()> {
 
 fn prepare(order: &Order, up: &mut Launched) -> Result<(), Refusal> {
     if let Some(inside) = &order.inside {
-        match Inner::make(order, inside) {
+        match Inner::make(&order.plan(), inside) {
             Ok(inner) => {
                 up.inner = Some(inner);
                 return Ok(());
@@ -137,7 +137,7 @@ fn start(
     } else {
         match (&order.inside, inner) {
             (Some(inside), Some(_)) => {
-                let moved = |a: &String| match own_path(order, Path::new(a)) {
+                let moved = |a: &String| match own_path(&order.dir, Path::new(a)) {
                     Some(path) => path.display().to_string(),
                     None => a.clone(),
                 };

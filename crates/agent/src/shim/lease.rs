@@ -6,7 +6,7 @@ use crate::isolation::Refusal;
 use crate::lease::{BootTime, LeaseOrder, last_renewal};
 use crate::process::ProcessId;
 use crate::run_dir::{Entry, note};
-use crate::runner::Reach;
+use crate::signals::Reach;
 use muster_model::job::SlotEnd;
 use muster_model::units::Span;
 use std::fs::File;

@@ -7,7 +7,6 @@ mod lease;
 mod mounts;
 mod order;
 
-pub(crate) use mounts::{remove_secrets, secret_files, shared_secrets};
 pub(crate) use order::{Order, RankOrder};
 
 use crate::cgroup::Group;

@@ -6,11 +6,12 @@ use crate::isolation::mounted::Before;
 use crate::isolation::place::{self, Places};
 use crate::isolation::{Account, Refusal, acting, lasting, sys};
 use crate::run_dir::write_private;
+use crate::secrets;
 use muster_model::spec::Volume;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Makes a private mount namespace when there is anything to mount, and mounts it. The
 /// supervisor lives in it together with its ranks, so it goes away with the last of them.
@@ -79,7 +80,7 @@ fn hand_over_secrets(order: &Order, private: bool) -> Result<(), Refusal> {
     if order.secrets.is_empty() {
         return Ok(());
     }
-    secrets(order, private).map_err(|e| Refusal::node("cannot hand over secrets", &e))
+    write_secrets(order, private).map_err(|e| Refusal::node("cannot hand over secrets", &e))
 }
 
 fn own_namespace() -> io::Result<()> {
@@ -95,7 +96,7 @@ fn bind(places: &mut Places, v: &Volume) -> io::Result<()> {
     before.as_ref().map_or(Ok(()), Before::make_later_read_only)
 }
 
-fn secrets(order: &Order, private: bool) -> io::Result<()> {
+fn write_secrets(order: &Order, private: bool) -> io::Result<()> {
     let dir = &order.secrets_dir;
     if !dir.is_dir() {
         fs::DirBuilder::new().mode(0o700).create(dir)?;
@@ -105,36 +106,20 @@ fn secrets(order: &Order, private: bool) -> io::Result<()> {
             .is_ok();
     if !in_memory {
         // Without the right to mount, memory-backed storage is still better than the disk.
-        let shared = shared_secrets(&order.dir);
+        let shared = secrets::shared(&order.dir);
         if fs::DirBuilder::new().mode(0o700).create(&shared).is_ok() {
             fs::remove_dir(dir)?;
             std::os::unix::fs::symlink(&shared, dir)?;
         }
     }
-    for (name, value) in secret_files(order) {
+    for (name, value) in secrets::files(&order.secrets) {
         write_private(&dir.join(name), value.as_bytes())?;
     }
     let Some(who) = &order.contained_as else { return Ok(()) };
-    for (name, _) in secret_files(order) {
+    for (name, _) in secrets::files(&order.secrets) {
         std::os::unix::fs::chown(dir.join(name), Some(who.uid), Some(who.gid))?;
     }
     std::os::unix::fs::chown(dir, Some(who.uid), Some(who.gid))
-}
-
-/// Where the secrets of an attempt are in memory that the whole node shares.
-pub(crate) fn shared_secrets(run_dir: &Path) -> PathBuf {
-    let path = std::os::unix::ffi::OsStrExt::as_bytes(run_dir.as_os_str());
-    let hash = path
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
-    PathBuf::from("/dev/shm").join(format!("muster-{hash:016x}"))
-}
-
-/// The secrets that can be files. Names are checked where they are made; here only that none
-/// leaves the directory.
-pub(crate) fn secret_files(order: &Order) -> impl Iterator<Item = (&String, &String)> {
-    let sound = |n: &str| !(n.contains('/') || n.starts_with('.') || n.is_empty());
-    order.secrets.iter().filter(move |(n, _)| sound(n))
 }
 
 /// Removes the secrets' files.
@@ -142,16 +127,5 @@ pub(super) fn clear_secrets(order: &Order) {
     if order.secrets.is_empty() {
         return;
     }
-    remove_secrets(&order.secrets_dir);
-}
-
-/// Removes a directory of secrets, also when it is a link into shared memory.
-pub(crate) fn remove_secrets(dir: &Path) {
-    if let Ok(target) = fs::read_link(dir) {
-        let _ = fs::remove_dir_all(target);
-        let _ = fs::remove_file(dir);
-    }
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let _ = fs::remove_file(entry.path());
-    }
+    secrets::remove(&order.secrets_dir);
 }

@@ -3,7 +3,7 @@
 use crate::cgroup::Group;
 use crate::container::ContainerOrder;
 use crate::env::Env;
-use crate::isolation::{Account, Inside};
+use crate::isolation::{Account, Inside, SlotPlan};
 use crate::lease::LeaseOrder;
 use muster_model::spec::Volume;
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,19 @@ impl Order {
     /// Whose ranks these are; whoever the agent is when absent.
     pub(crate) fn account(&self) -> Option<&Account> {
         self.inside.as_ref().map(|i| &i.account).or(self.contained_as.as_ref())
+    }
+
+    /// What isolating the ranks needs of it.
+    pub(crate) fn plan(&self) -> SlotPlan<'_> {
+        SlotPlan {
+            dir: &self.dir,
+            workdir: self.workdir.as_deref(),
+            ranks: self.ranks.iter().map(|r| r.rank).collect(),
+            volumes: &self.volumes,
+            secrets: &self.secrets,
+            secrets_dir: &self.secrets_dir,
+            group: self.group.as_ref(),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The kernel's log of a simulated node: lines go through the reader that real nodes have, so
 //! that a drill is judged as an accident would be.
 
-use crate::body::wall;
+use crate::clock::wall;
 use muster_health::faults::{Catalogue, Code, Context, Reader, Seen};
 use muster_model::fault::SeenFault;
 use muster_model::units::Time;

@@ -6,7 +6,7 @@ mod log;
 
 pub(crate) use gangs::Gangs;
 
-use crate::body::{Away, wall};
+use crate::clock::wall;
 use gangs::SOUND;
 use log::Log;
 use muster_link::messages::{FromAgent, RunDetail, VoiceReport};
@@ -22,6 +22,15 @@ use muster_simnode::{COLUMNS, Past, RESET_TAKES, SimConfig, SimEvent, SimNode, S
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// What a simulated node can be asked for.
+pub(crate) const SIM_CAN: [&str; 3] = ["qualify", "reset", "reboot"];
+
+/// A while in which a simulated node is not there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Away {
+    pub(crate) until: Instant,
+}
 
 /// The node's clock: it may run faster or slower than the wall's.
 #[derive(Debug, Clone, Copy)]

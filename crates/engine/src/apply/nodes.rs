@@ -1,9 +1,8 @@
 //! What records say about nodes.
 
-use super::ApplyError;
-use crate::index::Index;
 use crate::stage::enter;
-use crate::state::{Booked, State};
+use crate::state::index::Index;
+use crate::state::{ApplyError, Booked, State};
 use muster_model::cordon::{Cordon, CordonedBy};
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;

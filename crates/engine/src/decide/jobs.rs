@@ -1,10 +1,10 @@
 //! Commands about jobs.
 
-use super::check_version;
 use crate::Engine;
-use crate::index::spec_demand;
+use crate::lookup::{check_version, no_job};
 use crate::state::State;
-use crate::waits::Depends;
+use crate::state::index::spec_demand;
+use crate::state::waits::Depends;
 use muster_model::command::{Answer, Refusal, RefusalCode, Request, user_of};
 use muster_model::event::Event;
 use muster_model::hold::{HeldBy, Hold};
@@ -16,11 +16,6 @@ use muster_model::resolve::{AfterRef, resolve};
 use muster_model::spec::{Group, JobSpec, OnPartition, Priority};
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
-
-pub(crate) fn no_job(job: JobId) -> Refusal {
-    Refusal::new(RefusalCode::NotFound, format!("there is no job {job}"))
-        .hint("`muster ps -a` lists the jobs")
-}
 
 fn find(e: &Engine, req: &Request, id: JobId) -> Result<Arc<Job>, Refusal> {
     let job = e.state.jobs.get(&id).cloned().ok_or_else(|| no_job(id))?;
@@ -346,7 +341,7 @@ fn fence_of_last(e: &Engine, job: &Job) -> Result<Time, Refusal> {
     let Some(last) = job.past.last().filter(|_| job.spec.fenced()) else { return Ok(Time(0)) };
     let key = AttemptKey { job: job.id, attempt: last.no };
     // Only the first nodes of a large gang are remembered; any of the others may be among them.
-    let all = last.nodes.len() >= crate::apply::PAST_NODES;
+    let all = last.nodes.len() >= crate::state::PAST_NODES;
     // Retiring a node is an operator's word that nothing runs there. It is needed where ranks go on
     // for good; where they have a lease, it is not waited for any less.
     let goes_on = job.spec.partition() == OnPartition::Continue;

@@ -1,17 +1,18 @@
 //! Decides on a request: a refusal before anything changes, or records.
 
 pub(crate) mod jobs;
-pub(crate) mod nodes;
-pub(crate) mod permissions;
+mod nodes;
 mod policy;
-pub(crate) mod qualify;
 mod tenants;
 
 use crate::Engine;
+use crate::lookup;
+use crate::permissions;
+use crate::qualify;
 use crate::state::KeyEntry;
 use muster_model::command::{Answer, Command, IdempotencyKey, Refusal, RefusalCode, Request};
 use muster_model::event::Event;
-use muster_model::ids::{Seq, SiteId};
+use muster_model::ids::SiteId;
 use muster_model::names::NodeName;
 use muster_model::topology::Location;
 
@@ -73,7 +74,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::ReadmitNode { node, machine, key } => nodes::readmit(e, node, machine, key),
         Command::ClockStepped { step } => {
             if let Some(node) = &step.node {
-                nodes::find(e, node)?;
+                lookup::find(e, node)?;
             }
             e.emit(None, Event::ClockStepped(step.clone()));
             Ok(Answer::Done)
@@ -120,7 +121,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::SetReservation { reservation } => policy::set_reservation(e, reservation),
         Command::DeleteReservation { name } => policy::delete_reservation(e, name),
         Command::IdleReport { node, key, since } => Ok(policy::idle(e, node, *key, *since)),
-        Command::FaultsSeen { node, faults } => qualify::faults(e, node, faults),
+        Command::FaultsSeen { node, faults } => crate::health::faults(e, node, faults),
         Command::Qualify { node, level } => qualify::ask(e, req, node, *level),
         Command::CancelQualification { node } => qualify::cancel(e, req, node),
         Command::QualificationDone { node, id, report } => qualify::done(e, node, *id, report),
@@ -160,18 +161,5 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         | Command::ReceiverFailed { .. } => crate::promises::decide(e, req),
         Command::SetSecret { project, name } => tenants::set_secret(e, project, name),
         Command::DeleteSecret { project, name } => tenants::delete_secret(e, project, name),
-    }
-}
-
-/// The caller insists on the version it saw.
-pub(crate) fn check_version(req: &Request, version: Seq) -> Result<(), Refusal> {
-    match req.if_version {
-        Some(v) if v != version => Err(Refusal::new(
-            RefusalCode::Conflict,
-            format!("it has changed: you saw version {v}, it is at {version}"),
-        )
-        .field("If-Match")
-        .hint("read it again and decide anew")),
-        _ => Ok(()),
     }
 }

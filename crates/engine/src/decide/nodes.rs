@@ -1,8 +1,9 @@
 //! Commands about nodes, and what agents report.
 
-use super::check_version;
 use crate::Engine;
 use crate::apply::fine;
+use crate::lookup::{find, find_versioned};
+use crate::qualify;
 use crate::state::State;
 use muster_lifecycle::Step;
 use muster_model::command::{Answer, Command, Observed, Refusal, RefusalCode, Request};
@@ -18,23 +19,6 @@ use muster_model::topology::Location;
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-pub(crate) fn find(e: &Engine, name: &NodeName) -> Result<Arc<Node>, Refusal> {
-    e.state.nodes.get(name).cloned().ok_or_else(|| {
-        Refusal::new(RefusalCode::NotFound, format!("there is no node {name}"))
-            .hint("`muster nodes` lists them")
-    })
-}
-
-pub(crate) fn find_versioned(
-    e: &Engine,
-    req: &Request,
-    name: &NodeName,
-) -> Result<Arc<Node>, Refusal> {
-    let n = find(e, name)?;
-    check_version(req, n.version)?;
-    Ok(n)
-}
 
 pub(super) fn enroll(
     e: &mut Engine,
@@ -214,7 +198,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     e.node_back_found(node);
     if n.stage == Stage::Enrolled {
         if !protected {
-            super::qualify::on_join(e, node);
+            qualify::on_join(e, node);
         }
         let reason = "joined and told its inventory".to_string();
         e.emit(None, Event::NodeReady { node: node.clone(), reason });
@@ -432,7 +416,7 @@ pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<A
             end_slot(e, key, name, SlotEnd::NodeFault { reason });
         }
     }
-    super::qualify::drop_test(e, &n);
+    qualify::drop_test(e, &n);
     e.forget_node(name);
     e.emit(None, Event::NodeRetired { node: name.clone() });
     e.follow_lost_ranks(n.orphans.iter().map(|k| k.job));
@@ -447,7 +431,7 @@ pub(super) fn reconcile(e: &mut Engine, req: &Request, name: &NodeName) -> Resul
         // of the log nobody knows: it takes no work before.
         let idle = e.state.attempts_on(name).next().is_none();
         if n.stage == Stage::Ready && n.qualified.is_none() && idle {
-            super::qualify::on_join(e, name);
+            qualify::on_join(e, name);
         }
     }
     Ok(Answer::Done)

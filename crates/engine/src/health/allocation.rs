@@ -3,7 +3,7 @@
 //! of a detector that lies must not empty the fleet.
 
 use super::findings::of_hardware;
-use crate::index::block;
+use crate::state::index::block;
 use crate::{Engine, State};
 use muster_lifecycle::ladder::SURE;
 use muster_lifecycle::limits::stop_holds;

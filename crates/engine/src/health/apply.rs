@@ -1,8 +1,7 @@
 //! Folds records about health in. No policy here: only what the record says.
 
-use super::book::{ACTS_KEPT, FINDINGS_KEPT, INCIDENTS_KEPT, REMEDIES_KEPT, Stopped};
-use crate::apply::ApplyError;
-use crate::state::State;
+use crate::state::health_book::{ACTS_KEPT, FINDINGS_KEPT, INCIDENTS_KEPT, REMEDIES_KEPT};
+use crate::state::{ApplyError, State, Stopped};
 use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};

@@ -1,11 +1,11 @@
 //! Breakers: opened by causes, by jobs that keep failing and by operators; probed after a while.
 
-use super::HealthBook;
 use super::apply::in_group;
 use super::held::is_work;
 use super::limits::PAGE_AGAIN;
 use crate::Engine;
-use crate::decide::qualify::{self, CAN};
+use crate::qualify::{self, CAN};
+use crate::state::HealthBook;
 use muster_health::breaker;
 use muster_model::breaker::{Breaker, BreakerState, Probe};
 use muster_model::entity::Entity;

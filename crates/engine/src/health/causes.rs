@@ -278,7 +278,7 @@ impl Engine {
             return;
         }
         // What is proven and under way stays: the GPU is sick whatever made it so.
-        let keeps = |book: &super::HealthBook, f: &Finding| {
+        let keeps = |book: &crate::state::HealthBook, f: &Finding| {
             let r = f.remedy.and_then(|r| book.remedies.get(&r));
             r.is_some_and(|r| r.step != RemedyStep::Proposed && r.action > Action::Drain)
         };

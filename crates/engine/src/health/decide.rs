@@ -2,8 +2,8 @@
 
 use super::limits::is_out;
 use crate::Engine;
-use crate::decide::nodes::{find, find_versioned};
-use crate::decide::qualify;
+use crate::lookup::{find, find_versioned};
+use crate::qualify;
 use muster_health::breaker;
 use muster_model::FailureMode;
 use muster_model::breaker::BreakerState;

@@ -5,11 +5,9 @@
 //! it was asked. Where nobody knows who of a gang it was, each gets its part. What turns out to
 //! have a cause elsewhere (a leaf, a feed, a version, a job) is taken back.
 
-use super::HealthBook;
 use super::findings::of_hardware;
 use super::held::of_work;
-use crate::apply::PAST_NODES;
-use crate::state::State;
+use crate::state::{HealthBook, PAST_NODES, State};
 use muster_health::breaker::Count;
 use muster_health::lemon;
 use muster_model::FailureMode;

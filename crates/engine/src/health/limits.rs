@@ -2,22 +2,20 @@
 
 use super::work::Group;
 use crate::Engine;
-use crate::state::State;
-use muster_lifecycle::limits::{GroupUse, holds, stop_holds, stoppable, storm};
+use crate::state::{HealthBook, State};
+use muster_lifecycle::groups::{FLEET, GroupKind, counts, memberships};
+use muster_lifecycle::limits::{GroupUse, holds, stop_holds, storm};
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
-use muster_model::remedy::{Act, Action, Limits, Mode, Remedy, RemedyStep, Share};
-use muster_model::topology::Level;
+use muster_model::remedy::{Act, Action, Mode, Remedy, RemedyStep};
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The same page is not sent again within this.
 pub(super) const PAGE_AGAIN: Span = Span::hours(1);
-/// The name of the group that all nodes belong to.
-const FLEET: &str = "fleet";
 /// How long somebody has to be told.
 const PAGE_WITHIN: Span = Span::hours(24);
 
@@ -68,10 +66,10 @@ impl Engine {
         let book = &self.state.health;
         let inside = |n: &&std::sync::Arc<Node>| counts(n) && super::apply::in_group(n, entity);
         let (mut more, mut whole): (BTreeMap<String, u32>, BTreeMap<String, u32>) = <_>::default();
-        let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
+        let mut kinds: BTreeMap<String, GroupKind> = BTreeMap::new();
         for n in self.state.nodes.values().filter(inside) {
             let serves = n.reachable && n.stage == Stage::Ready && !is_out(book, n);
-            for (name, kind) in names(n) {
+            for (name, kind) in memberships(n) {
                 *more.entry(name.clone()).or_default() += u32::from(serves);
                 *whole.entry(name.clone()).or_default() += 1;
                 kinds.insert(name, kind);
@@ -84,10 +82,10 @@ impl Engine {
             let new = more.get(&name).copied().unwrap_or(0);
             // The group that fails as a whole is not protected from its own breaker.
             let all = whole.get(&name).copied().unwrap_or(0) >= g.nodes;
-            let own = all && !matches!(kind, Kind::Fleet | Kind::Pool);
-            let most = share(&limits, kind).of(g.nodes).0;
+            let own = all && !matches!(kind, GroupKind::Fleet | GroupKind::Pool);
+            let most = kind.share(&limits).of(g.nodes).0;
             let still = g.out.saturating_add(g.stopped).saturating_add(new);
-            let many = g.out.saturating_add(new) > most || still > at_rest(&limits, kind, g.nodes);
+            let many = g.out.saturating_add(new) > most || still > kind.at_rest(&limits, g.nodes);
             (new > 0 && !own && many).then(|| {
                 format!(
                     "limit of {name}: {} of {} nodes are out by automation, {new} more would be",
@@ -145,7 +143,7 @@ impl Engine {
     /// A node was just taken: what was counted follows, without counting the fleet anew.
     pub(super) fn count_taken(&mut self, n: &Node, was_stopped: bool) {
         if let Some(groups) = &mut self.work.groups {
-            for (name, _) in names(n) {
+            for (name, _) in memberships(n) {
                 let g = groups.entry(name).or_default();
                 g.out = g.out.saturating_add(1);
                 g.hour = g.hour.saturating_add(1);
@@ -157,7 +155,7 @@ impl Engine {
     /// A node just stopped to take new work: what was counted follows.
     pub(super) fn count_stopped(&mut self, n: &Node) {
         if let Some(groups) = &mut self.work.groups {
-            for (name, _) in names(n) {
+            for (name, _) in memberships(n) {
                 let g = groups.entry(name).or_default();
                 g.stopped = g.stopped.saturating_add(1);
             }
@@ -182,15 +180,15 @@ impl Engine {
         // One that was taken within the hour already does not count twice.
         let own = own.filter(|(t, m)| *m == n.name && now.since(*t) < Span::hours(1)).count() > 0;
         let groups = self.groups();
-        let used = |(name, kind): (String, Kind)| {
+        let used = |(name, kind): (String, GroupKind)| {
             let g = groups.get(&name).copied().unwrap_or_default();
             let hour = g.hour.saturating_sub(u32::from(own));
-            let share = share(&limits, kind);
-            let stoppable = at_rest(&limits, kind, g.nodes);
+            let share = kind.share(&limits);
+            let stoppable = kind.at_rest(&limits, g.nodes);
             let (nodes, out, stopped) = (g.nodes, g.out, g.stopped);
             GroupUse { name, share, nodes, out, hour, stopped, stoppable }
         };
-        names(n).into_iter().map(used).collect()
+        memberships(n).into_iter().map(used).collect()
     }
 
     /// The last healthy node of a reservation stays.
@@ -223,7 +221,7 @@ impl State {
             out: g.out,
             hour: g.hour,
             stopped: g.stopped,
-            stoppable: at_rest(limits, Kind::Fleet, g.nodes),
+            stoppable: GroupKind::Fleet.at_rest(limits, g.nodes),
         }
     }
 
@@ -236,7 +234,7 @@ impl State {
             let gone = is_out(&self.health, n);
             let lately = taken.contains(&n.name);
             let stopped = !gone && self.health.is_stopped(n);
-            for (name, _) in names(n) {
+            for (name, _) in memberships(n) {
                 let g = out.entry(name).or_default();
                 g.nodes += 1;
                 g.out += u32::from(gone);
@@ -248,51 +246,8 @@ impl State {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    Fleet,
-    Pool,
-    Leaf,
-    Feed,
-}
-
-fn share(limits: &Limits, kind: Kind) -> Share {
-    match kind {
-        Kind::Fleet => limits.fleet,
-        Kind::Pool => limits.pool,
-        Kind::Leaf => limits.leaf,
-        Kind::Feed => limits.feed,
-    }
-}
-
-/// Nodes of a group that may be without new work by automation. A leaf or a feed may be so as a
-/// whole: work goes elsewhere.
-fn at_rest(limits: &Limits, kind: Kind, nodes: u32) -> u32 {
-    match kind {
-        Kind::Fleet | Kind::Pool => stoppable(limits, share(limits, kind), nodes),
-        Kind::Leaf | Kind::Feed => u32::MAX,
-    }
-}
-
-/// Groups that a node belongs to. A place that nobody stated is no group.
-fn names(n: &Node) -> Vec<(String, Kind)> {
-    let mut out = vec![(FLEET.to_owned(), Kind::Fleet), (format!("pool:{}", n.pool()), Kind::Pool)];
-    if n.location.is_placed() {
-        out.push((Entity::domain(Level::Leaf, &n.name, &n.location).to_string(), Kind::Leaf));
-    }
-    if let Some(feed) = n.location.known_feed() {
-        out.push((format!("feed:{feed}"), Kind::Feed));
-    }
-    out
-}
-
-/// Is it part of the fleet that serves, or would?
-fn counts(n: &Node) -> bool {
-    !matches!(n.stage, Stage::Enrolled | Stage::Retired)
-}
-
 /// Is it out of service by automation?
-pub(crate) fn is_out(book: &super::HealthBook, n: &Node) -> bool {
+pub(crate) fn is_out(book: &HealthBook, n: &Node) -> bool {
     let word = |e: &Entity| book.breakers.get(e).is_some_and(|b| b.pinned.is_some());
     if matches!(n.stage, Stage::Quarantined | Stage::Repairing)
         || n.stage == Stage::Suspect && !book.is_stopped(n)

@@ -5,11 +5,11 @@
 
 mod allocation;
 mod apply;
-mod book;
 mod breakers;
 mod causes;
 mod decide;
 mod drift;
+mod faults;
 mod findings;
 mod held;
 mod history;
@@ -24,8 +24,8 @@ mod timers;
 mod work;
 
 pub use allocation::StaysAway;
-pub use book::{Automation, HealthBook, Stopped};
 pub(crate) use decide::decide;
+pub(crate) use faults::faults;
 pub(crate) use findings::of_hardware;
 pub(crate) use limits::is_out;
 pub(crate) use recovery::{recovery_begins, recovery_explained, recovery_of_lost, recovery_placed};

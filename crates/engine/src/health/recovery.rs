@@ -1,6 +1,6 @@
 //! How long the way back from a fault took, and where the time went.
 
-use super::HealthBook;
+use crate::state::HealthBook;
 use muster_model::job::{Job, Recovery, SlotEnd, StopReason, Verdict};
 use muster_model::units::Time;
 

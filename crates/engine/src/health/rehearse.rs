@@ -7,9 +7,9 @@
 //! people repair in three days; and automation that stopped itself is resumed after an hour. No job
 //! runs on the copy.
 
-use crate::decide::qualify::CAN;
-use crate::index::Index;
+use crate::qualify::CAN;
 use crate::state::State;
+use crate::state::index::Index;
 use crate::{Engine, Policy};
 use muster_model::FailureMode;
 use muster_model::command::{Actor, Command, Request};

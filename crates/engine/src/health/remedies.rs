@@ -3,7 +3,7 @@
 
 use super::findings::of_hardware;
 use crate::Engine;
-use crate::decide::qualify::{self, CAN};
+use crate::qualify::{self, CAN};
 use muster_lifecycle::ladder::{self, Asked, Before};
 use muster_lifecycle::remedy::{Next, View, next};
 use muster_lifecycle::{Step, step, time_limit};

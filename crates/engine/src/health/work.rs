@@ -1,8 +1,7 @@
 //! What is to be looked at again. Derived; never stored.
 
-use super::book::HealthBook;
 use super::timers::Timers;
-use crate::state::State;
+use crate::state::{HealthBook, State};
 use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
 use muster_model::finding::SeenFinding;

@@ -1,7 +1,6 @@
 //! Folds records about promises and alerts in, and shows every record to the book that counts.
 
-use super::book::Outside;
-use crate::state::State;
+use crate::state::{Outside, State};
 use muster_model::alert::AlertState;
 use muster_model::event::{Event, Record};
 use muster_slo::Letter;

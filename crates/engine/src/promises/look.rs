@@ -77,8 +77,7 @@ impl Engine {
         let now = self.state.now;
         self.watch.judged_at = Some(now);
         let standings = self.state.standings(now);
-        let so =
-            |s: &crate::promises::Standing| conditions::objective(&s.objective, &s.status, now);
+        let so = |s: &crate::state::Standing| conditions::objective(&s.objective, &s.status, now);
         let mut burning: Vec<_> = standings.iter().filter_map(so).collect();
         // What burns goes on burning while its words change, or something beside it does.
         for c in &mut burning {

@@ -4,12 +4,10 @@
 //! decided when something changed that they follow from, and when time alone may change them.
 
 mod apply;
-mod book;
 mod conditions;
 mod decide;
 mod look;
 mod watch;
 
-pub use book::{Outside, Promises, Standing};
 pub(crate) use decide::decide;
 pub(crate) use watch::Watch;

@@ -90,7 +90,7 @@ impl Engine {
         };
         let at = self.state.now;
         let request = Request { actor: who.clone(), at, key: None, if_version: None, command };
-        crate::decide::permissions::check(&self.state, &request)
+        crate::permissions::check(&self.state, &request)
     }
 
     /// Does what an act says, as somebody.
@@ -105,7 +105,7 @@ impl Engine {
         let command = self.command(act, vars)?;
         let at = self.state.now;
         let request = Request { actor: who.clone(), at, key: None, if_version: None, command };
-        crate::decide::decide(self, &request).map(|_| ())
+        self.decide(&request).map(|_| ())
     }
 
     fn command(&self, act: &Act, vars: &Vars) -> Result<Command, Refusal> {

@@ -1,50 +1,26 @@
 //! The door: TCP, TLS, and the first message.
 
+use super::conn::{Conn, PATIENCE, slow};
 use super::{Inner, hello, join, refused, session};
 use muster_link::LinkError;
 use muster_link::frame::{Frame, FrameReader, FrameWriter, MAX_FROM_AGENT};
-use muster_link::messages::{FromAgent, FromServer};
+use muster_link::messages::FromAgent;
 use muster_link::tls;
 use rustls::server::Acceptor;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
-use tokio_rustls::server::TlsStream;
 
-/// How long a newcomer has to say something: long, because when a whole site comes back its
-/// machines are as busy as we are.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a handshake may take, from its first word on. Shorter: others wait for its place.
 const HANDSHAKE: Duration = Duration::from_secs(15);
 /// Newcomers who are not known yet, at a time. Agents that are sent away come again.
 const NEWCOMERS: usize = 1024;
 /// Bytes of the first message of somebody who shows no certificate: it can only be a join.
 const MAX_JOIN: usize = 64 << 10;
-
-pub(super) struct Conn {
-    pub(super) r: FrameReader<ReadHalf<TlsStream<TcpStream>>>,
-    pub(super) w: FrameWriter<WriteHalf<TlsStream<TcpStream>>>,
-}
-
-impl Conn {
-    /// Says one last thing.
-    pub(super) async fn part(mut self, message: &FromServer) -> Result<(), LinkError> {
-        self.w.send(message).await?;
-        match timeout(PATIENCE, self.w.close()).await {
-            Ok(done) => done,
-            Err(_) => Err(slow("the goodbye", PATIENCE)),
-        }
-    }
-}
-
-fn slow(what: &'static str, limit: Duration) -> LinkError {
-    LinkError::Slow { what, seconds: limit.as_secs() }
-}
 
 pub(super) async fn listen(inner: Arc<Inner>, listener: Arc<TcpListener>) {
     let newcomers = Arc::new(Semaphore::new(NEWCOMERS));

@@ -3,6 +3,7 @@
 mod accept;
 mod acts;
 mod beside;
+mod conn;
 mod fabric;
 mod faults;
 mod hello;
@@ -13,11 +14,10 @@ mod seat;
 mod session;
 mod steps;
 mod sweep;
-mod telemetry;
 
+pub use crate::telemetry::{Columns, Row, Window};
 pub use seat::{SessionInfo, TestProgress};
 pub use steps::RankStep;
-pub use telemetry::{Columns, Row, Window};
 
 use crate::brain::Brain;
 use crate::brain::stats::{FINE, Histogram, Timer};
@@ -25,6 +25,7 @@ use crate::health::{Health, HealthStats};
 use crate::logs::LogKeeper;
 use crate::metering::Metering;
 use crate::supervise;
+use crate::telemetry::Interned;
 use muster_link::LinkError;
 use muster_link::messages::FromServer;
 use muster_link::pki::Authority;
@@ -106,7 +107,7 @@ struct Inner {
     /// One for each node that was heard since the start.
     seats: RwLock<HashMap<NodeName, Arc<Seat>>>,
     steps: Mutex<steps::Steps>,
-    columns: Mutex<telemetry::Interned>,
+    columns: Mutex<Interned>,
     /// Faults that were not written down one by one.
     folded: AtomicU64,
     beside: beside::Beside,

@@ -1,9 +1,9 @@
 //! A node's place here, and the agent that sits on it.
 
 use super::faults::Gate;
-use super::idle::IdleGpus;
-use super::telemetry::{Columns, Ring, Window};
+use crate::telemetry::{Columns, Ring, Window};
 use muster_engine::State;
+use muster_health::idle::IdleGpus;
 use muster_link::messages::FromServer;
 use muster_model::clock::STEPS_APART;
 use muster_model::names::NodeName;

@@ -2,8 +2,8 @@
 //! the disk, so a heartbeat is heard while reports are being committed.
 
 use super::Inner;
-use super::accept::Conn;
 use super::acts;
+use super::conn::Conn;
 use super::hello::Entered;
 use super::idle;
 use super::orders::Orders;

@@ -1,8 +1,9 @@
 //! One look at every node: what the log says of it, and what it last told of itself.
 
-use super::layout;
-use crate::agents::{Agents, Columns};
+use super::order::order;
+use crate::agents::Agents;
 use crate::brain::Brain;
+use crate::telemetry::Columns;
 use muster_engine::State;
 use muster_model::finding::{Finding, Severity};
 use muster_model::job::Job;
@@ -55,7 +56,7 @@ pub(super) fn look(brain: &Brain, agents: &Agents) -> Look {
     for seen in out.nodes.iter_mut().filter(|n| n.node.reachable) {
         seen.figures = agents.newest(&seen.node.name);
     }
-    out.nodes.sort_by(|a, b| layout::order(&a.node, &b.node));
+    out.nodes.sort_by(|a, b| order(&a.node, &b.node));
     out
 }
 
@@ -75,7 +76,7 @@ pub(super) fn look_back(state: &State, agents: &Agents, at: Time) -> Look {
 pub(super) fn look_at(state: &State, at: Time) -> Look {
     let (mut nodes, jobs) = part(state, None, usize::MAX);
     nodes.retain(|n| n.node.stage != Stage::Retired);
-    nodes.sort_by(|a, b| layout::order(&a.node, &b.node));
+    nodes.sort_by(|a, b| order(&a.node, &b.node));
     Look { at, nodes, jobs: jobs.into_iter().collect() }
 }
 

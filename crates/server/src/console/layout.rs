@@ -7,12 +7,16 @@ use muster_model::node::Node;
 use muster_model::topology::Location;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// States of a GPU beside those of its node.
 pub(super) const EXCLUDED: &str = "excluded";
 pub(super) const MISSING: &str = "missing";
+
+/// States in the order of their numbers: those of nodes, then those of single GPUs.
+pub(super) fn states() -> impl Iterator<Item = &'static str> {
+    muster_api::node::NODE_STATES.iter().copied().chain([EXCLUDED, MISSING])
+}
 
 /// Where every GPU of a frame stands. A node's GPUs follow each other by index; a node without
 /// GPUs takes one place.
@@ -87,53 +91,6 @@ pub(super) struct Place {
     sku: Option<String>,
 }
 
-/// Names in the order people expect: `n2` before `n10`.
-pub(super) fn natural(a: &str, b: &str) -> Ordering {
-    let (mut x, mut y) = (a.as_bytes(), b.as_bytes());
-    loop {
-        let (Some(c), Some(d)) = (x.first(), y.first()) else {
-            return x.len().cmp(&y.len()).then_with(|| a.cmp(b));
-        };
-        if c.is_ascii_digit() && d.is_ascii_digit() {
-            let digits = |s: &[u8]| s.iter().take_while(|b| b.is_ascii_digit()).count();
-            let (n, m) = (digits(x), digits(y));
-            let (p, q) = (significant(&x[..n]), significant(&y[..m]));
-            let order = p.len().cmp(&q.len()).then_with(|| p.cmp(q));
-            if order != Ordering::Equal {
-                return order;
-            }
-            (x, y) = (&x[n..], &y[m..]);
-        } else {
-            if c != d {
-                return c.cmp(d);
-            }
-            (x, y) = (&x[1..], &y[1..]);
-        }
-    }
-}
-
-/// Digits without leading zeros.
-fn significant(digits: &[u8]) -> &[u8] {
-    &digits[digits.iter().take_while(|b| **b == b'0').count()..]
-}
-
-/// The order of the map.
-pub(super) fn order(a: &Node, b: &Node) -> Ordering {
-    let (l, m) = (&a.location, &b.location);
-    let parts = [
-        (&l.region, &m.region),
-        (&l.cluster, &m.cluster),
-        (&l.spine, &m.spine),
-        (&l.leaf, &m.leaf),
-        (&l.rack, &m.rack),
-        (&l.nvlink, &m.nvlink),
-    ];
-    // Those of which nobody said where they stand come last.
-    let placed = m.is_placed().cmp(&l.is_placed());
-    let by_place = parts.iter().map(|(p, q)| natural(p, q)).find(|o| *o != Ordering::Equal);
-    placed.then(by_place.unwrap_or_else(|| natural(a.name.as_str(), b.name.as_str())))
-}
-
 /// Places of a node's GPUs, also of those that it does not tell of any more.
 pub(super) fn slots(node: &Node) -> u32 {
     let told = node.inventory.gpus.iter().chain(&node.missing_gpus).map(|g| g.index + 1);
@@ -160,7 +117,7 @@ impl Layout {
     fn made(made_of: Vec<Place>) -> Layout {
         let mut shown = ConsoleLayout {
             version: 0,
-            states: super::world::states().map(str::to_owned).collect(),
+            states: states().map(str::to_owned).collect(),
             racks: Vec::new(),
             skus: Vec::new(),
             nodes: Vec::with_capacity(made_of.len()),

@@ -8,6 +8,7 @@
 mod frame;
 mod gather;
 mod layout;
+mod order;
 mod past;
 mod world;
 

@@ -1,7 +1,7 @@
 //! Order of nodes, words of events, figures that tremble.
 
 use super::frame::kind;
-use super::layout::natural;
+use super::order::natural;
 use muster_model::event::Event;
 use std::cmp::Ordering;
 

@@ -1,8 +1,8 @@
 //! The picture itself: one cell for every GPU.
 
 use super::gather::{Look, Seen};
-use super::layout::{EXCLUDED, Layout, MISSING};
-use crate::agents::Columns;
+use super::layout::{EXCLUDED, Layout, MISSING, states};
+use crate::telemetry::Columns;
 use muster_api::node::state_word;
 use muster_model::Time;
 use muster_model::finding::Severity;
@@ -33,11 +33,6 @@ const HELD: u8 = 1 << 7;
 const UTIL_STEP: u8 = 3;
 const TEMP_STEP: u8 = 2;
 const POWER_STEP: u16 = 10;
-
-/// States in the order of their numbers: those of nodes, then those of single GPUs.
-pub(super) fn states() -> impl Iterator<Item = &'static str> {
-    muster_api::node::NODE_STATES.iter().copied().chain([EXCLUDED, MISSING])
-}
 
 fn state(word: &str) -> u8 {
     states().position(|s| s == word).and_then(|n| u8::try_from(n).ok()).unwrap_or(UNKNOWN)

@@ -1,6 +1,6 @@
 //! The way from sessions to the watch: bounded, and never waited for.
 
-use crate::agents::Columns;
+use crate::telemetry::Columns;
 use muster_model::ids::AttemptKey;
 use muster_model::names::NodeName;
 use muster_model::units::Time;

@@ -2,8 +2,8 @@
 //! of themselves.
 
 use super::{Inner, heard};
-use crate::agents::Columns;
 use crate::follower::{Follower, Kept};
+use crate::telemetry::Columns;
 use muster_engine::State;
 use muster_metering::{Counts, Fleet, Heard, Seen, Step, Supply, Work, deaf};
 use muster_model::event::Record;

@@ -1,7 +1,7 @@
 //! What attempts told since this server began: their steps, and what their GPUs did. In memory
 //! only, and bounded.
 
-use crate::agents::Columns;
+use crate::telemetry::Columns;
 use muster_engine::State;
 use muster_metering::{GpuRow, Pace, Usage, Used, Voice};
 use muster_model::ids::{AttemptKey, JobId};

@@ -7,9 +7,9 @@ mod read;
 mod recent;
 mod tally;
 
-use crate::agents::Columns;
 use crate::brain::{Brain, Histogram};
 use crate::follower::Follower;
+use crate::telemetry::Columns;
 pub use fleet::{Gauges, Telling};
 use heard::Attempts;
 use muster_metering::{Counts, Forecast, Goodput, Heard, Pace, Report, Step, Used, goodput};

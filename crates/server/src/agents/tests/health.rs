@@ -2,8 +2,8 @@
 
 use super::kit::{Agent, Line, Site, node, ordered, script, site, spec};
 use crate::acts::{self, ActsConfig};
-use crate::agents::Columns;
 use crate::health::Told;
+use crate::telemetry::Columns;
 use muster_link::messages::{self as link, FromAgent, FromServer, Telemetry, VoiceReport};
 use muster_model::command::{Command, Observed};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, SeenFault};

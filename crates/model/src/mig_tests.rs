@@ -1,7 +1,7 @@
 //! Plans over the table of a real H200.
 
 use super::*;
-use muster_model::units::Bytes;
+use crate::units::Bytes;
 use proptest::prelude::*;
 
 /// As an H200 with driver 580 answers.

@@ -1,6 +1,6 @@
 //! What the log adds up to about promises and alerts.
 
-use crate::state::State;
+use super::State;
 use muster_model::alert::{Alert, Condition, Routing, Silence};
 use muster_model::entity::Entity;
 use muster_model::ids::{JobId, Seq};
@@ -103,7 +103,7 @@ impl Promises {
     }
 
     /// Works out which objectives hold, and counts for them.
-    pub(super) fn follow(&mut self) {
+    pub(crate) fn follow(&mut self) {
         self.in_force = defaults::in_force(&self.objectives);
         self.book.follow(&self.in_force);
     }

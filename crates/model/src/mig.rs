@@ -1,8 +1,8 @@
 //! How to cut a GPU so that a list of slices is there, with the least destroyed. Pure: nothing is
 //! touched here.
 
-use muster_model::ids::AttemptKey;
-use muster_model::node::{MigProfile, MigSlice};
+use crate::ids::AttemptKey;
+use crate::node::{MigProfile, MigSlice};
 use std::collections::BTreeMap;
 
 /// Memory slices that a plan can count; no GPU has as many.

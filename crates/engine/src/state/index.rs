@@ -1,8 +1,9 @@
 //! What is derived from the state: the scheduler's fleet and queue, who is on which node, which
 //! ports are taken, what wakes the engine. Rebuilt after loading a snapshot.
 
-use crate::state::State;
-use crate::waits::{Depends, Waits};
+use super::State;
+use super::accounts::Accounts;
+use super::waits::{Depends, Waits};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Basis, Job, JobState, SlotState};
 use muster_model::names::NodeName;
@@ -52,7 +53,7 @@ pub(crate) struct Index {
     /// Idempotency keys in the order they are forgotten.
     pub(crate) keys: BTreeSet<(Time, String)>,
     /// Which account each project's ranks run as.
-    pub(crate) accounts: crate::accounts::Accounts,
+    pub(crate) accounts: Accounts,
 }
 
 /// Slots of an attempt that hold something.
@@ -221,7 +222,7 @@ impl Index {
         for f in state.faults.values() {
             ix.faults.entry(f.node.clone()).or_default().insert(f.seq);
         }
-        ix.accounts = crate::accounts::Accounts::build(state.projects.values());
+        ix.accounts = Accounts::build(state.projects.values());
         ix.keys = state.keys.iter().map(|(k, e)| (e.keep_until, k.clone())).collect();
         ix
     }

@@ -45,7 +45,7 @@ pub struct Row {
 
 /// Lists of names that were seen; a site has very few different ones.
 #[derive(Debug, Default)]
-pub(super) struct Interned(BTreeSet<Columns>);
+pub(crate) struct Interned(BTreeSet<Columns>);
 
 impl Interned {
     /// Past this a node makes names up; its own copy is used.
@@ -65,7 +65,7 @@ impl Interned {
 
 /// A node's rows.
 #[derive(Debug, Default)]
-pub(super) struct Ring {
+pub(crate) struct Ring {
     gpu_columns: Columns,
     host_columns: Columns,
     rows: VecDeque<Row>,
@@ -75,7 +75,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Takes a summary in; says no to one that makes no sense.
-    pub(super) fn push(&mut self, mut t: Telemetry, now: Time, shared: &Mutex<Interned>) -> bool {
+    pub(crate) fn push(&mut self, mut t: Telemetry, now: Time, shared: &Mutex<Interned>) -> bool {
         if t.gpus.len() > MOST_GPUS || t.columns.len() > MOST_COLUMNS || t.host.len() > MOST_HOST {
             return false;
         }
@@ -113,22 +113,22 @@ impl Ring {
     }
 
     /// When the newest row came in.
-    pub(super) fn came_at(&self) -> Option<Time> {
+    pub(crate) fn came_at(&self) -> Option<Time> {
         self.came_at
     }
 
     /// The newest row, with the names of a GPU's figures.
-    pub(super) fn newest(&self) -> Option<(Columns, Arc<[f32]>)> {
+    pub(crate) fn newest(&self) -> Option<(Columns, Arc<[f32]>)> {
         self.rows.back().map(|r| (self.gpu_columns.clone(), r.gpus.clone()))
     }
 
     /// The newest row as it is, with the names of all its figures.
-    pub(super) fn newest_row(&self) -> Option<(Columns, Columns, Row)> {
+    pub(crate) fn newest_row(&self) -> Option<(Columns, Columns, Row)> {
         let row = self.rows.back()?.clone();
         Some((self.gpu_columns.clone(), self.host_columns.clone(), row))
     }
 
-    pub(super) fn window(&self) -> Option<Window> {
+    pub(crate) fn window(&self) -> Option<Window> {
         (!self.rows.is_empty()).then(|| Window {
             gpu_columns: self.gpu_columns.clone(),
             host_columns: self.host_columns.clone(),

@@ -1,5 +1,6 @@
 //! Who may do what. One table, asked for every command.
 
+use crate::lookup::no_job;
 use crate::state::State;
 use muster_model::command::{Actor, Command, Refusal, RefusalCode, Request};
 use muster_model::ids::{AttemptKey, JobId};
@@ -188,6 +189,6 @@ fn from_agent(state: &State, a: &Actor, command: &Command) -> Result<(), Refusal
 fn visible(state: &State, a: &Actor, job: JobId) -> Result<(), Refusal> {
     match state.jobs.get(&job) {
         Some(j) if may_see(a, Some(&j.project)) => Ok(()),
-        _ => Err(super::jobs::no_job(job)),
+        _ => Err(no_job(job)),
     }
 }

@@ -1,13 +1,12 @@
-//! Faults that nodes tell of, and tests of nodes.
+//! Tests of nodes: who is tested, and what a report means.
 
-use super::nodes::{find, find_versioned};
 use crate::Engine;
+use crate::lookup::{find, find_versioned};
 use crate::state::State;
 use muster_health::qualify::judge_against;
 use muster_model::command::{Answer, Refusal, RefusalCode, Request};
 use muster_model::cordon::CordonedBy;
 use muster_model::event::Event;
-use muster_model::fault::SeenFault;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::qualification::{
@@ -21,31 +20,11 @@ pub(crate) const CAN: &str = "qualify";
 /// Nodes that a report is compared with; more would change no median.
 const PEERS: usize = 64;
 
-/// Faults are written down as the site's catalogue judges them; what follows is judged at once.
-pub(super) fn faults(
-    e: &mut Engine,
-    node: &NodeName,
-    faults: &[SeenFault],
-) -> Result<Answer, Refusal> {
-    find(e, node)?;
-    for fault in faults {
-        let mut fault = e.judged_by_site(node, fault.clone().bounded());
-        let project = fault.attempt.and_then(|key| e.state.ran_here(node, key));
-        if project.is_none() {
-            (fault.attempt, fault.rank) = (None, None);
-        }
-        let event = Event::FaultSeen { node: node.clone(), fault: Box::new(fault.clone()) };
-        e.emit(project.as_ref(), event);
-        e.fault_found(node, &fault);
-    }
-    Ok(Answer::Done)
-}
-
 fn conflict(message: String, hint: impl Into<String>) -> Refusal {
     Refusal::new(RefusalCode::Conflict, message).hint(hint)
 }
 
-pub(super) fn ask(
+pub(crate) fn ask(
     e: &mut Engine,
     req: &Request,
     name: &NodeName,
@@ -106,7 +85,7 @@ pub(crate) fn begin(e: &mut Engine, node: &NodeName, level: Level, on_join: bool
 }
 
 /// A node that joins is tested first where the policy says so.
-pub(super) fn on_join(e: &mut Engine, node: &NodeName) {
+pub(crate) fn on_join(e: &mut Engine, node: &NodeName) {
     let Some(level) = e.state.policy.qualification.on_join.level() else { return };
     let able = |n: &Arc<Node>| n.inventory.can.contains(CAN) && n.qualifying.is_none();
     if e.state.nodes.get(node).is_some_and(able) {
@@ -114,7 +93,7 @@ pub(super) fn on_join(e: &mut Engine, node: &NodeName) {
     }
 }
 
-pub(super) fn cancel(e: &mut Engine, req: &Request, name: &NodeName) -> Result<Answer, Refusal> {
+pub(crate) fn cancel(e: &mut Engine, req: &Request, name: &NodeName) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
     drop_test(e, &n);
     Ok(Answer::Done)
@@ -128,7 +107,7 @@ pub(crate) fn drop_test(e: &mut Engine, n: &Node) {
 }
 
 /// A report; one of a test that is over or was cancelled changes nothing.
-pub(super) fn done(
+pub(crate) fn done(
     e: &mut Engine,
     node: &NodeName,
     id: u64,

@@ -14,13 +14,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Closed findings that are kept in the working state; the log keeps all.
-pub(super) const FINDINGS_KEPT: usize = 4096;
+pub(crate) const FINDINGS_KEPT: usize = 4096;
 /// Closed incidents that are kept.
-pub(super) const INCIDENTS_KEPT: usize = 512;
+pub(crate) const INCIDENTS_KEPT: usize = 512;
 /// Ended remedies that are kept.
-pub(super) const REMEDIES_KEPT: usize = 2048;
+pub(crate) const REMEDIES_KEPT: usize = 2048;
 /// Ended acts that are kept.
-pub(super) const ACTS_KEPT: usize = 1024;
+pub(crate) const ACTS_KEPT: usize = 1024;
 
 /// Everything that is known of what is wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ pub(crate) struct HealthIndex {
     /// Open findings by what they are about.
     pub(crate) open: BTreeMap<Entity, BTreeSet<u64>>,
     /// How many there are.
-    pub(super) open_count: usize,
+    pub(crate) open_count: usize,
     /// Open findings by the node they are on.
     pub(crate) on_node: BTreeMap<NodeName, BTreeSet<u64>>,
     /// Open incidents.
@@ -95,16 +95,16 @@ pub(crate) struct HealthIndex {
     /// Remedies that go on, by node.
     pub(crate) remedies: BTreeMap<NodeName, BTreeSet<u64>>,
     /// And all that are kept.
-    pub(super) remedies_ever: BTreeMap<NodeName, BTreeSet<u64>>,
+    pub(crate) remedies_ever: BTreeMap<NodeName, BTreeSet<u64>>,
     /// Acts that are under way.
     pub(crate) acts: BTreeSet<u64>,
     /// When somebody was last told of something, by its title.
-    pub(super) pages: BTreeMap<String, Time>,
+    pub(crate) pages: BTreeMap<String, Time>,
     /// What is closed, in the order it was: candidates for being forgotten.
-    pub(super) closed_findings: BTreeSet<(Time, u64)>,
-    pub(super) closed_incidents: BTreeSet<(Time, u64)>,
-    pub(super) ended_remedies: BTreeSet<(Time, u64)>,
-    pub(super) ended_acts: BTreeSet<(Time, u64)>,
+    pub(crate) closed_findings: BTreeSet<(Time, u64)>,
+    pub(crate) closed_incidents: BTreeSet<(Time, u64)>,
+    pub(crate) ended_remedies: BTreeSet<(Time, u64)>,
+    pub(crate) ended_acts: BTreeSet<(Time, u64)>,
 }
 
 impl HealthBook {
@@ -160,7 +160,7 @@ impl HealthBook {
     }
 
     /// Is one of an incident's findings open? Only the first of very many are listed with it.
-    pub(super) fn is_live(&self, i: &Incident) -> bool {
+    pub(crate) fn is_live(&self, i: &Incident) -> bool {
         let of_it = |f: &Arc<Finding>| f.closed.is_none() && f.incident == Some(i.id);
         i.findings.iter().any(|f| self.findings.get(f).is_some_and(of_it))
             || i.count > i.findings.len() as u64 && self.open().any(of_it)
@@ -189,7 +189,7 @@ impl HealthBook {
     }
 
     /// The first remedy that waits to be allowed to take this node.
-    pub(super) fn waiting_on(&self, node: &NodeName) -> Option<&Arc<Remedy>> {
+    pub(crate) fn waiting_on(&self, node: &NodeName) -> Option<&Arc<Remedy>> {
         self.remedies_of(node).find(|r| waits(r))
     }
 
@@ -207,7 +207,7 @@ impl HealthBook {
     }
 
     /// Remedies of a node that are kept, also those that ended, oldest first.
-    pub(super) fn remedies_ever(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Remedy>> {
+    pub(crate) fn remedies_ever(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Remedy>> {
         let ids = self.index.remedies_ever.get(node).into_iter().flatten();
         ids.filter_map(|id| self.remedies.get(id))
     }
@@ -225,7 +225,7 @@ impl HealthBook {
 }
 
 impl HealthIndex {
-    pub(super) fn finding(&mut self, f: &Finding) {
+    pub(crate) fn finding(&mut self, f: &Finding) {
         match &f.closed {
             None => {
                 let new = self.open.entry(f.seen.entity.clone()).or_default().insert(f.id);
@@ -245,7 +245,7 @@ impl HealthIndex {
         }
     }
 
-    pub(super) fn remedy(&mut self, r: &Remedy) {
+    pub(crate) fn remedy(&mut self, r: &Remedy) {
         self.remedies_ever.entry(r.node.clone()).or_default().insert(r.id);
         if r.outcome.is_some() {
             drop_from(&mut self.remedies, &r.node, r.id);
@@ -256,11 +256,11 @@ impl HealthIndex {
     }
 
     /// A remedy is not kept any more.
-    pub(super) fn forget_remedy(&mut self, r: &Remedy) {
+    pub(crate) fn forget_remedy(&mut self, r: &Remedy) {
         drop_from(&mut self.remedies_ever, &r.node, r.id);
     }
 
-    pub(super) fn act(&mut self, a: &AskedAct) {
+    pub(crate) fn act(&mut self, a: &AskedAct) {
         match &a.ended {
             None => self.acts.insert(a.id),
             Some(e) => self.ended_acts.insert((e.at, a.id)),
@@ -272,7 +272,7 @@ impl HealthIndex {
     }
 
     /// An act is not kept any more.
-    pub(super) fn forget_act(&mut self, a: &AskedAct) {
+    pub(crate) fn forget_act(&mut self, a: &AskedAct) {
         if let Act::Page { title, .. } = &a.act
             && self.pages.get(title) == Some(&a.at)
         {

@@ -2,7 +2,7 @@
 //! it is kept once, and how it stands is known without a look at every task. Ten thousand tasks
 //! that wait for ten thousand others must cost ten thousand steps, not a hundred million.
 
-use crate::state::State;
+use super::State;
 use muster_model::ids::JobId;
 use muster_model::job::{Condition, Dependency, Job, JobState};
 use muster_model::names::{Label, ProjectName};

@@ -1,6 +1,6 @@
 //! Which account the ranks of each project run as: a number that no two projects share.
 
-use crate::state::State;
+use super::State;
 use muster_model::names::ProjectName;
 use muster_model::tenant::{ACCOUNTS, Project, first_choice_of_account};
 use std::collections::{BTreeMap, BTreeSet};
