@@ -224,6 +224,14 @@ impl Body {
         boot(&self.devices)
     }
 
+    /// How long a simulated node is not there yet, that was down when its last process ended.
+    pub(crate) fn away(&self) -> Option<Away> {
+        match &self.devices {
+            Devices::Simulated(s) => s.away(),
+            Devices::Real { .. } => None,
+        }
+    }
+
     /// Does something to this machine, unless it was done or is being done. A simulated node may
     /// be away for a while.
     pub(crate) fn act(&mut self, id: u64, act: &Act, now: Instant) -> Option<Away> {

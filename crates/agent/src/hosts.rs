@@ -9,7 +9,7 @@ use crate::inventory::GpuSource;
 use crate::run_dir::RunDir;
 use crate::runner::{RankBudget, RunnerConfig, ShimCommand};
 use crate::session::{Servers, Session, SessionConfig};
-use crate::simulated::{Gangs, SIM_CAN, SimClock, Simulated};
+use crate::simulated::{Gangs, Life, SIM_CAN, SimClock, Simulated};
 use crate::watch::Watcher;
 use muster_link::token::JoinToken;
 use muster_model::names::NodeName;
@@ -75,7 +75,8 @@ pub struct FleetConfig {
     pub end_ranks: bool,
     /// Control groups; found out when absent.
     pub cgroups: Option<Arc<Cgroups>>,
-    /// What nodes have behind them when they are switched on; nothing when absent.
+    /// What nodes have behind them when they are switched on; when absent, what the process that
+    /// hosted them before kept.
     pub past: BTreeMap<NodeName, Past>,
 }
 
@@ -252,9 +253,7 @@ pub async fn run_sim_fleet(
         // What ran before is found again even in a light fleet.
         let lazy = config.light && !runner.state.join("runs").exists();
         let mut simulated = Simulated::new(config.seed, sim, node.as_str(), clock, gangs.clone());
-        if let Some(past) = config.past.get(&node) {
-            simulated.take_up(past);
-        }
+        simulated.live_on(Life::of(&config.state, &node), config.past.get(&node).cloned());
         let body =
             Body::new(Devices::Simulated(Box::new(simulated)), runner, watcher.clone(), lazy)
                 .map_err(AgentError::file("open", &config.state))?;

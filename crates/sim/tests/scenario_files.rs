@@ -47,6 +47,16 @@ fn the_library_has_no_problem() {
 }
 
 #[test]
+fn the_scenario_of_the_documentation_is_whole() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulator.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, rest) = page.split_once("```toml\n").expect("a scenario to copy");
+    let (text, _) = rest.split_once("```").unwrap();
+    let mut s = read(text, "first.toml").unwrap_or_else(|e| panic!("{}", all_of(&e)));
+    assert_eq!(files(&mut s).count(), 0, "it needs no other file");
+}
+
+#[test]
 fn the_naive_site_lives_the_same_job() {
     let all = library();
     let of = |n: &str| {

@@ -22,7 +22,7 @@ use muster_terminal::fail::Fail;
 muster sim run site.toml --seed 7 --report week.html\n  \
 muster sim compare now.toml new.toml --seeds 20       is the new policy better?\n  \
 muster sim sweep site.toml --set fleet.spares=0..32/8  how many spares?\n\n\
-The library of scenarios in `scenarios/` is a good place to begin from.")]
+`scenarios/` of the repository is a library to begin from; docs/simulator.md has a small scenario to copy.")]
 pub struct SimCmd {
     #[command(subcommand)]
     verb: Verb,

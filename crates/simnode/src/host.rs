@@ -1,6 +1,7 @@
 //! The host around the GPUs of a simulated node: network ports, a file system, stuck processes,
 //! and an agent that may stop telling.
 
+use crate::Fault;
 use crate::condition::Counter;
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
@@ -167,6 +168,33 @@ impl Host {
         for m in &mut self.mounts {
             (m.stalled, m.factor) = (None, 1);
         }
+    }
+
+    /// Faults that a sound host must have to be as this one is.
+    pub(crate) fn ailments(&self, now: Time) -> Vec<Fault> {
+        let left = |until: Option<Time>| until.filter(|t| *t > now).map(|t| t.since(now));
+        let mut all = Vec::new();
+        for p in &self.ports {
+            let port = || p.name.clone();
+            let per_s = u32::try_from(p.symbols.per_hour() / 3600).unwrap_or(u32::MAX);
+            let down = left(p.down_until);
+            all.extend(down.map(|length| Fault::PortDown { port: port(), length }));
+            all.extend(p.flaps_since.map(|_| Fault::PortFlap { port: port() }));
+            all.extend((per_s > 0).then(|| Fault::SymbolErrors { port: port(), per_s }));
+            // The last one: a port that is not there has nothing else.
+            all.extend(p.lost.then(|| Fault::LosePort { port: port() }));
+        }
+        for m in &self.mounts {
+            let (mount, factor) = (|| m.path.clone(), m.factor);
+            let stalled = left(m.stalled.map(|(_, until)| until));
+            all.extend(stalled.map(|length| Fault::StorageStall { mount: mount(), length }));
+            all.extend((factor > 1).then(|| Fault::StorageSlow { mount: mount(), factor }));
+        }
+        let hung = left(self.hang.map(|(_, until)| until));
+        all.extend(hung.map(|length| Fault::AgentHang { length }));
+        all.extend((self.stuck > 0).then_some(Fault::StuckProcesses { count: self.stuck }));
+        all.extend(self.brake.then_some(Fault::PowerBrake));
+        all
     }
 
     /// Figures of the host by name. The first after a hang knows how long it was.

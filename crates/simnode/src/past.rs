@@ -19,6 +19,12 @@ pub struct Past {
     pub faults: Vec<Fault>,
     /// Pretended work that goes on.
     pub work: Vec<Ongoing>,
+    /// When this was so, by the wall's clock: what lasts for a time has less of it left since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+    /// Down or cut off until then, by the wall's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub away: Option<Time>,
 }
 
 /// A node's share of pretended work that goes on.
@@ -72,9 +78,7 @@ impl SimNode {
             // The last one: a GPU that is not there has nothing else.
             has(c.lost, Fault::LoseGpu { gpu });
         }
-        if self.host.brake {
-            all.push(Fault::PowerBrake);
-        }
+        all.extend(self.host.ailments(self.now));
         let other = self.versions.iter();
         all.extend(other.map(|(component, version)| Fault::Version {
             component: component.clone(),
@@ -86,9 +90,10 @@ impl SimNode {
     /// Takes a life up: work goes on where it was, without starting again.
     pub fn take_up(&mut self, past: &Past, now: Time) {
         self.boots = past.boots;
-        for fault in &past.faults {
+        let passed = past.at.map_or(Span(0), |at| now.since(at));
+        for fault in past.faults.iter().filter_map(|f| left_of(f, passed)) {
             // What it tells of them was told before.
-            self.apply(fault, now);
+            self.apply(&fault, now);
         }
         for w in &past.work {
             let work = Simulate { startup: Span(0), ..w.work.clone() };
@@ -105,6 +110,19 @@ impl SimNode {
             d.thermal.pass(&sku, load, &d.condition, brake, LONG);
         }
     }
+}
+
+/// What is left of a fault after so long; none when it is over.
+fn left_of(fault: &Fault, passed: Span) -> Option<Fault> {
+    let mut left = fault.clone();
+    if let Fault::PortDown { length, .. }
+    | Fault::StorageStall { length, .. }
+    | Fault::AgentHang { length } = &mut left
+    {
+        *length = Span(length.0.saturating_sub(passed.0));
+        return (length.0 > 0).then_some(left);
+    }
+    Some(left)
 }
 
 #[cfg(test)]
@@ -140,6 +158,7 @@ mod tests {
                 on_partition: OnPartition::default(),
                 done: Span::mins(4),
             }],
+            ..Past::default()
         };
         assert_eq!(past.faults.len(), 4, "{:?}", past.faults);
         let text = serde_json::to_string(&past).expect("plain data");
@@ -152,5 +171,37 @@ mod tests {
         assert_eq!(second.advance(start + Span::mins(5)), []);
         let events = second.advance(start + Span::mins(7));
         assert!(events.iter().any(|e| e.what == What::Ended { code: 0 }), "{events:?}");
+    }
+
+    #[test]
+    fn what_lasts_for_a_time_has_less_of_it_left() {
+        let start = Time(1_000_000);
+        let mut first = SimNode::new(1, SimConfig::default(), "n1", start);
+        let lasting = [
+            Fault::LosePort { port: "mlx5_1".into() },
+            Fault::PortFlap { port: "mlx5_2".into() },
+            Fault::SymbolErrors { port: "mlx5_3".into(), per_s: 7 },
+            Fault::StorageSlow { mount: "/data".into(), factor: 3 },
+            Fault::StuckProcesses { count: 2 },
+            Fault::PowerBrake,
+        ];
+        let (down, hang) = (Span::mins(10), Span::mins(1));
+        for fault in &lasting {
+            first.apply(fault, start);
+        }
+        first.apply(&Fault::PortDown { port: "mlx5_0".into(), length: down }, start);
+        first.apply(&Fault::AgentHang { length: hang }, start);
+        let past = Past { faults: first.ailments(), at: Some(start), ..Past::default() };
+        assert_eq!(past.faults.len(), lasting.len() + 2, "{:?}", past.faults);
+
+        let later = start + Span::mins(4);
+        let mut second = SimNode::new(1, SimConfig::default(), "n1", later);
+        second.take_up(&past, later);
+        assert_eq!(second.inventory(), first.inventory());
+        let has = second.ailments();
+        assert!(lasting.iter().all(|f| has.contains(f)), "{has:?}");
+        let rest = Fault::PortDown { port: "mlx5_0".into(), length: Span::mins(6) };
+        assert!(has.contains(&rest), "{has:?}");
+        assert_eq!(has.len(), lasting.len() + 1, "the hang is over: {has:?}");
     }
 }

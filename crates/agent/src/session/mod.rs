@@ -87,7 +87,7 @@ impl Session {
     /// Runs until told to end, or until the server says that trying again makes no sense.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), AgentError> {
         let mut tries = 0u32;
-        let mut away = None;
+        let mut away = self.body.away();
         let result = loop {
             let pause = self.pause(tries, away.take());
             match self.dial(pause, &shutdown).await {

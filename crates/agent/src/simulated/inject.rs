@@ -1,10 +1,10 @@
 //! Faults that a simulated node is told to have, and acts that are done to it.
 
 use super::log::{Log, xid_line};
-use super::{Away, Simulated};
+use super::{Away, Simulated, wall};
 use muster_model::ids::AttemptKey;
 use muster_model::inject::Inject;
-use muster_model::units::Time;
+use muster_model::units::{Span, Time};
 use muster_simnode::Effect;
 use std::time::Instant;
 
@@ -85,6 +85,12 @@ impl Simulated {
             }
         }
         self.hear(at);
+        if let Some(away) = &done.away {
+            let left = away.until.saturating_duration_since(Instant::now());
+            let left = Span(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+            self.away_until = Some(wall() + left);
+        }
+        self.keep();
         done
     }
 

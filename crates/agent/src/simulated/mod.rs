@@ -2,9 +2,11 @@
 
 mod gangs;
 mod inject;
+mod life;
 mod log;
 
 pub(crate) use gangs::Gangs;
+pub(crate) use life::Life;
 
 use crate::clock::wall;
 use gangs::SOUND;
@@ -18,7 +20,7 @@ use muster_model::node::Inventory;
 use muster_model::qualification::{Level, Qualification};
 use muster_model::spec::OnPartition;
 use muster_model::units::{Span, Time};
-use muster_simnode::{COLUMNS, Past, RESET_TAKES, SimConfig, SimEvent, SimNode, Stages, What};
+use muster_simnode::{COLUMNS, RESET_TAKES, SimConfig, SimEvent, SimNode, Stages, What};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -127,6 +129,10 @@ pub(crate) struct Simulated {
     pool: String,
     /// Resets that are under way: act, GPU, end.
     resets: Vec<(u64, u32, Time)>,
+    /// Where what it suffers from is kept.
+    life: Option<Life>,
+    /// Down or cut off until then, by the wall's clock.
+    away_until: Option<Time>,
 }
 
 /// A test of the node.
@@ -165,6 +171,8 @@ impl Simulated {
             gangs_seen: None,
             pool,
             resets: Vec::new(),
+            life: None,
+            away_until: None,
         }
     }
 
@@ -262,18 +270,6 @@ impl Simulated {
         share.checkpoints = detail.checkpoint.as_ref().map(|c| c.dir.clone());
         share.on_partition = detail.on_partition;
         self.work.insert(key, share);
-    }
-
-    /// Takes up a life that was lived elsewhere: what the node suffers from, and its work.
-    pub(crate) fn take_up(&mut self, past: &Past) {
-        self.node.take_up(past, self.clock.start);
-        self.gangs_seen = None;
-        for w in &past.work {
-            let mut share = Pretended::new(w.rank, w.gpus, w.shares);
-            share.checkpoints.clone_from(&w.checkpoints);
-            share.on_partition = w.on_partition;
-            self.work.insert(w.key, share);
-        }
     }
 
     pub(crate) fn active(&self) -> impl Iterator<Item = AttemptKey> {
@@ -429,6 +425,7 @@ impl Simulated {
         }
         if !over.is_empty() {
             self.gangs_seen = None;
+            self.keep();
         }
         over
     }

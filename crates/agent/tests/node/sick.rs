@@ -24,6 +24,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         an_agent_that_hangs_still_has_a_heartbeat,
         a_reset_is_done_once_and_told_until_it_is_over,
         a_restart_brings_a_lost_gpu_back,
+        a_node_is_as_it_was_when_its_process_is_started_again,
         the_next_attempt_goes_on_from_the_checkpoint,
     ]
 }
@@ -244,6 +245,33 @@ pub(crate) fn a_restart_brings_a_lost_gpu_back() {
             conn.say(&FromServer::Act { id, act: act.clone() }).await;
             assert!(acted(&mut conn, id).await.0);
         }
+        agent.stop().await;
+    });
+}
+
+pub(crate) fn a_node_is_as_it_was_when_its_process_is_started_again() {
+    block(async {
+        let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
+        let agent = fleet(&server, dir.path(), 1, 1.0, false);
+        let (mut conn, _) = one(&server).await;
+        let driver = Fault::Version { component: "driver".into(), version: "999.1".into() };
+        conn.say(&FromServer::Inject { fault: driver }).await;
+        let (mut conn, _) = server.welcome(1).await;
+        conn.say(&FromServer::Inject { fault: Fault::LoseGpu { gpu: 0 } }).await;
+        let (_conn, was) = server.welcome(1).await;
+        assert_eq!(was.inventory.gpus.len(), 7);
+        agent.stop().await;
+
+        let agent = fleet(&server, dir.path(), 1, 1.0, true);
+        let (mut conn, is) = server.welcome(1).await;
+        assert_eq!((is.inventory, is.boot), (was.inventory, was.boot));
+        // What was made well stays well.
+        conn.say(&FromServer::Inject { fault: Fault::Mend }).await;
+        let (_conn, sound) = server.welcome(1).await;
+        agent.stop().await;
+        let agent = fleet(&server, dir.path(), 1, 1.0, true);
+        let (_conn, is) = server.welcome(1).await;
+        assert_eq!((is.inventory.gpus.len(), is.inventory), (8, sound.inventory));
         agent.stop().await;
     });
 }

@@ -14,7 +14,8 @@ use muster_model::finding::{Incident, NOTE_MAX};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::placement::GpuSet;
-use muster_model::remedy::{Action, Mode, Remedy, RemedyOutcome, RemedyStep};
+use muster_model::remedy::{Act, Action, Mode, Remedy, RemedyOutcome, RemedyStep};
+use muster_model::units::Span;
 use std::sync::Arc;
 
 pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
@@ -49,11 +50,16 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         }
         Command::UndoRemedy { id, reason } => {
             let r = live(e, *id)?;
+            // Taken back in the middle of its own act, a remedy waits for that: `take_back`.
+            if holds(&r) && (r.action == Action::Drain || disruption(&r).is_none()) {
+                nothing_under_way(e, &r.node)?;
+            }
             if r.action == Action::Drain && disruption(&r).is_some() {
-                let message = format!("what was begun with node {} cannot be stopped", r.node);
+                let message =
+                    format!("node {} is being tested after what was begun with it", r.node);
                 let hint = format!(
-                    "it returns when that is over and its test passed; `muster node return {}` \
-                     returns it without a test",
+                    "it returns when its test passed; `muster node return {}` returns it without a \
+                     test",
                     r.node
                 );
                 return Err(conflict(message, hint));
@@ -170,6 +176,28 @@ fn taking(e: &Engine, node: &NodeName) -> Option<Arc<Remedy>> {
         .cloned()
 }
 
+/// Does this remedy keep its node out of service?
+fn holds(r: &Remedy) -> bool {
+    r.action.takes_node() && !matches!(r.step, RemedyStep::Proposed | RemedyStep::Probation)
+}
+
+/// Refuses what would bring a node back, or test it, in the middle of a reset, a reboot or a power
+/// cycle.
+fn nothing_under_way(e: &Engine, node: &NodeName) -> Result<(), Refusal> {
+    let Some(a) = e.state.health.act_under_way(node) else { return Ok(()) };
+    let doing = match &a.act {
+        Act::ResetGpu { gpu, .. } => format!("GPU {gpu} of node {node} is being reset"),
+        Act::PowerCycle { .. } => format!("the power of node {node} is being cut and given back"),
+        _ => format!("node {node} is being rebooted"),
+    };
+    let left = Span(a.until.since(e.state.now).0.div_ceil(1000) * 1000);
+    let hint = format!(
+        "ask again when that is over, in {left} at the latest; `muster remedies --node {node}` \
+         shows it and what follows by itself"
+    );
+    Err(conflict(format!("{doing}, which cannot be stopped"), hint))
+}
+
 /// The reset, reboot or power cycle after which a remedy's node has not passed a test yet.
 fn disruption(r: &Remedy) -> Option<u64> {
     r.act.filter(|_| matches!(r.step, RemedyStep::Acting | RemedyStep::Testing))
@@ -177,6 +205,7 @@ fn disruption(r: &Remedy) -> Option<u64> {
 
 fn repaired(e: &mut Engine, req: &Request, node: &NodeName, note: &str) -> Result<(), Refusal> {
     let n = find_versioned(e, req, node)?;
+    nothing_under_way(e, node)?;
     let out = matches!(n.stage, Stage::Quarantined | Stage::Repairing);
     let Some(r) = taking(e, node).filter(|_| out) else {
         return Err(conflict(
@@ -201,6 +230,7 @@ fn returned(e: &mut Engine, req: &Request, node: &NodeName, why: &str) -> Result
             "only what was taken out of service can be returned",
         ));
     }
+    nothing_under_way(e, node)?;
     let ids: Vec<u64> = e.state.health.remedies_of(node).map(|r| r.id).collect();
     for id in ids {
         e.end_remedy(id, RemedyOutcome::Undone, "returned without a test", true);
@@ -294,6 +324,10 @@ impl Engine {
             }
             return;
         }
+        // Nor is one in the middle of what a remedy before this one began.
+        if holds(&r) && self.state.health.act_under_way(&r.node).is_some() {
+            return;
+        }
         self.end_remedy(id, outcome, why, word);
         let Some(n) = self.state.nodes.get(&r.node).cloned() else { return };
         if r.action == Action::IsolateGpu {
@@ -302,9 +336,7 @@ impl Engine {
             let (node, reason) = (n.name.clone(), why.to_owned());
             self.emit(None, Event::GpusExcluded { node, gpus, reason, word });
         }
-        let took = r.action.takes_node()
-            && !matches!(r.step, RemedyStep::Proposed | RemedyStep::Probation);
-        if took && taking(self, &r.node).is_none() {
+        if holds(&r) && taking(self, &r.node).is_none() {
             self.ready_again(&n, why, word);
         } else if r.step == RemedyStep::Proposed {
             self.settle_allocation(&r.node, why, word);
@@ -375,7 +407,6 @@ impl Engine {
 
     /// A node is back with another boot: it was restarted, whoever did it.
     pub(crate) fn booted(&mut self, node: &NodeName, boot: &str) {
-        use muster_model::remedy::Act;
         let done: Vec<u64> = self
             .state
             .health

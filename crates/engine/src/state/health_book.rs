@@ -222,6 +222,18 @@ impl HealthBook {
     pub fn open_acts(&self) -> impl Iterator<Item = &Arc<AskedAct>> {
         self.index.acts.iter().filter_map(|id| self.acts.get(id))
     }
+
+    /// The reset, reboot or power cycle that goes on with a node. Nothing stops it, so the node takes
+    /// no work before it is over, whoever asks.
+    pub(super) fn act_under_way(&self, node: &NodeName) -> Option<&Arc<AskedAct>> {
+        let done_to = |a: &Act| match a {
+            Act::ResetGpu { node: n, .. }
+            | Act::Reboot { node: n, .. }
+            | Act::PowerCycle { node: n, .. } => n == node,
+            Act::Ticket { .. } | Act::Page { .. } => false,
+        };
+        self.open_acts().find(|a| done_to(&a.act))
+    }
 }
 
 impl HealthIndex {

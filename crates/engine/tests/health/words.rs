@@ -74,6 +74,59 @@ fn an_undo_during_a_reboot_keeps_the_node_out_until_its_test_passed() {
 }
 
 #[test]
+fn a_node_is_not_returned_in_the_middle_of_a_reboot() {
+    let (mut w, n, id) = rebooting();
+    let back = |reason: &str| Command::ReturnUntested { node: n.clone(), reason: reason.into() };
+    let no = refused(&mut w, back("now"), RefusalCode::Conflict);
+    assert!(no.contains("n001 is being rebooted"), "{no}");
+    // Nor is it tested, which would return it.
+    let fixed = Command::Repaired { node: n.clone(), note: "reseated".into() };
+    refused(&mut w, fixed, RefusalCode::Conflict);
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemedyStep::Acting));
+    // The same after an undo: it is one reboot.
+    w.ok(Command::UndoRemedy { id, reason: "a false alarm".into() });
+    refused(&mut w, back("now"), RefusalCode::Conflict);
+    let job = w.run(gang(1, 8));
+    assert_ne!(w.nodes_of(job), [n.clone()], "no work goes there");
+    // It is over: the word counts, and the test that began with it does not.
+    w.lose(&n);
+    meet(&mut w, 1, "boot-2");
+    assert!(of(&w, &n).qualifying.is_some());
+    w.ok(back("I looked at it"));
+    assert_eq!((of(&w, &n).stage, of(&w, &n).qualifying), (Stage::Ready, None));
+    assert_eq!(remedy(&w, &n), None);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_heavier_remedy_during_a_reboot_does_not_bring_the_node_back_before_its_end() {
+    let (mut w, n, first) = rebooting();
+    w.policy(|p| {
+        p.remedies.rules.push(Rule {
+            kind: Some("ecc-*".into()),
+            pool: None,
+            sku: None,
+            ladder: vec![Action::Replace],
+            mode: None,
+            leave: None,
+        });
+    });
+    see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), 2), Severity::Critical);
+    let heavier = remedy(&w, &n).unwrap();
+    assert_eq!(heavier.action, Action::Replace);
+    let ended = w.engine.state().health.remedies[&first].outcome;
+    assert_eq!(ended, Some(RemedyOutcome::Superseded), "but its reboot goes on");
+    let undo = Command::UndoRemedy { id: heavier.id, reason: "a false alarm".into() };
+    let no = refused(&mut w, undo.clone(), RefusalCode::Conflict);
+    assert!(no.contains("is being rebooted"), "{no}");
+    w.lose(&n);
+    meet(&mut w, 1, "boot-2");
+    w.ok(undo);
+    assert_eq!(of(&w, &n).stage, Stage::Ready);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn an_undo_during_the_test_after_a_reboot_waits_for_that_test() {
     let (mut w, n, id) = rebooting();
     meet(&mut w, 1, "boot-2");

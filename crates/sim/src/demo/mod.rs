@@ -154,7 +154,7 @@ impl Twin<'_> {
         let life = |n: &muster_simnode::SimNode| Past {
             boots: n.boots(),
             faults: n.ailments(),
-            work: Vec::new(),
+            ..Past::default()
         };
         let names = self.fleet.machines.iter().map(|m| m.name.clone());
         let mut all: BTreeMap<NodeName, Past> = names.zip(self.nodes.iter().map(life)).collect();

@@ -137,7 +137,7 @@ fn now() -> Time {
     Time(since.map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX)))
 }
 
-/// What the nodes have behind them, once: a fleet that starts again has nothing.
+/// What the nodes have behind them, once: from then on each keeps what it suffers from itself.
 pub(crate) fn past(file: Option<&Path>) -> BTreeMap<NodeName, Past> {
     let Some(file) = file else { return BTreeMap::new() };
     let read = std::fs::read(file).ok().and_then(|text| serde_json::from_slice(&text).ok());
