@@ -75,6 +75,9 @@ impl Builder {
             })?;
         let mut headers = HeaderMap::new();
         if let Some(token) = token {
+            if token.trim().is_empty() {
+                return Err(setup("the token is empty".into(), "pass a token, or none at all"));
+            }
             let mut value =
                 HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| {
                     setup(
@@ -314,6 +317,7 @@ mod tests {
             assert!(e.hint().is_some());
         }
         assert!(Client::new("http://127.0.0.1:7070", Some("a\nb")).is_err());
+        assert!(Client::new("http://127.0.0.1:7070", Some("\n")).is_err(), "empty");
         assert!(Client::new("http://127.0.0.1:7070/", Some("ok\n")).is_ok(), "a file's newline");
     }
 

@@ -167,6 +167,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("secret delete nope", 3, "no secret nope"),
     ("project create default", 5, "exists already"),
     ("project list", 0, "default"),
+    ("whoami --token=", 2, "the token is empty"),
 ];
 
 /// Verbs that have no other verbs under them, as they are typed.
