@@ -162,6 +162,8 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("token create x --token {eve}", 4, ""),
     ("token list", 0, "eve"),
     ("token revoke nope", 3, "no token `nope`"),
+    ("token revoke eve nope", 3, "no token `nope`"),
+    ("token revoke twice", 5, "2 tokens are called `twice`"),
     ("secret set path --value x", 2, "PATH"),
     ("secret list --project nope", 3, "no project nope"),
     ("secret delete nope", 3, "no secret nope"),
@@ -214,6 +216,9 @@ fn no_verb_says_that_it_did_what_it_did_not() {
     c.muster(&["project", "create", "other"]).code(0);
     let eve = c.muster(&["token", "create", "eve", "--role", "user", "--project", "other"]);
     eve.code(0);
+    for _ in 0..2 {
+        c.muster(&["token", "create", "twice", "--role", "viewer"]).code(0);
+    }
     let failed = c.submit(&["--name", "failed", "--", "sh", "-c", "exit 7"]);
     c.muster(&["wait", &failed]).code(7);
     let held = c.submit(&["--name", "held", "--hold", "--", "true"]);
