@@ -113,6 +113,17 @@ pub async fn known_node(client: &Client, given: Option<&str>) -> Result<(), Fail
     }
 }
 
+/// Where several nodes are given: all of them are there. A wrong name among them is the answer
+/// before anything was done to the others.
+pub async fn known_nodes(client: &Client, given: &[String]) -> Result<(), Fail> {
+    if given.len() > 1 {
+        for name in given {
+            known_node(client, Some(name.as_str())).await?;
+        }
+    }
+    Ok(())
+}
+
 fn did_you_mean(mut fail: Fail, given: &str, known: &[String], otherwise: &str) -> Fail {
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     fail.hint = Some(match closest(given, &known) {
