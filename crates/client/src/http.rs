@@ -13,6 +13,10 @@ use std::time::Duration;
 /// Longest pause between two tries.
 const MAX_PAUSE: Duration = Duration::from_secs(3);
 
+/// How often in a row a server that served before is asked again: one that is started anew, or a
+/// standby that takes over, needs its time.
+pub(crate) const MAX_BREAKS: u32 = 30;
+
 /// A client of one server.
 #[derive(Debug, Clone)]
 pub struct Client {
@@ -139,6 +143,13 @@ impl Client {
             tries: 5,
             timeout: Duration::from_secs(60),
         }
+    }
+
+    /// The same client with the patience of one that follows a stream: for whoever waits for
+    /// something that a server began and that goes on while the server is away.
+    #[must_use]
+    pub fn patient(&self) -> Client {
+        Client { tries: self.tries.max(MAX_BREAKS), ..self.clone() }
     }
 
     /// The server's address.
