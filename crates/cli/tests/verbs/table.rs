@@ -123,6 +123,8 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("reservation apply nope.yaml", 2, "nope.yaml"),
     ("reservation delete nope", 3, "no reservation nope"),
     ("events --after x", 2, ""),
+    ("events --job 4242", 3, "no job 4242"),
+    ("events -f --job 4242", 3, "no job 4242"),
     ("fabric test --nodes nope", 3, "no node nope"),
     ("fabric show 999999", 3, "no such test"),
     ("faults --node nope", 3, "no node nope"),
