@@ -183,6 +183,9 @@ fn health(data: &serde_json::Value, alone: bool) -> Vec<String> {
     }
     words.extend(text("/remedy/kind").map(|k| format!("for {k}")));
     words.extend(text("/incident/summary"));
+    for pointer in ["/alert/kind", "/alert/cause"] {
+        words.extend(text(pointer));
+    }
     if let (Some(what), Some(state)) = (text("/breaker/entity"), text("/breaker/state")) {
         words.push(format!("{what} {state}"));
     }
@@ -234,6 +237,11 @@ mod tests {
             json!({"breaker": {"entity": "leaf:a/b", "state": "open", "reason": "x"}}),
         );
         assert_eq!(about(&e), "leaf:a/b open");
+        let e = event(
+            "alert_opened",
+            json!({"alert": {"id": "3f9c", "kind": "leaf-loss", "cause": "leaf:a/b"}}),
+        );
+        assert_eq!(about(&e), "leaf-loss leaf:a/b");
         let e = event("reservation_set", json!({"reservation": {"name": "night", "reason": "x"}}));
         assert_eq!(about(&e), "night");
         let e = event("project_created", json!({"name": "nlp", "description": ""}));
