@@ -13,7 +13,7 @@ use muster_terminal::args::Global;
     propagate_version = true,
     max_term_width = 100,
     after_help = "Examples:\n  muster up                                    a cluster on this machine\n  \
-muster run --nodes 2 --gpus 8 -- nvidia-smi  run a gang and see its output\n  \
+muster run --nodes 2 --gpus 8 -- hostname    run a gang and see its output\n  \
 muster ps                                    what runs and what waits\n  \
 muster top                                   the site, live\n  \
 muster explain 42                            why job 42 waits\n\n\

@@ -2,7 +2,9 @@
 //! goes wrong and how it is said, and a `kill -9` that loses nothing.
 
 use crate::minutes::cluster::{Cluster, processes, until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::process::{Child, Stdio};
 
 #[test]
 fn a_gang_runs_and_every_rank_is_heard() {
@@ -201,6 +203,22 @@ fn waiting_work_is_explained_and_output_for_programs_is_one_document() {
     assert_eq!(c.json(&["get", "job", &all])["state"], "cancelled");
 }
 
+/// A command that stays, with what it prints in a file.
+fn attend(c: &Cluster, file: &str, args: &[&str]) -> Child {
+    let out = std::fs::File::create(c.path(file)).expect("the test's own directory");
+    let mut command = c.command();
+    command.args(args).stdout(out).stderr(Stdio::null());
+    command.spawn().expect("the muster binary starts")
+}
+
+fn output(c: &Cluster, file: &str) -> String {
+    std::fs::read_to_string(c.path(file)).unwrap_or_default()
+}
+
+fn ended(child: &mut Child) -> bool {
+    !matches!(child.try_wait(), Ok(None))
+}
+
 #[test]
 fn a_killed_cluster_comes_back_and_its_ranks_never_noticed() {
     let mut c = Cluster::start(4);
@@ -225,6 +243,13 @@ fn a_killed_cluster_comes_back_and_its_ranks_never_noticed() {
     let naps = || processes(&["sleep", &nap]);
     let before = naps();
     assert_eq!(before.len(), 1, "one process: {before:?}");
+    // Whoever runs a job or follows its output waits for the server too.
+    let long = format!("606.{}", std::process::id());
+    let script = format!("echo begun; sleep {long}; echo through; exit 5");
+    let mut run = attend(&c, "run.out", &["run", "--name", "seen", "--", "sh", "-c", &script]);
+    until("the job runs", || output(&c, "run.out") == "begun\n");
+    let mut logs = attend(&c, "logs.out", &["logs", "-f", "seen"]);
+    until("its output is followed", || output(&c, "logs.out") == "begun\n");
     for _ in 0..2 {
         c.kill();
         assert_eq!(naps(), before, "the rank outlives the server and the agents");
@@ -234,6 +259,16 @@ fn a_killed_cluster_comes_back_and_its_ranks_never_noticed() {
         assert_eq!((&job["state"], &job["attempts"]), (&"running".into(), &1.into()), "{job}");
         assert_eq!(naps(), before, "the same process");
     }
+    for pid in processes(&["sleep", &long]) {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process");
+        kill_process(pid, Signal::KILL).expect("the test's own");
+    }
+    until("both have ended", || [&mut run, &mut logs].into_iter().all(ended));
+    for file in ["run.out", "logs.out"] {
+        assert_eq!(output(&c, file), "begun\nthrough\n", "{file}");
+    }
+    assert_eq!(run.wait().expect("it ended").code(), Some(5), "the job's own code");
+    assert_eq!(logs.wait().expect("it ended").code(), Some(0));
     assert_eq!(c.json(&["get", "job", &done])["state"], "succeeded");
     assert!(c.muster(&["logs", &done]).stdout.contains("kept words"));
     c.muster(&["cancel", &id]).code(0);

@@ -13,6 +13,10 @@ use std::time::Duration;
 /// Longest pause between two tries.
 const MAX_PAUSE: Duration = Duration::from_secs(3);
 
+/// How often in a row a server that served before is asked again: one that is started anew, or a
+/// standby that takes over, needs its time.
+pub(crate) const MAX_BREAKS: u32 = 30;
+
 /// A client of one server.
 #[derive(Debug, Clone)]
 pub struct Client {
@@ -75,6 +79,9 @@ impl Builder {
             })?;
         let mut headers = HeaderMap::new();
         if let Some(token) = token {
+            if token.trim().is_empty() {
+                return Err(setup("the token is empty".into(), "pass a token, or none at all"));
+            }
             let mut value =
                 HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| {
                     setup(
@@ -136,6 +143,13 @@ impl Client {
             tries: 5,
             timeout: Duration::from_secs(60),
         }
+    }
+
+    /// The same client with the patience of one that follows a stream: for whoever waits for
+    /// something that a server began and that goes on while the server is away.
+    #[must_use]
+    pub fn patient(&self) -> Client {
+        Client { tries: self.tries.max(MAX_BREAKS), ..self.clone() }
     }
 
     /// The server's address.
@@ -314,6 +328,7 @@ mod tests {
             assert!(e.hint().is_some());
         }
         assert!(Client::new("http://127.0.0.1:7070", Some("a\nb")).is_err());
+        assert!(Client::new("http://127.0.0.1:7070", Some("\n")).is_err(), "empty");
         assert!(Client::new("http://127.0.0.1:7070/", Some("ok\n")).is_ok(), "a file's newline");
     }
 

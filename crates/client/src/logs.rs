@@ -1,13 +1,10 @@
 //! Output of ranks, followed over a connection that may break.
 
-use crate::http::pause;
+use crate::http::{MAX_BREAKS, pause};
 use crate::{Client, ClientError};
 use base64::Engine as _;
 use muster_api::{LogLine, LogStream, LogsQuery};
 use std::collections::BTreeMap;
-
-/// How often in a row a broken stream is opened again.
-const MAX_BREAKS: u32 = 30;
 
 /// Longest line of the answer that is taken.
 const MAX_LINE: usize = 16 << 20;
@@ -38,6 +35,8 @@ pub struct LogFollow {
     seen: BTreeMap<(u32, u32, LogStream), u64>,
     breaks: u32,
     over: bool,
+    /// The server was there once.
+    begun: bool,
 }
 
 impl Client {
@@ -53,12 +52,14 @@ impl Client {
             seen: BTreeMap::new(),
             breaks: 0,
             over: false,
+            begun: false,
         }
     }
 }
 
 impl LogFollow {
-    /// The next piece; none when there is no more to come.
+    /// The next piece, through restarts of the server if need be; none when there is no more to
+    /// come.
     pub async fn next(&mut self) -> Result<Option<Piece>, ClientError> {
         loop {
             while let Some(end) = self.pending.iter().position(|b| *b == b'\n') {
@@ -75,7 +76,16 @@ impl LogFollow {
                 return Err(self.client.garbled("a line of output without an end"));
             }
             if self.answer.is_none() {
-                self.open().await?;
+                match self.open().await {
+                    Ok(()) => self.begun = true,
+                    // One that served before is being started again, or another takes over.
+                    Err(e) if self.begun && e.is_passing() && self.breaks < MAX_BREAKS => {
+                        self.breaks += 1;
+                        tokio::time::sleep(pause(self.breaks)).await;
+                        continue;
+                    }
+                    Err(e) => return Err(e),
+                }
             }
             let Some(answer) = &mut self.answer else { continue };
             match answer.chunk().await {

@@ -1,14 +1,11 @@
 //! Following the log: server-sent events that go on where they broke off.
 
-use crate::http::pause;
+use crate::http::{MAX_BREAKS, pause};
 use crate::{Client, ClientError};
 use muster_api::Event;
 
 /// Longest message that is taken; the server sends none that comes near.
 const MAX_MESSAGE: usize = 16 << 20;
-
-/// How often in a row a broken stream is opened again: a standby that takes over needs its time.
-const MAX_BREAKS: u32 = 30;
 
 /// The log as it grows. Nothing is skipped and nothing comes twice.
 #[derive(Debug)]

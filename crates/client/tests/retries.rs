@@ -116,6 +116,45 @@ async fn output_goes_on_after_a_break_and_nothing_comes_twice() {
 }
 
 #[tokio::test]
+async fn output_goes_on_when_a_server_that_served_stays_away_for_several_tries() {
+    let line = |offset: u64, text: &str| {
+        format!(
+            "{{\"attempt\":1,\"rank\":0,\"stream\":\"stdout\",\"offset\":{offset},\"text\":\"{text}\\n\"}}\n"
+        )
+    };
+    let (one, two) = (line(0, "one"), line(4, "two"));
+    let broken = format!("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{one}");
+    let busy = r#"{"error":{"code":"unavailable","message":"not now"}}"#;
+    let away = || answer("503 Service Unavailable", busy);
+    let again = answer("200 OK", &format!("{one}{two}"));
+    let (url, asked) = serve(vec![broken, away(), away(), again]).await;
+    let client = Client::builder(&url, None).tries(1).build().expect("a good address");
+    let mut logs = client.logs("1", &LogsQuery { follow: true, ..LogsQuery::default() });
+    let mut text = String::new();
+    while let Some(piece) = logs.next().await.expect("in the end") {
+        text.push_str(&String::from_utf8_lossy(&piece.bytes));
+    }
+    assert_eq!(text, "one\ntwo\n");
+    assert_eq!(asked.await.expect("served").len(), 4);
+    // One that was never there is not waited for.
+    let client = Client::builder("http://127.0.0.1:1", None).tries(1).build().expect("good");
+    let e = client.logs("1", &LogsQuery::default()).next().await.expect_err("nobody there");
+    assert_eq!(e.exit_code(), 6);
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_job_has_the_patience_of_who_follows() {
+    let busy = r#"{"error":{"code":"unavailable","message":"not now"}}"#;
+    let none = r#"{"error":{"code":"not_found","message":"there is no job 1"}}"#;
+    let away = || answer("503 Service Unavailable", busy);
+    let (url, asked) = serve(vec![away(), away(), answer("404 Not Found", none)]).await;
+    let client = Client::builder(&url, None).tries(1).build().expect("a good address");
+    let e = client.patient().job("1").await.expect_err("there is none");
+    assert!(e.is_not_found(), "{e}");
+    assert_eq!(asked.await.expect("served").len(), 3);
+}
+
+#[tokio::test]
 async fn events_go_on_when_a_server_that_served_stays_away_for_several_tries() {
     let event = |seq: u64| {
         let data = format!(

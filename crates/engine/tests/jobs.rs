@@ -404,6 +404,15 @@ fn draining_lets_work_end_and_takes_nothing_new() {
 }
 
 #[test]
+fn a_drain_without_a_reason_does_not_take_the_reason_of_what_was_before() {
+    let mut w = World::new(1, 8);
+    w.ok(Command::Drain { node: node(0), reason: String::new(), stop: false });
+    let n = &w.engine.state().nodes[&node(0)];
+    assert_eq!(n.stage, muster_model::node::Stage::Drained);
+    assert_eq!(n.stage_why, "by system, no reason given");
+}
+
+#[test]
 fn a_drain_that_stops_sends_the_work_elsewhere_without_counting_it_as_a_failure() {
     let mut w = World::new(2, 8);
     let id = w.gang(1, 8);

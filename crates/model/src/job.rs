@@ -395,6 +395,13 @@ impl Verdict {
         matches!(self, Verdict::Infrastructure | Verdict::Platform)
     }
 
+    /// Was the attempt interrupted, so that the job recovers from it? What it did itself, and what
+    /// somebody wanted, is no interruption.
+    #[must_use]
+    pub fn is_interruption(self) -> bool {
+        matches!(self, Verdict::Infrastructure | Verdict::Platform | Verdict::Unknown)
+    }
+
     /// The word users read.
     #[must_use]
     pub fn word(self) -> &'static str {

@@ -65,6 +65,8 @@ struct Context {
 /// What one file says, its context chosen.
 #[derive(Debug, Clone, Default)]
 struct Layer {
+    /// The file.
+    path: PathBuf,
     server: Option<String>,
     token: Option<String>,
     token_file: Option<PathBuf>,
@@ -92,7 +94,7 @@ impl ConfigFile {
 
     fn layer(self, path: &Path) -> Result<Layer, Fail> {
         let ConfigFile { server, token, token_file, project, ca, context, mut contexts, .. } = self;
-        let own = Layer { server, token, token_file, project, ca };
+        let own = Layer { path: path.to_owned(), server, token, token_file, project, ca };
         let Some(name) = context else { return Ok(own) };
         let Some(c) = contexts.remove(&name) else {
             return Err(Fail::usage(format!("{}: there is no context `{name}`", path.display()))
@@ -100,6 +102,7 @@ impl ConfigFile {
         };
         let Context { server, token, token_file, project, ca } = c;
         Ok(Layer {
+            path: own.path,
             server: own.server.or(Some(server)),
             token: own.token.or(token),
             token_file: own.token_file.or(token_file),
@@ -180,7 +183,10 @@ impl Settings {
     fn merge(global: &Global, layers: Vec<Layer>) -> Result<Settings, Fail> {
         let given = |v: &Option<String>| v.clone().filter(|v| !v.is_empty());
         let mut server = given(&global.server);
-        let mut token = given(&global.token);
+        let mut token = match &global.token {
+            Some(token) => Some(not_empty(token, "--token or MUSTER_TOKEN")?),
+            None => None,
+        };
         let mut project = given(&global.project);
         let mut ca = global.ca.clone();
         for layer in layers {
@@ -190,7 +196,10 @@ impl Settings {
             let same = server.as_deref().is_none_or(|s| same_server(s, server_here));
             if token.is_none() && same {
                 token = match (layer.token, layer.token_file) {
-                    (Some(token), _) => Some(token),
+                    (Some(token), _) => {
+                        let place = format!("`token` in {}", layer.path.display());
+                        Some(not_empty(&token, &place)?)
+                    }
                     (None, Some(file)) => Some(read_token(&file)?),
                     (None, None) => None,
                 };
@@ -211,10 +220,22 @@ fn same_server(a: &str, b: &str) -> bool {
 }
 
 fn read_token(file: &Path) -> Result<String, Fail> {
-    std::fs::read_to_string(file).map(|t| t.trim().to_owned()).map_err(|e| {
+    let text = std::fs::read_to_string(file).map_err(|e| {
         Fail::usage(format!("cannot read the token in {}: {e}", file.display()))
             .hint("set MUSTER_TOKEN, or mend `token_file` in the settings")
-    })
+    })?;
+    not_empty(&text, &file.display().to_string())
+}
+
+/// The token without the space around it. An empty one is a script whose token is missing: the
+/// next one in the settings may be somebody else's, so it does not stand in.
+fn not_empty(token: &str, place: &str) -> Result<String, Fail> {
+    let token = token.trim();
+    if token.is_empty() {
+        return Err(Fail::usage(format!("the token is empty ({place})"))
+            .hint("put a token there, or leave it out: then the settings say which is used"));
+    }
+    Ok(token.to_owned())
 }
 
 /// Writes a context, chosen from now on, into the user's settings; other contexts stay.
@@ -283,6 +304,32 @@ mod tests {
         assert_eq!((s.server.as_str(), s.token.as_deref()), ("http://a:1", Some("ta")));
         let g = Global { token: Some("flag".into()), ..global() };
         let s = Settings::merge(&g, vec![layer("http://a:1", "ta")]).expect("good files");
+        assert_eq!(s.token.as_deref(), Some("flag"));
+    }
+
+    #[test]
+    fn an_empty_token_is_an_error_and_no_other_stands_in() {
+        for empty in ["", " \n"] {
+            let g = Global { token: Some(empty.into()), ..global() };
+            let e = Settings::merge(&g, vec![layer("http://a:1", "ta")]).expect_err("empty");
+            assert!(e.message.contains("empty (--token or MUSTER_TOKEN)"), "{}", e.message);
+            assert_eq!(e.code, crate::fail::USAGE);
+            // Nor in a file, with another one behind it.
+            let mut first = layer("http://a:1", empty);
+            first.path = "near/muster.toml".into();
+            let files = vec![first, layer("http://a:1", "ta")];
+            let e = Settings::merge(&global(), files).expect_err("empty");
+            assert!(e.message.contains("`token` in near/muster.toml"), "{}", e.message);
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("admin.token");
+        std::fs::write(&file, "\n").expect("written");
+        let of_file = Layer { token_file: Some(file), ..Layer::default() };
+        let e = Settings::merge(&global(), vec![of_file.clone()]).expect_err("empty");
+        assert!(e.message.contains("admin.token"), "{}", e.message);
+        // One that is not needed does no harm.
+        let g = Global { token: Some("flag".into()), ..global() };
+        let s = Settings::merge(&g, vec![of_file]).expect("good");
         assert_eq!(s.token.as_deref(), Some("flag"));
     }
 

@@ -166,7 +166,9 @@ pub fn pieces(
     let (tx, rx) = mpsc::channel(64);
     let (client, job) = (client.clone(), job.to_owned());
     tokio::spawn(async move {
-        let fixed = query.attempt.is_some() || !query.follow;
+        let (follow, only) = (query.follow, query.attempt);
+        // Answers to what was begun are waited for through a restart of the server.
+        let patient = client.patient();
         let mut logs = client.logs(&job, &query);
         loop {
             match logs.next().await {
@@ -175,10 +177,11 @@ pub fn pieces(
                         return;
                     }
                 }
-                Ok(None) if fixed => return,
-                // The stream ends with its attempt; the job may go on with another one.
-                Ok(None) => match client.job(&job).await {
-                    Ok(j) if j.state.is_final() => return,
+                Ok(None) if !follow => return,
+                // The stream ends with its attempt, and the job may go on with another one. It also
+                // ends with a server that stops in order.
+                Ok(None) => match patient.job(&job).await {
+                    Ok(j) if j.state.is_final() || only.is_some_and(|n| is_over(&j, n)) => return,
                     Ok(_) => {
                         tokio::time::sleep(Duration::from_millis(500)).await;
                         logs.reopen();
@@ -196,6 +199,11 @@ pub fn pieces(
         }
     });
     rx
+}
+
+/// Has this attempt of a job ended that goes on?
+fn is_over(job: &Job, attempt: u32) -> bool {
+    job.attempts > attempt || (job.attempts == attempt && job.state == JobState::Queued)
 }
 
 /// What happens from now on, in a task of its own.
@@ -227,13 +235,15 @@ pub fn events(
 }
 
 /// Waits until the job has ended. Hears of it through events, and looks now and then in case
-/// that the caller may not read them.
+/// that the caller may not read them. A server that is started again meanwhile is waited for, as
+/// long as by whoever follows the log.
 pub async fn until_final(client: &Client, mut job: Job) -> Result<Job, Fail> {
     if job.state.is_final() {
         return Ok(job);
     }
     let mut heard = news(client);
     let mut deaf = false;
+    let client = client.patient();
     // It may have ended since the caller read it, before the place from which news are heard.
     job = client.job(&job.id).await?;
     loop {
@@ -255,6 +265,15 @@ pub async fn until_final(client: &Client, mut job: Job) -> Result<Job, Fail> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_attempt_is_over_when_its_job_waits_again_or_has_another() {
+        let mut job = muster_api::samples::job(4, JobState::Running);
+        job.attempts = 2;
+        assert!(is_over(&job, 1) && !is_over(&job, 2));
+        job.state = JobState::Queued;
+        assert!(is_over(&job, 2));
+    }
 
     fn piece(rank: u32, stream: LogStream, text: &str) -> Piece {
         Piece { attempt: 1, rank, stream, bytes: text.as_bytes().to_vec(), note: None }

@@ -4,6 +4,7 @@ use crate::fail::{Fail, NOT_FOUND};
 use muster_api::{Job, JobsQuery};
 use muster_client::{Client, ClientError};
 use muster_model::job::ArrayTask;
+use muster_model::names::Label;
 use muster_specs::error::closest;
 
 /// `42` or `42_3`?
@@ -22,6 +23,10 @@ pub async fn job(client: &Client, given: &str) -> Result<Job, Fail> {
             Err(e) if e.is_not_found() => Err(no_job(client, given, e).await),
             other => Ok(other?),
         };
+    }
+    if let Err(e) = given.parse::<Label>() {
+        return Err(Fail::usage(e)
+            .hint("a job is named by its id, like 42 or 42_3, or by its name: `muster ps -a`"));
     }
     let query = JobsQuery { name: Some(given.into()), limit: Some(1), ..JobsQuery::default() };
     let found = client.jobs(&query).await?;
@@ -113,6 +118,17 @@ pub async fn known_node(client: &Client, given: Option<&str>) -> Result<(), Fail
     }
 }
 
+/// Where several nodes are given: all of them are there. A wrong name among them is the answer
+/// before anything was done to the others.
+pub async fn known_nodes(client: &Client, given: &[String]) -> Result<(), Fail> {
+    if given.len() > 1 {
+        for name in given {
+            known_node(client, Some(name.as_str())).await?;
+        }
+    }
+    Ok(())
+}
+
 fn did_you_mean(mut fail: Fail, given: &str, known: &[String], otherwise: &str) -> Fail {
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     fail.hint = Some(match closest(given, &known) {
@@ -133,6 +149,17 @@ mod tests {
         }
         for name in ["", "_", "42_", "_3", "train", "4a", "42_3_1", "42.1"] {
             assert!(!is_id(name), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_no_job_can_be_called_is_wrong_usage() {
+        // Nobody is asked.
+        let client = Client::new("http://127.0.0.1:1", None).expect("a good address");
+        for given in ["", "-1", "a b", "42_"] {
+            let e = job(&client, given).await.expect_err(given);
+            assert_eq!(e.code, crate::fail::USAGE, "{given}");
+            assert!(e.message.contains(&format!("`{given}` is not a valid name")), "{}", e.message);
         }
     }
 

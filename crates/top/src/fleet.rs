@@ -140,7 +140,6 @@ pub(super) struct NodeSum {
     util_told: u32,
     pub(super) temp: Option<u8>,
     pub(super) waits: bool,
-    pub(super) spare: bool,
 }
 
 /// Nodes that follow each other and stand together.
@@ -175,11 +174,11 @@ pub(super) struct Fleet {
 pub(super) struct Totals {
     pub(super) nodes: usize,
     pub(super) in_service: usize,
+    pub(super) cordoned: usize,
     pub(super) leaving: usize,
     pub(super) sick: usize,
     pub(super) lost: usize,
     pub(super) other: usize,
-    pub(super) spares: usize,
     pub(super) waits: usize,
     pub(super) gpus: u32,
     pub(super) held: u32,
@@ -319,7 +318,6 @@ impl Fleet {
             util_told: count(&|c| c.util.is_some()),
             temp: cells.iter().filter_map(|c| c.temp).max(),
             waits: cells.iter().any(|c| c.waits),
-            spare: cells.iter().any(|c| c.spare),
         }
     }
 
@@ -370,12 +368,13 @@ impl Fleet {
             t.nodes += 1;
             match n.glyph {
                 g if g.in_service() => t.in_service += 1,
-                Glyph::Cordoned | Glyph::Drained | Glyph::Draining => t.leaving += 1,
+                // What runs on a cordoned node stays.
+                Glyph::Cordoned => t.cordoned += 1,
+                Glyph::Drained | Glyph::Draining => t.leaving += 1,
                 Glyph::Suspect | Glyph::Repairing | Glyph::Quarantined => t.sick += 1,
                 Glyph::Lost => t.lost += 1,
                 _ => t.other += 1,
             }
-            t.spares += usize::from(n.spare);
             t.waits += usize::from(n.waits);
             t.gpus += n.gpus;
             t.held += n.held;

@@ -322,6 +322,29 @@ fn job() -> Model {
 }
 
 #[test]
+fn sums_of_nodes_are_those_of_health() {
+    let mut m = site(1, View::Fleet);
+    let mut cells: Vec<GpuCell> = (0..4).flat_map(|n| (0..8).map(move |g| cell(n, g))).collect();
+    for (node, word) in [(0, "cordoned"), (1, "draining"), (2, "drained")] {
+        for c in cells.iter_mut().skip(node * 8).take(8) {
+            c.state = state(word);
+        }
+    }
+    // A spare that is out of service is still marked as one.
+    cells.iter_mut().for_each(|c| c.spare = true);
+    m.update(frame(FrameBody::Whole(cells)));
+    let shown = text(&mut m, 120, 24);
+    assert!(shown.contains("in service 1  cordoned 1  leaving 2  sick 0"), "{shown}");
+    assert!(!shown.contains("spares"), "{shown}");
+    m.update(Msg::Health(
+        Box::new(HealthSummary { spares_left: 0, spares: 4, ..health() }),
+        Vec::new(),
+    ));
+    let shown = text(&mut m, 120, 24);
+    assert!(shown.contains("  spares 0 of 4"), "{shown}");
+}
+
+#[test]
 fn every_view_fits_every_screen() {
     let mut fleet = site(12, View::Fleet);
     fleet.update(Msg::Health(Box::new(health()), vec![alert()]));

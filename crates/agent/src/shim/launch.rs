@@ -229,7 +229,6 @@ fn hides_devices(order: &Order, inner: Option<&Inner>) -> bool {
 }
 
 fn explain(e: &io::Error, program: &str, order: &Order, rank: u32) -> Refusal {
-    let path = order.env.get("PATH").map_or("", String::as_str);
     match (e.kind(), e.raw_os_error()) {
         (_, Some(GROUP_REFUSED)) => {
             Refusal::Node(format!("rank {rank} could not join its control group"))
@@ -249,7 +248,7 @@ fn explain(e: &io::Error, program: &str, order: &Order, rank: u32) -> Refusal {
             "`{program}` was not found on this node (or the interpreter its first line names)"
         )),
         (io::ErrorKind::NotFound, _) => {
-            Refusal::Job(format!("program `{program}` was not found on this node (PATH is {path})"))
+            Refusal::Job(format!("program `{program}` was not found in the PATH of this node"))
         }
         (io::ErrorKind::PermissionDenied, _) => {
             let who = order.account().map_or_else(|| "the agent".to_owned(), Account::says);

@@ -1,5 +1,6 @@
 //! `muster cancel|hold|release|requeue|checkpoint`.
 
+use super::several::Refusals;
 use clap::Args;
 use muster_api::{Job, JobList};
 use muster_client::{Client, JobAction};
@@ -70,11 +71,21 @@ action!(
 
 async fn act(ctx: &Ctx, given: &[String], action: JobAction, all: bool) -> Result<u8, Fail> {
     let client = ctx.client()?;
-    let given_many = given.len() > 1;
-    let mut after = Vec::new();
-    let mut first_failure = None;
+    let mut found: Vec<(&str, Job)> = Vec::new();
     for given in given {
-        match one(&client, given, action, all).await {
+        let job = pick::job(&client, given).await?;
+        // Named twice is named once: what was read of it would be old the second time.
+        let known = |(word, j): &(&str, Job)| {
+            j.id == job.id && pick::array(j, word).is_some() == pick::array(&job, given).is_some()
+        };
+        if !found.iter().any(known) {
+            found.push((given.as_str(), job));
+        }
+    }
+    let mut after = Vec::new();
+    let mut refusals = Refusals::of("job", found.len());
+    for (given, before) in found {
+        match one(&client, given, before, action, all).await {
             Ok((job, said)) => {
                 if ctx.is_table() {
                     output::print(&format!("{said}\n"))?;
@@ -82,35 +93,26 @@ async fn act(ctx: &Ctx, given: &[String], action: JobAction, all: bool) -> Resul
                 after.push(job);
             }
             // The others are still wanted.
-            Err(mut fail) => {
-                if given_many && !fail.message.contains(given.as_str()) {
-                    fail.message = format!("job {given}: {}", fail.message);
-                }
-                if first_failure.is_none() {
-                    first_failure = Some(fail);
-                } else {
-                    eprint!("{}", fail.render(output::is_terminal_err()));
-                }
-            }
+            Err(fail) => refusals.add(given, fail),
         }
     }
     if !ctx.is_table() {
         match after.as_slice() {
-            [one] if first_failure.is_none() => ctx.show(one, |_| String::new())?,
+            [one] if refusals.is_empty() => ctx.show(one, |_| String::new())?,
             _ => ctx.show(&JobList { items: after, cursor: None }, |_| String::new())?,
         }
     }
-    first_failure.map_or(Ok(0), Err)
+    refusals.end(0)
 }
 
 /// Does it to what one word names; how the job is now, and what became of it.
 async fn one(
     client: &Client,
     given: &str,
+    before: Job,
     action: JobAction,
     all: bool,
 ) -> Result<(Job, String), Fail> {
-    let before = pick::job(client, given).await?;
     // The plain id of an array means all of its tasks to the server.
     if let Some(array) = pick::array(&before, given) {
         let id = array.parent.to_string();

@@ -1,5 +1,6 @@
 //! `muster alerts`: what somebody has to be told of.
 
+use super::several::Refusals;
 use clap::{Args, Subcommand};
 use muster_api::{Alert, AlertsQuery};
 use muster_model::units::Time;
@@ -70,11 +71,21 @@ impl AlertsCmd {
                 ctx.show(&one, |a| text(a, now(), on()))?;
             }
             Some(Verb::Ack { ids, note }) => {
+                let mut found = Vec::new();
                 for id in &ids {
                     let id = whole(&client, id).await?;
-                    let after = client.acknowledge(&id, &note).await?;
-                    ctx.show(&after, |a| format!("alert {} is looked after\n", a.id))?;
+                    found.push(client.alert(&id).await?.id);
                 }
+                let mut refusals = Refusals::of("alert", found.len());
+                for id in &found {
+                    match client.acknowledge(id, &note).await {
+                        Ok(after) => {
+                            ctx.show(&after, |a| format!("alert {} is looked after\n", a.id))?;
+                        }
+                        Err(e) => refusals.add(id, e),
+                    }
+                }
+                return refusals.end(0);
             }
         }
         Ok(0)

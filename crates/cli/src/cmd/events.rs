@@ -7,7 +7,7 @@ use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time;
-use muster_terminal::{follow, output};
+use muster_terminal::{follow, output, pick};
 
 /// Show what happened: the log
 #[derive(Debug, Args)]
@@ -36,6 +36,9 @@ impl Events {
         if !self.follow {
             let own = |e: &Event| about_job(self.job, e);
             let list = page_of(&client, self.after.clone(), self.limit.max(1), own).await?;
+            if list.items.is_empty() {
+                known_job(&client, self.job).await?;
+            }
             if list.cursor.is_some() {
                 output::note("note: there are more; --after goes on, --limit shows more at once");
             }
@@ -43,6 +46,7 @@ impl Events {
             return Ok(0);
         }
         let job = self.job;
+        known_job(&client, job).await?;
         let mut events = follow::events(&client, self.after);
         while let Some(event) = events.recv().await {
             let event = event?;
@@ -61,6 +65,14 @@ impl Events {
         }
         Ok(0)
     }
+}
+
+/// No events of a job say nothing when there is no such job: then that is the answer.
+async fn known_job(client: &muster_client::Client, job: Option<u64>) -> Result<(), Fail> {
+    if let Some(job) = job {
+        pick::job(client, &job.to_string()).await?;
+    }
+    Ok(())
 }
 
 /// Is it about this job, where one was asked for?
@@ -171,6 +183,9 @@ fn health(data: &serde_json::Value, alone: bool) -> Vec<String> {
     }
     words.extend(text("/remedy/kind").map(|k| format!("for {k}")));
     words.extend(text("/incident/summary"));
+    for pointer in ["/alert/kind", "/alert/cause"] {
+        words.extend(text(pointer));
+    }
     if let (Some(what), Some(state)) = (text("/breaker/entity"), text("/breaker/state")) {
         words.push(format!("{what} {state}"));
     }
@@ -222,6 +237,11 @@ mod tests {
             json!({"breaker": {"entity": "leaf:a/b", "state": "open", "reason": "x"}}),
         );
         assert_eq!(about(&e), "leaf:a/b open");
+        let e = event(
+            "alert_opened",
+            json!({"alert": {"id": "3f9c", "kind": "leaf-loss", "cause": "leaf:a/b"}}),
+        );
+        assert_eq!(about(&e), "leaf-loss leaf:a/b");
         let e = event("reservation_set", json!({"reservation": {"name": "night", "reason": "x"}}));
         assert_eq!(about(&e), "night");
         let e = event("project_created", json!({"name": "nlp", "description": ""}));

@@ -1,5 +1,6 @@
 //! `muster findings`: what was found to be wrong.
 
+use super::several::Refusals;
 use clap::{Args, Subcommand, ValueEnum};
 use muster_api::{Finding, FindingsQuery};
 use muster_model::finding::Severity;
@@ -84,11 +85,21 @@ impl Findings {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let client = ctx.client()?;
         if let Some(Verb::Close { ids, reason }) = self.verb {
-            for id in &ids {
-                let after = client.close_finding(id, &reason).await?;
-                ctx.show(&after, |f| format!("finding {} ({}) is closed\n", f.id, f.kind))?;
+            if ids.len() > 1 {
+                for id in &ids {
+                    client.finding(id).await?;
+                }
             }
-            return Ok(0);
+            let mut refusals = Refusals::of("finding", ids.len());
+            for id in &ids {
+                match client.close_finding(id, &reason).await {
+                    Ok(after) => {
+                        ctx.show(&after, |f| format!("finding {} ({}) is closed\n", f.id, f.kind))?
+                    }
+                    Err(e) => refusals.add(id, e),
+                }
+            }
+            return refusals.end(0);
         }
         if let Some(id) = &self.id {
             let one = client.finding(id).await?;

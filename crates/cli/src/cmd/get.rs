@@ -84,9 +84,8 @@ impl Get {
             }
             (Kind::Tokens, Some(given)) => {
                 let list = client.tokens().await?.items;
-                let found = list.into_iter().find(|t| t.id == given || t.name == given);
-                let one = only(found, "token", &given)?;
-                ctx.show(&one, |t| super::token::table(std::slice::from_ref(t), now).render())?;
+                let one = super::token::find(&list, &given)?;
+                ctx.show(one, |t| super::token::table(std::slice::from_ref(t), now).render())?;
             }
             (Kind::Secrets, None) => {
                 let list = client.secrets(ctx.settings()?.project.as_deref()).await?;

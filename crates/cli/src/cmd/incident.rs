@@ -183,12 +183,7 @@ fn text(i: &Incident, now: Time, on: bool) -> String {
         f.section("Changed shortly before", on);
         let mut t = Table::new(&["WHEN", "WHAT", "BY"]);
         for c in &i.changes {
-            let before = i.began_at.0.since(c.at.0);
-            let when = if c.at <= i.began_at {
-                format!("{} before", output::time::length(before))
-            } else {
-                format!("{} after", output::time::length(c.at.0.since(i.began_at.0)))
-            };
+            let when = format!("{} before", output::time::length(i.began_at.0.since(c.at.0)));
             t.row(vec![cell(when), cell(&c.text), cell(&c.actor)]);
         }
         f.table(&t, on);

@@ -35,6 +35,7 @@ pub(crate) mod routing;
 pub(crate) mod run;
 pub(crate) mod runbook;
 pub(crate) mod secret;
+pub(crate) mod several;
 pub(crate) mod silence;
 pub(crate) mod slo;
 pub(crate) mod store;

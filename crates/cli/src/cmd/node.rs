@@ -4,6 +4,7 @@ mod inject;
 mod mig;
 pub(crate) mod qualify;
 
+use super::several::Refusals;
 use clap::{Args, Subcommand, ValueEnum};
 use muster_api::{CordonRequest, DrainRequest, ExcludeRequest, MarkRequest, Node};
 use muster_client::{Client, ClientError};
@@ -165,7 +166,9 @@ impl NodeCmd {
             }
         };
         let client = ctx.client()?;
+        pick::known_nodes(&client, &names.nodes).await?;
         let mut after = Vec::new();
+        let mut refusals = Refusals::of("node", names.nodes.len());
         for name in &names.nodes {
             match act(&client, name, &verb).await {
                 Ok(node) => {
@@ -174,19 +177,20 @@ impl NodeCmd {
                     }
                     after.push(node);
                 }
-                Err(e) => return Err(pick::mend_node(&client, name, e).await),
+                Err(e) => refusals.add(name, pick::mend_node(&client, name, e).await),
             }
         }
         if !ctx.is_table() {
             match after.as_slice() {
-                [one] => ctx.show(one, |_| String::new())?,
+                [] => {}
+                [one] if refusals.is_empty() => ctx.show(one, |_| String::new())?,
                 _ => {
                     let list = muster_api::NodeList { items: after, cursor: None };
                     ctx.show(&list, |_| String::new())?;
                 }
             }
         }
-        Ok(0)
+        refusals.end(0)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `muster remedies`: what is done about findings.
 
+use super::several::Refusals;
 use clap::{Args, Subcommand};
 use muster_api::{Finding, FindingsQuery, RemediesQuery, Remedy, RemedyDryRun, RemedyDryRunReport};
 use muster_client::RemedyWord;
@@ -98,11 +99,19 @@ impl RemediesCmd {
             None => return self.show(ctx).await,
         };
         let client = ctx.client()?;
-        for id in &ids {
-            let after = client.remedy_word(id, word, &reason).await?;
-            ctx.show(&after, said)?;
+        if ids.len() > 1 {
+            for id in &ids {
+                client.remedy(id).await?;
+            }
         }
-        Ok(0)
+        let mut refusals = Refusals::of("remediation", ids.len());
+        for id in &ids {
+            match client.remedy_word(id, word, &reason).await {
+                Ok(after) => ctx.show(&after, said)?,
+                Err(e) => refusals.add(id, e),
+            }
+        }
+        refusals.end(0)
     }
 
     async fn show(self, ctx: &Ctx) -> Result<u8, Fail> {

@@ -1,5 +1,6 @@
 //! `muster reservation`: windows in which nodes belong to somebody, or to nobody.
 
+use super::several::Refusals;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use muster_api::{Reservation, ReservationList, SetReservation, Timestamp};
 use muster_client::Client;
@@ -127,12 +128,22 @@ impl ReservationCmd {
             }
             Some(Verb::Delete { names }) => {
                 let client = ctx.client()?;
-                for name in &names {
-                    client.delete_reservation(name).await?;
-                    if ctx.is_table() {
-                        output::print(&format!("reservation {name} is deleted\n"))?;
+                if names.len() > 1 {
+                    for name in &names {
+                        client.reservation(name).await?;
                     }
                 }
+                let mut refusals = Refusals::of("reservation", names.len());
+                for name in &names {
+                    match client.delete_reservation(name).await {
+                        Ok(()) if ctx.is_table() => {
+                            output::print(&format!("reservation {name} is deleted\n"))?;
+                        }
+                        Ok(()) => {}
+                        Err(e) => refusals.add(name, e),
+                    }
+                }
+                return refusals.end(0);
             }
         }
         Ok(0)

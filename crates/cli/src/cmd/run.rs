@@ -4,7 +4,7 @@ use super::job_args::JobArgs;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use muster_api::{Job, LogsQuery, Submitted};
-use muster_client::{Client, JobAction};
+use muster_client::{Client, ClientError, JobAction};
 use muster_model::job::JobState;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
@@ -12,6 +12,7 @@ use muster_terminal::follow::{self, Printer};
 use muster_terminal::output;
 use std::io::IsTerminal;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 
 /// Exit code of a shell's Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -63,6 +64,7 @@ async fn attend(client: &Client, mut job: Job, aside: bool) -> Result<Option<Job
     let mut events = follow::news(client);
     let mut pieces = None;
     let mut deaf = false;
+    let mut looking: Option<JoinHandle<Result<Job, ClientError>>> = None;
     let mut tick = tokio::time::interval(Duration::from_millis(200));
     let (mut stale, mut since_look) = (true, 0u32);
     loop {
@@ -82,7 +84,6 @@ async fn attend(client: &Client, mut job: Job, aside: bool) -> Result<Option<Job
                     None => {
                         waiting.hide();
                         printer.finish()?;
-                        let job = client.job(&job.id).await?;
                         return Ok(Some(follow::until_final(client, job).await?));
                     }
                 }
@@ -94,15 +95,26 @@ async fn attend(client: &Client, mut job: Job, aside: bool) -> Result<Option<Job
             },
             _ = tick.tick() => {
                 since_look += 1;
-                if stale && since_look >= 2 || since_look >= if deaf { 5 } else { 50 } {
+                let due = stale && since_look >= 2 || since_look >= if deaf { 5 } else { 50 };
+                if due && looking.is_none() {
                     (stale, since_look) = (false, 0);
-                    job = client.job(&job.id).await.map_err(|e| detached(&job, e))?;
-                    if job.state.is_final() && pieces.is_none() {
-                        waiting.hide();
-                        return Ok(Some(job));
-                    }
-                    waiting.update(client, &job).await;
+                    looking = Some(look(client, &job.id));
                 }
+            }
+            looked = async {
+                match &mut looking {
+                    Some(looking) => looking.await,
+                    None => std::future::pending().await,
+                }
+            } => {
+                looking = None;
+                let looked = looked.map_err(|e| Fail::failed(format!("cannot look: {e}")))?;
+                job = looked.map_err(|e| detached(&job, e))?;
+                if job.state.is_final() && pieces.is_none() {
+                    waiting.hide();
+                    return Ok(Some(job));
+                }
+                waiting.update(client, &job).await;
             }
             signal = tokio::signal::ctrl_c() => {
                 signal.map_err(|e| Fail::failed(format!("cannot hear Ctrl-C: {e}")))?;
@@ -126,8 +138,15 @@ async fn attend(client: &Client, mut job: Job, aside: bool) -> Result<Option<Job
     }
 }
 
-/// The server went away: the job did not.
-fn detached(job: &Job, e: muster_client::ClientError) -> Fail {
+/// Looks at the job in a task of its own: Ctrl-C is heard also while a server that is started again
+/// is waited for.
+fn look(client: &Client, id: &str) -> JoinHandle<Result<Job, ClientError>> {
+    let (client, id) = (client.patient(), id.to_owned());
+    tokio::spawn(async move { client.job(&id).await })
+}
+
+/// The server went away, for longer than a restart takes: the job did not.
+fn detached(job: &Job, e: ClientError) -> Fail {
     let mut fail = Fail::from(e);
     fail.hint = Some(format!(
         "job {id} is not touched by this; come back with `muster logs -f {id}`",

@@ -1,13 +1,14 @@
 //! `muster silence`: times in which some alerts are not told.
 
 use super::reservation::start;
+use super::several::Refusals;
 use clap::{Args, Subcommand};
 use muster_api::{SetSilence, Silence};
 use muster_model::alert::{Matcher, Urgency};
 use muster_model::names::Label;
 use muster_model::units::{Span, Time};
 use muster_terminal::ctx::{Ctx, now};
-use muster_terminal::fail::Fail;
+use muster_terminal::fail::{Fail, NOT_FOUND};
 use muster_terminal::output;
 use muster_terminal::output::table::{Table, cell, number, state};
 use muster_terminal::output::time;
@@ -121,12 +122,22 @@ impl SilenceCmd {
             }
             Some(Verb::End { names }) => {
                 let client = ctx.client()?;
+                let known = client.silences().await?.items;
+                if let Some(name) = names.iter().find(|n| known.iter().all(|s| s.name != **n)) {
+                    return Err(Fail::new(NOT_FOUND, format!("there is no silence {name}"))
+                        .hint("`muster silence list` lists them"));
+                }
+                let mut refusals = Refusals::of("silence", names.len());
                 for name in &names {
-                    client.end_silence(name).await?;
-                    if ctx.is_table() {
-                        output::print(&format!("silence {name} is over\n"))?;
+                    match client.end_silence(name).await {
+                        Ok(()) if ctx.is_table() => {
+                            output::print(&format!("silence {name} is over\n"))?;
+                        }
+                        Ok(()) => {}
+                        Err(e) => refusals.add(name, e),
                     }
                 }
+                return refusals.end(0);
             }
         }
         Ok(0)

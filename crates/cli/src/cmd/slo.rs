@@ -1,5 +1,6 @@
 //! `muster slo`: what is promised, and how much of it is left.
 
+use super::several::Refusals;
 use clap::{Args, Subcommand};
 use muster_api::{Slo, SloList};
 use muster_terminal::ctx::Ctx;
@@ -64,12 +65,22 @@ impl SloCmd {
             }
             Some(Verb::Apply { file }) => apply(ctx, &client, &file).await?,
             Some(Verb::Delete { names }) => {
-                for name in &names {
-                    client.delete_objective(name).await?;
-                    if ctx.is_table() {
-                        output::print(&format!("objective {name} is given up\n"))?;
+                if names.len() > 1 {
+                    for name in &names {
+                        client.slo(name).await?;
                     }
                 }
+                let mut refusals = Refusals::of("objective", names.len());
+                for name in &names {
+                    match client.delete_objective(name).await {
+                        Ok(()) if ctx.is_table() => {
+                            output::print(&format!("objective {name} is given up\n"))?;
+                        }
+                        Ok(()) => {}
+                        Err(e) => refusals.add(name, e),
+                    }
+                }
+                return refusals.end(0);
             }
             Some(Verb::Rules) => {
                 let site = client.objectives().await?;

@@ -5,7 +5,7 @@ use muster_api::{CreateToken, Token};
 use muster_model::tenant::Role;
 use muster_model::units::{Span, Time};
 use muster_terminal::ctx::{Ctx, now};
-use muster_terminal::fail::{Fail, NOT_FOUND};
+use muster_terminal::fail::{Fail, NOT_FOUND, REFUSED};
 use muster_terminal::output;
 use muster_terminal::output::table::{Table, cell, state};
 use muster_terminal::output::time::relative;
@@ -44,9 +44,9 @@ enum Verb {
     },
     /// List tokens, without their secrets
     List,
-    /// End tokens
+    /// End tokens; none when one of the words names no token, or several
     Revoke {
-        /// Ids or names
+        /// Ids, or names that one token has
         #[arg(required = true)]
         tokens: Vec<String>,
     },
@@ -95,13 +95,15 @@ impl TokenCmd {
             }
             Verb::Revoke { tokens } => {
                 let known = client.tokens().await?.items;
+                // All of them before the first ends: a wrong word in a list ends none.
+                let meant: Result<Vec<&Token>, Fail> =
+                    tokens.iter().map(|given| find(&known, given)).collect();
                 let mut revoked = Vec::new();
-                for given in tokens {
-                    let found = known.iter().find(|t| t.id == given || t.name == given);
-                    let Some(token) = found else {
-                        return Err(Fail::new(NOT_FOUND, format!("there is no token `{given}`"))
-                            .hint("`muster token list` lists them"));
-                    };
+                for token in meant? {
+                    // The same one may be named by its id and by its name.
+                    if revoked.contains(&token.id) {
+                        continue;
+                    }
                     client.revoke_token(&token.id).await?;
                     if ctx.is_table() {
                         output::print(&format!(
@@ -117,6 +119,29 @@ impl TokenCmd {
             }
         }
         Ok(0)
+    }
+}
+
+/// The token with this id, or the only one with this name. Names may be shared, as when a token is
+/// replaced by a new one, and ending the wrong one would leave the other at work. One that has
+/// expired is not meant while another works.
+pub(crate) fn find<'a>(known: &'a [Token], given: &str) -> Result<&'a Token, Fail> {
+    if let Some(token) = known.iter().find(|t| t.id == given) {
+        return Ok(token);
+    }
+    let named: Vec<&Token> = known.iter().filter(|t| t.name == given).collect();
+    let valid: Vec<&Token> = named.iter().copied().filter(|t| t.state == "valid").collect();
+    let meant = if valid.is_empty() { named } else { valid };
+    match *meant.as_slice() {
+        [] => Err(Fail::new(NOT_FOUND, format!("there is no token `{given}`"))
+            .hint("`muster token list` lists them")),
+        [one] => Ok(one),
+        _ => {
+            let ids: Vec<&str> = meant.iter().map(|t| t.id.as_str()).collect();
+            let message = format!("{} tokens are called `{given}`: {}", ids.len(), ids.join(", "));
+            Err(Fail::new(REFUSED, message)
+                .hint("name one by its id; `muster token list` tells when each was made"))
+        }
     }
 }
 
@@ -137,4 +162,43 @@ pub(crate) fn table(tokens: &[Token], now: Time) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::tenant::TokenUse;
+
+    fn token(id: &str, name: &str, expires_at: Option<Time>) -> Token {
+        let token = muster_model::tenant::Token {
+            id: id.into(),
+            name: name.parse().unwrap(),
+            hash: String::new(),
+            usage: TokenUse::Join { uses_left: None },
+            created_at: Time(0),
+            expires_at,
+            version: muster_model::Seq(1),
+        };
+        Token::of(&token, Time(1000))
+    }
+
+    #[test]
+    fn a_name_that_several_tokens_have_names_none() {
+        let past = Some(Time(500));
+        let known = [
+            token("a1", "ci", None),
+            token("b2", "ci", None),
+            token("c3", "old", past),
+            token("d4", "old", None),
+            token("e5", "gone", past),
+        ];
+        let e = find(&known, "ci").expect_err("two");
+        assert_eq!(e.code, REFUSED);
+        assert_eq!(e.message, "2 tokens are called `ci`: a1, b2");
+        for (given, id) in [("a1", "a1"), ("b2", "b2"), ("old", "d4"), ("c3", "c3"), ("gone", "e5")]
+        {
+            assert_eq!(find(&known, given).expect("one").id, id, "{given}");
+        }
+        assert_eq!(find(&known, "nope").expect_err("none").code, NOT_FOUND);
+    }
 }

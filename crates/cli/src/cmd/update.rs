@@ -1,5 +1,6 @@
 //! `muster update`: what changes about waiting jobs.
 
+use super::several::Refusals;
 use clap::{ArgGroup, Args};
 use muster_api::{JobList, UpdateJob};
 use muster_model::spec::JobSpec;
@@ -31,13 +32,23 @@ impl Update {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let body = body(self.priority, self.time)?;
         let client = ctx.client()?;
-        let mut after = Vec::new();
+        let mut found = Vec::new();
         for given in &self.jobs {
-            let before = pick::job(&client, given).await?;
+            found.push((given, pick::job(&client, given).await?));
+        }
+        let mut after = Vec::new();
+        let mut refusals = Refusals::of("job", found.len());
+        for (given, before) in found {
             // The plain id of an array means all of its tasks to the server.
             let array = pick::array(&before, given).map(|a| a.parent.to_string());
             let id = array.as_ref().unwrap_or(&before.id);
-            let job = client.update_job(id, &body).await?;
+            let job = match client.update_job(id, &body).await {
+                Ok(job) => job,
+                Err(e) => {
+                    refusals.add(given, e);
+                    continue;
+                }
+            };
             if ctx.is_table() {
                 let said = match array {
                     Some(_) => format!("array {id}: tasks that wait are changed\n"),
@@ -52,11 +63,12 @@ impl Update {
         }
         if !ctx.is_table() {
             match after.as_slice() {
-                [one] => ctx.show(one, |_| String::new())?,
+                [] => {}
+                [one] if refusals.is_empty() => ctx.show(one, |_| String::new())?,
                 _ => ctx.show(&JobList { items: after, cursor: None }, |_| String::new())?,
             }
         }
-        Ok(0)
+        refusals.end(0)
     }
 }
 

@@ -50,11 +50,14 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("logs {held}", 0, "has not started yet"),
     ("logs {array}", 0, "this is task {array}_0"),
     ("cancel 4242", 3, "4242"),
+    ("cancel -- -1", 2, "`-1` is not a valid name"),
+    ("cancel {running} nosuch", 3, "no job called `nosuch`"),
     ("cancel {failed}", 5, "job {failed} ended (failed) at "),
     ("cancel {cancelled}", 0, "was cancelled already"),
     ("cancel {array}", 0, "was cancelled already"),
     ("cancel {held} --token {eve}", 3, "no job {held}"),
     ("hold 4242", 3, "4242"),
+    ("hold {held} 4242", 3, "4242"),
     ("hold {held} --token {eve}", 3, "no job {held}"),
     ("hold {failed}", 5, "only a waiting job can be held"),
     ("hold {held}", 0, "is held already"),
@@ -73,6 +76,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("wait {failed} --token {eve}", 3, "no job {failed}"),
     ("wait {failed}", 7, "failed"),
     ("update 4242 --time 2h", 3, "4242"),
+    ("update {held} 4242 --time 2h", 3, "4242"),
     ("update {held} --time 2h --token {eve}", 3, "no job {held}"),
     ("update {failed} --time 2h", 5, "only a waiting job"),
     ("update {held} --priority normal", 0, "asks for that already"),
@@ -87,9 +91,11 @@ const ROWS: &[(&str, i32, &str)] = &[
     // The fleet.
     ("nodes --state odd", 2, "is not a state of a node"),
     ("nodes --state ready,lost", 0, "{node}"),
+    ("node cordon {node} nope", 3, "no node nope"),
     ("node cordon nope", 3, "no node nope"),
     ("node cordon {node} --token {eve}", 4, ""),
     ("node uncordon nope", 3, "no node nope"),
+    ("node drain {node} nope", 3, "no node nope"),
     ("node drain nope", 3, "no node nope"),
     ("node drain {node} --token {eve}", 4, ""),
     ("node undrain nope", 3, "no node nope"),
@@ -102,6 +108,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("node exclude-gpu {node} --reason x", 2, "no GPU is named"),
     ("node inject nope crash", 3, "no node nope"),
     ("node inject {node} nosuch", 2, "the order is `muster node inject KIND NODE`"),
+    ("node qualify {node} nope", 3, "no node nope"),
     ("node qualify nope", 3, "no node nope"),
     ("node mig nope --gpu 0 --profiles 3g.40gb", 3, "no node nope"),
     ("node replace {node}", 5, "not supported yet"),
@@ -117,6 +124,8 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("reservation apply nope.yaml", 2, "nope.yaml"),
     ("reservation delete nope", 3, "no reservation nope"),
     ("events --after x", 2, ""),
+    ("events --job 4242", 3, "no job 4242"),
+    ("events -f --job 4242", 3, "no job 4242"),
     ("fabric test --nodes nope", 3, "no node nope"),
     ("fabric show 999999", 3, "no such test"),
     ("faults --node nope", 3, "no node nope"),
@@ -162,11 +171,14 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("token create x --token {eve}", 4, ""),
     ("token list", 0, "eve"),
     ("token revoke nope", 3, "no token `nope`"),
+    ("token revoke eve nope", 3, "no token `nope`"),
+    ("token revoke twice", 5, "2 tokens are called `twice`"),
     ("secret set path --value x", 2, "PATH"),
     ("secret list --project nope", 3, "no project nope"),
     ("secret delete nope", 3, "no secret nope"),
     ("project create default", 5, "exists already"),
     ("project list", 0, "default"),
+    ("whoami --token=", 2, "the token is empty"),
 ];
 
 /// Verbs that have no other verbs under them, as they are typed.
@@ -213,6 +225,9 @@ fn no_verb_says_that_it_did_what_it_did_not() {
     c.muster(&["project", "create", "other"]).code(0);
     let eve = c.muster(&["token", "create", "eve", "--role", "user", "--project", "other"]);
     eve.code(0);
+    for _ in 0..2 {
+        c.muster(&["token", "create", "twice", "--role", "viewer"]).code(0);
+    }
     let failed = c.submit(&["--name", "failed", "--", "sh", "-c", "exit 7"]);
     c.muster(&["wait", &failed]).code(7);
     let held = c.submit(&["--name", "held", "--hold", "--", "true"]);

@@ -340,7 +340,12 @@ pub(super) fn drain(
 ) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
     if step(&n, Step::Drain)? {
-        e.emit(None, Event::DrainStarted { node: name.clone(), reason: reason.into() });
+        // Without one, the reason of the stage before would stand there as that of the drain.
+        let reason = match reason {
+            "" => format!("by {}, no reason given", req.actor.name),
+            given => given.to_owned(),
+        };
+        e.emit(None, Event::DrainStarted { node: name.clone(), reason });
     }
     if stop {
         let here: Vec<Arc<Job>> = e.state.attempts_on(name).cloned().collect();

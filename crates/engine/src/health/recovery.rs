@@ -1,7 +1,7 @@
 //! How long the way back from a fault took, and where the time went.
 
 use crate::state::HealthBook;
-use muster_model::job::{Job, Recovery, SlotEnd, StopReason, Verdict};
+use muster_model::job::{Job, Recovery, SlotEnd, StopReason};
 use muster_model::units::Time;
 
 /// Nodes that are remembered as having become sick under a job.
@@ -104,10 +104,7 @@ pub(crate) fn recovery_begins(
 
 /// The next attempt was placed. What was the job's own doing is no recovery.
 pub(crate) fn recovery_placed(j: &mut Job, at: Time) {
-    let own = j.past.last().is_some_and(|p| {
-        !matches!(p.verdict, Verdict::Infrastructure | Verdict::Platform | Verdict::Unknown)
-    });
-    if own {
+    if j.past.last().is_some_and(|p| !p.verdict.is_interruption()) {
         j.recovery = None;
     }
     if let Some(r) = &mut j.recovery {

@@ -12,7 +12,7 @@ use muster_model::event::Event;
 use muster_model::finding::Incident as ModelIncident;
 use muster_model::names::NodeName;
 use muster_model::tenant::Role;
-use muster_model::units::Span;
+use muster_model::units::{Span, Time};
 use muster_model::{Record, Seq};
 use muster_server::follower::Cursor;
 use std::collections::BTreeSet;
@@ -75,7 +75,8 @@ pub(crate) async fn get(
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &shown))
 }
 
-/// Changes within the hour before. A part of the log that is archived is left out.
+/// Changes within the hour before it began. What came between its beginning and the moment it was
+/// opened cannot have caused it. A part of the log that is archived is left out.
 pub(super) async fn changes(
     app: &App,
     i: &ModelIncident,
@@ -83,15 +84,19 @@ pub(super) async fn changes(
 ) -> Vec<Change> {
     let mut log = Cursor::new(app.brain(), Seq(i.id.saturating_sub(LOOKED_AT)));
     let end = Seq(i.id.saturating_sub(1));
-    let from = i.began_at - BEFORE;
     let mut out = Vec::new();
     while let Ok(Some(records)) = log.next_batch(end).await {
-        let near = records.iter().filter(|r| r.at >= from);
+        let near = records.iter().filter(|r| is_shortly_before(r.at, i.began_at));
         out.extend(near.filter_map(|r| change(r, nodes)));
     }
     let older = out.len().saturating_sub(CHANGES);
     out.drain(..older);
     out
+}
+
+/// Not after it, and not long before it?
+fn is_shortly_before(at: Time, began_at: Time) -> bool {
+    at <= began_at && at >= began_at - BEFORE
 }
 
 /// Is it something that somebody changed about the site or these nodes?
@@ -125,4 +130,22 @@ fn change(r: &Record, nodes: &BTreeSet<NodeName>) -> Option<Change> {
         _ => return None,
     };
     Some(Change { at: r.at.into(), event: ApiEvent::of(r).kind, text, actor: r.actor.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_after_the_beginning_was_not_before_it() {
+        let began = Time(0) + BEFORE + BEFORE;
+        for (at, so) in [
+            (began, true),
+            (began - BEFORE, true),
+            (began - BEFORE - Span(1), false),
+            (began + Span(1), false),
+        ] {
+            assert_eq!(is_shortly_before(at, began), so, "{at:?}");
+        }
+    }
 }

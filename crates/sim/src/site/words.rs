@@ -55,10 +55,15 @@ fn interval(f: &Figure) -> String {
 /// One figure as a part of a sentence after "would".
 fn verb(f: &Figure, what: &str) -> String {
     let (from, to) = (amount(f.base.mean, f.unit), amount(f.changed.mean, f.unit));
-    if !f.certain || from == to {
+    if from == to {
         return format!("leave {what} at about {to}{}", interval(f));
     }
-    let how = if f.change.mean < 0.0 { "cut" } else { "raise" };
+    let how = match f.certain {
+        // Both figures are told: the one now is no other than in the table.
+        false => "perhaps change",
+        true if f.change.mean < 0.0 => "cut",
+        true => "raise",
+    };
     format!("{how} {what} from {from} to {to}{}", interval(f))
 }
 
@@ -91,7 +96,30 @@ pub(crate) fn summary(a: &Answer) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::answer::Estimate;
     use super::*;
+
+    #[test]
+    fn a_change_that_may_be_chance_is_told_from_what_to_what() {
+        let of = |mean: f64| Estimate { mean, interval: [mean - 120.0, mean + 120.0] };
+        let mut f = Figure {
+            name: "wait_mean_s",
+            unit: Unit::Seconds,
+            base: of(446.0),
+            changed: of(660.0),
+            change: of(214.0),
+            certain: false,
+        };
+        let told = "the mean wait from 7 min 26 s to 11 min (95%: 9 min to 13 min)";
+        assert_eq!(verb(&f, "the mean wait"), format!("perhaps change {told}"));
+        f.certain = true;
+        assert_eq!(verb(&f, "the mean wait"), format!("raise {told}"));
+        f.base = f.changed;
+        assert_eq!(
+            verb(&f, "the mean wait"),
+            "leave the mean wait at about 11 min (95%: 9 min to 13 min)"
+        );
+    }
 
     #[test]
     fn lengths_are_said_in_at_most_two_units() {

@@ -24,7 +24,7 @@ pub(super) fn lines(model: &Model, pen: Pen, w: usize, rows: usize) -> Vec<Line<
     }
     let seen = seen(model);
     let sums = fleet.totals(|n| seen[n]);
-    let mut out = totals(&sums, pen, w, rows);
+    let mut out = totals(&sums, spares(model), pen, w, rows);
     let mut below = below(fleet, &sums, pen, w, rows);
     below.extend(reasons(model, pen, w, rows));
     let room = rows.saturating_sub(out.len() + below.len() + 1 + usize::from(rows >= LOW));
@@ -61,7 +61,8 @@ pub(super) fn longest(model: &Model, w: usize, rows: usize) -> usize {
     let seen = seen(model);
     let sums = model.fleet.totals(|n| seen[n]);
     let below = below(&model.fleet, &sums, pen, w, rows).len();
-    let fixed = totals(&sums, pen, w, rows).len() + below + reasons(model, pen, w, rows).len() + 1;
+    let above = totals(&sums, spares(model), pen, w, rows).len();
+    let fixed = above + below + reasons(model, pen, w, rows).len() + 1;
     let fixed = fixed + usize::from(rows >= LOW);
     let room = rows.saturating_sub(fixed);
     map(&model.fleet, &seen, pen, w, room).lines.len().saturating_sub(room)
@@ -76,20 +77,37 @@ fn seen(model: &Model) -> Vec<bool> {
     }
 }
 
-fn totals(t: &Totals, pen: Pen, w: usize, rows: usize) -> Vec<Line<'static>> {
+/// Spares that could step in now, and all of them, as `muster health` counts them: of the whole
+/// site, so not beside the sums of a part.
+fn spares(model: &Model) -> Option<(u32, u32)> {
+    let health = model.health.as_ref().filter(|h| h.spares > 0 && wanted(model).is_none())?;
+    Some((health.spares_left, health.spares))
+}
+
+fn totals(
+    t: &Totals,
+    spares: Option<(u32, u32)>,
+    pen: Pen,
+    w: usize,
+    rows: usize,
+) -> Vec<Line<'static>> {
     let mut nodes = vec![
         (format!("Nodes {:>6}  ", t.nodes), Tone::Bold),
         (format!("in service {}", t.in_service), Tone::Good),
     ];
     let bad = |n: usize, tone| if n == 0 { Tone::Faint } else { tone };
+    if t.cordoned > 0 {
+        nodes.push((format!("  cordoned {}", t.cordoned), Tone::Busy));
+    }
     nodes.push((format!("  leaving {}", t.leaving), bad(t.leaving, Tone::Busy)));
     nodes.push((format!("  sick {}", t.sick), bad(t.sick, Tone::Warn)));
     nodes.push((format!("  lost {}", t.lost), bad(t.lost, Tone::Bad)));
     if t.other > 0 {
         nodes.push((format!("  other {}", t.other), Tone::Busy));
     }
-    if t.spares > 0 {
-        nodes.push((format!("  spares {}", t.spares), Tone::Plain));
+    if let Some((left, all)) = spares {
+        let tone = if left == 0 { Tone::Warn } else { Tone::Plain };
+        nodes.push((format!("  spares {left} of {all}"), tone));
     }
     if t.waits > 0 {
         nodes.push((format!("  wait for your word {}", t.waits), Tone::Warn));

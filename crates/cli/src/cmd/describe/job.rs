@@ -197,7 +197,7 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
         f.section("Past attempts", on);
         // What is known of no attempt takes no room.
         let found = job.past.iter().any(|p| !p.findings.is_empty());
-        let mut head = vec!["NO", "ENDED", "RAN", "FAULT OF", "NODES", "WHY"];
+        let mut head = vec!["NO", "ENDED", "RAN", "EXIT CAUSE", "NODES", "WHY"];
         if found {
             head.insert(5, "FINDINGS");
         }
@@ -220,7 +220,12 @@ pub(super) fn text(job: &Job, beside: &Beside, now: Time, on: bool) -> String {
         }
         f.table(&t, on);
     }
-    if let Some(r) = &job.recovery {
+    // What was the job's own doing is no recovery.
+    let is_interruption = |r: &&Recovery| {
+        let attempt = job.past.iter().find(|p| p.no == r.attempt);
+        attempt.is_none_or(|p| p.verdict.is_interruption())
+    };
+    if let Some(r) = job.recovery.as_ref().filter(is_interruption) {
         recovery(&mut f, r, over, on);
     }
     if !beside.findings.is_empty() {
@@ -521,5 +526,19 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
+        // A program that exits with 1 does not recover from that.
+        job.past = vec![muster_api::job::PastAttempt {
+            no: 1,
+            nodes: vec!["hgx-01".into()],
+            placed_at: Time(0).into(),
+            started_at: Some(Time(500).into()),
+            ended_at: Time(1_500).into(),
+            verdict: Verdict::Application,
+            attributed_to: "application".into(),
+            reason: "rank 0 exited with code 1".into(),
+            findings: Vec::new(),
+        }];
+        let text = super::text(&job, &Beside::default(), Time(30_000), false);
+        assert!(!text.contains("Recovery") && text.contains("EXIT CAUSE"), "{text}");
     }
 }

@@ -112,6 +112,28 @@ impl Story {
             Told::JobSucceeded { .. } => ("job", "succeeded".to_owned()),
             Told::JobFailed { reason, .. } => ("job", format!("failed: {reason}")),
             Told::JobCancelled { reason, .. } => ("job", format!("cancelled: {reason}")),
+            Told::JobHeld { by, .. } => ("job", format!("held by {by}")),
+            Told::JobReleased { .. } => ("job", "released".to_owned()),
+            Told::JobUpdated { .. } => ("job", format!("changed by {}", e.actor)),
+            Told::JobResized { nodes, .. } => {
+                ("job", format!("has {nodes} nodes from its next attempt on"))
+            }
+            Told::IdleWarned { idle, .. } => ("job", format!("warned: idle for {idle}")),
+            Told::PromiseDropped { reason, .. } => {
+                ("job", format!("its reserved start is withdrawn: {reason}"))
+            }
+            Told::NoticeWithdrawn { key, reason } => {
+                ("attempt", format!("attempt {} goes on after all: {reason}", key.attempt))
+            }
+            Told::SlotLost { key, node } => {
+                ("attempt", format!("attempt {} lost node {node}", key.attempt))
+            }
+            Told::OrphanGone { key, node } => {
+                ("attempt", format!("the last ranks of attempt {} left {node}", key.attempt))
+            }
+            Told::CheckpointAsked { key } => {
+                ("checkpoint", format!("attempt {} was asked for one", key.attempt))
+            }
             Told::CheckpointDone { checkpoint: c, .. } => {
                 ("checkpoint", checkpoint(c.step, c.attempt))
             }
@@ -130,7 +152,8 @@ impl Story {
 
     /// A record that the story has no words of its own for.
     fn other(&mut self, e: &Event) {
-        self.add(e.at, RECORD, "event", format!("{} {}", e.kind, events::about(e)));
+        let what = e.kind.replace('_', " ");
+        self.add(e.at, RECORD, "event", format!("{what} {}", events::about(e)));
     }
 
     /// What the job remembers: the newest of everything.
@@ -376,6 +399,34 @@ mod tests {
                      (finding 633)"
                 ),
                 (60_000, "queued again: requeued by admin"),
+            ]
+        );
+    }
+
+    #[test]
+    fn no_record_of_a_job_is_told_by_its_name_in_the_log() {
+        let (job, key) = (JobId(42), AttemptKey { job: JobId(42), attempt: 1 });
+        let told = [
+            Told::PromiseDropped { job, reason: "node n1 was lost".into() },
+            Told::JobHeld { job, by: "user:ann".into(), held_by: None, decided: false },
+            Told::JobReleased { job, decided: false },
+            Told::JobResized { job, nodes: 4 },
+            Told::NoticeWithdrawn { key, reason: "others ended".into() },
+            Told::CheckpointAsked { key },
+        ];
+        let events = told.iter().map(|t| event(1_000, t)).collect();
+        let beside = Beside { events, since: Some(Time(0).into()), ..Beside::default() };
+        let story = of(&muster_api::samples::job(42, JobState::Queued), &beside);
+        let said: Vec<&str> = story[1..].iter().map(|l| l.text.as_str()).collect();
+        assert_eq!(
+            said,
+            [
+                "its reserved start is withdrawn: node n1 was lost",
+                "held by user:ann",
+                "released",
+                "has 4 nodes from its next attempt on",
+                "attempt 1 goes on after all: others ended",
+                "attempt 1 was asked for one",
             ]
         );
     }

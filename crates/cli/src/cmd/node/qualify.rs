@@ -1,5 +1,6 @@
 //! `muster node qualify`: tests nodes before they take work.
 
+use crate::cmd::several::Refusals;
 use clap::{Args, ValueEnum};
 use muster_api::{DrainRequest, Node, NodeList, Qualified, QualifyRequest, Qualifying};
 use muster_client::{Client, ClientError};
@@ -59,7 +60,9 @@ impl From<Level> for q::Level {
 impl Qualify {
     pub(super) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let client = ctx.client()?;
+        pick::known_nodes(&client, &self.nodes).await?;
         let mut asked = Vec::new();
+        let mut refusals = Refusals::of("node", self.nodes.len());
         for name in &self.nodes {
             let node = if self.cancel {
                 client.cancel_qualification(name).await
@@ -68,7 +71,7 @@ impl Qualify {
             };
             match node {
                 Ok(node) => asked.push(node),
-                Err(e) => return Err(pick::mend_node(&client, name, e).await),
+                Err(e) => refusals.add(name, pick::mend_node(&client, name, e).await),
             }
         }
         if !self.wait {
@@ -77,7 +80,8 @@ impl Qualify {
                     output::print(&super::said(node))?;
                 }
             }
-            return shown(ctx, asked).map(|()| 0);
+            shown(ctx, asked)?;
+            return refusals.end(0);
         }
         let mut bad = false;
         let mut ended = Vec::new();
@@ -92,7 +96,7 @@ impl Qualify {
             ended.push(node);
         }
         shown(ctx, ended)?;
-        Ok(if bad { FAILED } else { 0 })
+        refusals.end(if bad { FAILED } else { 0 })
     }
 
     async fn ask(&self, client: &Client, name: &str) -> Result<Node, ClientError> {
@@ -121,7 +125,7 @@ impl Qualify {
 }
 
 fn shown(ctx: &Ctx, mut nodes: Vec<Node>) -> Result<(), Fail> {
-    if ctx.is_table() {
+    if ctx.is_table() || nodes.is_empty() {
         return Ok(());
     }
     if nodes.len() == 1
