@@ -1,5 +1,6 @@
 import { useNavigate } from '@tanstack/react-router';
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
+import type { Avoided } from '../live/avoided';
 import type { Picture } from '../live/fleet';
 import { Flag } from '../live/frame';
 import { useTheme } from '../ui/theme';
@@ -13,6 +14,8 @@ interface Props {
   fleet: Picture;
   paint: Painter;
   match: Uint8Array | null;
+  /** Nodes that new work avoids, where that is known. */
+  avoided?: Avoided;
   revision: number;
 }
 
@@ -28,7 +31,7 @@ function color(name: string): number {
   return ((255 << 24) | ((n & 255) << 16) | (n & 0xff00) | (n >> 16)) >>> 0;
 }
 
-export function FleetMap({ fleet, paint, match, revision }: Props) {
+export function FleetMap({ fleet, paint, match, avoided, revision }: Props) {
   const theme = useTheme();
   const navigate = useNavigate();
   const area = useRef<HTMLDivElement>(null);
@@ -249,6 +252,7 @@ export function FleetMap({ fleet, paint, match, revision }: Props) {
         <Card
           fleet={fleet}
           gpu={hover.gpu}
+          avoided={avoided}
           x={hover.x}
           y={hover.y}
           width={size.w / size.ratio}

@@ -45,7 +45,7 @@ export function Report({ id }: { id: string }) {
                   {r.mtbi_ms ? `, ${span(r.mtbi_ms)} between them` : ''}
                   {r.recover_ms ? `, ${span(r.recover_ms)} to go on` : ''}
                 </dd>
-                <dt>GPU hours</dt>
+                <dt>GPU-hours</dt>
                 <dd>{(r.held_gpu_seconds / 3600).toLocaleString('en', { maximumFractionDigits: 2 })}</dd>
                 {e && (
                   <>

@@ -9,7 +9,9 @@ import { rightsOf } from '../rights';
 import { useBrand } from './brand';
 import { BrandLink, BrandMark } from './mark';
 import { type Page, pagesFor, title } from './pages';
+import { exact } from './parts';
 import { choose, useTheme } from './theme';
+import { chooseUtc, useUtc, wall } from './zone';
 
 const WORDS = {
   connecting: 'connecting',
@@ -52,6 +54,8 @@ export function Shell() {
   const fleet = useFleet();
   const standing = useStanding(fleet);
   const theme = useTheme();
+  const utc = useUtc();
+  const { zone } = wall(Date.now());
   const help = useRef<HTMLDialogElement>(null);
   const [openHelp] = useState(() => () => help.current?.showModal());
   const me = useQuery(whoami());
@@ -66,7 +70,7 @@ export function Shell() {
   const site = useQuery(health());
   const waiting = site.data?.waiting.length ?? 0;
   return (
-    <div className="shell">
+    <div className={standing === 'away' ? 'shell stale' : 'shell'}>
       <a className="skip" href="#page">
         Skip to the page
       </a>
@@ -103,6 +107,15 @@ export function Shell() {
         )}
         <button
           type="button"
+          className="quiet"
+          aria-pressed={utc}
+          title={utc ? "Use the browser's zone for all times" : 'Use UTC for all times'}
+          onClick={() => chooseUtc(!utc)}
+        >
+          Times in {zone}
+        </button>
+        <button
+          type="button"
           className="quiet wide"
           onClick={openHelp}
           title="Keyboard (?)"
@@ -122,7 +135,8 @@ export function Shell() {
           Log out
         </button>
       </header>
-      <Outlet />
+      <div role="alert">{standing === 'away' && <Away at={fleet.at} />}</div>
+      <Outlet key={zone} />
       <dialog ref={help} aria-labelledby="help-title">
         <div className="stack">
           <h2 id="help-title">Keyboard</h2>
@@ -152,6 +166,17 @@ export function Shell() {
         </div>
       </dialog>
     </div>
+  );
+}
+
+/** What is shown is old, and how old. */
+export function Away({ at }: { at: number }) {
+  return (
+    <p className="away-bar">
+      The server is away.{' '}
+      {at > 0 ? `What is shown is from ${exact(at)}, and may have changed. ` : 'Nothing was read yet. '}
+      Buttons that change something are off until it answers.
+    </p>
   );
 }
 
