@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { dayBegins, dayWord, momentWord, wall } from './zone';
+import { dayBegins, dayWord, momentWord, named, wall } from './zone';
 
 const LATE = '2026-11-16T23:42:45Z';
 
@@ -7,6 +7,12 @@ test('date and time are of one zone, which is named', () => {
   expect(wall(LATE, 'America/Los_Angeles')).toEqual({ date: '2026-11-16', time: '15:42:45', zone: 'UTC-8' });
   expect(wall(LATE, 'Asia/Kolkata')).toEqual({ date: '2026-11-17', time: '05:12:45', zone: 'UTC+5:30' });
   expect(wall(LATE, 'UTC')).toEqual({ date: '2026-11-16', time: '23:42:45', zone: 'UTC' });
+});
+
+test('no offset at all is UTC, however the browser writes it', () => {
+  for (const word of ['GMT', 'UTC', 'GMT+0', 'GMT-0', 'UTC+0', 'UTC-0', 'GMT+00:00'])
+    expect(named(word)).toBe('UTC');
+  expect(['GMT-8', 'GMT+5:30', 'GMT+0:30'].map(named)).toEqual(['UTC-8', 'UTC+5:30', 'UTC+0:30']);
 });
 
 test('words of a moment follow its zone, not UTC', () => {

@@ -73,6 +73,11 @@ export interface Wall {
   zone: string;
 }
 
+/** `GMT-8` is `UTC-8`. Engines differ in how they name no offset at all. */
+export function named(offset: string): string {
+  return offset.replace('GMT', 'UTC').replace(/^UTC[+-]0+(:00)?$/, 'UTC');
+}
+
 export function wall(at: string | number, zone: string | undefined = timeZone()): Wall {
   const moment = new Date(at);
   if (Number.isNaN(moment.getTime())) return { date: 'not a date', time: '', zone: '' };
@@ -81,8 +86,7 @@ export function wall(at: string | number, zone: string | undefined = timeZone())
   return {
     date: `${of('year')}-${of('month')}-${of('day')}`,
     time: `${of('hour')}:${of('minute')}:${of('second')}`,
-    // Engines differ in how they name no offset at all.
-    zone: of('timeZoneName').replace('GMT', 'UTC').replace(/^UTC[+-]0$/, 'UTC'),
+    zone: named(of('timeZoneName')),
   };
 }
 
