@@ -105,10 +105,15 @@ async function square(label) {
 await check('a GPU that falls off its bus turns red on the map, and a click leads to its cause', async () => {
   await p.goto(base);
   await p.locator('.standing.live').waitFor();
+  const area = async () => JSON.stringify(await p.locator('.map-area').boundingBox());
+  const before = await area();
   await call('POST', `/v1/nodes/${sick}/inject`, { fault: 'xid', gpu: 3, code: 79 });
   const at = await until('a red square', () => square('unreachable or missing'));
   await p.mouse.move(at.x, at.y);
   await p.locator('.card').filter({ hasText: sick }).waitFor();
+  // What comes with a fault, a count beside On-call, moves nothing under the pointer.
+  await p.locator('.top .count').waitFor();
+  must((await area()) === before, `the map moved: ${before}, then ${await area()}`);
   await p.mouse.click(at.x, at.y);
   await p.waitForURL(`${base}/nodes/${sick}`);
   await p.getByRole('heading', { name: sick, exact: true }).waitFor();

@@ -16,7 +16,7 @@ import { chooseUtc, useUtc, wall } from './zone';
 const WORDS = {
   connecting: 'connecting',
   live: 'live',
-  away: 'server away, trying again',
+  away: 'server away',
   paused: 'paused',
 };
 
@@ -100,7 +100,7 @@ export function Shell() {
           <i /> {WORDS[standing]}
         </span>
         {me.data && (
-          <span className="dim wide" title={`role ${me.data.role}, site ${me.data.site}`}>
+          <span className="dim wide cut who" title={`role ${me.data.role}, site ${me.data.site}`}>
             {me.data.name.replace(/^user:/, '')}
             {me.data.project ? `, ${me.data.project}` : ''}
           </span>
@@ -109,10 +109,12 @@ export function Shell() {
           type="button"
           className="quiet"
           aria-pressed={utc}
-          title={utc ? "Use the browser's zone for all times" : 'Use UTC for all times'}
+          aria-label={`Times in ${zone}`}
+          title={`All times are in ${zone}. ${utc ? "Use the browser's zone" : 'Use UTC'}`}
           onClick={() => chooseUtc(!utc)}
         >
-          Times in {zone}
+          <span className="roomy">Times in </span>
+          {zone}
         </button>
         <button
           type="button"
