@@ -35,7 +35,7 @@ const { SlosPage } = await import('./slos');
 const { ExecutivePage } = await import('./executive');
 const { NodePage } = await import('./node');
 const { NodesPage } = await import('./nodes');
-const { RunbooksPage } = await import('./runbooks');
+const { RunbookPage, RunbookRunPage, RunbooksPage } = await import('./runbooks');
 const { JobPage, Times } = await import('./job');
 const { momentWord } = await import('../ui/zone');
 
@@ -308,6 +308,41 @@ test('runbooks are the whole site’s: a tenant is told so once', () => {
   const text = show(RunbooksPage, tenant);
   expect(text.match(/Not shown to this token/g)).toHaveLength(1);
   expect(text).not.toContain('Loading');
+});
+
+test('of a runbook nobody is offered what would be refused', () => {
+  const user: Me = { name: 'user:bo', role: 'user', project: null, site: 's' };
+  const book = {
+    name: 'n1',
+    title: 'b',
+    urgency: 'page',
+    modes: [],
+    topics: [],
+    steps: [],
+    needs: [],
+    takes: [],
+  };
+  const one: [unknown[], unknown][] = [[['runbooks', 'n1'], book]];
+  expect(show(RunbookPage, operator, one)).toContain('>Dry run<');
+  expect(show(RunbookPage, user, one)).toContain('>Step by step<');
+  expect(show(RunbookPage, user, one)).not.toContain('>Dry run<');
+  expect(show(RunbookPage, viewer, one)).not.toContain('>Step by step<');
+  const at = (kind: string, by: string, auto = false): [unknown[], unknown][] => {
+    const now = { no: 1, kind, title: 't', says: 's', choices: [], otherwise: '3' };
+    const run = { id: '7', book: 'b', state: 'waiting', by, auto, vars: {}, now, done: [] };
+    return [[['runbook-runs', '7'], { ...run, started_at: job.submitted_at }]];
+  };
+  expect(show(RunbookRunPage, operator, at('act', 'user:ann'))).toContain('>Do it now<');
+  expect(show(RunbookRunPage, user, at('act', 'user:ann'))).not.toContain('<button');
+  expect(show(RunbookRunPage, user, at('check', 'user:ann', true))).not.toContain('<button');
+  const check = show(RunbookRunPage, user, at('check', 'user:ann'));
+  expect(check).toContain('>Look now<');
+  expect(check).not.toContain('>Stop the run<');
+  const own = show(RunbookRunPage, user, at('act', 'user:bo'));
+  expect(own).toContain('>Done by hand<');
+  expect(own).toContain('>Stop the run<');
+  expect(own).not.toContain('>Do it now<');
+  expect(show(RunbookRunPage, viewer, at('check', 'user:ann'))).not.toContain('<button');
 });
 
 test('a job that has ended can be requeued by whoever may submit', () => {
