@@ -5,6 +5,9 @@ import { Empty, Loaded, Panel, Scroll } from '../ui/parts';
 
 /** Thousandths as people say them. */
 const gpus = (milli: number) => (milli / 1000).toLocaleString('en', { maximumFractionDigits: 1 });
+const ENTITLED = 'its shares / the shares of all beside it';
+const RECEIVED = 'its GPU-hours that count / those of all beside it';
+const COUNTED = 'all GPU-hours it ever held, the older the less they count';
 const percent = (milli: number) => `${(milli / 10).toFixed(1)} %`;
 
 /** Projects in the order of their rank, each followed by its users. */
@@ -48,8 +51,12 @@ export function QuotasPage() {
                         <th>&nbsp;</th>
                         <th className="num">Borrows</th>
                         <th className="num">Shares</th>
-                        <th className="num">Entitled</th>
-                        <th className="num">Received</th>
+                        <th className="num" title={ENTITLED}>
+                          Entitled
+                        </th>
+                        <th className="num" title={RECEIVED}>
+                          Received
+                        </th>
                       </tr>
                     </thead>
                     <tbody>
@@ -91,10 +98,16 @@ export function QuotasPage() {
                         <th>Project</th>
                         <th>User</th>
                         <th>Quota</th>
-                        <th className="num">Entitled</th>
-                        <th className="num">Received</th>
+                        <th className="num" title={ENTITLED}>
+                          Entitled
+                        </th>
+                        <th className="num" title={RECEIVED}>
+                          Received
+                        </th>
                         <th className="num">GPUs now</th>
-                        <th className="num">GPU-hours</th>
+                        <th className="num" title={COUNTED}>
+                          GPU-hours that count
+                        </th>
                         <th className="num">Running</th>
                         <th className="num">Waiting</th>
                       </tr>

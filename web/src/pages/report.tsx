@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Schemas } from '../api/client';
+import { RATES } from '../exec/figures';
 import { report } from '../queries';
 import { Loaded, Panel, span } from '../ui/parts';
 
@@ -31,7 +32,7 @@ export function Report({ id }: { id: string }) {
             <div className="body">
               <Split parts={r.time_ms} whole={r.wall_ms} />
               <dl className="facts">
-                <dt>goodput</dt>
+                <dt title={RATES.goodput.formula}>goodput</dt>
                 <dd>
                   {share(r.goodput)} <span className="dim">of the GPU time it held was work that counts</span>
                 </dd>
