@@ -146,6 +146,7 @@ function Shown({ r }: { r: Report }) {
           <div className="body">
             <Plot
               title="Utilisation and allocation"
+              each={r.step}
               at={r.rows.map((x) => drawnAt(r.step, x))}
               most={1}
               say={(v) => `${Math.round(v * 100)} %`}
@@ -234,6 +235,7 @@ function Success({ r }: { r: Report }) {
         <div className="body">
           <Plot
             title="Success rate"
+            each={r.step}
             height={130}
             at={r.rows.map((x) => drawnAt(r.step, x))}
             most={1}
@@ -302,17 +304,18 @@ function Forecast({ r }: { r: Report }) {
         <p>{tidy(f.summary)}</p>
         <Plot
           title="Demand and what is in service"
+          each={r.step}
           height={130}
           at={rows.map((w) => w.at)}
           say={(v) => v.toLocaleString('en', { maximumFractionDigits: 0 })}
           lines={[
             {
-              label: `GPUs wanted, mean of each ${r.step}`,
+              label: 'GPUs wanted, mean',
               tone: '--accent',
               values: rows.map((w) => gpus(w.x.wanted_gpu_seconds, w.seconds)),
             },
             {
-              label: `in service, mean of each ${r.step}`,
+              label: 'in service, mean',
               tone: '--dim',
               dashed: true,
               values: rows.map((w) => gpus(w.x.in_service_gpu_seconds, w.seconds)),

@@ -262,6 +262,8 @@ test('every figure of the report says from when to when it is known, and each ra
   expect(tile('success rate')).toContain(
     'title="jobs succeeded / (jobs succeeded + failed); cancelled jobs are not counted"',
   );
+  // What stands beside the lines is of one hour, and says so.
+  expect(text).toContain('figures here are of the newest hour');
   // The same rate has the same value wherever it stands.
   expect(text.match(/60\.0 %/g)?.length).toBe(3);
   expect(text).not.toContain('less than 7 days');

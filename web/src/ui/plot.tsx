@@ -20,6 +20,8 @@ interface Props {
   height?: number;
   /** A line across, such as a target. */
   across?: { at: number; label: string };
+  /** What a value covers, `hour` or `day`: the figures beside the lines are of the newest. */
+  each?: string;
 }
 
 const W = 640;
@@ -60,7 +62,7 @@ export function path(values: (number | null)[], x: (i: number) => number, y: (v:
   return out;
 }
 
-export function Plot({ title, at, lines, most, say, height = 190, across }: Props) {
+export function Plot({ title, at, lines, most, say, height = 190, across, each }: Props) {
   const told = lines.flatMap((l) => l.values).filter((v): v is number => v !== null);
   const top = most ?? Math.max(1e-9, across?.at ?? 0, ...told) * 1.08;
   const [first, last] = [at[0] ?? 0, at[at.length - 1] ?? 1];
@@ -77,7 +79,11 @@ export function Plot({ title, at, lines, most, say, height = 190, across }: Prop
   });
   return (
     <figure className="plot">
-      <svg viewBox={`0 0 ${W} ${height}`} role="img" aria-label={`${title}: ${newest.join(', ')}`}>
+      <svg
+        viewBox={`0 0 ${W} ${height}`}
+        role="img"
+        aria-label={`${title}${each ? `, newest ${each}` : ''}: ${newest.join(', ')}`}
+      >
         {scale.map((v) => (
           <g key={v}>
             <line x1={from} x2={W - RIGHT} y1={y(v)} y2={y(v)} className="grid" />
@@ -125,6 +131,7 @@ export function Plot({ title, at, lines, most, say, height = 190, across }: Prop
             </li>
           ))}
           <li className="dim">
+            {each && `figures here are of the newest ${each}; `}
             {long ? 'days' : 'times'} in {wall(last).zone}
           </li>
         </ul>

@@ -176,7 +176,9 @@ export function Away({ at }: { at: number }) {
   return (
     <p className="away-bar">
       The server is away.{' '}
-      {at > 0 ? `What is shown is from ${exact(at)}, and may have changed. ` : 'Nothing was read yet. '}
+      {at > 0
+        ? `What is shown is from ${exact(at)}, and may have changed. `
+        : 'No live picture has come yet; what is shown may have changed. '}
       Buttons that change something are off until it answers.
     </p>
   );
